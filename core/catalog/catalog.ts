@@ -1,0 +1,111 @@
+import type { BoolExp, Join, Preset, SqlType, TableRef } from '../plan/ir.js'
+
+/**
+ * One immutable snapshot of what the database has and what the metadata says of it. `CatalogData` is plain, so that it
+ * can be sent to a worker; `openCatalog` adds the look-ups by name.
+ */
+export interface CatalogData {
+  /** Unique to this snapshot. Not its version: two that were never committed may share one. */
+  readonly id: string
+  /** The metadata counter (`svc_catalog.svc_version`) that it was read at. */
+  readonly version: string
+  readonly tables: readonly TableData[]
+  /** Permission expressions, each distinct one once; permissions refer to them by index. */
+  readonly filters: readonly BoolExp[]
+  /** Metadata that the database no longer bears out. Unusable until mended. */
+  readonly inconsistent: readonly Inconsistency[]
+}
+
+export interface TableData extends TableRef {
+  readonly kind: 'table' | 'partitioned' | 'view' | 'materialized view' | 'foreign table'
+  /** Ours, in `svc_catalog`: readable by admin, changed by metadata operations only. */
+  readonly system: boolean
+  readonly insertable: boolean
+  readonly updatable: boolean
+  readonly columns: readonly Column[]
+  readonly primaryKey: readonly string[]
+  /** Primary key and unique constraints. */
+  readonly keys: readonly { readonly name: string; readonly columns: readonly string[] }[]
+  readonly relationships: readonly Relationship[]
+  readonly permissions: readonly RolePermissions[]
+}
+
+export interface Column {
+  readonly name: string
+  readonly type: SqlType
+  readonly nullable: boolean
+  /** As PostgreSQL prints it. */
+  readonly default?: string
+  /** `always`: a value may not be given (generated columns, identity always). `identity`: by default. */
+  readonly generated?: 'always' | 'identity'
+}
+
+export interface Relationship {
+  readonly name: string
+  readonly type: 'object' | 'array'
+  readonly table: TableRef
+  readonly on: Join
+}
+
+/** What one role may do with one table; an absent entry means not at all. Numbers are places in `filters`. */
+export interface RolePermissions {
+  readonly role: string
+  readonly insert?: InsertPermission
+  readonly select?: SelectPermission
+  readonly update?: UpdatePermission
+  readonly delete?: { readonly filter: number }
+}
+export interface InsertPermission {
+  readonly check: number
+  readonly columns: readonly string[]
+  readonly set: readonly Preset[]
+  readonly upsert: boolean
+}
+export interface SelectPermission {
+  readonly columns: readonly string[]
+  readonly filter: number
+  readonly limit?: number
+  readonly aggregations: boolean
+  readonly computedFields: readonly string[]
+}
+export interface UpdatePermission {
+  readonly columns: readonly string[]
+  readonly filter: number
+  readonly check?: number
+  readonly set: readonly Preset[]
+}
+
+export interface Inconsistency {
+  /** As dependents are named to clients: `permission article.user.select`. */
+  readonly object: string
+  readonly reason: string
+}
+
+export interface Catalog extends Omit<CatalogData, 'tables'> {
+  readonly tables: ReadonlyMap<string, Table>
+}
+export interface Table extends TableData {
+  readonly columnsByName: ReadonlyMap<string, Column>
+  readonly relationshipsByName: ReadonlyMap<string, Relationship>
+  readonly permissionsByRole: ReadonlyMap<string, RolePermissions>
+}
+
+/** A table's key in maps. An identifier cannot hold U+0000. */
+export const tableKey = (table: TableRef): string => `${table.schema}\0${table.name}`
+
+/** A table's name in messages and exports of names: `article`, or `other.article` outside `public`. */
+export const tableName = (table: TableRef): string =>
+  table.schema === 'public' ? table.name : `${table.schema}.${table.name}`
+
+export function openCatalog(data: CatalogData): Catalog {
+  return { ...data, tables: new Map(data.tables.map((table) => [tableKey(table), openTable(table)])) }
+}
+
+export function openTable(table: TableData): Table {
+  return {
+    ...table,
+    columnsByName: new Map(table.columns.map((column) => [column.name, column])),
+    relationshipsByName: new Map(table.relationships.map((relationship) => [relationship.name, relationship])),
+    permissionsByRole: new Map(table.permissions.map((permissions) => [permissions.role, permissions])),
+  }
+}

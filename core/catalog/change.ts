@@ -1,0 +1,145 @@
+import type { ClientBase } from 'pg'
+import { ServiceError } from '../errors.js'
+import type { TableRef } from '../plan/ir.js'
+import { type Catalog, type CatalogData, type Inconsistency, tableKey } from './catalog.js'
+import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
+import { Draft, ownObjects, permissionName, relationshipName } from './draft.js'
+import { introspect, namesByOid } from './introspect.js'
+import { copyMetadata, type Metadata, readMetadata, writeMetadata } from './metadata.js'
+import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
+
+/** Rowhouse's own advisory lock for metadata: changes happen one after another, whichever instance makes them. */
+const LOCK = 'select pg_advisory_xact_lock(823746211)'
+export const CHANNEL = 'svc_catalog'
+
+/** One change of metadata under way in a transaction. */
+export class Change {
+  readonly draft: Draft
+  private readonly before: Metadata
+  private readonly client: ClientBase
+  private readonly known: ReadonlySet<string>
+  private built: CatalogData | undefined
+  private changes = 0
+
+  private constructor(client: ClientBase, before: Metadata, draft: Draft, known: readonly Inconsistency[]) {
+    this.client = client
+    this.before = before
+    this.draft = draft
+    this.known = new Set(known.map(({ object }) => object))
+  }
+
+  /** Locks, and reads everything afresh. The transaction must have done nothing that another change would wait for. */
+  static async begin(client: ClientBase, current: Catalog): Promise<Change> {
+    await client.query(LOCK)
+    const before = await readMetadata(client)
+    const found = await introspect(client, tablesOf(before))
+    const draft = new Draft(copyMetadata(before), found)
+    // Another instance may have changed things since: then what was inconsistent before this change has to be asked.
+    const known =
+      current.version === before.version ? current.inconsistent : new Draft(before, found).build().inconsistent
+    return new Change(client, before, draft, known)
+  }
+
+  /** Makes a table of the database known to the draft. */
+  async look(ref: TableRef): Promise<void> {
+    this.draft.addFound(await introspect(this.client, [ref]))
+  }
+
+  /** Says that the metadata was changed, or the tables that it is about. */
+  touched(): void {
+    this.draft.changed()
+    this.built = undefined
+    this.changes++
+  }
+  /** Counts the changes so far. */
+  get revision(): number {
+    return this.changes
+  }
+
+  /**
+   * Checks that nothing lost its footing.
+   * @param cascade drops what did, instead of refusing
+   * @param gone objects that went with a dropped table
+   * @throws ServiceError 400 `dependency-error` naming the dependents
+   */
+  settle(cascade: boolean, gone: readonly string[] = []): void {
+    for (let broken = gone; ; broken = []) {
+      const lost = this.snapshot()
+        .inconsistent.map(({ object }) => object)
+        .filter((object) => !this.known.has(object))
+      const dependents = [...broken, ...lost]
+      if (dependents.length === 0) return
+      if (!cascade) {
+        const message = `cannot drop due to the following dependent objects : ${dependents.join(', ')}`
+        throw new ServiceError(400, 'dependency-error', message, '$.args')
+      }
+      for (const object of lost) dropObject(this.draft.metadata, object)
+      this.touched()
+    }
+  }
+
+  /**
+   * Looks again at the tables after SQL that may have changed them.
+   * @throws ServiceError 400: a rename, a change of type or a drop that metadata depends on
+   */
+  async rescan(cascade: boolean): Promise<void> {
+    const { draft } = this
+    const tables = tablesOf(draft.metadata)
+    const now = await introspect(this.client, tables)
+    const before = new Map(
+      tables.flatMap((ref) => {
+        const found = draft.foundTable(ref)
+        return found ? [[tableKey(ref), found]] : []
+      }),
+    )
+    if (JSON.stringify([...before]) === JSON.stringify([...before].map(([key]) => [key, now.get(key)]))) return
+    const oids = [...before.values()]
+      .filter((found) => now.get(tableKey(found))?.oid !== found.oid)
+      .map(({ oid }) => oid)
+    refuseRenames(before, now, await namesByOid(this.client, oids))
+    refuseRetyping(before, now, this.snapshot())
+    refuseTakenNames(draft, now)
+    const dropped = [...before.values()].filter((found) => !now.has(tableKey(found)))
+    const gone = dropped.flatMap((found) => ownObjects(draft.tracked(found)))
+    for (const found of dropped) draft.metadata.tables.delete(tableKey(found))
+    draft.replaceFound(now)
+    this.touched()
+    this.settle(cascade, gone)
+  }
+
+  /** The snapshot as the transaction stands; not committed. */
+  snapshot(): CatalogData {
+    this.built ??= this.draft.build()
+    return this.built
+  }
+
+  /** Writes the metadata, counts the version up and tells the other instances, all at commit. */
+  async write(): Promise<CatalogData> {
+    const data = this.snapshot()
+    await writeMetadata(this.client, this.before, this.draft.metadata)
+    const { rows } = await this.client.query<{ version: string }>(
+      `update svc_catalog.svc_version set version = version + 1
+       returning version::text, pg_notify('${CHANNEL}', version::text)::text`,
+    )
+    return { ...data, version: rows[0]?.version as string }
+  }
+}
+
+/** Reads metadata and database at one instant. The client must be in a repeatable read transaction. */
+export async function readCatalog(client: ClientBase): Promise<CatalogData> {
+  const metadata = await readMetadata(client)
+  return new Draft(metadata, await introspect(client, tablesOf(metadata))).build()
+}
+
+function tablesOf(metadata: Metadata): readonly TableRef[] {
+  const system = SYSTEM_TABLES.map((name) => ({ schema: CATALOG_SCHEMA, name }))
+  return [...[...metadata.tables.values()].map(({ ref }) => ref), ...system]
+}
+
+/** Removes the object that a dependents' list calls by this name. */
+export function dropObject(metadata: Metadata, object: string): void {
+  for (const { ref, relationships, permissions } of metadata.tables.values()) {
+    for (const name of relationships.keys()) if (relationshipName(ref, name) === object) relationships.delete(name)
+    for (const [key, row] of permissions) if (permissionName(ref, row) === object) permissions.delete(key)
+  }
+}

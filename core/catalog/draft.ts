@@ -1,0 +1,164 @@
+import { randomUUID } from 'node:crypto'
+import { ServiceError } from '../errors.js'
+
+import type { BoolExp, TableRef } from '../plan/ir.js'
+import { allNames, type Names, type Tables } from '../plan/names.js'
+import {
+  type CatalogData,
+  type Inconsistency,
+  openTable,
+  type Relationship,
+  type RolePermissions,
+  type Table,
+  tableKey,
+  tableName,
+} from './catalog.js'
+import type { Found } from './introspect.js'
+import type { Metadata, PermissionRow, RelationshipRow, TrackedTable } from './metadata.js'
+import { parsePermission } from './permission.js'
+import { resolveRelationship } from './relationship.js'
+import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
+import { systemRelationships } from './system.js'
+
+/**
+ * Metadata that may still change, beside what the database has. Tables are put together when they are asked for, so that
+ * a thousand definitions can be checked one after another and the snapshot built once.
+ */
+export class Draft implements Tables {
+  readonly metadata: Metadata
+  private readonly found: Map<string, Found>
+  private readonly opened = new Map<string, Table>()
+  readonly tables = { get: (key: string) => this.table(key) }
+  /** All names that exist: definitions are made by admins. */
+  readonly names: Names = allNames(this)
+
+  constructor(metadata: Metadata, found: Map<string, Found>) {
+    this.metadata = metadata
+    this.found = found
+  }
+
+  /** What PostgreSQL has under a name, tracked or not. */
+  foundTable(ref: TableRef): Found | undefined {
+    return this.found.get(tableKey(ref))
+  }
+
+  addFound(found: ReadonlyMap<string, Found>): void {
+    for (const [key, table] of found) this.found.set(key, table)
+  }
+
+  replaceFound(found: ReadonlyMap<string, Found>): void {
+    this.found.clear()
+    this.addFound(found)
+  }
+
+  tracked(ref: TableRef): TrackedTable | undefined {
+    return this.metadata.tables.get(tableKey(ref))
+  }
+
+  /** Call after changing metadata: what was put together before is forgotten. */
+  changed(): void {
+    this.opened.clear()
+  }
+
+  /** A tracked table that exists, or a system table, without permissions. */
+  private table(key: string): Table | undefined {
+    const ready = this.opened.get(key)
+    if (ready) return ready
+    const found = this.found.get(key)
+    if (!found) return undefined
+    const system = isSystem(found)
+    if (!system && !this.metadata.tables.has(key)) return undefined
+    const relationships = system ? systemRelationships(found) : this.relationships(found).resolved
+    const { foreignKeys: _, ...facts } = found
+    const table = openTable({ ...facts, system, relationships, permissions: [] })
+    this.opened.set(key, table)
+    return table
+  }
+
+  /** @throws ServiceError 400 when a relationship's definition does not hold */
+  relationship(row: RelationshipRow, table: Found): Relationship {
+    const name = table.columns.find((column) => column.name === row.name)
+    if (name) throw nameTaken(row.name, table)
+    return resolveRelationship(row, table, (ref) => {
+      const key = tableKey(ref)
+      return this.metadata.tables.has(key) || SYSTEM.has(key) ? this.found.get(key) : undefined
+    })
+  }
+
+  private relationships(table: Found): { resolved: Relationship[]; failed: Inconsistency[] } {
+    const rows = this.metadata.tables.get(tableKey(table))?.relationships.values() ?? []
+    const result: { resolved: Relationship[]; failed: Inconsistency[] } = { resolved: [], failed: [] }
+    for (const row of rows) {
+      try {
+        result.resolved.push(this.relationship(row, table))
+      } catch (error) {
+        result.failed.push({ object: relationshipName(table, row.name), reason: reasonOf(error) })
+      }
+    }
+    return result
+  }
+
+  /** Builds the snapshot. What cannot be resolved is left out and listed. */
+  build(): CatalogData {
+    const filters: BoolExp[] = []
+    const places = new Map<string, number>()
+    const store = (exp: BoolExp): number => {
+      const key = JSON.stringify(exp)
+      let place = places.get(key)
+      if (place === undefined) places.set(key, (place = filters.push(exp) - 1))
+      return place
+    }
+    const inconsistent: Inconsistency[] = []
+    const tables = [...this.found].flatMap(([key, found]) => {
+      const table = this.table(key)
+      if (!table) return []
+      inconsistent.push(...this.relationships(found).failed)
+      const { columnsByName: _, relationshipsByName: __, permissionsByRole: ___, ...data } = table
+      return [{ ...data, permissions: this.permissions(table, store, inconsistent) }]
+    })
+    for (const { ref, relationships, permissions } of this.metadata.tables.values()) {
+      if (this.found.has(tableKey(ref))) continue
+      const reason = `no such table/view exists in postgres : "${tableName(ref)}"`
+      const objects = [`table ${tableName(ref)}`, ...ownObjects({ ref, relationships, permissions })]
+      inconsistent.push(...objects.map((object) => ({ object, reason })))
+    }
+    return { id: randomUUID(), version: this.metadata.version, tables, filters, inconsistent }
+  }
+
+  private permissions(table: Table, store: (exp: BoolExp) => number, failed: Inconsistency[]): RolePermissions[] {
+    const roles = new Map<string, RolePermissions>()
+    for (const row of this.tracked(table)?.permissions.values() ?? []) {
+      try {
+        const { type, permission } = parsePermission(row.type, row.definition, table, this.names, store)
+        roles.set(row.role, { ...(roles.get(row.role) ?? { role: row.role }), [type]: permission })
+      } catch (error) {
+        failed.push({ object: permissionName(table, row), reason: reasonOf(error) })
+      }
+    }
+    return [...roles.values()]
+  }
+}
+
+const SYSTEM: ReadonlySet<string> = new Set(SYSTEM_TABLES.map((name) => tableKey({ schema: CATALOG_SCHEMA, name })))
+export const isSystem = (table: TableRef): boolean => SYSTEM.has(tableKey(table))
+
+export const relationshipName = (table: TableRef, name: string): string => `relationship ${tableName(table)}.${name}`
+export const permissionName = (table: TableRef, { role, type }: Pick<PermissionRow, 'role' | 'type'>): string =>
+  `permission ${tableName(table)}.${role}.${type}`
+
+/** What was said of a table, by the names that clients see. */
+export const ownObjects = (table: TrackedTable | undefined): readonly string[] =>
+  table
+    ? [
+        ...[...table.relationships.keys()].map((name) => relationshipName(table.ref, name)),
+        ...[...table.permissions.values()].map((row) => permissionName(table.ref, row)),
+      ]
+    : []
+
+export const nameTaken = (name: string, table: TableRef): ServiceError =>
+  new ServiceError(400, 'already-exists', `column/relationship "${name}" of table "${tableName(table)}" already exists`)
+
+function reasonOf(error: unknown): string {
+  if (error instanceof ServiceError) return error.message
+  throw error
+}

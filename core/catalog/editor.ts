@@ -1,0 +1,171 @@
+import { at, notExists, ServiceError } from '../errors.js'
+import type { Json } from '../json/parse.js'
+import type { TableRef } from '../plan/ir.js'
+import { ROLE_NAME } from '../session.js'
+import { type Inconsistency, tableKey, tableName } from './catalog.js'
+import { type Change, dropObject } from './change.js'
+import { isSystem, nameTaken } from './draft.js'
+import type { Found } from './introspect.js'
+import {
+  permissionKey,
+  type PermissionType,
+  type RelationshipRow,
+  type TemplateRow,
+  trackedTable,
+  type TrackedTable,
+} from './metadata.js'
+import { parsePermission } from './permission.js'
+
+/**
+ * Changes metadata, one rule at a time, inside a transaction. Definitions are checked when they are given; what lost its
+ * footing by a drop is found when the change settles. Paths in errors begin where `path` says that the definition stood.
+ */
+export class Editor {
+  private readonly change: Change
+
+  constructor(change: Change) {
+    this.change = change
+  }
+
+  async trackTable(ref: TableRef, path = '$.args'): Promise<void> {
+    const { draft } = this.change
+    if (draft.tracked(ref) || isSystem(ref)) {
+      throw new ServiceError(400, 'already-tracked', `view/table already tracked : "${tableName(ref)}"`, path)
+    }
+    if (!draft.foundTable(ref)) await this.change.look(ref)
+    if (!draft.foundTable(ref)) throw notExists(`no such table/view exists in postgres : "${tableName(ref)}"`, path)
+    draft.metadata.tables.set(tableKey(ref), trackedTable(ref))
+    this.change.touched()
+  }
+
+  /** What belongs to the table goes with it; relationships of other tables to it are dependents. */
+  untrackTable(ref: TableRef, cascade: boolean): void {
+    if (isSystem(ref)) {
+      throw new ServiceError(
+        400,
+        'not-supported',
+        `"${tableName(ref)}" is system defined, cannot untrack`,
+        '$.args.table',
+      )
+    }
+    if (!this.change.draft.metadata.tables.delete(tableKey(ref))) {
+      throw new ServiceError(
+        400,
+        'already-untracked',
+        `view/table already untracked : "${tableName(ref)}"`,
+        '$.args.table',
+      )
+    }
+    this.change.touched()
+    this.change.settle(cascade)
+  }
+
+  createRelationship(ref: TableRef, row: RelationshipRow, path = '$.args', using = 'using'): void {
+    const { tracked, found } = this.table(ref, `${path}.table`)
+    if (tracked.relationships.has(row.name)) throw nameTaken(row.name, ref).under(`${path}.name`)
+    under(at(path, using), () => this.change.draft.relationship(row, found))
+    tracked.relationships.set(row.name, row)
+    this.change.touched()
+  }
+
+  dropRelationship(ref: TableRef, name: string, cascade: boolean): void {
+    const { tracked } = this.table(ref)
+    if (!tracked.relationships.delete(name)) {
+      throw notExists(`relationship "${name}" does not exist`, '$.args.relationship')
+    }
+    this.change.touched()
+    this.change.settle(cascade)
+  }
+
+  commentRelationship(ref: TableRef, name: string, comment: string | null): void {
+    const { tracked } = this.table(ref)
+    const row = tracked.relationships.get(name)
+    if (!row) throw notExists(`relationship "${name}" does not exist`, '$.args.relationship')
+    tracked.relationships.set(name, { ...row, comment })
+    this.change.touched()
+  }
+
+  createPermission(
+    ref: TableRef,
+    role: string,
+    type: PermissionType,
+    definition: Json,
+    comment: string | null,
+    path = '$.args',
+  ): void {
+    const { tracked } = this.table(ref, `${path}.table`)
+    if (!ROLE_NAME.test(role)) {
+      throw new ServiceError(400, 'parse-failed', 'a role name has 1 to 64 of A-Z a-z 0-9 _ . -', `${path}.role`)
+    }
+    const key = permissionKey(role, type)
+    if (tracked.permissions.has(key)) {
+      const message = `'${type}' permission on "${tableName(ref)}" for role "${role}" already exists`
+      throw new ServiceError(400, 'already-exists', message, path)
+    }
+    const { draft } = this.change
+    const table = draft.names.table(ref, type, `${path}.table`)
+    under(`${path}.permission`, () => parsePermission(type, definition, table, draft.names, () => 0))
+    tracked.permissions.set(key, { role, type, definition, comment })
+    this.change.touched()
+  }
+
+  dropPermission(ref: TableRef, role: string, type: PermissionType): void {
+    const { tracked } = this.table(ref)
+    if (!tracked.permissions.delete(permissionKey(role, type))) throw noPermission(ref, role, type)
+    this.change.touched()
+  }
+
+  commentPermission(ref: TableRef, role: string, type: PermissionType, comment: string | null): void {
+    const { tracked } = this.table(ref)
+    const key = permissionKey(role, type)
+    const row = tracked.permissions.get(key)
+    if (!row) throw noPermission(ref, role, type)
+    tracked.permissions.set(key, { ...row, comment })
+    this.change.touched()
+  }
+
+  /** Forgets everything that was said. */
+  clear(): void {
+    const { metadata } = this.change.draft
+    metadata.tables.clear()
+    metadata.templates.clear()
+    this.change.touched()
+  }
+
+  get trackedTables(): readonly TrackedTable[] {
+    return [...this.change.draft.metadata.tables.values()]
+  }
+  get templates(): Map<string, TemplateRow> {
+    return this.change.draft.metadata.templates
+  }
+
+  dropInconsistent(): void {
+    const { metadata } = this.change.draft
+    for (const { object } of this.inconsistent) dropObject(metadata, object)
+    this.change.touched()
+  }
+  get inconsistent(): readonly Inconsistency[] {
+    return this.change.snapshot().inconsistent
+  }
+
+  private table(ref: TableRef, path = '$.args.table'): { tracked: TrackedTable; found: Found } {
+    const tracked = this.change.draft.tracked(ref)
+    const found = this.change.draft.foundTable(ref)
+    if (!tracked || !found) throw notExists(`table "${tableName(ref)}" does not exist`, path)
+    return { tracked, found }
+  }
+}
+
+function noPermission(ref: TableRef, role: string, type: PermissionType): ServiceError {
+  // Clients match on this text, its spelling included.
+  const message = `${type} permisson on "${tableName(ref)}" for role "${role}" does not exist`
+  return new ServiceError(400, 'permission-denied', message, '$.args')
+}
+
+function under<T>(path: string, fn: () => T): T {
+  try {
+    return fn()
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under(path) : error
+  }
+}

@@ -1,0 +1,207 @@
+import type { ClientBase } from 'pg'
+import type { SqlType, TableRef, TypeKind } from '../plan/ir.js'
+import { type Column, type TableData, tableKey } from './catalog.js'
+
+/** What PostgreSQL says of one table. */
+export interface Found extends Omit<TableData, 'relationships' | 'permissions' | 'system'> {
+  readonly oid: number
+  readonly columns: readonly FoundColumn[]
+  readonly foreignKeys: readonly ForeignKey[]
+}
+export interface FoundColumn extends Column {
+  /** `attnum`: stays the same when a column is renamed. */
+  readonly number: number
+}
+export interface ForeignKey {
+  readonly name: string
+  readonly columns: readonly string[]
+  readonly table: TableRef
+  readonly remoteColumns: readonly string[]
+}
+
+/**
+ * Reads the named tables from `pg_catalog` in one query; those that do not exist are left out.
+ * @returns by `tableKey`
+ */
+export async function introspect(client: ClientBase, tables: readonly TableRef[]): Promise<Map<string, Found>> {
+  const { rows } = await client.query<{ found: RawTable }>(QUERY, [JSON.stringify(tables)])
+  return new Map(rows.map(({ found }) => [tableKey(found), readTable(found)]))
+}
+
+/** Finds tables by oid, to see what became of one under another name. */
+export async function namesByOid(client: ClientBase, oids: readonly number[]): Promise<Map<number, TableRef>> {
+  const { rows } = await client.query<TableRef & { oid: number }>(
+    `select c.oid::int8::float8 as oid, n.nspname as schema, c.relname as name
+     from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where c.oid = any($1::oid[])`,
+    [oids],
+  )
+  return new Map(rows.map(({ oid, schema, name }) => [oid, { schema, name }]))
+}
+
+interface RawTable extends TableRef {
+  oid: number
+  relkind: string
+  events: number
+  columns: RawColumn[] | null
+  keys: { name: string; primary: boolean; columns: string[] }[] | null
+  foreign_keys: ForeignKey[] | null
+}
+interface RawColumn {
+  number: number
+  name: string
+  not_null: boolean
+  generated: string
+  identity: string
+  default: string | null
+  type: RawType
+  element: RawType | null
+}
+interface RawType {
+  schema: string
+  name: string
+  type: string
+  category: string
+  array: string | null
+}
+
+const KINDS: Record<string, TableData['kind']> = {
+  r: 'table',
+  p: 'partitioned',
+  v: 'view',
+  m: 'materialized view',
+  f: 'foreign table',
+}
+const INSERT = 8
+const UPDATE = 4
+
+function readTable(raw: RawTable): Found {
+  const kind = KINDS[raw.relkind] as TableData['kind']
+  const plain = kind === 'table' || kind === 'partitioned'
+  return {
+    schema: raw.schema,
+    name: raw.name,
+    oid: raw.oid,
+    kind,
+    insertable: plain || (raw.events & INSERT) !== 0,
+    updatable: plain || (raw.events & UPDATE) !== 0,
+    columns: (raw.columns ?? []).map(readColumn),
+    primaryKey: raw.keys?.find((key) => key.primary)?.columns ?? [],
+    keys: (raw.keys ?? []).map(({ name, columns }) => ({ name, columns })),
+    foreignKeys: raw.foreign_keys ?? [],
+  }
+}
+
+function readColumn(raw: RawColumn): FoundColumn {
+  return {
+    name: raw.name,
+    number: raw.number,
+    type: { ...readType(raw.type), ...(raw.element ? { element: readType(raw.element) } : {}) },
+    nullable: !raw.not_null,
+    ...(raw.default === null || raw.generated !== '' ? {} : { default: raw.default }),
+    ...(raw.generated !== '' || raw.identity === 'a'
+      ? { generated: 'always' as const }
+      : raw.identity === 'd'
+        ? { generated: 'identity' as const }
+        : {}),
+  }
+}
+
+function readType({ schema, name, type, category, array }: RawType): SqlType {
+  return { schema, name, kind: kindOf(name, type, category), ...(array === null ? {} : { array }) }
+}
+
+function kindOf(name: string, type: string, category: string): TypeKind {
+  switch (name) {
+    case 'int2':
+    case 'int4':
+    case 'int8':
+    case 'numeric':
+    case 'bool':
+    case 'json':
+    case 'jsonb':
+      return name
+    case 'float4':
+    case 'float8':
+      return 'float'
+  }
+  if (type === 'c') return 'row'
+  return category === 'A' ? 'array' : category === 'S' ? 'text' : 'other'
+}
+
+/**
+ * A domain stands for its base type: its own rules hold when a row is written, not when a value is compared.
+ * `pg_relation_is_updatable` gives the events that a view supports (CMD_UPDATE 2, CMD_INSERT 3 as bits 4 and 8).
+ */
+const QUERY = `
+with recursive wanted as materialized (
+  select c.oid, c.relkind, n.nspname, c.relname
+  from json_to_recordset($1::json) as w(schema text, name text)
+  join pg_namespace n on n.nspname = w.schema
+  join pg_class c on c.relnamespace = n.oid and c.relname = w.name
+  where c.relkind in ('r', 'p', 'v', 'm', 'f')
+),
+attribute as materialized (
+  select a.attrelid, a.attnum, a.attname, a.attnotnull, a.attgenerated, a.attidentity, a.atttypid
+  from wanted join pg_attribute a on a.attrelid = wanted.oid
+  where a.attnum > 0 and not a.attisdropped
+),
+base(oid, base) as (
+  select distinct atttypid, atttypid from attribute
+  union
+  select base.oid, t.typbasetype from base join pg_type t on t.oid = base.base where t.typtype = 'd'
+),
+type as materialized (
+  select base.oid, t.typelem, t.typcategory,
+    json_build_object('schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname) as type
+  from base
+  join pg_type t on t.oid = base.base and t.typtype <> 'd'
+  join pg_namespace n on n.oid = t.typnamespace
+  left join pg_type r on r.oid = t.typarray
+),
+element as materialized (
+  select distinct on (e.oid) e.oid,
+    json_build_object('schema', n.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null) as type
+  from type join pg_type e on e.oid = type.typelem and type.typcategory = 'A'
+  join pg_namespace n on n.oid = e.typnamespace
+),
+columns as (
+  select a.attrelid, json_agg(json_build_object(
+    'number', a.attnum, 'name', a.attname, 'not_null', a.attnotnull, 'generated', a.attgenerated,
+    'identity', a.attidentity, 'default', pg_get_expr(d.adbin, d.adrelid), 'type', type.type, 'element', element.type
+  ) order by a.attnum) as columns
+  from attribute a
+  join type on type.oid = a.atttypid
+  left join element on element.oid = type.typelem and type.typcategory = 'A'
+  left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  group by a.attrelid
+),
+named as (
+  select con.oid, con.conrelid, con.confrelid, con.conname, con.contype,
+    (select json_agg(a.attname order by k.ord) from unnest(con.conkey) with ordinality k(num, ord)
+     join pg_attribute a on a.attrelid = con.conrelid and a.attnum = k.num) as columns,
+    (select json_agg(a.attname order by k.ord) from unnest(con.confkey) with ordinality k(num, ord)
+     join pg_attribute a on a.attrelid = con.confrelid and a.attnum = k.num) as remote
+  from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype in ('p', 'u', 'f')
+),
+keys as (
+  select conrelid, json_agg(json_build_object('name', conname, 'primary', contype = 'p', 'columns', columns) order by contype, conname) as keys
+  from named where contype in ('p', 'u') group by conrelid
+),
+foreign_keys as (
+  select conrelid, json_agg(json_build_object(
+    'name', conname, 'columns', columns, 'remoteColumns', remote,
+    'table', json_build_object('schema', n.nspname, 'name', c.relname)
+  ) order by conname) as foreign_keys
+  from named join pg_class c on c.oid = named.confrelid join pg_namespace n on n.oid = c.relnamespace
+  where contype = 'f' group by conrelid
+)
+select json_build_object(
+  'oid', w.oid::int8, 'schema', w.nspname, 'name', w.relname, 'relkind', w.relkind,
+  'events', case when w.relkind in ('v', 'f') then pg_relation_is_updatable(w.oid, true) else 0 end,
+  'columns', columns.columns, 'keys', keys.keys, 'foreign_keys', foreign_keys.foreign_keys
+) as found
+from wanted w
+left join columns on columns.attrelid = w.oid
+left join keys on keys.conrelid = w.oid
+left join foreign_keys on foreign_keys.conrelid = w.oid`

@@ -1,0 +1,203 @@
+import type { ClientBase } from 'pg'
+import { type Json, parseJson, stringifyJson } from '../json/parse.js'
+import type { TableRef } from '../plan/ir.js'
+import { tableKey } from './catalog.js'
+
+/** What people have said of the database: the rows of `svc_catalog`, in memory, to be changed and written back. */
+export interface Metadata {
+  readonly version: string
+  /** By `tableKey`. */
+  readonly tables: Map<string, TrackedTable>
+  readonly templates: Map<string, TemplateRow>
+}
+export interface TrackedTable {
+  readonly ref: TableRef
+  readonly relationships: Map<string, RelationshipRow>
+  /** By `permissionKey`. */
+  readonly permissions: Map<string, PermissionRow>
+}
+export interface RelationshipRow {
+  readonly name: string
+  readonly type: 'object' | 'array'
+  readonly definition: Json
+  readonly comment: string | null
+}
+export interface PermissionRow {
+  readonly role: string
+  readonly type: PermissionType
+  readonly definition: Json
+  readonly comment: string | null
+}
+export interface TemplateRow {
+  readonly name: string
+  readonly definition: Json
+  readonly comment: string | null
+}
+export type PermissionType = 'insert' | 'select' | 'update' | 'delete'
+export const PERMISSION_TYPES: readonly PermissionType[] = ['insert', 'select', 'update', 'delete']
+
+export const permissionKey = (role: string, type: PermissionType): string => `${role}\0${type}`
+export const trackedTable = (ref: TableRef): TrackedTable => ({
+  ref,
+  relationships: new Map(),
+  permissions: new Map(),
+})
+
+export async function readMetadata(client: ClientBase): Promise<Metadata> {
+  const { rows } = await client.query<Record<keyof typeof READ, string>>(
+    `select ${Object.entries(READ)
+      .map(([key, query]) => `(${query})::text as ${key}`)
+      .join(', ')}`,
+  )
+  const read = rows[0] as Record<keyof typeof READ, string>
+  const list = (key: keyof typeof READ) => parseJson(read[key]) as unknown as Record<string, string & Json>[]
+  const tables = new Map<string, TrackedTable>()
+  for (const { schema, name } of list('tables')) {
+    const ref = { schema: schema as string, name: name as string }
+    tables.set(tableKey(ref), trackedTable(ref))
+  }
+  const tableOf = (row: Record<string, string>) => tables.get(`${row['schema']}\0${row['table']}`)
+  for (const row of list('relationships')) {
+    const { name, type, definition, comment } = row as unknown as RelationshipRow
+    tableOf(row)?.relationships.set(name, { name, type, definition, comment })
+  }
+  for (const row of list('permissions')) {
+    const { role, type, definition, comment } = row as unknown as PermissionRow
+    tableOf(row)?.permissions.set(permissionKey(role, type), { role, type, definition, comment })
+  }
+  const templates = list('templates').map((row) => row as unknown as TemplateRow)
+  return { version: read.version, tables, templates: new Map(templates.map((row) => [row.name, row])) }
+}
+
+const READ = {
+  version: 'select version from svc_catalog.svc_version',
+  tables: `select coalesce(json_agg(json_build_object('schema', table_schema, 'name', table_name)
+    order by table_schema, table_name), '[]') from svc_catalog.svc_table`,
+  relationships: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
+    'name', rel_name, 'type', rel_type, 'definition', rel_def, 'comment', comment)
+    order by rel_name), '[]') from svc_catalog.svc_relationship`,
+  permissions: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
+    'role', role_name, 'type', perm_type, 'definition', perm_def, 'comment', comment)
+    order by role_name, perm_type), '[]') from svc_catalog.svc_permission`,
+  templates: `select coalesce(json_agg(json_build_object('name', template_name, 'definition', template_defn,
+    'comment', comment) order by template_name), '[]') from svc_catalog.svc_query_template`,
+}
+
+/** A copy that can be changed while the original stands. */
+export function copyMetadata(metadata: Metadata): Metadata {
+  return {
+    version: metadata.version,
+    tables: new Map(
+      [...metadata.tables].map(([key, table]) => [
+        key,
+        {
+          ref: table.ref,
+          relationships: new Map(table.relationships),
+          permissions: new Map(table.permissions),
+        },
+      ]),
+    ),
+    templates: new Map(metadata.templates),
+  }
+}
+
+/** Writes the difference between two states; tables go first and last, because the other rows refer to them. */
+export async function writeMetadata(client: ClientBase, before: Metadata, after: Metadata): Promise<void> {
+  for (const { name, key, rows } of STORES) {
+    const [old, now] = [rows(before), rows(after)]
+    const gone = [...old].filter(([id]) => !now.has(id)).map(([, row]) => row)
+    if (gone.length > 0) {
+      const match = key.map((column) => `stored.${column} = gone.${column}`).join(' and ')
+      await client.query(
+        `delete from svc_catalog.${name} stored
+         using json_populate_recordset(null::svc_catalog.${name}, $1::json) gone where ${match}`,
+        [stringifyJson(gone)],
+      )
+    }
+    const changed = [...now].filter(([id, row]) => stringifyJson(row) !== stringifyJson(old.get(id) ?? null))
+    if (changed.length > 0) {
+      await client.query(
+        `insert into svc_catalog.${name}
+         select * from json_populate_recordset(null::svc_catalog.${name}, $1::json)
+         on conflict (${key.join(', ')}) ${REPLACE[name]}`,
+        [stringifyJson(changed.map(([, row]) => row))],
+      )
+    }
+  }
+}
+
+const REPLACE: Record<string, string> = {
+  svc_table: 'do nothing',
+  svc_relationship:
+    'do update set rel_type = excluded.rel_type, rel_def = excluded.rel_def, comment = excluded.comment',
+  svc_permission: 'do update set perm_def = excluded.perm_def, comment = excluded.comment',
+  svc_query_template: 'do update set template_defn = excluded.template_defn, comment = excluded.comment',
+}
+
+interface Store {
+  readonly name: string
+  readonly key: readonly string[]
+  rows(metadata: Metadata): Map<string, { [column: string]: Json }>
+}
+const TABLE_KEY = ['table_schema', 'table_name']
+const STORES: readonly Store[] = [
+  {
+    name: 'svc_table',
+    key: TABLE_KEY,
+    rows: ({ tables }) => new Map([...tables].map(([key, { ref }]) => [key, tableColumns(ref)])),
+  },
+  {
+    name: 'svc_relationship',
+    key: [...TABLE_KEY, 'rel_name'],
+    rows: (metadata) =>
+      perTable(metadata, ({ ref, relationships }) =>
+        [...relationships.values()].map((row) => ({
+          ...tableColumns(ref),
+          rel_name: row.name,
+          rel_type: row.type,
+          rel_def: row.definition,
+          comment: row.comment,
+        })),
+      ),
+  },
+  {
+    name: 'svc_permission',
+    key: [...TABLE_KEY, 'role_name', 'perm_type'],
+    rows: (metadata) =>
+      perTable(metadata, ({ ref, permissions }) =>
+        [...permissions.values()].map((row) => ({
+          ...tableColumns(ref),
+          role_name: row.role,
+          perm_type: row.type,
+          perm_def: row.definition,
+          comment: row.comment,
+        })),
+      ),
+  },
+  {
+    name: 'svc_query_template',
+    key: ['template_name'],
+    rows: ({ templates }) =>
+      new Map(
+        [...templates.values()].map((row) => [
+          row.name,
+          { template_name: row.name, template_defn: row.definition, comment: row.comment },
+        ]),
+      ),
+  },
+]
+
+const tableColumns = ({ schema, name }: TableRef) => ({ table_schema: schema, table_name: name })
+
+function perTable(
+  { tables }: Metadata,
+  rows: (table: TrackedTable) => { [column: string]: Json }[],
+): Map<string, { [column: string]: Json }> {
+  const all = [...tables.values()].flatMap(rows)
+  return new Map(
+    all.map((row) => [
+      JSON.stringify([row['table_schema'], row['table_name'], row['rel_name'], row['role_name'], row['perm_type']]),
+      row,
+    ]),
+  )
+}

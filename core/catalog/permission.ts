@@ -1,0 +1,180 @@
+import { at, parseFailed, unexpectedPayload } from '../errors.js'
+import type { Json, JsonObject } from '../json/parse.js'
+import { and, arrayOf, encodeList, liftBoolExp, type Operands, planBoolExp, Slots } from '../plan/boolexp.js'
+import { encode, isObject } from '../plan/encode.js'
+import { type BoolExp, type Operand, type Preset, type SqlType, TRUE } from '../plan/ir.js'
+import type { Names } from '../plan/names.js'
+import { USER_ID, VARIABLE_NAME } from '../session.js'
+import type { Column, InsertPermission, SelectPermission, Table, UpdatePermission } from './catalog.js'
+import type { PermissionType } from './metadata.js'
+
+/** Keeps each distinct expression once and gives its place. */
+export type Store = (exp: BoolExp) => number
+
+export type Permission =
+  | { readonly type: 'insert'; readonly permission: InsertPermission }
+  | { readonly type: 'select'; readonly permission: SelectPermission }
+  | { readonly type: 'update'; readonly permission: UpdatePermission }
+  | { readonly type: 'delete'; readonly permission: { readonly filter: number } }
+
+const KEYS: Record<PermissionType, readonly string[]> = {
+  insert: ['check', 'columns', 'set', 'allow_upsert', 'allow_conflict_update'],
+  select: ['columns', 'filter', 'limit', 'allow_aggregations', 'computed_fields'],
+  update: ['columns', 'filter', 'check', 'set'],
+  delete: ['filter'],
+}
+
+/**
+ * Gives a permission's definition its meaning on a table.
+ * @throws ServiceError 400 with a path below `$`, the definition being `$`; a key that is not known is refused, because a
+ * typing mistake must never widen a permission
+ */
+export function parsePermission(
+  type: PermissionType,
+  definition: Json,
+  table: Table,
+  names: Names,
+  store: Store,
+): Permission {
+  if (!isObject(definition)) throw parseFailed('expecting an object', '$')
+  for (const key in definition) {
+    if (!KEYS[type].includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at('$', key))
+  }
+  const exp = (key: string): number => store(expression(definition, key, table, names))
+  const set = presets(definition, table, names)
+  const columns = (fallback?: '*') => columnList(definition['columns'] ?? fallback, table, names, set)
+  switch (type) {
+    case 'insert':
+      return {
+        type,
+        permission: {
+          check: exp('check'),
+          columns: columns('*'),
+          set,
+          upsert: flag(definition, 'allow_upsert') || flag(definition, 'allow_conflict_update'),
+        },
+      }
+    case 'select': {
+      const limit = definition['limit']
+      if (limit !== undefined && (typeof limit !== 'number' || !Number.isInteger(limit) || limit < 0)) {
+        throw parseFailed('expecting a whole number of rows', '$.limit')
+      }
+      return {
+        type,
+        permission: {
+          columns: columns(),
+          filter: exp('filter'),
+          ...(limit === undefined ? {} : { limit }),
+          aggregations: flag(definition, 'allow_aggregations'),
+          computedFields: computedFields(definition['computed_fields']),
+        },
+      }
+    }
+    case 'update':
+      return {
+        type,
+        permission: {
+          columns: columns(),
+          filter: exp('filter'),
+          ...(definition['check'] === undefined || definition['check'] === null ? {} : { check: exp('check') }),
+          set,
+        },
+      }
+    case 'delete':
+      return { type, permission: { filter: exp('filter') } }
+  }
+}
+
+function expression(definition: JsonObject, key: string, table: Table, names: Names): BoolExp {
+  if (definition[key] === undefined) throw parseFailed(`the key '${key}' was not present`, '$')
+  const slots = new Slots()
+  const path = at('$', key)
+  const shape = liftBoolExp(definition[key], path, slots)
+  return and([planBoolExp(shape, table, names, path, definedOperands(slots.values))]) ?? TRUE
+}
+
+/** Values of a definition: constants, or session variables. */
+function definedOperands(values: readonly Json[]): Operands {
+  const one = (value: Json, type: SqlType, path: string): Operand => {
+    const name = variableName(value)
+    if (name === undefined) return { kind: 'const', value: encode(value, type, path), type }
+    checkVariable(name, type, path)
+    return { kind: 'session', name, type }
+  }
+  return {
+    one: (slot, type, path) => one(values[slot] as Json, type, path),
+    list(slot, type, path) {
+      const value = values[slot] as Json
+      const name = variableName(value)
+      if (name !== undefined) return { list: { kind: 'session', name, type: arrayOf(type, path) }, ones: [] }
+      if (!Array.isArray(value)) throw parseFailed('expecting an array', path)
+      const fixed = value.filter((element) => variableName(element) === undefined)
+      const variables = value.flatMap((element, i) => (variableName(element) === undefined ? [] : [{ element, i }]))
+      const list: Operand = { kind: 'const', value: encodeList(fixed, type, path), type: arrayOf(type, path) }
+      return { list, ones: variables.map(({ element, i }) => one(element, type, at(path, i))) }
+    },
+  }
+}
+
+/** `X-Service-Org-Id` is a session variable; the match is of the whole string. */
+export function variableName(value: Json): string | undefined {
+  if (typeof value !== 'string') return undefined
+  const name = value.toLowerCase()
+  return VARIABLE_NAME.test(name) ? name : undefined
+}
+
+function checkVariable(name: string, type: SqlType, path: string): void {
+  if (name !== USER_ID || type.kind === 'int2' || type.kind === 'int4' || type.kind === 'int8') return
+  throw unexpectedPayload(
+    `X-SERVICE-USER-ID stands for a smallint, integer or bigint; the value here is of type ${type.name}`,
+    path,
+  )
+}
+
+function presets(definition: JsonObject, table: Table, names: Names): readonly Preset[] {
+  const set = definition['set']
+  if (set === undefined || set === null) return []
+  if (!isObject(set)) throw parseFailed('expecting an object of columns', '$.set')
+  return Object.entries(set).map(([name, value]) => {
+    const path = at('$.set', name)
+    const column = names.column(table, name, 'insert', path)
+    refuseGenerated(column, path)
+    const to: Operand =
+      value === null
+        ? { kind: 'const', value: null, type: column.type }
+        : definedOperands([value]).one(0, column.type, path)
+    return { column: name, to }
+  })
+}
+
+export function refuseGenerated(column: Column, path: string): void {
+  if (column.generated === 'always') throw unexpectedPayload(`column "${column.name}" is generated`, path)
+}
+
+/** Columns that the client may name: those that the server sets itself are not among them. */
+function columnList(value: Json | undefined, table: Table, names: Names, set: readonly Preset[]): readonly string[] {
+  const preset = new Set(set.map(({ column }) => column))
+  if (value === '*') return table.columns.map(({ name }) => name).filter((name) => !preset.has(name))
+  if (value === undefined) throw parseFailed("the key 'columns' was not present", '$')
+  if (!Array.isArray(value)) throw parseFailed("expecting an array of column names, or '*'", '$.columns')
+  return value
+    .map((name, i) => {
+      const path = at('$.columns', i)
+      if (typeof name !== 'string') throw parseFailed('expecting a column name', path)
+      return names.column(table, name, 'select', path).name
+    })
+    .filter((name) => !preset.has(name))
+}
+
+function flag(definition: JsonObject, key: string): boolean {
+  const value = definition[key] ?? false
+  if (typeof value !== 'boolean') throw parseFailed('expecting a boolean', at('$', key))
+  return value
+}
+
+function computedFields(value: Json | undefined): readonly string[] {
+  if (value === undefined) return []
+  if (!Array.isArray(value)) throw parseFailed('expecting an array of names', '$.computed_fields')
+  if (value.length > 0) throw unexpectedPayload('no computed field exists', '$.computed_fields[0]')
+  return []
+}

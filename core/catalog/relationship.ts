@@ -1,0 +1,127 @@
+import { at, notExists, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
+import type { Json, JsonObject } from '../json/parse.js'
+import { liftTableRef } from '../plan/boolexp.js'
+import { isObject } from '../plan/encode.js'
+import type { Join, TableRef } from '../plan/ir.js'
+import { type Relationship, tableKey, tableName } from './catalog.js'
+import type { ForeignKey, Found } from './introspect.js'
+import type { RelationshipRow } from './metadata.js'
+
+/** Where a relationship's definition is resolved: the tracked tables that exist. */
+export type FindTable = (ref: TableRef) => Found | undefined
+
+/**
+ * Gives a relationship's `using` its meaning: `foreign_key_constraint_on` (the column or columns of a foreign key) or
+ * `manual_configuration`.
+ * @throws ServiceError 400 with a path below `$`, the definition being `$`
+ */
+export function resolveRelationship(row: RelationshipRow, table: Found, find: FindTable): Relationship {
+  const using = row.definition
+  if (!isObject(using)) throw parseFailed('expecting an object', '$')
+  for (const key in using) {
+    if (!USING.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at('$', key))
+  }
+  const [foreign, manual] = USING.map((key) => using[key])
+  if (foreign !== undefined && manual !== undefined) {
+    throw parseFailed('only one of foreign_key_constraint_on/manual_configuration should be present', '$')
+  }
+  const { name, type } = row
+  if (manual !== undefined) return { name, type, ...manualJoin(manual, table, find) }
+  if (foreign === undefined) {
+    throw parseFailed('atleast one of foreign_key_constraint_on/manual_configuration should be present', '$')
+  }
+  const path = '$.foreign_key_constraint_on'
+  if (type === 'array') return { name, type, ...remoteKey(foreign, table, find, path) }
+  return { name, type, ...localKey(foreign, table, find, path) }
+}
+const USING = ['foreign_key_constraint_on', 'manual_configuration']
+
+interface Target {
+  readonly table: TableRef
+  readonly on: Join
+}
+
+/** An object relationship: the key sits on this table; or on the other one, where it is unique. */
+function localKey(value: Json, table: Found, find: FindTable, path: string): Target {
+  if (isObject(value)) return remoteKey(value, table, find, path)
+  const key = foreignKeyOn(table, columnNames(value, path), path)
+  tracked(key.table, find, path)
+  return { table: key.table, on: key.columns.map((column, i) => [column, key.remoteColumns[i] as string]) }
+}
+
+/** The key sits on the other table and refers to this one. */
+function remoteKey(value: Json, table: Found, find: FindTable, path: string): Target {
+  if (!isObject(value)) throw parseFailed('expecting an object with the keys table and column', path)
+  for (const key in value) {
+    if (key !== 'table' && key !== 'column' && key !== 'columns') {
+      throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+    }
+  }
+  const remote = tracked(liftTableRef(value['table'], `${path}.table`), find, `${path}.table`)
+  const columns = columnNames(value['column'] ?? value['columns'], `${path}.column`)
+  const key = foreignKeyOn(remote, columns, `${path}.column`, table)
+  return { table: refOf(remote), on: key.columns.map((column, i) => [key.remoteColumns[i] as string, column]) }
+}
+
+function manualJoin(value: Json, table: Found, find: FindTable): Target {
+  const path = '$.manual_configuration'
+  if (!isObject(value)) throw parseFailed('expecting an object', path)
+  for (const key in value) {
+    if (key !== 'remote_table' && key !== 'column_mapping') {
+      throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+    }
+  }
+  const remote = tracked(liftTableRef(value['remote_table'], `${path}.remote_table`), find, `${path}.remote_table`)
+  const mapping = value['column_mapping']
+  if (!isObject(mapping) || Object.keys(mapping).length === 0) {
+    throw parseFailed('expecting an object of column names', `${path}.column_mapping`)
+  }
+  return { table: refOf(remote), on: mappedColumns(mapping, table, remote, `${path}.column_mapping`) }
+}
+
+function mappedColumns(mapping: JsonObject, table: Found, remote: Found, path: string): Join {
+  return Object.entries(mapping).map(([local, other]) => {
+    const here = at(path, local)
+    if (typeof other !== 'string') throw parseFailed('expecting a column name', here)
+    for (const [owner, column] of [
+      [table, local],
+      [remote, other],
+    ] as const) {
+      if (!owner.columns.some(({ name }) => name === column)) {
+        throw notExists(`column "${column}" does not exist in "${tableName(owner)}"`, here)
+      }
+    }
+    return [local, other] as const
+  })
+}
+
+function columnNames(value: Json | undefined, path: string): readonly string[] {
+  const names = typeof value === 'string' ? [value] : value
+  if (!Array.isArray(names) || names.length === 0 || !names.every((name) => typeof name === 'string')) {
+    throw parseFailed('expecting a column name, or an array of them', path)
+  }
+  return names as string[]
+}
+
+function foreignKeyOn(table: Found, columns: readonly string[], path: string, to?: TableRef): ForeignKey {
+  for (const column of columns) {
+    if (!table.columns.some(({ name }) => name === column)) {
+      throw notExists(`column "${column}" does not exist in "${tableName(table)}"`, path)
+    }
+  }
+  const wanted = [...columns].sort().join('\0')
+  const keys = table.foreignKeys.filter(
+    (key) => [...key.columns].sort().join('\0') === wanted && (!to || tableKey(key.table) === tableKey(to)),
+  )
+  if (keys.length === 1) return keys[0] as ForeignKey
+  const what = keys.length === 0 ? 'no foreign constraint exists' : 'more than one foreign key constraint exists'
+  throw new ServiceError(400, 'constraint-error', `${what} on the given column`, path)
+}
+
+function tracked(ref: TableRef, find: FindTable, path: string): Found {
+  const found = find(ref)
+  if (!found) throw notExists(`table "${tableName(ref)}" does not exist`, path)
+  return found
+}
+
+const refOf = ({ schema, name }: TableRef): TableRef => ({ schema, name })

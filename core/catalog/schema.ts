@@ -1,0 +1,60 @@
+import type { Migration } from '../host/plugin.js'
+
+/**
+ * The tables that hold the metadata. They are the truth; a snapshot is made from them and from `pg_catalog`. Changed only
+ * by metadata operations, one transaction each, under the lock of `change.ts`.
+ */
+export const catalogMigrations: readonly Migration[] = [
+  {
+    id: '001-metadata',
+    sql: `
+create table svc_catalog.svc_version (version bigint not null);
+insert into svc_catalog.svc_version values (1);
+create unique index svc_version_one on svc_catalog.svc_version ((true));
+
+create table svc_catalog.svc_table (
+  table_schema text not null,
+  table_name text not null,
+  primary key (table_schema, table_name)
+);
+
+create table svc_catalog.svc_relationship (
+  table_schema text not null,
+  table_name text not null,
+  rel_name text not null,
+  rel_type text not null check (rel_type in ('object', 'array')),
+  rel_def jsonb not null,
+  comment text,
+  primary key (table_schema, table_name, rel_name),
+  foreign key (table_schema, table_name) references svc_catalog.svc_table on delete cascade
+);
+
+create table svc_catalog.svc_permission (
+  table_schema text not null,
+  table_name text not null,
+  role_name text not null,
+  perm_type text not null check (perm_type in ('insert', 'select', 'update', 'delete')),
+  perm_def jsonb not null,
+  comment text,
+  primary key (table_schema, table_name, role_name, perm_type),
+  foreign key (table_schema, table_name) references svc_catalog.svc_table on delete cascade
+);
+
+create table svc_catalog.svc_query_template (
+  template_name text primary key,
+  template_defn jsonb not null,
+  comment text
+);
+
+-- Raises from within a query when a written row fails its permission's check. Volatile, so that it is never run ahead.
+create function svc_catalog.svc_refuse(message text) returns text language plpgsql volatile as $$
+begin
+  raise exception using errcode = '23514', message = message, constraint = 'svc_refuse';
+end $$;
+`,
+  },
+]
+
+/** Readable by admin through select, addressed as `{schema: "svc_catalog", name}`. */
+export const SYSTEM_TABLES = ['svc_version', 'svc_table', 'svc_relationship', 'svc_permission', 'svc_query_template']
+export const CATALOG_SCHEMA = 'svc_catalog'

@@ -1,0 +1,93 @@
+import type pg from 'pg'
+import type { Logger } from 'pino'
+import type { Database } from '../db/database.js'
+import { CHANNEL } from './change.js'
+
+export interface Watch {
+  readonly degraded: string | undefined
+  close(): Promise<void>
+}
+
+const POLL_MS = 5000
+
+/**
+ * Hears of metadata changes that other instances made: by LISTEN, and by asking for the version every 5 s, because a
+ * notification can be lost. Reconnects by itself; while it cannot listen it only polls.
+ */
+export async function watchCatalog(
+  database: Database,
+  known: () => string,
+  reload: () => Promise<void>,
+  log: Logger,
+): Promise<Watch> {
+  let listener: pg.Client | undefined
+  let degraded: string | undefined
+  let closed = false
+  let checking: Promise<void> | undefined
+  let asked = false
+
+  /** One check at a time; a notification that comes during one causes another. */
+  function check(): Promise<void> {
+    asked = true
+    checking ??= (async () => {
+      while (asked && !closed) {
+        asked = false
+        await checkOnce()
+      }
+    })().finally(() => {
+      checking = undefined
+    })
+    return checking
+  }
+
+  async function checkOnce(): Promise<void> {
+    try {
+      const { rows } = await database.admin.query<{ version: string }>(
+        'select version::text from svc_catalog.svc_version',
+      )
+      if (rows[0] && rows[0].version !== known()) await reload()
+    } catch (error) {
+      if (!closed) log.warn({ error: messageOf(error) }, 'could not ask for the metadata version')
+    }
+  }
+
+  async function listen(): Promise<void> {
+    try {
+      const client = await database.connect('listen', database.config.listenUrl)
+      client.on('notification', () => void check())
+      client.on('end', () => {
+        if (listener === client) listener = undefined
+      })
+      await client.query(`listen ${CHANNEL}`)
+      listener = client
+      degraded = undefined
+    } catch (error) {
+      degraded = `cannot listen for metadata changes: ${messageOf(error)}`
+      log.warn({ error: messageOf(error) }, 'cannot listen for metadata changes; polling')
+    }
+  }
+
+  await listen()
+  await check()
+  const timer = setInterval(() => {
+    void (async () => {
+      if (!listener && !closed) await listen()
+      await check()
+    })()
+  }, POLL_MS)
+  timer.unref()
+
+  return {
+    get degraded() {
+      return degraded
+    },
+    async close() {
+      closed = true
+      clearInterval(timer)
+      await checking
+      await listener?.end()
+    },
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

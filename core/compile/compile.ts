@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto'
+import { type Catalog, tableKey } from '../catalog/catalog.js'
+import { authorize } from '../plan/authorize.js'
+import type { BoolExp, Op, Read } from '../plan/ir.js'
+import { type Names, namesFor } from '../plan/names.js'
+import { emit, type Form } from '../sql/emit.js'
+import type { Statement } from '../sql/statement.js'
+
+/** Turns a shape into a plan. Pure; made by a front end; runs in workers too. */
+export type Planner = (shape: never, names: Names) => Op
+
+/** What to compile: a request without its values. */
+export interface Task {
+  readonly planner: string
+  /** Plain data. */
+  readonly shape: unknown
+  readonly role: string
+  readonly form: Form
+}
+
+export interface Compiled {
+  readonly kind: Op['kind']
+  /** None: the rows of an insert have different keys and must be inserted a key set at a time. */
+  readonly statements: readonly Prepared[]
+  /** Keys of the result objects in order, for forms that need a header. */
+  readonly keys: readonly string[]
+  /** Most rows that a read can have, where the plan proves it: a whole key is given, or the role has a limit. */
+  readonly mostRows?: number
+}
+export interface Prepared extends Statement {
+  /** Short and unique to the text: PostgreSQL would cut a longer one at 63 bytes and mistake it for another. */
+  readonly name: string
+}
+
+/** plan, authorize, emit: the rooms between a request's shape and its SQL. */
+export function compile(task: Task, planner: Planner, catalog: Catalog): Compiled {
+  const op = authorize(planner(task.shape as never, namesFor(task.role, catalog)), task.role, catalog)
+  const most = op.kind === 'read' ? mostRows(op, catalog) : undefined
+  return {
+    kind: op.kind,
+    statements: emit(op, task.form).map((statement) => ({ ...statement, name: nameOf(statement.text) })),
+    keys: op.kind === 'read' ? op.fields.map((field) => field.key) : [],
+    ...(most === undefined ? {} : { mostRows: most }),
+  }
+}
+
+const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22)
+
+function mostRows(read: Read, catalog: Catalog): number | undefined {
+  const given = new Set(equalColumns(read.where))
+  const keys = catalog.tables.get(tableKey(read.table))?.keys ?? []
+  return keys.some((key) => key.columns.every((column) => given.has(column))) ? 1 : read.maxRows
+}
+
+/** Columns that every row must have a given value in. */
+function equalColumns(exp: BoolExp): readonly string[] {
+  if (exp.kind === 'and') return exp.of.flatMap(equalColumns)
+  return exp.kind === 'compare' && exp.op === 'eq' ? [exp.column] : []
+}

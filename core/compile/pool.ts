@@ -1,0 +1,81 @@
+import { Piscina } from 'piscina'
+import type { CatalogData } from '../catalog/catalog.js'
+import { ServiceError } from '../errors.js'
+import type { Compiled, Task } from './compile.js'
+import type { WorkerAnswer, WorkerTask } from './worker.js'
+
+export interface PoolConfig {
+  readonly threads: number
+  /** From the moment that a worker holds the snapshot. */
+  readonly timeoutMs: number
+  /** For a worker to start and to read the snapshot. */
+  readonly warmUpMs: number
+  readonly planners: ReadonlyMap<string, URL>
+}
+
+/** A snapshot as the workers get it. */
+export interface Encoded {
+  readonly id: string
+  readonly buffer: SharedArrayBuffer
+}
+
+export function encodeCatalog(data: CatalogData): Encoded {
+  const bytes = Buffer.from(JSON.stringify(data))
+  const buffer = new SharedArrayBuffer(bytes.length)
+  bytes.copy(new Uint8Array(buffer))
+  return { id: data.id, buffer }
+}
+
+/** Compiles in worker threads, so that a hostile request cannot hold up the others; each has a deadline and a memory cap. */
+export class CompilePool {
+  private readonly config: PoolConfig
+  private readonly pool: Piscina<WorkerTask, WorkerAnswer>
+
+  constructor(config: PoolConfig, snapshotBytes: number) {
+    this.config = config
+    this.pool = new Piscina<WorkerTask, WorkerAnswer>({
+      filename: new URL('./worker.js', import.meta.url).href,
+      minThreads: config.threads,
+      maxThreads: config.threads,
+      maxQueue: 1000,
+      workerData: { planners: Object.fromEntries([...config.planners].map(([name, url]) => [name, url.href])) },
+      resourceLimits: { maxOldGenerationSizeMb: Math.ceil(256 + (4 * snapshotBytes) / 1048576) },
+    })
+  }
+
+  /** @throws ServiceError of the planner, or 503 when the task did not finish in time or the pool is flooded */
+  async compile(task: Task, catalog: Encoded): Promise<Compiled> {
+    const { timeoutMs, warmUpMs } = this.config
+    const started = new Int32Array(new SharedArrayBuffer(4))
+    const abort = new AbortController()
+    let waited = 0
+    let ran = 0
+    const tick = Math.max(10, Math.ceil(timeoutMs / 5))
+    const timer = setInterval(() => {
+      if (Atomics.load(started, 0) === 1) ran += tick
+      else waited += tick
+      if (ran > timeoutMs || waited > warmUpMs) abort.abort()
+    }, tick)
+    try {
+      const answer = await this.pool.run(
+        { task, catalogId: catalog.id, catalog: catalog.buffer, started },
+        { signal: abort.signal },
+      )
+      if ('compiled' in answer) return answer.compiled
+      const { status, code, message, path } = answer.refused
+      throw new ServiceError(status, code, message, path)
+    } catch (cause) {
+      if (cause instanceof ServiceError) throw cause
+      throw new ServiceError(503, 'compile-failed', 'the request could not be compiled in time', '$', {
+        cause,
+        retryAfter: 1,
+      })
+    } finally {
+      clearInterval(timer)
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.pool.destroy()
+  }
+}

@@ -1,0 +1,61 @@
+import { workerData } from 'node:worker_threads'
+import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
+import { ServiceError } from '../errors.js'
+import { compile, type Compiled, type Planner, type Task } from './compile.js'
+
+/** What the pool sends: a task, and the snapshot to compile it against, encoded once and shared, not copied. */
+export interface WorkerTask {
+  readonly task: Task
+  readonly catalogId: string
+  readonly catalog: SharedArrayBuffer
+  /** Set to 1 when the worker holds the snapshot: the deadline runs from then. */
+  readonly started: Int32Array
+}
+/** Errors cross threads as data; an `Error` would lose its code and path. */
+export type WorkerAnswer =
+  | { readonly compiled: Compiled }
+  | {
+      readonly refused: {
+        readonly status: number
+        readonly code: string
+        readonly message: string
+        readonly path: string
+      }
+    }
+
+const urls = (workerData as { planners: Record<string, string> }).planners
+const planners = new Map<string, Planner>()
+/** The newest snapshots by id; a request that began before a change still wants the one before. */
+const catalogs = new Map<string, Catalog>()
+const KEPT = 2
+
+export default async function work({ task, catalogId, catalog, started }: WorkerTask): Promise<WorkerAnswer> {
+  const snapshot = hold(catalogId, catalog)
+  const planner = planners.get(task.planner) ?? (await load(task.planner))
+  Atomics.store(started, 0, 1)
+  try {
+    return { compiled: compile(task, planner, snapshot) }
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    const { status, code, message, path } = error
+    return { refused: { status, code, message, path } }
+  }
+}
+
+function hold(id: string, encoded: SharedArrayBuffer): Catalog {
+  const held = catalogs.get(id)
+  if (held) return held
+  const catalog = openCatalog(JSON.parse(Buffer.from(new Uint8Array(encoded)).toString()) as CatalogData)
+  catalogs.set(id, catalog)
+  for (const oldest of catalogs.keys()) {
+    if (catalogs.size <= KEPT) break
+    catalogs.delete(oldest)
+  }
+  return catalog
+}
+
+async function load(name: string): Promise<Planner> {
+  const { default: planner } = (await import(urls[name] as string)) as { default: Planner }
+  planners.set(name, planner)
+  return planner
+}

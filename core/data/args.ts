@@ -1,0 +1,42 @@
+import { Ajv, type ErrorObject } from 'ajv'
+import { at, parseFailed, type ServiceError, unexpectedPayload } from '../errors.js'
+import type { Json } from '../json/parse.js'
+import type { Schema } from '../schema.js'
+
+const ajv = new Ajv({ strict: true, allowUnionTypes: true })
+
+/** Compiles the schema of an operation's `args` to a check that refuses with the path of what is wrong. */
+export function checkArgs(schema: Schema): (args: Json) => void {
+  const valid = ajv.compile(schema)
+  return (args) => {
+    if (!valid(args)) throw refusal(valid.errors?.[0] as ErrorObject)
+  }
+}
+
+function refusal(error: ErrorObject): ServiceError {
+  const path = pathOf(error.instancePath)
+  const params = error.params as Record<string, unknown>
+  switch (error.keyword) {
+    case 'required':
+      return parseFailed(`the key '${String(params['missingProperty'])}' was not present`, path)
+    case 'additionalProperties': {
+      const key = String(params['additionalProperty'])
+      return unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+    }
+    case 'type':
+      return parseFailed(`expecting ${String(params['type'])}`, path)
+    case 'enum':
+      return parseFailed(`expecting one of ${(params['allowedValues'] as unknown[]).join(', ')}`, path)
+    default:
+      return parseFailed(error.message ?? 'not valid', path)
+  }
+}
+
+/** A JSON pointer (RFC 6901) as a path: `/objects/2/name` is `$.args.objects[2].name`. */
+function pathOf(pointer: string): string {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((path, key) => at(path, /^\d+$/.test(key) ? Number(key) : key), '$.args')
+}

@@ -1,0 +1,47 @@
+import type { ClientBase } from 'pg'
+import type { Catalog } from '../catalog/catalog.js'
+import type { Editor } from '../catalog/editor.js'
+import type { Json } from '../json/parse.js'
+import type { Answer, Call } from './operations.js'
+
+export type { Transaction } from './transaction.js'
+
+/** A request split by a front end: what it is, and the values in it. */
+export interface Request {
+  /** As registered with `host.planner`. */
+  readonly planner: string
+  /** Plain data without any value of the client: it is a cache key. */
+  readonly shape: unknown
+  /** By slot. */
+  readonly values: readonly Json[]
+}
+
+/** The database as requests see it. */
+export interface Data {
+  /** The snapshot that requests run against now. */
+  readonly catalog: Catalog
+  /**
+   * Compiles a request for the caller's role, unless that was done before, and runs it.
+   * @returns JSON text as PostgreSQL made it; undefined when an insert's rows have different keys and must come apart
+   * @throws ServiceError
+   */
+  run(request: Request, call: Call): Promise<string | undefined>
+  /**
+   * As `run`, for a read that may have many rows: those are streamed.
+   * @param most rows that the client asks for at most
+   * @returns in the form that the call wants
+   */
+  read(request: Request, call: Call, most?: number): Promise<Answer>
+  /** The SQL that a request compiles to for a role, and PostgreSQL's plan of it. */
+  explain(request: Request, call: Call): Promise<{ readonly sql: string; readonly plan: readonly string[] }>
+  /** Runs `fn` in a transaction, the one that `call` is in already or a new one; tried again after a conflict. */
+  transaction<T>(call: Call, fn: (call: Call & Required<Pick<Call, 'transaction'>>) => Promise<T>): Promise<T>
+  /** Changes metadata in a transaction: all instances see it, or none. */
+  alter<T>(call: Call, fn: (edit: Editor) => Promise<T> | T): Promise<T>
+  /** Runs SQL of an admin in a transaction whose connection serves nobody else afterwards, and keeps metadata in step. */
+  runSql<T>(call: Call, cascade: boolean, fn: (client: ClientBase) => Promise<T>): Promise<T>
+  /** The snapshot that a call sees: that of its transaction, if it is in one. */
+  catalogFor(call: Call): Catalog
+  /** Reads metadata and database afresh. */
+  reload(): Promise<void>
+}

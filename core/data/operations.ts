@@ -1,0 +1,49 @@
+import type { Json } from '../json/parse.js'
+import type { Schema } from '../schema.js'
+import type { Session } from '../session.js'
+import type { Transaction } from './transaction.js'
+
+/** What an operation runs under. */
+export interface Call {
+  readonly session: Session
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal: AbortSignal
+  /** Present inside `bulk`: everything happens in it, or nothing. */
+  readonly transaction?: Transaction
+  /** Other forms than JSON only for single reads; a `bulk` and everything in it is JSON. */
+  readonly format: 'json' | 'ndjson' | 'csv'
+}
+
+/** JSON text as PostgreSQL made it, or rows that are still coming. */
+export type Answer = TextAnswer | RowStream
+export interface TextAnswer {
+  readonly kind: 'text'
+  readonly text: string
+  /** JSON when absent. */
+  readonly contentType?: string
+}
+export interface RowStream {
+  readonly kind: 'stream'
+  readonly contentType: string
+  /** Chunks of the body. Ends early only by throwing. */
+  readonly chunks: AsyncIterable<Buffer>
+}
+
+/** One `type` of the JSON query API. */
+export interface Operation {
+  /** Only the role `admin` may run it; others get 400 `access-denied`. */
+  readonly admin?: boolean
+  /** It is a single read, which may be asked for in other forms than JSON. */
+  readonly formats?: boolean
+  /** Shape of `args`, checked before `run`. Absent: `run` checks them itself. */
+  readonly args?: Schema
+  /** Paths in errors start at `$.args`. */
+  run(args: Json, call: Call): Promise<Answer>
+}
+
+/** The operations of every loaded plugin. */
+export interface Operations {
+  /** Runs `{type, args}`. 400 `parse-failed` for an unknown type or a body of another shape. */
+  run(query: Json, call: Call): Promise<Answer>
+  readonly types: readonly string[]
+}

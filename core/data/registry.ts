@@ -1,0 +1,47 @@
+import { at, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
+import type { Json } from '../json/parse.js'
+import { isObject } from '../plan/encode.js'
+import { checkArgs } from './args.js'
+import type { Operation, Operations } from './operations.js'
+
+/** Operations by `type`. They may still be added while plugins are set up. */
+export class Registry implements Operations {
+  private readonly operations: ReadonlyMap<string, Operation>
+  private readonly checks = new Map<string, (args: Json) => void>()
+
+  constructor(operations: ReadonlyMap<string, Operation>) {
+    this.operations = operations
+  }
+
+  get types(): readonly string[] {
+    return [...this.operations.keys()]
+  }
+
+  async run(query: Json, call: Parameters<Operations['run']>[1]): ReturnType<Operations['run']> {
+    if (!isObject(query)) throw parseFailed('expecting an object with the keys type and args', '$')
+    for (const key in query) {
+      if (key !== 'type' && key !== 'args') throw unexpectedPayload(`unexpected key "${key}"`, at('$', key))
+    }
+    const { type, args } = query
+    if (type === undefined) throw parseFailed("the key 'type' was not present", '$')
+    if (args === undefined) throw parseFailed("the key 'args' was not present", '$')
+    if (typeof type !== 'string') throw parseFailed('expecting a string', '$.type')
+    const operation = this.operations.get(type)
+    if (!operation) throw parseFailed(`unknown type : "${type}"`, '$.type')
+    if (operation.admin && call.session.role !== 'admin') {
+      throw new ServiceError(400, 'access-denied', 'restricted access : admin only', '$')
+    }
+    if (call.format !== 'json' && !operation.formats) {
+      throw new ServiceError(406, 'not-acceptable', `"${type}" answers with application/json only`, '$.type')
+    }
+    this.check(type, operation, args)
+    return operation.run(args, call)
+  }
+
+  private check(type: string, { args: schema }: Operation, args: Json): void {
+    if (!schema) return
+    let check = this.checks.get(type)
+    if (!check) this.checks.set(type, (check = checkArgs(schema)))
+    check(args)
+  }
+}

@@ -1,0 +1,248 @@
+import type { PoolClient } from 'pg'
+import type { Logger } from 'pino'
+import type { CatalogData } from '../catalog/catalog.js'
+import { readCatalog } from '../catalog/change.js'
+import { Editor } from '../catalog/editor.js'
+import { watchCatalog, type Watch } from '../catalog/watch.js'
+import { compile, type Compiled, type Planner, type Prepared, type Task } from '../compile/compile.js'
+import { CompilePool } from '../compile/pool.js'
+import { type Database, inTransaction, isConnectionError, sqlState, withClient } from '../db/database.js'
+import { clientError, isConflict, isStale } from '../db/errors.js'
+import { execute, executeIn, type Execution } from '../db/execute.js'
+import { ServiceError } from '../errors.js'
+import { BATCH, readRows } from '../db/stream.js'
+import { bind } from '../sql/bind.js'
+import type { Form } from '../sql/emit.js'
+import type { Data, Request } from './data.js'
+import { answerRows } from './format.js'
+import type { Answer, Call } from './operations.js'
+import { openSnapshot, type Snapshot } from './snapshot.js'
+import { Transaction } from './transaction.js'
+
+export interface DataOptions {
+  readonly log: Logger
+  /** Worker threads that compile; 0: in process. */
+  readonly threads: number
+  readonly timeoutMs: number
+  readonly warmUpMs: number
+}
+
+/** The data room with its keys: what the server opens and closes. */
+export interface DataRoom extends Data {
+  /** Starts the workers and the watch over metadata changes. Until then misses are compiled in process. */
+  start(planners: ReadonlyMap<string, URL>): Promise<void>
+  /** Loads a front end's planner. */
+  loadPlanner(name: string, module: URL): Promise<void>
+  /** Why metadata changes of other instances may be seen late; undefined when all is well. */
+  readonly degraded: string | undefined
+  close(): Promise<void>
+}
+
+const TRIES = 3
+
+/** Reads the catalog and answers requests against it. The schema must be migrated. */
+export async function openData(database: Database, options: DataOptions): Promise<DataRoom> {
+  const { log } = options
+  const planners = new Map<string, Planner>()
+  /** What compiled here: nothing else is ever executed. */
+  const branded = new WeakSet<Compiled>()
+  /** What was asked for more than once: worth a prepared statement on each connection. */
+  const asked = new WeakSet<Compiled>()
+  let pool: CompilePool | undefined
+  let watch: Watch | undefined
+  let current = openSnapshot(await readCommitted(), true)
+  logInconsistent()
+
+  async function readCommitted(): Promise<CatalogData> {
+    return withClient(database.admin, (client) =>
+      inTransaction(client, () => readCatalog(client), 'isolation level repeatable read read only'),
+    )
+  }
+
+  /** Swaps the snapshot, unless a newer one is in place. Requests under way finish on the one that they began with. */
+  function swap(data: CatalogData): void {
+    if (BigInt(data.version) < BigInt(current.catalog.version)) return
+    current = openSnapshot(data, true)
+    logInconsistent()
+  }
+
+  function logInconsistent(): void {
+    for (const each of current.catalog.inconsistent) log.warn(each, 'metadata that the database does not bear out')
+  }
+
+  async function compiled(snapshot: Snapshot, task: Task): Promise<Compiled> {
+    const key = JSON.stringify([task.role, task.planner, task.form, task.shape])
+    const found = snapshot.cache.get(key) ?? (await snapshot.cache.getOrCompile(key, () => compileTask(snapshot, task)))
+    branded.add(found)
+    return found
+  }
+
+  async function compileTask(snapshot: Snapshot, task: Task): Promise<Compiled> {
+    const encoded = pool && snapshot.encoded()
+    if (pool && encoded) return pool.compile(task, encoded)
+    return compile(task, planners.get(task.planner) as Planner, snapshot.catalog)
+  }
+
+  const taskOf = ({ planner, shape }: Request, { session }: Call, form: Form = 'array'): Task => ({
+    planner,
+    shape,
+    role: session.role,
+    form,
+  })
+  const executionOf = ({ values }: Request, { session }: Call, plan?: Compiled): Execution => ({
+    bindings: { values, variables: session.variables },
+    prepare: database.config.prepare && plan !== undefined && asked.has(plan),
+    dialect: 'alpha',
+  })
+
+  async function run(request: Request, call: Call): Promise<string | undefined> {
+    const { transaction } = call
+    if (transaction) {
+      const plan = await compiled(transaction.snapshot, taskOf(request, call))
+      if (plan.statements.length === 0) return undefined
+      assertBranded(plan)
+      return executeIn(transaction.client, plan, executionOf(request, call, plan))
+    }
+    return again(async () => {
+      const plan = await compiled(current, taskOf(request, call))
+      if (plan.statements.length === 0) return undefined
+      assertBranded(plan)
+      const once = () => execute(database.main, plan, executionOf(request, call, plan), call.signal, cancel)
+      const read = plan.kind === 'read' || plan.kind === 'count'
+      return once().catch((error: unknown) => {
+        // Nothing has been answered and nothing written: a read may simply be asked again.
+        if (read && isConnectionError(error) && !call.signal.aborted) return once()
+        throw error
+      })
+    })
+  }
+
+  async function read(request: Request, call: Call, most = Infinity): Promise<Answer> {
+    const { transaction, format } = call
+    if (format === 'json') {
+      const bounded = (plan: Compiled) => Math.min(most, plan.mostRows ?? Infinity) <= BATCH
+      if (transaction || most <= BATCH || bounded(await compiled(current, taskOf(request, call)))) {
+        return { kind: 'text', text: (await run(request, call)) as string }
+      }
+    }
+    return again(async () => {
+      const plan = await compiled(current, taskOf(request, call, format === 'csv' ? 'cells' : 'rows'))
+      assertBranded(plan)
+      const { bindings } = executionOf(request, call)
+      const open = () => readRows(database, plan.statements[0] as Prepared, bindings, call.signal)
+      const rows = await open().catch((error: unknown) => {
+        if (isConnectionError(error) && !call.signal.aborted) return open()
+        throw error
+      })
+      return answerRows(rows, format, plan.keys)
+    })
+  }
+
+  function assertBranded(plan: Compiled): void {
+    if (!branded.has(plan)) throw new Error('a plan that was not authorised here')
+  }
+
+  /** Tries again what the database rolled back in a conflict, and once what failed because the snapshot was stale. */
+  async function again<T>(fn: () => Promise<T>): Promise<T> {
+    let reloaded = false
+    for (let tries = 1; ; tries++) {
+      try {
+        return await fn()
+      } catch (error) {
+        if (isStale(error) && !reloaded) {
+          reloaded = true
+          log.info({ state: sqlState(error) }, 'the snapshot is stale')
+          await reload()
+        } else if (isConflict(error) && tries < TRIES) await pause(tries)
+        else throw clientError(error)
+      }
+    }
+  }
+
+  async function transaction<T>(
+    call: Call,
+    fn: (call: Call & { readonly transaction: Transaction }) => Promise<T>,
+  ): Promise<T> {
+    const { transaction: outer } = call
+    if (outer) return fn({ ...call, transaction: outer })
+    return again(() =>
+      withClient(database.main, async (client, discard) => {
+        const inner = new Transaction(client, current)
+        let altered: CatalogData | undefined
+        try {
+          const result = await inTransaction(client, async () => {
+            const answer = await fn({ ...call, transaction: inner })
+            altered = await inner.finish()
+            return answer
+          })
+          if (altered) swap(altered)
+          return result
+        } finally {
+          if (inner.discarded) discard()
+        }
+      }),
+    )
+  }
+
+  async function reload(): Promise<void> {
+    swap(await readCommitted())
+  }
+
+  async function cancel(client: PoolClient): Promise<void> {
+    const { processID } = client as PoolClient & { processID?: number }
+    await database.admin.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
+  }
+
+  return {
+    get catalog() {
+      return current.catalog
+    },
+    get degraded() {
+      return watch?.degraded
+    },
+    run,
+    read,
+    transaction,
+    alter: (call, fn) => transaction(call, async ({ transaction: inner }) => fn(new Editor(await inner.lock()))),
+    runSql: (call, cascade, fn) =>
+      transaction(call, async ({ transaction: inner }) => {
+        const change = await inner.lock()
+        inner.discard()
+        const result = await fn(inner.client)
+        await inner.client.query('reset role; reset search_path')
+        await change.rescan(cascade)
+        return result
+      }),
+    catalogFor: ({ transaction: inner }) => (inner?.snapshot ?? current).catalog,
+    reload,
+    async explain(request, call) {
+      const snapshot = call.transaction?.snapshot ?? current
+      const plan = await compiled(snapshot, taskOf(request, call))
+      assertBranded(plan)
+      const statement = plan.statements[0]
+      if (!statement) throw new ServiceError(400, 'unexpected-payload', 'nothing to explain', '$')
+      const values = bind(statement.params, executionOf(request, call).bindings)
+      const { rows } = await withClient(database.main, (client) =>
+        client.query<[string]>({ text: `explain ${statement.text}`, values, rowMode: 'array' }),
+      )
+      return { sql: statement.text, plan: rows.map(([line]) => line) }
+    },
+    async loadPlanner(name, module) {
+      planners.set(name, ((await import(module.href)) as { default: Planner }).default)
+    },
+    async start(urls) {
+      watch = await watchCatalog(database, () => current.catalog.version, reload, log)
+      if (options.threads === 0) return
+      pool = new CompilePool({ ...options, planners: urls }, current.encoded()?.buffer.byteLength ?? 0)
+    },
+    async close() {
+      await watch?.close()
+      await pool?.close()
+    },
+  }
+}
+
+const pause = (tries: number): Promise<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, 5 * tries + Math.random() * 20)
+  })

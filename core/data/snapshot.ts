@@ -1,0 +1,23 @@
+import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
+import { CompileCache } from '../compile/cache.js'
+import { type Encoded, encodeCatalog } from '../compile/pool.js'
+
+/** A catalog with what has been compiled against it. */
+export interface Snapshot {
+  readonly catalog: Catalog
+  readonly cache: CompileCache
+  /** For the workers, once, when the first of them asks. A snapshot inside a transaction never gets there. */
+  encoded(): Encoded | undefined
+}
+
+export function openSnapshot(data: CatalogData, committed: boolean): Snapshot {
+  let encoded: Encoded | undefined
+  return {
+    catalog: openCatalog(data),
+    cache: new CompileCache(),
+    encoded() {
+      if (committed) encoded ??= encodeCatalog(data)
+      return encoded
+    },
+  }
+}

@@ -1,0 +1,52 @@
+import type { ClientBase } from 'pg'
+import type { CatalogData } from '../catalog/catalog.js'
+import { Change } from '../catalog/change.js'
+import { openSnapshot, type Snapshot } from './snapshot.js'
+
+/**
+ * A database transaction and the metadata change in it, if there is one. Several metadata operations in a row share one
+ * rebuild of the snapshot, which happens before the next request that needs names, or at the end.
+ */
+export class Transaction {
+  readonly client: ClientBase
+  private snapshotNow: Snapshot
+  private change: Change | undefined
+  private seen = 0
+  private discardClient = false
+
+  constructor(client: ClientBase, snapshot: Snapshot) {
+    this.client = client
+    this.snapshotNow = snapshot
+  }
+
+  /** The snapshot that the next member sees. */
+  get snapshot(): Snapshot {
+    if (this.change && this.change.revision !== this.seen) {
+      this.change.settle(false)
+      this.snapshotNow = openSnapshot(this.change.snapshot(), false)
+      this.seen = this.change.revision
+    }
+    return this.snapshotNow
+  }
+
+  /** The connection's session state was changed: it must not serve another request. */
+  discard(): void {
+    this.discardClient = true
+  }
+  get discarded(): boolean {
+    return this.discardClient
+  }
+
+  /** Takes the metadata lock, the first time, and reads the metadata afresh. */
+  async lock(): Promise<Change> {
+    this.change ??= await Change.begin(this.client, this.snapshotNow.catalog)
+    return this.change
+  }
+
+  /** Just before commit: writes the metadata. Undefined when it was not changed. */
+  async finish(): Promise<CatalogData | undefined> {
+    if (!this.change || this.change.revision === 0) return undefined
+    this.change.settle(false)
+    return this.change.write()
+  }
+}

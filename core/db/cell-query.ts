@@ -1,0 +1,74 @@
+import type { Connection, Submittable } from 'pg'
+
+/** What pg's connection offers to a query; its own types leave it out. */
+interface Wire {
+  readonly stream: { cork(): void; uncork(): void }
+  readonly parsedStatements: Record<string, string | undefined>
+  readonly submittedNamedStatements: Record<string, string | undefined>
+  parse(query: { text: string; name: string; types: readonly number[] }): void
+  bind(query: { statement: string; values: readonly (string | null)[] }): void
+  execute(query: { rows: number }): void
+  sync(): void
+}
+
+/**
+ * A query whose answer is one text: the only column of the only row. Unlike pg's own it asks for no description of the
+ * row, reads no types and builds no row objects. Resolves when the server is ready again, that is after the commit.
+ * @see PostgreSQL manual, "Extended Query" in the message flow of the frontend/backend protocol
+ */
+export class CellQuery implements Submittable {
+  readonly text: string
+  /** Of the prepared statement; pg reads it. Empty: unnamed. */
+  readonly name: string
+  readonly answer: Promise<string | null>
+  private readonly values: readonly (string | null)[]
+  private cell: string | null = null
+  private resolve!: (cell: string | null) => void
+  private reject!: (error: Error) => void
+
+  constructor(text: string, values: readonly (string | null)[], name: string) {
+    this.text = text
+    this.values = values
+    this.name = name
+    this.answer = new Promise((resolve, reject) => {
+      this.resolve = resolve
+      this.reject = reject
+    })
+  }
+
+  submit(connection: Connection): void {
+    const wire = connection as unknown as Wire
+    const { name, text } = this
+    // One packet for all of it.
+    wire.stream.cork()
+    try {
+      const known = wire.parsedStatements[name] ?? wire.submittedNamedStatements[name]
+      if (name === '' || known === undefined) {
+        wire.parse({ text, name, types: [] })
+        if (name !== '') wire.submittedNamedStatements[name] = text
+      }
+      wire.bind({ statement: name, values: this.values })
+      wire.execute({ rows: 0 })
+      wire.sync()
+    } finally {
+      wire.stream.uncork()
+    }
+  }
+
+  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    this.cell = fields[0] ?? null
+  }
+
+  handleError(error: Error): void {
+    this.reject(error)
+  }
+
+  handleReadyForQuery(): void {
+    this.resolve(this.cell)
+  }
+
+  handleRowDescription(): void {}
+  handleCommandComplete(): void {}
+  handleEmptyQuery(): void {}
+  handlePortalSuspended(): void {}
+}

@@ -1,0 +1,149 @@
+import pg from 'pg'
+import type { Logger } from 'pino'
+import { ServiceError } from '../errors.js'
+import type { Infer, Schema } from '../schema.js'
+
+export const databaseConfig = {
+  type: 'object',
+  properties: {
+    url: { type: 'string', secret: true, description: 'PostgreSQL to serve: a URL, or a socket path in its `host` parameter' },
+    listenUrl: {
+      type: 'string',
+      description: 'Where to LISTEN for metadata changes, when `url` is a pooler that cannot; default: `url`',
+    },
+    poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for requests' },
+    streamPoolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for streamed reads' },
+    poolWaitMs: { type: 'integer', minimum: 1, default: 1000, description: 'Longest wait for a connection; then 503' },
+    statementTimeoutMs: { type: 'integer', minimum: 1, default: 30_000, description: 'Longest statement; then 504' },
+    lockTimeoutMs: { type: 'integer', minimum: 1, default: 10_000, description: 'Longest wait for a lock; then 409' },
+    prepare: {
+      type: 'boolean',
+      default: true,
+      description: 'Named prepared statements; switch off behind a pooler in transaction mode',
+    },
+  },
+} as const satisfies Schema
+export type DatabaseConfig = Infer<typeof databaseConfig>
+
+/** Connections by what they are for, so that one kind of work cannot starve another. */
+export interface Database {
+  /** Requests. */
+  readonly main: pg.Pool
+  /** The catalog, health, the admin's changes. */
+  readonly admin: pg.Pool
+  /** Streamed reads: no statement timeout, which would run over the whole stream. */
+  readonly streams: pg.Pool
+  readonly config: DatabaseConfig
+  /** A connection of its own, outside the pools; the caller ends it. */
+  connect(purpose: string, url?: string): Promise<pg.Client>
+  close(): Promise<void>
+}
+
+export function openDatabase(config: DatabaseConfig, log: Logger): Database {
+  const base = (purpose: string): pg.ClientConfig => ({
+    connectionString: config.url,
+    application_name: `rowhouse ${purpose}`,
+    connectionTimeoutMillis: config.poolWaitMs,
+    idle_in_transaction_session_timeout: 60_000,
+    options: '-c datestyle=iso -c intervalstyle=postgres -c timezone=UTC',
+    keepAlive: true,
+  })
+  const pool = (purpose: string, max: number, statementTimeoutMs: number): pg.Pool => {
+    const made = new pg.Pool({
+      ...base(purpose),
+      max,
+      statement_timeout: statementTimeoutMs,
+      lock_timeout: config.lockTimeoutMs,
+      idleTimeoutMillis: 30_000,
+      maxLifetimeSeconds: 1800,
+    })
+    const lost = (error: Error) => log.warn({ purpose, error: error.message }, 'lost a database connection')
+    made.on('error', lost)
+    // A connection may also fail while it is checked out and no query waits on it.
+    made.on('connect', (client) => client.on('error', lost))
+    return made
+  }
+  const main = pool('main', config.poolSize, config.statementTimeoutMs)
+  const admin = pool('admin', 4, config.statementTimeoutMs)
+  const streams = pool('stream', config.streamPoolSize, 0)
+  return {
+    main,
+    admin,
+    streams,
+    config,
+    async connect(purpose, url = config.url) {
+      const client = new pg.Client({ ...base(purpose), ...(url === undefined ? {} : { connectionString: url }) })
+      client.on('error', (error) => log.warn({ purpose, error: error.message }, 'lost a database connection'))
+      await client.connect()
+      return client
+    },
+    async close() {
+      await Promise.all([main.end(), admin.end(), streams.end()])
+    },
+  }
+}
+
+/**
+ * Runs `fn` with a connection of a pool. A connection that broke is thrown away, and so is one that `fn` says must not be
+ * used again.
+ */
+export async function withClient<T>(
+  pool: pg.Pool,
+  fn: (client: pg.PoolClient, discard: () => void) => Promise<T>,
+): Promise<T> {
+  const client = await checkOut(pool)
+  let discarded = false
+  try {
+    return await fn(client, () => {
+      discarded = true
+    })
+  } catch (error) {
+    discarded ||= isConnectionError(error)
+    throw error
+  } finally {
+    client.release(discarded)
+  }
+}
+
+export async function checkOut(pool: pg.Pool): Promise<pg.PoolClient> {
+  try {
+    return await pool.connect()
+  } catch (cause) {
+    throw unavailable(cause)
+  }
+}
+
+export const unavailable = (cause: unknown): ServiceError =>
+  new ServiceError(503, 'unavailable', 'the database is not available right now', '$', { cause, retryAfter: 1 })
+
+/** Runs `fn` between begin and commit; rolls back when it throws. */
+export async function inTransaction<T>(client: pg.ClientBase, fn: () => Promise<T>, mode = ''): Promise<T> {
+  await client.query(`begin ${mode}`)
+  try {
+    const result = await fn()
+    await client.query('commit')
+    return result
+  } catch (error) {
+    // The error that counts is the first one; a connection that cannot roll back is thrown away by its owner.
+    await client.query('rollback').catch(() => undefined)
+    throw error
+  }
+}
+
+/** True when the connection, not the statement, failed: it must not go back to the pool. */
+export function isConnectionError(error: unknown): boolean {
+  const cause = error instanceof ServiceError ? error.cause : error
+  if (!(cause instanceof Error)) return false
+  const state = sqlState(cause)
+  if (state === undefined)
+    return !(cause instanceof ServiceError) && CONNECTION_LOST.test(cause.message + codeOf(cause))
+  return /^(08|57P|53|25006)/.test(state)
+}
+const CONNECTION_LOST =
+  /Connection terminated|Client has encountered|not queryable|timeout|ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENOENT|EHOSTUNREACH/i
+
+export function sqlState(error: unknown): string | undefined {
+  return error instanceof pg.DatabaseError ? error.code : undefined
+}
+
+const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : '')

@@ -1,0 +1,109 @@
+import pg from 'pg'
+import { ServiceError } from '../errors.js'
+import type { Param } from '../sql/statement.js'
+import { isConnectionError, unavailable } from './database.js'
+
+/** Which words a client's dialect has for database errors. */
+export type Dialect = 'alpha' | 'modern'
+
+interface Meaning {
+  readonly status?: number
+  readonly prefix?: string
+  /** Code in the modern dialect; the alpha one says `postgres-error`. */
+  readonly modern: string
+}
+
+/** By SQLSTATE, most specific first; five characters, else the class of two. */
+const MEANINGS: Record<string, Meaning> = {
+  '23001': { prefix: 'Can not delete or update due to data being referred. ', modern: 'constraint-violation' },
+  '23501': { prefix: 'Can not delete or update due to data being referred. ', modern: 'constraint-violation' },
+  '23502': { prefix: 'Not-NULL violation. ', modern: 'constraint-violation' },
+  '23503': { prefix: 'Foreign key violation. ', modern: 'constraint-violation' },
+  '23505': { prefix: 'Uniqueness violation. ', modern: 'constraint-violation' },
+  '23514': { prefix: 'Check constraint violation. ', modern: 'permission-error' },
+  '23P01': { prefix: 'Exclusion violation. ', modern: 'constraint-violation' },
+  '22025': { modern: 'bad-request' },
+  '42P10': { modern: 'constraint-error' },
+  '42704': { modern: 'constraint-error' },
+  '42501': { modern: 'permission-error' },
+  '25001': { modern: 'not-supported' },
+  '55000': { modern: 'not-supported' },
+  '21': { modern: 'data-exception' },
+  '22': { modern: 'data-exception' },
+  '23': { modern: 'constraint-violation' },
+  '2D': { modern: 'not-supported' },
+  '44': { modern: 'permission-error' },
+  '54': { modern: 'data-exception' },
+  '0A': { modern: 'not-supported' },
+  P0: { modern: 'data-exception' },
+  '38': { modern: 'data-exception' },
+  '39': { modern: 'data-exception' },
+}
+
+/**
+ * Says a database error in a client's words. What is the server's fault stays a plain error, which becomes a 500.
+ * @param params of the statement that failed, to find the path of a value that PostgreSQL could not read
+ */
+export function clientError(error: unknown, dialect: Dialect = 'alpha', params: readonly Param[] = []): unknown {
+  if (error instanceof ServiceError) return error
+  if (!(error instanceof pg.DatabaseError) || error.code === undefined) {
+    return isConnectionError(error) ? unavailable(error) : error
+  }
+  const state = error.code
+  const more = { cause: error, internal: describe(error) }
+  if (state === '57014') return timeoutOrCancel(error, more)
+  if (state === '55P03') return new ServiceError(409, 'lock-timeout', 'waited too long for a lock', '$', more)
+  if (state === '40001' || state === '40P01') {
+    return new ServiceError(409, 'concurrent-update', 'serialization failure due to concurrent update', '$', more)
+  }
+  if (/^(08|53|57P|25006)/.test(state)) return unavailable(error)
+  const meaning = MEANINGS[state] ?? MEANINGS[state.slice(0, 2)]
+  if (!meaning) return error
+  const code = dialect === 'alpha' ? 'postgres-error' : meaning.modern
+  return new ServiceError(
+    meaning.status ?? 400,
+    code,
+    (meaning.prefix ?? '') + error.message,
+    pathOf(error, params),
+    more,
+  )
+}
+
+function timeoutOrCancel(error: pg.DatabaseError, more: { cause: unknown; internal: unknown }): ServiceError {
+  if (error.message.includes('statement timeout')) {
+    return new ServiceError(504, 'timeout', 'the statement took longer than the server allows', '$', more)
+  }
+  return new ServiceError(400, 'postgres-error', error.message, '$.args', more)
+}
+
+/** PostgreSQL names a parameter that it cannot read in the error's context: `unnamed portal parameter $2 = '...'`. */
+function pathOf(error: pg.DatabaseError, params: readonly Param[]): string {
+  const place = /parameter \$(\d+)/.exec(error.where ?? '')?.[1]
+  const param = place === undefined ? undefined : params[Number(place) - 1]
+  return param?.kind === 'value' ? param.path : '$.args'
+}
+
+/** For the admin and the log. */
+export function describe(error: pg.DatabaseError): Record<string, string> {
+  const fields = {
+    status_code: error.code,
+    message: error.message,
+    description: error.detail,
+    hint: error.hint,
+    position: error.position,
+  }
+  return Object.fromEntries(Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined))
+}
+
+/** The snapshot and the database disagree on a name: the snapshot is stale, the client is not to blame. */
+export function isStale(error: unknown): boolean {
+  const cause = error instanceof ServiceError ? error.cause : error
+  return cause instanceof pg.DatabaseError && STALE.has(cause.code ?? '')
+}
+const STALE = new Set(['42P01', '42703', '42883', '42804'])
+
+/** Worth a retry as a whole: nothing of it has happened. */
+export function isConflict(error: unknown): boolean {
+  const cause = error instanceof ServiceError ? error.cause : error
+  return cause instanceof pg.DatabaseError && (cause.code === '40001' || cause.code === '40P01')
+}

@@ -1,0 +1,49 @@
+import { CORE_SERVICES } from './load-order.js'
+import type { Plugin, Provider } from './plugin.js'
+
+export type Shaped<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly message: string }
+
+/** Whether an imported value is a plugin, and if not, why. */
+export function asPlugin(value: unknown): Shaped<Plugin> {
+  const problem = isObject(value) ? pluginProblem(value) : 'is not an object; make it with definePlugin'
+  return problem === undefined ? { ok: true, value: value as Plugin } : { ok: false, message: `the plugin ${problem}` }
+}
+
+/** Whether an imported value is a provider of this kind, and if not, why. */
+export function asProvider(value: unknown, kind: string): Shaped<Provider> {
+  const problem = isObject(value) ? providerProblem(value, kind) : 'is not an object; make it with defineProvider'
+  if (problem !== undefined) return { ok: false, message: `the provider ${problem}` }
+  return { ok: true, value: value as Provider }
+}
+
+type Fields = Readonly<Record<string, unknown>>
+const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null
+const isNames = (value: unknown) => Array.isArray(value) && value.every((item) => typeof item === 'string')
+
+const NAME = /^[a-z][a-z0-9-]*$/
+
+function pluginProblem({ name, needs, config, migrations, setup }: Fields): string | undefined {
+  if (typeof name !== 'string' || !NAME.test(name)) return 'has no name of lower case letters, digits and hyphens'
+  if (CORE_SERVICES.includes(name)) return `"${name}" has the name of a service of the core`
+  if (typeof setup !== 'function') return `"${name}" has no function "setup"`
+  if (needs !== undefined && !isNames(needs)) return `"${name}" has "needs" that are not a list of names`
+  if (migrations !== undefined && !(Array.isArray(migrations) && migrations.every(isMigration)))
+    return `"${name}" has "migrations" that are not a list of {id, sql}`
+  return configProblem(name, config)
+}
+
+function providerProblem({ kind, name, config, create }: Fields, wanted: string): string | undefined {
+  if (typeof name !== 'string' || !NAME.test(name)) return 'has no name of lower case letters, digits and hyphens'
+  if (kind !== wanted) return `"${name}" is of kind "${String(kind)}", not "${wanted}"`
+  if (typeof create !== 'function') return `"${name}" has no function "create"`
+  return configProblem(name, config)
+}
+
+function configProblem(name: string, config: unknown): string | undefined {
+  if (config === undefined || (isObject(config) && config['type'] === 'object')) return undefined
+  return `"${name}" has a "config" that is not a JSON schema of type object`
+}
+
+function isMigration(value: unknown): boolean {
+  return isObject(value) && typeof value['id'] === 'string' && typeof value['sql'] === 'string'
+}

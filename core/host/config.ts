@@ -1,0 +1,253 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { at } from '../errors.js'
+import type { Infer, Schema } from '../schema.js'
+import { isPlain, isText, settle, textValue, type Mistake, type Setting } from './settle.js'
+import { hint, nearest, sameKey } from './spelling.js'
+import type { AnySchema } from './validate.js'
+
+/** The schema of each top level key, from the owner of what it configures. */
+export type Sections = Readonly<Record<string, Schema>>
+
+export interface ConfigOptions<S extends Sections> {
+  readonly sections: S
+  /** Given on the command line. Absent: `ROWHOUSE_CONFIG`, else `rowhouse.config.js` or `.json` in `cwd`, if any. */
+  readonly file?: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** From the command line, shaped like the file. Texts are read as their schema says. */
+  readonly overrides?: Readonly<Record<string, unknown>>
+  readonly cwd: string
+}
+
+export interface LoadedConfig<S extends Sections = Sections> {
+  /** Absolute path of the file that was read. */
+  readonly file: string | undefined
+  /** Relative paths in the configuration start here: the folder of the file, else `cwd`. */
+  readonly directory: string
+  /** The sections, checked and frozen. */
+  readonly values: { readonly [K in keyof S]: Infer<S[K]> }
+  readonly sections: S
+  /** `plugins` and `providers`, which have no schema until what they name is imported. */
+  readonly parts: ConfigParts
+}
+
+export interface ConfigParts {
+  readonly plugins: unknown
+  readonly providers: unknown
+  /** Those of both parts; the first of their keys is `plugins` or `providers`. */
+  readonly settings: readonly Setting[]
+  /** The file, for mistakes. */
+  readonly where: string
+}
+
+/** The configuration is wrong; says everything that is. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly mistakes: readonly Mistake[]
+
+  constructor(mistakes: readonly Mistake[]) {
+    const count = mistakes.length === 1 ? 'one mistake' : `${mistakes.length} mistakes`
+    const lines = mistakes.map(({ path, message, where }) => `  ${path}: ${message} (${where})`)
+    super([`the configuration has ${count}:`, ...lines].join('\n'))
+    this.mistakes = mistakes
+  }
+}
+
+/**
+ * Reads the configuration: schema defaults, then the file, then the environment, then `overrides`.
+ * @throws ConfigError with every mistake of the sections
+ */
+export async function loadConfig<const S extends Sections>(options: ConfigOptions<S>): Promise<LoadedConfig<S>> {
+  const { config, mistakes } = await readConfig(options)
+  if (mistakes.length > 0) throw new ConfigError(mistakes)
+  return config
+}
+
+/** As `loadConfig`, for a caller that has more to check before it reports. Values with mistakes are missing. */
+export async function readConfig<const S extends Sections>(
+  options: ConfigOptions<S>,
+): Promise<{ readonly config: LoadedConfig<S>; readonly mistakes: readonly Mistake[] }> {
+  const mistakes: Mistake[] = []
+  const names = [...Object.keys(options.sections), ...PARTS]
+  const file = findFile(options, mistakes)
+  const directory = file === undefined ? options.cwd : dirname(file)
+  const where = file ?? 'no configuration file'
+  const written = file === undefined ? {} : await readWritten(file, mistakes)
+  const tree = resolveSecrets(written, '$', { env: options.env, directory, where, mistakes })
+  const top = isPlain(tree) ? tree : {}
+  const settings = [...fromEnvironment(options.env, names, mistakes), ...fromOverrides(options.overrides ?? {})]
+
+  for (const key of Object.keys(top))
+    if (!names.includes(key)) mistakes.push({ path: at('$', key), message: `unknown key${hint(key, names)}`, where })
+  const values: Record<string, unknown> = {}
+  for (const [name, schema] of Object.entries(options.sections)) {
+    const own = settings.filter(({ keys }) => sameKey(keys[0] ?? '', name))
+    const inside = own.map((setting) => ({ ...setting, keys: setting.keys.slice(1) }))
+    const settled = settle({ path: at('$', name), schema, value: top[name], settings: inside, where })
+    if (settled.ok) values[name] = settled.value
+    else mistakes.push(...settled.mistakes)
+  }
+
+  const parts = { plugins: top['plugins'], providers: top['providers'], settings: settings.filter(isOfParts), where }
+  const config = { file, directory, values: Object.freeze(values), sections: options.sections, parts }
+  return { config: config as LoadedConfig<S>, mistakes }
+}
+
+/**
+ * The configuration as text for people: JSON, with `***` for what is secret and for what no schema knows.
+ * @param sections schemas of the values; those of plugins and providers too, when they are shown
+ */
+export function showConfig(values: Readonly<Record<string, unknown>>, sections: Sections): string {
+  return JSON.stringify(shown({ type: 'object', properties: sections }, values), null, 2)
+}
+
+function shown(schema: AnySchema | undefined, value: unknown): unknown {
+  if (value === undefined || value === null) return value
+  const branch: AnySchema | undefined = schema?.anyOf?.find((one) => fits(one, value)) ?? schema
+  if (branch === undefined || schema?.secret === true || branch.secret === true || isText(value)) return '***'
+  if (Array.isArray(value)) return value.map((item: unknown) => shown(branch.items, item))
+  if (typeof value !== 'object') return value
+  if (!isPlain(value)) return '***'
+  const others = typeof branch.additionalProperties === 'object' ? branch.additionalProperties : undefined
+  const entries = Object.entries(value)
+  return Object.fromEntries(entries.map(([key, item]) => [key, shown(branch.properties?.[key] ?? others, item)]))
+}
+
+function fits({ type }: AnySchema, value: unknown): boolean {
+  if (Array.isArray(value)) return type === 'array'
+  return type === (typeof value === 'number' && type === 'integer' ? 'integer' : typeof value)
+}
+
+const PARTS = ['plugins', 'providers']
+const isOfParts = ({ keys }: Setting) => PARTS.some((part) => sameKey(part, keys[0] ?? ''))
+
+const FILES = ['rowhouse.config.js', 'rowhouse.config.json']
+
+function findFile(options: Omit<ConfigOptions<Sections>, 'sections'>, mistakes: Mistake[]): string | undefined {
+  const named = options.file ?? (options.env['ROWHOUSE_CONFIG'] || undefined)
+  const where = options.file === undefined ? 'environment variable ROWHOUSE_CONFIG' : 'command line'
+  if (named !== undefined) {
+    const path = resolve(options.cwd, named)
+    if (existsSync(path)) return path
+    mistakes.push({ path: '$', message: `there is no file ${path}`, where })
+    return undefined
+  }
+  const found = FILES.map((name) => join(options.cwd, name)).filter((path) => existsSync(path))
+  if (found.length > 1)
+    mistakes.push({ path: '$', message: `${FILES.join(' and ')} are both present, keep one`, where: options.cwd })
+  return found[0]
+}
+
+async function readWritten(file: string, mistakes: Mistake[]): Promise<unknown> {
+  const json = file.endsWith('.json')
+  try {
+    const written = json ? parseJson(await readFile(file, 'utf8')) : await importDefault(pathToFileURL(file))
+    if (isPlain(written)) return written
+    mistakes.push({ path: '$', message: `must ${json ? 'hold' : 'export by default'} one object`, where: file })
+  } catch (error) {
+    mistakes.push({ path: '$', message: `cannot be read: ${messageOf(error)}`, where: file })
+  }
+  return {}
+}
+
+/** The error has no piece of the text, which may be a secret, only the place if the engine tells it. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new Error(`not JSON${/ at position \d+/.exec(messageOf(error))?.[0] ?? ''}`, { cause: error })
+  }
+}
+
+async function importDefault(url: URL): Promise<unknown> {
+  const module = (await import(url.href)) as { readonly default?: unknown }
+  return module.default
+}
+
+interface Sources {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly directory: string
+  readonly where: string
+  readonly mistakes: Mistake[]
+}
+
+/** Puts the text in place of every `{"$env": "NAME"}` and `{"$file": "PATH"}`. A file loses its last line end. */
+function resolveSecrets(value: unknown, path: string, sources: Sources): unknown {
+  if (Array.isArray(value)) return value.map((item: unknown, i) => resolveSecrets(item, at(path, i), sources))
+  if (!isPlain(value)) return value
+  const [only, ...others] = Object.keys(value)
+  const from = only === undefined || others.length > 0 ? undefined : value[only]
+  if (only === '$env' && typeof from === 'string') {
+    const text = sources.env[from]
+    if (text !== undefined && text !== '') return textValue(text)
+    sources.mistakes.push({ path, message: `environment variable ${from} is not set`, where: sources.where })
+    return undefined
+  }
+  if (only === '$file' && typeof from === 'string') {
+    try {
+      return textValue(readFileSync(resolve(sources.directory, from), 'utf8').replace(/\r?\n$/, ''))
+    } catch (error) {
+      sources.mistakes.push({ path, message: `cannot be read: ${messageOf(error)}`, where: sources.where })
+      return undefined
+    }
+  }
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, resolveSecrets(item, at(path, key), sources)]),
+  )
+}
+
+/** Variables that have a name of their own. `ROWHOUSE_CONFIG` is the file itself. */
+const NAMED: Readonly<Record<string, readonly string[]>> = {
+  DATABASE_URL: ['database', 'url'],
+  ROWHOUSE_HOST: ['http', 'host'],
+  ROWHOUSE_PORT: ['http', 'port'],
+  ROWHOUSE_ADMIN_SECRET: ['auth', 'adminSecret'],
+  ROWHOUSE_DATA_DIR: ['dataDir'],
+}
+
+/** `ROWHOUSE_A__B__C` is `a.b.c`. An empty variable is none, as container tools pass those for what is unset. */
+function fromEnvironment(
+  env: Readonly<Record<string, string | undefined>>,
+  sections: readonly string[],
+  mistakes: Mistake[],
+): Setting[] {
+  const settings: Setting[] = []
+  for (const [name, keys] of Object.entries(NAMED))
+    if (env[name] && sections.includes(keys[0] ?? '')) settings.push(setting(keys, env[name], name))
+  for (const [name, text] of Object.entries(env).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    if (!name.startsWith('ROWHOUSE_') || !text || name in NAMED || name === 'ROWHOUSE_CONFIG') continue
+    const keys = name.slice('ROWHOUSE_'.length).split('__')
+    const known = sections.some((section) => sameKey(section, keys[0] ?? ''))
+    const where = `environment variable ${name}`
+    if (keys.length > 1 && known) settings.push(setting(keys, text, name))
+    else if (keys.length > 1)
+      mistakes.push({ path: at('$', keys[0] ?? ''), message: `unknown key${hint(keys[0] ?? '', sections)}`, where })
+    else if (misspelt(name) !== undefined)
+      mistakes.push({ path: '$', message: `unknown variable, did you mean ${misspelt(name)}?`, where })
+  }
+  return settings
+}
+
+const setting = (keys: readonly string[], text: string, name: string): Setting => ({
+  keys,
+  value: textValue(text),
+  where: `environment variable ${name}`,
+})
+
+/** Others of our prefix are let be: container platforms make such variables for a service of our name. */
+function misspelt(name: string): string | undefined {
+  return nearest(name, [...Object.keys(NAMED), 'ROWHOUSE_CONFIG'])
+}
+
+function fromOverrides(overrides: Readonly<Record<string, unknown>>, keys: readonly string[] = []): Setting[] {
+  return Object.entries(overrides).flatMap(([key, value]): Setting[] => {
+    if (value === undefined) return []
+    if (isPlain(value)) return fromOverrides(value, [...keys, key])
+    const leaf = typeof value === 'string' ? textValue(value) : value
+    return [{ keys: [...keys, key], value: leaf, where: 'command line' }]
+  })
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))

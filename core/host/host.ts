@@ -1,0 +1,107 @@
+import type Router from '@koa/router'
+import type { Middleware } from 'koa'
+import type { Logger } from 'pino'
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { Operation } from '../data/operations.js'
+import type { ServiceError } from '../errors.js'
+import { createRouter } from '../http/router.js'
+import type { Session } from '../session.js'
+import type { Hook } from './lifecycle.js'
+import { CORE_SERVICES } from './load-order.js'
+import type { Authenticator, Host, Plugin, ServiceName, Services } from './plugin.js'
+import type { Providers } from './providers.js'
+
+export type ErrorFormat = (error: ServiceError, session: Session | undefined) => unknown
+
+/** Everything that plugins have contributed. One per server. */
+export interface Shared {
+  readonly log: Logger
+  readonly metrics: Registry
+  readonly providers: Providers
+  /** `data` and `operations`, then what each plugin returned from `setup`, by name. */
+  readonly services: Map<string, unknown>
+  /** By plugin, in load order. */
+  readonly routers: Map<string, Router>
+  /** By plugin. */
+  readonly errorFormats: Map<string, ErrorFormat>
+  readonly middlewares: Middleware[]
+  readonly authenticators: Authenticator[]
+  /** By `type`. */
+  readonly operations: Map<string, Operation>
+  /** Modules of planners, by name. */
+  readonly planners: Map<string, URL>
+  /** By name; each plugin's begin with its own. */
+  readonly probes: Map<string, () => Promise<void> | void>
+  readonly hooks: { readonly ready: Hook[]; readonly drain: Hook[]; readonly close: Hook[] }
+}
+
+/** An empty registry. `services` gets `data` and `operations` from the server before the first plugin is set up. */
+export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers'>): Shared {
+  return {
+    ...base,
+    services: new Map(),
+    routers: new Map(),
+    errorFormats: new Map(),
+    middlewares: [],
+    authenticators: [],
+    operations: new Map(),
+    planners: new Map(),
+    probes: new Map(),
+    hooks: { ready: [], drain: [], close: [] },
+  }
+}
+
+/** What one plugin sees of the server. */
+export function createHost(plugin: Pick<Plugin, 'name' | 'needs'>, shared: Shared): Host {
+  const { name } = plugin
+  const owner = `plugin "${name}"`
+  const log = shared.log.child({ plugin: name })
+  const router = createRouter()
+  shared.routers.set(name, router)
+  const full = (metric: string) => `rowhouse_${name.replaceAll('-', '_')}_${metric}`
+  const metric = (short: string, help: string, labels: readonly string[] = []) => ({
+    name: full(short),
+    help,
+    labelNames: [...labels],
+    registers: [shared.metrics],
+  })
+
+  return {
+    router,
+    use: <K extends ServiceName>(service: K) =>
+      (service === 'log' ? log : findService(plugin, service, shared.services)) as Services[K],
+    provider: (kind, which) => shared.providers.get(kind, which),
+    middleware: (fn) => void shared.middlewares.push(fn),
+    authenticator: (fn) => void shared.authenticators.push(fn),
+    operation: (type, operation) => add(shared.operations, type, operation, `${owner}: operation "${type}"`),
+    planner: (planner, module) => add(shared.planners, planner, module, `${owner}: planner "${planner}"`),
+    formatError: (fn) => add(shared.errorFormats, name, fn, `${owner}: an error format`),
+    health: (probe, fn) => {
+      const key = probe === name ? name : `${name}.${probe}`
+      add(shared.probes, key, fn, `${owner}: health probe "${probe}"`)
+    },
+    metric: {
+      counter: (...args) => new Counter(metric(...args)),
+      gauge: (...args) => new Gauge(metric(...args)),
+      histogram: (short, help, labels, buckets) =>
+        new Histogram({ ...metric(short, help, labels), ...(buckets === undefined ? {} : { buckets }) }),
+    },
+    onReady: (run) => void shared.hooks.ready.push({ owner, run }),
+    onDrain: (run) => void shared.hooks.drain.push({ owner, run }),
+    onClose: (run) => void shared.hooks.close.push({ owner, run }),
+  }
+}
+
+/** The compiler refuses an undeclared need as well; this is for plugins that are not type checked. */
+function findService({ name, needs }: Pick<Plugin, 'name' | 'needs'>, service: string, services: Shared['services']) {
+  if (!CORE_SERVICES.includes(service) && !(needs as readonly string[] | undefined)?.includes(service))
+    throw new Error(`plugin "${name}" uses "${service}" without naming it in "needs"`)
+  const found = services.get(service)
+  if (found === undefined) throw new Error(`plugin "${name}" uses "${service}", which offers no service`)
+  return found
+}
+
+function add<T>(map: Map<string, T>, key: string, value: T, what: string): void {
+  if (map.has(key)) throw new Error(`${what} exists already`)
+  map.set(key, value)
+}

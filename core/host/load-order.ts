@@ -1,0 +1,37 @@
+/** What the order depends on. A plugin provides the service of its own name. */
+export interface Needing {
+  readonly name: string
+  readonly needs?: readonly string[]
+}
+
+/** Services of the core, which every plugin has without asking. */
+export const CORE_SERVICES: readonly string[] = ['log', 'data', 'operations']
+
+/**
+ * Sorts plugins so that each comes after what it needs, and otherwise as listed.
+ * @param absent names whose plugin could not be loaded, which has been reported already
+ * @returns the order, and a message for each plugin that cannot have one
+ */
+export function loadOrder<P extends Needing>(plugins: readonly P[], absent: readonly string[]) {
+  const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]))
+  const order = new Set<P>()
+  const problems: { readonly plugin: P; readonly message: string }[] = []
+
+  const visit = (plugin: P, waiting: readonly string[]) => {
+    if (order.has(plugin)) return
+    if (waiting.includes(plugin.name)) {
+      const ring = [...waiting.slice(waiting.indexOf(plugin.name)), plugin.name].join(' -> ')
+      problems.push({ plugin, message: `plugins need each other in a ring: ${ring}` })
+      return
+    }
+    for (const need of plugin.needs ?? []) {
+      const provider = byName.get(need)
+      if (provider !== undefined) visit(provider, [...waiting, plugin.name])
+      else if (!CORE_SERVICES.includes(need) && !absent.includes(need))
+        problems.push({ plugin, message: `plugin "${plugin.name}" needs "${need}", which no loaded plugin provides` })
+    }
+    order.add(plugin)
+  }
+  for (const plugin of plugins) visit(plugin, [])
+  return { order: [...order], problems }
+}

@@ -1,0 +1,286 @@
+import { at } from '../errors.js'
+import type { Schema } from '../schema.js'
+import { asPlugin, asProvider, type Shaped } from './check-shape.js'
+import { ConfigError, readConfig, type ConfigOptions, type LoadedConfig, type Sections } from './config.js'
+import { importUse } from './import-use.js'
+import { loadOrder } from './load-order.js'
+import type { Plugin, Provider } from './plugin.js'
+import { isPlain, isText, jsonOf, settle, type Mistake, type Setting } from './settle.js'
+import { hint, lowerCamel, sameKey } from './spelling.js'
+
+/** What comes with the program: modules by name, loaded only when used. */
+export interface Builtins {
+  /** Loaded unless the configuration says `false`. */
+  readonly plugins: Readonly<Record<string, URL>>
+  /** By kind, then by name. */
+  readonly providers: Readonly<Record<string, Readonly<Record<string, URL>>>>
+}
+
+export interface LoadedPlugin {
+  readonly plugin: Plugin
+  readonly config: unknown
+}
+
+export interface LoadedProvider {
+  readonly provider: Provider
+  readonly config: unknown
+}
+
+/** The providers of one kind. The default may name one that is not configured, which is found out when it is used. */
+export interface LoadedKind {
+  readonly default: string | undefined
+  readonly byName: ReadonlyMap<string, LoadedProvider>
+}
+
+export interface Loaded {
+  /** Each after what it needs. */
+  readonly plugins: readonly LoadedPlugin[]
+  readonly providers: ReadonlyMap<string, LoadedKind>
+  /** Worth a line in the log at the start. */
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Reads the configuration and imports everything that it names.
+ * @throws ConfigError with every mistake of sections, plugins and providers together
+ */
+export async function loadAll<const S extends Sections>(
+  options: ConfigOptions<S> & { readonly builtins: Builtins },
+): Promise<{ readonly config: LoadedConfig<S>; readonly loaded: Loaded }> {
+  const { config, mistakes } = await readConfig(options)
+  const { loaded, mistakes: others } = await load(config, options.builtins)
+  if (mistakes.length + others.length > 0) throw new ConfigError([...mistakes, ...others])
+  return { config, loaded }
+}
+
+/**
+ * Imports the plugins and providers that the configuration names, and checks their configurations.
+ * @throws ConfigError with every mistake of plugins and providers
+ */
+export async function loadPlugins(config: LoadedConfig, builtins: Builtins): Promise<Loaded> {
+  const { loaded, mistakes } = await load(config, builtins)
+  if (mistakes.length > 0) throw new ConfigError(mistakes)
+  return loaded
+}
+
+/** The schemas of what was loaded, for `showConfig`. */
+export function loadedSections({ plugins, providers }: Loaded): Sections {
+  const open: Schema = { type: 'object', properties: {} }
+  return {
+    plugins: object(plugins.map(({ plugin }) => [plugin.name, plugin.config ?? open])),
+    providers: object(
+      [...providers].map(([kind, { byName }]) => [
+        kind,
+        object([
+          ['default', { type: 'string' }],
+          ...[...byName].map(([name, { provider }]) => [name, provider.config ?? open] as const),
+        ]),
+      ]),
+    ),
+  }
+}
+
+function object(entries: Iterable<readonly [string, Schema]>): Schema {
+  return { type: 'object', properties: Object.fromEntries(entries) }
+}
+
+/** The configurations of what was loaded, shaped like the file, for `showConfig`. */
+export function loadedValues({ plugins, providers }: Loaded): Readonly<Record<string, unknown>> {
+  return {
+    plugins: Object.fromEntries(plugins.map(({ plugin, config }) => [plugin.name, config])),
+    providers: Object.fromEntries(
+      [...providers].map(([kind, { default: name, byName }]) => [
+        kind,
+        { default: name, ...Object.fromEntries([...byName].map(([key, { config }]) => [key, config])) },
+      ]),
+    ),
+  }
+}
+
+/** One place in the configuration, with the settings that lie in it. */
+interface Node {
+  readonly key: string
+  readonly path: string
+  readonly value: unknown
+  readonly settings: readonly Setting[]
+}
+
+interface Loading {
+  readonly config: LoadedConfig
+  readonly builtins: Builtins
+  readonly mistakes: Mistake[]
+}
+
+async function load(config: LoadedConfig, builtins: Builtins) {
+  const mistakes: Mistake[] = []
+  const loading = { config, builtins, mistakes }
+  const [plugins, kinds] = await Promise.all([loadEveryPlugin(loading), loadEveryKind(loading)])
+  const providers = new Map(kinds)
+  return { loaded: { plugins, providers, warnings: [...providers].flatMap(warnings) }, mistakes }
+}
+
+async function loadEveryPlugin(loading: Loading): Promise<readonly LoadedPlugin[]> {
+  const { config, builtins, mistakes } = loading
+  const nodes = pluginNodes(loading)
+  const disabled = nodes.filter(({ value }) => value === false).map(({ key }) => key)
+  const wanted = nodes.filter(({ value }) => value !== false)
+  const found = await Promise.all(
+    wanted.map(async (node): Promise<(LoadedPlugin & { node: Node }) | undefined> => {
+      const plugin = await find({ loading, node, what: 'plugin', builtins: builtins.plugins, as: asPlugin })
+      if (plugin === undefined) return undefined
+      if (plugin.name !== node.key) {
+        const message = `is the plugin "${plugin.name}", so its key must be "${plugin.name}"`
+        mistakes.push({ path: node.path, message, where: config.parts.where })
+      }
+      const settled = settleEntry(loading, node, plugin.config)
+      return settled === undefined ? undefined : { plugin, config: settled.value, node }
+    }),
+  )
+
+  const loaded = found.filter((one) => one !== undefined)
+  const absent = wanted.map(({ key }) => key).filter((key) => !loaded.some(({ node }) => node.key === key))
+  const needing = loaded.map((one) => ({ ...one, name: one.plugin.name, needs: one.plugin.needs ?? [] }))
+  const { order, problems } = loadOrder(needing, absent)
+  for (const { plugin, message } of problems) {
+    const off = disabled.find((name) => message.includes(`needs "${name}"`))
+    const reason = off === undefined ? '' : ` ("${off}" is switched off)`
+    mistakes.push({ path: plugin.node.path, message: message + reason, where: config.parts.where })
+  }
+  return order.map(({ plugin, config: own }) => ({ plugin, config: own }))
+}
+
+/** A list of imported plugins is read as if each stood under its own name. */
+function pluginNodes({ config, builtins, mistakes }: Loading): readonly Node[] {
+  const { plugins, settings, where } = config.parts
+  const known = Object.keys(builtins.plugins)
+  const listed: Record<string, unknown> = {}
+  if (Array.isArray(plugins)) {
+    for (const [i, item] of plugins.entries()) {
+      const path = at('$.plugins', i)
+      const plugin = asPlugin(item)
+      if (!plugin.ok) mistakes.push({ path, message: plugin.message, where })
+      else if (Object.hasOwn(listed, plugin.value.name))
+        mistakes.push({ path, message: `there are two plugins "${plugin.value.name}"`, where })
+      else listed[plugin.value.name] = item
+    }
+  } else if (plugins !== undefined && !isPlain(plugins)) {
+    mistakes.push({ path: '$.plugins', message: 'must be an object or a list of plugins', where })
+  } else Object.assign(listed, plugins)
+
+  const top = { key: 'plugins', path: '$.plugins', value: listed, settings: inside(settings, 'plugins') }
+  const mentioned = children(top, known)
+  const missing = known.filter((name) => !mentioned.some(({ key }) => key === name))
+  const silent = missing.map((key) => ({ key, path: at('$.plugins', key), value: undefined, settings: [] }))
+  return [...silent, ...mentioned]
+}
+
+async function loadEveryKind(loading: Loading): Promise<(readonly [string, LoadedKind])[]> {
+  const { config, builtins, mistakes } = loading
+  const { providers, settings, where } = config.parts
+  if (providers !== undefined && !isPlain(providers))
+    mistakes.push({ path: '$.providers', message: 'must be an object of provider kinds', where })
+  const top = { key: 'providers', path: '$.providers', value: providers, settings: inside(settings, 'providers') }
+
+  return Promise.all(
+    children(top, Object.keys(builtins.providers)).map(async (kind) => {
+      const own = builtins.providers[kind.key] ?? {}
+      const nodes = children(kind, ['default', ...Object.keys(own)]).filter(({ value }) => value !== false)
+      const choice = nodes.find(({ key }) => key === 'default')
+      const chosen = choice === undefined ? undefined : settleEntry(loading, choice, { type: 'string' })
+      const found = await Promise.all(
+        nodes
+          .filter((node) => node !== choice)
+          .map(async (node): Promise<(readonly [string, LoadedProvider])[]> => {
+            const as = (value: unknown) => asProvider(value, kind.key)
+            const provider = await find({ loading, node, what: `${kind.key} provider`, builtins: own, as })
+            const settled = provider && settleEntry(loading, node, provider.config)
+            return provider && settled ? [[node.key, { provider, config: settled.value }]] : []
+          }),
+      )
+      const name = typeof chosen?.value === 'string' ? chosen.value : undefined
+      return [kind.key, { default: name, byName: new Map(found.flat()) }] as const
+    }),
+  )
+}
+
+function warnings([kind, { default: name, byName }]: readonly [string, LoadedKind]): string[] {
+  if (name === undefined || byName.has(name)) return []
+  return [`providers.${kind}.default is "${name}", which has no configuration`]
+}
+
+/** Those of one key, which is then cut off. */
+function inside(settings: readonly Setting[], key: string): readonly Setting[] {
+  return settings
+    .filter(({ keys: [first] }) => first !== undefined && sameKey(first, key))
+    .map((setting) => ({ ...setting, keys: setting.keys.slice(1) }))
+}
+
+/** The entries of a node that the file or a setting mentions. A setting of the whole entry replaces it. */
+function children(node: Node, known: readonly string[]): Node[] {
+  const value = isPlain(node.value) ? node.value : {}
+  const spellings = [...Object.keys(value), ...known]
+  const heads = node.settings.flatMap(({ keys: [first] }) => first ?? [])
+  const named = heads.map((head) => spellings.find((key) => sameKey(key, head)) ?? lowerCamel(head))
+  return [...new Set([...Object.keys(value), ...named])].map((key) => {
+    const own = inside(node.settings, key)
+    const whole = own.findLast(({ keys }) => keys.length === 0)?.value
+    return {
+      key,
+      path: at(node.path, key),
+      value: whole === undefined ? value[key] : isText(whole) ? jsonOf(whole) : whole,
+      settings: own.filter(({ keys }) => keys.length > 0),
+    }
+  })
+}
+
+interface Finding<T> {
+  readonly loading: Loading
+  readonly node: Node
+  /** For messages: `plugin`, `sms provider`. */
+  readonly what: string
+  readonly builtins: Readonly<Record<string, URL>>
+  readonly as: (value: unknown) => Shaped<T>
+}
+
+/** The plugin or provider of an entry: an imported object, what `use` names, or the built-in of the entry's name. */
+async function find<T>({ loading, node, what, builtins, as }: Finding<T>): Promise<T | undefined> {
+  const { config, mistakes } = loading
+  const refuse = (message: string) => void mistakes.push({ path: node.path, message, where: config.parts.where })
+  const { use = builtins[node.key] } = entryOf(node)
+  if (use === undefined) {
+    const near = hint(node.key, Object.keys(builtins)) || '; "use" names a package or a path'
+    refuse(`there is no built-in ${what} "${node.key}"${near}`)
+    return undefined
+  }
+  try {
+    const named = typeof use === 'string' ? (builtins[use] ?? use) : use
+    const shaped = as(typeof named === 'string' || named instanceof URL ? await importUse(named, config) : named)
+    if (shaped.ok) return shaped.value
+    refuse(shaped.message)
+  } catch (error) {
+    refuse(error instanceof Error ? error.message : String(error))
+  }
+  return undefined
+}
+
+/** Separates what an entry is from how it is configured. It may be an imported object, which has no configuration. */
+function entryOf({ value }: Node): { readonly use?: unknown; readonly value?: unknown } {
+  if (value === undefined || value === true) return {}
+  if (isObject(value) && !isPlain(value)) return { use: value }
+  if (!isPlain(value)) return { value }
+  const { use, ...own } = value
+  return { ...(use === undefined ? {} : { use }), value: own }
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isText(value)
+}
+
+/** The checked configuration of an entry; nothing when it has mistakes. */
+function settleEntry({ config, mistakes }: Loading, node: Node, schema: Schema = { type: 'object', properties: {} }) {
+  const { value } = entryOf(node)
+  const settled = settle({ path: node.path, schema, value, settings: node.settings, where: config.parts.where })
+  if (settled.ok) return { value: settled.value }
+  mistakes.push(...settled.mistakes)
+  return undefined
+}

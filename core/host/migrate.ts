@@ -1,0 +1,171 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ClientBase } from 'pg'
+import type { Migration } from './plugin.js'
+
+/** The migrations of one owner: `core`, or a plugin. */
+export interface MigrationSet {
+  readonly owner: string
+  readonly migrations: readonly Migration[]
+}
+
+/** A migration that has not run. */
+export interface Pending {
+  readonly owner: string
+  readonly id: string
+}
+
+/**
+ * Brings the schema `svc_catalog` up to date. One process at a time does it, others wait. Each migration is one
+ * transaction together with its record, so a process killed at any point leaves a state to go on from.
+ * @param client a connection of its own: its settings are changed, and it must not be in a transaction
+ * @returns what has run
+ * @throws Error when a migration fails, has changed since it ran, or the database is of a newer version
+ */
+export async function migrate(
+  client: ClientBase,
+  sets: readonly MigrationSet[],
+  progress: (message: string) => void = () => {},
+): Promise<readonly Pending[]> {
+  await client.query('set statement_timeout = 0')
+  await takeLock(client, progress)
+  try {
+    await createRecord(client)
+    const pending = unapplied(sets, await readRecord(client))
+    for (const migration of pending) {
+      progress(`migrating ${migration.owner} ${migration.id}`)
+      await run(client, migration)
+    }
+    return pending.map(({ owner, id }) => ({ owner, id }))
+  } finally {
+    // A connection that is gone has let go of the lock, and its own error is the one to tell.
+    await client.query('select pg_advisory_unlock($1)', [LOCK]).catch(() => {})
+  }
+}
+
+/** What `migrate` would run, without changing anything. Throws as it does when the database does not fit. */
+export async function pendingMigrations(
+  client: ClientBase,
+  sets: readonly MigrationSet[],
+): Promise<readonly Pending[]> {
+  const applied = (await recordExists(client)) ? await readRecord(client) : []
+  return unapplied(sets, applied).map(({ owner, id }) => ({ owner, id }))
+}
+
+/** Any number will do, as long as it stays the same and nobody else has it: "rowhouse" in ASCII. */
+const LOCK = BigInt('0x' + Buffer.from('rowhouse').toString('hex')).toString()
+const LOCK_WAIT_MS = 10 * 60_000
+const LOCK_POLL_MS = 200
+
+/** Asks again and again rather than waiting in the server, where a lock or statement timeout would end it. */
+async function takeLock(client: ClientBase, progress: (message: string) => void): Promise<void> {
+  for (let waitedMs = 0; waitedMs < LOCK_WAIT_MS; waitedMs += LOCK_POLL_MS) {
+    const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1) as taken', [LOCK])
+    if (rows[0]?.taken === true) return
+    if (waitedMs === 0) progress('waiting for another process that migrates this database')
+    await sleep(LOCK_POLL_MS)
+  }
+  throw new Error(`another process has been migrating this database for ${LOCK_WAIT_MS / 60_000} minutes`)
+}
+
+/** Looks first: "if not exists" still asks for the right to create. */
+async function createRecord(client: ClientBase): Promise<void> {
+  if (await recordExists(client)) return
+  await inTransaction(client, async () => {
+    await client.query(`
+      create schema if not exists svc_catalog;
+      create table svc_catalog.svc_migration (
+        owner text not null,
+        id text not null,
+        checksum text not null,
+        applied_at timestamptz not null default now(),
+        primary key (owner, id)
+      )`)
+  })
+}
+
+async function recordExists(client: ClientBase): Promise<boolean> {
+  const { rows } = await client.query<{ found: boolean }>(
+    `select to_regclass('svc_catalog.svc_migration') is not null as found`,
+  )
+  return rows[0]?.found === true
+}
+
+interface Applied {
+  readonly owner: string
+  readonly id: string
+  readonly checksum: string
+}
+
+async function readRecord(client: ClientBase): Promise<readonly Applied[]> {
+  const { rows } = await client.query<Applied>('select owner, id, checksum from svc_catalog.svc_migration')
+  return rows
+}
+
+interface Known extends Pending {
+  readonly sql: string
+  readonly checksum: string
+}
+
+function unapplied(sets: readonly MigrationSet[], applied: readonly Applied[]): readonly Known[] {
+  const known = sets.flatMap(({ owner, migrations }) =>
+    migrations.map(({ id, sql }): Known => ({ owner, id, sql, checksum: checksumOf(sql) })),
+  )
+  refuseDuplicates(known)
+  refuseNewer(known, applied)
+  const done = new Map(applied.map((migration) => [keyOf(migration), migration.checksum]))
+  for (const migration of known) {
+    const checksum = done.get(keyOf(migration))
+    if (checksum !== undefined && checksum !== migration.checksum)
+      throw new Error(`migration "${migration.id}" of "${migration.owner}" has changed since it ran on this database`)
+  }
+  return known.filter((migration) => !done.has(keyOf(migration)))
+}
+
+function refuseDuplicates(known: readonly Known[]): void {
+  const seen = new Set<string>()
+  for (const migration of known) {
+    if (seen.has(keyOf(migration)))
+      throw new Error(`there are two migrations "${migration.id}" of "${migration.owner}"`)
+    seen.add(keyOf(migration))
+  }
+}
+
+/** A plugin may be switched off for a while; the core may not be older than its tables. */
+function refuseNewer(known: readonly Known[], applied: readonly Applied[]): void {
+  const own = known.filter(({ owner }) => owner === 'core').map(({ id }) => id)
+  const newest = own.toSorted().at(-1) ?? ''
+  const unknown = applied.find(({ owner, id }) => owner === 'core' && !own.includes(id) && id > newest)
+  if (unknown !== undefined)
+    throw new Error(`this database was migrated by a newer version, which has the migration "${unknown.id}"`)
+}
+
+async function run(client: ClientBase, { owner, id, sql, checksum }: Known): Promise<void> {
+  try {
+    await inTransaction(client, async () => {
+      await client.query(sql)
+      await client.query('insert into svc_catalog.svc_migration (owner, id, checksum) values ($1, $2, $3)', [
+        owner,
+        id,
+        checksum,
+      ])
+    })
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new Error(`migration "${id}" of "${owner}" failed: ${reason}`, { cause: error })
+  }
+}
+
+async function inTransaction(client: ClientBase, work: () => Promise<void>): Promise<void> {
+  await client.query('begin')
+  try {
+    await work()
+    await client.query('commit')
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+const keyOf = ({ owner, id }: Pending) => JSON.stringify([owner, id])
+const checksumOf = (sql: string) => createHash('sha256').update(sql).digest('hex')

@@ -1,0 +1,114 @@
+import type Router from '@koa/router'
+import type { Middleware } from 'koa'
+import type { Logger } from 'pino'
+import type { Counter, Gauge, Histogram } from 'prom-client'
+import type { ProviderKinds } from '../contracts.js'
+import type { Data } from '../data/data.js'
+import type { Operation, Operations } from '../data/operations.js'
+import type { ServiceError } from '../errors.js'
+import type { Infer, Schema } from '../schema.js'
+import type { Session } from '../session.js'
+
+/** Services by name, for `host.use`. A plugin adds its own by declaration merging on `rowhouse`. */
+export interface Services {
+  /** Structured log, every line labelled with the plugin that asks. Never log a secret or a bound value. */
+  log: Logger
+  /** Compile and run requests against the database; read the catalog; change metadata. */
+  data: Data
+  /** The operations of the JSON query API by `type`, those of every plugin. */
+  operations: Operations
+}
+export type ServiceName = keyof Services
+
+/**
+ * A plugin: what must be known before it runs is data, everything else is code in `setup`.
+ * @see plugins/README.md for a complete one
+ */
+export interface Plugin<S extends Schema = Schema, N extends ServiceName = ServiceName, K extends string = string> {
+  /** Lower case; also the key of its config, and the name of the service that it offers, if it offers one. */
+  readonly name: K
+  /** Services that must exist before `setup` runs; gives the load order. `log`, `data`, `operations` always exist. */
+  readonly needs?: readonly N[]
+  /** JSON schema of its config: validates, fills defaults, documents, and types the second argument of `setup`. */
+  readonly config?: S
+  /** Its tables, in order, all in the schema `svc_catalog`. A migration that has run must never change. */
+  readonly migrations?: readonly Migration[]
+  setup(host: Host<N>, config: Infer<S>): Provided<K> | Promise<Provided<K>>
+}
+type Provided<K> = K extends ServiceName ? Services[K] : void
+
+/** One step of a schema, run once in a transaction. */
+export interface Migration {
+  /** e.g. `001-init`; unique within its plugin. */
+  readonly id: string
+  readonly sql: string
+}
+
+/** Reads credentials of one kind. `null`: not mine, ask the next. Throws a 401 for credentials that are wrong. */
+export type Authenticator = (request: Credentials) => Promise<Session | null> | Session | null
+export interface Credentials {
+  /** First value of a header, by lower-case name. */
+  header(name: string): string | undefined
+  cookie(name: string): string | undefined
+}
+
+/** The only way for a plugin to contribute. */
+export interface Host<N extends ServiceName = ServiceName> {
+  /** Routes of this plugin. Each is labelled with its name in logs and metrics. `ctx.state.session` is the caller. */
+  readonly router: Router
+  /** A service of the core, or of a plugin named in `needs`. */
+  use<K extends N | 'log' | 'data' | 'operations'>(service: K): Services[K]
+  /** The configured provider of a kind, the default one when no name is given. */
+  provider<K extends keyof ProviderKinds>(kind: K, name?: string): Promise<ProviderKinds[K]>
+  /** Koa middleware for all routes, after the session is known and before routing. */
+  middleware(fn: Middleware): void
+  /** Asked in load order, before a request without credentials becomes anonymous. */
+  authenticator(fn: Authenticator): void
+  /** Adds one `type` to the JSON query API. */
+  operation(type: string, operation: Operation): void
+  /** A pure planner, imported by the workers too: its default export is `(shape, names) => Plan`. */
+  planner(name: string, module: URL): void
+  /** Gives this plugin's routes an error body of their own. Default: `{path, error, code}`. */
+  formatError(fn: (error: ServiceError, session: Session | undefined) => unknown): void
+  /** Part of `/readyz`; a probe that rejects makes the server not ready and is named there. */
+  health(name: string, probe: () => Promise<void> | void): void
+  /** Prometheus metrics; names are prefixed `rowhouse_<plugin>_`. */
+  readonly metric: {
+    counter(name: string, help: string, labels?: readonly string[]): Counter
+    gauge(name: string, help: string, labels?: readonly string[]): Gauge
+    histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
+  }
+  /** After every plugin is set up and before the first request. */
+  onReady(fn: () => Promise<void> | void): void
+  /** When the server stops taking requests; those under way go on. */
+  onDrain(fn: () => Promise<void> | void): void
+  /** When no request is left; in reverse load order. */
+  onClose(fn: () => Promise<void> | void): void
+}
+
+/** A provider: one way to the outside world, of one kind. */
+export interface Provider<K extends keyof ProviderKinds = keyof ProviderKinds, S extends Schema = Schema> {
+  readonly kind: K
+  readonly name: string
+  readonly config?: S
+  create(config: Infer<S>, context: ProviderContext): ProviderKinds[K] | Promise<ProviderKinds[K]>
+}
+export interface ProviderContext {
+  readonly log: Logger
+}
+
+/** Types a plugin from its own config schema and needs. Returns it unchanged. */
+export function definePlugin<
+  const S extends Schema = { readonly type: 'object' },
+  const N extends ServiceName = never,
+  const K extends string = string,
+>(plugin: Plugin<S, N, K>): Plugin<S, N, K> {
+  return plugin
+}
+
+/** Types a provider from its kind and its config schema. Returns it unchanged. */
+export function defineProvider<K extends keyof ProviderKinds, const S extends Schema = { readonly type: 'object' }>(
+  provider: Provider<K, S>,
+): Provider<K, S> {
+  return provider
+}

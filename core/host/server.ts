@@ -1,0 +1,235 @@
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import type { Logger } from 'pino'
+import { catalogMigrations } from '../catalog/schema.js'
+import { Registry } from '../data/registry.js'
+import { type DataRoom, openData } from '../data/room.js'
+import { type Database, databaseConfig, openDatabase } from '../db/database.js'
+import { type App, createApp } from '../http/app.js'
+import { authConfig, httpConfig } from '../http/config.js'
+import type { About, ReadyReport } from '../http/core-routes.js'
+import { createAuthenticate } from '../http/session.js'
+import { createLogger } from '../log.js'
+import { createMetrics } from '../metrics.js'
+import type { Schema } from '../schema.js'
+import type { ConfigOptions, LoadedConfig } from './config.js'
+import { createHost, createShared, type Shared } from './host.js'
+import { closeHooks, runHooks, runStep, runWithin } from './lifecycle.js'
+import { type Builtins, loadAll, type Loaded } from './load.js'
+import { migrate, type MigrationSet } from './migrate.js'
+import type { Plugin } from './plugin.js'
+import { createProviders } from './providers.js'
+
+const logConfig = {
+  type: 'object',
+  default: {},
+  properties: {
+    level: {
+      type: 'string',
+      enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
+      default: 'info',
+      description: 'the least important lines that are written',
+    },
+  },
+} as const satisfies Schema
+
+const compileConfig = {
+  type: 'object',
+  default: {},
+  properties: {
+    threads: { type: 'integer', minimum: 0, default: 1, description: 'worker threads that compile; 0: in process' },
+    timeoutMs: { type: 'integer', minimum: 1, default: 250, description: 'longest compilation; then 503' },
+    warmUpMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 30_000,
+      description: 'for a worker to start and read the catalog',
+    },
+  },
+} as const satisfies Schema
+
+/** The sections of the configuration, each by its owner. */
+export const sections = {
+  database: { ...databaseConfig, default: {} },
+  http: httpConfig,
+  auth: authConfig,
+  log: logConfig,
+  compile: compileConfig,
+  dataDir: { type: 'string', default: './.rowhouse', description: 'where files of this server live' },
+} as const satisfies Readonly<Record<string, Schema>>
+
+export type Config = LoadedConfig<typeof sections>
+export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections'> & {
+  readonly builtins: Builtins
+  readonly log?: Logger
+  /** Told of each slow step of the start. */
+  readonly progress?: (message: string) => void
+}
+
+export interface Server {
+  readonly config: Config
+  /** Where it listens. */
+  readonly url: string
+  readonly log: Logger
+  /** Takes no more requests, finishes those under way, closes everything in reverse order. */
+  close(): Promise<void>
+}
+
+const STEP_MS = 30_000
+export const version: string = (
+  JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }
+).version
+
+/** Loads, migrates, sets up and listens: the whole life of a server, top to bottom. */
+export async function startServer(options: ServerOptions): Promise<Server> {
+  const { config, loaded } = await loadAll({ ...options, sections })
+  const { values } = config
+  const log = options.log ?? createLogger({ level: values.log.level })
+  for (const warning of loaded.warnings) log.warn(warning)
+  refuseOpenDoor(config)
+
+  const closers: { readonly owner: string; run(): Promise<void> | void }[] = []
+  const closing = (owner: string, run: () => Promise<void> | void) => void closers.push({ owner, run })
+  try {
+    const metrics = createMetrics()
+    const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS })
+    closing('providers', () => providers.close())
+    const shared = createShared({ log, metrics: metrics.registry, providers })
+
+    const database = openDatabase(values.database, log)
+    closing('database', () => database.close())
+    await migrateAll(database, loaded, options.progress)
+    const data = await openData(database, { log, ...values.compile })
+    closing('data', () => data.close())
+
+    shared.services.set('data', data)
+    shared.services.set('operations', new Registry(shared.operations))
+    closing('plugins', () => closeHooks(shared.hooks.close, STEP_MS))
+    for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, shared)
+    for (const [name, module] of shared.planners) await data.loadPlanner(name, module)
+
+    const app = openHttp({ config, shared, data, database, log, metrics, loaded })
+    closing('http', async () => {
+      await app.drain()
+      await runHooks(shared.hooks.drain, 'drain', STEP_MS)
+      await app.close()
+    })
+    await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
+    const { host, port } = await app.listen(values.http.host, values.http.port)
+    await data.start(shared.planners)
+
+    const url = `http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
+    log.info({ url, plugins: loaded.plugins.map(({ plugin }) => plugin.name) }, 'listening')
+    return { config, url, log, close: once(() => closeHooks(closers, 3 * STEP_MS)) }
+  } catch (error) {
+    await closeHooks(closers, STEP_MS).catch((cause: unknown) => log.error({ err: cause }, 'closing failed as well'))
+    throw error
+  }
+}
+
+/** The migrations of the core and of every plugin that is loaded. */
+export function migrationSets({ plugins }: Loaded): readonly MigrationSet[] {
+  return [
+    { owner: 'core', migrations: catalogMigrations },
+    ...plugins.map(({ plugin }) => ({ owner: plugin.name, migrations: plugin.migrations ?? [] })),
+  ]
+}
+
+async function migrateAll(database: Database, loaded: Loaded, progress?: (message: string) => void): Promise<void> {
+  const client = await database.connect('migrate')
+  try {
+    await migrate(client, migrationSets(loaded), progress)
+  } finally {
+    await client.end()
+  }
+}
+
+async function setUp(plugin: Plugin, config: unknown, shared: Shared): Promise<void> {
+  const host = createHost(plugin, shared)
+  const service = await runStep(plugin.name, 'setup', () => plugin.setup(host as never, config as never), STEP_MS)
+  if (service !== undefined) shared.services.set(plugin.name, service)
+}
+
+interface Parts {
+  readonly config: Config
+  readonly shared: Shared
+  readonly data: DataRoom
+  readonly database: Database
+  readonly log: Logger
+  readonly metrics: ReturnType<typeof createMetrics>
+  readonly loaded: Loaded
+}
+
+function openHttp({ config, shared, data, database, log, metrics, loaded }: Parts): App {
+  const { http, auth } = config.values
+  const app = createApp({
+    config: http,
+    log,
+    metrics,
+    authenticate: createAuthenticate(auth, log, shared.authenticators),
+    ready: () => ready(database, data, shared),
+    about: async (): Promise<About> => ({
+      version,
+      database: (await ping(database)) === undefined ? 'up' : 'down',
+      links: [],
+    }),
+    loopback: isLoopback(http.host),
+  })
+  for (const { plugin } of loaded.plugins) {
+    const formatError = shared.errorFormats.get(plugin.name)
+    const router = shared.routers.get(plugin.name)
+    if (router) app.use({ name: plugin.name, router, ...(formatError ? { formatError } : {}) })
+  }
+  for (const middleware of shared.middlewares) app.middleware(middleware)
+  return app
+}
+
+const PROBE_MS = 2000
+
+async function ready(database: Database, data: DataRoom, shared: Shared): Promise<ReadyReport> {
+  const ask = async (name: string, probe: () => Promise<void> | void) => {
+    try {
+      await runWithin(`probe "${name}"`, 'health', probe, PROBE_MS)
+      return { name, ok: true }
+    } catch (error) {
+      return { name, ok: false, detail: error instanceof Error ? error.message : String(error) }
+    }
+  }
+  const probes = await Promise.all([
+    ask('database', async () => {
+      const problem = await ping(database)
+      if (problem !== undefined) throw new Error(problem)
+    }),
+    ...[...shared.probes].map(([name, probe]) => ask(name, probe)),
+  ])
+  // Late news of metadata is a weakness, not a reason to send requests elsewhere.
+  const degraded =
+    data.degraded === undefined ? [] : [{ name: 'metadata', ok: true, detail: `degraded: ${data.degraded}` }]
+  return { ready: probes.every(({ ok }) => ok), probes: [...probes, ...degraded] }
+}
+
+/** Why the database does not answer; undefined when it does. */
+async function ping(database: Database): Promise<string | undefined> {
+  try {
+    await database.admin.query('select 1')
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
+
+/** Without any way to prove who one is, only this machine may connect. */
+function refuseOpenDoor({ values: { http, auth } }: Config): void {
+  const credential = auth.adminSecret ?? auth.gatewaySecret ?? auth.jwt ?? auth.webhook
+  if (credential !== undefined || isLoopback(http.host)) return
+  throw new Error(
+    `refusing to listen on ${http.host} without a way to authenticate: set ROWHOUSE_ADMIN_SECRET, or auth.jwt, auth.webhook or auth.gatewaySecret in the configuration`,
+  )
+}
+
+const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
+
+function once(fn: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined
+  return () => (done ??= fn())
+}

@@ -1,0 +1,49 @@
+/** Whether two spellings mean the same key: case and word separators do not count. */
+export function sameKey(one: string, other: string): boolean {
+  return fold(one) === fold(other)
+}
+
+/** `, did you mean "x"?`, or nothing. */
+export function hint(name: string, known: readonly string[]): string {
+  const meant = nearest(name, known)
+  return meant === undefined ? '' : `, did you mean "${meant}"?`
+}
+
+/** The name that was probably meant: at most two letters differ, and fewer than half. */
+export function nearest(name: string, known: readonly string[]): string | undefined {
+  const near = known
+    .map((candidate) => ({ candidate, distance: editDistance(fold(name), fold(candidate)) }))
+    .filter(({ candidate, distance }) => distance <= 2 && distance * 2 < candidate.length)
+    .toSorted((a, b) => a.distance - b.distance)
+  return near[0]?.candidate
+}
+
+/** An environment variable's `KEEP_DAYS` as `keepDays`. What is not all upper case stays as it is. */
+export function lowerCamel(key: string): string {
+  if (key !== key.toUpperCase()) return key
+  return key.toLowerCase().replaceAll(/_+(\w)/g, (_, letter: string) => letter.toUpperCase())
+}
+
+const fold = (key: string) => key.replaceAll(/[_-]/g, '').toLowerCase()
+
+/** Letters to insert, delete, replace, or swap with their neighbour. */
+function editDistance(a: string, b: string): number {
+  const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
+  const cell = (i: number, j: number) => rows[i]?.[j] ?? Infinity
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    rows.push(row)
+    for (let j = 1; j <= b.length; j++) {
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      row.push(
+        Math.min(
+          cell(i - 1, j) + 1,
+          cell(i, j - 1) + 1,
+          cell(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1),
+          swapped ? cell(i - 2, j - 2) + 1 : Infinity,
+        ),
+      )
+    }
+  }
+  return cell(a.length, b.length)
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto'
+import type { Context, Middleware } from 'koa'
+import { ServiceError } from '../errors.js'
+import type { Logger } from '../log.js'
+import type { Metrics } from '../metrics.js'
+import type { HttpConfig } from './config.js'
+
+/** Names the request, and writes one log line and one measurement when it has ended, however it ended. */
+export function access(config: HttpConfig, log: Logger, metrics: Metrics): Middleware {
+  const durations = metrics.histogram(
+    'http_request_duration_seconds',
+    'time from the headers of a request to the end of its answer',
+    ['method', 'route', 'status', 'plugin'],
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  )
+  const inFlight = metrics.gauge('http_requests_in_flight', 'requests whose answer has not ended')
+  const origins = new Set(config.cors.origins)
+
+  return (ctx, next) => {
+    const start = performance.now()
+    const sentBefore = ctx.req.socket.bytesWritten
+    const requestId = requestIdOf(ctx)
+    const gone = new AbortController()
+    Object.assign(ctx.state, { requestId, log: log.child({ requestId }), signal: gone.signal, origins, limits: config })
+    ctx.set('X-Request-Id', requestId)
+    inFlight.inc()
+    ctx.res.once('close', () => {
+      const ms = performance.now() - start
+      const complete = ctx.res.writableFinished || ctx.state.answered === true
+      if (!complete) gone.abort(new ServiceError(499, 'client-gone', 'the client closed the connection'))
+      inFlight.dec()
+      const labels = {
+        method: ctx.method,
+        route: routeOf(ctx),
+        status: ctx.res.statusCode,
+        plugin: ctx.state.plugin ?? '',
+      }
+      durations.observe(labels, ms / 1000)
+      ctx.state.log.info(
+        {
+          ...labels,
+          ms: Math.round(ms * 1000) / 1000,
+          bytes: ctx.req.socket.bytesWritten - sentBefore,
+          role: ctx.state.session?.role,
+          code: ctx.state.code,
+          ...(complete ? {} : { aborted: true }),
+        },
+        'request',
+      )
+    })
+    return next()
+  }
+}
+
+function requestIdOf(ctx: Context): string {
+  const given = ctx.get('X-Request-Id')
+  return /^[A-Za-z0-9_-]{1,64}$/.test(given) ? given : randomUUID()
+}
+
+/** The pattern of the route, never the path: paths hold what clients write. */
+function routeOf(ctx: Context): string {
+  const matched: unknown = ctx['_matchedRoute']
+  return typeof matched === 'string' ? matched : matched instanceof RegExp ? matched.source : '(none)'
+}

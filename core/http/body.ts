@@ -1,0 +1,74 @@
+import type { IncomingMessage } from 'node:http'
+import { parseFailed, ServiceError } from '../errors.js'
+
+export interface BodyLimits {
+  readonly maxBytes: number
+  /** The setting that `maxBytes` comes from, for the message. */
+  readonly setting?: string
+  /** For the whole body. */
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+}
+
+/**
+ * Reads a body into memory, never more of it than allowed.
+ * @throws ServiceError 413 payload-too-large: declared or found to be longer; 415 unsupported-media-type: compressed;
+ *   408 request-timeout: not here in time; 400 parse-failed: it ended early
+ */
+export async function readBody(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
+  const encoding = req.headers['content-encoding']
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new ServiceError(415, 'unsupported-media-type', `Content-Encoding "${encoding}" is not supported`)
+  }
+  if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
+  const body = await collect(req, limits)
+  if (!req.complete) throw endedEarly()
+  return body
+}
+
+/**
+ * Listens by hand, because the iterator and the pipeline of a stream destroy it when they stop early, and with it the
+ * socket that has to carry the error.
+ */
+function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let size = 0
+
+    const timer = setTimeout(() => stop(tooSlow(limits)), limits.timeoutMs)
+    req.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+    limits.signal.addEventListener('abort', onGone)
+    if (req.destroyed || limits.signal.aborted) onGone()
+
+    function onData(chunk: Buffer) {
+      size += chunk.length
+      if (size > limits.maxBytes) stop(tooLarge(limits))
+      else chunks.push(chunk)
+    }
+    function onEnd() {
+      detach()
+      resolve(Buffer.concat(chunks, size))
+    }
+    function onGone() {
+      stop(endedEarly())
+    }
+    function stop(error: ServiceError) {
+      detach()
+      req.pause()
+      reject(error)
+    }
+    function detach() {
+      clearTimeout(timer)
+      limits.signal.removeEventListener('abort', onGone)
+      req.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
+      // What breaks from here on has been answered.
+      req.on('error', () => {})
+    }
+  })
+}
+
+const tooLarge = ({ maxBytes, setting = 'http.maxJsonBytes' }: BodyLimits) =>
+  new ServiceError(413, 'payload-too-large', `the body is longer than ${maxBytes} bytes (${setting})`)
+const tooSlow = ({ timeoutMs }: BodyLimits) =>
+  new ServiceError(408, 'request-timeout', `the body did not arrive within ${timeoutMs} ms (http.jsonTimeoutMs)`)
+const endedEarly = () => parseFailed('the body ended early', '$')

@@ -1,0 +1,108 @@
+import type { Context, Middleware } from 'koa'
+import { ServiceError } from '../errors.js'
+import type { Metrics } from '../metrics.js'
+import type { Session } from '../session.js'
+import type { HttpConfig } from './config.js'
+import { page, PAGE_POLICY } from './page.js'
+import { createRouter, routesOf, withoutImpliedHead } from './router.js'
+import type { PluginRoutes } from './router.js'
+import { createSecrets } from './secret.js'
+
+/** What the health probes say. */
+export interface ReadyReport {
+  readonly ready: boolean
+  readonly probes: readonly Probe[]
+}
+export interface Probe {
+  readonly name: string
+  readonly ok: boolean
+  /** For the operator: why not. */
+  readonly detail?: string
+}
+
+/** What runs here, as far as the HTTP front does not know it itself. */
+export interface About {
+  readonly version: string
+  readonly database: 'up' | 'down'
+  /** Pages that plugins offer: a path of this server or a whole address. */
+  readonly links: readonly { readonly title: string; readonly href: string }[]
+}
+
+export interface CoreRoutesOptions {
+  readonly config: HttpConfig
+  readonly metrics: Metrics
+  readonly ready: () => Promise<ReadyReport>
+  readonly about: () => About | Promise<About>
+  readonly loopback: boolean
+  readonly plugins: readonly PluginRoutes[]
+  readonly identify: (ctx: Context) => Promise<Session>
+  readonly draining: () => boolean
+}
+
+/** The core's own endpoints. They come before the session, because probes have no credentials to send. */
+export function coreRoutes(options: CoreRoutesOptions): Middleware {
+  const { ready, about, draining, metrics } = options
+  const metricsToken = createSecrets([options.config.metricsToken])
+  const router = createRouter()
+
+  const healthz: Middleware = (ctx) => {
+    ctx.body = { status: 'ok' }
+  }
+  const readyz: Middleware = async (ctx) => {
+    const report: ReadyReport = draining() ? { ready: false, probes: [DRAINING] } : await ready()
+    ctx.status = report.ready ? 200 : 503
+    if (!report.ready) ctx.set('Retry-After', '1')
+    const status = report.ready ? 'ready' : 'not ready'
+    ctx.body = (await mayLook(ctx)) ? { status, probes: report.probes } : { status }
+  }
+  const home: Middleware = async (ctx) => {
+    const facts = { ...(await about()), plugins: options.plugins.map(described) }
+    if (ctx.accepts('html', 'json') === 'json') {
+      ctx.body = facts
+      return
+    }
+    ctx.set('Content-Security-Policy', PAGE_POLICY)
+    ctx.type = 'html'
+    ctx.body = page(facts)
+  }
+
+  router.get('/healthz', healthz).head('/healthz', healthz)
+  router.get('/readyz', readyz).head('/readyz', readyz)
+  router.get('/', home).head('/', home)
+  router.get('/v1/version', async (ctx) => {
+    ctx.body = { version: (await about()).version }
+  })
+  router.get('/metrics', async (ctx) => {
+    if (!metricsToken.matches(bearer(ctx)) && !(await mayLook(ctx))) {
+      throw new ServiceError(401, 'access-denied', 'metrics are for the role admin and the holder of http.metricsToken')
+    }
+    ctx.type = metrics.registry.contentType
+    ctx.body = await metrics.registry.metrics()
+  })
+  withoutImpliedHead(router)
+
+  async function mayLook(ctx: Context): Promise<boolean> {
+    if (options.loopback) return true
+    try {
+      return (await options.identify(ctx)).role === 'admin'
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === 'missing-credentials') return false
+      throw error
+    }
+  }
+
+  const dispatch = router.routes() as Middleware
+  return (ctx, next) =>
+    dispatch(ctx, async () => {
+      const methods = router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods)
+      if (methods.length === 0) return next()
+      ctx.set('Allow', methods.join(', '))
+      throw new ServiceError(405, 'method-not-allowed', `${ctx.method} is not answered at this path`)
+    })
+}
+
+const DRAINING: Probe = { name: 'draining', ok: false, detail: 'the server is going down' }
+
+const described = ({ name, router }: PluginRoutes) => ({ name, routes: routesOf(router) })
+
+const bearer = (ctx: Context) => /^bearer +(.+)$/i.exec(ctx.get('Authorization'))?.[1] ?? ''

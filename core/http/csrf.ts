@@ -1,0 +1,38 @@
+import type { Context } from 'koa'
+import { ServiceError } from '../errors.js'
+import type { Session } from '../session.js'
+
+/**
+ * Refuses a request that another site may have sent with this caller's cookies. For routes that change something, or
+ * that run what a caller wrote. Others than cookie callers pass: no browser adds their credentials unasked.
+ * @throws ServiceError 403 csrf
+ */
+export function assertSameOrigin(ctx: Context, session: Session): void {
+  if (session.via !== 'cookie' || isSameOrigin(ctx)) return
+  throw new ServiceError(
+    403,
+    'csrf',
+    'a request with a cookie must come from the same origin, from one in http.cors.origins, or carry "X-Service-CSRF: 1"',
+  )
+}
+
+/** Whether the request provably comes from a page of ours, and because somebody wanted it. */
+export function isSameOrigin(ctx: Context): boolean {
+  // Prefetched: nobody has asked for it yet.
+  if (/\bprefetch\b/i.test(ctx.get('Sec-Purpose') || ctx.get('Purpose'))) return false
+  // A header that pages of other origins may only send if CORS lets them.
+  if (ctx.get('X-Service-CSRF') === '1') return true
+  if (['same-origin', 'none'].includes(ctx.get('Sec-Fetch-Site'))) return true
+  return ctx.state.origins.has(ctx.get('Origin'))
+}
+
+/**
+ * Demands a body declared as JSON of cookie callers, because a form on any page can send the other types that curl
+ * and small clients use for JSON.
+ * @throws ServiceError 415 unsupported-media-type
+ */
+export function requireJson(ctx: Context, session: Session): void {
+  const type = ctx.get('Content-Type').split(';')[0]!.trim().toLowerCase()
+  if (session.via !== 'cookie' || type === 'application/json') return
+  throw new ServiceError(415, 'unsupported-media-type', 'the Content-Type should be application/json')
+}

@@ -1,0 +1,140 @@
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Readable } from 'node:stream'
+import type { Context, Middleware } from 'koa'
+import { ServiceError } from '../errors.js'
+import type { PluginRoutes } from './router.js'
+
+/** The one place that turns what was thrown into an answer. */
+export function answerErrors(plugins: readonly PluginRoutes[]): Middleware {
+  return async (ctx, next) => {
+    try {
+      await next()
+      if (ctx.body instanceof Readable && ctx.method !== 'HEAD') await watch(ctx, ctx.body)
+    } catch (thrown) {
+      // The answer is on its way, or nobody is there to read one.
+      if (ctx.res.headersSent || !ctx.writable) throw thrown
+      const error = known(ctx, thrown)
+      prepare(ctx, error)
+      send(ctx, JSON.stringify(bodyOf(ctx, error, plugins)))
+    }
+  }
+}
+
+/**
+ * Waits for the first bytes of a streamed answer, so that a source that fails at once is answered like any error, and
+ * hears of later failures before the pipeline does, which would end the connection in the ordinary way.
+ */
+async function watch(ctx: Context, body: Readable): Promise<void> {
+  if (body.errored) throw body.errored
+  if (!ctx.res.headersSent && body.readableLength === 0 && !body.readableEnded && !body.destroyed) {
+    const settled = new AbortController()
+    const { signal } = settled
+    await Promise.race([once(body, 'readable', { signal }), once(body, 'close', { signal })]).finally(() =>
+      settled.abort(),
+    )
+  }
+  body.once('error', (error) => answerLateError(ctx, error))
+}
+
+/**
+ * For what goes wrong after the middleware has returned, while the answer is being sent. A connection that carries
+ * half an answer is reset, so that it cannot be taken for a short one: without chunks, an end is just an end.
+ */
+export function answerLateError(ctx: Context, thrown: unknown): void {
+  const { res } = ctx
+  if (res.writableFinished || res.destroyed) return
+  const error = known(ctx, thrown)
+  if (res.headersSent) {
+    ctx.req.socket.resetAndDestroy()
+    return
+  }
+  prepare(ctx, error)
+  res.end(JSON.stringify(coreFormat(ctx, error)))
+}
+
+function known(ctx: Context, thrown: unknown): ServiceError {
+  const error =
+    thrown instanceof ServiceError
+      ? thrown
+      : new ServiceError(500, 'unexpected', 'internal error', '$', { cause: thrown })
+  ctx.state.code = error.code
+  if (error.status >= 500)
+    ctx.state.log.error({ err: error === thrown ? error : thrown, code: error.code }, 'request failed')
+  return error
+}
+
+/** Headers that tell about the body that was meant to be sent. */
+const OF_THE_BODY = [
+  'Accept-Ranges',
+  'Cache-Control',
+  'Content-Disposition',
+  'Content-Encoding',
+  'Content-Length',
+  'Content-Range',
+  'Content-Type',
+  'ETag',
+  'Expires',
+  'Last-Modified',
+  'Transfer-Encoding',
+]
+
+function prepare(ctx: Context, error: ServiceError): void {
+  for (const name of OF_THE_BODY) ctx.remove(name)
+  ctx.status = error.status
+  ctx.set('Cache-Control', 'no-store')
+  ctx.set('Content-Type', 'application/json; charset=utf-8')
+  if (error.retryAfter !== undefined) ctx.set('Retry-After', String(Math.ceil(error.retryAfter)))
+  if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer')
+  // The rest of the body is not read, so what follows on this connection could not be told from it.
+  if (!ctx.req.complete) ctx.set('Connection', 'close')
+}
+
+function bodyOf(ctx: Context, error: ServiceError, plugins: readonly PluginRoutes[]): unknown {
+  const { session, plugin } = ctx.state
+  if (plugin === undefined) return coreFormat(ctx, error)
+  const format = plugins.find(({ name }) => name === plugin)?.formatError
+  return format ? format(error, session) : defaultFormat(ctx, error)
+}
+
+/** Of what is raised before a plugin is reached. Readers of `error` and readers of `message` both find theirs. */
+function coreFormat(ctx: Context, { path, message, code, status }: ServiceError): object {
+  return { path, error: message, code, message, ...(status === 500 ? { request_id: ctx.state.requestId } : {}) }
+}
+
+/** What a proxy in front could as well have answered, so that one reader does for both. */
+const GATEWAY_STATUSES = new Set([401, 403, 404, 405, 408, 413, 415, 429, 431, 503])
+
+/** Of plugins without a format of their own. */
+function defaultFormat(ctx: Context, error: ServiceError): object {
+  const { path, message, code, status, internal } = error
+  return {
+    path,
+    error: message,
+    code,
+    ...(GATEWAY_STATUSES.has(status) ? { message } : {}),
+    ...(internal !== undefined && ctx.state.session.role === 'admin' ? { internal } : {}),
+    ...(status === 500 ? { request_id: ctx.state.requestId } : {}),
+  }
+}
+
+function send(ctx: Context, body: string): void {
+  if (ctx.req.complete) {
+    ctx.body = body
+    return
+  }
+  ctx.body = Readable.from(lingering(ctx, Buffer.from(body)), { objectMode: false })
+  ctx.length = Buffer.byteLength(body)
+}
+
+const LINGER_MS = 1_000
+
+/**
+ * A complete answer whose end comes late: closing a connection with unread bytes resets it, and a client that is still
+ * sending would find the reset before the answer.
+ */
+async function* lingering(ctx: Context, body: Buffer): AsyncGenerator<Buffer> {
+  yield body
+  ctx.state.answered = true
+  await sleep(LINGER_MS, undefined, { signal: ctx.state.signal }).catch(() => {})
+}

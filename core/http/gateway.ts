@@ -1,0 +1,69 @@
+import { ServiceError } from '../errors.js'
+import { ROLE_NAME, USER_ID } from '../session.js'
+import type { Session } from '../session.js'
+import type { RequestHeaders } from './headers.js'
+import { chosenRole, isUserId, makeSession, requestedRole, wrongSecret } from './identity.js'
+import type { Secrets } from './secret.js'
+
+/** Who the headers say, once an admin secret has proven that they may say it. */
+export function fromAdminSecret(headers: RequestHeaders, secrets: Secrets): Session | null {
+  const secret = headers.service.get('x-service-admin-secret')
+  const alias = headers.service.get('x-service-access-key')
+  if (secret !== undefined && alias !== undefined) {
+    throw badHeader('send only one of "x-service-admin-secret" and "x-service-access-key"')
+  }
+  const given = secret ?? alias
+  if (given === undefined) return null
+  if (!secrets.matches(given)) throw wrongSecret('the admin secret is wrong')
+  return makeSession(requestedRole(headers) ?? 'admin', variables(headers), 'admin-secret')
+}
+
+/** Who the headers say, once the gateway secret has proven that the gateway wrote them. */
+export function fromGateway(headers: RequestHeaders, secrets: Secrets, mode: 'direct' | 'gateway'): Session | null {
+  const secret = headers.service.get('x-service-gateway-secret')
+  if (secret === undefined) return null
+  if (!secrets.matches(secret)) throw wrongSecret('the gateway secret is wrong')
+
+  const role = gatewayRole(headers, mode)
+  const carried = variables(headers)
+  if (mode === 'gateway') carried.delete('x-service-user-role')
+  if (role === 'anonymous' && !carried.has(USER_ID)) carried.set(USER_ID, '0')
+  return makeSession(role, carried, 'gateway')
+}
+
+/** The role header, else the first of the allowed roles, else anonymous. */
+function gatewayRole(headers: RequestHeaders, mode: 'direct' | 'gateway'): string {
+  const alias = mode === 'gateway' ? headers.service.get('x-service-user-role') : undefined
+  const named = requestedRole(headers)
+  if (alias !== undefined && !ROLE_NAME.test(alias)) throw badHeader('"x-service-user-role" is not a role name')
+  if (alias !== undefined && named !== undefined && alias !== named) {
+    throw badHeader('"x-service-role" and "x-service-user-role" name different roles')
+  }
+  const list = headers.service.get('x-service-allowed-roles')
+  if (list === undefined) return named ?? alias ?? 'anonymous'
+
+  const allowed = list.split(',').map((role) => role.trim())
+  if (!allowed.every((role) => ROLE_NAME.test(role)))
+    throw badHeader('"x-service-allowed-roles" is not a list of roles')
+  return chosenRole(named ?? alias, allowed, allowed[0]!)
+}
+
+/** Headers that are instructions or proofs, never session variables. The role is added by `makeSession`. */
+const NO_VARIABLE = new Set([
+  'x-service-role',
+  'x-service-admin-secret',
+  'x-service-access-key',
+  'x-service-gateway-secret',
+  'x-service-allowed-roles',
+  'x-service-csrf',
+  'x-service-filestore-range',
+])
+
+function variables(headers: RequestHeaders): Map<string, string> {
+  const carried = new Map([...headers.service].filter(([name]) => !NO_VARIABLE.has(name)))
+  const userId = carried.get(USER_ID)
+  if (userId !== undefined && !isUserId(userId)) throw badHeader('"x-service-user-id" should be an integer')
+  return carried
+}
+
+const badHeader = (message: string) => new ServiceError(400, 'parse-failed', message)

@@ -1,0 +1,70 @@
+import { createLocalJWKSet, errors } from 'jose'
+import type { CryptoKey, FlattenedJWSInput, JSONWebKeySet, JWSHeaderParameters } from 'jose'
+import { ServiceError } from '../errors.js'
+import { fetchJson } from './fetch-json.js'
+
+export interface KeySetOptions {
+  readonly timeoutMs: number
+  readonly maxAgeMs: number
+  readonly cooldownMs: number
+  readonly staleMs: number
+}
+export type FindKey = (header: JWSHeaderParameters, token: FlattenedJWSInput) => Promise<CryptoKey>
+
+const MAX_BYTES = 1024 * 1024
+/** Least time between fetches while the set is missing or too old. */
+const RETRY_MS = 1_000
+
+/**
+ * Keys of an issuer by key id. A set that is too old is replaced behind the requests, and serves on for `staleMs`
+ * while the issuer cannot be reached. An unknown key id fetches early, but not again within `cooldownMs`, whether that
+ * fetch went well or not: key ids are free text of whoever sends tokens.
+ * @throws ServiceError 503 unavailable: there is no set to look in
+ */
+export function createKeySet(url: URL, options: KeySetOptions, failed: (error: unknown) => void): FindKey {
+  let keys: { find: FindKey; at: number } | undefined
+  let triedAt = -Infinity
+  let pending: Promise<void> | undefined
+
+  function refresh(minIntervalMs: number): Promise<void> {
+    if (pending) return pending
+    if (performance.now() - triedAt < minIntervalMs) return Promise.resolve()
+    triedAt = performance.now()
+    pending = fetchKeys(url, options.timeoutMs)
+      .then((find) => void (keys = { find, at: performance.now() }), failed)
+      .finally(() => (pending = undefined))
+    return pending
+  }
+
+  function current(): FindKey {
+    if (keys && performance.now() - keys.at <= options.maxAgeMs + options.staleMs) return keys.find
+    throw new ServiceError(503, 'unavailable', 'the keys of the token issuer cannot be fetched', '$', { retryAfter: 1 })
+  }
+
+  return async (header, token) => {
+    const ageMs = keys ? performance.now() - keys.at : Infinity
+    const refreshed = ageMs > options.maxAgeMs ? refresh(RETRY_MS) : undefined
+    if (ageMs > options.maxAgeMs + options.staleMs) await refreshed
+
+    const find = current()
+    try {
+      return await find(header, token)
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
+      await refresh(options.cooldownMs)
+      if (current() === find) throw error
+      return current()(header, token)
+    }
+  }
+}
+
+async function fetchKeys(url: URL, timeoutMs: number): Promise<FindKey> {
+  const headers = new Headers({ accept: 'application/jwk-set+json, application/json' })
+  const { status, json } = await fetchJson(url, { method: 'GET', headers, timeoutMs, maxBytes: MAX_BYTES })
+  if (status !== 200) throw new Error(`the key set was answered with status ${status}`)
+  if (!isKeySet(json)) throw new Error('the key set is not a JSON Web Key Set')
+  return createLocalJWKSet(json)
+}
+
+const isKeySet = (json: unknown): json is JSONWebKeySet =>
+  typeof json === 'object' && json !== null && 'keys' in json && Array.isArray(json.keys)

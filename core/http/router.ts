@@ -1,0 +1,74 @@
+import Router from '@koa/router'
+import type { Context, Middleware } from 'koa'
+import { ServiceError } from '../errors.js'
+import type { Session } from '../session.js'
+
+/** What a plugin adds to an app. */
+export interface PluginRoutes {
+  readonly name: string
+  readonly router: Router
+  /** The body of an error that one of its routes throws. */
+  readonly formatError?: (error: ServiceError, session: Session | undefined) => unknown
+}
+
+/** A router that takes paths literally: `/v1/Query` and `/v1/query/` are other paths than `/v1/query`. */
+export function createRouter(): Router {
+  return new Router({ sensitive: true, strict: true })
+}
+
+/**
+ * Asks the plugins in order.
+ * @throws ServiceError 404 not-found; 405 method-not-allowed, with `Allow`, when the path has other methods
+ */
+export function pluginRoutes(plugins: readonly PluginRoutes[]): Middleware {
+  const dispatches = new WeakMap<Router, Middleware>()
+  const dispatchOf = (router: Router) => {
+    const known = dispatches.get(router)
+    if (known) return known
+    const made = router.routes() as Middleware
+    dispatches.set(router, made)
+    return made
+  }
+
+  return (ctx) => {
+    if (ctx.method === 'HEAD') for (const { router } of plugins) withoutImpliedHead(router)
+    const ask = async (index: number): Promise<unknown> => {
+      const plugin = plugins[index]
+      if (!plugin) {
+        delete ctx.state.plugin
+        throw noRoute(ctx, plugins)
+      }
+      ctx.state.plugin = plugin.name
+      return dispatchOf(plugin.router)(ctx, () => ask(index + 1))
+    }
+    return ask(0)
+  }
+}
+
+/**
+ * The router answers HEAD with every GET route, which runs whatever the route does. Here HEAD is answered by what
+ * `router.head` has registered, and by nothing else.
+ */
+export function withoutImpliedHead(router: Router): void {
+  for (const layer of router.stack) {
+    if (layer.methods.includes('GET')) layer.methods = layer.methods.filter((method) => method !== 'HEAD')
+  }
+}
+
+function noRoute(ctx: Context, plugins: readonly PluginRoutes[]): ServiceError {
+  for (const { router } of plugins) withoutImpliedHead(router)
+  const allowed = new Set(
+    plugins.flatMap(({ router }) => router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods)),
+  )
+  if (allowed.size === 0) return new ServiceError(404, 'not-found', 'nothing answers at this path')
+  ctx.set('Allow', [...allowed].join(', '))
+  return new ServiceError(405, 'method-not-allowed', `${ctx.method} is not answered at this path`)
+}
+
+/** Method and path of every route, in the order of registration. */
+export function routesOf(router: Router): { readonly methods: readonly string[]; readonly path: string }[] {
+  withoutImpliedHead(router)
+  return router.stack
+    .filter((layer) => layer.methods.length > 0)
+    .map((layer) => ({ methods: layer.methods, path: String(layer.path) }))
+}

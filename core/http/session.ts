@@ -1,0 +1,78 @@
+import type { IncomingMessage } from 'node:http'
+import type { Authenticator, Credentials } from '../host/plugin.js'
+import type { Logger } from '../log.js'
+import { ROLE_NAME, USER_ID } from '../session.js'
+import type { Session } from '../session.js'
+import type { AuthConfig } from './config.js'
+import { fromAdminSecret, fromGateway } from './gateway.js'
+import { readHeaders } from './headers.js'
+import type { RequestHeaders } from './headers.js'
+import { bearerToken, chosenRole, invalidToken, makeSession, missingCredentials, requestedRole } from './identity.js'
+import { createTokenReader } from './jwt.js'
+import { createSecrets } from './secret.js'
+import { createWebhook } from './webhook.js'
+
+/**
+ * Finds out who sent a request.
+ * @throws ServiceError 400: headers that cannot be read one way only; 401: wrong credentials; 403: a role that the
+ *   caller does not hold; 500, 503: the service that would know is out of order
+ */
+export type Authenticate = (req: IncomingMessage) => Promise<Session>
+
+/**
+ * The ways to prove an identity, in the order in which they are asked. Nobody is admin without proof.
+ * @param extra authenticators of plugins; may still grow until the first request
+ * @throws Error at once, naming the setting, when the configuration cannot be right
+ */
+export function createAuthenticate(config: AuthConfig, log: Logger, extra: readonly Authenticator[]): Authenticate {
+  const adminSecrets = createSecrets([config.adminSecret, ...config.previousAdminSecrets])
+  const gatewaySecrets = createSecrets([config.gatewaySecret, ...config.previousGatewaySecrets])
+  checkSecrets(config, log)
+  const readToken = config.jwt && createTokenReader(config.jwt, log)
+  const askWebhook = config.webhook && createWebhook(config.webhook)
+
+  return async (req) => {
+    const headers = readHeaders(req)
+    const proven = fromAdminSecret(headers, adminSecrets) ?? fromGateway(headers, gatewaySecrets, config.mode)
+    if (proven) return proven
+    if (config.mode === 'gateway') throw missingCredentials('only the gateway may call this server')
+
+    const known = (await fromAuthenticators(headers, extra)) ?? (await readToken?.(headers))
+    if (known) return known
+    if (askWebhook) return askWebhook(headers, req.rawHeaders)
+    if (bearerToken(headers) !== undefined) throw invalidToken()
+    return anonymous(headers)
+  }
+}
+
+function checkSecrets(config: AuthConfig, log: Logger): void {
+  if (config.jwt && config.webhook) throw new Error('auth: only one of "jwt" and "webhook" can be set')
+  if (config.mode === 'gateway' && config.gatewaySecret === undefined) {
+    throw new Error('auth.gatewaySecret is needed when auth.mode is "gateway"')
+  }
+  for (const name of ['adminSecret', 'gatewaySecret'] as const) {
+    const secret = config[name]
+    if (secret !== undefined && secret.length < 32) log.warn(`auth.${name} is shorter than 32 characters`)
+  }
+}
+
+async function fromAuthenticators(headers: RequestHeaders, extra: readonly Authenticator[]): Promise<Session | null> {
+  if (extra.length === 0) return null
+  const credentials: Credentials = {
+    // Plugins see the wish for a role, and no other X-Service header: those are unproven.
+    header: (name) => (name.startsWith('x-service-') && name !== 'x-service-role' ? undefined : headers.get(name)),
+    cookie: headers.cookie,
+  }
+  for (const authenticator of extra) {
+    const session = await authenticator(credentials)
+    if (session === null) continue
+    if (!ROLE_NAME.test(session.role)) throw new Error(`an authenticator returned a role with a wrong name`)
+    return makeSession(chosenRole(requestedRole(headers), [session.role], session.role), session.variables, session.via)
+  }
+  return null
+}
+
+function anonymous(headers: RequestHeaders): Session {
+  const role = chosenRole(requestedRole(headers), ['anonymous'], 'anonymous')
+  return makeSession(role, new Map([[USER_ID, '0']]), 'anonymous')
+}

@@ -1,0 +1,29 @@
+/** The public API: what plugins and providers, the built-in ones included, may import. */
+export type { Editor } from './catalog/editor.js'
+export type { PermissionType, TrackedTable } from './catalog/metadata.js'
+export type { Catalog } from './catalog/catalog.js'
+export type * from './contracts.js'
+export type { Data, Request, Transaction } from './data/data.js'
+export type { Answer, Call, Operation, Operations, RowStream } from './data/operations.js'
+export { describe as describeDatabaseError } from './db/errors.js'
+export { at, ServiceError } from './errors.js'
+export { definePlugin, defineProvider } from './host/plugin.js'
+export type {
+  Authenticator,
+  Credentials,
+  Host,
+  Migration,
+  Plugin,
+  Provider,
+  ProviderContext,
+  ServiceName,
+  Services,
+} from './host/plugin.js'
+export { assertSameOrigin, requireJson } from './http/csrf.js'
+export { readBody } from './http/body.js'
+export { readJson } from './http/json-body.js'
+export { respond } from './http/respond.js'
+import './http/state.js'
+export type { Json, JsonObject } from './json/parse.js'
+export type { Infer, Schema } from './schema.js'
+export { INTERNAL, type Session } from './session.js'

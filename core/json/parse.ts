@@ -1,0 +1,117 @@
+import { isUtf8 } from 'node:buffer'
+import { ServiceError } from '../errors.js'
+import { readRows } from './rows.js'
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  type Cursor,
+  DEFAULT_LIMITS,
+  duplicateKey,
+  invalid,
+  type JsonLimits,
+  next,
+  open,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  peek,
+  QUOTE,
+  readColon,
+  readKey,
+  readString,
+  scanNumber,
+  scanWord,
+  startOf,
+  tooManyKeys,
+} from './scan.js'
+import { type Json, type JsonObject, NumberText } from './value.js'
+
+export { Rows, type RowsColumn, type RowsGroup } from './rows.js'
+export type { JsonLimits, RowKind } from './scan.js'
+export { rowsOf, stringifyJson } from './stringify.js'
+export { type Json, type JsonObject, NumberText } from './value.js'
+
+/**
+ * Reads a JSON document (RFC 8259) in one pass, keeping what `JSON.parse` loses: the digits of numbers. Integer-like
+ * keys still come first in an object, as JavaScript has it.
+ * @param isRows asked for each array under a key `objects`, with the path of that array; those that it confirms are
+ * checked and kept as text
+ * @throws ServiceError 400 `invalid-json` for what is not JSON; 400 `parse-failed` with the path for nesting and key
+ * counts over the limits, duplicate keys, lone surrogates, U+0000, and rows that are not objects
+ */
+export function parseJson(text: string, limits: JsonLimits = DEFAULT_LIMITS, isRows: IsRows = never): Json {
+  const c = startOf(text, limits)
+  if (text.startsWith('\uFEFF')) throw invalid(c, 'byte order mark')
+  const value = readValue(c, isRows)
+  peek(c)
+  if (c.pos < text.length) throw invalid(c, 'expecting the end')
+  return value
+}
+
+/** @throws ServiceError 400 `invalid-json` */
+export function decodeUtf8(body: Buffer): string {
+  if (!isUtf8(body)) throw new ServiceError(400, 'invalid-json', 'the body is not valid UTF-8')
+  return body.toString('utf8')
+}
+
+type IsRows = (path: readonly (string | number)[]) => boolean
+const never: IsRows = () => false
+
+function readValue(c: Cursor, isRows: IsRows): Json {
+  switch (peek(c)) {
+    case QUOTE:
+      return readString(c)
+    case OPEN_BRACE:
+      return readObject(c, isRows)
+    case OPEN_BRACKET:
+      return isRowsAt(c, isRows) ? readRows(c) : readArray(c, isRows)
+    case 0x6e: // n
+      scanWord(c, 'null')
+      return null
+    case 0x74: // t
+      scanWord(c, 'true')
+      return true
+    case 0x66: // f
+      scanWord(c, 'false')
+      return false
+    default:
+      return readNumber(c)
+  }
+}
+
+function isRowsAt(c: Cursor, isRows: IsRows): boolean {
+  return c.path.at(-1) === 'objects' && isRows([...c.path])
+}
+
+function readObject(c: Cursor, isRows: IsRows): JsonObject {
+  const object: JsonObject = Object.create(null)
+  let keys = 0
+  for (let more = open(c, CLOSE_BRACE); more; more = next(c, CLOSE_BRACE)) {
+    const key = readKey(c)
+    readColon(c)
+    if (keys++ === c.limits.maxKeys) throw tooManyKeys(c)
+    c.path.push(key)
+    if (object[key] !== undefined) throw duplicateKey(c)
+    object[key] = readValue(c, isRows)
+    c.path.pop()
+  }
+  return object
+}
+
+function readArray(c: Cursor, isRows: IsRows): Json[] {
+  const array: Json[] = []
+  for (let more = open(c, CLOSE_BRACKET); more; more = next(c, CLOSE_BRACKET)) {
+    c.path.push(array.length)
+    array.push(readValue(c, isRows))
+    c.path.pop()
+  }
+  return array
+}
+
+function readNumber(c: Cursor): number | NumberText {
+  const start = c.pos
+  const integer = scanNumber(c)
+  const text = c.text.slice(start, c.pos)
+  const value = Number(text)
+  const exact = integer && text.length < 16 ? text !== '-0' : String(value) === text
+  return exact ? value : new NumberText(text)
+}

@@ -1,0 +1,169 @@
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  type Cursor,
+  duplicateKey,
+  next,
+  open,
+  OPEN_BRACE,
+  peek,
+  readColon,
+  readKey,
+  refused,
+  type RowKind,
+  skipValue,
+  startOf,
+} from './scan.js'
+
+/** An array of objects that has been checked and is kept as text, for PostgreSQL to parse. */
+export class Rows {
+  /** `[ ... ]` exactly as the request has it. */
+  readonly source: string
+  readonly count: number
+  /** Columns by name in order of first appearance. */
+  readonly columns: ReadonlyMap<string, RowsColumn>
+  /** True when every row has the same set of keys. */
+  readonly uniform: boolean
+
+  constructor(source: string, count: number, columns: ReadonlyMap<string, RowsColumn>) {
+    this.source = source
+    this.count = count
+    this.columns = columns
+    this.uniform = [...columns.values()].every((column) => column.present === count)
+  }
+
+  /** Rows by key set, in order of first appearance. Reads the text again when there is more than one set. */
+  groups(): readonly RowsGroup[] {
+    if (this.count === 0) return []
+    if (!this.uniform) return split(this)
+    return [{ keys: [...this.columns.keys()], indices: Array.from({ length: this.count }, (_, i) => i), rows: this }]
+  }
+}
+
+export interface RowsColumn {
+  /** In how many rows the key is present. */
+  readonly present: number
+  /** Index of the first row whose value is of a kind, or -1. */
+  readonly first: Readonly<Record<RowKind, number>>
+}
+
+export interface RowsGroup {
+  /** In the order of `columns`. */
+  readonly keys: readonly string[]
+  /** Where these rows stand in the whole, ascending. */
+  readonly indices: readonly number[]
+  readonly rows: Rows
+}
+
+/**
+ * Reads the array that starts at the cursor.
+ * @throws ServiceError 400 `invalid-json` or `parse-failed` with the path of the row or of the value in it
+ */
+export function readRows(c: Cursor): Rows {
+  const start = c.pos
+  const { count, columns } = scanRows(c)
+  const seen = new Map<string, RowsColumn>()
+  for (const { name, present, first } of columns) seen.set(name, { present, first })
+  return new Rows(c.text.slice(start, c.pos), count, seen)
+}
+
+interface Column extends RowsColumn {
+  readonly name: string
+  /** The key as the text has it, with its quotes. */
+  readonly quoted: string
+  /** Number of columns that appeared before. */
+  readonly place: number
+  present: number
+  readonly first: Record<RowKind, number>
+  /** The last row that has it. */
+  row: number
+  /** What it was there. */
+  kind: RowKind | undefined
+}
+
+/** @param visit is given the columns of a row in the order of its keys, and the row's text */
+function scanRows(c: Cursor, visit?: (columns: readonly Column[], index: number, text: string) => void) {
+  const byName = new Map<string, Column>()
+  const columns: Column[] = []
+  let count = 0
+  for (let more = open(c, CLOSE_BRACKET); more; more = next(c, CLOSE_BRACKET)) {
+    const start = c.pos
+    c.path.push(count)
+    scanRow(c, count, columns, byName)
+    c.path.pop()
+    visit?.(columns, count, c.text.slice(start, c.pos))
+    count++
+  }
+  return { count, columns: byName.values() }
+}
+
+/** @param columns those of the row before, which is what this row most often has too; then those of this row */
+function scanRow(c: Cursor, row: number, columns: Column[], byName: Map<string, Column>): void {
+  if (peek(c) !== OPEN_BRACE) {
+    skipValue(c)
+    throw refused(c, 'expecting an object')
+  }
+  let width = 0
+  for (let more = open(c, CLOSE_BRACE); more; more = next(c, CLOSE_BRACE)) {
+    const column = readColumn(c, columns[width], byName)
+    readColon(c)
+    c.path.push(column.name)
+    if (column.row === row) throw duplicateKey(c)
+    column.row = row
+    column.present++
+    const kind = skipValue(c)
+    if (column.kind !== kind) {
+      column.kind = kind
+      if (column.first[kind] < 0) column.first[kind] = row
+    }
+    c.path.pop()
+    columns[width++] = column
+  }
+  columns.length = width
+}
+
+function readColumn(c: Cursor, expected: Column | undefined, byName: Map<string, Column>): Column {
+  if (expected !== undefined && c.text.startsWith(expected.quoted, c.pos)) {
+    c.pos += expected.quoted.length
+    return expected
+  }
+  const start = c.pos
+  const name = readKey(c)
+  const known = byName.get(name)
+  if (known !== undefined) return known
+
+  // Bounds each row too. Without it, rows that share no key would cost a column record for every few bytes of text.
+  if (byName.size === c.limits.maxKeys) throw refused(c, `more than ${c.limits.maxKeys} different keys in these rows`)
+  const column: Column = {
+    name,
+    quoted: c.text.slice(start, c.pos),
+    place: byName.size,
+    present: 0,
+    first: { null: -1, boolean: -1, integer: -1, number: -1, string: -1, composite: -1 },
+    row: -1,
+    kind: undefined,
+  }
+  byName.set(name, column)
+  return column
+}
+
+/** The text was read once already, within the limits of its request. */
+const NO_LIMITS = { maxDepth: Infinity, maxKeys: Infinity }
+
+function split(rows: Rows): RowsGroup[] {
+  const groups = new Map<string, { keys: string[]; indices: number[]; texts: string[] }>()
+  scanRows(startOf(rows.source, NO_LIMITS), (columns, index, text) => {
+    const inOrder = columns.toSorted((a, b) => a.place - b.place)
+    const id = inOrder.map((column) => column.place).join()
+    let group = groups.get(id)
+    if (group === undefined) {
+      group = { keys: inOrder.map((column) => column.name), indices: [], texts: [] }
+      groups.set(id, group)
+    }
+    group.indices.push(index)
+    group.texts.push(text)
+  })
+  return [...groups.values()].map(({ keys, indices, texts }) => {
+    return { keys, indices, rows: readRows(startOf(`[${texts.join()}]`, NO_LIMITS)) }
+  })
+}

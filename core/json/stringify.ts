@@ -1,0 +1,28 @@
+import { ServiceError } from '../errors.js'
+import { DEFAULT_LIMITS, startOf } from './scan.js'
+import { readRows, Rows } from './rows.js'
+import { type Json, NumberText } from './value.js'
+
+/** JSON text without white space; numbers keep their digits and rows their source text. */
+export function stringifyJson(value: Json): string {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value)
+  if (value instanceof NumberText) return value.text
+  if (value instanceof Rows) return value.source
+  if (Array.isArray(value)) return `[${value.map((item) => stringifyJson(item)).join()}]`
+  return `{${Object.entries(value)
+    .map(([key, item]) => `${JSON.stringify(key)}:${stringifyJson(item)}`)
+    .join()}}`
+}
+
+/**
+ * Rows made from values that are already there, such as template arguments.
+ * @param path where the array stands in the request, for errors
+ * @throws ServiceError 400 `parse-failed` as `parseJson` does for rows in a request
+ */
+export function rowsOf(value: Json[], path: string): Rows {
+  try {
+    return readRows(startOf(stringifyJson(value), DEFAULT_LIMITS))
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under(path) : error
+  }
+}

@@ -1,0 +1,41 @@
+import { destination as file, pino, stdTimeFunctions } from 'pino'
+import type { DestinationStream, Level, Logger } from 'pino'
+
+export type { Logger } from 'pino'
+
+export interface LogOptions {
+  readonly level: Level | 'silent'
+  /** Where the lines go; standard error when absent. */
+  readonly destination?: DestinationStream
+}
+
+/**
+ * JSON lines: `{"level":"info","time":"2026-01-31T12:00:00.000Z","msg":"..."}`.
+ * What is logged is chosen field by field where it is logged; nothing here may be handed a request or a header map.
+ */
+export function createLogger({ level, destination }: LogOptions): Logger {
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: describe },
+    },
+    destination ?? file({ dest: 2, sync: true }),
+  )
+}
+
+/**
+ * The parts of an error that say where it came from. Its other properties stay out: the driver hangs rows and values
+ * on its errors.
+ */
+function describe(error: unknown, depth = 0): unknown {
+  if (!(error instanceof Error)) return { type: typeof error }
+  return {
+    type: error.name,
+    ...('code' in error && typeof error.code === 'string' ? { code: error.code } : {}),
+    stack: error.stack,
+    ...(error.cause === undefined || depth === 3 ? {} : { cause: describe(error.cause, depth + 1) }),
+  }
+}

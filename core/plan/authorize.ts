@@ -1,0 +1,182 @@
+import type { Catalog, Table } from '../catalog/catalog.js'
+import { permissionDenied } from '../errors.js'
+import { and } from './boolexp.js'
+import {
+  type BoolExp,
+  type Count,
+  type Delete,
+  type Field,
+  type Insert,
+  type OnConflict,
+  type Op,
+  type OrderTarget,
+  type Read,
+  type Returning,
+  type TableRef,
+  TRUE,
+  type Update,
+} from './ir.js'
+import { type Action, namesFor } from './names.js'
+
+/**
+ * Rewrites a plan so that it can only do what `role` may: row filters are added, columns are checked, presets and checks
+ * put in, at every depth. The only place where a permission is applied. `admin` is not looked up.
+ * @throws ServiceError 400 `permission-denied`
+ */
+export function authorize(op: Op, role: string, catalog: Catalog): Op {
+  if (role === 'admin') return op
+  const names = namesFor(role, catalog)
+  const filter = (place: number): BoolExp => catalog.filters[place] as BoolExp
+  const permissions = (table: Table) => table.permissionsByRole.get(role) ?? { role }
+  const tableFor = (ref: TableRef, action: Action): Table => names.table(ref, action, '$.args.table')
+  const columns = (table: Table, used: Iterable<string>, action: Action) => {
+    for (const name of used) names.column(table, name, action, '$.args')
+  }
+  const selectFilter = (table: Table): BoolExp => filter(permissions(table).select?.filter as number)
+
+  const read = (read: Read): Read => {
+    const table = tableFor(read.table, 'select')
+    const limit = permissions(table).select?.limit
+    return {
+      ...read,
+      fields: fields(read.fields, table),
+      where: and([selectFilter(table), condition(read.where, table)]),
+      orderBy: read.orderBy.map((order) => ({ ...order, by: target(order.by, table) })),
+      ...(limit === undefined ? {} : { maxRows: limit }),
+    }
+  }
+
+  const fields = (all: readonly Field[], table: Table): readonly Field[] =>
+    all.map((field) => {
+      if (field.kind === 'relation') return { ...field, read: read(field.read) }
+      columns(table, [field.column], 'select')
+      return field
+    })
+
+  const target = (by: OrderTarget, table: Table): OrderTarget => {
+    if (by.kind === 'column') {
+      columns(table, [by.column], 'select')
+      return by
+    }
+    const remote = tableFor(by.table, 'select')
+    return { ...by, where: selectFilter(remote), by: target(by.by, remote) }
+  }
+
+  /** A condition that a client wrote: its columns must be selectable, rows of other tables visible. */
+  const condition = (exp: BoolExp, table: Table): BoolExp => {
+    switch (exp.kind) {
+      case 'and':
+      case 'or':
+        return { kind: exp.kind, of: exp.of.map((part) => condition(part, table)) }
+      case 'not':
+        return { kind: 'not', of: condition(exp.of, table) }
+      case 'compare':
+      case 'null':
+        columns(table, [exp.column], 'select')
+        return exp
+      case 'columns':
+        columns(table, [exp.column, exp.to], 'select')
+        return exp
+      case 'unknown':
+        return exp
+      case 'exists': {
+        if (exp.on.length === 0) throw permissionDenied('$exists may be used in permissions only', '$.args.where')
+        const remote = tableFor(exp.table, 'select')
+        return { ...exp, where: and([selectFilter(remote), condition(exp.where, remote)]) }
+      }
+    }
+  }
+
+  const returning = (wanted: Returning, table: Table): Returning => {
+    tableFor(table, 'select')
+    return { fields: fields(wanted.fields, table), visible: selectFilter(table) }
+  }
+
+  const count = (count: Count): Count => {
+    const table = tableFor(count.table, 'select')
+    columns(table, count.distinct ?? [], 'select')
+    return { ...count, where: and([selectFilter(table), condition(count.where, table)]) }
+  }
+
+  const insert = (insert: Insert): Insert => {
+    const table = tableFor(insert.table, 'insert')
+    const permission = permissions(table).insert
+    if (!permission) throw permissionDenied('insert is not allowed', '$.args.table')
+    columns(
+      table,
+      insert.columns.filter((column) => column.present !== 'none').map((column) => column.name),
+      'insert',
+    )
+    return {
+      ...insert,
+      presets: permission.set,
+      check: filter(permission.check),
+      ...(insert.onConflict ? { onConflict: onConflict(insert.onConflict, table, permission.upsert) } : {}),
+      ...(insert.returning ? { returning: returning(insert.returning, table) } : {}),
+    }
+  }
+
+  const onConflict = (conflict: OnConflict, table: Table, allowed: boolean): OnConflict => {
+    if (!allowed) throw permissionDenied(`upsert is not allowed for role "${role}"`, '$.args.on_conflict')
+    if (conflict.action === 'ignore') return conflict
+    const update = permissions(table).update
+    if (!update) {
+      throw permissionDenied(
+        `update on "${table.name}" for role "${role}" is not allowed; "on_conflict" can update only with it`,
+        '$.args.on_conflict',
+      )
+    }
+    const preset = new Set(update.set.map((each) => each.column))
+    return {
+      ...conflict,
+      set: conflict.set.filter((column) => update.columns.includes(column) && !preset.has(column)),
+      presets: update.set,
+      where: filter(update.filter),
+      check: update.check === undefined ? TRUE : filter(update.check),
+    }
+  }
+
+  const update = (update: Update): Update => {
+    const table = tableFor(update.table, 'update')
+    tableFor(update.table, 'select')
+    const permission = permissions(table).update
+    if (!permission) throw permissionDenied('update is not allowed', '$.args.table')
+    columns(
+      table,
+      update.set.map((each) => each.column),
+      'update',
+    )
+    return {
+      ...update,
+      set: [...update.set, ...permission.set.map((preset) => ({ kind: 'set' as const, ...preset }))],
+      where: and([filter(permission.filter), condition(update.where, table)]),
+      check: permission.check === undefined ? TRUE : filter(permission.check),
+      ...(update.returning ? { returning: returning(update.returning, table) } : {}),
+    }
+  }
+
+  const remove = (remove: Delete): Delete => {
+    const table = tableFor(remove.table, 'delete')
+    tableFor(remove.table, 'select')
+    const permission = permissions(table).delete
+    if (!permission) throw permissionDenied('delete is not allowed', '$.args.table')
+    return {
+      ...remove,
+      where: and([filter(permission.filter), condition(remove.where, table)]),
+      ...(remove.returning ? { returning: returning(remove.returning, table) } : {}),
+    }
+  }
+
+  switch (op.kind) {
+    case 'read':
+      return read(op)
+    case 'count':
+      return count(op)
+    case 'insert':
+      return insert(op)
+    case 'update':
+      return update(op)
+    case 'delete':
+      return remove(op)
+  }
+}

@@ -1,0 +1,324 @@
+import type { Column, Table } from '../catalog/catalog.js'
+import { at, parseFailed, unexpectedPayload } from '../errors.js'
+import type { Json, JsonObject } from '../json/parse.js'
+import { encodeArray, isObject } from './encode.js'
+import { type BoolExp, type ColumnOp, type Operand, type SqlType, TRUE, type TableRef } from './ir.js'
+import { isRelated, type Names } from './names.js'
+import { COLUMN_OPERATORS, listOf, type Operator, operatorName, OPERATORS, rightType } from './operators.js'
+
+/**
+ * A BoolExp in two steps. `liftBoolExp` splits it, without a catalog, into its shape, which can be a cache key, and its
+ * values, which are bound late. `planBoolExp` gives the shape a meaning.
+ *
+ * In a shape a value is the number of its slot; nothing that a client sends can look like one, because what a client
+ * wrote stands only where a string is expected.
+ */
+export type ExpShape =
+  | { readonly all: readonly Entry[] }
+  | { readonly key: string; readonly of: readonly ExpShape[]; readonly any: boolean }
+  | { readonly key: string; readonly not: ExpShape }
+  | { readonly key: string; readonly table: TableRef; readonly exists: ExpShape }
+/** A key of a BoolExp that is no combinator, and what it holds. */
+type Entry = ExpShape | { readonly name: string; readonly is: number | null | readonly OpShape[] | ExpShape }
+interface OpShape {
+  readonly key: string
+  /** A slot, null, or what changes the SQL: a column's name, a boolean, a list with its slot and whether it has nulls. */
+  readonly to: number | null | string | boolean | { readonly list: number; readonly nulls: boolean }
+}
+
+/** Values in the order of their slots. */
+export class Slots {
+  readonly values: Json[] = []
+  private nodes = 0
+
+  add(value: Json): number {
+    return this.values.push(value) - 1
+  }
+
+  /** @throws ServiceError 400 `unexpected-payload` beyond 50 levels or 2,000 nodes of BoolExp in a request */
+  visit(depth: number, path: string): void {
+    if (depth > MAX_DEPTH) throw unexpectedPayload(`a condition may nest at most ${MAX_DEPTH} levels`, path)
+    if (++this.nodes > MAX_NODES) throw unexpectedPayload(`a condition may have at most ${MAX_NODES} parts`, path)
+  }
+}
+const MAX_DEPTH = 50
+const MAX_NODES = 2000
+
+export function liftBoolExp(exp: Json | undefined, path: string, slots: Slots, depth = 1): ExpShape {
+  if (!isObject(exp)) throw parseFailed('expecting an object for a condition', path)
+  const all: Entry[] = []
+  for (const key in exp) {
+    const value = exp[key] as Json
+    const here = () => at(path, key)
+    slots.visit(depth, path)
+    switch (key) {
+      case '$and':
+      case '_and':
+      case '$or':
+      case '_or':
+        if (!Array.isArray(value)) throw parseFailed(`expecting an array for ${key}`, here())
+        all.push({
+          key,
+          any: key.endsWith('or'),
+          of: value.map((part, i) => liftBoolExp(part, at(here(), i), slots, depth + 1)),
+        })
+        break
+      case '$not':
+      case '_not':
+        all.push({ key, not: liftBoolExp(value, here(), slots, depth + 1) })
+        break
+      case '$exists':
+      case '_exists':
+        all.push(liftExists(key, value, here(), slots, depth))
+        break
+      default:
+        all.push({ name: key, is: liftEntry(value, here, slots, depth) })
+    }
+  }
+  return { all }
+}
+
+function liftExists(key: string, value: Json, path: string, slots: Slots, depth: number): ExpShape {
+  if (!isObject(value)) throw parseFailed(`expecting an object for ${key}`, path)
+  for (const part in value) {
+    if (part !== '_table' && part !== '_where') throw unexpectedPayload(`unexpected key "${part}"`, at(path, part))
+  }
+  return {
+    key,
+    table: liftTableRef(value['_table'], `${path}._table`),
+    exists: liftBoolExp(value['_where'] ?? Object.create(null), `${path}._where`, slots, depth + 1),
+  }
+}
+
+function liftEntry(
+  value: Json,
+  path: () => string,
+  slots: Slots,
+  depth: number,
+): number | null | readonly OpShape[] | ExpShape {
+  if (value === null) return null
+  if (!isObject(value)) return slots.add(value)
+  const keys = Object.keys(value)
+  if (keys.length === 0 || !keys.every((key) => operatorName(key))) return liftBoolExp(value, path(), slots, depth + 1)
+  return keys.map((key) => liftOperator(key, value, path, slots))
+}
+
+function liftOperator(key: string, operators: JsonObject, path: () => string, slots: Slots): OpShape {
+  const value = operators[key] as Json
+  const name = operatorName(key) as string
+  slots.visit(1, path())
+  if (name === 'is_null') {
+    if (typeof value !== 'boolean') throw parseFailed('expecting a boolean', at(path(), key))
+    return { key, to: value }
+  }
+  if (COLUMN_OPERATORS.has(name)) {
+    if (typeof value !== 'string') throw unexpectedPayload('expecting a string for column operator', at(path(), key))
+    return { key, to: value }
+  }
+  if (value === null) return { key, to: null }
+  if (OPERATORS.get(name)?.right !== 'list') return { key, to: slots.add(value) }
+  if (typeof value === 'string') return { key, to: { list: slots.add(value), nulls: false } }
+  if (!Array.isArray(value)) throw parseFailed('expecting an array', at(path(), key))
+  const some = value.filter((element) => element !== null)
+  return { key, to: { list: slots.add(some), nulls: some.length < value.length } }
+}
+
+/** A table's name: a string (schema `public`) or `{name, schema?}`. */
+export function liftTableRef(value: Json | undefined, path: string): TableRef {
+  if (typeof value === 'string') return { schema: 'public', name: value }
+  if (value === undefined) throw parseFailed(`the key '${path.slice(path.lastIndexOf('.') + 1)}' was not present`, path)
+  if (!isObject(value)) throw parseFailed('expecting a string/object for table', path)
+  for (const key in value) {
+    if (key !== 'name' && key !== 'schema') throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+  }
+  const { name, schema = 'public' } = value
+  if (typeof name !== 'string') throw parseFailed("the key 'name' was not present", path)
+  if (typeof schema !== 'string') throw parseFailed('expecting a string', `${path}.schema`)
+  return { schema, name }
+}
+
+/** Makes the operands of a plan: slots for a client's values, constants and session variables for a permission's. */
+export interface Operands {
+  one(slot: number, type: SqlType, path: string): Operand
+  /** A list as one array operand, with elements that cannot be in it as operands of their own. */
+  list(slot: number, type: SqlType, path: string): { readonly list?: Operand; readonly ones: readonly Operand[] }
+}
+
+/** A client's values: planned by slot alone. */
+export const slotOperands: Operands = {
+  one: (slot, type, path) => ({ kind: 'value', slot, type, path }),
+  list: (slot, type, path) => ({ list: { kind: 'value', slot, type: arrayOf(type, path), path }, ones: [] }),
+}
+
+export function planBoolExp(
+  shape: ExpShape,
+  table: Table,
+  names: Names,
+  path: string,
+  operands: Operands = slotOperands,
+): BoolExp {
+  const exp = (part: ExpShape, on: Table, where: string): BoolExp => {
+    if ('all' in part)
+      return and(part.all.map((entry) => ('name' in entry ? key(entry, on, where) : exp(entry, on, where))))
+    const here = at(where, part.key)
+    if ('of' in part) {
+      const of = part.of.map((each, i) => exp(each, on, at(here, i)))
+      return part.any ? { kind: 'or', of } : and(of)
+    }
+    if ('not' in part) return { kind: 'not', of: exp(part.not, on, here) }
+    if (!names.trusted) throw unexpectedPayload(`${part.key} may be used in permissions only`, here)
+    const other = names.table(part.table, 'select', `${here}._table`)
+    return {
+      kind: 'exists',
+      table: part.table,
+      on: [],
+      where: exp(part.exists, other, `${here}._where`),
+    }
+  }
+
+  const key = (entry: Exclude<Entry, ExpShape>, on: Table, where: string): BoolExp => {
+    const here = at(where, entry.name)
+    const found = names.columnOrRelationship(on, entry.name, here)
+    const { is } = entry
+    if (isRelated(found)) {
+      if (is === null || typeof is !== 'object' || Array.isArray(is)) {
+        throw unexpectedPayload(`expecting a condition on the relationship "${entry.name}"`, here)
+      }
+      const { relationship, table: remote } = found
+      return {
+        kind: 'exists',
+        table: relationship.table,
+        on: relationship.on,
+        where: exp(is as ExpShape, remote, here),
+      }
+    }
+    if (is === null) return { kind: 'null', column: found.name }
+    if (typeof is === 'number') {
+      refuseJson(found, here)
+      return { kind: 'compare', column: found.name, op: 'eq', to: operands.one(is, found.type, here) }
+    }
+    if (Array.isArray(is)) return and((is as readonly OpShape[]).map((op) => operator(op, found, on, at(here, op.key))))
+    return unknownOperator(is as ExpShape, found, here)
+  }
+
+  const operator = (shape: OpShape, column: Column, on: Table, here: string): BoolExp => {
+    const name = operatorName(shape.key) as string
+    const { to } = shape
+    const isNull: BoolExp = { kind: 'null', column: column.name }
+    if (name === 'is_null') return to === true ? isNull : { kind: 'not', of: isNull }
+    const columnOp = COLUMN_OPERATORS.get(name)
+    if (columnOp) return compareColumns(column, columnOp, on, to as string, here)
+    const operator = OPERATORS.get(name) as Operator
+    const { op } = operator
+    checkColumnType(operator, column, here)
+    if (to === null) {
+      if (op === 'eq') return isNull
+      return op === 'ne' ? { kind: 'not', of: isNull } : { kind: 'unknown' }
+    }
+    if (typeof to === 'object') return list(op === 'nin', operator, column, to, isNull, here)
+    const type = rightType(operator.right, column.type)
+    if (!type) throw unexpectedPayload(`"${column.name}" has no list type`, here)
+    return { kind: 'compare', column: column.name, op, to: operands.one(to as number, type, here) }
+  }
+
+  const list = (
+    negated: boolean,
+    { op }: Operator,
+    column: Column,
+    to: { readonly list: number; readonly nulls: boolean },
+    isNull: BoolExp,
+    here: string,
+  ): BoolExp => {
+    const { list, ones } = operands.list(to.list, column.type, here)
+    const parts: BoolExp[] = list ? [{ kind: 'compare', column: column.name, op, to: list }] : []
+    for (const to of ones) parts.push({ kind: 'compare', column: column.name, op: negated ? 'ne' : 'eq', to })
+    if (to.nulls) parts.push(negated ? { kind: 'not', of: isNull } : isNull)
+    return parts.length === 1 ? (parts[0] as BoolExp) : { kind: negated ? 'and' : 'or', of: parts }
+  }
+
+  const compareColumns = (column: Column, op: ColumnOp, on: Table, to: string, here: string): BoolExp => {
+    const other = names.column(on, to, 'select', here)
+    refuseJson(column, here)
+    if (column.type.schema !== other.type.schema || column.type.name !== other.type.name) {
+      throw unexpectedPayload(`incompatible column types : "${column.name}", "${to}"`, here)
+    }
+    return { kind: 'columns', column: column.name, op, to }
+  }
+
+  return exp(shape, table, path)
+}
+
+export function and(of: readonly BoolExp[]): BoolExp {
+  const parts = of.filter((part) => !(part.kind === 'and' && part.of.length === 0))
+  if (parts.length === 0) return TRUE
+  return parts.length === 1 ? (parts[0] as BoolExp) : { kind: 'and', of: parts }
+}
+
+/** True when the truth of an expression depends on rows of other tables, or on other rows of its own. */
+export function needsOtherRows(exp: BoolExp): boolean {
+  switch (exp.kind) {
+    case 'and':
+    case 'or':
+      return exp.of.some(needsOtherRows)
+    case 'not':
+      return needsOtherRows(exp.of)
+    case 'exists':
+      return true
+    case 'compare':
+    case 'columns':
+    case 'null':
+    case 'unknown':
+      return false
+  }
+}
+
+/** @throws ServiceError 400 when the column's type has no arrays, or is one */
+export function arrayOf(type: SqlType, path: string): SqlType {
+  return listOf(type) ?? fail(unexpectedPayload(`type ${type.name} cannot be compared with a list`, path))
+}
+
+/** A whole list as an array's text. */
+export const encodeList = (values: readonly Json[], type: SqlType, path: string): string =>
+  encodeArray(values, arrayOf(type, path), path)
+
+function checkColumnType(operator: Operator, column: Column, path: string): void {
+  const { kind, name } = column.type
+  if (operator.type !== undefined) {
+    if (name === operator.type) return
+    throw unexpectedPayload(
+      `"${column.name}" is of type ${name}; this operator works only on columns of type "${operator.type}"`,
+      path,
+    )
+  }
+  if (operator.on === undefined) {
+    if (kind === 'jsonb' && (operator.op === 'eq' || operator.op === 'ne')) return
+    return refuseJson(column, path)
+  }
+  if (operator.on.includes(kind)) return
+  if (kind === 'json' || kind === 'jsonb') refuseJson(column, path)
+  const types = operator.on[0] === 'text' ? '"varchar"/"text"' : operator.on.map((each) => `"${each}"`).join('/')
+  throw unexpectedPayload(
+    `"${column.name}" is of type ${name}; this operator works only on columns of type ${types}`,
+    path,
+  )
+}
+
+function refuseJson(column: Column, path: string): void {
+  const { kind } = column.type
+  if (kind === 'json' || kind === 'jsonb') {
+    throw unexpectedPayload(`${kind.toUpperCase()} column can not be part of where clause`, path)
+  }
+}
+
+/** An object under a column is always a map of operators. */
+function unknownOperator(shape: ExpShape, column: Column, path: string): BoolExp {
+  const first = 'all' in shape ? shape.all.find((entry) => !('name' in entry && operatorName(entry.name))) : undefined
+  if (!first) return TRUE
+  refuseJson(column, path)
+  const key = 'name' in first ? first.name : 'key' in first ? first.key : ''
+  throw unexpectedPayload(`Unknown operator : ${key}`, at(path, key))
+}
+
+function fail(error: Error): never {
+  throw error
+}

@@ -1,0 +1,87 @@
+import { at, parseFailed, unexpectedPayload } from '../errors.js'
+import { type Json, type JsonObject, NumberText, Rows, stringifyJson } from '../json/parse.js'
+import type { SqlType, TypeKind } from './ir.js'
+
+/**
+ * A JSON value as the text that PostgreSQL reads for a type. Text may stand for any type and is then PostgreSQL's to
+ * judge; every other kind of JSON must fit.
+ * @throws ServiceError 400 `parse-failed` with the path of the value
+ */
+export function encode(value: Json, type: SqlType, path: string): string {
+  if (type.kind === 'json' || type.kind === 'jsonb') return stringifyJson(value)
+  if (typeof value === 'string') return value
+  if (type.kind === 'array' && Array.isArray(value)) return encodeArray(value, type, path)
+  if (typeof value === 'number' || value instanceof NumberText) {
+    const text = value instanceof NumberText ? value.text : String(value)
+    if (numbersFit(type.kind, text)) return text
+  } else if (typeof value === 'boolean' && type.kind === 'bool') return value ? 'true' : 'false'
+  else if (isObject(value) && type.kind === 'row') return stringifyJson(value)
+  throw parseFailed(`expecting ${expected(type)}, but found ${describe(value)}`, path)
+}
+
+/** The text of an array: `{"a",NULL,"b"}`. */
+export function encodeArray(values: readonly Json[], type: SqlType, path: string): string {
+  const element = type.element
+  if (!element) throw unexpectedPayload(`type "${type.name}" takes no list`, path)
+  const parts = values.map((value, i) => {
+    if (value === null) return 'NULL'
+    if (Array.isArray(value) && element.kind !== 'json' && element.kind !== 'jsonb') {
+      return encodeArray(value, type, at(path, i))
+    }
+    return `"${encode(value, element, at(path, i)).replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+  })
+  return `{${parts.join(',')}}`
+}
+
+export function describe(value: Json): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value) || value instanceof Rows) return 'an array'
+  if (value instanceof NumberText || typeof value === 'number') return 'a number'
+  if (typeof value === 'boolean') return 'a boolean'
+  return typeof value === 'string' ? 'a string' : 'an object'
+}
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    !(value instanceof NumberText) &&
+    !(value instanceof Rows)
+  )
+}
+
+const INTEGER_BITS: Partial<Record<TypeKind, bigint>> = { int2: 15n, int4: 31n, int8: 63n }
+
+function numbersFit(kind: TypeKind, text: string): boolean {
+  const bits = INTEGER_BITS[kind]
+  if (bits === undefined) return kind === 'float' || kind === 'numeric' || kind === 'other'
+  if (!/^-?\d{1,19}$/.test(text)) return false
+  const integer = BigInt(text)
+  return integer >= -(1n << bits) && integer < 1n << bits
+}
+
+function expected(type: SqlType): string {
+  switch (type.kind) {
+    case 'int2':
+    case 'int4':
+    case 'int8':
+      return `a whole number in the range of ${type.name}`
+    case 'float':
+    case 'numeric':
+      return 'a number'
+    case 'bool':
+      return 'a boolean'
+    case 'text':
+      return 'a string'
+    case 'array':
+      return 'an array'
+    case 'row':
+      return 'an object'
+    case 'json':
+    case 'jsonb':
+      return 'JSON'
+    case 'other':
+      return `a string for type ${type.name}`
+  }
+}

@@ -1,0 +1,11 @@
+/** What a front end's `lift` and `plan` may use. Pure, and safe in a worker: no I/O, no pg, no koa. */
+export type * from './ir.js'
+export { TRUE } from './ir.js'
+export * from './boolexp.js'
+export * from './names.js'
+export { describe, encode, isObject } from './encode.js'
+export { INT8, operatorName, TEXT } from './operators.js'
+export type * from '../catalog/catalog.js'
+export { tableKey, tableName } from '../catalog/catalog.js'
+export { at, notExists, parseFailed, permissionDenied, ServiceError, unexpectedPayload } from '../errors.js'
+export { type Json, type JsonObject, NumberText, parseJson, Rows, stringifyJson } from '../json/parse.js'

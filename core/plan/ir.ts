@@ -1,0 +1,212 @@
+/**
+ * The relational request: what to read or write, with no SQL in it and, until `authorize` has seen it, no permissions.
+ * Plain data, so that it crosses threads. Every front end makes these and nothing else.
+ */
+
+export interface TableRef {
+  readonly schema: string
+  readonly name: string
+}
+
+/** How a type's values look in JSON and what may be done with them. Domains have the kind of their base type. */
+export type TypeKind =
+  | 'int2'
+  | 'int4'
+  | 'int8'
+  | 'float'
+  | 'numeric'
+  | 'bool'
+  | 'text'
+  | 'json'
+  | 'jsonb'
+  | 'array'
+  | 'row'
+  | 'other'
+
+/** A PostgreSQL type as the catalog has it; `schema` and `name` are those of `pg_type`. */
+export interface SqlType {
+  readonly schema: string
+  readonly name: string
+  readonly kind: TypeKind
+  /** The type of an array's elements. */
+  readonly element?: SqlType
+  /** Name (same schema) of the array type over this one. Absent: it has none. */
+  readonly array?: string
+}
+
+/** Column pairs, outer column first. Empty: not correlated. */
+export type Join = readonly (readonly [outer: string, inner: string])[]
+
+/** Something a statement parameter stands for. A value never reaches a plan: only its slot does. */
+export type Operand =
+  | { readonly kind: 'value'; readonly slot: number; readonly type: SqlType; readonly path: string }
+  | { readonly kind: 'session'; readonly name: string; readonly type: SqlType }
+  | { readonly kind: 'const'; readonly value: string | null; readonly type: SqlType }
+
+export type CompareOp =
+  | 'eq'
+  | 'ne'
+  | 'gt'
+  | 'lt'
+  | 'gte'
+  | 'lte'
+  | 'in'
+  | 'nin'
+  | 'like'
+  | 'nlike'
+  | 'ilike'
+  | 'nilike'
+  | 'similar'
+  | 'nsimilar'
+  | 'regex'
+  | 'iregex'
+  | 'nregex'
+  | 'niregex'
+  | 'contains'
+  | 'contained_in'
+  | 'has_key'
+  | 'has_keys_any'
+  | 'has_keys_all'
+  | 'ancestor'
+  | 'ancestor_any'
+  | 'descendant'
+  | 'descendant_any'
+  | 'matches'
+  | 'matches_any'
+  | 'matches_fulltext'
+
+export type BoolExp =
+  | { readonly kind: 'and' | 'or'; readonly of: readonly BoolExp[] }
+  | { readonly kind: 'not'; readonly of: BoolExp }
+  | { readonly kind: 'compare'; readonly column: string; readonly op: CompareOp; readonly to: Operand }
+  | { readonly kind: 'columns'; readonly column: string; readonly op: ColumnOp; readonly to: string }
+  | { readonly kind: 'null'; readonly column: string }
+  /** Neither true nor false, as SQL has it for a comparison with null. */
+  | { readonly kind: 'unknown' }
+  /** Some row of `table` joins and satisfies `where`. */
+  | { readonly kind: 'exists'; readonly table: TableRef; readonly on: Join; readonly where: BoolExp }
+export type ColumnOp = 'eq' | 'ne' | 'gt' | 'lt' | 'gte' | 'lte'
+
+export const TRUE: BoolExp = { kind: 'and', of: [] }
+
+/** One key of a result object. */
+export type Field =
+  | { readonly kind: 'column'; readonly key: string; readonly column: string }
+  | { readonly kind: 'relation'; readonly key: string; readonly on: Join; readonly read: Read }
+
+/** What to sort by: a column, or one reached through object relationships. */
+export type OrderTarget =
+  | { readonly kind: 'column'; readonly column: string }
+  | {
+      readonly kind: 'related'
+      readonly table: TableRef
+      readonly on: Join
+      /** `TRUE` until `authorize` puts the row filter of the related table here. */
+      readonly where: BoolExp
+      readonly by: OrderTarget
+    }
+export interface OrderBy {
+  readonly by: OrderTarget
+  readonly direction?: 'asc' | 'desc'
+  readonly nulls?: 'first' | 'last'
+}
+
+export interface Read {
+  readonly kind: 'read'
+  readonly table: TableRef
+  readonly fields: readonly Field[]
+  readonly where: BoolExp
+  readonly orderBy: readonly OrderBy[]
+  readonly limit?: Operand
+  readonly offset?: Operand
+  /** Most rows that the role may have at this level, whatever the client's limit; set by `authorize`. */
+  readonly maxRows?: number
+  /** An object or null instead of an array. */
+  readonly single: boolean
+}
+
+/** `{"count": n}` over the rows, or over the distinct values of some columns. */
+export interface Count {
+  readonly kind: 'count'
+  readonly table: TableRef
+  readonly where: BoolExp
+  readonly distinct?: readonly string[]
+}
+
+/** What a write answers: `{affected_rows}` and, when asked for, the rows. */
+export interface Returning {
+  readonly fields: readonly Field[]
+  /** Rows that fail it are counted and not returned; set by `authorize` to the role's select filter. */
+  readonly visible: BoolExp
+}
+
+/** A column set by the server, whatever the client sent. */
+export interface Preset {
+  readonly column: string
+  readonly to: Operand
+}
+
+export interface Insert {
+  readonly kind: 'insert'
+  readonly table: TableRef
+  readonly key: RowKey
+  /** Slot of the JSON text of the rows. */
+  readonly rows: number
+  readonly columns: readonly InsertColumn[]
+  /** Rows with different keys must go in requests of their own; nothing is compiled. */
+  readonly perKeySet: boolean
+  readonly presets: readonly Preset[]
+  readonly onConflict?: OnConflict
+  /** Must hold for every row as written; set by `authorize`. */
+  readonly check: BoolExp
+  readonly returning?: Returning
+}
+export interface InsertColumn {
+  readonly name: string
+  readonly type: SqlType
+  /** `some`: the key is missing in some rows, which then get the default; `none`: in all of them. */
+  readonly present: 'all' | 'some' | 'none'
+  /** The column's default as PostgreSQL prints it (`pg_get_expr`). */
+  readonly default?: string
+}
+/** How a row is found again in the same transaction: by its primary key, else by its place; a view has neither. */
+export type RowKey =
+  | { readonly kind: 'columns'; readonly columns: readonly { readonly name: string; readonly type: SqlType }[] }
+  | { readonly kind: 'place' }
+  | { readonly kind: 'none' }
+export interface OnConflict {
+  readonly action: 'ignore' | 'update'
+  readonly constraint?: string
+  readonly columns?: readonly string[]
+  /** Columns that take the new value in a row that exists already. None: that row is left alone. */
+  readonly set: readonly string[]
+  readonly presets: readonly Preset[]
+  /** Rows that may be updated; set by `authorize`. */
+  readonly where: BoolExp
+  /** Must hold for every row updated; set by `authorize`. */
+  readonly check: BoolExp
+}
+
+export interface Update {
+  readonly kind: 'update'
+  readonly table: TableRef
+  readonly key: RowKey
+  readonly set: readonly Assignment[]
+  readonly where: BoolExp
+  /** Must hold for every row as written; set by `authorize`. */
+  readonly check: BoolExp
+  readonly returning?: Returning
+}
+export type Assignment =
+  | { readonly kind: 'set' | 'inc' | 'mul'; readonly column: string; readonly to: Operand }
+  | { readonly kind: 'default' | 'null'; readonly column: string }
+
+export interface Delete {
+  readonly kind: 'delete'
+  readonly table: TableRef
+  readonly where: BoolExp
+  readonly returning?: Returning
+}
+
+export type Write = Insert | Update | Delete
+export type Op = Read | Count | Write

@@ -1,0 +1,122 @@
+import { type Catalog, type Column, type Relationship, type Table, tableKey, tableName } from '../catalog/catalog.js'
+import { notExists, permissionDenied, type ServiceError } from '../errors.js'
+import type { TableRef } from './ir.js'
+
+export type Action = 'select' | 'insert' | 'update' | 'delete'
+
+/**
+ * The names that one role may use. A planner resolves every name through this and never learns the role: a name that is
+ * hidden and a name that does not exist fail with the same words, so that nobody can probe for what is hidden.
+ */
+export interface Names {
+  /** Definitions made by an admin, and the admin: `$exists` is allowed. */
+  readonly trusted: boolean
+  /** @param because continues the refusal: `select on "t" for role "r" is not allowed; <because>` */
+  table(ref: TableRef, action: Action, path: string, because?: string): Table
+  column(table: Table, name: string, action: Action, path: string): Column
+  /** A relationship and the table it leads to. */
+  relationship(table: Table, name: string, path: string): Related
+  /** What a key of a BoolExp stands for: a column, else a relationship. */
+  columnOrRelationship(table: Table, name: string, path: string): Column | Related
+  /** Columns that may be selected, in the table's order. */
+  columns(table: Table): readonly Column[]
+  /** Relationships to tables that may be selected from. */
+  relationships(table: Table): readonly Related[]
+}
+export interface Related {
+  readonly relationship: Relationship
+  readonly table: Table
+}
+
+/** Tables by `tableKey`: a catalog, or a draft of one. */
+export interface Tables {
+  readonly tables: { get(key: string): Table | undefined }
+}
+
+export const isRelated = (found: Column | Related): found is Related => 'relationship' in found
+
+/** Everything that exists: for the admin, and for permission expressions. */
+export function allNames(catalog: Tables): Names {
+  const related = (relationship: Relationship): Related | undefined => {
+    const table = catalog.tables.get(tableKey(relationship.table))
+    return table && { relationship, table }
+  }
+  const find = (table: Table, name: string): Column | Related | undefined => {
+    const relationship = table.relationshipsByName.get(name)
+    return table.columnsByName.get(name) ?? (relationship && related(relationship))
+  }
+  return {
+    trusted: true,
+    table: (ref, _action, path) =>
+      catalog.tables.get(tableKey(ref)) ?? fail(notExists(`table "${tableName(ref)}" does not exist`, path)),
+    column: (table, name, _action, path) =>
+      table.columnsByName.get(name) ?? fail(notExists(`column "${name}" does not exist`, path)),
+    relationship(table, name, path) {
+      const found = find(table, name)
+      return found && isRelated(found) ? found : fail(notExists(`relationship "${name}" does not exist`, path))
+    },
+    columnOrRelationship: (table, name, path) => find(table, name) ?? fail(notExists(`"${name}" does not exist`, path)),
+    columns: (table) => table.columns,
+    relationships: (table) => table.relationships.map(related).filter((found) => found !== undefined),
+  }
+}
+
+/** What `role` may use. */
+export function namesFor(role: string, catalog: Catalog): Names {
+  if (role === 'admin') return allNames(catalog)
+  const permitted = (table: Table, action: Action): ReadonlySet<string> => {
+    const permissions = table.permissionsByRole.get(role)
+    if (action === 'delete') return NONE
+    return columnSet(permissions?.[action]?.columns)
+  }
+  const readable = (table: Table | undefined): table is Table =>
+    table?.permissionsByRole.get(role)?.select !== undefined
+  const related = (relationship: Relationship): Related | undefined => {
+    const table = catalog.tables.get(tableKey(relationship.table))
+    return readable(table) ? { relationship, table } : undefined
+  }
+  const columnDenied = (name: string, action: Action, path: string) =>
+    permissionDenied(`role "${role}" does not have permission to ${action} column "${name}"`, path)
+
+  return {
+    trusted: false,
+    table(ref, action, path, because) {
+      const table = catalog.tables.get(tableKey(ref))
+      if (table?.permissionsByRole.get(role)?.[action]) return table
+      const more = because === undefined ? '. ' : `; ${because}`
+      throw permissionDenied(`${action} on "${tableName(ref)}" for role "${role}" is not allowed${more}`, path)
+    },
+    column(table, name, action, path) {
+      const column = table.columnsByName.get(name)
+      return column && permitted(table, action).has(name) ? column : fail(columnDenied(name, action, path))
+    },
+    relationship(table, name, path) {
+      const relationship = table.relationshipsByName.get(name)
+      return (
+        (relationship && related(relationship)) ??
+        fail(permissionDenied(`role "${role}" does not have permission to read relationship "${name}"`, path))
+      )
+    },
+    columnOrRelationship(table, name, path) {
+      const column = table.columnsByName.get(name)
+      if (column && permitted(table, 'select').has(name)) return column
+      const relationship = table.relationshipsByName.get(name)
+      return (relationship && related(relationship)) ?? fail(columnDenied(name, 'select', path))
+    },
+    columns: (table) => table.columns.filter((column) => permitted(table, 'select').has(column.name)),
+    relationships: (table) => table.relationships.map(related).filter((found) => found !== undefined),
+  }
+}
+
+const NONE: ReadonlySet<string> = new Set()
+const sets = new WeakMap<readonly string[], ReadonlySet<string>>()
+function columnSet(columns: readonly string[] | undefined): ReadonlySet<string> {
+  if (!columns) return NONE
+  let set = sets.get(columns)
+  if (!set) sets.set(columns, (set = new Set(columns)))
+  return set
+}
+
+function fail(error: ServiceError): never {
+  throw error
+}

@@ -1,0 +1,99 @@
+import type { ColumnOp, CompareOp, SqlType, TypeKind } from './ir.js'
+
+/** What stands on the right of an operator. `same`: the column's type; `list`: an array of it. */
+export type Right = 'same' | 'list' | 'text' | 'texts' | 'lquery' | 'lqueries' | 'ltxtquery'
+
+export interface Operator {
+  readonly op: CompareOp
+  readonly right: Right
+  /** Column kinds it works on; absent: all but json and jsonb. */
+  readonly on?: readonly TypeKind[]
+  /** Only columns of this very type. */
+  readonly type?: string
+}
+
+const text = ['text'] as const
+const table = {
+  eq: { op: 'eq', right: 'same' },
+  ne: { op: 'ne', right: 'same' },
+  neq: { op: 'ne', right: 'same' },
+  gt: { op: 'gt', right: 'same' },
+  lt: { op: 'lt', right: 'same' },
+  gte: { op: 'gte', right: 'same' },
+  lte: { op: 'lte', right: 'same' },
+  in: { op: 'in', right: 'list' },
+  nin: { op: 'nin', right: 'list' },
+  like: { op: 'like', right: 'text', on: text },
+  nlike: { op: 'nlike', right: 'text', on: text },
+  ilike: { op: 'ilike', right: 'text', on: text },
+  nilike: { op: 'nilike', right: 'text', on: text },
+  similar: { op: 'similar', right: 'text', on: text },
+  nsimilar: { op: 'nsimilar', right: 'text', on: text },
+  regex: { op: 'regex', right: 'text', on: text },
+  iregex: { op: 'iregex', right: 'text', on: text },
+  nregex: { op: 'nregex', right: 'text', on: text },
+  niregex: { op: 'niregex', right: 'text', on: text },
+  contains: { op: 'contains', right: 'same', on: ['jsonb', 'array'] },
+  contained_in: { op: 'contained_in', right: 'same', on: ['jsonb', 'array'] },
+  has_key: { op: 'has_key', right: 'text', on: ['jsonb'] },
+  has_keys_any: { op: 'has_keys_any', right: 'texts', on: ['jsonb'] },
+  has_keys_all: { op: 'has_keys_all', right: 'texts', on: ['jsonb'] },
+  ancestor: { op: 'ancestor', right: 'same', type: 'ltree' },
+  ancestor_any: { op: 'ancestor_any', right: 'list', type: 'ltree' },
+  descendant: { op: 'descendant', right: 'same', type: 'ltree' },
+  descendant_any: { op: 'descendant_any', right: 'list', type: 'ltree' },
+  matches: { op: 'matches', right: 'lquery', type: 'ltree' },
+  matches_any: { op: 'matches_any', right: 'lqueries', type: 'ltree' },
+  matches_fulltext: { op: 'matches_fulltext', right: 'ltxtquery', type: 'ltree' },
+} satisfies Record<string, Operator>
+
+const columnOps = {
+  ceq: 'eq',
+  cne: 'ne',
+  cneq: 'ne',
+  cgt: 'gt',
+  clt: 'lt',
+  cgte: 'gte',
+  clte: 'lte',
+} satisfies Record<string, ColumnOp>
+
+/** Operators that compare with a value, by name without the `$` or `_`. */
+export const OPERATORS: ReadonlyMap<string, Operator> = new Map(Object.entries(table))
+/** Operators that compare two columns of one row. */
+export const COLUMN_OPERATORS: ReadonlyMap<string, ColumnOp> = new Map(Object.entries(columnOps))
+
+/** `$gt` and `_gt` are `gt`; undefined for what is no operator. */
+export function operatorName(key: string): string | undefined {
+  if (key.charCodeAt(0) !== 36 && key.charCodeAt(0) !== 95) return undefined
+  const name = key.slice(1)
+  return OPERATORS.has(name) || COLUMN_OPERATORS.has(name) || name === 'is_null' ? name : undefined
+}
+
+export const TEXT: SqlType = { schema: 'pg_catalog', name: 'text', kind: 'text', array: '_text' }
+export const INT8: SqlType = { schema: 'pg_catalog', name: 'int8', kind: 'int8', array: '_int8' }
+
+/** The array type over a type; undefined when there is none. */
+export function listOf(type: SqlType): SqlType | undefined {
+  if (type.array === undefined || type.kind === 'array') return undefined
+  return { schema: type.schema, name: type.array, kind: 'array', element: type }
+}
+
+/** The type of the right side of an operator on a column of type `left`. */
+export function rightType(right: Right, left: SqlType): SqlType | undefined {
+  const sibling = (name: string): SqlType => ({ schema: left.schema, name, kind: 'other', array: `_${name}` })
+  switch (right) {
+    case 'same':
+      return left
+    case 'list':
+      return listOf(left)
+    case 'text':
+      return TEXT
+    case 'texts':
+      return listOf(TEXT)
+    case 'lquery':
+    case 'ltxtquery':
+      return sibling(right)
+    case 'lqueries':
+      return listOf(sibling('lquery'))
+  }
+}

@@ -1,0 +1,201 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, chown, lstat, mkdir, readdir, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { accountOfOwner, chooseAccount, isRoot, type Account } from './account.js'
+import { run } from './run.js'
+
+/** Where root keeps what the account of PostgreSQL cannot reach inside the data directory. */
+export const SHARED = '/var/lib/rowhouse'
+
+/** Rowhouse's data directory. */
+export interface DataDir {
+  /** Absolute, without symbolic links. */
+  readonly path: string
+  /** Random, made once: names this data directory's folder outside it. */
+  readonly id: string
+}
+
+/** The folder of one cluster: `data` (PostgreSQL's own), `password`, `port`. */
+export interface Home {
+  readonly folder: string
+  /** PostgreSQL's data directory. */
+  readonly data: string
+  /** Empty, and belongs to the account: initdb works here, and it becomes `data` when all of it is there. */
+  readonly draft: string
+  /** Who runs PostgreSQL; `undefined`: the user that this process runs as. */
+  readonly account: Account | undefined
+  /** False before the first start. */
+  readonly exists: boolean
+}
+
+/**
+ * Opens the data directory, making it and its id when absent.
+ * @throws Error when it belongs to somebody else
+ */
+export async function openDataDir(path: string): Promise<DataDir> {
+  const absolute = resolve(path)
+  try {
+    await mkdir(dirname(absolute), { recursive: true })
+    if (await makeFolder(absolute, 0o700)) await letAccountIn(absolute)
+    const id = join(absolute, 'id')
+    await writeFile(id, randomBytes(16).toString('hex'), { flag: 'wx', mode: 0o600 }).catch(ignore('EEXIST'))
+    return { path: await realpath(absolute), id: await readId(absolute) }
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException
+    if (code !== 'EACCES' && code !== 'EPERM' && code !== 'EROFS') throw cause
+    throw new Error(
+      `the data directory ${absolute} cannot be used (${message}): start Rowhouse as the user that owns it, set ` +
+        'ROWHOUSE_DATA_DIR to a folder of this user, or set DATABASE_URL to a PostgreSQL that runs already',
+      { cause },
+    )
+  }
+}
+
+/** The cluster of a data directory: where it is, or undefined before the first start. Changes nothing. */
+export async function findCluster(dataDir: DataDir): Promise<string | undefined> {
+  for (const folder of folders(dataDir)) {
+    if (await isThere(join(folder, 'data', 'PG_VERSION'))) return folder
+  }
+  return undefined
+}
+
+/**
+ * Finds the home of the cluster, or prepares one: inside the data directory, or, for root when its account cannot
+ * work there, in a folder of `/var/lib/rowhouse` that the id names.
+ * @throws Error that says what stands in the way
+ */
+export async function findHome(dataDir: DataDir): Promise<Home> {
+  const found = await findCluster(dataDir)
+  if (found !== undefined) return openHome(found)
+
+  const account = await chooseAccount()
+  const problems: string[] = []
+  for (const folder of isRoot() ? folders(dataDir) : [folders(dataDir)[0]]) {
+    const home = homeAt(folder, account, false)
+    const problem = await prepare(home).catch((error: Error) => error.message)
+    if (problem === undefined) {
+      if (!folder.startsWith(dataDir.path)) await writeFile(join(folder, 'project'), dataDir.path, { mode: 0o600 })
+      return home
+    }
+    problems.push(problem)
+    await rm(folder, { recursive: true, force: true })
+  }
+  throw new Error(
+    `there is no place for a database cluster:\n${problems.map((problem) => `- ${problem}`).join('\n')}\n` +
+      'set ROWHOUSE_DATA_DIR to a folder on a local file system that keeps owners and modes, ' +
+      'or set DATABASE_URL to a PostgreSQL that runs already',
+  )
+}
+
+/** Folders under `/var/lib/rowhouse` whose data directory was deleted, or made anew with another id. */
+export async function findOrphans(): Promise<string[]> {
+  const orphans: string[] = []
+  for (const id of await readdir(SHARED).catch(() => [])) {
+    const project = await readFile(join(SHARED, id, 'project'), 'utf8').catch(() => undefined)
+    if (project !== undefined && (await readId(project).catch(() => '')) !== id) orphans.push(join(SHARED, id))
+  }
+  return orphans
+}
+
+/** @throws the system's error when it is not there or cannot be read */
+export async function readId(dataDir: string): Promise<string> {
+  const id = (await readFile(join(dataDir, 'id'), 'utf8')).trim()
+  if (/^[0-9a-f]{32}$/.test(id)) return id
+  throw new Error(`${join(dataDir, 'id')} is damaged: it should hold 32 hexadecimal digits`)
+}
+
+function folders(dataDir: DataDir): [string, string] {
+  return [join(dataDir.path, 'postgres'), join(SHARED, dataDir.id)]
+}
+
+function homeAt(folder: string, account: Account | undefined, exists: boolean): Home {
+  return { folder, data: join(folder, 'data'), draft: join(folder, 'data.new'), account, exists }
+}
+
+async function openHome(folder: string): Promise<Home> {
+  const data = join(folder, 'data')
+  const owner = await stat(data)
+  const account = accountOfOwner(data, { uid: owner.uid, gid: owner.gid })
+  await makePrivate(data)
+  return homeAt(folder, account, true)
+}
+
+/** PostgreSQL refuses a data directory that is open to others. */
+async function makePrivate(data: string): Promise<void> {
+  const isPrivate = async () => [0o700, 0o750].includes((await stat(data)).mode & 0o777)
+  if (await isPrivate()) return
+  await chmod(data, 0o700)
+  if (process.platform === 'win32' || (await isPrivate())) return
+  throw new Error(
+    `${data} is open to other users, and its file system ignores chmod: move the data directory to a local file ` +
+      'system with ROWHOUSE_DATA_DIR, or set DATABASE_URL to a PostgreSQL that runs already',
+  )
+}
+
+/** Root keeps the home itself, so that the account can replace nothing that root reads or writes there. */
+async function prepare({ folder, draft, account }: Home): Promise<string | undefined> {
+  await mkdir(dirname(folder), { recursive: true, mode: 0o755 })
+  await makeFolder(folder, 0o700)
+  await rm(draft, { recursive: true, force: true })
+  await mkdir(draft, { mode: 0o700 })
+  if (account !== undefined) {
+    await chown(folder, 0, account.gid)
+    await chmod(folder, 0o710)
+    await chown(draft, account.uid, account.gid)
+  }
+  return whyUnusable(draft, account)
+}
+
+/** Asks the kernel by trying: mode bits alone do not tell about the folders above, ACLs or odd mounts. */
+async function whyUnusable(folder: string, account: Account | undefined): Promise<string | undefined> {
+  if (process.platform === 'win32') return undefined
+  const { mode, uid } = await lstat(folder)
+  if ((mode & 0o777) !== 0o700) return `${folder} is on a file system that ignores chmod`
+  if (account === undefined) return undefined
+  if (uid !== account.uid) return `${folder} is on a file system that ignores chown`
+  const { code, failure } = await run('/bin/sh', ['-c', 'cd "$1" && test -w .', 'sh', folder], { account })
+  if (code === 0) return undefined
+  return failure === undefined
+    ? `the user ${account.name}, who is to run PostgreSQL, cannot enter ${folder}`
+    : `root may not start programs as the user ${account.name} (${failure})`
+}
+
+/** Into the data directory that root has just made, the account may go, and see nothing. */
+async function letAccountIn(path: string): Promise<void> {
+  if (!isRoot()) return
+  const account = await chooseAccount()
+  if (account === undefined) return
+  await chown(path, 0, account.gid)
+  await chmod(path, 0o710)
+}
+
+/** @returns whether it was made just now */
+async function makeFolder(path: string, mode: number): Promise<boolean> {
+  try {
+    await mkdir(path, { mode })
+    return true
+  } catch (error) {
+    ignore('EEXIST')(error)
+    return false
+  }
+}
+
+function ignore(code: string): (error: unknown) => void {
+  return (error) => {
+    if ((error as NodeJS.ErrnoException).code !== code) throw error
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return false
+      throw new Error(
+        `${path} cannot be read (${error.code}): start Rowhouse as the user that started it first, set ` +
+          'ROWHOUSE_DATA_DIR to another folder, or set DATABASE_URL to a PostgreSQL that runs already',
+        { cause: error },
+      )
+    },
+  )
+}

@@ -1,0 +1,70 @@
+import { randomBytes } from 'node:crypto'
+import { link, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { isAlive, startTime } from './processes.js'
+
+/** A process that holds a lock. */
+export interface Holder {
+  readonly pid: number
+  /** Tells it from a later process with the same pid. */
+  readonly started: string
+}
+
+/**
+ * Takes a lock file for this process. A lock whose holder has ended is taken over.
+ * @returns `release`, or the process that holds the lock
+ */
+export async function takeLock(file: string): Promise<{ release: () => Promise<void> } | { holder: Holder }> {
+  const mine = JSON.stringify({ pid: process.pid, started: await startTime(process.pid) } satisfies Holder)
+  const draft = `${file}.${randomBytes(6).toString('hex')}`
+  await writeFile(draft, mine, { mode: 0o600, flag: 'wx' })
+  try {
+    for (;;) {
+      if (await linkIfAbsent(draft, file)) return { release: () => rm(file, { force: true }) }
+      const holder = await readHolder(file)
+      if (holder !== undefined) return { holder }
+      await removeStale(file)
+    }
+  } finally {
+    await rm(draft, { force: true })
+  }
+}
+
+/** The living process that holds a lock, if there is one. */
+export async function readHolder(file: string): Promise<Holder | undefined> {
+  const holder = parseHolder(await readFile(file, 'utf8').catch(() => ''))
+  if (holder === undefined || !(await isAlive(holder.pid))) return undefined
+  return (await startTime(holder.pid)) === holder.started ? holder : undefined
+}
+
+/** A hard link appears with its content, so that nobody ever reads half a lock. */
+async function linkIfAbsent(draft: string, file: string): Promise<boolean> {
+  try {
+    await link(draft, file)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+/** Moves a stale lock aside first: another process may have replaced it since we looked, and then it is put back. */
+async function removeStale(file: string): Promise<void> {
+  const aside = `${file}.${randomBytes(6).toString('hex')}`
+  try {
+    await rename(file, aside)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+    throw error
+  }
+  if ((await readHolder(aside)) !== undefined) await linkIfAbsent(aside, file)
+  await rm(aside, { force: true })
+}
+
+function parseHolder(text: string): Holder | undefined {
+  try {
+    const { pid, started } = JSON.parse(text) as Partial<Holder>
+    return Number.isInteger(pid) && typeof started === 'string' ? { pid: pid as number, started } : undefined
+  } catch {
+    return undefined
+  }
+}

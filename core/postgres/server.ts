@@ -1,0 +1,258 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Binaries } from './binaries.js'
+import { attempt, type Attempt } from './connect.js'
+import type { Home } from './home.js'
+import { readPostmaster, type Postmaster } from './postmaster.js'
+import { isAlive } from './processes.js'
+import { environment, run } from './run.js'
+
+/** A running cluster. */
+export interface Server {
+  readonly pid: number
+  readonly port: number
+  readonly version: string
+  /** It ran already, left behind by a Rowhouse that was killed. */
+  readonly adopted: boolean
+}
+
+export interface ServerOptions {
+  readonly throwaway: boolean
+  readonly dieWithParent: boolean
+  readonly progress: (message: string) => void
+}
+
+const POLL_MS = 15
+/** Without a word from the server. */
+const SILENCE_MS = 60_000
+/** While it says that it is starting or stopping: it may be recovering from a crash. */
+const BUSY_MS = 600_000
+const FAST_STOP_MS = 10_000
+const IMMEDIATE_STOP_MS = 60_000
+const LOG_LINES = 100
+const PORT_TRIES = 5
+
+/**
+ * Adopts the server that runs on a cluster, or starts one and waits until it answers.
+ * @throws Error with the last lines of PostgreSQL's log
+ */
+export async function startServer(
+  home: Home,
+  binaries: Binaries,
+  password: string,
+  options: ServerOptions,
+): Promise<Server> {
+  const running = await readPostmaster(home.data)
+  if (running?.state === 'ours') {
+    const adopted = await adopt(running, home, password, options)
+    if (adopted !== undefined) return adopted
+  }
+  for (let tries = 1; ; tries += 1) {
+    const port = await choosePort(home, tries === 1)
+    const child = await launch(home, binaries, port, running, options)
+    const outcome = await waitUntilReady({ home, port, password, isRunning: child.isRunning, options })
+    if (outcome.kind === 'ready') {
+      await writeFile(join(home.folder, 'port'), `${port}\n`, { mode: 0o600 })
+      return { pid: child.pid, port, version: outcome.version, adopted: false }
+    }
+    const log = child.log.join('\n')
+    // Somebody took the port between our look and PostgreSQL's bind.
+    if (outcome.kind === 'ended' && tries < PORT_TRIES && log.includes('could not bind')) continue
+    if (outcome.kind !== 'ended') await stopServer(child.pid, binaries).catch(() => {})
+    throw new Error(
+      `PostgreSQL did not start on ${home.data}: ${reasonOf(outcome)}\n${log}\n` +
+        'if this cannot be helped, set DATABASE_URL to a PostgreSQL that runs already',
+    )
+  }
+}
+
+/**
+ * Stops a server: fast (clients are disconnected), after 10 s immediately (the next start recovers), never by SIGKILL,
+ * which leaves backends and shared memory behind.
+ * @throws Error when it still runs a minute later
+ */
+export async function stopServer(pid: number, binaries: Binaries): Promise<void> {
+  await signal(pid, 'INT', binaries)
+  if (await endsWithin(pid, FAST_STOP_MS)) return
+  await signal(pid, 'QUIT', binaries)
+  if (await endsWithin(pid, IMMEDIATE_STOP_MS)) return
+  throw new Error(`PostgreSQL (pid ${pid}) does not stop; it may be waiting for its disk`)
+}
+
+/** @returns undefined when it was just stopping, and has stopped now */
+async function adopt(
+  running: Postmaster,
+  home: Home,
+  password: string,
+  options: ServerOptions,
+): Promise<Server | undefined> {
+  const { pid, port } = running
+  const isRunning = () => isAlive(pid)
+  const outcome = await waitUntilReady({ home, port, password, isRunning, options })
+  if (outcome.kind === 'ended') return undefined
+  if (outcome.kind === 'ready') return { pid, port, version: outcome.version, adopted: true }
+  throw new Error(
+    `PostgreSQL (pid ${pid}) runs on ${home.data} and cannot be used: ${reasonOf(outcome)}\n` +
+      `stop it with "kill -INT ${pid}" and start again`,
+  )
+}
+
+interface Child {
+  readonly pid: number
+  /** Its last lines. */
+  readonly log: readonly string[]
+  readonly isRunning: () => Promise<boolean>
+}
+
+/** Spawns `postgres` in a process group of its own, so that Ctrl-C reaches Rowhouse first, which drains and then stops it. */
+async function launch(
+  home: Home,
+  binaries: Binaries,
+  port: number,
+  previous: Postmaster | undefined,
+  options: ServerOptions,
+): Promise<Child> {
+  const { account } = home
+  const as = account === undefined ? {} : { uid: account.uid, gid: account.gid }
+  const prefix = options.dieWithParent ? await parentDeathPrefix() : []
+  const [file = '', ...args] = [
+    ...prefix,
+    join(binaries.bin, 'postgres'),
+    '-D',
+    home.data,
+    ...settings(port, options).flatMap((setting) => ['-c', setting]),
+  ]
+  const env = environment()
+  // A stale postmaster.pid whose pid another program has by now makes PostgreSQL refuse to start, unless that program
+  // is named its grandparent. It then still looks whether processes of the old server are left in shared memory.
+  if (previous?.state === 'foreign') env.PG_GRANDPARENT_PID = String(previous.pid)
+
+  const child = spawn(file, args, { ...as, env, cwd: '/', detached: true, stdio: ['ignore', 'ignore', 'pipe'] })
+  const log = keepLog(child)
+  let ended = false
+  child.once('exit', () => (ended = true))
+  await new Promise<void>((resolve, reject) => child.once('spawn', resolve).once('error', reject))
+  return { pid: child.pid ?? 0, log, isRunning: async () => !ended }
+}
+
+function settings(port: number, { throwaway }: ServerOptions): string[] {
+  const always = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'max_connections=100']
+  if (!throwaway) return [...always, 'shared_buffers=128MB']
+  return [
+    ...always,
+    'shared_buffers=32MB',
+    'fsync=off',
+    'synchronous_commit=off',
+    'full_page_writes=off',
+    'min_wal_size=32MB',
+    'max_wal_size=256MB',
+  ]
+}
+
+/** Linux can stop the server when this process dies, whatever way; elsewhere the next start adopts it. */
+async function parentDeathPrefix(): Promise<string[]> {
+  if (process.platform !== 'linux') return []
+  const prefix = ['setpriv', '--pdeathsig', 'INT']
+  const { code } = await run('setpriv', [...prefix.slice(1), 'true'])
+  return code === 0 ? prefix : []
+}
+
+function keepLog(child: ChildProcess): string[] {
+  const log: string[] = []
+  if (child.stderr === null) return log
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    log.push(line)
+    if (log.length > LOG_LINES) log.shift()
+  })
+  return log
+}
+
+interface Wait {
+  readonly home: Home
+  readonly port: number
+  readonly password: string
+  readonly isRunning: () => Promise<boolean>
+  readonly options: ServerOptions
+}
+type Waited = Exclude<Attempt, { kind: 'busy' }> | { readonly kind: 'ended' } | { readonly kind: 'busy' }
+
+/** Connects until it works, the server ends, or it is clear that it never will. */
+async function waitUntilReady({ home, port, password, isRunning, options }: Wait): Promise<Waited> {
+  const since = Date.now()
+  let told = false
+  for (;;) {
+    const outcome = await attempt({ port, password })
+    if (outcome.kind === 'ready') {
+      return outcome.data === home.data ? outcome : strangerAt(port, outcome.data)
+    }
+    if (!(await isRunning())) return { kind: 'ended' }
+    const waited = Date.now() - since
+    // 28P01 invalid_password, 28000 invalid_authorization_specification, 3D000 invalid_catalog_name
+    const hopeless = outcome.kind === 'refused' && ['28P01', '28000', '3D000'].includes(outcome.code)
+    if (hopeless || waited > (outcome.kind === 'busy' ? BUSY_MS : SILENCE_MS)) return outcome
+    if (!told && waited > 1000) {
+      options.progress('waiting for PostgreSQL, which may be recovering from a crash')
+      told = true
+    }
+    await sleep(POLL_MS)
+  }
+}
+
+function strangerAt(port: number, data: string): Waited {
+  return { kind: 'refused', code: '', message: `another server, on ${data}, answers at port ${port}` }
+}
+
+function reasonOf(outcome: Exclude<Waited, { kind: 'ready' }>): string {
+  switch (outcome.kind) {
+    case 'ended':
+      return 'it ended by itself'
+    case 'busy':
+      return 'it is still starting or stopping after ten minutes'
+    case 'refused':
+      return outcome.message
+  }
+}
+
+/** The port of last time if it is free, so that what was told it goes on working. */
+async function choosePort(home: Home, keep: boolean): Promise<number> {
+  const last = Number(await readFile(join(home.folder, 'port'), 'utf8').catch(() => '0'))
+  if (keep && last > 0 && last < 65_536 && (await tryPort(last)) !== undefined) return last
+  const free = await tryPort(0)
+  if (free === undefined) throw new Error('there is no free TCP port on 127.0.0.1 for PostgreSQL')
+  return free
+}
+
+async function tryPort(port: number): Promise<number | undefined> {
+  const server = createServer()
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(undefined))
+    server.listen({ host: '127.0.0.1', port }, () => {
+      const { port: bound } = server.address() as AddressInfo
+      server.close(() => resolve(bound))
+    })
+  })
+}
+
+async function endsWithin(pid: number, timeoutMs: number): Promise<boolean> {
+  for (const since = Date.now(); Date.now() - since < timeoutMs; await sleep(POLL_MS)) {
+    if (!(await isAlive(pid))) return true
+  }
+  return false
+}
+
+async function signal(pid: number, name: 'INT' | 'QUIT', binaries: Binaries): Promise<void> {
+  if (process.platform === 'win32') {
+    // Windows has no signals; PostgreSQL has its own pipe for them.
+    await run(join(binaries.bin, 'pg_ctl.exe'), ['kill', name, String(pid)])
+    return
+  }
+  try {
+    process.kill(pid, `SIG${name}`)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}

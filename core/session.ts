@@ -1,0 +1,19 @@
+/** Who asks. Made once per request from headers; nothing later looks at a header to learn who the caller is. */
+export interface Session {
+  /** The effective role. `admin` may do everything. */
+  readonly role: string
+  /**
+   * Session variables by lower-case name, e.g. `x-service-user-id`. Values are strings as they came.
+   * They are usable in permissions only.
+   */
+  readonly variables: ReadonlyMap<string, string>
+  /** How the caller proved who it is. A `cookie` caller falls under the CSRF rule. */
+  readonly via: 'admin-secret' | 'gateway' | 'token' | 'cookie' | 'webhook' | 'anonymous' | 'internal'
+}
+
+/** The server's own calls: plugins that act on nobody's behalf. */
+export const INTERNAL: Session = { role: 'admin', variables: new Map(), via: 'internal' }
+
+export const ROLE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
+export const VARIABLE_NAME = /^x-service-[a-z0-9-]+$/
+export const USER_ID = 'x-service-user-id'

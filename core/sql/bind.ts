@@ -1,0 +1,75 @@
+import { at, parseFailed, ServiceError } from '../errors.js'
+import { type Json, type RowKind, Rows } from '../json/parse.js'
+import { describe, encode } from '../plan/encode.js'
+import type { SqlType, TypeKind } from '../plan/ir.js'
+import type { Param } from './statement.js'
+
+export interface Bindings {
+  /** By slot. */
+  readonly values: readonly Json[]
+  /** Session variables by lower-case name. */
+  readonly variables: ReadonlyMap<string, string>
+  /** What the statement before answered. */
+  readonly written?: string
+}
+
+/**
+ * Gives every parameter its text. The only place where a value meets a type.
+ * @throws ServiceError 400 with the path of a value of the wrong kind, or `not-found` for a missing session variable
+ */
+export function bind(params: readonly Param[], bindings: Bindings): (string | null)[] {
+  return params.map((param) => {
+    switch (param.kind) {
+      case 'value':
+        return encode(bindings.values[param.slot] as Json, param.type, param.path)
+      case 'const':
+        return param.value
+      case 'session':
+        return variable(param.name, bindings.variables)
+      case 'rows':
+        return rows(bindings.values[param.slot] as Json, param.columns)
+      case 'written':
+        return bindings.written ?? '[]'
+    }
+  })
+}
+
+function variable(name: string, variables: ReadonlyMap<string, string>): string {
+  const value = variables.get(name)
+  if (value === undefined) throw new ServiceError(400, 'not-found', `${name} header is expected but not found`)
+  return value
+}
+
+function rows(value: Json, columns: readonly { readonly name: string; readonly type: SqlType }[]): string {
+  if (!(value instanceof Rows))
+    throw parseFailed(`expecting an array of objects, but found ${describe(value)}`, '$.args.objects')
+  for (const { name, type } of columns) {
+    const first = value.columns.get(name)?.first
+    if (!first) continue
+    const wrong = UNFIT[type.kind].map((kind) => ({ kind, row: first[kind] })).filter(({ row }) => row >= 0)
+    const worst = wrong.sort((a, b) => a.row - b.row)[0]
+    if (worst) {
+      throw parseFailed(
+        `column "${name}" is of type ${type.name} and takes no ${worst.kind} value`,
+        at(at('$.args.objects', worst.row), name),
+      )
+    }
+  }
+  return value.source
+}
+
+/** Kinds of JSON that PostgreSQL would refuse without saying where, or take as something else. */
+const UNFIT: Record<TypeKind, readonly RowKind[]> = {
+  int2: ['boolean', 'number', 'composite'],
+  int4: ['boolean', 'number', 'composite'],
+  int8: ['boolean', 'number', 'composite'],
+  float: ['boolean', 'composite'],
+  numeric: ['boolean', 'composite'],
+  bool: ['integer', 'number', 'composite'],
+  text: ['boolean', 'integer', 'number', 'composite'],
+  json: [],
+  jsonb: [],
+  array: ['boolean', 'integer', 'number'],
+  row: ['boolean', 'integer', 'number'],
+  other: ['boolean', 'composite'],
+}

@@ -1,0 +1,269 @@
+import { needsOtherRows } from '../plan/boolexp.js'
+import type {
+  Assignment,
+  BoolExp,
+  Delete,
+  Insert,
+  InsertColumn,
+  OnConflict,
+  Preset,
+  Returning,
+  RowKey,
+  SqlType,
+  TableRef,
+  Update,
+  Write,
+} from '../plan/ir.js'
+import { TEXT } from '../plan/operators.js'
+import { Printer } from './printer.js'
+import type { Statement } from './statement.js'
+import { alias, ident, join, printedExpression, type Sql, sql, tableText, typeText } from './text.js'
+
+/**
+ * Prints a write as one statement that changes rows, checks them and answers. A data-modifying statement sees the other
+ * rows as they were before it, so where a check or the visibility of a returned row depends on other rows, a second
+ * statement of the same transaction looks at what the first one wrote.
+ */
+export function emitWrite(write: Write): readonly Statement[] {
+  if (write.kind === 'delete') return [emitDelete(write)]
+  const after = afterwards(write)
+  if (write.key.kind === 'none' || !needsOtherRows({ kind: 'and', of: [after.check, ...after.conditions] })) {
+    const printer = new Printer()
+    const t = printer.alias()
+    const seen = rowsWritten(printer, t, after)
+    const written = sql`${change(write, printer, t)} returning ${join(seen.expressions, sql`, `)}`
+    return [printer.statement(answer(sql`with w as (${written})`, seen, sql`w`))]
+  }
+  return [emitKeys(write), emitLook(write.table, write.key, after)]
+}
+
+/** What has to be found out of each row once it is written. */
+interface Afterwards {
+  readonly check: BoolExp
+  /** For a row that existed already (`xmax` is not 0), where the two differ. */
+  readonly updatedCheck?: BoolExp
+  readonly conditions: readonly BoolExp[]
+  readonly message: string
+  readonly returning?: Returning
+}
+
+function afterwards(write: Insert | Update): Afterwards {
+  const returning = write.returning ? { returning: write.returning } : {}
+  const visible = write.returning ? [write.returning.visible] : []
+  const message = `${write.kind} check constraint failed`
+  if (write.kind === 'update' || write.onConflict?.action !== 'update') {
+    return { check: write.check, conditions: visible, message, ...returning }
+  }
+  const { check } = write.onConflict
+  if (write.key.kind === 'none') {
+    return { check: { kind: 'and', of: [write.check, check] }, conditions: visible, message, ...returning }
+  }
+  return { check: write.check, updatedCheck: check, conditions: [check, ...visible], message, ...returning }
+}
+
+function emitDelete(write: Delete): Statement {
+  const printer = new Printer()
+  const t = printer.alias()
+  const where = printer.where([printer.condition(write.where, t)])
+  const after: Afterwards = {
+    check: { kind: 'and', of: [] },
+    conditions: [],
+    message: '',
+    ...(write.returning ? { returning: write.returning } : {}),
+  }
+  const seen = rowsWritten(printer, t, after)
+  const written = sql`delete from ${tableText(write.table)} ${t}${where} returning ${join(seen.expressions, sql`, `)}`
+  return printer.statement(answer(sql`with w as (${written})`, seen, sql`w`))
+}
+
+/** First of two statements: writes, and gives the number of rows and their keys as JSON text. */
+function emitKeys(write: Insert | Update): Statement {
+  const printer = new Printer()
+  const t = printer.alias()
+  const keys = keyColumns(write.key).map((column, i) => sql`${t}.${column.name} as ${alias('k', i)}`)
+  const fresh = sql`(${t}.xmax = 0) as fresh`
+  const upsert = write.kind === 'insert' && write.onConflict?.action === 'update'
+  const written = sql`${change(write, printer, t)} returning ${join(upsert ? [...keys, fresh] : keys, sql`, `)}`
+  return printer.statement(sql`with w as (${written}) select array_to_json(array(select w from w))::text`)
+}
+
+/** Second of two statements: finds the rows by key, checks them, and answers. */
+function emitLook(table: TableRef, key: RowKey, after: Afterwards): Statement {
+  const printer = new Printer()
+  const t = printer.alias()
+  const columns = keyColumns(key)
+  const names = [...columns.map((_, i) => alias('k', i)), sql`fresh`]
+  const types = [...columns.map((column, i) => sql`${alias('k', i)} ${column.type}`), sql`fresh bool`]
+  const written = printer.params.place({ kind: 'written' })
+  const keys = sql`rows from (json_to_recordset(${written}::json) as (${join(types, sql`, `)})) with ordinality as k(${join(names, sql`, `)}, ord)`
+  const on = columns.map((column, i) => sql`${t}.${column.name} = k.${alias('k', i)}`)
+  const seen = rowsWritten(printer, t, after, sql`k.fresh`)
+  const rows = sql`select ${join(seen.expressions, sql`, `)} from k join ${tableText(table)} ${t} on ${join(on, sql` and `)} order by k.ord`
+  return printer.statement(answer(sql`with k as (select * from ${keys}), w as (${rows})`, seen, sql`k`))
+}
+
+interface Seen {
+  /** What each written row gives: `t0."id" as c0, ... as ok, ... as seen`. */
+  readonly expressions: readonly Sql[]
+  readonly checked: boolean
+  readonly filtered: boolean
+  readonly message: Sql
+  /** `c0 as "id"`; absent when rows are only counted. */
+  readonly fields?: readonly Sql[]
+}
+
+function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Seen {
+  const { returning } = after
+  const expressions: Sql[] = []
+  const fields = returning?.fields.map((field, i) => {
+    const printed = printer.field({ ...field, key: `c${i}` }, t)
+    expressions.push(printed)
+    return sql`${ident(`c${i}`)} as ${ident(field.key)}`
+  })
+  const check = checkText(printer, t, after, fresh)
+  if (check) expressions.push(sql`${check} as ok`)
+  const filtered = returning !== undefined && !isTrue(returning.visible)
+  if (filtered) expressions.push(sql`${printer.condition(returning.visible, t)} as seen`)
+  if (expressions.length === 0) expressions.push(sql`1 as one`)
+  return {
+    expressions,
+    checked: check !== undefined,
+    filtered,
+    message: check ? printer.params.operand({ kind: 'const', value: after.message, type: TEXT }) : sql``,
+    ...(fields ? { fields } : {}),
+  }
+}
+
+function checkText(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Sql | undefined {
+  const { check, updatedCheck } = after
+  if (isTrue(check) && (updatedCheck === undefined || isTrue(updatedCheck))) return undefined
+  if (updatedCheck === undefined) return printer.condition(check, t)
+  const isNew = fresh ?? sql`${t}.xmax = 0`
+  return sql`case when ${isNew} then ${printer.condition(check, t)} else ${printer.condition(updatedCheck, t)} end`
+}
+
+/** `{"affected_rows": n, "returning": [...]}`, or an error raised in the database when a row fails its check. */
+function answer(withs: Sql, seen: Seen, counted: Sql): Sql {
+  const parts = [sql`(select count(*) from ${counted}) as "affected_rows"`]
+  if (seen.fields) {
+    const rows = sql`select ${join(seen.fields, sql`, `)} from w${seen.filtered ? sql` where seen` : sql``}`
+    parts.push(sql`array(select x from (${rows}) x) as "returning"`)
+  }
+  const body = sql`(select row_to_json(r)::text from (select ${join(parts, sql`, `)}) r)`
+  if (!seen.checked) return sql`${withs} select ${body}`
+  const failing = sql`exists (select 1 from w where ok is not true)`
+  return sql`${withs} select case when ${failing} then svc_catalog.svc_refuse(${seen.message}) else ${body} end`
+}
+
+function change(write: Insert | Update, printer: Printer, t: Sql): Sql {
+  if (write.kind === 'insert') return insert(write, printer, t)
+  const set = join(
+    write.set.map((each) => assignment(each, printer, t)),
+    sql`, `,
+  )
+  return sql`update ${tableText(write.table)} ${t} set ${set}${printer.where([printer.condition(write.where, t)])}`
+}
+
+function assignment(each: Assignment, printer: Printer, t: Sql): Sql {
+  const column = ident(each.column)
+  switch (each.kind) {
+    case 'set':
+      return sql`${column} = ${printer.params.operand(each.to)}`
+    case 'inc':
+      return sql`${column} = ${t}.${column} + ${printer.params.operand(each.to)}`
+    case 'mul':
+      return sql`${column} = ${t}.${column} * ${printer.params.operand(each.to)}`
+    case 'default':
+      return sql`${column} = default`
+    case 'null':
+      return sql`${column} = null`
+  }
+}
+
+/**
+ * Rows travel as one JSON text, so one row and ten thousand share a plan:
+ * `insert into "t" as t0 ("a") select r0 from rows from (json_to_recordset($1::json) as ("a" int4)) with ordinality as r(r0, ord) order by ord`
+ */
+function insert(write: Insert, printer: Printer, t: Sql): Sql {
+  const { columns } = write
+  const given = columns.filter((column) => column.present !== 'none')
+  const rows = printer.params.place({
+    kind: 'rows',
+    slot: write.rows,
+    columns: given.map(({ name, type }) => ({ name, type })),
+  })
+  const presets = write.presets
+  const targets = [...columns.map((column) => ident(column.name)), ...presets.map((preset) => ident(preset.column))]
+  const into = sql`insert into ${tableText(write.table)} as ${t} (${join(targets, sql`, `)})`
+  const uniform = given.length === columns.length
+  const source =
+    uniform && given.every((column) => column.present === 'all') ? recordset(given, rows) : records(given, rows)
+  const values = columns.map((column) => insertValue(column, given, printer))
+  const selected = [...values, ...presets.map((preset) => printer.params.operand(preset.to))]
+  const conflict = write.onConflict ? onConflict(write.onConflict, printer, t) : sql``
+  return sql`${into} select ${join(selected, sql`, `)} from ${source} order by ord${conflict}`
+}
+
+/** Every row has every key. */
+function recordset(columns: readonly InsertColumn[], rows: Sql): Sql {
+  const names = columns.map((_, i) => alias('r', i))
+  const definition = sql`rows from (json_to_recordset(${rows}::json) as (${definitions(columns)}))`
+  return sql`${definition} with ordinality as r(${join(names, sql`, `)}, ord)`
+}
+
+/** Some rows lack some keys: each row stays at hand as `e.o`, to ask it. */
+function records(columns: readonly InsertColumn[], rows: Sql): Sql {
+  const elements = sql`json_array_elements(${rows}::json) with ordinality as e(o, ord)`
+  if (columns.length === 0) return elements
+  const names = columns.map((_, i) => alias('r', i))
+  return sql`${elements} cross join lateral rows from (json_to_record(e.o) as (${definitions(columns)})) as r(${join(names, sql`, `)})`
+}
+
+function definitions(columns: readonly InsertColumn[]): Sql {
+  return join(
+    columns.map((column) => sql`${ident(column.name)} ${typeText(column.type)}`),
+    sql`, `,
+  )
+}
+
+function insertValue(column: InsertColumn, given: readonly InsertColumn[], printer: Printer): Sql {
+  const value = alias('r', given.indexOf(column))
+  if (column.present === 'all') return value
+  const fallback = column.default === undefined ? sql`null` : printedExpression(column.default)
+  if (column.present === 'none') return fallback
+  const name = printer.params.operand({ kind: 'const', value: column.name, type: TEXT })
+  return sql`case when e.o -> ${name} is not null then ${value} else ${fallback} end`
+}
+
+function onConflict(conflict: OnConflict, printer: Printer, t: Sql): Sql {
+  const target = conflict.constraint
+    ? sql` on constraint ${ident(conflict.constraint)}`
+    : conflict.columns
+      ? sql` (${join(conflict.columns.map(ident), sql`, `)})`
+      : sql``
+  const set = [
+    ...conflict.set.map((column) => sql`${ident(column)} = excluded.${ident(column)}`),
+    ...conflict.presets.map((preset: Preset) => sql`${ident(preset.column)} = ${printer.params.operand(preset.to)}`),
+  ]
+  if (conflict.action === 'ignore' || set.length === 0) return sql` on conflict${target} do nothing`
+  const where = printer.where([printer.condition(conflict.where, t)])
+  return sql` on conflict${target} do update set ${join(set, sql`, `)}${where}`
+}
+
+function keyColumns(key: RowKey): readonly { readonly name: Sql; readonly type: Sql }[] {
+  switch (key.kind) {
+    case 'columns':
+      return key.columns.map(({ name, type }: { name: string; type: SqlType }) => ({
+        name: ident(name),
+        type: typeText(type),
+      }))
+    case 'place':
+      return [{ name: sql`ctid`, type: sql`tid` }]
+    case 'none':
+      return []
+  }
+}
+
+function isTrue(exp: BoolExp): boolean {
+  return exp.kind === 'and' && exp.of.length === 0
+}

@@ -1,0 +1,52 @@
+import type { Count, Op, Read } from '../plan/ir.js'
+import { emitWrite } from './emit-write.js'
+import { Printer } from './printer.js'
+import type { Statement } from './statement.js'
+import { ident, join, sql, tableText } from './text.js'
+
+/**
+ * How a read answers. `array`: one row whose one column is the whole JSON text. `rows`: a row each, whose one column is
+ * the JSON text of an object. `cells`: a row each, a text column for each field.
+ */
+export type Form = 'array' | 'rows' | 'cells'
+
+/** Prints an authorised plan. More than one statement: they run in order in one transaction, the last one answers. */
+export function emit(op: Op, form: Form): readonly Statement[] {
+  switch (op.kind) {
+    case 'read':
+      return [emitRead(op, form)]
+    case 'count':
+      return [emitCount(op)]
+    case 'insert':
+      return op.perKeySet ? [] : emitWrite(op)
+    case 'update':
+    case 'delete':
+      return emitWrite(op)
+  }
+}
+
+function emitRead(read: Read, form: Form): Statement {
+  const printer = new Printer()
+  const rows = printer.select(read)
+  switch (form) {
+    case 'array':
+      return printer.statement(sql`select array_to_json(array(select x from (${rows}) x))::text`)
+    case 'rows':
+      return printer.statement(sql`select row_to_json(x)::text from (${rows}) x`)
+    case 'cells': {
+      // Text as it is, all else as JSON text, null as null.
+      const cells = read.fields.map((field) => sql`to_json(x.${ident(field.key)}) #>> '{}'`)
+      return printer.statement(sql`select ${join(cells, sql`, `)} from (${rows}) x`)
+    }
+  }
+}
+
+function emitCount(count: Count): Statement {
+  const printer = new Printer()
+  const t = printer.alias()
+  const distinct = count.distinct?.map((column) => sql`${t}.${ident(column)}`)
+  const from = sql`from ${tableText(count.table)} ${t}${printer.where([printer.condition(count.where, t)])}`
+  if (!distinct) return printer.statement(sql`select row_to_json(x)::text from (select count(*) as "count" ${from}) x`)
+  const rows = sql`select distinct ${join(distinct, sql`, `)} ${from}`
+  return printer.statement(sql`select row_to_json(x)::text from (select count(*) as "count" from (${rows}) d) x`)
+}

@@ -1,0 +1,33 @@
+import type { Operand, SqlType } from '../plan/ir.js'
+import { type Sql, sql, typeText } from './text.js'
+
+/** SQL text and what each `$n` of it stands for. */
+export interface Statement {
+  readonly text: Sql
+  readonly params: readonly Param[]
+}
+
+export type Param =
+  | Operand
+  /** The JSON text of rows to insert; `columns` say which kinds of JSON fit. */
+  | { readonly kind: 'rows'; readonly slot: number; readonly columns: readonly { name: string; type: SqlType }[] }
+  /** What the statement before gave: the keys of the rows that it wrote. */
+  | { readonly kind: 'written' }
+
+/** Collects the parameters of one statement while its text is written. */
+export class Params {
+  readonly all: Param[] = []
+  private readonly places = new Map<string, Sql>()
+
+  /** `$1::int4`; the same operand twice is one parameter. */
+  operand(operand: Operand): Sql {
+    return sql`${this.place(operand)}::${typeText(operand.type)}`
+  }
+
+  place(param: Param): Sql {
+    const key = JSON.stringify(param)
+    let place = this.places.get(key)
+    if (!place) this.places.set(key, (place = `$${this.all.push(param)}` as Sql))
+    return place
+  }
+}

@@ -1,0 +1,315 @@
+import {
+  at,
+  describe,
+  type ExpShape,
+  isObject,
+  type Json,
+  type JsonObject,
+  liftBoolExp,
+  liftTableRef,
+  NumberText,
+  parseFailed,
+  Rows,
+  Slots,
+  type TableRef,
+  unexpectedPayload,
+} from 'rowhouse/plan'
+
+/**
+ * Splits the arguments of an operation into a shape, which holds no value of the client and is a cache key, and the
+ * values, by slot. Needs no catalog. Refuses what has the wrong form, with the path of it.
+ */
+export interface Lifted {
+  readonly shape: Shape
+  readonly values: readonly Json[]
+}
+
+export type Shape =
+  | ({ readonly type: 'select' } & SelectShape & { readonly table: TableRef })
+  | {
+      readonly type: 'count'
+      readonly table: TableRef
+      readonly where?: ExpShape
+      readonly distinct?: readonly string[]
+    }
+  | InsertShape
+  | UpdateShape
+  | {
+      readonly type: 'delete'
+      readonly table: TableRef
+      readonly where: ExpShape
+      readonly returning?: readonly string[]
+    }
+
+export interface SelectShape {
+  readonly columns: readonly (string | RelationShape)[]
+  readonly where?: ExpShape
+  readonly orderBy?: readonly OrderShape[]
+  readonly limit?: number
+  readonly offset?: number
+}
+export interface RelationShape {
+  readonly name: string
+  readonly alias?: string
+  readonly select: SelectShape
+}
+export interface OrderShape {
+  readonly path: readonly string[]
+  readonly direction?: 'asc' | 'desc'
+  readonly nulls?: 'first' | 'last'
+}
+export interface InsertShape {
+  readonly type: 'insert'
+  readonly table: TableRef
+  readonly rows: number
+  /** True: the key is in every row. */
+  readonly columns: readonly (readonly [name: string, everywhere: boolean])[]
+  readonly onConflict?: ConflictShape
+  readonly returning?: readonly string[]
+}
+export interface ConflictShape {
+  readonly action: 'ignore' | 'update'
+  readonly constraint?: string
+  readonly columns?: readonly string[]
+}
+export interface UpdateShape {
+  readonly type: 'update'
+  readonly table: TableRef
+  readonly where: ExpShape
+  readonly set: readonly SetShape[]
+  readonly returning?: readonly string[]
+}
+export interface SetShape {
+  /** The key that it stands under: `$set`, `$inc`, `$mul`, `$default`. */
+  readonly under: string
+  readonly kind: 'set' | 'inc' | 'mul' | 'default'
+  readonly column: string
+  readonly slot?: number
+}
+
+const PATH = '$.args'
+
+export function liftSelect(args: Json): Lifted {
+  const slots = new Slots()
+  const object = expectKeys(args, ['table', 'columns', 'where', 'order_by', 'limit', 'offset'], PATH)
+  const table = liftTableRef(object['table'], `${PATH}.table`)
+  return { shape: { type: 'select', table, ...liftRead(object, PATH, slots, 1) }, values: slots.values }
+}
+
+export function liftCount(args: Json): Lifted {
+  const slots = new Slots()
+  const object = expectKeys(args, ['table', 'where', 'distinct'], PATH)
+  const distinct = present(object['distinct']) && columnNames(object['distinct'], `${PATH}.distinct`)
+  return {
+    shape: {
+      type: 'count',
+      table: liftTableRef(object['table'], `${PATH}.table`),
+      ...(present(object['where']) ? { where: liftBoolExp(object['where'], `${PATH}.where`, slots) } : {}),
+      ...(distinct ? { distinct } : {}),
+    },
+    values: slots.values,
+  }
+}
+
+/** @param rows instead of those in `args`: a part of them */
+export function liftInsert(args: Json, rows?: Rows): Lifted {
+  const object = expectKeys(args, ['table', 'objects', 'on_conflict', 'returning'], PATH)
+  const table = liftTableRef(object['table'], `${PATH}.table`)
+  const objects = rows ?? required(object, 'objects', PATH)
+  if (!(objects instanceof Rows)) {
+    throw parseFailed(`expecting an array of objects, but found ${describe(objects)}`, `${PATH}.objects`)
+  }
+  if (objects.count === 0) throw unexpectedPayload('objects should not be empty', `${PATH}.objects`)
+  const conflict = present(object['on_conflict']) && liftConflict(object['on_conflict'], `${PATH}.on_conflict`)
+  return {
+    shape: {
+      type: 'insert',
+      table,
+      rows: 0,
+      columns: [...objects.columns].map(([name, column]) => [name, column.present === objects.count]),
+      ...(conflict ? { onConflict: conflict } : {}),
+      ...liftReturning(object),
+    },
+    values: [objects],
+  }
+}
+
+export function liftUpdate(args: Json): Lifted {
+  const slots = new Slots()
+  const keys = ['table', 'where', '$set', 'values', '$inc', '$mul', '$default', 'returning']
+  const object = expectKeys(args, keys, PATH)
+  const table = liftTableRef(object['table'], `${PATH}.table`)
+  const where = liftBoolExp(required(object, 'where', PATH), `${PATH}.where`, slots)
+  const assigned = (kind: 'set' | 'inc' | 'mul', under: string): SetShape[] => {
+    const path = at(PATH, under)
+    const value = object[under]
+    if (!present(value)) return []
+    if (!isObject(value)) throw parseFailed(`expecting an object of columns, but found ${describe(value)}`, path)
+    return Object.keys(value).map((column) => {
+      const to = value[column] as Json
+      if (to === null && kind !== 'set') throw parseFailed('expecting a number, but found null', at(path, column))
+      return { under, kind, column, ...(to === null ? {} : { slot: slots.add(to) }) }
+    })
+  }
+  const set = [
+    ...assigned('set', present(object['$set']) ? '$set' : 'values'),
+    ...assigned('inc', '$inc'),
+    ...assigned('mul', '$mul'),
+    ...liftDefaults(object['$default']),
+  ]
+  if (set.length === 0) throw unexpectedPayload('atleast one of $set, $inc, $mul has to be present', PATH)
+  refuseTwice(set)
+  return { shape: { type: 'update', table, where, set, ...liftReturning(object) }, values: slots.values }
+}
+
+export function liftDelete(args: Json): Lifted {
+  const slots = new Slots()
+  const object = expectKeys(args, ['table', 'where', 'returning'], PATH)
+  const table = liftTableRef(object['table'], `${PATH}.table`)
+  const where = liftBoolExp(required(object, 'where', PATH), `${PATH}.where`, slots)
+  return { shape: { type: 'delete', table, where, ...liftReturning(object) }, values: slots.values }
+}
+
+function liftRead(object: JsonObject, path: string, slots: Slots, depth: number): SelectShape {
+  slots.visit(depth, path)
+  const columns = required(object, 'columns', path)
+  if (!Array.isArray(columns))
+    throw parseFailed(`expecting an array, but found ${describe(columns)}`, `${path}.columns`)
+  const limit = rowCount(object, 'limit', path, slots)
+  const offset = rowCount(object, 'offset', path, slots)
+  return {
+    columns: columns.map((column, i) =>
+      typeof column === 'string' ? column : liftRelation(column, at(`${path}.columns`, i), slots, depth),
+    ),
+    ...(present(object['where']) ? { where: liftBoolExp(object['where'], `${path}.where`, slots) } : {}),
+    ...(present(object['order_by']) ? { orderBy: liftOrderBy(object['order_by'], `${path}.order_by`) } : {}),
+    ...(limit === undefined ? {} : { limit }),
+    ...(offset === undefined ? {} : { offset }),
+  }
+}
+
+function liftRelation(column: Json, path: string, slots: Slots, depth: number): RelationShape {
+  const object = expectKeys(column, ['name', 'alias', 'columns', 'where', 'order_by', 'limit', 'offset'], path)
+  const name = required(object, 'name', path)
+  const { alias } = object
+  if (typeof name !== 'string') throw parseFailed('expecting a relationship name', `${path}.name`)
+  if (present(alias) && typeof alias !== 'string') throw parseFailed('expecting a string', `${path}.alias`)
+  return {
+    name,
+    ...(typeof alias === 'string' ? { alias } : {}),
+    select: liftRead(object, path, slots, depth + 1),
+  }
+}
+
+function rowCount(object: JsonObject, key: string, path: string, slots: Slots): number | undefined {
+  const value = object[key]
+  if (!present(value)) return undefined
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) {
+    throw parseFailed(`expecting a whole number, but found ${quote(value)}`, at(path, key))
+  }
+  return slots.add(value)
+}
+
+const quote = (value: Json): string =>
+  typeof value === 'number' || value instanceof NumberText
+    ? String(value instanceof NumberText ? value.text : value)
+    : describe(value)
+
+function liftOrderBy(value: Json, path: string): readonly OrderShape[] {
+  if (!Array.isArray(value)) return [liftOrder(value, path)]
+  if (value.length === 0) throw unexpectedPayload('order_by array should not be empty', path)
+  return value.map((each, i) => liftOrder(each, at(path, i)))
+}
+
+function liftOrder(value: Json, path: string): OrderShape {
+  if (typeof value === 'string') {
+    const direction = value.startsWith('+') ? 'asc' : value.startsWith('-') ? 'desc' : undefined
+    const name = direction ? value.slice(1) : value
+    const found = name.split('.')
+    if (found.includes('')) {
+      throw parseFailed("string format for 'order_by' entry : {+/-}column Eg : +posted", path)
+    }
+    return { path: found, ...(direction ? { direction } : {}) }
+  }
+  const object = expectKeys(value, ['column', 'type', 'order', 'nulls'], path)
+  const direction = oneOf(object['type'] ?? object['order'], ['asc', 'desc'], `${path}.type`)
+  const nulls = oneOf(object['nulls'], ['first', 'last'], `${path}.nulls`)
+  const column = required(object, 'column', path)
+  return {
+    path: typeof column === 'string' ? column.split('.') : columnNames(column, `${path}.column`),
+    ...(direction ? { direction } : {}),
+    ...(nulls ? { nulls } : {}),
+  }
+}
+
+function liftConflict(value: Json, path: string): ConflictShape {
+  const object = expectKeys(value, ['action', 'constraint', 'constraint_on'], path)
+  required(object, 'action', path)
+  const action = oneOf(object['action'], ['ignore', 'update'], `${path}.action`) as 'ignore' | 'update'
+  const { constraint, constraint_on: on } = object
+  if (present(constraint) && present(on)) {
+    throw unexpectedPayload("'constraint' and 'constraint_on' cannot be set at a time", path)
+  }
+  if (action === 'update' && !present(constraint) && !present(on)) {
+    throw unexpectedPayload("Expecting 'constraint' or 'constraint_on' when the 'action' is 'update'", path)
+  }
+  if (present(constraint) && typeof constraint !== 'string') {
+    throw parseFailed('expecting the name of a constraint', `${path}.constraint`)
+  }
+  return {
+    action,
+    ...(typeof constraint === 'string' ? { constraint } : {}),
+    ...(present(on) ? { columns: typeof on === 'string' ? [on] : columnNames(on, `${path}.constraint_on`) } : {}),
+  }
+}
+
+function liftDefaults(value: Json | undefined): SetShape[] {
+  if (!present(value)) return []
+  return columnNames(value, `${PATH}.$default`).map((column) => ({ under: '$default', kind: 'default', column }))
+}
+
+function refuseTwice(set: readonly SetShape[]): void {
+  const seen = new Set<string>()
+  for (const { under, column } of set) {
+    if (seen.has(column)) {
+      throw unexpectedPayload(`multiple assignments to same column "${column}"`, at(at(PATH, under), column))
+    }
+    seen.add(column)
+  }
+}
+
+function liftReturning(object: JsonObject): { returning?: readonly string[] } {
+  const value = object['returning']
+  return present(value) ? { returning: columnNames(value, `${PATH}.returning`) } : {}
+}
+
+function columnNames(value: Json, path: string): readonly string[] {
+  if (!Array.isArray(value)) throw parseFailed(`expecting an array of columns, but found ${describe(value)}`, path)
+  return value.map((name, i) => {
+    if (typeof name !== 'string') throw parseFailed(`expecting a column name, but found ${describe(name)}`, at(path, i))
+    return name
+  })
+}
+
+function oneOf<T extends string>(value: Json | undefined, allowed: readonly T[], path: string): T | undefined {
+  if (!present(value)) return undefined
+  const found = allowed.find((each) => each === value)
+  if (!found) throw parseFailed(`expecting one of ${allowed.join(', ')}`, path)
+  return found
+}
+
+function required(object: JsonObject, key: string, path: string): Json {
+  const value = object[key]
+  if (value === undefined) throw parseFailed(`the key '${key}' was not present`, path)
+  return value
+}
+
+function expectKeys(value: Json, keys: readonly string[], path: string): JsonObject {
+  if (!isObject(value)) throw parseFailed(`expecting an object, but found ${describe(value)}`, path)
+  for (const key in value) {
+    if (!keys.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+  }
+  return value
+}
+
+const present = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null

@@ -1,0 +1,159 @@
+import type { Catalog, Data, Editor, Operation, PermissionType, TrackedTable } from 'rowhouse'
+import {
+  at,
+  type Json,
+  type JsonObject,
+  liftTableRef,
+  ServiceError,
+  stringifyJson,
+  type TableRef,
+  tableName,
+} from 'rowhouse/plan'
+import { done } from './done.js'
+import { anything, args, nullableText, tableSchema } from './shapes.js'
+import { oldSpelling } from './table.js'
+
+const RELATIONSHIPS = { object_relationships: 'object', array_relationships: 'array' } as const
+const PERMISSIONS: Readonly<Record<string, PermissionType>> = {
+  insert_permissions: 'insert',
+  select_permissions: 'select',
+  update_permissions: 'update',
+  delete_permissions: 'delete',
+}
+
+const relationship = args({ name: { type: 'string' }, using: anything, comment: nullableText }, ['comment'])
+const permission = args({ role: { type: 'string' }, permission: anything, comment: nullableText }, ['comment'])
+const lists = Object.fromEntries([
+  ...Object.keys(RELATIONSHIPS).map((key) => [key, { type: 'array', items: relationship }] as const),
+  ...Object.keys(PERMISSIONS).map((key) => [key, { type: 'array', items: permission }] as const),
+])
+const whole = args({
+  tables: { type: 'array', items: args({ table: tableSchema, ...lists }, Object.keys(lists)) },
+  query_templates: {
+    type: 'array',
+    items: args({ name: { type: 'string' }, template: anything, comment: nullableText }, ['comment']),
+  },
+})
+
+/** Operations on all metadata at once. */
+export function wholeOperations(data: Data): Record<string, Operation> {
+  const operation = (run: Operation['run'], schema = anything): Operation => ({ admin: true, args: schema, run })
+  const json = (value: Json) => ({ kind: 'text' as const, text: stringifyJson(value) })
+  return {
+    export_metadata: operation(async (_args, call) => json(await data.alter(call, exportMetadata))),
+    replace_metadata: operation(async (value, call) => {
+      await data.alter(call, (edit) => replaceMetadata(edit, value as JsonObject))
+      return done
+    }, whole),
+    clear_metadata: operation(async (_args, call) => {
+      await data.alter(call, (edit) => edit.clear())
+      return done
+    }),
+    reload_metadata: operation(async () => {
+      await data.reload()
+      return done
+    }),
+    dump_internal_state: operation(async (_args, call) => ({ kind: 'text', text: dump(data.catalogFor(call)) })),
+    get_inconsistent_metadata: operation(async (_args, call) => {
+      const objects = data.catalogFor(call).inconsistent.map(({ object, reason }) => ({ name: object, reason }))
+      return json({ is_consistent: objects.length === 0, inconsistent_objects: objects })
+    }),
+    drop_inconsistent_metadata: operation(async (_args, call) => {
+      await data.alter(call, (edit) => edit.dropInconsistent())
+      return done
+    }),
+  }
+}
+
+function exportMetadata(edit: Editor): Json {
+  const tables = [...edit.trackedTables]
+    .sort((a, b) => (order(a) < order(b) ? -1 : 1))
+    .map((table) => ({
+      table: exportedName(table.ref),
+      ...Object.fromEntries(
+        Object.entries(RELATIONSHIPS).map(([key, type]) => [
+          key,
+          [...table.relationships.values()]
+            .filter((row) => row.type === type)
+            .map(({ name, definition, comment }) => ({ name, using: definition, comment })),
+        ]),
+      ),
+      ...Object.fromEntries(
+        Object.entries(PERMISSIONS).map(([key, type]) => [
+          key,
+          [...table.permissions.values()]
+            .filter((row) => row.type === type)
+            .map(({ role, definition, comment }) => ({ role, permission: definition, comment })),
+        ]),
+      ),
+    }))
+  const templates = [...edit.templates.values()].map(({ name, definition, comment }) => ({
+    name,
+    template: definition,
+    comment,
+  }))
+  return { tables, query_templates: templates }
+}
+
+const order = ({ ref }: TrackedTable): string => JSON.stringify([ref.schema, ref.name])
+const exportedName = ({ schema, name }: TableRef): Json => (schema === 'public' ? name : { schema, name })
+
+/** Tables first, then relationships, then permissions: a definition may use what a later entry names. */
+async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void> {
+  edit.clear()
+  const entries = (metadata['tables'] as JsonObject[]).map((entry, i) => {
+    const path = at('$.args.tables', i)
+    return { entry, path, ref: liftTableRef(entry['table'], `${path}.table`) }
+  })
+  for (const { ref, path } of entries) {
+    if (edit.trackedTables.some((table) => tableName(table.ref) === tableName(ref))) {
+      throw new ServiceError(400, 'already-exists', `table "${tableName(ref)}" is declared twice`, path)
+    }
+    await edit.trackTable(ref, `${path}.table`)
+  }
+  for (const { ref, entry, path } of entries) {
+    each(entry, RELATIONSHIPS, path, (type, item, here) => {
+      const { name, using, comment } = item
+      const row = { name: name as string, type, definition: oldSpelling(using as Json), comment: textOrNull(comment) }
+      edit.createRelationship(ref, row, here)
+    })
+  }
+  for (const { ref, entry, path } of entries) {
+    each(entry, PERMISSIONS, path, (type, item, here) => {
+      const { role, permission: definition, comment } = item
+      edit.createPermission(ref, role as string, type, definition as Json, textOrNull(comment), here)
+    })
+  }
+  for (const [i, item] of (metadata['query_templates'] as JsonObject[]).entries()) {
+    const name = item['name'] as string
+    if (edit.templates.has(name)) {
+      const path = at('$.args.query_templates', i)
+      throw new ServiceError(400, 'already-exists', `the query template already exists : "${name}"`, path)
+    }
+    edit.templates.set(name, { name, definition: item['template'] as Json, comment: textOrNull(item['comment']) })
+  }
+}
+
+function each<T>(
+  entry: JsonObject,
+  kinds: Readonly<Record<string, T>>,
+  path: string,
+  fn: (kind: T, item: JsonObject, here: string) => void,
+): void {
+  for (const [key, kind] of Object.entries(kinds)) {
+    ;((entry[key] ?? []) as JsonObject[]).forEach((item, i) => fn(kind, item, at(at(path, key), i)))
+  }
+}
+
+const textOrNull = (value: Json | undefined): string | null => (typeof value === 'string' ? value : null)
+
+/** The snapshot as the server holds it, for people who look for a mistake. */
+function dump(catalog: Catalog): string {
+  const tables = [...catalog.tables.values()].map((table) => ({
+    ...table,
+    columnsByName: undefined,
+    relationshipsByName: undefined,
+    permissionsByRole: undefined,
+  }))
+  return JSON.stringify({ ...catalog, tables })
+}

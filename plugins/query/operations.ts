@@ -1,0 +1,116 @@
+import { type Answer, type Call, type Data, type Json, type Operation, type Operations, ServiceError } from 'rowhouse'
+import {
+  at,
+  describe,
+  isObject,
+  type JsonObject,
+  parseFailed,
+  parseJson,
+  type Rows,
+  stringifyJson,
+} from 'rowhouse/plan'
+import { liftCount, liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted } from './lift.js'
+
+export const PLANNER = 'query'
+
+const text = (json: string | undefined): Answer => ({ kind: 'text', text: json as string })
+
+/** select, insert, update, delete and count: lift, then compile and run. */
+export function rowOperations(data: Data): Record<string, Operation> {
+  const operation = (lift: (args: Json) => Lifted): Operation => ({
+    run: async (args, call) => text(await data.run({ planner: PLANNER, ...lift(args) }, call)),
+  })
+  return {
+    select: {
+      formats: true,
+      async run(args, call) {
+        const limit = isObject(args) ? args['limit'] : undefined
+        return data.read({ planner: PLANNER, ...liftSelect(args) }, call, typeof limit === 'number' ? limit : undefined)
+      },
+    },
+    count: operation(liftCount),
+    update: operation(liftUpdate),
+    delete: operation(liftDelete),
+    insert: {
+      async run(args, call) {
+        const done = await data.run({ planner: PLANNER, ...liftInsert(args) }, call)
+        return text(done ?? (await insertByKeySet(data, args as JsonObject, call)))
+      },
+    },
+  }
+}
+
+/** Rows with different keys, where that matters: one insert per key set, all in one transaction. */
+async function insertByKeySet(data: Data, args: JsonObject, call: Call): Promise<string> {
+  const { count } = args['objects'] as Rows
+  return data.transaction(call, async (inner) => {
+    let affected = 0
+    const returning: Json[] = []
+    const late: Json[] = []
+    for (const group of (args['objects'] as Rows).groups()) {
+      const answer = await data.run({ planner: PLANNER, ...liftInsert(args, group.rows) }, inner)
+      const result = parseJson(answer as string) as { affected_rows: number; returning?: Json[] }
+      affected += result.affected_rows
+      // Which rows a conflict left out is not known; when none was, every row goes back to its place.
+      const rows = result.returning ?? []
+      if (rows.length === group.indices.length) rows.forEach((row, i) => (returning[group.indices[i] as number] = row))
+      else late.push(...rows)
+    }
+    if (args['returning'] === undefined || args['returning'] === null) return stringifyJson({ affected_rows: affected })
+    const placed = Array.from({ length: count }, (_, i) => returning[i]).filter((row) => row !== undefined)
+    return stringifyJson({ affected_rows: affected, returning: [...placed, ...late] })
+  })
+}
+
+const MAX_MEMBERS = 1000
+
+/** Runs complete queries in order in one transaction: all of them, or none. */
+export function bulkOperation(data: Data, operations: Operations): Operation {
+  return {
+    async run(args, call) {
+      if (!Array.isArray(args))
+        throw parseFailed(`expecting an array of queries, but found ${describe(args)}`, '$.args')
+      const members = args
+      if (members.length > MAX_MEMBERS) throw parseFailed(`a bulk has at most ${MAX_MEMBERS} members`, '$.args')
+      if (members.length === 0) return text('[]')
+      return data.transaction(call, async (inner) => {
+        const answers: string[] = []
+        for (const [i, member] of members.entries()) answers.push(await runMember(operations, member, i, inner))
+        return text(`[${answers.join(',')}]`)
+      })
+    },
+  }
+}
+
+async function runMember(operations: Operations, member: Json, i: number, call: Call): Promise<string> {
+  try {
+    const answer = await operations.run(member, { ...call, format: 'json' })
+    if (answer.kind === 'text') return answer.text
+    throw new Error('an operation answered a bulk with a stream')
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
+  }
+}
+
+/** The SQL that a select compiles to, for a role, and PostgreSQL's plan of it. */
+export async function explain(data: Data, body: Json, call: Call): Promise<string> {
+  if (!isObject(body)) throw parseFailed('expecting an object', '$')
+  const { query, role } = body
+  if (!isObject(query) || query['type'] !== 'select') throw parseFailed('expecting a select query', '$.query')
+  if (role !== undefined && typeof role !== 'string') throw parseFailed('expecting a role name', '$.role')
+  const session = { ...call.session, role: role ?? call.session.role, variables: variablesOf(body['headers']) }
+  const lifted = liftSelect(query['args'] ?? null)
+  const { sql, plan } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session })
+  return stringifyJson({ sql, plans: [...plan] })
+}
+
+function variablesOf(headers: Json | undefined): ReadonlyMap<string, string> {
+  if (headers === undefined) return new Map()
+  if (!isObject(headers)) throw parseFailed('expecting an object', '$.headers')
+  return new Map(
+    Object.entries(headers).map(([name, value]) => {
+      if (typeof value !== 'string') throw parseFailed('expecting a string', at('$.headers', name))
+      return [name.toLowerCase(), value]
+    }),
+  )
+}

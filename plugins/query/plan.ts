@@ -1,0 +1,318 @@
+import {
+  at,
+  type Assignment,
+  type Column,
+  type Count,
+  type Delete,
+  type Field,
+  type Insert,
+  type InsertColumn,
+  isRelated,
+  type Names,
+  type OnConflict,
+  type Op,
+  type OrderBy,
+  type OrderTarget,
+  INT8,
+  planBoolExp,
+  type Read,
+  type Returning,
+  type RowKey,
+  type Table,
+  type TableRef,
+  TRUE,
+  unexpectedPayload,
+  type Update,
+} from 'rowhouse/plan'
+import type {
+  ConflictShape,
+  InsertShape,
+  OrderShape,
+  RelationShape,
+  SelectShape,
+  SetShape,
+  Shape,
+  UpdateShape,
+} from './lift.js'
+
+const PATH = '$.args'
+const TABLE = `${PATH}.table`
+
+/** Gives the shape of an operation of the JSON query API its meaning. Pure; runs in a worker on a cache miss. */
+export default function plan(shape: Shape, names: Names): Op {
+  switch (shape.type) {
+    case 'select': {
+      const table = names.table(shape.table, 'select', TABLE)
+      return planRead(shape, table, names, PATH, false)
+    }
+    case 'count':
+      return planCount(shape, names)
+    case 'insert':
+      return planInsert(shape, names)
+    case 'update':
+      return planUpdate(shape, names)
+    case 'delete':
+      return planDelete(shape, names)
+  }
+}
+
+function planRead(shape: SelectShape, table: Table, names: Names, path: string, single: boolean): Read {
+  const int8 = (slot: number, key: string) => ({ kind: 'value' as const, slot, type: INT8, path: `${path}.${key}` })
+  return {
+    kind: 'read',
+    table: refOf(table),
+    fields: planFields(shape.columns, table, names, `${path}.columns`),
+    where: shape.where ? planBoolExp(shape.where, table, names, `${path}.where`) : TRUE,
+    orderBy: (shape.orderBy ?? []).map((order, i) => planOrder(order, table, names, at(`${path}.order_by`, i))),
+    ...(shape.limit === undefined ? {} : { limit: int8(shape.limit, 'limit') }),
+    ...(shape.offset === undefined ? {} : { offset: int8(shape.offset, 'offset') }),
+    single,
+  }
+}
+
+/** Columns, relationships and wildcards. The deepest wildcard wins, and what is named beside it overrides it. */
+function planFields(
+  columns: readonly (string | RelationShape)[],
+  table: Table,
+  names: Names,
+  path: string,
+): readonly Field[] {
+  const fields = new Map<string, Field>()
+  const depth = Math.max(0, ...columns.map(wildcardDepth))
+  if (depth > MAX_WILDCARD) throw unexpectedPayload(`a wildcard may have at most ${MAX_WILDCARD} levels`, path)
+  if (depth > 0) for (const field of wildcard(table, names, depth)) fields.set(field.key, field)
+  const named = new Set<string>()
+  columns.forEach((column, i) => {
+    if (wildcardDepth(column) > 0) return
+    const here = at(path, i)
+    const field =
+      typeof column === 'string' ? planColumn(column, table, names, here) : planRelation(column, table, names, here)
+    if (named.has(field.key)) throw unexpectedPayload(`the key "${field.key}" appears twice`, here)
+    if (Buffer.byteLength(field.key) > 63)
+      throw unexpectedPayload(`the key "${field.key}" is longer than 63 bytes`, here)
+    named.add(field.key)
+    fields.set(field.key, field)
+  })
+  return [...fields.values()]
+}
+const MAX_WILDCARD = 5
+
+/** `*` is 1, `*.*` is 2; 0 for what is no wildcard. */
+function wildcardDepth(column: string | RelationShape): number {
+  return typeof column === 'string' && /^\*(\.\*)*$/.test(column) ? (column.length + 1) / 2 : 0
+}
+
+function wildcard(table: Table, names: Names, depth: number): Field[] {
+  const columns = names.columns(table).map(({ name }): Field => ({ kind: 'column', key: name, column: name }))
+  if (depth === 1) return columns
+  const relations = names.relationships(table).map(({ relationship, table: remote }): Field => {
+    const { name, on, type } = relationship
+    const read: Read = {
+      kind: 'read',
+      table: refOf(remote),
+      fields: wildcard(remote, names, depth - 1),
+      where: TRUE,
+      orderBy: [],
+      single: type === 'object',
+    }
+    return { kind: 'relation', key: name, on, read }
+  })
+  return [...columns, ...relations]
+}
+
+function planColumn(name: string, table: Table, names: Names, path: string): Field {
+  const found = names.columnOrRelationship(table, name, path)
+  if (!isRelated(found)) return { kind: 'column', key: name, column: name }
+  throw unexpectedPayload(`expecting a postgres column; but, "${name}" is a relationship`, path)
+}
+
+function planRelation(shape: RelationShape, table: Table, names: Names, path: string): Field {
+  const { relationship, table: remote } = names.relationship(table, shape.name, path)
+  const single = relationship.type === 'object'
+  const { select } = shape
+  if (single && (select.where || select.orderBy || select.limit !== undefined || select.offset !== undefined)) {
+    throw unexpectedPayload('where, order_by, limit and offset cannot be used with an object relationship', path)
+  }
+  const read = planRead(select, remote, names, path, single)
+  return { kind: 'relation', key: shape.alias ?? shape.name, on: relationship.on, read }
+}
+
+function planOrder(shape: OrderShape, table: Table, names: Names, path: string): OrderBy {
+  const target = (on: Table, i: number): OrderTarget => {
+    const name = shape.path[i] as string
+    if (i === shape.path.length - 1) {
+      const column = names.column(on, name, 'select', path)
+      if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of order_by', path)
+      return { kind: 'column', column: column.name }
+    }
+    const { relationship, table: remote } = names.relationship(on, name, path)
+    if (relationship.type === 'array') {
+      throw unexpectedPayload(
+        `"${name}" is an array relationship; order_by goes through object relationships only`,
+        path,
+      )
+    }
+    return { kind: 'related', table: relationship.table, on: relationship.on, where: TRUE, by: target(remote, i + 1) }
+  }
+  return {
+    by: target(table, 0),
+    ...(shape.direction ? { direction: shape.direction } : {}),
+    ...(shape.nulls ? { nulls: shape.nulls } : {}),
+  }
+}
+
+function planCount(shape: Extract<Shape, { type: 'count' }>, names: Names): Count {
+  const because = '"count" is only allowed if the role has "select" permission on the table'
+  const table = names.table(shape.table, 'select', TABLE, because)
+  const distinct = shape.distinct?.map((name, i) => {
+    const path = at(`${PATH}.distinct`, i)
+    const column = names.column(table, name, 'select', path)
+    if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of distinct', path)
+    return column.name
+  })
+  return {
+    kind: 'count',
+    table: refOf(table),
+    where: shape.where ? planBoolExp(shape.where, table, names, `${PATH}.where`) : TRUE,
+    ...(distinct && distinct.length > 0 ? { distinct } : {}),
+  }
+}
+
+function planInsert(shape: InsertShape, names: Names): Insert {
+  const table = names.table(shape.table, 'insert', TABLE)
+  refuseSystem(table)
+  if (!table.insertable) throw unexpectedPayload(`"${table.name}" takes no inserts`, TABLE)
+  const given = shape.columns.map(([name, everywhere]) => insertColumn(name, everywhere ? 'all' : 'some', table, names))
+  const onConflict = shape.onConflict && planConflict(shape.onConflict, shape, table, names)
+  return {
+    kind: 'insert',
+    table: refOf(table),
+    key: rowKey(table),
+    rows: shape.rows,
+    columns: given.length > 0 ? given : [anyColumn(table)],
+    perKeySet: needsKeySets(given, table, shape.onConflict),
+    presets: [],
+    check: TRUE,
+    ...(onConflict ? { onConflict } : {}),
+    ...planReturning(shape.returning, table, names),
+  }
+}
+
+function insertColumn(name: string, present: 'all' | 'some', table: Table, names: Names): InsertColumn {
+  const path = `${PATH}.objects`
+  if (table.relationshipsByName.has(name) && names.trusted) {
+    throw unexpectedPayload("relationships can't be inserted", path)
+  }
+  const column = names.column(table, name, 'insert', path)
+  if (column.generated === 'always') throw unexpectedPayload(`column "${name}" is generated`, path)
+  return { name, type: column.type, present, ...(column.default === undefined ? {} : { default: column.default }) }
+}
+
+/** Rows without any key still need a column to be inserted by: one that takes its own default. */
+function anyColumn(table: Table): InsertColumn {
+  const column = table.columns.find((each) => each.generated === undefined)
+  if (!column)
+    throw unexpectedPayload(`every column of "${table.name}" is generated; give at least one`, `${PATH}.objects`)
+  const { name, type } = column
+  return { name, type, present: 'none', ...(column.default === undefined ? {} : { default: column.default }) }
+}
+
+/**
+ * Where a missing key cannot be given its default by an expression, rows with different keys go in statements of their
+ * own: identity columns, views (whose defaults are those of tables below), and upserts, where a column that a row does
+ * not name must stay as it is.
+ */
+function needsKeySets(columns: readonly InsertColumn[], table: Table, conflict: ConflictShape | undefined): boolean {
+  const some = columns.filter((column) => column.present === 'some')
+  if (some.length === 0) return false
+  if (conflict?.action === 'update' || table.kind === 'view' || table.kind === 'foreign table') return true
+  return some.some((column) => table.columnsByName.get(column.name)?.generated === 'identity')
+}
+
+function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, names: Names): OnConflict {
+  const path = `${PATH}.on_conflict`
+  if (shape.constraint !== undefined && !table.keys.some(({ name }) => name === shape.constraint)) {
+    throw unexpectedPayload(`"${shape.constraint}" is not a unique constraint of "${table.name}"`, `${path}.constraint`)
+  }
+  const columns = shape.columns?.map(
+    (name, i) => names.column(table, name, 'insert', at(`${path}.constraint_on`, i)).name,
+  )
+  const target = new Set(columns ?? table.keys.find(({ name }) => name === shape.constraint)?.columns)
+  const update = shape.action === 'update'
+  return {
+    action: shape.action,
+    ...(shape.constraint === undefined ? {} : { constraint: shape.constraint }),
+    ...(columns ? { columns } : {}),
+    set: update ? insert.columns.map(([name]) => name).filter((name) => !target.has(name)) : [],
+    presets: [],
+    where: TRUE,
+    check: TRUE,
+  }
+}
+
+function planUpdate(shape: UpdateShape, names: Names): Update {
+  const table = names.table(shape.table, 'update', TABLE)
+  names.table(shape.table, 'select', TABLE, onlyWithSelect('update'))
+  refuseSystem(table)
+  if (!table.updatable) throw unexpectedPayload(`"${table.name}" takes no updates`, TABLE)
+  return {
+    kind: 'update',
+    table: refOf(table),
+    key: rowKey(table),
+    set: shape.set.map((each) => planAssignment(each, table, names)),
+    where: planBoolExp(shape.where, table, names, `${PATH}.where`),
+    check: TRUE,
+    ...planReturning(shape.returning, table, names),
+  }
+}
+
+function planAssignment(shape: SetShape, table: Table, names: Names): Assignment {
+  const under = at(PATH, shape.under)
+  const path = at(under, shape.column)
+  const column: Column = names.column(table, shape.column, 'update', under)
+  if (shape.kind === 'default') return { kind: 'default', column: column.name }
+  if (column.generated === 'always') throw unexpectedPayload(`column "${column.name}" is generated`, path)
+  if (shape.slot === undefined) return { kind: 'null', column: column.name }
+  return {
+    kind: shape.kind,
+    column: column.name,
+    to: { kind: 'value', slot: shape.slot, type: column.type, path },
+  }
+}
+
+function planDelete(shape: Extract<Shape, { type: 'delete' }>, names: Names): Delete {
+  const table = names.table(shape.table, 'delete', TABLE)
+  names.table(shape.table, 'select', TABLE, onlyWithSelect('delete'))
+  refuseSystem(table)
+  return {
+    kind: 'delete',
+    table: refOf(table),
+    where: planBoolExp(shape.where, table, names, `${PATH}.where`),
+    ...planReturning(shape.returning, table, names),
+  }
+}
+
+const onlyWithSelect = (action: string): string =>
+  `"${action}" is only allowed if the role has "select" permission as "where" can't be used without "select" permission on the table`
+
+function planReturning(columns: readonly string[] | undefined, table: Table, names: Names): { returning?: Returning } {
+  if (!columns) return {}
+  const because = '"returning" can only be used if the role has "select" permission on the table'
+  names.table(table, 'select', `${PATH}.returning`, because)
+  const fields = columns.map((name, i) => planColumn(name, table, names, at(`${PATH}.returning`, i)))
+  return { returning: { fields, visible: TRUE } }
+}
+
+function rowKey(table: Table): RowKey {
+  if (table.primaryKey.length > 0) {
+    const columns = table.primaryKey.map((name) => ({ name, type: (table.columnsByName.get(name) as Column).type }))
+    return { kind: 'columns', columns }
+  }
+  return table.kind === 'table' ? { kind: 'place' } : { kind: 'none' }
+}
+
+function refuseSystem(table: Table): void {
+  if (table.system) throw unexpectedPayload(`"${table.name}" is changed by metadata operations only`, TABLE)
+}
+
+const refOf = ({ schema, name }: TableRef): TableRef => ({ schema, name })

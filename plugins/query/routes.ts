@@ -1,0 +1,45 @@
+import {
+  type Call,
+  type Data,
+  type Host,
+  type Operations,
+  readJson,
+  respond,
+  type Session,
+  ServiceError,
+} from 'rowhouse'
+import { explain } from './operations.js'
+
+/** `POST /v1/query`, and `POST /v1/query/explain` for admins. */
+export function queryRoutes(router: Host['router'], data: Data, operations: Operations): void {
+  router.post('/v1/query', async (ctx) => {
+    const { session, signal } = ctx.state
+    const format = formatOf(ctx.get('Accept'))
+    const query = await readJson(ctx, isObjects)
+    respond(ctx, await operations.run(query, { session, signal, format }))
+  })
+
+  router.post('/v1/query/explain', async (ctx) => {
+    const { session, signal } = ctx.state
+    refuseOthers(session)
+    const body = await readJson(ctx)
+    respond(ctx, { kind: 'text', text: await explain(data, body, { session, signal, format: 'json' }) })
+  })
+}
+
+/** `$.args.objects`, or the same inside bulks: the rows of an insert. */
+function isObjects(path: readonly (string | number)[]): boolean {
+  return (
+    path.at(-2) === 'args' && path.every((key, i) => typeof key === 'number' || key === 'args' || i === path.length - 1)
+  )
+}
+
+function formatOf(accept: string): Call['format'] {
+  const first = accept.split(',')[0]?.split(';')[0]?.trim().toLowerCase()
+  if (first === 'application/x-ndjson') return 'ndjson'
+  return first === 'text/csv' ? 'csv' : 'json'
+}
+
+function refuseOthers({ role }: Session): void {
+  if (role !== 'admin') throw new ServiceError(400, 'access-denied', 'restricted access : admin only', '$')
+}

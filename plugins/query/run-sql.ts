@@ -1,0 +1,131 @@
+import pg, { type ClientBase } from 'pg'
+import { type Data, describeDatabaseError, type Json, type Operation, ServiceError } from 'rowhouse'
+import { type JsonObject, stringifyJson } from 'rowhouse/plan'
+
+const MAX_ROWS = 10_000
+const AS_TEXT = { getTypeParser: () => (text: string) => text }
+
+/** Runs SQL of an admin: several statements, the last one's result; metadata stays in step or nothing happens. */
+export function runSqlOperation(data: Data): Operation {
+  return {
+    admin: true,
+    args: {
+      type: 'object',
+      properties: { sql: { type: 'string' }, cascade: { type: 'boolean' } },
+      required: ['sql'],
+      additionalProperties: false,
+    },
+    async run(args, call) {
+      const { sql, cascade } = args as JsonObject
+      await refuse(sql as string)
+      const result = await data.runSql(call, cascade === true, (client) => runInside(client, sql as string))
+      return { kind: 'text', text: stringifyJson(result) }
+    },
+  }
+}
+
+async function runInside(client: ClientBase, sql: string): Promise<Json> {
+  const before = await transactionId(client)
+  const result = await run(client, sql)
+  if ((await transactionId(client)) !== before) {
+    throw new ServiceError(400, 'not-supported', 'run_sql cannot end the transaction that it runs in', '$.args.sql')
+  }
+  return result
+}
+
+async function transactionId(client: ClientBase): Promise<string | undefined> {
+  const { rows } = await client.query<{ id: string }>('select pg_current_xact_id()::text as id')
+  return rows[0]?.id
+}
+
+/** Rows are counted as they come and no more of them kept than will be answered. */
+async function run(client: ClientBase, sql: string): Promise<Json> {
+  let rows: (string | null)[][] = []
+  let last: pg.QueryResult | undefined
+  let count = 0
+  const started = (result: pg.QueryResult) => {
+    if (result === last) return
+    last = result
+    rows = []
+    count = 0
+  }
+  await new Promise<void>((resolve, reject) => {
+    const query = new pg.Query<(string | null)[]>({ text: sql, rowMode: 'array', types: AS_TEXT } as pg.QueryConfig)
+    query.on('row', (row: (string | null)[], result) => {
+      if (result) started(result as unknown as pg.QueryResult)
+      if (++count <= MAX_ROWS) rows.push(row)
+    })
+    query.on('end', (result: pg.QueryResult | pg.QueryResult[]) => {
+      const final = Array.isArray(result) ? result.at(-1) : result
+      if (final) started(final)
+      resolve()
+    })
+    query.on('error', reject)
+    client.query(query)
+  }).catch((error: unknown) => {
+    throw failure(error, sql)
+  })
+  if (!last || last.fields.length === 0) return { result_type: 'CommandOk' }
+  if (count > MAX_ROWS) {
+    const message = `the result has more than ${MAX_ROWS} rows; read it with a select instead, which is streamed`
+    throw new ServiceError(400, 'unexpected-payload', message, '$.args.sql')
+  }
+  const header = last.fields.map(({ name }) => name)
+  return { result_type: 'TuplesOk', result: [header, ...rows.map((row) => row.map((cell) => cell ?? 'NULL'))] }
+}
+
+/** Timeouts, conflicts and a lost server have answers of their own; all else is the fault of the SQL. */
+function failure(error: unknown, sql: string): unknown {
+  if (!(error instanceof pg.DatabaseError) || error.code === undefined) return error
+  const own = /^(40|08|53|57P|25006|55P03)/.test(error.code) || error.message.includes('statement timeout')
+  if (own) return error
+  return new ServiceError(400, 'postgres-error', 'query execution failed', '$.args', {
+    internal: { statement: sql, error: describeDatabaseError(error) },
+  })
+}
+
+/** What would break the rules is refused before it runs. What the parser cannot read, PostgreSQL judges. */
+async function refuse(sql: string): Promise<void> {
+  for (const statement of await parse(sql)) {
+    const [kind, node] = Object.entries(statement)[0] ?? []
+    if (kind === 'TransactionStmt')
+      throw notSupported('transaction control is not allowed in run_sql: it is one transaction')
+    if (kind === 'CopyStmt' && !node?.filename && !node?.is_program) {
+      throw notSupported('COPY from or to the client is not possible in run_sql')
+    }
+    if (kind === 'RenameStmt') refuseRename(node as RenameStmt)
+  }
+}
+
+type Statement = Readonly<Record<string, Node>>
+interface Node {
+  readonly filename?: string
+  readonly is_program?: boolean
+}
+interface RenameStmt extends Node {
+  readonly renameType?: string
+  readonly relation?: { readonly schemaname?: string; readonly relname?: string }
+  readonly subname?: string
+}
+
+async function parse(sql: string): Promise<readonly Statement[]> {
+  const parser = await import('libpg-query')
+  try {
+    const { stmts } = (await parser.parse(sql)) as { stmts?: readonly { readonly stmt?: Statement }[] }
+    return (stmts ?? []).flatMap(({ stmt }) => (stmt ? [stmt] : []))
+  } catch {
+    return []
+  }
+}
+
+const TABLES = new Set(['OBJECT_TABLE', 'OBJECT_VIEW', 'OBJECT_MATVIEW', 'OBJECT_FOREIGN_TABLE'])
+
+function refuseRename({ renameType = '', relation, subname }: RenameStmt): void {
+  const { schemaname, relname = '' } = relation ?? {}
+  const table = `"${schemaname && schemaname !== 'public' ? `${schemaname}.` : ''}${relname}"`
+  if (TABLES.has(renameType)) throw notSupported(`table renames are not yet supported : ${table}`)
+  if (renameType === 'OBJECT_COLUMN')
+    throw notSupported(`column renames are not yet supported : ${table}."${subname ?? ''}"`)
+}
+
+const notSupported = (message: string) => new ServiceError(400, 'not-supported', message, '$.args')

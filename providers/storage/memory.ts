@@ -1,0 +1,36 @@
+import { addAbortSignal, Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { defineProvider } from 'rowhouse'
+
+/** Keeps everything in memory, and loses it with the process. */
+export default defineProvider({
+  kind: 'storage',
+  name: 'memory',
+  create() {
+    const objects = new Map<string, Buffer>()
+    return {
+      async put(key, body, signal) {
+        if (objects.has(key)) throw Object.assign(new Error(`key "${key}" exists already`), { code: 'EEXIST' })
+        const bytes = await buffer(addAbortSignal(signal, body))
+        if (objects.has(key)) throw Object.assign(new Error(`key "${key}" exists already`), { code: 'EEXIST' })
+        objects.set(key, bytes)
+        return { size: bytes.length }
+      },
+      async get(key, range, signal) {
+        signal.throwIfAborted()
+        const bytes = objects.get(key)
+        if (bytes === undefined) throw Object.assign(new Error(`there is no key "${key}"`), { code: 'ENOENT' })
+        return addAbortSignal(signal, Readable.from(chunks(range ? bytes.subarray(range.start, range.end + 1) : bytes)))
+      },
+      async delete(key) {
+        objects.delete(key)
+      },
+    }
+  },
+})
+
+const CHUNK_BYTES = 65_536
+
+function* chunks(bytes: Buffer) {
+  for (let start = 0; start < bytes.length; start += CHUNK_BYTES) yield bytes.subarray(start, start + CHUNK_BYTES)
+}

@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { TEST_DATABASE_URL } from './cluster.js'
+
+/**
+ * Creates an empty database with a name of its own, text sorted by code point, on the cluster that
+ * `ROWHOUSE_TEST_DATABASE_URL` names, or on a throwaway one for this process.
+ * @param t a tap test: the database is dropped at its end
+ * @returns a superuser URL; `drop` disconnects whoever is left
+ */
+export async function freshDatabase(t?: {
+  teardown(fn: () => Promise<void>): unknown
+}): Promise<{ url: string; drop(): Promise<void> }> {
+  const server = await clusterUrl()
+  const name = `t_${process.pid}_${randomBytes(4).toString('hex')}`
+  await onServer(server, async (client) => {
+    const { rows } = await client.query<{ version: string }>(`select current_setting('server_version_num') as version`)
+    await client.query(
+      `create database ${name} template template0 encoding 'UTF8' ${collation(Number(rows[0]?.version))}`,
+    )
+  })
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  const drop = () => onServer(server, (client) => client.query(`drop database if exists ${name} with (force)`))
+  t?.teardown(drop)
+  return { url: url.href, drop }
+}
+
+function collation(version: number): string {
+  return version >= 170000
+    ? `locale_provider builtin builtin_locale 'C.UTF-8' locale 'C'`
+    : `lc_collate 'C' lc_ctype 'C.UTF-8'`
+}
+
+async function onServer(url: string, use: (client: pg.Client) => Promise<unknown>): Promise<void> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 60_000 })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    await use(client)
+  } finally {
+    await client.end()
+  }
+}
+
+let own: Promise<string> | undefined
+
+/** Starts one cluster at most, in a process that ends with this one and does not keep it alive. */
+function clusterUrl(): Promise<string> {
+  const given = process.env[TEST_DATABASE_URL]
+  return given === undefined ? (own ??= startOwnCluster()) : Promise.resolve(given)
+}
+
+async function startOwnCluster(): Promise<string> {
+  const program = fileURLToPath(new URL('cluster.js', import.meta.url))
+  const child = spawn(process.execPath, [program, '--until-stdin-ends'], { stdio: ['pipe', 'pipe', 'pipe'] })
+  let complaint = ''
+  child.stderr.on('data', (text: Buffer) => (complaint += text.toString()))
+  const url = await new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).once('line', resolve)
+    child.once('close', () => reject(new Error(`the throwaway cluster did not start:\n${complaint}`)))
+  })
+  child.unref()
+  for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref()
+  return url
+}

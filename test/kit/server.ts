@@ -1,0 +1,106 @@
+import { tmpdir } from 'node:os'
+import { startServer } from '../../core/host/server.js'
+import { freshDatabase } from './database.js'
+
+/** Who asks in a test. */
+export interface As {
+  readonly role?: string
+  /** Session variables, e.g. `{'x-service-user-id': '1'}`. */
+  readonly variables?: Readonly<Record<string, string>>
+}
+export interface Answered {
+  readonly status: number
+  /** As it came. */
+  readonly text: string
+  /** `JSON.parse(text)`, undefined when it is no JSON. Mind that large numbers lose digits. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly body: any
+  readonly headers: Headers
+}
+
+export interface TestServer {
+  readonly url: string
+  readonly databaseUrl: string
+  /** `POST /v1/query`; as admin unless told otherwise. */
+  query(type: string, args: unknown, as?: As): Promise<Answered>
+  /** `POST /v1/query` with a body as it is. */
+  raw(body: string, as?: As, headers?: Readonly<Record<string, string>>): Promise<Answered>
+  /** As `query`, as admin; throws when the answer is no 200. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  must(type: string, args: unknown): Promise<any>
+  /** Stops it before the test ends. */
+  close(): Promise<void>
+}
+
+export interface TestOptions {
+  /** Worker threads; 0, in process, is the default. */
+  readonly threads?: number
+  /** A database that exists already; it is not dropped. */
+  readonly databaseUrl?: string
+  /** Sections of the configuration. */
+  readonly config?: Readonly<Record<string, unknown>>
+}
+
+export const ADMIN_SECRET = 'a secret of a test, 32 characters.'
+const builtin = (path: string): URL => new URL(`../../${path}`, import.meta.url)
+
+/** A whole server, over HTTP, on a database of its own; both are gone when the test ends. */
+export async function testServer(
+  t: { teardown(fn: () => Promise<void>): unknown },
+  { threads = 0, databaseUrl, config = {} }: TestOptions = {},
+): Promise<TestServer> {
+  const database = databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} }
+  const server = await startServer({
+    env: {},
+    cwd: tmpdir(),
+    overrides: {
+      log: { level: 'fatal' },
+      compile: { threads },
+      ...config,
+      database: { url: database.url, poolWaitMs: 10_000, ...(config['database'] as object | undefined) },
+      auth: { adminSecret: ADMIN_SECRET, ...(config['auth'] as object | undefined) },
+      http: { port: 0, ...(config['http'] as object | undefined) },
+    },
+    builtins: { plugins: { query: builtin('plugins/query/index.js') }, providers: {} },
+  })
+  t.teardown(async () => {
+    await server.close()
+    await database.drop()
+  })
+
+  async function raw(body: string, as: As = {}, headers: Readonly<Record<string, string>> = {}): Promise<Answered> {
+    const response = await fetch(`${server.url}/v1/query`, {
+      method: 'POST',
+      body,
+      headers: {
+        'x-service-admin-secret': ADMIN_SECRET,
+        ...(as.role === undefined ? {} : { 'x-service-role': as.role }),
+        ...as.variables,
+        ...headers,
+      },
+    })
+    const text = await response.text()
+    return { status: response.status, text, body: parsed(text), headers: response.headers }
+  }
+  const query = (type: string, args: unknown, as?: As) => raw(JSON.stringify({ type, args }), as)
+  return {
+    url: server.url,
+    databaseUrl: database.url,
+    raw,
+    query,
+    async must(type, args) {
+      const { status, text, body } = await query(type, args)
+      if (status !== 200) throw new Error(`${type}: ${text}`)
+      return body as unknown
+    },
+    close: () => server.close(),
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,79 @@
+import { definePlugin } from 'rowhouse'
+import type {} from './greeter.js'
+
+// A comment of the form "error TS..." says which error the next line must have.
+
+definePlugin({
+  name: 'needs-what-it-uses',
+  needs: ['greeter'],
+  setup: (host) => host.use('log').info(host.use('greeter').greet('you')),
+})
+
+definePlugin({
+  name: 'core-services-need-no-declaration',
+  setup: (host) => host.use('log').info(host.use('operations').types),
+})
+
+definePlugin({
+  name: 'undeclared-need',
+  needs: ['log'],
+  // error TS2345
+  setup: (host) => void host.use('greeter'),
+})
+
+definePlugin({
+  name: 'no-needs-at-all',
+  // error TS2345
+  setup: (host) => void host.use('greeter'),
+})
+
+definePlugin({
+  name: 'unknown-need',
+  // error TS2322
+  needs: ['nobody'],
+  setup() {},
+})
+
+definePlugin({
+  name: 'wrong-type-of-config',
+  config: { type: 'object', properties: { size: { type: 'integer', default: 1 } } },
+  // error TS2339
+  setup: (_host, { size }) => void size.toUpperCase(),
+})
+
+definePlugin({
+  name: 'default-is-always-there',
+  config: { type: 'object', properties: { size: { type: 'integer', default: 1 } } },
+  setup: (_host, { size }) => void size.toFixed(),
+})
+
+definePlugin({
+  name: 'required-is-always-there',
+  config: { type: 'object', required: ['size'], properties: { size: { type: 'integer' } } },
+  setup: (_host, { size }) => void size.toFixed(),
+})
+
+definePlugin({
+  name: 'optional-may-be-missing',
+  config: { type: 'object', properties: { size: { type: 'integer' } } },
+  // error TS18048
+  setup: (_host, { size }) => void size.toFixed(),
+})
+
+definePlugin({
+  name: 'greeter',
+  // error TS2322
+  setup() {},
+})
+
+definePlugin({
+  name: 'greeter',
+  // error TS2322
+  setup: () => ({ greet: (name: number) => String(name) }),
+})
+
+definePlugin({
+  name: 'service-without-declaration',
+  // error TS2322
+  setup: () => ({ hello: () => 'hi' }),
+})

@@ -1,0 +1,234 @@
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import t from 'tap'
+import { createHost, createShared } from '../../core/host/host.js'
+import { closeHooks, runHooks, runStep } from '../../core/host/lifecycle.js'
+import type { LoadedKind } from '../../core/host/load.js'
+import { defineProvider, type Provider } from '../../core/host/plugin.js'
+import { createProviders } from '../../core/host/providers.js'
+
+const log = pino({ level: 'silent' })
+const receipt = { id: '1', detail: '' }
+
+function shared(kinds: ReadonlyMap<string, LoadedKind> = new Map()) {
+  return createShared({ log, metrics: new Registry(), providers: createProviders(kinds, { log, timeoutMs: 30_000 }) })
+}
+
+/** SMS providers as they are after loading, which has checked their shape. */
+function kind(name: string | undefined, providers: Readonly<Record<string, unknown>>): Map<string, LoadedKind> {
+  const entries = Object.entries(providers)
+  const byName = new Map(entries.map(([key, provider]) => [key, { provider: provider as Provider, config: {} }]))
+  return new Map([['sms', { default: name, byName }]])
+}
+
+t.test('a step that does not end is named with its plugin', async (t) => {
+  await t.rejects(
+    runStep('slow', 'setup', () => new Promise(() => {}), 20),
+    { message: 'plugin "slow" did not finish "setup" within 0.02 s' },
+  )
+})
+
+t.test('a step that fails is named with its plugin, thrown or rejected', async (t) => {
+  const boom = new Error('boom')
+
+  await t.rejects(
+    runStep('bad', 'ready', () => Promise.reject(boom), 30_000),
+    {
+      message: 'plugin "bad" failed in "ready": boom',
+      cause: boom,
+    },
+  )
+  await t.rejects(
+    runStep(
+      'bad',
+      'setup',
+      () => {
+        throw boom
+      },
+      30_000,
+    ),
+    { message: 'plugin "bad" failed in "setup": boom' },
+  )
+})
+
+t.test('a step gives what its work gives', async (t) => {
+  t.equal(await runStep('good', 'setup', () => 5, 30_000), 5)
+})
+
+t.test('getting ready happens in order and ends at the first failure', async (t) => {
+  const seen: string[] = []
+  const hooks = ['a', 'b', 'c'].map((name) => ({
+    owner: `plugin "${name}"`,
+    run() {
+      seen.push(name)
+      if (name === 'b') throw new Error('boom')
+    },
+  }))
+
+  await t.rejects(runHooks(hooks, 'ready', 30_000), { message: 'plugin "b" failed in "ready": boom' })
+  t.same(seen, ['a', 'b'])
+})
+
+t.test('closing happens in reverse order, goes on past failures, and reports them together', async (t) => {
+  const seen: string[] = []
+  const hooks = ['a', 'b', 'c'].map((name) => ({
+    owner: `plugin "${name}"`,
+    run() {
+      seen.push(name)
+      if (name !== 'b') throw new Error(`no ${name}`)
+    },
+  }))
+
+  await t.rejects(closeHooks(hooks, 30_000), {
+    message: 'plugin "c" failed in "close": no c; plugin "a" failed in "close": no a',
+    errors: [{ message: /no c/ }, { message: /no a/ }],
+  })
+  t.same(seen, ['c', 'b', 'a'])
+})
+
+t.test('a service can be used when it is named in needs, and no other', async (t) => {
+  const registry = shared()
+  registry.services.set('notify', { hello: true })
+  registry.services.set('data', { catalog: true })
+
+  const host = createHost({ name: 'x', needs: ['notify'] as never }, registry)
+  const other = createHost({ name: 'y' }, registry)
+
+  t.same(host.use('notify' as never), { hello: true })
+  t.same(other.use('data'), { catalog: true })
+  t.throws(() => other.use('notify' as never), { message: 'plugin "y" uses "notify" without naming it in "needs"' })
+})
+
+t.test('a plugin that offers no service cannot be used', async (t) => {
+  const host = createHost({ name: 'x', needs: ['mute'] as never }, shared())
+
+  t.throws(() => host.use('mute' as never), { message: 'plugin "x" uses "mute", which offers no service' })
+})
+
+t.test('the log of a plugin is labelled with its name', async (t) => {
+  const lines: string[] = []
+  const base = shared()
+  const logged = pino({ base: null }, { write: (line: string) => void lines.push(line) })
+
+  createHost({ name: 'x' }, { ...base, log: logged })
+    .use('log')
+    .info('hi')
+
+  t.match(JSON.parse(lines[0] ?? ''), { plugin: 'x', msg: 'hi' })
+})
+
+t.test('what plugins contribute is kept in load order', async (t) => {
+  const registry = shared()
+  const fn = () => {}
+  for (const name of ['a', 'b']) {
+    const host = createHost({ name }, registry)
+    host.onReady(fn)
+    host.onDrain(fn)
+    host.onClose(fn)
+    host.authenticator(() => null)
+    host.middleware(async () => {})
+    host.health('queue', fn)
+    host.planner(name, new URL('file:///planner.js'))
+    host.operation(`run_${name}`, { run: () => Promise.reject(new Error('unused')) })
+    host.formatError(() => name)
+  }
+
+  t.same([...registry.routers.keys()], ['a', 'b'])
+  t.same(
+    registry.hooks.close.map(({ owner }) => owner),
+    ['plugin "a"', 'plugin "b"'],
+  )
+  t.same([registry.hooks.ready.length, registry.hooks.drain.length], [2, 2])
+  t.same([registry.authenticators.length, registry.middlewares.length], [2, 2])
+  t.same([...registry.probes.keys()], ['a.queue', 'b.queue'])
+  t.same([...registry.planners.keys()], ['a', 'b'])
+  t.same([...registry.operations.keys()], ['run_a', 'run_b'])
+  t.same([...registry.errorFormats.keys()], ['a', 'b'])
+})
+
+t.test('two plugins cannot add the same operation', async (t) => {
+  const registry = shared()
+  const operation = { run: () => Promise.reject(new Error('unused')) }
+  createHost({ name: 'a' }, registry).operation('select', operation)
+
+  t.throws(() => createHost({ name: 'b' }, registry).operation('select', operation), {
+    message: 'plugin "b": operation "select" exists already',
+  })
+})
+
+t.test('metrics carry the name of their plugin', async (t) => {
+  const registry = shared()
+  const host = createHost({ name: 'my-plugin' }, registry)
+
+  host.metric.counter('sent_total', 'Messages sent', ['kind']).inc({ kind: 'sms' })
+  host.metric.gauge('waiting', 'Messages waiting').set(3)
+  host.metric.histogram('seconds', 'Time', [], [1, 2]).observe(1.5)
+
+  const text = await registry.metrics.metrics()
+  t.match(text, 'rowhouse_my_plugin_sent_total{kind="sms"} 1')
+  t.match(text, 'rowhouse_my_plugin_waiting 3')
+  t.match(text, 'rowhouse_my_plugin_seconds_bucket{le="2"} 1')
+})
+
+t.test('a provider is made when first asked for, once, and closed at the end', async (t) => {
+  const seen: string[] = []
+  const provider = (name: string) =>
+    defineProvider({
+      kind: 'sms',
+      name,
+      create() {
+        seen.push(`create ${name}`)
+        return { send: async () => receipt, close: async () => void seen.push(`close ${name}`) }
+      },
+    })
+  const registry = shared(kind('a', { a: provider('a'), b: provider('b'), c: provider('c') }))
+  const host = createHost({ name: 'x' }, registry)
+
+  const [one, other] = await Promise.all([host.provider('sms'), host.provider('sms', 'a')])
+  await host.provider('sms', 'b')
+  await registry.providers.close()
+
+  t.equal(one, other)
+  t.same(seen, ['create a', 'create b', 'close b', 'close a'])
+})
+
+t.test('a provider that could not be made is tried again', async (t) => {
+  let tries = 0
+  const flaky = defineProvider({
+    kind: 'sms',
+    name: 'flaky',
+    create() {
+      if (++tries === 1) throw new Error('not yet')
+      return { send: async () => receipt }
+    },
+  })
+  const { providers } = shared(kind('flaky', { flaky }))
+
+  await t.rejects(providers.get('sms'), { message: 'provider "sms.flaky" failed in "create": not yet' })
+  await t.resolves(providers.get('sms'))
+})
+
+t.test('the only provider of a kind is its default', async (t) => {
+  const only = defineProvider({ kind: 'sms', name: 'only', create: () => ({ send: async () => receipt }) })
+
+  await t.resolves(shared(kind(undefined, { only })).providers.get('sms'))
+})
+
+t.test('a missing provider is told from a wrong name, and both say what is configured', async (t) => {
+  const any = defineProvider({ kind: 'sms', name: 'any', create: () => ({ send: async () => receipt }) })
+  const { providers } = shared(kind(undefined, { a: any, b: any }))
+
+  await t.rejects(providers.get('sms'), {
+    code: 'no-default',
+    message: 'no default sms provider is configured (configured: a, b); set providers.sms.default',
+  })
+  await t.rejects(providers.get('sms', 'c'), {
+    code: 'not-configured',
+    provider: 'c',
+    message: 'no sms provider "c" is configured (configured: a, b); set providers.sms.c',
+  })
+  await t.rejects(providers.get('email'), {
+    code: 'no-default',
+    message: 'no default email provider is configured (none is); set providers.email.default',
+  })
+})

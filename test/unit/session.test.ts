@@ -1,0 +1,648 @@
+import { createHmac, generateKeyPairSync } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
+import { connect } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { Writable } from 'node:stream'
+import { Ajv } from 'ajv'
+import { SignJWT, exportJWK, generateSecret } from 'jose'
+import type { JWTHeaderParameters, JWTPayload } from 'jose'
+import t from 'tap'
+import type { Test } from 'tap'
+import { ServiceError } from '../../core/errors.js'
+import type { Authenticator } from '../../core/host/plugin.js'
+import { authConfig } from '../../core/http/config.js'
+import type { AuthConfig } from '../../core/http/config.js'
+import { createAuthenticate } from '../../core/http/session.js'
+import { createLogger } from '../../core/log.js'
+
+const ADMIN = 'admin-secret-marker-0123456789abcdef'
+const GATEWAY = 'gateway-secret-marker-0123456789abcd'
+
+const silent = createLogger({ level: 'silent' })
+
+const RSA = rsa()
+const JWT = {
+  jwt: {
+    algorithms: ['RS256'],
+    key: String(RSA.publicKey.export({ type: 'spki', format: 'pem' })),
+    issuer: 'https://issuer.example',
+    audience: 'rowhouse',
+  },
+}
+const CLAIMS: JWTPayload = {
+  iss: 'https://issuer.example',
+  aud: 'rowhouse',
+  exp: Math.floor(Date.now() / 1000) + 600,
+  rowhouse: {
+    'X-Service-Allowed-Roles': ['user', 'editor'],
+    'x-service-default-role': 'user',
+    'x-service-user-id': 12,
+    'x-service-org': 'a',
+  },
+}
+const USER = {
+  role: 'user',
+  variables: { 'x-service-user-id': '12', 'x-service-org': 'a', 'x-service-role': 'user' },
+  via: 'token',
+}
+const ANONYMOUS = {
+  role: 'anonymous',
+  variables: { 'x-service-user-id': '0', 'x-service-role': 'anonymous' },
+  via: 'anonymous',
+}
+
+t.test('the spelling matrix', async (t) => {
+  const names = [
+    'Role',
+    'User-Id',
+    'User-Role',
+    'Allowed-Roles',
+    'Default-Role',
+    'Admin-Secret',
+    'Access-Key',
+    'Gateway-Secret',
+    'Org-Id',
+    'Team',
+    'Is-Admin',
+    'Email',
+  ]
+  const spellings: Record<string, (name: string) => string> = {
+    plain: (name) => `X-Service-${name}: admin`,
+    lower: (name) => `x-service-${name.toLowerCase()}: admin`,
+    upper: (name) => `X-SERVICE-${name.toUpperCase()}: admin`,
+    underscores: (name) => `X_Service_${name.replaceAll('-', '_')}: admin`,
+    dots: (name) => `X.Service.${name}: admin`,
+    twice: (name) => `X-Service-${name}: anonymous\r\nX-Service-${name}: admin`,
+    'space before the colon': (name) => `X-Service-${name} : admin`,
+    'no-break space around the value': (name) => `X-Service-${name}: \xa0admin`,
+    folded: (name) => `X-Service-${name}: anonymous,\r\n admin`,
+  }
+  const user = await token({})
+  const modes = {
+    direct: { config: { ...JWT, adminSecret: ADMIN, gatewaySecret: GATEWAY }, headers: [], expected: ANONYMOUS },
+    'direct with a token': {
+      config: { ...JWT, adminSecret: ADMIN },
+      headers: [`Authorization: Bearer ${user}`],
+      expected: USER,
+    },
+    'gateway without its secret': { config: { mode: 'gateway', gatewaySecret: GATEWAY }, headers: [], expected: null },
+    'gateway with a wrong secret': {
+      config: { mode: 'gateway', gatewaySecret: GATEWAY },
+      headers: ['X-Service-Gateway-Secret: guessed'],
+      expected: null,
+    },
+  }
+  const statuses = new Map<number, number>()
+  for (const [mode, { config, headers, expected }] of Object.entries(modes)) {
+    const server = await serve(t, config)
+    for (const [spelling, spell] of Object.entries(spellings)) {
+      for (const name of names) {
+        const answer = await server.raw([...headers, spell(name)])
+
+        statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
+        const changed = answer.status === 200 && JSON.stringify(answer.body) !== JSON.stringify(expected)
+        if (changed || answer.status >= 500) t.fail(`${mode}, ${spelling}, ${name}`, answer)
+        if (['underscores', 'dots', 'twice'].includes(spelling) && answer.status !== 400) {
+          t.fail(`${mode}, ${spelling}, ${name} is answered ${answer.status}`)
+        }
+      }
+    }
+  }
+  t.same([...statuses.keys()].sort(), [200, 400, 401, 403], 'every kind of answer occurs')
+})
+
+t.test('a repeated Authorization header is refused', async (t) => {
+  const server = await serve(t, JWT)
+
+  const answer = await server.raw([`Authorization: Bearer ${await token({})}`, 'Authorization: Bearer x'])
+
+  t.match(answer, { status: 400, body: { code: 'parse-failed' } })
+})
+
+t.test('nobody is admin without proof', async (t) => {
+  const server = await serve(t, {})
+
+  t.match(await server.raw([]), { status: 200, body: ANONYMOUS })
+  t.match(await server.raw(['X-Service-Role: anonymous']), { status: 200, body: ANONYMOUS })
+  t.match(await server.raw(['X-Service-Role: admin']), { status: 403, body: { code: 'access-denied' } })
+  t.match(await server.raw(['X-Service-Admin-Secret: ']), { status: 401 }, 'an empty secret is no secret')
+})
+
+t.test('the admin secret', async (t) => {
+  const previous = 'previous-secret-marker-0123456789ab'
+  const server = await serve(t, { adminSecret: ADMIN, previousAdminSecrets: [previous] })
+
+  await t.test('makes the caller admin, without a user id', async (t) => {
+    const { body } = await server.raw([`X-Service-Admin-Secret: ${ADMIN}`])
+    t.same(body, { role: 'admin', variables: { 'x-service-role': 'admin' }, via: 'admin-secret' })
+  })
+  await t.test('lets the caller act as any role with any variables', async (t) => {
+    const { body } = await server.raw([
+      `X-Service-Access-Key: ${ADMIN}`,
+      'X-Service-Role: editor',
+      'X-Service-User-Id: 7',
+      'X-Service-Org-Id: north',
+      'X-Service-Allowed-Roles: x',
+      'X-Service-CSRF: 1',
+      'X-Service-Filestore-Range: bytes=0-1',
+    ])
+    t.same(body, {
+      role: 'editor',
+      variables: { 'x-service-user-id': '7', 'x-service-org-id': 'north', 'x-service-role': 'editor' },
+      via: 'admin-secret',
+    })
+  })
+  await t.test('is accepted in its previous form while it is rotated', async (t) => {
+    t.match(await server.raw([`X-Service-Admin-Secret: ${previous}`]), { status: 200, body: { role: 'admin' } })
+  })
+  await t.test('is refused when it is wrong, whatever else is right', async (t) => {
+    for (const wrong of ['x', ADMIN.slice(1), `${ADMIN}x`, ADMIN.toUpperCase()]) {
+      t.match(await server.raw([`X-Service-Admin-Secret: ${wrong}`]), { status: 401, body: { code: 'access-denied' } })
+    }
+    t.match(await server.raw([`X-Service-Admin-Secret: ${ADMIN}`, `X-Service-Access-Key: ${ADMIN}`]), { status: 400 })
+  })
+  await t.test('does not make a wrong role name or user id right', async (t) => {
+    for (const header of [
+      'X-Service-Role: a b',
+      'X-Service-Role: ',
+      'X-Service-User-Id: 7x',
+      'X-Service-User-Id: 9223372036854775808',
+    ]) {
+      t.match(await server.raw([`X-Service-Admin-Secret: ${ADMIN}`, header]), { status: 400 }, header)
+    }
+  })
+})
+
+t.test('the gateway secret', async (t) => {
+  const secret = `X-Service-Gateway-Secret: ${GATEWAY}`
+  const server = await serve(t, { mode: 'gateway', gatewaySecret: GATEWAY, adminSecret: ADMIN })
+
+  await t.test('makes the headers of the gateway true', async (t) => {
+    const { body } = await server.raw([secret, 'X-Service-Role: user', 'X-Service-User-Id: 5', 'X-Service-Org: a'])
+    t.same(body, {
+      role: 'user',
+      variables: { 'x-service-user-id': '5', 'x-service-org': 'a', 'x-service-role': 'user' },
+      via: 'gateway',
+    })
+  })
+  await t.test('takes the first allowed role when none is named, and no other than those', async (t) => {
+    const allowed = 'X-Service-Allowed-Roles: user, editor'
+    t.match(await server.raw([secret, allowed]), { status: 200, body: { role: 'user' } })
+    t.match(await server.raw([secret, allowed, 'X-Service-Role: editor']), { status: 200, body: { role: 'editor' } })
+    t.match(await server.raw([secret, allowed, 'X-Service-Role: admin']), { status: 403 })
+  })
+  await t.test('makes a caller without roles anonymous', async (t) => {
+    t.match(await server.raw([secret]), { status: 200, body: { ...ANONYMOUS, via: 'gateway' } })
+  })
+  await t.test('knows the role header by its old name, in gateway mode only', async (t) => {
+    const direct = await serve(t, { gatewaySecret: GATEWAY })
+    t.match(await server.raw([secret, 'X-Service-User-Role: user']), { status: 200, body: { role: 'user' } })
+    t.match(await server.raw([secret, 'X-Service-User-Role: user', 'X-Service-Role: editor']), { status: 400 })
+    t.match(await direct.raw([secret, 'X-Service-User-Role: user']), { status: 200, body: { role: 'anonymous' } })
+  })
+  await t.test('leaves the admin secret valid and everything else refused', async (t) => {
+    t.match(await server.raw([`X-Service-Admin-Secret: ${ADMIN}`]), { status: 200, body: { role: 'admin' } })
+    t.match(await server.raw([]), { status: 401, body: { code: 'missing-credentials' } })
+    t.match(await server.raw([`Authorization: Bearer ${await token({})}`]), { status: 401 })
+  })
+})
+
+t.test('tokens', async (t) => {
+  const server = await serve(t, JWT)
+  const bearer = async (value: string, ...headers: string[]) =>
+    server.raw([`Authorization: Bearer ${value}`, ...headers])
+
+  await t.test('carry the roles, the default role and the variables', async (t) => {
+    t.same((await bearer(await token({}))).body, USER)
+    t.match((await bearer(await token({}), 'X-Service-Role: editor')).body, { role: 'editor', via: 'token' })
+    t.match(await bearer(await token({}), 'X-Service-Role: admin'), { status: 403 })
+    t.match(await bearer(await token({}), 'X-Service-User-Id: 1'), { status: 200, body: USER })
+  })
+  await t.test('are read from the configured cookie, and a bearer token goes first', async (t) => {
+    const cookie = `Cookie: a=b; rowhouse_session=${await token({})}`
+    t.match((await server.raw([cookie])).body, { role: 'user', via: 'cookie' })
+    t.match((await server.raw([`Cookie: other=${await token({})}`])).body, { via: 'anonymous' })
+    t.match(await server.raw([cookie, 'Authorization: Bearer a.b.c']), { status: 401 })
+    t.match(await server.raw(['Cookie: rowhouse_session=gone']), { status: 401 })
+  })
+  await t.test('are refused in an Authorization header of another form', async (t) => {
+    for (const value of ['Bearer', 'Bearer a b', 'Basic YTpi', 'a.b.c', 'Bearer,a', '']) {
+      t.match(
+        await server.raw([`Authorization: ${value}`]),
+        { status: 400, body: { code: 'malformed-authorization-header' } },
+        value,
+      )
+    }
+  })
+
+  const now = Math.floor(Date.now() / 1000)
+  const wrong: Record<string, () => Promise<string>> = {
+    'expired beyond the leeway': () => token({ exp: now - 31 }),
+    'not valid yet': () => token({ nbf: now + 60 }),
+    'without exp': () => token({ exp: undefined }),
+    'exp of the wrong type': () => token({ exp: '9999999999' }),
+    'wrong issuer': () => token({ iss: 'https://other.example' }),
+    'no issuer': () => token({ iss: undefined }),
+    'wrong audience': () => token({ aud: 'other' }),
+    'no audience': () => token({ aud: undefined }),
+    oversized: () => token({ padding: 'x'.repeat(8_000) }),
+    'another key': async () => token({}, { key: rsa().privateKey }),
+    'another algorithm of the same key': async () => token({}, { header: { alg: 'RS512' } }),
+    'algorithm none': async () => unsigned({ alg: 'none' }, ''),
+    'algorithm none with a signature': async () => unsigned({ alg: 'none' }, 'AAAA'),
+    'the public key as shared secret': async () => hmacWith(RSA.publicKey.export({ type: 'spki', format: 'pem' })),
+    'the public key in DER as shared secret': async () =>
+      hmacWith(RSA.publicKey.export({ type: 'spki', format: 'der' })),
+    'unknown critical header': () =>
+      token({}, { header: { alg: 'RS256', crit: ['exp-x'], 'exp-x': 1 } as never, unsafe: true }),
+    'a key of its own in the header': async () => {
+      const own = rsa()
+      return token({}, { key: own.privateKey, header: { alg: 'RS256', jwk: await exportJWK(own.publicKey) } })
+    },
+    'a key set of its own in the header': () =>
+      token({}, { key: rsa().privateKey, header: { alg: 'RS256', jku: 'http://127.0.0.1:1/' } }),
+    'no roles': () => token({ rowhouse: {} }),
+    'roles that are no list': () => token({ rowhouse: { 'x-service-allowed-roles': 'admin' } }),
+    'an empty list of roles': () => token({ rowhouse: { 'x-service-allowed-roles': [] } }),
+    'a role that is no name': () => token({ rowhouse: { 'x-service-allowed-roles': ['a b'] } }),
+    'a default role that is not held': () =>
+      token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-default-role': 'admin' } }),
+    'a user id that is no integer': () =>
+      token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-user-id': 'x' } }),
+    'a user id beyond exact numbers': () =>
+      token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-user-id': 2 ** 60 } }),
+    'a variable that is a list': () => token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-a': [1] } }),
+    'a variable with a NUL': () => token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-a': 'a\0' } }),
+    'a variable with an odd name': () =>
+      token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-a_b': 'a' } }),
+    'a changed payload': async () => {
+      const [head, , signature] = (await token({})).split('.')
+      return [head, part({ ...CLAIMS, rowhouse: { 'x-service-allowed-roles': ['admin'] } }), signature].join('.')
+    },
+    'two parts': async () => (await token({})).split('.').slice(0, 2).join('.'),
+    'five parts': async () => `${await token({})}.a.b`,
+    'no token at all': async () => 'x',
+  }
+  for (const [name, make] of Object.entries(wrong)) {
+    await t.test(`are refused: ${name}`, async (t) => {
+      const answer = await bearer(await make())
+      t.match(answer, { status: 401, body: { code: 'invalid-token', error: 'invalid authorization token' } })
+    })
+  }
+  await t.test('are still accepted within the leeway', async (t) => {
+    t.match(await bearer(await token({ exp: now - 20, nbf: now + 20 })), { status: 200 })
+  })
+})
+
+t.test('every configured algorithm verifies its own tokens and no others', async (t) => {
+  const kinds = {
+    HS256: { sign: await generateSecret('HS256', { extractable: true }), check: '' },
+    RS256: keyPair(rsa()),
+    PS384: keyPair(rsa()),
+    ES256: keyPair(generateKeyPairSync('ec', { namedCurve: 'P-256' })),
+    ES512: keyPair(generateKeyPairSync('ec', { namedCurve: 'P-521' })),
+    Ed25519: keyPair(generateKeyPairSync('ed25519')),
+  }
+  const shared = 'a shared secret that is long enough'
+  for (const [algorithm, { check }] of Object.entries(kinds)) {
+    const server = await serve(t, { jwt: { algorithms: [algorithm], key: check || shared } })
+    for (const [other, { sign }] of Object.entries(kinds)) {
+      const key = other === 'HS256' ? Buffer.from(shared) : sign
+      const made = await token({}, { header: { alg: other }, key })
+      const { status } = await server.raw([`Authorization: Bearer ${made}`])
+      t.equal(status, algorithm === other ? 200 : 401, `${other} where ${algorithm} is configured`)
+    }
+  }
+})
+
+t.test('claims are found by JSON pointer where the issuer puts them', async (t) => {
+  const server = await serve(t, {
+    jwt: {
+      ...JWT.jwt,
+      claims: {
+        allowedRoles: '/realm_access/roles',
+        defaultRole: '/https:~1~1x.example~1role',
+        variables: { 'x-service-user-id': '/sub', 'x-service-org': '/orgs/0' },
+      },
+    },
+  })
+  const made = await token({
+    rowhouse: undefined,
+    sub: '42',
+    realm_access: { roles: ['a', 'b'] },
+    'https://x.example/role': 'b',
+    orgs: ['north'],
+  })
+
+  const { body } = await server.raw([`Authorization: Bearer ${made}`])
+
+  t.same(body, {
+    role: 'b',
+    variables: { 'x-service-user-id': '42', 'x-service-org': 'north', 'x-service-role': 'b' },
+    via: 'token',
+  })
+})
+
+t.test('a fetched key set', async (t) => {
+  await t.test('follows a rotation, but asks for unknown key ids once only', async (t) => {
+    const [first, second] = [rsa(), rsa()]
+    const issuer = await keySet(t, [await publicJwk(first, 'one')])
+    const server = await serve(t, { jwt: { algorithms: ['RS256'], jwksUrl: issuer.url, jwksTimeoutMs: 10_000 } })
+    const signed = (pair: KeyPair, kid: string) => token({}, { key: pair.privateKey, header: { alg: 'RS256', kid } })
+    const status = async (made: string) => (await server.raw([`Authorization: Bearer ${made}`])).status
+
+    t.equal(await status(await signed(first, 'one')), 200)
+    issuer.keys = [await publicJwk(second, 'two')]
+    t.equal(await status(await signed(first, 'one')), 200, 'a known key is not asked for again')
+    t.equal(issuer.asked, 1)
+    t.equal(await status(await signed(second, 'two')), 401, 'the last fetch is too recent')
+    t.equal(issuer.asked, 1)
+  })
+  await t.test('takes the new key once the cooldown is over, and bounds fetches after that', async (t) => {
+    const [first, second] = [rsa(), rsa()]
+    const issuer = await keySet(t, [await publicJwk(first, 'one')])
+    const server = await serve(t, {
+      jwt: { algorithms: ['RS256'], jwksUrl: issuer.url, jwksTimeoutMs: 10_000, jwksCooldownMs: 0 },
+    })
+    const signed = (pair: KeyPair, kid: string) => token({}, { key: pair.privateKey, header: { alg: 'RS256', kid } })
+    const status = async (made: string) => (await server.raw([`Authorization: Bearer ${made}`])).status
+
+    t.equal(await status(await signed(first, 'one')), 200)
+    issuer.keys = [await publicJwk(second, 'two')]
+    t.equal(await status(await signed(second, 'two')), 200)
+    t.equal(await status(await signed(first, 'one')), 401, 'the old key is gone')
+  })
+  await t.test('serves on while its issuer is down, and is 503 when there was never one', async (t) => {
+    const pair = rsa()
+    const issuer = await keySet(t, [await publicJwk(pair, 'one')])
+    const jwt = { algorithms: ['RS256'], jwksUrl: issuer.url, jwksTimeoutMs: 10_000, jwksMaxAgeMs: 0 }
+    const made = await token({}, { key: pair.privateKey, header: { alg: 'RS256', kid: 'one' } })
+    const server = await serve(t, { jwt })
+    t.equal((await server.raw([`Authorization: Bearer ${made}`])).status, 200)
+
+    issuer.broken = true
+    const late = await serve(t, { jwt })
+
+    t.equal((await server.raw([`Authorization: Bearer ${made}`])).status, 200)
+    t.match(await late.raw([`Authorization: Bearer ${made}`]), { status: 503, body: { code: 'unavailable' } })
+  })
+})
+
+t.test('the webhook', async (t) => {
+  type Hook = (req: IncomingMessage, body: string) => [status: number, answer: unknown]
+  const withHook = async (t: Test, hook: Hook, more: object = {}) => {
+    const url = await listen(t, async (req, res) => {
+      const [status, answer] = hook(req, Buffer.concat(await req.toArray()).toString())
+      res
+        .writeHead(status, status === 302 ? { location: '/elsewhere' } : {})
+        .end(typeof answer === 'string' ? answer : JSON.stringify(answer))
+    })
+    return serve(t, { adminSecret: ADMIN, webhook: { url, ...more } })
+  }
+
+  await t.test('says who the caller is', async (t) => {
+    const server = await withHook(t, (req) => [
+      200,
+      {
+        'X-Service-Role': 'user',
+        'X-Service-User-Id': req.headers.authorization === 'Bearer seven' ? 7 : 8,
+        'X-Service-Org': 'a',
+        ttl: 5,
+      },
+    ])
+    const { body } = await server.raw(['Authorization: Bearer seven'])
+    t.same(body, {
+      role: 'user',
+      variables: { 'x-service-role': 'user', 'x-service-user-id': '7', 'x-service-org': 'a' },
+      via: 'webhook',
+    })
+    t.match(await server.raw(['X-Service-Role: admin']), { status: 403 })
+    t.match((await server.raw(['Cookie: a=b'])).body, { via: 'cookie' })
+    t.match((await server.raw([`X-Service-Admin-Secret: ${ADMIN}`])).body, { role: 'admin', via: 'admin-secret' })
+  })
+  await t.test('is sent what tells about the caller, and nothing unproven', async (t) => {
+    let got: IncomingMessage['headers'] = {}
+    const server = await withHook(t, (req) => {
+      got = req.headers
+      return [200, { 'x-service-role': 'user' }]
+    })
+    await server.raw([
+      'Cookie: a=1',
+      'Cookie: b=2',
+      'X-Service-User-Id: 1',
+      'X-Service-CSRF: 1',
+      'Origin: http://x',
+      'X-Tenant: t',
+    ])
+    t.match(got, { cookie: 'a=1; b=2', 'x-tenant': 't' })
+    t.notOk('x-service-user-id' in got || 'x-service-csrf' in got || 'origin' in got)
+  })
+  await t.test('may be asked by POST', async (t) => {
+    let got: unknown
+    const server = await withHook(
+      t,
+      (req, body) => {
+        got = [req.method, JSON.parse(body).headers['x-tenant']]
+        return [200, { 'x-service-allowed-roles': 'user,editor' }]
+      },
+      { method: 'POST' },
+    )
+    t.match((await server.raw(['X-Tenant: t', 'X-Service-Role: editor'])).body, { role: 'editor' })
+    t.same(got, ['POST', 't'])
+  })
+  await t.test('refuses with 401; any other answer is a 500', async (t) => {
+    const answers: [number, unknown, number][] = [
+      [401, {}, 401],
+      [403, {}, 500],
+      [500, {}, 500],
+      [302, '', 500],
+      [204, '', 500],
+      [200, 'no json', 500],
+      [200, [], 500],
+      [200, {}, 500],
+      [200, { 'x-service-role': 'a b' }, 500],
+      [200, { 'x-service-role': 'a', 'x-service-user-id': 'x' }, 500],
+      [200, { 'x-service-role': 'a', 'x-service-b': {} }, 500],
+      [200, { 'x-service-role': 'a', padding: 'x'.repeat(70_000) }, 500],
+    ]
+    for (const [status, answer, expected] of answers) {
+      const server = await withHook(t, () => [status, answer])
+      const got = await server.raw([])
+      t.equal(got.status, expected, `${status} ${JSON.stringify(answer).slice(0, 60)}`)
+      if (expected === 500) t.match(got.body, { code: 'unexpected' })
+    }
+  })
+  await t.test('is given up on when it does not answer in time', async (t) => {
+    const url = await listen(t, () => {})
+    const server = await serve(t, { webhook: { url, timeoutMs: 50 } })
+    t.match(await server.raw([]), { status: 500, body: { code: 'unexpected' } })
+  })
+})
+
+t.test('authenticators of plugins', async (t) => {
+  const seen: unknown[] = []
+  const extra: Authenticator[] = [
+    ({ header }) => (seen.push(header('x-service-user-id')), null),
+    ({ header, cookie }) =>
+      header('authorization') === 'Key k' || cookie('sid') === 'k'
+        ? { role: 'robot', variables: new Map([['x-service-user-id', '3']]), via: 'token' }
+        : null,
+  ]
+  const server = await serve(t, { adminSecret: ADMIN }, extra)
+
+  await t.test('are asked before a caller becomes anonymous', async (t) => {
+    t.match((await server.raw(['Authorization: Key k'])).body, {
+      role: 'robot',
+      variables: { 'x-service-user-id': '3' },
+    })
+    t.match((await server.raw(['Cookie: x=1; sid=k'])).body, { role: 'robot' })
+    t.match((await server.raw([])).body, ANONYMOUS)
+    t.match(await server.raw(['Authorization: Key wrong']), { status: 400 })
+  })
+  await t.test('cannot give a role that was not asked for, and see no unproven header', async (t) => {
+    t.match(await server.raw(['Authorization: Key k', 'X-Service-Role: admin', 'X-Service-User-Id: 1']), {
+      status: 403,
+    })
+    t.ok(seen.every((value) => value === undefined))
+  })
+})
+
+t.test('a configuration that cannot be right is refused at once, without quoting secrets', async (t) => {
+  const pem = String(RSA.publicKey.export({ type: 'spki', format: 'pem' }))
+  const wrong: [object, RegExp][] = [
+    [{ mode: 'gateway' }, /auth\.gatewaySecret is needed/],
+    [{ ...JWT, webhook: { url: 'http://127.0.0.1:1/' } }, /only one of "jwt" and "webhook"/],
+    [{ jwt: { algorithms: ['HS256', 'RS256'], key: pem } }, /cannot be mixed/],
+    [{ jwt: { algorithms: ['HS256'], key: pem } }, /not a PEM or JWK/],
+    [{ jwt: { algorithms: ['HS256'], key: 'marker-short' } }, /at least 32 bytes/],
+    [{ jwt: { algorithms: ['RS256'], key: 'marker-no-pem' } }, /not a public key/],
+    [{ jwt: { algorithms: ['RS256'] } }, /exactly one of "key" and "jwksUrl"/],
+    [{ jwt: { algorithms: ['RS256'], key: pem, jwksUrl: 'https://x.example' } }, /exactly one of/],
+    [{ jwt: { algorithms: ['RS256'], jwksUrl: 'http://x.example' } }, /must be https/],
+    [{ jwt: { algorithms: ['HS256'], jwksUrl: 'https://x.example' } }, /cannot hold a shared secret/],
+  ]
+  for (const [config, message] of wrong) {
+    t.throws(() => createAuthenticate(filled(config), silent, []), message)
+    t.throws(() => createAuthenticate(filled(config), silent, []), { message: /^(?!.*marker)/ })
+  }
+})
+
+t.test('no secret gets into the log', async (t) => {
+  let written = ''
+  const destination = new Writable({
+    write(chunk: Buffer, _, done) {
+      written += chunk.toString()
+      done()
+    },
+  })
+  const config = filled({ ...JWT, adminSecret: ADMIN, gatewaySecret: 'short-marker' })
+  const authenticate = createAuthenticate(config, createLogger({ level: 'trace', destination }), [])
+  const server = await serveWith(t, authenticate)
+
+  await server.raw([`X-Service-Admin-Secret: ${ADMIN}x`])
+  await server.raw([`Authorization: Bearer ${await token({ iss: 'marker' })}`])
+
+  t.match(written, /auth\.gatewaySecret is shorter than 32 characters/)
+  t.notMatch(written, /marker/)
+})
+
+// What the tests need.
+
+type KeyPair = ReturnType<typeof rsa>
+function rsa() {
+  return generateKeyPairSync('rsa', { modulusLength: 2048 })
+}
+function keyPair({ publicKey, privateKey }: KeyPair) {
+  return { sign: privateKey, check: String(publicKey.export({ type: 'spki', format: 'pem' })) }
+}
+
+/** Claims that are `undefined` are left out. */
+function token(
+  claims: Record<string, unknown>,
+  {
+    key = RSA.privateKey,
+    header = { alg: 'RS256' },
+    unsafe = false,
+  }: { key?: Parameters<SignJWT['sign']>[0]; header?: JWTHeaderParameters; unsafe?: boolean } = {},
+): Promise<string> {
+  const payload = JSON.parse(JSON.stringify({ ...CLAIMS, ...claims }))
+  return new SignJWT(payload).setProtectedHeader(header).sign(key, unsafe ? { crit: { 'exp-x': true } } : {})
+}
+
+const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+const unsigned = (header: object, signature: string) => `${part(header)}.${part(CLAIMS)}.${signature}`
+function hmacWith(key: string | Buffer): string {
+  const text = `${part({ alg: 'HS256' })}.${part(CLAIMS)}`
+  return `${text}.${createHmac('sha256', key).update(text).digest('base64url')}`
+}
+
+function filled(config: object): AuthConfig {
+  const ajv = new Ajv({ useDefaults: true, keywords: ['secret'] })
+  const holder = { auth: structuredClone(config) }
+  if (!ajv.validate({ type: 'object', properties: { auth: authConfig } }, holder)) throw new Error(ajv.errorsText())
+  return holder.auth as AuthConfig
+}
+
+async function serve(t: Test, config: object, extra: readonly Authenticator[] = []) {
+  return serveWith(t, createAuthenticate(filled(config), silent, extra))
+}
+
+/** A server that answers with the session, and how to send it raw header lines. */
+async function serveWith(t: Test, authenticate: ReturnType<typeof createAuthenticate>) {
+  const url = await listen(t, (req, res) => {
+    authenticate(req).then(
+      ({ role, variables, via }) => res.end(JSON.stringify({ role, variables: Object.fromEntries(variables), via })),
+      (error: unknown) => {
+        const known = error instanceof ServiceError ? error : new ServiceError(599, 'bug', String(error))
+        res.writeHead(known.status).end(JSON.stringify({ code: known.code, error: known.message }))
+      },
+    )
+  })
+  const port = Number(new URL(url).port)
+  return {
+    raw: (lines: readonly string[]) =>
+      new Promise<{ status: number; body: unknown }>((resolve, reject) => {
+        const socket = connect(port, '127.0.0.1')
+        const chunks: Buffer[] = []
+        socket.on('data', (chunk) => chunks.push(chunk))
+        socket.on('error', reject)
+        socket.on('close', () => {
+          const [head = '', body = ''] = Buffer.concat(chunks).toString().split('\r\n\r\n')
+          resolve({ status: Number(head.split(' ')[1]), body: body === '' ? undefined : JSON.parse(body) })
+        })
+        socket.write(
+          `GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${lines.map((line) => `${line}\r\n`).join('')}\r\n`,
+          'latin1',
+        )
+      }),
+  }
+}
+
+async function listen(t: Test, handle: RequestListener): Promise<string> {
+  const server = createServer((req, res) => {
+    // Without chunks, so that a body is what comes after the head.
+    res.useChunkedEncodingByDefault = false
+    handle(req, res)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+async function publicJwk({ publicKey }: KeyPair, kid: string) {
+  return { ...(await exportJWK(publicKey)), kid, alg: 'RS256' }
+}
+
+async function keySet(t: Test, keys: object[]) {
+  const issuer = { keys, asked: 0, broken: false, url: '' }
+  issuer.url = await listen(t, (_, res) => {
+    issuer.asked++
+    if (issuer.broken) res.writeHead(500).end()
+    else res.end(JSON.stringify({ keys: issuer.keys }))
+  })
+  return issuer
+}
