@@ -4,7 +4,8 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 export interface Metrics {
   readonly registry: Registry
   counter(name: string, help: string, labels?: readonly string[]): Counter
-  gauge(name: string, help: string, labels?: readonly string[]): Gauge
+  /** @param collect sets it just before it is read */
+  gauge(name: string, help: string, labels?: readonly string[], collect?: (gauge: Gauge) => void): Gauge
   /** @param buckets upper bounds, in the unit that the name ends in; Prometheus' defaults (seconds) when absent */
   histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
 }
@@ -21,7 +22,15 @@ export function createMetrics(): Metrics {
   return {
     registry,
     counter: (name, help, labels = []) => new Counter(named(name, help, labels)),
-    gauge: (name, help, labels = []) => new Gauge(named(name, help, labels)),
+    gauge: (name, help, labels = [], collect) =>
+      new Gauge({
+        ...named(name, help, labels),
+        ...(collect && {
+          collect() {
+            collect(this)
+          },
+        }),
+      }),
     histogram: (name, help, labels = [], buckets) =>
       new Histogram({ ...named(name, help, labels), ...(buckets && { buckets }) }),
   }

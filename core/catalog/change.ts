@@ -1,10 +1,12 @@
-import type { ClientBase } from 'pg'
+import pg, { type ClientBase } from 'pg'
 import { ServiceError } from '../errors.js'
-import type { TableRef } from '../plan/ir.js'
-import { type Catalog, type CatalogData, type Inconsistency, tableKey } from './catalog.js'
+import type { Operand, TableRef } from '../plan/ir.js'
+import { bind } from '../sql/bind.js'
+import { emitConstants } from '../sql/emit.js'
+import { type CatalogData, tableKey } from './catalog.js'
 import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
 import { Draft, ownObjects, permissionName, relationshipName } from './draft.js'
-import { introspect, namesByOid } from './introspect.js'
+import { type Found, introspect, namesByOid } from './introspect.js'
 import { copyMetadata, type Metadata, readMetadata, writeMetadata } from './metadata.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 
@@ -17,27 +19,23 @@ export class Change {
   readonly draft: Draft
   private readonly before: Metadata
   private readonly client: ClientBase
-  private readonly known: ReadonlySet<string>
+  private readonly foundBefore: ReadonlyMap<string, Found>
+  private brokenBefore: ReadonlySet<string> | undefined
   private built: CatalogData | undefined
   private changes = 0
 
-  private constructor(client: ClientBase, before: Metadata, draft: Draft, known: readonly Inconsistency[]) {
+  private constructor(client: ClientBase, before: Metadata, found: ReadonlyMap<string, Found>) {
     this.client = client
     this.before = before
-    this.draft = draft
-    this.known = new Set(known.map(({ object }) => object))
+    this.foundBefore = found
+    this.draft = new Draft(copyMetadata(before), new Map(found))
   }
 
-  /** Locks, and reads everything afresh. The transaction must have done nothing that another change would wait for. */
-  static async begin(client: ClientBase, current: Catalog): Promise<Change> {
+  /** Locks, and reads everything afresh. */
+  static async begin(client: ClientBase): Promise<Change> {
     await client.query(LOCK)
     const before = await readMetadata(client)
-    const found = await introspect(client, tablesOf(before))
-    const draft = new Draft(copyMetadata(before), found)
-    // Another instance may have changed things since: then what was inconsistent before this change has to be asked.
-    const known =
-      current.version === before.version ? current.inconsistent : new Draft(before, found).build().inconsistent
-    return new Change(client, before, draft, known)
+    return new Change(client, before, await introspect(client, tablesOf(before)))
   }
 
   /** Makes a table of the database known to the draft. */
@@ -64,9 +62,7 @@ export class Change {
    */
   settle(cascade: boolean, gone: readonly string[] = []): void {
     for (let broken = gone; ; broken = []) {
-      const lost = this.snapshot()
-        .inconsistent.map(({ object }) => object)
-        .filter((object) => !this.known.has(object))
+      const lost = this.newlyBroken()
       const dependents = [...broken, ...lost]
       if (dependents.length === 0) return
       if (!cascade) {
@@ -75,6 +71,33 @@ export class Change {
       }
       for (const object of lost) dropObject(this.draft.metadata, object)
       this.touched()
+    }
+  }
+
+  /** What this change broke; what was broken before it is not its business. */
+  private newlyBroken(): readonly string[] {
+    const broken = this.snapshot().inconsistent.map(({ object }) => object)
+    if (broken.length === 0) return broken
+    const before = (this.brokenBefore ??= new Set(
+      new Draft(this.before, new Map(this.foundBefore)).build().inconsistent.map(({ object }) => object),
+    ))
+    return broken.filter((object) => !before.has(object))
+  }
+
+  /**
+   * Asks PostgreSQL whether it can read the constants of a definition.
+   * @throws ServiceError 400 `unexpected-payload`
+   */
+  async readable(constants: readonly Operand[], path: string): Promise<void> {
+    const texts = constants.flatMap((each) => (each.kind === 'const' && each.type.kind !== 'text' ? [each] : []))
+    if (texts.length === 0) return
+    const { text, params } = emitConstants(texts)
+    try {
+      await this.client.query(text, bind(params, { values: [], variables: new Map() }))
+    } catch (cause) {
+      // Class 22 is data that PostgreSQL cannot read.
+      if (!(cause instanceof pg.DatabaseError) || !cause.code?.startsWith('22')) throw cause
+      throw new ServiceError(400, 'unexpected-payload', cause.message, path, { cause })
     }
   }
 

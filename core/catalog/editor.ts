@@ -1,6 +1,7 @@
 import { at, notExists, ServiceError } from '../errors.js'
 import type { Json } from '../json/parse.js'
-import type { TableRef } from '../plan/ir.js'
+import { operandsOf } from '../plan/boolexp.js'
+import type { BoolExp, Operand, TableRef } from '../plan/ir.js'
 import { ROLE_NAME } from '../session.js'
 import { type Inconsistency, tableKey, tableName } from './catalog.js'
 import { type Change, dropObject } from './change.js'
@@ -85,14 +86,14 @@ export class Editor {
     this.change.touched()
   }
 
-  createPermission(
+  async createPermission(
     ref: TableRef,
     role: string,
     type: PermissionType,
     definition: Json,
     comment: string | null,
     path = '$.args',
-  ): void {
+  ): Promise<void> {
     const { tracked } = this.table(ref, `${path}.table`)
     if (!ROLE_NAME.test(role)) {
       throw new ServiceError(400, 'parse-failed', 'a role name has 1 to 64 of A-Z a-z 0-9 _ . -', `${path}.role`)
@@ -104,7 +105,13 @@ export class Editor {
     }
     const { draft } = this.change
     const table = draft.names.table(ref, type, `${path}.table`)
-    under(`${path}.permission`, () => parsePermission(type, definition, table, draft.names, () => 0))
+    const constants: Operand[] = []
+    const store = (exp: BoolExp) => constants.push(...operandsOf(exp))
+    under(`${path}.permission`, () => {
+      const parsed = parsePermission(type, definition, table, draft.names, store)
+      if ('set' in parsed.permission) constants.push(...parsed.permission.set.map(({ to }) => to))
+    })
+    await this.change.readable(constants, `${path}.permission`)
     tracked.permissions.set(key, { role, type, definition, comment })
     this.change.touched()
   }

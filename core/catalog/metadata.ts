@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg'
-import { type Json, parseJson, stringifyJson } from '../json/parse.js'
+import { type Json, NO_LIMITS, parseJson, stringifyJson } from '../json/parse.js'
 import type { TableRef } from '../plan/ir.js'
 import { tableKey } from './catalog.js'
 
@@ -50,7 +50,7 @@ export async function readMetadata(client: ClientBase): Promise<Metadata> {
       .join(', ')}`,
   )
   const read = rows[0] as Record<keyof typeof READ, string>
-  const list = (key: keyof typeof READ) => parseJson(read[key]) as unknown as Record<string, string & Json>[]
+  const list = (key: keyof typeof READ) => parseJson(read[key], NO_LIMITS) as unknown as Record<string, string & Json>[]
   const tables = new Map<string, TrackedTable>()
   for (const { schema, name } of list('tables')) {
     const ref = { schema: schema as string, name: name as string }

@@ -10,6 +10,7 @@ import { type Database, inTransaction, isConnectionError, sqlState, withClient }
 import { clientError, isConflict, isStale } from '../db/errors.js'
 import { execute, executeIn, type Execution } from '../db/execute.js'
 import { ServiceError } from '../errors.js'
+import type { Metrics } from '../metrics.js'
 import { BATCH, readRows } from '../db/stream.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
@@ -21,6 +22,7 @@ import { Transaction } from './transaction.js'
 
 export interface DataOptions {
   readonly log: Logger
+  readonly metrics: Metrics
   /** Worker threads that compile; 0: in process. */
   readonly threads: number
   readonly timeoutMs: number
@@ -39,11 +41,17 @@ export interface DataRoom extends Data {
 }
 
 const TRIES = 3
+const HIT = { by: 'cache' }
+const WORKER = { by: 'worker' }
+const IN_PROCESS = { by: 'process' }
+/** A trigger that names what is not there looks like a stale snapshot at every call: do not reload for each. */
+const RELOAD_MS = 1000
 
 /** Reads the catalog and answers requests against it. The schema must be migrated. */
 export async function openData(database: Database, options: DataOptions): Promise<DataRoom> {
   const { log } = options
   const planners = new Map<string, Planner>()
+  const compilations = options.metrics.counter('compilations_total', 'requests by how their plan was had', ['by'])
   /** What compiled here: nothing else is ever executed. */
   const branded = new WeakSet<Compiled>()
   /** What was asked for more than once: worth a prepared statement on each connection. */
@@ -51,6 +59,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   let pool: CompilePool | undefined
   let watch: Watch | undefined
   let current = openSnapshot(await readCommitted(), true)
+  let loadedAt = Date.now()
   logInconsistent()
 
   async function readCommitted(): Promise<CatalogData> {
@@ -63,6 +72,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   function swap(data: CatalogData): void {
     if (BigInt(data.version) < BigInt(current.catalog.version)) return
     current = openSnapshot(data, true)
+    loadedAt = Date.now()
     logInconsistent()
   }
 
@@ -72,13 +82,20 @@ export async function openData(database: Database, options: DataOptions): Promis
 
   async function compiled(snapshot: Snapshot, task: Task): Promise<Compiled> {
     const key = JSON.stringify([task.role, task.planner, task.form, task.shape])
-    const found = snapshot.cache.get(key) ?? (await snapshot.cache.getOrCompile(key, () => compileTask(snapshot, task)))
-    branded.add(found)
-    return found
+    const hit = snapshot.cache.get(key)
+    if (hit) {
+      compilations.inc(HIT)
+      asked.add(hit)
+      return hit
+    }
+    const made = await snapshot.cache.getOrCompile(key, () => compileTask(snapshot, task))
+    branded.add(made)
+    return made
   }
 
   async function compileTask(snapshot: Snapshot, task: Task): Promise<Compiled> {
     const encoded = pool && snapshot.encoded()
+    compilations.inc(encoded ? WORKER : IN_PROCESS)
     if (pool && encoded) return pool.compile(task, encoded)
     return compile(task, planners.get(task.planner) as Planner, snapshot.catalog)
   }
@@ -149,7 +166,7 @@ export async function openData(database: Database, options: DataOptions): Promis
       try {
         return await fn()
       } catch (error) {
-        if (isStale(error) && !reloaded) {
+        if (isStale(error) && !reloaded && Date.now() - loadedAt > RELOAD_MS) {
           reloaded = true
           log.info({ state: sqlState(error) }, 'the snapshot is stale')
           await reload()

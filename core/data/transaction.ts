@@ -39,7 +39,7 @@ export class Transaction {
 
   /** Takes the metadata lock, the first time, and reads the metadata afresh. */
   async lock(): Promise<Change> {
-    this.change ??= await Change.begin(this.client, this.snapshotNow.catalog)
+    this.change ??= await Change.begin(this.client)
     return this.change
   }
 

@@ -1,12 +1,17 @@
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { ServiceError } from '../errors.js'
+import type { Metrics } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
 
 export const databaseConfig = {
   type: 'object',
   properties: {
-    url: { type: 'string', secret: true, description: 'PostgreSQL to serve: a URL, or a socket path in its `host` parameter' },
+    url: {
+      type: 'string',
+      secret: true,
+      description: 'PostgreSQL to serve: a URL, or a socket path in its `host` parameter',
+    },
     listenUrl: {
       type: 'string',
       description: 'Where to LISTEN for metadata changes, when `url` is a pooler that cannot; default: `url`',
@@ -39,7 +44,7 @@ export interface Database {
   close(): Promise<void>
 }
 
-export function openDatabase(config: DatabaseConfig, log: Logger): Database {
+export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metrics): Database {
   const base = (purpose: string): pg.ClientConfig => ({
     connectionString: config.url,
     application_name: `rowhouse ${purpose}`,
@@ -66,6 +71,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger): Database {
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', 4, config.statementTimeoutMs)
   const streams = pool('stream', config.streamPoolSize, 0)
+  measure(metrics, { main, admin, stream: streams })
   return {
     main,
     admin,
@@ -81,6 +87,21 @@ export function openDatabase(config: DatabaseConfig, log: Logger): Database {
       await Promise.all([main.end(), admin.end(), streams.end()])
     },
   }
+}
+
+function measure(metrics: Metrics, pools: Readonly<Record<string, pg.Pool>>): void {
+  metrics.gauge(
+    'database_connections',
+    'connections of a pool by state; waiting: requests that wait for one',
+    ['pool', 'state'],
+    (gauge) => {
+      for (const [name, { totalCount, idleCount, waitingCount }] of Object.entries(pools)) {
+        gauge.set({ pool: name, state: 'idle' }, idleCount)
+        gauge.set({ pool: name, state: 'busy' }, totalCount - idleCount)
+        gauge.set({ pool: name, state: 'waiting' }, waitingCount)
+      }
+    },
+  )
 }
 
 /**

@@ -26,6 +26,11 @@ const MEANINGS: Record<string, Meaning> = {
   '42P10': { modern: 'constraint-error' },
   '42704': { modern: 'constraint-error' },
   '42501': { modern: 'permission-error' },
+  // A trigger of the database's own that names what is not there; our own SQL was compiled afresh before.
+  '42P01': { modern: 'data-exception' },
+  '42703': { modern: 'data-exception' },
+  '42883': { modern: 'data-exception' },
+  '42804': { modern: 'data-exception' },
   '25001': { modern: 'not-supported' },
   '55000': { modern: 'not-supported' },
   '21': { modern: 'data-exception' },

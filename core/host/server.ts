@@ -96,10 +96,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     closing('providers', () => providers.close())
     const shared = createShared({ log, metrics: metrics.registry, providers })
 
-    const database = openDatabase(values.database, log)
+    const database = openDatabase(values.database, log, metrics)
     closing('database', () => database.close())
     await migrateAll(database, loaded, options.progress)
-    const data = await openData(database, { log, ...values.compile })
+    const data = await openData(database, { log, metrics, ...values.compile })
     closing('data', () => data.close())
 
     shared.services.set('data', data)

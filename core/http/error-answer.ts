@@ -127,7 +127,7 @@ function send(ctx: Context, body: string): void {
   ctx.length = Buffer.byteLength(body)
 }
 
-const LINGER_MS = 1_000
+const LINGER_MS = 2_000
 
 /**
  * A complete answer whose end comes late: closing a connection with unread bytes resets it, and a client that is still

@@ -4,6 +4,7 @@ import { readRows } from './rows.js'
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
+  countContainer,
   type Cursor,
   DEFAULT_LIMITS,
   duplicateKey,
@@ -26,6 +27,7 @@ import {
 import { type Json, type JsonObject, NumberText } from './value.js'
 
 export { Rows, type RowsColumn, type RowsGroup } from './rows.js'
+export { NO_LIMITS } from './scan.js'
 export type { JsonLimits, RowKind } from './scan.js'
 export { rowsOf, stringifyJson } from './stringify.js'
 export { type Json, type JsonObject, NumberText } from './value.js'
@@ -83,6 +85,7 @@ function isRowsAt(c: Cursor, isRows: IsRows): boolean {
 }
 
 function readObject(c: Cursor, isRows: IsRows): JsonObject {
+  countContainer(c)
   const object: JsonObject = Object.create(null)
   let keys = 0
   for (let more = open(c, CLOSE_BRACE); more; more = next(c, CLOSE_BRACE)) {
@@ -98,6 +101,7 @@ function readObject(c: Cursor, isRows: IsRows): JsonObject {
 }
 
 function readArray(c: Cursor, isRows: IsRows): Json[] {
+  countContainer(c)
   const array: Json[] = []
   for (let more = open(c, CLOSE_BRACKET); more; more = next(c, CLOSE_BRACKET)) {
     c.path.push(array.length)

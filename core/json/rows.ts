@@ -4,6 +4,7 @@ import {
   type Cursor,
   duplicateKey,
   next,
+  NO_LIMITS,
   open,
   OPEN_BRACE,
   peek,
@@ -146,9 +147,6 @@ function readColumn(c: Cursor, expected: Column | undefined, byName: Map<string,
   byName.set(name, column)
   return column
 }
-
-/** The text was read once already, within the limits of its request. */
-const NO_LIMITS = { maxDepth: Infinity, maxKeys: Infinity }
 
 function split(rows: Rows): RowsGroup[] {
   const groups = new Map<string, { keys: string[]; indices: number[]; texts: string[] }>()

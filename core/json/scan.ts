@@ -5,15 +5,21 @@ export interface JsonLimits {
   readonly maxDepth: number
   /** Keys in one object; also different keys in all rows together. */
   readonly maxKeys: number
+  /** Objects and arrays in the document, rows not counted: each takes some 200 bytes of memory, for as few as 3 of text. */
+  readonly maxContainers: number
 }
 
-export const DEFAULT_LIMITS: JsonLimits = { maxDepth: 64, maxKeys: 1000 }
+export const DEFAULT_LIMITS: JsonLimits = { maxDepth: 64, maxKeys: 1000, maxContainers: 250_000 }
+/** For texts of our own. */
+export const NO_LIMITS: JsonLimits = { maxDepth: Infinity, maxKeys: Infinity, maxContainers: Infinity }
 
 /** A place in a JSON text. Every function here reads from `pos` on and leaves `pos` behind what it has read. */
 export interface Cursor {
   readonly text: string
   readonly limits: JsonLimits
   pos: number
+  /** Objects and arrays made so far. */
+  containers: number
   /** Keys and indices that lead to the value under way; as long as the number of containers around it. */
   readonly path: (string | number)[]
 }
@@ -41,7 +47,7 @@ const LOWER_T = 0x74
 const LOWER_U = 0x75
 
 export function startOf(text: string, limits: JsonLimits): Cursor {
-  return { text, limits, pos: 0, path: [] }
+  return { text, limits, pos: 0, containers: 0, path: [] }
 }
 
 /** Skips white space. Returns the code unit that follows, NaN at the end. */
@@ -59,6 +65,12 @@ export function open(c: Cursor, close: number): boolean {
   if (peek(c) !== close) return true
   c.pos++
   return false
+}
+
+/** Counts an object or array that is about to be made. */
+export function countContainer(c: Cursor): void {
+  if (c.containers++ === c.limits.maxContainers)
+    throw refused(c, `more than ${c.limits.maxContainers} objects and arrays`)
 }
 
 /** After an item of a container: steps to the next one. False: there is none, and the container was left. */

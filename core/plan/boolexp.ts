@@ -272,6 +272,25 @@ export function needsOtherRows(exp: BoolExp): boolean {
   }
 }
 
+/** Everything that an expression compares with. */
+export function operandsOf(exp: BoolExp): readonly Operand[] {
+  switch (exp.kind) {
+    case 'and':
+    case 'or':
+      return exp.of.flatMap(operandsOf)
+    case 'not':
+      return operandsOf(exp.of)
+    case 'exists':
+      return operandsOf(exp.where)
+    case 'compare':
+      return [exp.to]
+    case 'columns':
+    case 'null':
+    case 'unknown':
+      return []
+  }
+}
+
 /** @throws ServiceError 400 when the column's type has no arrays, or is one */
 export function arrayOf(type: SqlType, path: string): SqlType {
   return listOf(type) ?? fail(unexpectedPayload(`type ${type.name} cannot be compared with a list`, path))

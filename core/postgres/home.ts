@@ -41,10 +41,8 @@ export async function openDataDir(path: string): Promise<DataDir> {
     await writeFile(id, randomBytes(16).toString('hex'), { flag: 'wx', mode: 0o600 }).catch(ignore('EEXIST'))
     return { path: await realpath(absolute), id: await readId(absolute) }
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException
-    if (code !== 'EACCES' && code !== 'EPERM' && code !== 'EROFS') throw cause
     throw new Error(
-      `the data directory ${absolute} cannot be used (${message}): start Rowhouse as the user that owns it, set ` +
+      `the data directory ${absolute} cannot be used (${noRight(cause)}): start Rowhouse as the user that owns it, set ` +
         'ROWHOUSE_DATA_DIR to a folder of this user, or set DATABASE_URL to a PostgreSQL that runs already',
       { cause },
     )
@@ -72,7 +70,7 @@ export async function findHome(dataDir: DataDir): Promise<Home> {
   const problems: string[] = []
   for (const folder of isRoot() ? folders(dataDir) : [folders(dataDir)[0]]) {
     const home = homeAt(folder, account, false)
-    const problem = await prepare(home).catch((error: Error) => error.message)
+    const problem = await prepare(home).catch(noRight)
     if (problem === undefined) {
       if (!folder.startsWith(dataDir.path)) await writeFile(join(folder, 'project'), dataDir.path, { mode: 0o600 })
       return home
@@ -85,6 +83,13 @@ export async function findHome(dataDir: DataDir): Promise<Home> {
       'set ROWHOUSE_DATA_DIR to a folder on a local file system that keeps owners and modes, ' +
       'or set DATABASE_URL to a PostgreSQL that runs already',
   )
+}
+
+/** Who runs the cluster in a folder that `findCluster` found. */
+export async function accountOf(folder: string): Promise<Account | undefined> {
+  const data = join(folder, 'data')
+  const { uid, gid } = await stat(data)
+  return accountOfOwner(data, { uid, gid })
 }
 
 /** Folders under `/var/lib/rowhouse` whose data directory was deleted, or made anew with another id. */
@@ -113,10 +118,8 @@ function homeAt(folder: string, account: Account | undefined, exists: boolean): 
 }
 
 async function openHome(folder: string): Promise<Home> {
-  const data = join(folder, 'data')
-  const owner = await stat(data)
-  const account = accountOfOwner(data, { uid: owner.uid, gid: owner.gid })
-  await makePrivate(data)
+  const account = await accountOf(folder)
+  await makePrivate(join(folder, 'data'))
   return homeAt(folder, account, true)
 }
 
@@ -167,6 +170,13 @@ async function letAccountIn(path: string): Promise<void> {
   if (account === undefined) return
   await chown(path, 0, account.gid)
   await chmod(path, 0o710)
+}
+
+/** @returns the words of an error that another place or another user may cure; throws all others, as a full disk */
+function noRight(error: unknown): string {
+  const { code = '', message } = error as NodeJS.ErrnoException
+  if (['EACCES', 'EPERM', 'EROFS'].includes(code)) return message
+  throw error
 }
 
 /** @returns whether it was made just now */

@@ -3,7 +3,17 @@ import { join, resolve } from 'node:path'
 import { chooseAccount, isRoot } from './account.js'
 import { findBinaries, type Binaries } from './binaries.js'
 import { ensureDatabase, urlOf } from './connect.js'
-import { findCluster, findHome, findOrphans, openDataDir, readId, SHARED, type DataDir, type Home } from './home.js'
+import {
+  accountOf,
+  findCluster,
+  findHome,
+  findOrphans,
+  openDataDir,
+  readId,
+  SHARED,
+  type DataDir,
+  type Home,
+} from './home.js'
 import { checkCluster, makeCluster, readPassword } from './initdb.js'
 import { readHolder, takeLock } from './lock.js'
 import { readPostmaster } from './postmaster.js'
@@ -93,7 +103,7 @@ export async function inspectEmbedded(path: string): Promise<EmbeddedState> {
     cluster: folder === undefined ? undefined : { folder, major: await majorOf(folder) },
     heldBy: heldBy === undefined ? undefined : { pid: heldBy.pid },
     server: folder === undefined ? undefined : await runningServer(folder),
-    binaries: await chooseAccount()
+    binaries: await (folder === undefined ? chooseAccount() : accountOf(folder))
       .then((account) => findBinaries({ account }))
       .catch((error: Error) => ({ problem: error.message })),
     orphans: await findOrphans(),

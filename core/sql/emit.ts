@@ -1,4 +1,4 @@
-import type { Count, Op, Read } from '../plan/ir.js'
+import type { Count, Op, Operand, Read } from '../plan/ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer } from './printer.js'
 import type { Statement } from './statement.js'
@@ -23,6 +23,13 @@ export function emit(op: Op, form: Form): readonly Statement[] {
     case 'delete':
       return emitWrite(op)
   }
+}
+
+/** Reads constants as their types, to find out whether PostgreSQL can. */
+export function emitConstants(constants: readonly Operand[]): Statement {
+  const printer = new Printer()
+  const read = constants.map((constant) => printer.params.operand(constant))
+  return printer.statement(sql`select ${join(read, sql`, `)}`)
 }
 
 function emitRead(read: Read, form: Form): Statement {

@@ -8,6 +8,7 @@ import {
   parseJson,
   type Rows,
   stringifyJson,
+  unexpectedPayload,
 } from 'rowhouse/plan'
 import { liftCount, liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted } from './lift.js'
 
@@ -42,27 +43,33 @@ export function rowOperations(data: Data): Record<string, Operation> {
 
 /** Rows with different keys, where that matters: one insert per key set, all in one transaction. */
 async function insertByKeySet(data: Data, args: JsonObject, call: Call): Promise<string> {
-  const { count } = args['objects'] as Rows
+  const rows = args['objects'] as Rows
+  const groups = rows.groups()
+  if (groups.length > MAX_KEY_SETS) {
+    throw unexpectedPayload(`the rows have more than ${MAX_KEY_SETS} different sets of keys`, '$.args.objects')
+  }
   return data.transaction(call, async (inner) => {
     let affected = 0
     const returning: Json[] = []
     const late: Json[] = []
-    for (const group of (args['objects'] as Rows).groups()) {
+    for (const group of groups) {
       const answer = await data.run({ planner: PLANNER, ...liftInsert(args, group.rows) }, inner)
       const result = parseJson(answer as string) as { affected_rows: number; returning?: Json[] }
       affected += result.affected_rows
       // Which rows a conflict left out is not known; when none was, every row goes back to its place.
-      const rows = result.returning ?? []
-      if (rows.length === group.indices.length) rows.forEach((row, i) => (returning[group.indices[i] as number] = row))
-      else late.push(...rows)
+      const returned = result.returning ?? []
+      if (returned.length === group.indices.length)
+        returned.forEach((row, i) => (returning[group.indices[i] as number] = row))
+      else late.push(...returned)
     }
     if (args['returning'] === undefined || args['returning'] === null) return stringifyJson({ affected_rows: affected })
-    const placed = Array.from({ length: count }, (_, i) => returning[i]).filter((row) => row !== undefined)
+    const placed = Array.from({ length: rows.count }, (_, i) => returning[i]).filter((row) => row !== undefined)
     return stringifyJson({ affected_rows: affected, returning: [...placed, ...late] })
   })
 }
 
 const MAX_MEMBERS = 1000
+const MAX_KEY_SETS = 1000
 
 /** Runs complete queries in order in one transaction: all of them, or none. */
 export function bulkOperation(data: Data, operations: Operations): Operation {

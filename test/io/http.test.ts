@@ -155,6 +155,19 @@ t.test('bodies', async (t) => {
     t.equal(answer.status, 413)
     t.match(await answer.json(), { code: 'payload-too-large' })
   })
+  await t.test('that are refused leave even a client that sends first and reads later its answer', async (t) => {
+    errors.length = 0
+    const socket = connect(Number(new URL(base).port), '127.0.0.1').pause()
+    socket.write(`${head}Content-Length: ${20 * MIB}\r\n\r\n${'x'.repeat(MIB)}`)
+    await until(() => errors.length > 0)
+    await sleep(50)
+    socket.write('x'.repeat(MIB))
+    await sleep(50)
+    const received = once(socket, 'data')
+    socket.resume()
+    t.match(String((await received)[0]), /^HTTP\/1.1 413 /)
+    socket.destroy()
+  })
   await t.test('are refused when compressed', async (t) => {
     const answer = await post('x', { 'content-encoding': 'gzip' })
     t.equal(answer.status, 415)
@@ -354,6 +367,18 @@ t.test('guessing is slowed per address, and right credentials are not', async (t
   t.equal(late.headers.get('retry-after'), '60')
   t.match(await late.json(), { code: 'too-many-failures', message: String })
   t.equal((await get('/echo')).status, 200)
+})
+
+t.test('a guess that is kept waiting takes no room from others', async (t) => {
+  const { get } = await start(t, { failedAuthPerMinute: 1, maxConcurrentRequests: 1 })
+  const guess = () => get('/echo', { 'x-test-role': 'wrong' })
+  t.equal((await guess()).status, 401)
+  const late = guess()
+  await sleep(200)
+
+  t.equal((await get('/echo')).status, 200)
+
+  t.equal((await late).status, 429)
 })
 
 t.test('P8: a drain under load fails no request', async (t) => {

@@ -194,7 +194,11 @@ t.test(
     client.on('error', () => {})
     await client.connect()
     const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
-    process.kill(rows[0]?.pid ?? 0, 'SIGSTOP')
+    const backend = rows[0]?.pid ?? 0
+    process.kill(backend, 'SIGSTOP')
+    t.teardown(async () => {
+      if (await isAlive(backend)) process.kill(backend, 'SIGCONT')
+    })
 
     await cluster.stop()
     const ended = !(await isAlive(server?.pid ?? 0))
@@ -276,7 +280,7 @@ interface User {
 
 /** Runs a program as a user, without what the test runner puts into the environment of its children. */
 async function run(user: User, file: string, ...args: string[]): Promise<{ code: number | null; output: string }> {
-  const env = { PATH: process.env.PATH ?? '', HOME: '/nonexistent' }
+  const env = { PATH: process.env.PATH ?? '', HOME: '/nonexistent', TAP_TIMEOUT: '300' }
   const child = spawn(file, args, { ...user, cwd: '/', env, stdio: ['ignore', 'pipe', 'pipe'] })
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)])

@@ -129,7 +129,12 @@ t.test('64 levels of nesting pass and 65 are refused', async (t) => {
   t.throws(() => parseJson(arrays(65)), { ...refusal, path: `$${'[0]'.repeat(64)}` })
   t.doesNotThrow(() => parseJson(objects(64)))
   t.throws(() => parseJson(objects(65)), { ...refusal, path: `$${'.a'.repeat(64)}` })
-  t.throws(() => parseJson('[[[]]]', { maxDepth: 2, maxKeys: 9 }), { message: 'more than 2 levels of nesting' })
+  t.throws(() => parseJson('[[[]]]', { maxDepth: 2, maxKeys: 9, maxContainers: 9 }), {
+    message: 'more than 2 levels of nesting',
+  })
+  const few = { maxDepth: 9, maxKeys: 9, maxContainers: 3 }
+  t.same(parseJson('[[1,2,3],[]]', few), [[1, 2, 3], []])
+  t.throws(() => parseJson('[[],[],{}]', few), { path: '$[2]', message: 'more than 3 objects and arrays' })
 })
 
 t.test('levels around rows count for what is in the rows', async (t) => {
@@ -210,7 +215,7 @@ t.test('rows are grouped by their keys, whatever the order of these', async (t) 
 
 t.test('rows read within wide limits can be grouped', async (t) => {
   const wide = Array.from({ length: 1500 }, (_, i) => `"k${i}":${'['.repeat(80)}${']'.repeat(80)}`).join()
-  const limits = { maxDepth: 100, maxKeys: 2000 }
+  const limits = { maxDepth: 100, maxKeys: 2000, maxContainers: 9 }
   const value = parseJson(`{"objects":[{},{${wide}}]}`, limits, () => true)
 
   t.same(

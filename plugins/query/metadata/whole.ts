@@ -112,17 +112,17 @@ async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void
     await edit.trackTable(ref, `${path}.table`)
   }
   for (const { ref, entry, path } of entries) {
-    each(entry, RELATIONSHIPS, path, (type, item, here) => {
+    for (const { kind: type, item, here } of items(entry, RELATIONSHIPS, path)) {
       const { name, using, comment } = item
       const row = { name: name as string, type, definition: oldSpelling(using as Json), comment: textOrNull(comment) }
       edit.createRelationship(ref, row, here)
-    })
+    }
   }
   for (const { ref, entry, path } of entries) {
-    each(entry, PERMISSIONS, path, (type, item, here) => {
+    for (const { kind, item, here } of items(entry, PERMISSIONS, path)) {
       const { role, permission: definition, comment } = item
-      edit.createPermission(ref, role as string, type, definition as Json, textOrNull(comment), here)
-    })
+      await edit.createPermission(ref, role as string, kind, definition as Json, textOrNull(comment), here)
+    }
   }
   for (const [i, item] of (metadata['query_templates'] as JsonObject[]).entries()) {
     const name = item['name'] as string
@@ -134,15 +134,11 @@ async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void
   }
 }
 
-function each<T>(
-  entry: JsonObject,
-  kinds: Readonly<Record<string, T>>,
-  path: string,
-  fn: (kind: T, item: JsonObject, here: string) => void,
-): void {
-  for (const [key, kind] of Object.entries(kinds)) {
-    ;((entry[key] ?? []) as JsonObject[]).forEach((item, i) => fn(kind, item, at(at(path, key), i)))
-  }
+/** The entries of a table, each with what its list says that it is, and where it stands. */
+function items<T>(entry: JsonObject, kinds: Readonly<Record<string, T>>, path: string) {
+  return Object.entries(kinds).flatMap(([key, kind]) =>
+    ((entry[key] ?? []) as JsonObject[]).map((item, i) => ({ kind, item, here: at(at(path, key), i) })),
+  )
 }
 
 const textOrNull = (value: Json | undefined): string | null => (typeof value === 'string' ? value : null)
