@@ -59,8 +59,7 @@ function known(ctx: Context, thrown: unknown): ServiceError {
       ? thrown
       : new ServiceError(500, 'unexpected', 'internal error', '$', { cause: thrown })
   ctx.state.code = error.code
-  if (error.status >= 500)
-    ctx.state.log.error({ err: error === thrown ? error : thrown, code: error.code }, 'request failed')
+  if (error.status >= 500) ctx.state.log.error({ err: thrown, code: error.code }, 'request failed')
   return error
 }
 

@@ -10,6 +10,7 @@ import {
   NumberText,
   parseFailed,
   Rows,
+  rowsOf,
   Slots,
   type TableRef,
   unexpectedPayload,
@@ -115,10 +116,7 @@ export function liftCount(args: Json): Lifted {
 export function liftInsert(args: Json, rows?: Rows): Lifted {
   const object = expectKeys(args, ['table', 'objects', 'on_conflict', 'returning'], PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
-  const objects = rows ?? required(object, 'objects', PATH)
-  if (!(objects instanceof Rows)) {
-    throw parseFailed(`expecting an array of objects, but found ${describe(objects)}`, `${PATH}.objects`)
-  }
+  const objects = rows ?? rowsIn(object)
   if (objects.count === 0) throw unexpectedPayload('objects should not be empty', `${PATH}.objects`)
   const conflict = present(object['on_conflict']) && liftConflict(object['on_conflict'], `${PATH}.on_conflict`)
   return {
@@ -132,6 +130,14 @@ export function liftInsert(args: Json, rows?: Rows): Lifted {
     },
     values: [objects],
   }
+}
+
+/** The rows of an insert: read as such from a request already, or values of a caller inside the server. */
+export function rowsIn(args: JsonObject): Rows {
+  const objects = required(args, 'objects', PATH)
+  if (objects instanceof Rows) return objects
+  if (Array.isArray(objects)) return rowsOf(objects, `${PATH}.objects`)
+  throw parseFailed(`expecting an array of objects, but found ${describe(objects)}`, `${PATH}.objects`)
 }
 
 export function liftUpdate(args: Json): Lifted {

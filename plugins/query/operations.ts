@@ -34,16 +34,16 @@ export function rowOperations(data: Data): Record<string, Operation> {
     delete: operation(liftDelete),
     insert: {
       async run(args, call) {
-        const done = await data.run({ planner: PLANNER, ...liftInsert(args) }, call)
-        return text(done ?? (await insertByKeySet(data, args as JsonObject, call)))
+        const lifted = liftInsert(args)
+        const done = await data.run({ planner: PLANNER, ...lifted }, call)
+        return text(done ?? (await insertByKeySet(data, args as JsonObject, lifted.values[0] as Rows, call)))
       },
     },
   }
 }
 
 /** Rows with different keys, where that matters: one insert per key set, all in one transaction. */
-async function insertByKeySet(data: Data, args: JsonObject, call: Call): Promise<string> {
-  const rows = args['objects'] as Rows
+async function insertByKeySet(data: Data, args: JsonObject, rows: Rows, call: Call): Promise<string> {
   const groups = rows.groups()
   if (groups.length > MAX_KEY_SETS) {
     throw unexpectedPayload(`the rows have more than ${MAX_KEY_SETS} different sets of keys`, '$.args.objects')

@@ -2,23 +2,43 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { realpathSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { constants, tmpdir } from 'node:os'
+import { access, constants, readdir, rm } from 'node:fs/promises'
+import { constants as os, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startEmbedded } from '../../core/postgres/index.js'
+import { readHolder } from '../../core/postgres/lock.js'
+import { readPostmaster } from '../../core/postgres/postmaster.js'
 
 export const TEST_DATABASE_URL = 'ROWHOUSE_TEST_DATABASE_URL'
 
+const TEMPORARY = realpathSync(tmpdir())
+const PREFIX = 'rowhouse-test-'
+
 /** A cluster for tests in a temporary folder, which `stop` deletes. */
 export async function startThrowaway(): Promise<{ url: string; stop(): Promise<void> }> {
-  const dataDir = join(realpathSync(tmpdir()), `rowhouse-test-${randomBytes(6).toString('hex')}`)
+  await sweep()
+  const dataDir = join(TEMPORARY, `${PREFIX}${randomBytes(6).toString('hex')}`)
   const cluster = await startEmbedded({ dataDir, throwaway: true })
   const stop = async () => {
     await cluster.stop()
     await rm(dataDir, { recursive: true, force: true })
   }
   return { url: cluster.url, stop }
+}
+
+/** Deletes what killed test runs left behind: a lock whose holder has ended, and no server. */
+async function sweep(): Promise<void> {
+  for (const name of (await readdir(TEMPORARY)).filter((entry) => entry.startsWith(PREFIX))) {
+    const dataDir = join(TEMPORARY, name)
+    const isLocked = await access(join(dataDir, 'lock'), constants.R_OK).then(
+      () => true,
+      () => false,
+    )
+    if (!isLocked || (await readHolder(join(dataDir, 'lock'))) !== undefined) continue
+    if ((await readPostmaster(join(dataDir, 'postgres', 'data')))?.state === 'ours') continue
+    await rm(dataDir, { recursive: true, force: true })
+  }
 }
 
 /**
@@ -41,7 +61,7 @@ async function runToEnd(file: string, args: string[], env: Record<string, string
   process.on('SIGINT', () => {})
   process.on('SIGTERM', () => child.kill('SIGTERM'))
   const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
-  return code ?? 128 + (signal === null ? 0 : constants.signals[signal])
+  return code ?? 128 + (signal === null ? 0 : os.signals[signal])
 }
 
 /**

@@ -1,0 +1,47 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/**
+ * `npm run test:system`: what needs root or Debian packages. Installs what is missing where it can, and says in a line
+ * what it could not run.
+ */
+const SERVERS = '/usr/lib/postgresql'
+
+const run = fileURLToPath(new URL('../run.js', import.meta.url))
+const failures: string[] = []
+
+function tests(what: string, files: readonly string[], env: Readonly<Record<string, string>> = {}): void {
+  console.log(`\n== ${what}`)
+  const { status } = spawnSync(process.execPath, [run, ...files], { stdio: 'inherit', env: { ...process.env, ...env } })
+  if (status !== 0) failures.push(what)
+}
+
+/** The newest PostgreSQL of the machine, after installing Debian's if there is none. */
+function systemPostgres(): string | undefined {
+  const find = () =>
+    existsSync(SERVERS)
+      ? readdirSync(SERVERS)
+          .sort((a, b) => Number(b) - Number(a))
+          .map((version) => join(SERVERS, version, 'bin'))
+          .find((bin) => existsSync(join(bin, 'initdb')))
+      : undefined
+  const found = find()
+  if (found || process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return found
+  spawnSync('apt-get', ['update', '-qq'], { stdio: 'inherit' })
+  spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'postgresql'], { stdio: 'inherit' })
+  return find()
+}
+
+const bin = systemPostgres()
+tests('the embedded database as root and as an ordinary user', ['build/test/system/**/*.test.js'])
+if (bin === undefined)
+  console.log('not run here: the database suite on the PostgreSQL of the system (none is installed)')
+else
+  tests(`the database suite on ${bin}`, ['build/test/db/**/*.test.js', 'build/test/api/**/*.test.js'], { PG_BIN: bin })
+
+if (failures.length > 0) {
+  console.log(`failed: ${failures.join('; ')}`)
+  process.exitCode = 1
+}
