@@ -36,7 +36,7 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     let size = 0
 
     const timer = setTimeout(() => stop(tooSlow(limits)), limits.timeoutMs)
-    req.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+    req.on('data', onData).on('end', onEnd).on('error', onGone)
     limits.signal.addEventListener('abort', onGone)
     if (req.destroyed || limits.signal.aborted) onGone()
 
@@ -60,7 +60,7 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     function detach() {
       clearTimeout(timer)
       limits.signal.removeEventListener('abort', onGone)
-      req.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
+      req.off('data', onData).off('end', onEnd).off('error', onGone)
       // What breaks from here on has been answered.
       req.on('error', () => {})
     }

@@ -17,7 +17,7 @@ import type {
 import { TEXT } from '../plan/operators.js'
 import { Printer } from './printer.js'
 import type { Statement } from './statement.js'
-import { alias, ident, join, printedExpression, type Sql, sql, tableText, typeText } from './text.js'
+import { alias, ident, join, printedExpression, rowAlias, type Sql, sql, tableText, typeText } from './text.js'
 
 /**
  * Prints a write as one statement that changes rows, checks them and answers. A data-modifying statement sees the other
@@ -108,6 +108,8 @@ interface Seen {
   readonly checked: boolean
   readonly filtered: boolean
   readonly message: Sql
+  /** What a returned row is called. */
+  readonly row: Sql
   /** `c0 as "id"`; absent when rows are only counted. */
   readonly fields?: readonly Sql[]
 }
@@ -129,6 +131,7 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     expressions,
     checked: check !== undefined,
     filtered,
+    row: rowAlias(returning?.fields.map(({ key }) => key) ?? []),
     message: check ? printer.params.operand({ kind: 'const', value: after.message, type: TEXT }) : sql``,
     ...(fields ? { fields } : {}),
   }
@@ -147,7 +150,7 @@ function answer(withs: Sql, seen: Seen, counted: Sql): Sql {
   const parts = [sql`(select count(*) from ${counted}) as "affected_rows"`]
   if (seen.fields) {
     const rows = sql`select ${join(seen.fields, sql`, `)} from w${seen.filtered ? sql` where seen` : sql``}`
-    parts.push(sql`array(select x from (${rows}) x) as "returning"`)
+    parts.push(sql`array(select ${seen.row} from (${rows}) ${seen.row}) as "returning"`)
   }
   const body = sql`(select row_to_json(r)::text from (select ${join(parts, sql`, `)}) r)`
   if (!seen.checked) return sql`${withs} select ${body}`

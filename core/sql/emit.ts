@@ -2,7 +2,7 @@ import type { Count, Op, Operand, Read } from '../plan/ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer } from './printer.js'
 import type { Statement } from './statement.js'
-import { ident, join, sql, tableText } from './text.js'
+import { ident, join, rowAlias, sql, tableText } from './text.js'
 
 /**
  * How a read answers. `array`: one row whose one column is the whole JSON text. `rows`: a row each, whose one column is
@@ -35,15 +35,16 @@ export function emitConstants(constants: readonly Operand[]): Statement {
 function emitRead(read: Read, form: Form): Statement {
   const printer = new Printer()
   const rows = printer.select(read)
+  const x = rowAlias(read.fields.map(({ key }) => key))
   switch (form) {
     case 'array':
-      return printer.statement(sql`select array_to_json(array(select x from (${rows}) x))::text`)
+      return printer.statement(sql`select array_to_json(array(select ${x} from (${rows}) ${x}))::text`)
     case 'rows':
-      return printer.statement(sql`select row_to_json(x)::text from (${rows}) x`)
+      return printer.statement(sql`select row_to_json(${x})::text from (${rows}) ${x}`)
     case 'cells': {
       // Text as it is, all else as JSON text, null as null.
-      const cells = read.fields.map((field) => sql`to_json(x.${ident(field.key)}) #>> '{}'`)
-      return printer.statement(sql`select ${join(cells, sql`, `)} from (${rows}) x`)
+      const cells = read.fields.map((field) => sql`to_json(${x}.${ident(field.key)}) #>> '{}'`)
+      return printer.statement(sql`select ${join(cells, sql`, `)} from (${rows}) ${x}`)
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { BoolExp, CompareOp, Field, Join, OrderBy, OrderTarget, Read } from '../plan/ir.js'
 import { INT8 } from '../plan/operators.js'
 import { Params, type Statement } from './statement.js'
-import { alias, ident, join, type Sql, sql, tableText } from './text.js'
+import { alias, ident, join, rowAlias, type Sql, sql, tableText } from './text.js'
 
 /** Prints the parts of one statement; holds its parameters and its aliases. */
 export class Printer {
@@ -34,7 +34,8 @@ export class Printer {
   /** A field with its key: `t0."id" as "id"`; nested rows as an array or one row, which the outermost form prints. */
   field(field: Field, t: Sql): Sql {
     if (field.kind === 'column') return sql`${t}.${ident(field.column)} as ${ident(field.key)}`
-    const rows = sql`select x from (${this.select(field.read, { alias: t, on: field.on })}) x`
+    const x = rowAlias(field.read.fields.map(({ key }) => key))
+    const rows = sql`select ${x} from (${this.select(field.read, { alias: t, on: field.on })}) ${x}`
     return field.read.single ? sql`(${rows}) as ${ident(field.key)}` : sql`array(${rows}) as ${ident(field.key)}`
   }
 

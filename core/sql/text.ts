@@ -23,6 +23,13 @@ export function alias(prefix: 't' | 'c' | 'k' | 'r', number: number): Sql {
   return `${prefix}${number}` as Sql
 }
 
+/** A name for a whole row: none of its columns may have it, because a column would be meant by it first. */
+export function rowAlias(columns: readonly string[]): Sql {
+  let name = 'x'
+  while (columns.includes(name)) name += 'x'
+  return name as Sql
+}
+
 export function tableText(table: TableRef): Sql {
   return sql`${ident(table.schema)}.${ident(table.name)}`
 }

@@ -210,6 +210,14 @@ const CASES: readonly Case[] = [
       'with w as (delete from "public"."article" t0 where (t0."published" = $1::bool) returning t0."id" as "c0", t0."title" as "c1") select (select row_to_json(r)::text from (select (select count(*) from w) as "affected_rows", array(select x from (select "c0" as "id", "c1" as "title" from w) x) as "returning") r)',
     ],
   },
+  {
+    name: 'a key may be called what we call a row',
+    type: 'select',
+    args: { table: 'article', columns: ['id', { name: 'author', alias: 'x', columns: ['name'] }] },
+    sql: [
+      'select array_to_json(array(select xx from (select t0."id" as "id", (select x from (select t1."name" as "name" from "public"."author" t1 where t1."id" = t0."author_id" limit 1) x) as "x" from "public"."article" t0) xx))::text',
+    ],
+  },
 ]
 
 const relationship = (type: string, table: string, name: string, on: unknown) => ({
