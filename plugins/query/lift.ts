@@ -259,6 +259,9 @@ function liftConflict(value: Json, path: string): ConflictShape {
   if (action === 'update' && !present(constraint) && !present(on)) {
     throw unexpectedPayload("Expecting 'constraint' or 'constraint_on' when the 'action' is 'update'", path)
   }
+  if (Array.isArray(on) && on.length === 0) {
+    throw unexpectedPayload('constraint_on should not be empty', `${path}.constraint_on`)
+  }
   if (present(constraint) && typeof constraint !== 'string') {
     throw parseFailed('expecting the name of a constraint', `${path}.constraint`)
   }
