@@ -1,4 +1,3 @@
-import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
 import type { CatalogData } from '../catalog/catalog.js'
 import { readCatalog } from '../catalog/change.js'
@@ -8,7 +7,7 @@ import { compile, type Compiled, type Planner, type Prepared, type Task } from '
 import { CompilePool } from '../compile/pool.js'
 import { type Database, inTransaction, isConnectionError, sqlState, withClient } from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
-import { execute, executeIn, type Execution } from '../db/execute.js'
+import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
 import { ServiceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 import { BATCH, readRows } from '../db/stream.js'
@@ -124,7 +123,7 @@ export async function openData(database: Database, options: DataOptions): Promis
       const plan = await compiled(current, taskOf(request, call))
       if (plan.statements.length === 0) return undefined
       assertBranded(plan)
-      const once = () => execute(database.main, plan, executionOf(request, call, plan), call.signal, cancel)
+      const once = () => execute(database, plan, executionOf(request, call, plan), call.signal)
       const read = plan.kind === 'read' || plan.kind === 'count'
       return once().catch((error: unknown) => {
         // Nothing has been answered and nothing written: a read may simply be asked again.
@@ -187,11 +186,13 @@ export async function openData(database: Database, options: DataOptions): Promis
         const inner = new Transaction(client, current)
         let altered: CatalogData | undefined
         try {
-          const result = await inTransaction(client, async () => {
-            const answer = await fn({ ...call, transaction: inner })
-            altered = await inner.finish()
-            return answer
-          })
+          const result = await cancellable(database, client, discard, call.signal, () =>
+            inTransaction(client, async () => {
+              const answer = await fn({ ...call, transaction: inner })
+              altered = await inner.finish()
+              return answer
+            }),
+          )
           if (altered) swap(altered)
           return result
         } finally {
@@ -203,11 +204,6 @@ export async function openData(database: Database, options: DataOptions): Promis
 
   async function reload(): Promise<void> {
     swap(await readCommitted())
-  }
-
-  async function cancel(client: PoolClient): Promise<void> {
-    const { processID } = client as PoolClient & { processID?: number }
-    await database.admin.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
   }
 
   return {
@@ -232,18 +228,17 @@ export async function openData(database: Database, options: DataOptions): Promis
       }),
     catalogFor: ({ transaction: inner }) => (inner?.snapshot ?? current).catalog,
     reload,
-    async explain(request, call) {
-      const snapshot = call.transaction?.snapshot ?? current
-      const plan = await compiled(snapshot, taskOf(request, call))
-      assertBranded(plan)
-      const statement = plan.statements[0]
-      if (!statement) throw new ServiceError(400, 'unexpected-payload', 'nothing to explain', '$')
-      const values = bind(statement.params, executionOf(request, call).bindings)
-      const { rows } = await withClient(database.main, (client) =>
-        client.query<[string]>({ text: `explain ${statement.text}`, values, rowMode: 'array' }),
-      )
-      return { sql: statement.text, plan: rows.map(([line]) => line) }
-    },
+    explain: (request, call) =>
+      again(async () => {
+        const plan = await compiled(call.transaction?.snapshot ?? current, taskOf(request, call))
+        assertBranded(plan)
+        const statement = plan.statements[0]
+        if (!statement) throw new ServiceError(400, 'unexpected-payload', 'nothing to explain', '$')
+        const values = bind(statement.params, executionOf(request, call).bindings)
+        const query = { text: `explain ${statement.text}`, values, rowMode: 'array' as const }
+        const { rows } = await withClient(database.main, (client) => client.query<[string]>(query))
+        return { sql: statement.text, plan: rows.map(([line]) => line) }
+      }),
     async loadPlanner(name, module) {
       planners.set(name, ((await import(module.href)) as { default: Planner }).default)
     },

@@ -1,4 +1,4 @@
-import type { Connection, Submittable } from 'pg'
+import type { ClientBase, Connection, Submittable } from 'pg'
 
 /** What pg's connection offers to a query; its own types leave it out. */
 interface Wire {
@@ -9,6 +9,16 @@ interface Wire {
   bind(query: { statement: string; values: readonly (string | null)[] }): void
   execute(query: { rows: number }): void
   sync(): void
+}
+
+/** How many statements a connection keeps prepared. */
+const prepared = new WeakMap<object, number>()
+const MAX_PREPARED = 500
+
+/** True when a connection keeps so many statements that it should make room for a fresh one. */
+export function isFull(client: ClientBase): boolean {
+  const { connection } = client as ClientBase & { readonly connection: object }
+  return (prepared.get(connection) ?? 0) > MAX_PREPARED
 }
 
 /**
@@ -45,7 +55,10 @@ export class CellQuery implements Submittable {
       const known = wire.parsedStatements[name] ?? wire.submittedNamedStatements[name]
       if (name === '' || known === undefined) {
         wire.parse({ text, name, types: [] })
-        if (name !== '') wire.submittedNamedStatements[name] = text
+        if (name !== '') {
+          wire.submittedNamedStatements[name] = text
+          prepared.set(connection, (prepared.get(connection) ?? 0) + 1)
+        }
       }
       wire.bind({ statement: name, values: this.values })
       wire.execute({ rows: 0 })

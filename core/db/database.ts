@@ -1,6 +1,7 @@
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { ServiceError } from '../errors.js'
+import { isFull } from './cell-query.js'
 import type { Metrics } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
 
@@ -122,7 +123,7 @@ export async function withClient<T>(
     discarded ||= isConnectionError(error)
     throw error
   } finally {
-    client.release(discarded)
+    client.release(discarded || isFull(client))
   }
 }
 

@@ -1,8 +1,8 @@
-import type { ClientBase, Pool, PoolClient } from 'pg'
+import type { ClientBase, PoolClient } from 'pg'
 import type { Compiled, Prepared } from '../compile/compile.js'
-import { CellQuery } from './cell-query.js'
 import { type Bindings, bind } from '../sql/bind.js'
-import { inTransaction, isConnectionError, withClient } from './database.js'
+import { CellQuery } from './cell-query.js'
+import { type Database, inTransaction, isConnectionError, withClient } from './database.js'
 import { clientError, type Dialect } from './errors.js'
 
 export interface Execution {
@@ -12,66 +12,91 @@ export interface Execution {
   readonly dialect: Dialect
 }
 
+/**
+ * Runs a compiled request on a connection of its own: one statement is one round trip and needs no transaction around
+ * it. Values are bound first: a request with a wrong one costs no connection.
+ */
+export async function execute(
+  database: Database,
+  compiled: Compiled,
+  execution: Execution,
+  signal: AbortSignal,
+): Promise<string> {
+  const [first, ...others] = compiled.statements as readonly [Prepared, ...Prepared[]]
+  const values = bind(first.params, execution.bindings)
+  return withClient(database.main, (client, discard) =>
+    cancellable(database, client, discard, signal, () => {
+      const run = () => executeAll(client, first, values, others, execution)
+      return others.length === 0 ? run() : inTransaction(client, run)
+    }),
+  )
+}
+
 /** Runs a compiled request in a transaction that is open already. */
 export async function executeIn(client: ClientBase, compiled: Compiled, execution: Execution): Promise<string> {
-  let answer = '[]'
-  for (const statement of compiled.statements) {
-    answer = await cell(client, statement, { ...execution, bindings: { ...execution.bindings, written: answer } })
+  const [first, ...others] = compiled.statements as readonly [Prepared, ...Prepared[]]
+  return executeAll(client, first, bind(first.params, execution.bindings), others, execution)
+}
+
+/**
+ * Ends what runs on a connection when nobody waits for it any more. The connection is kept until PostgreSQL has reported,
+ * and then thrown away, because the cancellation might otherwise hit the next query on it.
+ */
+export async function cancellable<T>(
+  database: Database,
+  client: PoolClient,
+  discard: () => void,
+  signal: AbortSignal,
+  fn: () => Promise<T>,
+): Promise<T> {
+  let cancelling: Promise<void> | undefined
+  const onAbort = () => {
+    discard()
+    cancelling = cancel(database, client)
+  }
+  signal.throwIfAborted()
+  signal.addEventListener('abort', onAbort)
+  try {
+    return await fn()
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    await cancelling
+  }
+}
+
+/** Asks PostgreSQL to end the query of a connection; it may have ended by itself. */
+export async function cancel(database: Database, client: PoolClient): Promise<void> {
+  const { processID } = client as PoolClient & { readonly processID?: number }
+  await database.admin.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
+}
+
+async function executeAll(
+  client: ClientBase,
+  first: Prepared,
+  values: readonly (string | null)[],
+  others: readonly Prepared[],
+  execution: Execution,
+): Promise<string> {
+  let answer = await cell(client, first, values, execution)
+  for (const statement of others) {
+    const bound = bind(statement.params, { ...execution.bindings, written: answer })
+    answer = await cell(client, statement, bound, execution)
   }
   return answer
 }
 
-/**
- * Runs a compiled request on a connection of its own: one statement is one round trip and needs no transaction around
- * it. A query that nobody waits for any more is cancelled; its connection is kept until PostgreSQL has reported, and then
- * thrown away, because the cancellation might otherwise hit the next query on it.
- */
-export async function execute(
-  pool: Pool,
-  compiled: Compiled,
-  execution: Execution,
-  signal: AbortSignal,
-  cancel: (client: PoolClient) => Promise<void>,
-): Promise<string> {
-  // Bound first: a request with a wrong value costs no connection.
-  for (const { params } of compiled.statements) bind(params, execution.bindings)
-  return withClient(pool, async (client, discard) => {
-    let cancelling: Promise<void> | undefined
-    const onAbort = () => {
-      discard()
-      cancelling = cancel(client)
-    }
-    signal.addEventListener('abort', onAbort)
-    try {
-      signal.throwIfAborted()
-      if (compiled.statements.length === 1) return await executeIn(client, compiled, execution)
-      return await inTransaction(client, () => executeIn(client, compiled, execution))
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-      await cancelling
-      if (execution.prepare && isFull(client)) discard()
-    }
-  })
-}
-
 /** One statement that answers with one text. */
-async function cell(client: ClientBase, statement: Prepared, execution: Execution): Promise<string> {
-  const { text, params, name } = statement
-  const values = bind(params, execution.bindings)
-  const query = new CellQuery(text, values, execution.prepare ? name : '')
+async function cell(
+  client: ClientBase,
+  { text, params, name }: Prepared,
+  values: readonly (string | null)[],
+  { prepare, dialect }: Execution,
+): Promise<string> {
+  const query = new CellQuery(text, values, prepare ? name : '')
   client.query(query)
   try {
     return (await query.answer) as string
   } catch (error) {
-    if (isConnectionError(error)) throw error
-    throw clientError(error, execution.dialect, params)
+    throw isConnectionError(error) ? error : clientError(error, dialect, params)
   }
-}
-
-/** Statements that a connection keeps prepared before it makes room for a fresh one. */
-const MAX_PREPARED = 500
-
-function isFull(client: ClientBase): boolean {
-  const { connection } = client as ClientBase & { connection: { parsedStatements: object } }
-  return Object.keys(connection.parsedStatements).length > MAX_PREPARED
 }

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
-import type { PoolClient } from 'pg'
 import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { ServiceError } from '../errors.js'
 import { bind, type Bindings } from '../sql/bind.js'
 import { checkOut, type Database, isConnectionError } from './database.js'
 import { clientError } from './errors.js'
+import { cancel } from './execute.js'
 
 /** A row as text cells. */
 export type TextRow = readonly (string | null)[]
@@ -121,12 +121,6 @@ async function somethingNew(stream: QueryStream, timeoutMs: number, signal: Abor
   } finally {
     settled.abort()
   }
-}
-
-/** Ends the query in the server too; the connection may not be used again. */
-async function cancel(database: Database, client: PoolClient): Promise<void> {
-  const { processID } = client as PoolClient & { processID?: number }
-  await database.admin.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
 }
 
 function translated(error: unknown, statement: Prepared): unknown {
