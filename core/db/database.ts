@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { ServiceError } from '../errors.js'
@@ -66,7 +67,10 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     const lost = (error: Error) => log.warn({ purpose, error: error.message }, 'lost a database connection')
     made.on('error', lost)
     // A connection may also fail while it is checked out and no query waits on it.
-    made.on('connect', (client) => client.on('error', lost))
+    made.on('connect', (client) => {
+      client.on('error', lost)
+      if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
+    })
     return made
   }
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
@@ -88,6 +92,24 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
       await Promise.all([main.end(), admin.end(), streams.end()])
     },
   }
+}
+
+/** How much longer than a statement may take its answer may be on its way. */
+const GRACE_MS = 2000
+
+/**
+ * PostgreSQL ends a statement in time and says so. A connection on which a statement runs and nothing comes for longer
+ * is dead, whatever the network believes.
+ */
+function endWhenSilent(client: pg.PoolClient, silenceMs: number): void {
+  const wire = client as pg.PoolClient & {
+    readonly connection: { readonly stream: Socket }
+    readonly readyForQuery: boolean
+  }
+  const { stream } = wire.connection
+  stream.setTimeout(silenceMs, () => {
+    if (!wire.readyForQuery) stream.destroy(new Error('Connection terminated: no answer in time'))
+  })
 }
 
 function measure(metrics: Metrics, pools: Readonly<Record<string, pg.Pool>>): void {

@@ -38,12 +38,17 @@ export async function readRows(
   const stream = new QueryStream(statement.text, values, { rowMode: 'array', batchSize: BATCH, highWaterMark: BATCH })
   client.query(stream)
   const batches = nextBatches(stream, database.config.statementTimeoutMs, signal)
-  const end = async (failed: boolean) => {
+  let ended: Promise<void> | undefined
+  const close = async (failed: boolean) => {
     if (failed) await cancel(database, client)
     else stream.destroy()
     client.release(failed)
   }
+  const end = (failed: boolean) => (ended ??= close(failed))
+  // Whoever should read the rest may be gone before it has begun: a generator that was never run cleans up nothing.
+  signal.addEventListener('abort', () => void end(true), { once: true })
   try {
+    signal.throwIfAborted()
     const head = await batches.next()
     const first = head.done ? [] : head.value
     if (head.done || first.length < BATCH) {

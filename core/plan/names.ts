@@ -14,6 +14,8 @@ export interface Names {
   /** @param because continues the refusal: `select on "t" for role "r" is not allowed; <because>` */
   table(ref: TableRef, action: Action, path: string, because?: string): Table
   column(table: Table, name: string, action: Action, path: string): Column
+  /** A column that a role may name as the target of a conflict: one that it inserts or sees. */
+  conflictColumn(table: Table, name: string, path: string): Column
   /** A relationship and the table it leads to. */
   relationship(table: Table, name: string, path: string): Related
   /** What a key of a BoolExp stands for: a column, else a relationship. */
@@ -50,6 +52,8 @@ export function allNames(catalog: Tables): Names {
     table: (ref, _action, path) =>
       catalog.tables.get(tableKey(ref)) ?? fail(notExists(`table "${tableName(ref)}" does not exist`, path)),
     column: (table, name, _action, path) =>
+      table.columnsByName.get(name) ?? fail(notExists(`column "${name}" does not exist`, path)),
+    conflictColumn: (table, name, path) =>
       table.columnsByName.get(name) ?? fail(notExists(`column "${name}" does not exist`, path)),
     relationship(table, name, path) {
       const found = find(table, name)
@@ -89,6 +93,11 @@ export function namesFor(role: string, catalog: Catalog): Names {
     column(table, name, action, path) {
       const column = table.columnsByName.get(name)
       return column && permitted(table, action).has(name) ? column : fail(columnDenied(name, action, path))
+    },
+    conflictColumn(table, name, path) {
+      const column = table.columnsByName.get(name)
+      const may = permitted(table, 'insert').has(name) || permitted(table, 'select').has(name)
+      return column && may ? column : fail(columnDenied(name, 'insert', path))
     },
     relationship(table, name, path) {
       const relationship = table.relationshipsByName.get(name)

@@ -235,7 +235,7 @@ function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, n
     throw unexpectedPayload(`"${shape.constraint}" is not a unique constraint of "${table.name}"`, `${path}.constraint`)
   }
   const columns = shape.columns?.map(
-    (name, i) => names.column(table, name, 'insert', at(`${path}.constraint_on`, i)).name,
+    (name, i) => names.conflictColumn(table, name, at(`${path}.constraint_on`, i)).name,
   )
   const target = new Set(columns ?? table.keys.find(({ name }) => name === shape.constraint)?.columns)
   const update = shape.action === 'update'

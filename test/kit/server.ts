@@ -37,6 +37,8 @@ export interface TestOptions {
   readonly threads?: number
   /** A database that exists already; it is not dropped. */
   readonly databaseUrl?: string
+  /** Built-in plugins beside `query`. */
+  readonly builtins?: Readonly<Record<string, URL>>
   /** Sections of the configuration. */
   readonly config?: Readonly<Record<string, unknown>>
 }
@@ -47,7 +49,7 @@ const builtin = (path: string): URL => new URL(`../../${path}`, import.meta.url)
 /** A whole server, over HTTP, on a database of its own; both are gone when the test ends. */
 export async function testServer(
   t: { teardown(fn: () => Promise<void>): unknown },
-  { threads = 0, databaseUrl, config = {} }: TestOptions = {},
+  { threads = 0, databaseUrl, config = {}, builtins = {} }: TestOptions = {},
 ): Promise<TestServer> {
   const database = databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} }
   const server = await startServer({
@@ -61,7 +63,7 @@ export async function testServer(
       auth: { adminSecret: ADMIN_SECRET, ...(config['auth'] as object | undefined) },
       http: { port: 0, ...(config['http'] as object | undefined) },
     },
-    builtins: { plugins: { query: builtin('plugins/query/index.js') }, providers: {} },
+    builtins: { plugins: { query: builtin('plugins/query/index.js'), ...builtins }, providers: {} },
   })
   t.teardown(async () => {
     await server.close()

@@ -1,0 +1,64 @@
+import pg from 'pg'
+import { readCatalog } from '../catalog/change.js'
+import type { Invocation } from '../cli.js'
+import { loadAll } from '../host/load.js'
+import { pendingMigrations } from '../host/migrate.js'
+import { migrationSets, sections } from '../host/server.js'
+import { builtins, source } from './setting.js'
+
+/** One thing that was looked at. */
+export interface Finding {
+  readonly ok: boolean
+  readonly text: string
+}
+
+/** Says what is right and what is not. */
+export async function check({ flags }: Invocation): Promise<number> {
+  const findings = await findAll(flags)
+  for (const finding of findings) console.log(printed(finding))
+  return findings.every(({ ok }) => ok) ? 0 : 1
+}
+
+export const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD '} ${text}`
+
+/** @throws ConfigError with every mistake of the configuration */
+export async function findAll(flags: Invocation['flags']): Promise<readonly Finding[]> {
+  const { config, loaded } = await loadAll({ ...source(flags), sections, builtins: builtins() })
+  const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
+  const { url } = config.values.database
+  if (url === undefined) {
+    return [...findings, { ok: false, text: 'database: set DATABASE_URL, or database.url in the configuration' }]
+  }
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 5000,
+    application_name: 'rowhouse check',
+  })
+  try {
+    await client.connect()
+    return [...findings, ...(await findInDatabase(client, migrationSets(loaded)))]
+  } catch (error) {
+    return [...findings, { ok: false, text: `database: ${error instanceof Error ? error.message : String(error)}` }]
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
+async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrationSets>): Promise<readonly Finding[]> {
+  const { rows } = await client.query<{ number: number; version: string }>(
+    `select current_setting('server_version_num')::int as number, current_setting('server_version') as version`,
+  )
+  const { number = 0, version = '' } = rows[0] ?? {}
+  const known = number >= 140000 && number < 190000
+  const findings: Finding[] = [{ ok: known, text: `PostgreSQL ${version}${known ? '' : ': 14 to 18 are supported'}` }]
+  const pending = await pendingMigrations(client, sets)
+  if (pending.length > 0) {
+    return [
+      ...findings,
+      { ok: true, text: `${pending.length} migrations to run; a start does it, or rowhouse migrate` },
+    ]
+  }
+  const { inconsistent, tables } = await readCatalog(client)
+  findings.push({ ok: true, text: `metadata: ${tables.filter(({ system }) => !system).length} tables tracked` })
+  return [...findings, ...inconsistent.map(({ object, reason }) => ({ ok: false, text: `${object}: ${reason}` }))]
+}

@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import type { Invocation } from '../cli.js'
+import { type Server, startServer } from '../host/server.js'
+import { type EmbeddedPostgres, inspectEmbedded, startEmbedded } from '../postgres/index.js'
+import { serve } from './serve.js'
+import { builtins, readSections, source } from './setting.js'
+
+/** A server for development: whatever is missing is made, on this machine only. */
+export async function dev({ flags, words: [given] }: Invocation): Promise<number> {
+  const { values } = await readSections(flags)
+  const { dataDir } = values
+  const progress = (message: string) => console.error(message)
+  const url = given ?? values.database.url
+  const first = url === undefined && !(await inspectEmbedded(dataDir)).cluster
+  const embedded = url === undefined ? await startEmbedded({ dataDir, progress }) : undefined
+  try {
+    const secret = values.auth.adminSecret === undefined ? await ownSecret(dataDir) : undefined
+    const { overrides, ...from } = source(flags)
+    if (first && flags['no-sample'] !== true) progress('loading the sample shop, once')
+    const server = await startServer({
+      ...from,
+      overrides: {
+        ...overrides,
+        database: { url: url ?? embedded?.url },
+        ...(secret === undefined ? {} : { auth: { adminSecret: secret } }),
+        log: { level: flags['verbose'] === true ? 'info' : 'warn' },
+      },
+      builtins: builtins(embedded !== undefined && flags['no-sample'] !== true),
+      progress,
+    })
+    console.log(await welcome(server, embedded, secret === undefined ? undefined : secretFile(dataDir)))
+    return await serve(server, async () => embedded?.stop())
+  } catch (error) {
+    await embedded?.stop()
+    throw error
+  }
+}
+
+const secretFile = (dataDir: string): string => join(dataDir, 'admin-secret')
+
+/** Made once, readable by nobody else. */
+async function ownSecret(dataDir: string): Promise<string> {
+  const file = secretFile(dataDir)
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  const made = randomBytes(32).toString('base64url')
+  try {
+    await writeFile(file, made, { flag: 'wx', mode: 0o600 })
+    return made
+  } catch {
+    return (await readFile(file, 'utf8')).trim()
+  }
+}
+
+async function welcome(
+  server: Server,
+  embedded: EmbeddedPostgres | undefined,
+  file: string | undefined,
+): Promise<string> {
+  const database = embedded ? `PostgreSQL ${embedded.version} of its own` : 'the PostgreSQL that you named'
+  const shown = file && relative(process.cwd(), file)
+  const credential = shown ? `$(cat ${shown})` : '$ROWHOUSE_ADMIN_SECRET'
+  const curl = (body: object, role = '') =>
+    `curl -s ${server.url}/v1/query -H "X-Service-Admin-Secret: ${credential}"${role} -d '${JSON.stringify(body)}'`
+  const lines = (await hasShop(server, credentialOf(server))) ? shop(curl) : empty(curl)
+  return `
+Rowhouse runs at ${server.url} on ${database}.
+The admin secret is in ${shown ?? 'ROWHOUSE_ADMIN_SECRET or the configuration'}. Try, from this folder:
+
+${lines.join('\n\n')}
+`
+}
+
+type Curl = (body: object, role?: string) => string
+
+const shop = (curl: Curl): readonly string[] => [
+  curl({
+    type: 'select',
+    args: {
+      table: 'customer',
+      columns: ['name', 'city', { name: 'orders', columns: ['id', 'status'], order_by: ['-id'], limit: 2 }],
+      order_by: ['id'],
+      limit: 2,
+    },
+  }),
+  curl({
+    type: 'insert',
+    args: {
+      table: 'product',
+      objects: [{ sku: 'NEW-1', name: 'Teapot', category: 'kitchen', price: 24.9, stock: 3 }],
+      returning: ['id', 'name'],
+    },
+  }),
+  curl(
+    { type: 'select', args: { table: 'orders', columns: ['id', 'status'], limit: 3 } },
+    ' -H "X-Service-Role: customer" -H "X-Service-User-Id: 7"',
+  ),
+]
+
+const empty = (curl: Curl): readonly string[] => [
+  curl({ type: 'run_sql', args: { sql: 'create table note (id serial primary key, text text not null)' } }),
+  curl({ type: 'track_table', args: 'note' }),
+  curl({ type: 'insert', args: { table: 'note', objects: [{ text: 'hello' }], returning: ['id', 'text'] } }),
+]
+
+const credentialOf = ({ config }: Server): string => config.values.auth.adminSecret ?? ''
+
+async function hasShop({ url }: Server, secret: string): Promise<boolean> {
+  const response = await fetch(`${url}/v1/query`, {
+    method: 'POST',
+    headers: { 'X-Service-Admin-Secret': secret },
+    body: '{"type":"select","args":{"table":"orders","columns":["id","status"],"limit":1}}',
+  })
+  await response.body?.cancel()
+  return response.ok
+}

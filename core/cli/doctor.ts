@@ -1,0 +1,61 @@
+import pg from 'pg'
+import type { Invocation } from '../cli.js'
+import { version } from '../host/server.js'
+import { inspectEmbedded } from '../postgres/index.js'
+import { findAll, type Finding, printed } from './check.js'
+import { readSections } from './setting.js'
+
+/** What is where, and what could be better. */
+export async function doctor({ flags }: Invocation): Promise<number> {
+  const { dataDir, database } = (await readSections(flags)).values
+  console.log(`rowhouse ${version}, Node ${process.versions.node} on ${process.platform} ${process.arch}`)
+  const state = await inspectEmbedded(dataDir)
+  const { binaries } = state
+  console.log(
+    `data directory: ${state.dataDir}${state.cluster ? ` (PostgreSQL ${state.cluster.major} in ${state.cluster.folder})` : ' (no database yet)'}`,
+  )
+  console.log(
+    'problem' in binaries
+      ? `no embedded PostgreSQL: ${binaries.problem}`
+      : `PostgreSQL to embed: ${binaries.version} in ${binaries.bin}`,
+  )
+  if (state.heldBy) console.log(`in use by the Rowhouse with process id ${state.heldBy.pid}`)
+  for (const folder of state.orphans)
+    console.log(`left over from a data directory that is gone, delete it if you do not need it: ${folder}`)
+
+  const findings = database.url === undefined ? [] : [...(await findAll(flags)), ...(await harden(database.url))]
+  if (database.url === undefined) console.log('no DATABASE_URL: rowhouse dev uses the database of the data directory')
+  for (const finding of findings) console.log(printed(finding))
+  return findings.every(({ ok }) => ok) ? 0 : 1
+}
+
+/** Rights that the login has and does not need. Advice, not mistakes. */
+async function harden(url: string): Promise<readonly Finding[]> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 5000,
+    application_name: 'rowhouse doctor',
+  })
+  try {
+    await client.connect()
+    const { rows } = await client.query<{ superuser: boolean; files: boolean; encrypted: boolean; local: boolean }>(
+      `select rolsuper as superuser, pg_has_role(current_user, 'pg_read_server_files', 'member') as files,
+         coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as encrypted,
+         coalesce(inet_client_addr() << '127.0.0.0/8', true) as local
+       from pg_roles where rolname = current_user`,
+    )
+    const advice = [
+      rows[0]?.superuser &&
+        'the login is a superuser: run_sql can reach the files of the database machine; give it a login of its own',
+      !rows[0]?.superuser &&
+        rows[0]?.files &&
+        'the login may read files of the database machine: revoke pg_read_server_files',
+      !rows[0]?.encrypted && !rows[0]?.local && 'the connection is not encrypted: add sslmode=verify-full to the URL',
+    ]
+    return advice.flatMap((text) => (text ? [{ ok: true, text: `advice: ${text}` }] : []))
+  } catch {
+    return []
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}

@@ -1,0 +1,28 @@
+import pg from 'pg'
+import type { Invocation } from '../cli.js'
+import { loadAll } from '../host/load.js'
+import { migrate, pendingMigrations } from '../host/migrate.js'
+import { migrationSets, sections } from '../host/server.js'
+import { builtins, databaseUrl, source } from './setting.js'
+
+/** Migrates, or says what there is to migrate. */
+export async function migrateDatabase({ flags }: Invocation): Promise<number> {
+  const url = await databaseUrl(flags)
+  const { loaded } = await loadAll({ ...source(flags), sections, builtins: builtins() })
+  const sets = migrationSets(loaded)
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    application_name: 'rowhouse migrate',
+  })
+  await client.connect()
+  try {
+    const dry = flags['dry-run'] === true
+    const steps = dry ? await pendingMigrations(client, sets) : await migrate(client, sets, console.error)
+    for (const { owner, id } of steps) console.log(`${dry ? 'would run' : 'ran'} ${owner} ${id}`)
+    if (steps.length === 0) console.log('nothing to do')
+    return 0
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,37 @@
+import { type LoadedConfig, loadConfig } from '../host/config.js'
+import type { Builtins } from '../host/load.js'
+import { sections } from '../host/server.js'
+
+type Flags = Readonly<Record<string, string | boolean | undefined>>
+
+const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
+
+/** What comes with the program. The sample is a plugin that only `dev` loads. */
+export function builtins(sample = false): Builtins {
+  const provider = (kind: string) => ({ memory: new URL(`../../providers/${kind}/memory.js`, import.meta.url) })
+  return {
+    plugins: { query: plugin('query'), ...(sample ? { sample: plugin('sample') } : {}) },
+    providers: { email: provider('email'), sms: provider('sms'), storage: provider('storage') },
+  }
+}
+
+/** Where the configuration of a command comes from. */
+export function source({ config, host, port }: Flags) {
+  return {
+    env: process.env,
+    cwd: process.cwd(),
+    ...(typeof config === 'string' ? { file: config } : {}),
+    overrides: { http: { ...(host === undefined ? {} : { host }), ...(port === undefined ? {} : { port }) } },
+  }
+}
+
+export function readSections(flags: Flags): Promise<LoadedConfig<typeof sections>> {
+  return loadConfig({ ...source(flags), sections })
+}
+
+/** @throws Error that says where a database may be named */
+export async function databaseUrl(flags: Flags): Promise<string> {
+  const { url } = (await readSections(flags)).values.database
+  if (url !== undefined) return url
+  throw new Error('no database: set DATABASE_URL, or database.url in the configuration')
+}

@@ -1,0 +1,82 @@
+/** What is said of the shop: as for `replace_metadata`. */
+export const METADATA = {
+  query_templates: [],
+  tables: [
+    {
+      table: 'customer',
+      array_relationships: [toMany('orders', 'orders', 'customer_id'), toMany('reviews', 'review', 'customer_id')],
+      select_permissions: [
+        may('customer', { columns: '*', filter: { id: 'X-Service-User-Id' } }),
+        may('staff', { columns: '*', filter: {}, allow_aggregations: true }),
+      ],
+      update_permissions: [
+        may('customer', { columns: ['name', 'city', 'country'], filter: { id: 'X-Service-User-Id' } }),
+      ],
+    },
+    {
+      table: 'product',
+      array_relationships: [toMany('items', 'item', 'product_id'), toMany('reviews', 'review', 'product_id')],
+      select_permissions: [
+        may('anonymous', { columns: ['id', 'name', 'category', 'price'], filter: { stock: { $gt: 0 } }, limit: 100 }),
+        may('customer', { columns: ['id', 'sku', 'name', 'category', 'price', 'attributes', 'stock'], filter: {} }),
+        may('staff', { columns: '*', filter: {}, allow_aggregations: true }),
+      ],
+      update_permissions: [may('staff', { columns: ['price', 'stock'], filter: {} })],
+    },
+    {
+      table: 'orders',
+      object_relationships: [toOne('customer', 'customer_id')],
+      array_relationships: [toMany('items', 'item', 'order_id')],
+      select_permissions: [
+        may('customer', { columns: '*', filter: { customer_id: 'X-Service-User-Id' } }),
+        may('staff', { columns: '*', filter: {}, allow_aggregations: true }),
+      ],
+      insert_permissions: [
+        may('customer', { check: {}, columns: ['note'], set: { customer_id: 'X-Service-User-Id', status: 'new' } }),
+      ],
+      update_permissions: [may('staff', { columns: ['status', 'note'], filter: {} })],
+    },
+    {
+      table: 'item',
+      object_relationships: [toOne('order', 'order_id'), toOne('product', 'product_id')],
+      select_permissions: [
+        may('customer', { columns: '*', filter: { order: { customer_id: 'X-Service-User-Id' } } }),
+        may('staff', { columns: '*', filter: {}, allow_aggregations: true }),
+      ],
+    },
+    {
+      table: 'review',
+      object_relationships: [toOne('product', 'product_id'), toOne('customer', 'customer_id')],
+      select_permissions: [
+        may('anonymous', { columns: ['id', 'product_id', 'stars', 'body'], filter: {}, limit: 100 }),
+        may('customer', { columns: '*', filter: {} }),
+        may('staff', { columns: '*', filter: {}, allow_aggregations: true }),
+      ],
+      insert_permissions: [
+        may('customer', {
+          // Only of what was bought.
+          check: { product: { items: { order: { customer_id: 'X-Service-User-Id' } } } },
+          columns: ['product_id', 'stars', 'body'],
+          set: { customer_id: 'X-Service-User-Id' },
+          allow_upsert: true,
+        }),
+      ],
+      update_permissions: [
+        may('customer', { columns: ['stars', 'body'], filter: { customer_id: 'X-Service-User-Id' } }),
+      ],
+      delete_permissions: [may('customer', { filter: { customer_id: 'X-Service-User-Id' } })],
+    },
+  ],
+}
+
+function may(role: string, permission: object) {
+  return { role, permission }
+}
+
+function toOne(name: string, column: string) {
+  return { name, using: { foreign_key_constraint_on: column } }
+}
+
+function toMany(name: string, table: string, column: string) {
+  return { name, using: { foreign_key_constraint_on: { table, column } } }
+}

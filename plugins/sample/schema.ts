@@ -1,0 +1,99 @@
+/**
+ * The tables of the shop and their rows. Rows are made of `generate_series` and multiplications modulo primes: the same
+ * on every machine, at every time.
+ */
+export const SCHEMA = `
+create table customer (
+  id serial primary key,
+  name text not null,
+  email text not null unique,
+  city text not null,
+  country text not null,
+  created_at timestamptz not null default now()
+);
+create table product (
+  id serial primary key,
+  sku text not null unique,
+  name text not null,
+  category text not null,
+  price numeric(10, 2) not null check (price > 0),
+  attributes jsonb not null default '{}',
+  stock integer not null default 0 check (stock >= 0)
+);
+create table orders (
+  id serial primary key,
+  customer_id integer not null references customer,
+  status text not null default 'new' check (status in ('new', 'paid', 'shipped', 'returned')),
+  placed_at timestamptz not null default now(),
+  note text
+);
+create index on orders (customer_id);
+create table item (
+  order_id integer not null references orders,
+  product_id integer not null references product,
+  quantity integer not null check (quantity > 0),
+  unit_price numeric(10, 2) not null,
+  primary key (order_id, product_id)
+);
+create index on item (product_id);
+create table review (
+  id serial primary key,
+  product_id integer not null references product,
+  customer_id integer not null references customer,
+  stars smallint not null check (stars between 1 and 5),
+  body text,
+  created_at timestamptz not null default now(),
+  unique (product_id, customer_id)
+);
+create index on review (customer_id);
+
+create function pg_temp.pick(words text[], seed bigint) returns text language sql immutable
+  as $$ select words[1 + seed % array_length(words, 1)] $$;
+
+insert into customer (name, email, city, country, created_at)
+select first || ' ' || last, lower(first) || '.' || lower(last) || n || '@example.com',
+  split_part(place, ',', 1), split_part(place, ',', 2),
+  timestamptz '2023-01-01 08:00+00' + n * 7919 % 1000 * interval '1 day'
+from generate_series(1::bigint, 2000) n,
+  lateral (select
+    pg_temp.pick('{Ada,Ben,Chen,Dora,Elif,Femi,Greta,Hugo,Ines,Jonas,Kofi,Lena,Maja,Nils,Olga,Pia,Ravi,Sara,Tom,Yuki}', n * 104729 % 7907) as first,
+    pg_temp.pick('{Abel,Brandt,Costa,Diaz,Eriksen,Fischer,Gruber,Haas,Ito,Jansen,Kaya,Lund,Moreau,Novak,Okafor,Patel,Rossi,Silva,Tanaka,Weber}', n * 15485863 % 6491) as last,
+    pg_temp.pick(array['Berlin,Germany','Lyon,France','Porto,Portugal','Kyoto,Japan','Lagos,Nigeria','Quito,Ecuador','Bergen,Norway','Pune,India'], n * 32452843 % 5003) as place
+  ) as words;
+
+insert into product (sku, name, category, price, attributes, stock)
+select 'SKU-' || lpad(n::text, 4, '0'), material || ' ' || thing, category,
+  (490 + n * 7907 % 9500)::numeric / 100,
+  jsonb_build_object('material', lower(material), 'weight_g', 50 + n * 6451 % 3000), (n * 5003 % 120)::int
+from generate_series(1::bigint, 300) n,
+  lateral (select
+    pg_temp.pick('{Oak,Steel,Linen,Glass,Clay,Cork,Wool,Brass}', n * 7919 % 6997) as material,
+    pg_temp.pick('{kitchen,garden,office,bath,travel}', n * 6007 % 4999) as category,
+    pg_temp.pick('{bowl,lamp,tray,mug,box,stool,brush,hook,frame,basket}', n * 4507 % 3989) as thing
+  ) as words;
+
+insert into orders (customer_id, status, placed_at)
+select 1 + least(n * 7919 % 2003 % 2000, n * 104729 % 2011 % 2000),
+  (array['shipped', 'shipped', 'shipped', 'paid', 'new', 'returned'])[1 + n * 6007 % 6],
+  timestamptz '2024-01-01 06:00+00' + n * interval '17 minutes'
+from generate_series(1::bigint, 50000) n;
+
+insert into item (order_id, product_id, quantity, unit_price)
+select o, product.id, 1 + (o * 31 + k * 17) % 4, product.price
+from generate_series(1::bigint, 50000) o cross join lateral generate_series(1::bigint, 1 + o * 13 % 4) k
+join product on product.id = 1 + (least(o * 7907 % 307, o * 15485863 % 311) + k * 37) % 300;
+
+insert into review (product_id, customer_id, stars, body, created_at)
+select product_id, customer_id, 1 + greatest(n * 6007 % 5, n * 4507 % 4),
+  pg_temp.pick(array['Does what it should.','Lovely.','Smaller than I thought.','Arrived late, but fine.','Would buy again.','Broke after a week.'], n * 104729 % 4001),
+  placed_at + interval '9 days'
+from (
+  select product_id, customer_id, min(placed_at) as placed_at,
+    row_number() over (order by min(order_id), product_id) as n
+  from item join orders on orders.id = item.order_id
+  group by product_id, customer_id
+) bought
+where n % 11 = 0 and n <= 88000;
+
+drop function pg_temp.pick;
+analyze customer; analyze product; analyze orders; analyze item; analyze review`

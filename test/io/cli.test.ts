@@ -1,0 +1,170 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { freshDatabase } from '../kit/database.js'
+
+const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
+const SECRET = 'a secret for the tests of the command line'
+
+t.test('help is there for the program and for each command, and mistakes get a hint', async (t) => {
+  const folder = await newFolder(t)
+
+  t.match(await run(folder, ['--help']), { code: 0, out: /dev .*\n.*start/ })
+  for (const command of ['dev', 'start', 'migrate', 'check', 'doctor', 'metadata']) {
+    t.match(await run(folder, [command, '--help']), {
+      code: 0,
+      out: new RegExp(`rowhouse ${command}[^]*--config FILE`),
+    })
+  }
+  t.match(await run(folder, ['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
+  t.match(await run(folder, ['dve']), { code: 2, err: /did you mean dev\?/ })
+  t.match(await run(folder, ['dev', '--prot', '1']), { code: 2, err: /did you mean --port\?/ })
+  t.match(await run(folder, ['start', 'now']), { code: 2, err: /too many words/ })
+})
+
+t.test('start guesses nothing: it wants a database, a way to authenticate, and no open door', async (t) => {
+  const folder = await newFolder(t)
+  const { url } = await freshDatabase(t)
+
+  t.match(await run(folder, ['start']), { code: 1, err: /set DATABASE_URL/ })
+  t.match(await run(folder, ['start'], { DATABASE_URL: url }), { code: 1, err: /ROWHOUSE_ADMIN_SECRET/ })
+  await writeFile(join(folder, 'rowhouse.config.json'), '{"http": {"prot": 1}, "plugins": {"qery": {}}}')
+  const wrong = await run(folder, ['check'], { DATABASE_URL: url })
+  t.match(wrong, { code: 1, err: /2 mistakes[^]*\$\.http[^]*prot[^]*\$\.plugins\.qery/ })
+})
+
+t.test('metadata travels between databases', async (t) => {
+  const folder = await newFolder(t)
+  const [from, to] = [await freshDatabase(t), await freshDatabase(t)]
+  const [a, b] = [{ DATABASE_URL: from.url }, { DATABASE_URL: to.url }]
+  t.match(await run(folder, ['migrate', '--dry-run'], a), { code: 0, out: /would run core 001-metadata/ })
+  t.match(await run(folder, ['migrate'], a), { code: 0, out: /ran core 001-metadata/ })
+  t.match(await run(folder, ['migrate'], a), { code: 0, out: /nothing to do/ })
+  const server = await start(t, folder, ['start', '--port', '0'], { ...a, ROWHOUSE_ADMIN_SECRET: SECRET })
+  const ask = (query: object) => post(server.url, query)
+  await ask({ type: 'run_sql', args: { sql: 'create table note (id int primary key, text text)' } })
+  await ask({ type: 'track_table', args: 'note' })
+  await ask({
+    type: 'create_select_permission',
+    args: { table: 'note', role: 'user', permission: { columns: '*', filter: {} } },
+  })
+  t.equal(await server.stop('SIGTERM'), 0)
+
+  t.match(await run(folder, ['metadata', 'export', 'all.json'], a), { code: 0 })
+  t.match(await run(folder, ['metadata', 'diff', 'all.json'], a), { code: 0, out: /no difference/ })
+  const missing = await run(folder, ['metadata', 'apply', 'all.json'], b)
+  t.match(missing, { code: 1, err: /no such table\/view exists in postgres : "note"/ })
+  const other = await start(t, folder, ['start', '--port', '0'], { ...b, ROWHOUSE_ADMIN_SECRET: SECRET })
+  await post(other.url, { type: 'run_sql', args: { sql: 'create table note (id int primary key, text text)' } })
+  t.equal(await other.stop('SIGTERM'), 0)
+  t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), {
+    code: 1,
+    out: '+ table note\n+ permission note.user.select\n',
+  })
+  t.match(await run(folder, ['metadata', 'apply', 'all.json'], b), { code: 0, out: /\+ table note/ })
+  t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), { code: 0, out: /no difference/ })
+  t.match(await run(folder, ['check'], b), { code: 0, out: /1 tables tracked/ })
+  t.match(await run(folder, ['doctor'], b), { code: 0, out: /superuser/ })
+})
+
+t.test('the first dev run makes a database with the shop, and its curl lines work as pasted', async (t) => {
+  const folder = await newFolder(t)
+
+  const server = await start(t, folder, ['dev', '--port', '0'])
+
+  const lines = server
+    .output()
+    .split('\n')
+    .filter((line) => line.startsWith('curl '))
+  t.equal(lines.length, 3)
+  const answers = await Promise.all(lines.map((line) => paste(folder, line)))
+  t.match(answers[0], [{ name: String, orders: [{ id: Number }] }])
+  t.match(answers[1], { affected_rows: 1, returning: [{ name: 'Teapot' }] })
+  t.match(answers[2], [{ id: Number, status: String }])
+  const secret = join(folder, '.rowhouse/admin-secret')
+  t.equal((await stat(secret)).mode & 0o777, 0o600)
+  t.notMatch(server.output(), await readFile(secret, 'utf8'))
+
+  // The second start finds what the first one left, even when that was killed.
+  await server.stop('SIGKILL')
+  const again = await start(t, folder, ['dev', '--port', '0'])
+  const teapots = { type: 'count', args: { table: 'product', where: { sku: 'NEW-1' } } }
+  t.same(await post(again.url, teapots, await readFile(secret, 'utf8')), { count: 1 })
+  t.match(await run(folder, ['dev', '--port', '0']), { code: 1, err: /runs already/ })
+  t.equal(await again.stop('SIGINT'), 0)
+})
+
+async function newFolder(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-cli-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+const environment = (env: Readonly<Record<string, string>>) => ({ PATH: process.env['PATH'], ...env })
+
+function run(folder: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  return new Promise<{ code: number; out: string; err: string }>((resolve) => {
+    execFile(process.execPath, [CLI, ...args], { cwd: folder, env: environment(env) }, (error, out, err) =>
+      resolve({ code: error ? Number(error.code) : 0, out, err }),
+    )
+  })
+}
+
+interface Running {
+  readonly url: string
+  output(): string
+  /** @returns the exit code */
+  stop(signal: NodeJS.Signals): Promise<number | null>
+}
+
+/** Runs a command that serves, until it says where. */
+async function start(
+  t: Test,
+  folder: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Running> {
+  const child = spawn(process.execPath, [CLI, ...args], { cwd: folder, env: environment(env) })
+  const gone = once(child, 'exit') as Promise<[number | null]>
+  let output = ''
+  const url = await new Promise<string>((resolve, reject) => {
+    const read = (chunk: Buffer) => {
+      output += chunk.toString()
+      const found = /https?:\/\/127\.0\.0\.1:\d+/.exec(output)?.[0]
+      if (
+        found &&
+        (args[0] === 'start' || (output.includes('Try, from this folder') && output.trimEnd().endsWith("'")))
+      )
+        resolve(found)
+    }
+    child.stdout.on('data', read)
+    child.stderr.on('data', read)
+    child.once('exit', () => reject(new Error(`it did not start:\n${output}`)))
+  })
+  const stop = async (signal: NodeJS.Signals) => {
+    child.kill(signal)
+    return (await gone)[0]
+  }
+  t.teardown(() => (child.exitCode === null && child.signalCode === null ? stop('SIGTERM') : undefined))
+  return { url, output: () => output, stop }
+}
+
+async function post(url: string, query: object, secret = SECRET): Promise<unknown> {
+  const body = JSON.stringify(query)
+  const response = await fetch(`${url}/v1/query`, {
+    method: 'POST',
+    body,
+    headers: { 'X-Service-Admin-Secret': secret },
+  })
+  return response.json()
+}
+
+function paste(folder: string, line: string): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    execFile('bash', ['-c', line], { cwd: folder }, (error, out) => (error ? reject(error) : resolve(JSON.parse(out))))
+  })
+}
