@@ -23,7 +23,7 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
       ...from,
       overrides: {
         ...overrides,
-        database: { url: url ?? embedded?.url },
+        database: { url: url ?? embedded?.serverUrl },
         ...(secret === undefined ? {} : { auth: { adminSecret: secret } }),
         log: { level: flags['verbose'] === true ? 'info' : 'warn' },
       },

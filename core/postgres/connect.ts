@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import pg from 'pg'
 
 /** How to reach a cluster as its superuser. */
@@ -7,6 +8,8 @@ export interface Address {
 }
 
 export const SUPERUSER = 'rowhouse'
+/** The login of the server's own connections. */
+export const SERVER_LOGIN = 'rowhouse_server'
 export const DATABASE = 'rowhouse'
 
 export type Attempt =
@@ -32,17 +35,32 @@ export async function attempt(address: Address): Promise<Attempt> {
   }
 }
 
-/** Creates our database where it is missing: on the first start, or when a first start was cut short. */
+/**
+ * Creates our database, and the login that owns it, where they are missing: on the first start, or when a first start was
+ * cut short. The login is no superuser, so that SQL of an admin of the server cannot reach the files of this machine.
+ */
 export async function ensureDatabase(address: Address): Promise<void> {
   await withClient(address, 'postgres', async (client) => {
-    const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])
-    if (rowCount === 0) await client.query(`create database ${DATABASE}`)
+    const role = await client.query('select from pg_roles where rolname = $1', [SERVER_LOGIN])
+    if (role.rowCount === 0)
+      await client.query(`create role ${SERVER_LOGIN} login password '${serverPassword(address)}'`)
+    const database = await client.query('select from pg_database where datname = $1', [DATABASE])
+    if (database.rowCount === 0) await client.query(`create database ${DATABASE} owner ${SERVER_LOGIN}`)
   })
 }
+
+/** Of letters, digits, `-` and `_` alone. Whoever has it cannot find out the superuser's. */
+const serverPassword = ({ password }: Address): string =>
+  createHmac('sha256', password).update(SERVER_LOGIN).digest('base64url')
 
 /** `postgresql://rowhouse:...@127.0.0.1:port/rowhouse` */
 export function urlOf(address: Address): string {
   return `postgresql://${SUPERUSER}:${address.password}@127.0.0.1:${address.port}/${DATABASE}`
+}
+
+/** `postgresql://rowhouse_server:...@127.0.0.1:port/rowhouse` */
+export function serverUrlOf(address: Address): string {
+  return `postgresql://${SERVER_LOGIN}:${serverPassword(address)}@127.0.0.1:${address.port}/${DATABASE}`
 }
 
 async function withClient<T>(address: Address, database: string, use: (client: pg.Client) => Promise<T>): Promise<T> {

@@ -2,7 +2,7 @@ import { readFile, realpath } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { chooseAccount, isRoot } from './account.js'
 import { findBinaries, type Binaries } from './binaries.js'
-import { ensureDatabase, urlOf } from './connect.js'
+import { ensureDatabase, serverUrlOf, urlOf } from './connect.js'
 import {
   accountOf,
   findCluster,
@@ -33,6 +33,8 @@ export interface EmbeddedOptions {
 export interface EmbeddedPostgres {
   /** Superuser URL for migrations and administration, `postgresql://rowhouse:...@127.0.0.1:port/rowhouse`. A secret. */
   readonly url: string
+  /** For the server: a login that owns the database and is no superuser. A secret. */
+  readonly serverUrl: string
   /** e.g. `18.4` */
   readonly version: string
   /** It ran already, left behind by a Rowhouse that was killed. */
@@ -66,6 +68,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     let stopped: Promise<void> | undefined
     return {
       url: urlOf(address),
+      serverUrl: serverUrlOf(address),
       version: server.version,
       adopted: server.adopted,
       stop: () => (stopped ??= stop()),

@@ -89,6 +89,12 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   t.equal((await stat(secret)).mode & 0o777, 0o600)
   t.notMatch(server.output(), await readFile(secret, 'utf8'))
 
+  const key = await readFile(secret, 'utf8')
+  const outside = { type: 'run_sql', args: { sql: "copy (select 1) to program 'true'" } }
+  t.match(await post(server.url, outside, key), { internal: { error: { status_code: '42501' } } })
+  const extension = { type: 'run_sql', args: { sql: 'create extension citext' } }
+  t.same(await post(server.url, extension, key), { result_type: 'CommandOk' })
+
   // The second start finds what the first one left, even when that was killed.
   await server.stop('SIGKILL')
   const again = await start(t, folder, ['dev', '--port', '0'])
