@@ -1,0 +1,205 @@
+import t, { type Test } from 'tap'
+import {
+  COLUMNS,
+  generateExp,
+  generateModel,
+  generateRow,
+  generateSelect,
+  Random,
+  ROLES,
+  usable,
+} from '../kit/oracle/generate.js'
+import { type Caller, type Model, Refused, type Row, type TableModel, type Value } from '../kit/oracle/model.js'
+import { count, insert, remove, select, update, write } from '../kit/oracle/requests.js'
+import { testServer, type TestServer } from '../kit/server.js'
+
+const CASES = Number(process.env['ROWHOUSE_ORACLE_CASES'] ?? 2000)
+const SEED = Number(process.env['ROWHOUSE_ORACLE_SEED'] ?? 20240607)
+const PER_MODEL = 80
+
+t.test(`what a role may see and do is what a naive reading of its permissions says (seed ${SEED})`, async (t) => {
+  const server = await testServer(t, { threads: 1 })
+  const random = new Random(SEED)
+  const seen = { answered: 0, refused: 0, writes: 0 }
+  for (let done = 0; done < CASES; done += PER_MODEL) {
+    const model = generateModel(random)
+    await install(server, model)
+    for (let i = 0; i < PER_MODEL; i++) await oneCase(t, server, model, random, seen, done + i)
+  }
+  t.comment(JSON.stringify(seen))
+  t.ok(seen.answered > CASES / 3 && seen.refused > CASES / 20 && seen.writes > CASES / 10, 'the cases say something')
+})
+
+async function install(server: TestServer, model: Model): Promise<void> {
+  await server.must('clear_metadata', {})
+  const tables = Object.values(model)
+  const sql = tables.map(({ name }) => `create table ${name} (id int primary key, n int, b bool, s text, ref int);`)
+  await server.must('run_sql', { sql: `drop table if exists t0, t1, t2, t3, t4; ${sql.join('')}` })
+  await server.must('bulk', [
+    ...tables.map(({ name }) => ({ type: 'track_table', args: name })),
+    ...tables.flatMap(({ name, relations }) =>
+      Object.entries(relations).map(([relation, { single, table, local, remote }]) => ({
+        type: `create_${single ? 'object' : 'array'}_relationship`,
+        args: {
+          table: name,
+          name: relation,
+          using: { manual_configuration: { remote_table: table, column_mapping: { [local]: remote } } },
+        },
+      })),
+    ),
+    ...tables.flatMap(({ name, permissions }) =>
+      Object.entries(permissions).flatMap(([role, all]) =>
+        Object.entries(all).map(([type, permission]) => ({
+          type: `create_${type}_permission`,
+          args: { table: name, role, permission },
+        })),
+      ),
+    ),
+    ...tables.map(({ name, rows }) => ({ type: 'insert', args: { table: name, objects: rows } })),
+  ])
+}
+
+type Seen = Record<'answered' | 'refused' | 'writes', number>
+
+async function oneCase(
+  t: Test,
+  server: TestServer,
+  model: Model,
+  random: Random,
+  seen: Seen,
+  number: number,
+): Promise<void> {
+  const caller: Caller = { role: random.chance(8) ? 'admin' : random.pick(ROLES), userId: random.below(6) }
+  const table = random.pick(Object.values(model))
+  const { type, args, expect } = generateCase(model, table, random, caller)
+  const inBulk = random.chance(25)
+  const as = { role: caller.role, variables: { 'x-service-user-id': String(caller.userId) } }
+  const expected = outcome(expect)
+  const answer = inBulk ? await server.query('bulk', [{ type, args }], as) : await server.query(type, args, as)
+  const body = inBulk && answer.status === 200 ? answer.body[0] : answer.body
+
+  const isWrite = type === 'insert' || type === 'update' || type === 'delete'
+  const got = answer.status === 200 ? byKey(type, body) : answer.status >= 500 ? answer.text : 'refused'
+  const wanted = expected === 'refused' ? expected : byKey(type, expected)
+  if (JSON.stringify(got) !== JSON.stringify(wanted)) {
+    const { rows: _, ...rest } = table
+    t.fail(`case ${number}`, {
+      caller,
+      type,
+      args,
+      got,
+      wanted,
+      answer: answer.text.slice(0, 400),
+      table: rest,
+      rows: table.rows,
+    })
+    throw new Error(`case ${number} differs`)
+  }
+  seen[expected === 'refused' ? 'refused' : 'answered']++
+  if (!isWrite) return
+  if (expected !== 'refused') seen.writes++
+  const stored = await server.must('select', { table: table.name, columns: [...COLUMNS], order_by: ['id'] })
+  const rows = [...table.rows].sort((a, b) => Number(a['id']) - Number(b['id']))
+  if (JSON.stringify(stored) !== JSON.stringify(rows.map(inOrder))) {
+    t.fail(`case ${number}: what is stored`, { caller, type, args, stored, rows })
+    throw new Error(`case ${number} left something else`)
+  }
+}
+
+function outcome(expect: () => unknown): unknown {
+  try {
+    return expect()
+  } catch (error) {
+    if (error instanceof Refused) return 'refused'
+    throw error
+  }
+}
+
+/** Rows of an update or delete come back in any order. */
+function byKey(type: string, body: unknown): unknown {
+  if (type !== 'update' && type !== 'delete') return body
+  const { affected_rows: affected, returning } = body as { affected_rows: number; returning: Row[] }
+  return { affected, returning: [...returning].sort((a, b) => Number(a['id']) - Number(b['id'])) }
+}
+
+const inOrder = (row: Row) => Object.fromEntries(COLUMNS.map((column) => [column, row[column]]))
+
+function generateCase(model: Model, table: TableModel, random: Random, caller: Caller) {
+  const { role } = caller
+  const { name } = table
+  const columns = usable(random, table, role)
+  const where = () => generateExp(random, model, name, 2, false, columns)
+  const returning = [
+    'id',
+    ...random.some(
+      columns.filter((column) => column !== 'id'),
+      50,
+    ),
+  ]
+  const kind = random.below(100)
+  if (kind < 50) {
+    const args = generateSelect(random, model, table, role)
+    return { type: 'select', args, expect: () => select(model, args, table, table.rows, caller) }
+  }
+  if (kind < 58) {
+    const args = { table: name, where: where(), distinct: random.some(columns, 30) }
+    return { type: 'count', args, expect: () => ({ count: count(model, table, args.where, args.distinct, caller) }) }
+  }
+  if (kind < 74) {
+    const may = role === 'admin' ? COLUMNS.slice(1) : (table.permissions[role]?.update?.columns ?? ['n'])
+    const target = (random.chance(93) && may.length > 0 ? random.pick(may) : random.pick(COLUMNS.slice(1))) as string
+    const inc = target === 'n' && random.chance(40)
+    const fresh = generateRow(random, 0)
+    const args = {
+      where: where(),
+      $set: inc ? {} : { [target]: fresh[target] as Value },
+      $inc: inc ? { n: 1 } : {},
+      returning,
+    }
+    const { $set, $inc, ...rest } = args
+    return {
+      type: 'update',
+      args: { table: name, ...rest, ...(inc ? { $inc } : { $set }) },
+      expect: () => write(table, () => update(model, table, args, caller)),
+    }
+  }
+  if (kind < 82) {
+    const args = { table: name, where: { $and: [where(), { id: { $gt: 3 } }] }, returning }
+    return {
+      type: 'delete',
+      args,
+      expect: () => write(table, () => remove(model, table, args.where, returning, caller)),
+    }
+  }
+  const may = role === 'admin' ? COLUMNS : (table.permissions[role]?.insert?.columns ?? COLUMNS)
+  const keys = random.chance(93) ? may : COLUMNS
+  const conflict = random.chance(35) ? random.pick(['ignore', 'update'] as const) : undefined
+  const first = conflict ? 1 + random.below(12) : 100 + random.below(1_000_000)
+  const chosen = random.some(
+    keys.filter((key) => key !== 'id'),
+    70,
+  )
+  const objects = Array.from({ length: 1 + random.below(3) }, (_, i) => {
+    const row = generateRow(random, first + i)
+    const own = conflict
+      ? chosen
+      : random.some(
+          keys.filter((key) => key !== 'id'),
+          70,
+        )
+    return Object.fromEntries(['id', ...own].map((key) => [key, row[key] as Value]))
+  })
+  return {
+    type: 'insert',
+    args: {
+      table: name,
+      objects,
+      returning,
+      ...(conflict
+        ? { on_conflict: { action: conflict, ...(conflict === 'update' ? { constraint_on: 'id' } : {}) } }
+        : {}),
+    },
+    expect: () =>
+      write(table, () => insert(model, table, { objects, returning, ...(conflict ? { conflict } : {}) }, caller)),
+  }
+}

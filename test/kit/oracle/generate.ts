@@ -1,0 +1,205 @@
+import type { Exp, Model, Permissions, Relation, Row, TableModel, Value } from './model.js'
+import type { Nested, Select } from './requests.js'
+
+/** Numbers from a seed: the same case again for the same seed (mulberry32). */
+export class Random {
+  private state: number
+
+  constructor(seed: number) {
+    this.state = seed >>> 0
+  }
+
+  /** A whole number below `n`. */
+  below(n: number): number {
+    this.state = (this.state + 0x6d2b79f5) >>> 0
+    let t = this.state
+    t = Math.imul(t ^ (t >>> 15), t | 1)
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
+    return ((t ^ (t >>> 14)) >>> 0) % n
+  }
+  chance(percent: number): boolean {
+    return this.below(100) < percent
+  }
+  pick<T>(from: readonly T[]): T {
+    return from[this.below(from.length)] as T
+  }
+  some<T>(from: readonly T[], percent: number): T[] {
+    return from.filter(() => this.chance(percent))
+  }
+}
+
+export const COLUMNS = ['id', 'n', 'b', 's', 'ref'] as const
+export const ROLES = ['red', 'blue', 'green'] as const
+const INTS = ['id', 'n', 'ref']
+const USER_ID = 'X-Service-User-Id'
+
+/** Tables that refer to each other in a ring, the first one also to itself, with rows and permissions. */
+export function generateModel(random: Random): Model {
+  const names = Array.from({ length: 2 + random.below(3) }, (_, i) => `t${i}`)
+  const relations = new Map<string, Record<string, Relation>>(names.map((name) => [name, {}]))
+  names.forEach((name, i) => {
+    const target = i === 0 && random.chance(50) ? name : (names[(i + 1) % names.length] as string)
+    ;(relations.get(name) as Record<string, Relation>)['up'] = {
+      single: true,
+      table: target,
+      local: 'ref',
+      remote: 'id',
+    }
+    ;(relations.get(target) as Record<string, Relation>)[`down_${name}`] = {
+      single: false,
+      table: name,
+      local: 'id',
+      remote: 'ref',
+    }
+  })
+  const bare = Object.fromEntries(names.map((name) => [name, { relations: relations.get(name) }])) as Model
+  return Object.fromEntries(
+    names.map((name): [string, TableModel] => {
+      const table = { name, relations: relations.get(name) as Record<string, Relation> }
+      const permissions = Object.fromEntries(ROLES.map((role) => [role, generatePermissions(random, bare, name)]))
+      const rows = Array.from({ length: 5 + random.below(5) }, (_, i) => generateRow(random, i + 1))
+      return [name, { ...table, permissions, rows }]
+    }),
+  )
+}
+
+export function generateRow(random: Random, id: number): Row {
+  const maybe = (make: () => Value): Value => (random.chance(25) ? null : make())
+  return {
+    id,
+    n: maybe(() => random.below(6)),
+    b: maybe(() => random.chance(50)),
+    s: maybe(() => random.pick(['', 'a', 'B', 'b', 'ab'])),
+    ref: maybe(() => 1 + random.below(9)),
+  }
+}
+
+function generatePermissions(random: Random, model: Model, table: string): Permissions {
+  const exp = (): Exp => (random.chance(20) ? {} : generateExp(random, model, table, 3, true))
+  const preset = random.chance(30)
+  const others = ['n', 'b', 's', 'ref']
+  return {
+    ...(random.chance(90)
+      ? {
+          select: {
+            columns: ['id', ...random.some(others, 75)],
+            filter: exp(),
+            ...(random.chance(20) ? { limit: 1 + random.below(5) } : {}),
+          },
+        }
+      : {}),
+    ...(random.chance(70)
+      ? {
+          insert: {
+            columns: ['id', ...random.some(preset ? ['b', 's', 'ref'] : others, 85)],
+            check: exp(),
+            allow_upsert: random.chance(70),
+            set: preset ? { n: random.chance(50) ? USER_ID : random.below(6) } : {},
+          },
+        }
+      : {}),
+    ...(random.chance(70)
+      ? { update: { columns: random.some(others, 80), filter: exp(), ...(random.chance(50) ? { check: exp() } : {}) } }
+      : {}),
+    ...(random.chance(70) ? { delete: { filter: exp() } } : {}),
+  }
+}
+
+/** @param trusted in a permission: session variables may stand for integers */
+export function generateExp(
+  random: Random,
+  model: Model,
+  table: string,
+  depth: number,
+  trusted: boolean,
+  columns: readonly string[] = COLUMNS,
+): Exp {
+  const again = (name = table, inner = columns) => generateExp(random, model, name, depth - 1, trusted, inner)
+  const kind = random.below(depth > 0 ? 10 : 4)
+  if (kind === 4 || kind === 5)
+    return { [random.pick(['$and', '$or'])]: Array.from({ length: random.below(3) }, () => again()) }
+  if (kind === 6) return { $not: again() }
+  if (kind > 6) {
+    const [name, relation] = random.pick(Object.entries(model[table]?.relations ?? {}))
+    return { [name]: random.chance(20) ? {} : again(relation.table, COLUMNS) }
+  }
+  const column = random.pick(columns)
+  if (INTS.includes(column) && random.chance(15)) {
+    return { [column]: { [random.pick(['$ceq', '$cne', '$cgt', '$clt', '$cgte', '$clte'])]: random.pick(INTS) } }
+  }
+  if (random.chance(15)) return { [column]: { $is_null: random.chance(50) } }
+  const value = (): Value => {
+    if (random.chance(10)) return null
+    if (trusted && INTS.includes(column) && random.chance(30)) return USER_ID
+    return generateRow(random, 1 + random.below(9))[column] as Value
+  }
+  if (random.chance(20))
+    return { [column]: { [random.pick(['$in', '$nin'])]: Array.from({ length: random.below(4) }, value) } }
+  if (random.chance(20)) return { [column]: value() }
+  return { [column]: { [random.pick(['$eq', '$ne', '$gt', '$lt', '$gte', '$lte'])]: value() } }
+}
+
+/** Columns that a role mostly may use; now and then others too. */
+export function usable(random: Random, table: TableModel | undefined, role: string): readonly string[] {
+  const permitted = role === 'admin' ? COLUMNS : (table?.permissions[role]?.select?.columns ?? COLUMNS)
+  return random.chance(93) ? permitted : COLUMNS
+}
+
+export function generateSelect(random: Random, model: Model, table: TableModel, role: string): Select {
+  return {
+    ...generateRead(random, model, table, role, 2),
+    table: table.name,
+    order_by: generateOrder(random, model, table, role),
+  }
+}
+
+function generateRead(
+  random: Random,
+  model: Model,
+  table: TableModel,
+  role: string,
+  depth: number,
+): Omit<Select, 'table' | 'order_by'> {
+  const columns = usable(random, table, role)
+  const nested = depth > 0 && random.chance(60) ? random.some(Object.keys(table.relations), 50) : []
+  return {
+    columns: [
+      'id',
+      ...random.some(
+        columns.filter((column) => column !== 'id'),
+        60,
+      ),
+      ...nested.map((name) => generateNested(random, model, table, name, role, depth - 1)),
+    ],
+    ...(random.chance(70) ? { where: generateExp(random, model, table.name, 2, false, columns) } : {}),
+    ...(random.chance(30) ? { limit: random.below(6) } : {}),
+    ...(random.chance(20) ? { offset: random.below(3) } : {}),
+  }
+}
+
+function generateNested(
+  random: Random,
+  model: Model,
+  table: TableModel,
+  name: string,
+  role: string,
+  depth: number,
+): Nested {
+  const relation = table.relations[name] as Relation
+  const remote = model[relation.table] as TableModel
+  const read = generateRead(random, model, remote, role, depth)
+  return relation.single
+    ? { name, columns: read.columns }
+    : { ...read, name, order_by: generateOrder(random, model, remote, role) }
+}
+
+/** Always total: it ends with the key. */
+function generateOrder(random: Random, model: Model, table: TableModel, role: string): readonly string[] {
+  const sign = random.pick(['+', '-'])
+  const first = random.chance(30)
+    ? [`${sign}up.${random.pick(usable(random, model[(table.relations['up'] as Relation).table], role))}`]
+    : random.chance(50)
+      ? [`${sign}${random.pick(usable(random, table, role))}`]
+      : []
+  return [...first, '+id']
+}

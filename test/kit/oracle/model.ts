@@ -1,0 +1,135 @@
+/** A naive copy of what the server should do with rows held in memory: three-valued logic, permissions, writes. */
+export type Value = number | string | boolean | null
+export type Row = Record<string, Value>
+export interface Relation {
+  readonly single: boolean
+  readonly table: string
+  readonly local: string
+  readonly remote: string
+}
+export interface TableModel {
+  readonly name: string
+  readonly relations: Readonly<Record<string, Relation>>
+  readonly permissions: Readonly<Record<string, Permissions>>
+  rows: Row[]
+}
+export interface Permissions {
+  select?: { columns: readonly string[]; filter: Exp; limit?: number }
+  insert?: { columns: readonly string[]; check: Exp; allow_upsert: boolean; set: Row }
+  update?: { columns: readonly string[]; filter: Exp; check?: Exp }
+  delete?: { filter: Exp }
+}
+/** A BoolExp as it is sent. */
+export type Exp = { readonly [key: string]: unknown }
+export type Truth = boolean | null
+export type Model = Readonly<Record<string, TableModel>>
+
+/** The server must answer with a 4xx, and nothing may have happened. */
+export class Refused extends Error {}
+
+export interface Caller {
+  readonly role: string
+  readonly userId: number
+}
+const USER_ID = 'X-Service-User-Id'
+
+/** @param role whose eyes: undefined in a permission, which is trusted */
+export function evaluate(model: Model, table: TableModel, row: Row, exp: Exp, caller: Caller, role?: string): Truth {
+  return all(
+    Object.entries(exp).map(([key, value]) => {
+      const inner = (part: unknown) => evaluate(model, table, row, part as Exp, caller, role)
+      if (key === '$and') return all((value as unknown[]).map(inner))
+      if (key === '$or') return any((value as unknown[]).map(inner))
+      if (key === '$not') return not(inner(value))
+      const relation = table.relations[key]
+      if (relation) {
+        return related(model, relation, row, caller, role).some(
+          (other) => evaluate(model, model[relation.table] as TableModel, other, value as Exp, caller, role) === true,
+        )
+      }
+      return operators(row, key, value, caller)
+    }),
+  )
+}
+
+/** Rows on the other side, those only that the role may see. */
+export function related(model: Model, relation: Relation, row: Row, caller: Caller, role?: string): Row[] {
+  const remote = model[relation.table] as TableModel
+  const joined = remote.rows.filter(
+    (other) => other[relation.remote] !== null && other[relation.remote] === row[relation.local],
+  )
+  return role === undefined ? joined : joined.filter((other) => visible(model, remote, other, caller))
+}
+
+export function visible(model: Model, table: TableModel, row: Row, caller: Caller): boolean {
+  if (caller.role === 'admin') return true
+  const filter = table.permissions[caller.role]?.select?.filter
+  return filter !== undefined && evaluate(model, table, row, filter, caller) === true
+}
+
+function operators(row: Row, column: string, value: unknown, caller: Caller): Truth {
+  if (value === null || typeof value !== 'object') return compare('$eq', row, column, value as Value, caller)
+  return all(Object.entries(value).map(([op, to]) => compare(op, row, column, to as Value, caller)))
+}
+
+function compare(op: string, row: Row, column: string, to: Value | readonly Value[], caller: Caller): Truth {
+  const left = row[column] as Value
+  if (op === '$is_null') return (left === null) === to
+  if (op.startsWith('$c')) return sql(`$${op.slice(2)}`, left, row[to as string] as Value)
+  if (op === '$in' || op === '$nin') {
+    const list = (to as readonly Value[]).map((each) => value(each, caller))
+    const parts = list.map((each): Truth => (each === null ? left === null : sql('$eq', left, each)))
+    return op === '$in' ? any(parts) : all(parts.map((part, i) => (list[i] === null ? left !== null : not(part))))
+  }
+  if (to === null) return op === '$eq' ? left === null : op === '$ne' ? left !== null : null
+  return sql(op, left, value(to as Value, caller))
+}
+
+/** A session variable stands for what the caller brought. */
+export const value = (each: Value, { userId }: Caller): Value => (each === USER_ID ? userId : each)
+
+function sql(op: string, left: Value, right: Value): Truth {
+  if (left === null || right === null) return null
+  switch (op) {
+    case '$eq':
+      return left === right
+    case '$ne':
+      return left !== right
+    case '$gt':
+      return left > right
+    case '$lt':
+      return left < right
+    case '$gte':
+      return left >= right
+    default:
+      return left <= right
+  }
+}
+
+const not = (truth: Truth): Truth => (truth === null ? null : !truth)
+const all = (truths: readonly Truth[]): Truth => (truths.includes(false) ? false : truths.includes(null) ? null : true)
+const any = (truths: readonly Truth[]): Truth => (truths.includes(true) ? true : truths.includes(null) ? null : false)
+
+/** Names that a client uses in a condition must be those that its role may select. */
+export function checkNames(model: Model, table: TableModel, exp: Exp, role: string): void {
+  for (const [key, value] of Object.entries(exp)) {
+    if (key === '$and' || key === '$or') (value as Exp[]).forEach((part) => checkNames(model, table, part, role))
+    else if (key === '$not') checkNames(model, table, value as Exp, role)
+    else if (table.relations[key]) {
+      const remote = model[(table.relations[key] as Relation).table] as TableModel
+      if (role !== 'admin' && !remote.permissions[role]?.select) throw new Refused(`relationship ${key}`)
+      checkNames(model, remote, value as Exp, role)
+    } else {
+      selectable(table, role, [key])
+      if (value !== null && typeof value === 'object') {
+        for (const [op, to] of Object.entries(value)) if (op.startsWith('$c')) selectable(table, role, [to as string])
+      }
+    }
+  }
+}
+
+export function selectable(table: TableModel, role: string, columns: readonly string[]): void {
+  if (role === 'admin') return
+  const permitted = table.permissions[role]?.select?.columns ?? []
+  for (const column of columns) if (!permitted.includes(column)) throw new Refused(`column ${column}`)
+}

@@ -1,0 +1,277 @@
+import {
+  type Caller,
+  checkNames,
+  evaluate,
+  type Exp,
+  type Model,
+  type Permissions,
+  Refused,
+  related,
+  type Relation,
+  type Row,
+  selectable,
+  type TableModel,
+  type Value,
+  value,
+  visible,
+} from './model.js'
+
+export interface Select {
+  readonly table: string
+  readonly columns: readonly (string | Nested)[]
+  readonly where?: Exp
+  readonly order_by: readonly string[]
+  readonly limit?: number
+  readonly offset?: number
+}
+export interface Nested extends Omit<Select, 'table' | 'order_by'> {
+  readonly name: string
+  readonly order_by?: readonly string[]
+}
+
+/** What a select answers. */
+export function select(
+  model: Model,
+  request: Select | Nested,
+  table: TableModel,
+  from: readonly Row[],
+  caller: Caller,
+): Row[] {
+  const { role } = caller
+  if (role !== 'admin' && !table.permissions[role]?.select) throw new Refused('select')
+  checkNames(model, table, request.where ?? {}, role)
+  for (const order of request.order_by ?? []) checkOrder(model, table, order, role)
+  const rows = from.filter(
+    (row) =>
+      visible(model, table, row, caller) && evaluate(model, table, row, request.where ?? {}, caller, role) === true,
+  )
+  const sorted = [...rows].sort((a, b) => {
+    for (const order of request.order_by ?? []) {
+      const result = byNullsLast(keyOf(model, table, a, order, caller), keyOf(model, table, b, order, caller))
+      if (result !== 0) return order.startsWith('-') ? -result : result
+    }
+    return 0
+  })
+  const most = Math.min(request.limit ?? Infinity, table.permissions[role]?.select?.limit ?? Infinity)
+  const offset = request.offset ?? 0
+  const found = sorted.slice(offset, offset + most)
+  for (const column of request.columns) checkColumn(model, table, column, caller)
+  return found.map((row) => project(model, table, row, request.columns, caller)) as Row[]
+}
+
+/** Refuses also where there is no row to show it on. */
+function checkColumn(model: Model, table: TableModel, column: string | Nested, caller: Caller): void {
+  if (typeof column === 'string') return selectable(table, caller.role, [column])
+  const remote = model[(table.relations[column.name] as Relation).table] as TableModel
+  select(model, column, remote, [], caller)
+}
+
+function project(
+  model: Model,
+  table: TableModel,
+  row: Row,
+  columns: readonly (string | Nested)[],
+  caller: Caller,
+): unknown {
+  const entries = columns.map((column) => {
+    if (typeof column === 'string') return [column, row[column]]
+    const relation = table.relations[column.name] as Relation
+    const rows = select(
+      model,
+      column,
+      model[relation.table] as TableModel,
+      related(model, relation, row, caller),
+      caller,
+    )
+    return [column.name, relation.single ? (rows[0] ?? null) : rows]
+  })
+  return Object.fromEntries(entries)
+}
+
+function checkOrder(model: Model, table: TableModel, order: string, role: string): void {
+  const [first, second] = order.slice(1).split('.') as [string, string?]
+  if (second === undefined) return selectable(table, role, [first])
+  const remote = model[(table.relations[first] as Relation).table] as TableModel
+  if (role !== 'admin' && !remote.permissions[role]?.select) throw new Refused('order')
+  selectable(remote, role, [second])
+}
+
+function keyOf(model: Model, table: TableModel, row: Row, order: string, caller: Caller): Value {
+  const [first, second] = order.slice(1).split('.') as [string, string?]
+  if (second === undefined) return row[first] as Value
+  return related(model, table.relations[first] as Relation, row, caller, caller.role)[0]?.[second] ?? null
+}
+
+function byNullsLast(a: Value, b: Value): number {
+  if (a === b) return 0
+  if (a === null) return 1
+  if (b === null) return -1
+  return a < b ? -1 : 1
+}
+
+export function count(
+  model: Model,
+  table: TableModel,
+  where: Exp,
+  distinct: readonly string[],
+  caller: Caller,
+): number {
+  const { role } = caller
+  if (role !== 'admin' && !table.permissions[role]?.select) throw new Refused('count')
+  checkNames(model, table, where, role)
+  selectable(table, role, distinct)
+  const rows = table.rows.filter(
+    (row) => visible(model, table, row, caller) && evaluate(model, table, row, where, caller, role) === true,
+  )
+  if (distinct.length === 0) return rows.length
+  return new Set(rows.map((row) => JSON.stringify(distinct.map((column) => row[column])))).size
+}
+
+export interface Written {
+  readonly affected_rows: number
+  readonly returning: readonly Row[]
+}
+
+/** Runs a write; whatever it throws, the rows are as before. */
+export function write(table: TableModel, fn: () => Written): Written {
+  const before = table.rows
+  try {
+    return fn()
+  } catch (error) {
+    table.rows = before
+    throw error
+  }
+}
+
+export interface Update {
+  readonly where: Exp
+  readonly $set: Row
+  readonly $inc: Row
+  readonly returning: readonly string[]
+}
+
+export function update(
+  model: Model,
+  table: TableModel,
+  { where, $set, $inc, returning }: Update,
+  caller: Caller,
+): Written {
+  const permission = permitted(table, caller, 'update')
+  touchable([...Object.keys($set), ...Object.keys($inc)], permission?.columns)
+  checkNames(model, table, where, caller.role)
+  selectable(table, caller.role, returning)
+  const chosen = new Set(matching(model, table, permission?.filter, where, caller))
+  const changed: Row[] = []
+  table.rows = table.rows.map((row) => {
+    if (!chosen.has(row)) return row
+    const next = { ...row, ...$set }
+    for (const [column, by] of Object.entries($inc))
+      next[column] = row[column] === null ? null : Number(row[column]) + Number(by)
+    changed.push(next)
+    return next
+  })
+  mustHold(model, table, changed, permission?.check, caller)
+  return { affected_rows: changed.length, returning: shown(model, table, changed, returning, caller) }
+}
+
+export function remove(
+  model: Model,
+  table: TableModel,
+  where: Exp,
+  returning: readonly string[],
+  caller: Caller,
+): Written {
+  const permission = permitted(table, caller, 'delete')
+  checkNames(model, table, where, caller.role)
+  selectable(table, caller.role, returning)
+  const chosen = matching(model, table, permission?.filter, where, caller)
+  const result = { affected_rows: chosen.length, returning: shown(model, table, chosen, returning, caller) }
+  table.rows = table.rows.filter((row) => !chosen.includes(row))
+  return result
+}
+
+export interface Insert {
+  readonly objects: readonly Row[]
+  readonly conflict?: 'ignore' | 'update'
+  readonly returning: readonly string[]
+}
+
+export function insert(
+  model: Model,
+  table: TableModel,
+  { objects, conflict, returning }: Insert,
+  caller: Caller,
+): Written {
+  const admin = caller.role === 'admin'
+  const permission = table.permissions[caller.role]?.insert
+  if (!admin && !permission) throw new Refused('insert')
+  touchable([...new Set(objects.flatMap((object) => Object.keys(object)))], permission?.columns)
+  const upsert = admin ? undefined : table.permissions[caller.role]?.update
+  if (conflict && !admin && !permission?.allow_upsert) throw new Refused('upsert')
+  if (conflict === 'update' && !admin && !upsert) throw new Refused('upsert')
+  if (!admin && !table.permissions[caller.role]?.select) throw new Refused('returning')
+  selectable(table, caller.role, returning)
+  const before = { ...table, rows: table.rows }
+  const inserted: Row[] = []
+  const updated: Row[] = []
+  const order: Row[] = []
+  for (const object of objects) {
+    const old = table.rows.find((row) => row['id'] === object['id'])
+    if (!old) {
+      const set = Object.entries(permission?.set ?? {}).map(([column, preset]) => [column, value(preset, caller)])
+      const row: Row = { id: null, n: null, b: null, s: null, ref: null, ...object, ...Object.fromEntries(set) }
+      inserted.push(row)
+      order.push(row)
+      table.rows = [...table.rows, row]
+      continue
+    }
+    if (!conflict) throw new Refused('uniqueness')
+    const set = Object.keys(object).filter((key) => key !== 'id' && (admin || upsert?.columns.includes(key)))
+    const may = admin || evaluate({ ...model, [table.name]: before }, table, old, upsert?.filter ?? {}, caller) === true
+    if (conflict === 'ignore' || set.length === 0 || !may) continue
+    const row = { ...old, ...Object.fromEntries(set.map((key) => [key, object[key] as Value])) }
+    updated.push(row)
+    order.push(row)
+    table.rows = table.rows.map((each) => (each === old ? row : each))
+  }
+  mustHold(model, table, inserted, permission?.check, caller)
+  mustHold(model, table, updated, upsert?.check, caller)
+  return { affected_rows: order.length, returning: shown(model, table, order, returning, caller) }
+}
+
+function permitted<T extends 'update' | 'delete'>(
+  table: TableModel,
+  { role }: Caller,
+  action: T,
+): Permissions[T] | undefined {
+  if (role === 'admin') return undefined
+  const permissions = table.permissions[role]
+  if (!permissions?.[action] || !permissions.select) throw new Refused(action)
+  return permissions[action]
+}
+
+function touchable(columns: readonly string[], may: readonly string[] | undefined): void {
+  if (may) for (const column of columns) if (!may.includes(column)) throw new Refused(`column ${column}`)
+}
+
+const matching = (model: Model, table: TableModel, filter: Exp | undefined, where: Exp, caller: Caller): Row[] =>
+  table.rows.filter(
+    (row) =>
+      evaluate(model, table, row, filter ?? {}, caller) === true &&
+      evaluate(model, table, row, where, caller, caller.role) === true,
+  )
+
+function mustHold(model: Model, table: TableModel, rows: readonly Row[], check: Exp | undefined, caller: Caller): void {
+  for (const row of rows) if (evaluate(model, table, row, check ?? {}, caller) !== true) throw new Refused('check')
+}
+
+const shown = (
+  model: Model,
+  table: TableModel,
+  rows: readonly Row[],
+  columns: readonly string[],
+  caller: Caller,
+): Row[] =>
+  rows
+    .filter((row) => visible(model, table, row, caller))
+    .map((row) => Object.fromEntries(columns.map((column) => [column, row[column] as Value])))
