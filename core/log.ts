@@ -35,7 +35,10 @@ function describe(error: unknown, depth = 0): unknown {
   return {
     type: error.name,
     ...('code' in error && typeof error.code === 'string' ? { code: error.code } : {}),
-    stack: error.stack,
+    stack: 'severity' in error ? framesOf(error) : error.stack,
     ...(error.cause === undefined || depth === 3 ? {} : { cause: describe(error.cause, depth + 1) }),
   }
 }
+
+/** A database error quotes in its message the value that it could not take: only where it happened is logged. */
+const framesOf = ({ stack = '' }: Error): string => stack.slice(Math.max(0, stack.indexOf('\n    at ')))

@@ -18,4 +18,11 @@ const run = (command: string, args: readonly string[]): void => {
 // tap compiles its own plugin set once; with the default one it would load a TypeScript that it cannot use.
 if (!existsSync(here('../../.tap/plugins'))) run('npx', ['tap', 'build'])
 const wanted = files.length > 0 ? files : FOLDERS.map((folder) => `build/test/${folder}/**/*.test.js`)
-run(process.execPath, [here('./kit/cluster.js'), 'npx', 'tap', '--disable-coverage', process.stdout.isTTY ? '--reporter=terse' : '--reporter=base', ...wanted])
+run(process.execPath, [
+  here('./kit/cluster.js'),
+  'npx',
+  'tap',
+  '--disable-coverage',
+  process.stdout.isTTY ? '--reporter=terse' : '--reporter=base',
+  ...wanted,
+])

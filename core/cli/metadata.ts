@@ -62,8 +62,8 @@ async function withServer<T>(flags: Invocation['flags'], fn: (ask: Ask) => Promi
 
 type Entry = Readonly<Record<string, unknown>>
 interface Exported {
-  readonly tables: readonly (Entry & { readonly table: string | { readonly schema: string; readonly name: string } })[]
-  readonly query_templates: readonly Entry[]
+  readonly tables?: readonly (Entry & { readonly table: string | { readonly schema: string; readonly name: string } })[]
+  readonly query_templates?: readonly Entry[]
 }
 
 /** What was said, by the name of the object that it was said of. */

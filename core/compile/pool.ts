@@ -56,23 +56,22 @@ export class CompilePool {
       else waited += tick
       if (ran > timeoutMs || waited > warmUpMs) abort.abort()
     }, tick)
+    let answer: WorkerAnswer
     try {
-      const answer = await this.pool.run(
+      answer = await this.pool.run(
         { task, catalogId: catalog.id, catalog: catalog.buffer, started },
         { signal: abort.signal },
       )
-      if ('compiled' in answer) return answer.compiled
-      const { status, code, message, path } = answer.refused
-      throw new ServiceError(status, code, message, path)
     } catch (cause) {
-      if (cause instanceof ServiceError) throw cause
-      throw new ServiceError(503, 'compile-failed', 'the request could not be compiled in time', '$', {
-        cause,
-        retryAfter: 1,
-      })
+      const message = 'the request could not be compiled in time'
+      throw new ServiceError(503, 'compile-failed', message, '$', { cause, retryAfter: 1 })
     } finally {
       clearInterval(timer)
     }
+    if ('compiled' in answer) return answer.compiled
+    if ('bug' in answer) throw new Error(`a planner failed: ${answer.bug}`)
+    const { status, code, message, path } = answer.refused
+    throw new ServiceError(status, code, message, path)
   }
 
   async close(): Promise<void> {

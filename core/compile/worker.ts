@@ -14,6 +14,8 @@ export interface WorkerTask {
 /** Errors cross threads as data; an `Error` would lose its code and path. */
 export type WorkerAnswer =
   | { readonly compiled: Compiled }
+  /** The stack of an error that no planner should throw. */
+  | { readonly bug: string }
   | {
       readonly refused: {
         readonly status: number
@@ -36,7 +38,7 @@ export default async function work({ task, catalogId, catalog, started }: Worker
   try {
     return { compiled: compile(task, planner, snapshot) }
   } catch (error) {
-    if (!(error instanceof ServiceError)) throw error
+    if (!(error instanceof ServiceError)) return { bug: error instanceof Error ? (error.stack ?? '') : String(error) }
     const { status, code, message, path } = error
     return { refused: { status, code, message, path } }
   }

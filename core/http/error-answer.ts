@@ -43,7 +43,7 @@ async function watch(ctx: Context, body: Readable): Promise<void> {
  */
 export function answerLateError(ctx: Context, thrown: unknown): void {
   const { res } = ctx
-  if (res.writableFinished || res.destroyed) return
+  if (res.writableFinished || res.destroyed || ctx.req.socket.destroyed) return
   const error = known(ctx, thrown)
   if (res.headersSent) {
     ctx.req.socket.resetAndDestroy()

@@ -106,9 +106,13 @@ export async function explain(data: Data, body: Json, call: Call): Promise<strin
   if (!isObject(query) || query['type'] !== 'select') throw parseFailed('expecting a select query', '$.query')
   if (role !== undefined && typeof role !== 'string') throw parseFailed('expecting a role name', '$.role')
   const session = { ...call.session, role: role ?? call.session.role, variables: variablesOf(body['headers']) }
-  const lifted = liftSelect(query['args'] ?? null)
-  const { sql, plan } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session })
-  return stringifyJson({ sql, plans: [...plan] })
+  try {
+    const lifted = liftSelect(query['args'] ?? null)
+    const { sql, plan } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session })
+    return stringifyJson({ sql, plans: [...plan] })
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under('$.query') : error
+  }
 }
 
 function variablesOf(headers: Json | undefined): ReadonlyMap<string, string> {
