@@ -24,8 +24,25 @@ export interface ForeignKey {
  * @returns by `tableKey`
  */
 export async function introspect(client: ClientBase, tables: readonly TableRef[]): Promise<Map<string, Found>> {
-  const { rows } = await client.query<{ found: RawTable }>(QUERY, [JSON.stringify(tables)])
-  return new Map(rows.map(({ found }) => [tableKey(found), readTable(found)]))
+  const { rows } = await client.query<Part>(QUERY, [JSON.stringify(tables)])
+  const byOid = new Map<number, Partial<RawTable>>()
+  for (const { oid, part, value } of rows) {
+    const raw = byOid.get(oid) ?? {}
+    byOid.set(oid, raw)
+    Object.assign(raw, part === 'table' ? value : { [part]: value })
+  }
+  const found = new Map(
+    [...byOid.values()].map((raw) => readTable(raw as RawTable)).map((table) => [tableKey(table), table]),
+  )
+  // In the order asked for, so that lists of dependents do not depend on PostgreSQL's.
+  return new Map(tables.map(tableKey).flatMap((key) => (found.has(key) ? [[key, found.get(key) as Found]] : [])))
+}
+
+/** One kind of facts about a table. They come apart: joining the aggregates makes PostgreSQL compute them per table. */
+interface Part {
+  readonly oid: number
+  readonly part: 'table' | 'columns' | 'keys' | 'foreign_keys'
+  readonly value: object
 }
 
 /** Finds tables by oid, to see what became of one under another name. */
@@ -43,9 +60,9 @@ interface RawTable extends TableRef {
   oid: number
   relkind: string
   events: number
-  columns: RawColumn[] | null
-  keys: { name: string; primary: boolean; columns: string[] }[] | null
-  foreign_keys: ForeignKey[] | null
+  columns?: RawColumn[]
+  keys?: { name: string; primary: boolean; columns: string[] }[]
+  foreign_keys?: ForeignKey[]
 }
 interface RawColumn {
   number: number
@@ -196,12 +213,10 @@ foreign_keys as (
   from named join pg_class c on c.oid = named.confrelid join pg_namespace n on n.oid = c.relnamespace
   where contype = 'f' group by conrelid
 )
-select json_build_object(
-  'oid', w.oid::int8, 'schema', w.nspname, 'name', w.relname, 'relkind', w.relkind,
-  'events', case when w.relkind in ('v', 'f') then pg_relation_is_updatable(w.oid, true) else 0 end,
-  'columns', columns.columns, 'keys', keys.keys, 'foreign_keys', foreign_keys.foreign_keys
-) as found
-from wanted w
-left join columns on columns.attrelid = w.oid
-left join keys on keys.conrelid = w.oid
-left join foreign_keys on foreign_keys.conrelid = w.oid`
+select oid::int8::float8 as oid, 'table' as part, json_build_object(
+  'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
+  'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end
+) as value from wanted
+union all select attrelid::int8::float8, 'columns', columns from columns
+union all select conrelid::int8::float8, 'keys', keys from keys
+union all select conrelid::int8::float8, 'foreign_keys', foreign_keys from foreign_keys`

@@ -121,36 +121,39 @@ export async function openData(database: Database, options: DataOptions): Promis
     }
     return again(async () => {
       const plan = await compiled(current, taskOf(request, call))
-      if (plan.statements.length === 0) return undefined
-      assertBranded(plan)
-      const once = () => execute(database, plan, executionOf(request, call, plan), call.signal)
-      const read = plan.kind === 'read' || plan.kind === 'count'
-      return once().catch((error: unknown) => {
-        // Nothing has been answered and nothing written: a read may simply be asked again.
-        if (read && isConnectionError(error) && !call.signal.aborted) return once()
-        throw error
-      })
+      return plan.statements.length === 0 ? undefined : answer(plan, request, call)
+    })
+  }
+
+  async function answer(plan: Compiled, request: Request, call: Call): Promise<string> {
+    assertBranded(plan)
+    const once = () => execute(database, plan, executionOf(request, call, plan), call.signal)
+    if (plan.kind === 'read' || plan.kind === 'count') return twice(once, call)
+    return once()
+  }
+
+  /** Nothing has been answered and nothing written: a read whose connection broke may simply be asked again. */
+  async function twice<T>(read: () => Promise<T>, { signal }: Call): Promise<T> {
+    return read().catch((error: unknown) => {
+      if (isConnectionError(error) && !signal.aborted) return read()
+      throw error
     })
   }
 
   async function read(request: Request, call: Call, most = Infinity): Promise<Answer> {
     const { transaction, format } = call
-    if (format === 'json') {
-      const bounded = (plan: Compiled) => Math.min(most, plan.mostRows ?? Infinity) <= BATCH
-      if (transaction || most <= BATCH || bounded(await compiled(current, taskOf(request, call)))) {
-        return { kind: 'text', text: (await run(request, call)) as string }
-      }
-    }
+    if (transaction) return { kind: 'text', text: (await run(request, call)) as string }
     return again(async () => {
+      if (format === 'json') {
+        const plan = await compiled(current, taskOf(request, call))
+        const bounded = Math.min(most, plan.mostRows ?? Infinity) <= BATCH
+        if (bounded) return { kind: 'text', text: await answer(plan, request, call) }
+      }
       const plan = await compiled(current, taskOf(request, call, format === 'csv' ? 'cells' : 'rows'))
       assertBranded(plan)
       const { bindings } = executionOf(request, call)
       const open = () => readRows(database, plan.statements[0] as Prepared, bindings, call.signal)
-      const rows = await open().catch((error: unknown) => {
-        if (isConnectionError(error) && !call.signal.aborted) return open()
-        throw error
-      })
-      return answerRows(rows, format, plan.keys)
+      return answerRows(await twice(open, call), format, plan.keys)
     })
   }
 

@@ -1,0 +1,63 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** CPU time spent so far, in ms: user and system. */
+export interface Cpu {
+  /** The process of the server with its threads. */
+  readonly server: number
+  /** PostgreSQL: the postmaster, its processes, and those that have ended. */
+  readonly database: number
+  /** Programs that this process started and that have ended: the load tool. */
+  readonly load: number
+}
+
+/** The kernel reports in ticks of 10 ms whatever its own clock is: proc(5), USER_HZ. */
+const TICK_MS = 10
+
+/** @returns undefined where there is no /proc */
+export function readCpu(server: number | undefined, postmaster: number): Cpu | undefined {
+  const own = stat(process.pid)
+  const main = stat(postmaster)
+  if (!own || !main) return undefined
+  const backends = processes().filter(({ parent }) => parent === postmaster)
+  return {
+    server: (server === undefined ? undefined : stat(server))?.own ?? 0,
+    database: main.own + main.reaped + backends.reduce((sum, backend) => sum + backend.own, 0),
+    load: own.reaped,
+  }
+}
+
+/** Resident memory in MiB: `VmRSS` now, `VmHWM` the most it has ever been. */
+export function readMemory(pid: number, field: 'VmRSS' | 'VmHWM'): number | undefined {
+  const kib = read(`/proc/${pid}/status`)?.match(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm'))?.[1]
+  return kib === undefined ? undefined : Number(kib) / 1024
+}
+
+interface Stat {
+  readonly parent: number
+  readonly own: number
+  /** Of children that it has waited for. */
+  readonly reaped: number
+}
+
+function processes(): Stat[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => stat(Number(name)) ?? [])
+}
+
+/** proc(5), /proc/pid/stat: the name, second, may hold anything and ends at the last bracket. */
+function stat(pid: number): Stat | undefined {
+  const text = read(`/proc/${pid}/stat`)
+  if (text === undefined) return undefined
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  const ticks = (field: number) => Number(fields[field - 3]) * TICK_MS
+  return { parent: Number(fields[1]), own: ticks(14) + ticks(15), reaped: ticks(16) + ticks(17) }
+}
+
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+
+/** A program of PostgreSQL or another one, where Debian or the path has it. */
+export function findProgram(name: string): string | undefined {
+  const debian = '/usr/lib/postgresql'
+  const versions = existsSync(debian) ? readdirSync(debian).toSorted((a, b) => Number(b) - Number(a)) : []
+  const folders = [
+    ...versions.map((version) => join(debian, version, 'bin')),
+    ...(process.env['PATH'] ?? '').split(delimiter),
+  ]
+  return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
+}
+
+/**
+ * Runs a program to its end.
+ * @returns its standard output
+ * @throws Error with what it complained of
+ */
+export async function runProgram(
+  program: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
+  const [output, complaint, [code]] = (await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'exit'),
+  ])) as [string, string, [number | null]]
+  if (code === 0) return output
+  throw new Error(`${program} failed (${code ?? 'killed'}): ${complaint.trim()}`)
+}

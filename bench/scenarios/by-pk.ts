@@ -1,0 +1,24 @@
+import { ARTICLE, articles, type Size, USER_ID } from '../data.js'
+import { requestCount, type LoadScenario } from './scenario.js'
+
+/** Published articles only: of ten ids the first is. */
+const step = (size: Size): number => Math.floor(articles(size) / requestCount(size) / 10) * 10
+const id = (n: number, size: Size): number => 1 + step(size) * n
+
+export const byPk: LoadScenario = {
+  id: 'a',
+  title: 'one row of 7 columns by primary key',
+  clients: 64,
+  request: (n, size) => ({
+    type: 'select',
+    args: { table: 'article', columns: ARTICLE, where: { id: id(n, size) } },
+  }),
+  reference: (n, size) => `
+    select json_agg(x)
+    from (
+      select ${ARTICLE.join(', ')}
+      from article
+      where id = ${id(n, size)} and (author_id = ${USER_ID} or published)
+    ) x`,
+  parameters: (size) => [String(USER_ID), 'true', { base: 1, step: step(size) }],
+}

@@ -1,0 +1,32 @@
+import { ARTICLE, articles, type Size, USER_ID } from '../data.js'
+import { requestCount, type LoadScenario } from './scenario.js'
+
+/** Only in the first half, so that every list is full. */
+const step = (size: Size): number => Math.floor(articles(size) / requestCount(size) / 2)
+const first = (n: number, size: Size): number => 1 + step(size) * n
+
+export const list: LoadScenario = {
+  id: 'b',
+  title: '100 rows of 7 columns in the order of the primary key',
+  clients: 64,
+  request: (n, size) => ({
+    type: 'select',
+    args: {
+      table: 'article',
+      columns: ARTICLE,
+      where: { id: { $gte: first(n, size) } },
+      order_by: '+id',
+      limit: 100,
+    },
+  }),
+  reference: (n, size) => `
+    select json_agg(x)
+    from (
+      select ${ARTICLE.join(', ')}
+      from article
+      where id >= ${first(n, size)} and (author_id = ${USER_ID} or published)
+      order by id
+      limit 100
+    ) x`,
+  parameters: (size) => [String(USER_ID), 'true', { base: 1, step: step(size) }, '100'],
+}

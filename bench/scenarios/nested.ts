@@ -1,0 +1,39 @@
+import { type Size, USER_ID } from '../data.js'
+import { requestCount, type LoadScenario } from './scenario.js'
+
+const step = (size: Size): number => Math.floor(size.authors / requestCount(size))
+const id = (n: number, size: Size): number => 1 + step(size) * n
+
+export const nested: LoadScenario = {
+  id: 'c',
+  title: 'an author with 10 articles with 5 comments each',
+  clients: 16,
+  request: (n, size) => {
+    const comments = { name: 'comments', columns: ['id', 'body'], order_by: '+id', limit: 5 }
+    const articles = { name: 'articles', columns: ['id', 'title', comments], order_by: '+id', limit: 10 }
+    return {
+      type: 'select',
+      args: { table: 'author', columns: ['id', 'name', articles], where: { id: id(n, size) } },
+    }
+  },
+  reference: (n, size) => `
+    select json_agg(x)
+    from (
+      select id, name, array(
+        select json_build_object('id', a.id, 'title', a.title, 'comments', array(
+          select json_build_object('id', c.id, 'body', c.body)
+          from comment c
+          where c.article_id = a.id and not c.hidden
+          order by c.id
+          limit 5
+        ))
+        from article a
+        where a.author_id = author.id and (a.author_id = ${USER_ID} or a.published)
+        order by a.id
+        limit 10
+      ) as articles
+      from author
+      where id = ${id(n, size)} and active
+    ) x`,
+  parameters: (size) => ['false', '5', String(USER_ID), 'true', '10', { base: 1, step: step(size) }],
+}

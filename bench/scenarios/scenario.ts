@@ -1,0 +1,24 @@
+import type { Size } from '../data.js'
+
+/** A read that is repeated as often as can be. */
+export interface LoadScenario {
+  readonly id: string
+  readonly title: string
+  /** Connections, each with one request under way. */
+  readonly clients: number
+  /** A body of `POST /v1/query`, for the n-th of the requests that are sent in turn. */
+  request(n: number, size: Size): { readonly type: 'select'; readonly args: object }
+  /** Written by hand: a query with one JSON value, which the n-th answer must equal. */
+  reference(n: number, size: Size): string
+  /** Values of `$1`, `$2`, ... in the SQL that the request is compiled to. */
+  parameters(size: Size): readonly Parameter[]
+}
+
+/** The same for every request, as a literal of pgbench, or `base + step * n`. */
+export type Parameter = string | { readonly base: number; readonly step: number }
+
+/** How many different requests there are. */
+export const requestCount = (size: Size): number => Math.min(1000, size.authors)
+
+export const valueOf = (parameter: Parameter, n: number): string =>
+  typeof parameter === 'string' ? parameter : String(parameter.base + parameter.step * n)

@@ -1,0 +1,47 @@
+/** What one scenario came to: a table of the report. */
+export interface Section {
+  readonly id: string
+  readonly title: string
+  /** Figures in the order of the columns, and their headings with units. */
+  readonly columns: Readonly<Record<string, string>>
+  /** The figure whose ratio is shown: the first system over each other one. */
+  readonly compared: string
+  readonly cells: readonly Cell[]
+  /** What could not be measured here, and why. */
+  readonly notMeasured: readonly string[]
+}
+
+/** One system in one round. */
+export interface Cell {
+  readonly system: string
+  /** From 0. */
+  readonly round: number
+  /** By column. A figure that this system or this machine does not have is left out. */
+  readonly figures: Readonly<Record<string, number>>
+  /** Why the figures do not count. */
+  readonly void?: string
+}
+
+export interface Job {
+  readonly system: string
+  measure(): Promise<Omit<Cell, 'system' | 'round'>>
+}
+
+/**
+ * Every job once a round, in reversed order every other round (A B C, C B A), so that what changes slowly on the machine
+ * falls on all alike and two cells of one round may be compared.
+ */
+export async function interleave(
+  jobs: readonly Job[],
+  rounds: number,
+  progress: (text: string) => void,
+): Promise<Cell[]> {
+  const cells: Cell[] = []
+  for (let round = 0; round < rounds; round++) {
+    for (const { system, measure } of round % 2 === 0 ? jobs : jobs.toReversed()) {
+      progress(`round ${round + 1} of ${rounds}: ${system}`)
+      cells.push({ system, round, ...(await measure()) })
+    }
+  }
+  return cells
+}

@@ -1,0 +1,85 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { createServer, type AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+/** A server under measurement, in a process of its own. */
+export interface Child {
+  readonly pid: number
+  readonly port: number
+  /** From the spawn to the end of the first answer with status 200. */
+  readonly startMs: number
+  stop(): Promise<void>
+}
+
+/** A request that says that a server is up. */
+export interface Post {
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+const POLL_MS = 5
+const START_MS = 60_000
+const STOP_MS = 40_000
+
+/**
+ * Starts a program of this folder, which listens on the port in its environment's `PORT`, and waits until it answers.
+ * Its log, on standard error, goes to /dev/null.
+ */
+export async function startChild(
+  program: 'rowhouse' | 'koa',
+  env: Readonly<Record<string, string>>,
+  probe: Post,
+): Promise<Child> {
+  const port = await freePort()
+  const file = fileURLToPath(new URL(`./${program}.js`, import.meta.url))
+  const start = performance.now()
+  const child = spawn(process.execPath, [file], {
+    // The program ends when its standard input does, so it never outlives this process.
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: { PATH: process.env['PATH'] ?? '', NODE_ENV: 'production', PORT: String(port), ...env },
+  })
+  const complaints: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => complaints.push(chunk))
+  const running = () => child.exitCode === null && child.signalCode === null
+  const stop = async () => {
+    if (!running()) return
+    const ended = once(child, 'exit')
+    const tooLate = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+    child.kill('SIGTERM')
+    await ended
+    clearTimeout(tooLate)
+  }
+  while ((await post(port, probe)) !== 200) {
+    const late = performance.now() - start > START_MS
+    if (late || !running()) {
+      await stop()
+      throw new Error(`${program} ${late ? 'does not answer' : 'has ended'}: ${Buffer.concat(complaints).toString()}`)
+    }
+    await sleep(POLL_MS)
+  }
+  return { pid: child.pid ?? 0, port, startMs: performance.now() - start, stop }
+}
+
+/** @returns the status, or undefined when nobody answers */
+function post(port: number, { path, headers, body }: Post): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const asked = request({ host: '127.0.0.1', port, path, method: 'POST', headers, agent: false, timeout: START_MS })
+    asked.once('error', () => resolve(undefined))
+    asked.once('timeout', () => asked.destroy())
+    asked.once('response', (answer) => answer.resume().once('close', () => resolve(answer.statusCode)))
+    asked.end(body)
+  })
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}

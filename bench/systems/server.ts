@@ -1,0 +1,80 @@
+import { randomBytes } from 'node:crypto'
+import { SignJWT } from 'jose'
+import { USER_ID } from '../data.js'
+import { startChild, type Child, type Post } from './child.js'
+
+/** The server under measurement, with authentication, permissions, metrics and the request log on. */
+export interface BenchServer extends Child {
+  readonly ask: Ask
+}
+/** `POST /v1/query` as admin. @throws Error when the answer is no 200 */
+export type Ask = (type: string, args: unknown) => Promise<unknown>
+
+const secret = randomBytes(32).toString('hex')
+const key = randomBytes(32).toString('hex')
+const admin = { 'x-service-admin-secret': secret }
+
+/** The role `user`, vouched for by a gateway: the cheapest proof there is. */
+export const byGateway: Readonly<Record<string, string>> = {
+  'x-service-gateway-secret': secret,
+  'x-service-role': 'user',
+  'x-service-user-id': String(USER_ID),
+}
+
+/** The role `user` by a signed token (HS256), which is verified at every request. */
+export async function byToken(): Promise<Readonly<Record<string, string>>> {
+  const rowhouse = {
+    'x-service-allowed-roles': ['user'],
+    'x-service-default-role': 'user',
+    'x-service-user-id': String(USER_ID),
+  }
+  const token = await new SignJWT({ rowhouse })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1d')
+    .sign(Buffer.from(key))
+  return { authorization: `Bearer ${token}` }
+}
+
+/** @param probe the request that must be answered before it counts as started, as the role `admin` */
+export async function startServerChild(databaseUrl: string, probe: object = NOTHING_MUCH): Promise<BenchServer> {
+  const env = {
+    DATABASE_URL: databaseUrl,
+    ROWHOUSE_ADMIN_SECRET: secret,
+    ROWHOUSE_AUTH__GATEWAY_SECRET: secret,
+    ROWHOUSE_AUTH__JWT__ALGORITHMS: 'HS256',
+    ROWHOUSE_AUTH__JWT__KEY: key,
+  }
+  const child = await startChild('rowhouse', env, queryPost(probe, admin))
+  return { ...child, ask: (type, args) => ask(child.port, { type, args }) }
+}
+
+/** Answered by any database, without any table. */
+const NOTHING_MUCH = { type: 'bulk', args: [] }
+
+export function queryPost(query: unknown, headers: Readonly<Record<string, string>>): Post {
+  return {
+    path: '/v1/query',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(query),
+  }
+}
+
+async function ask(port: number, query: unknown): Promise<unknown> {
+  const { text } = await send(port, queryPost(query, admin))
+  return JSON.parse(text)
+}
+
+/** @throws Error when the answer is no 200 */
+export async function send(port: number, { path, headers, body }: Post): Promise<{ text: string; bytes: number }> {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers: { ...headers }, body })
+  const text = await response.text()
+  if (response.status !== 200) throw new Error(`${response.status}: ${text}`)
+  return { text, bytes: Buffer.byteLength(text) }
+}
+
+/** The SQL that a select compiles to for the role `user`, with `$1`, `$2`, ... where values go. */
+export async function compiledSql(port: number, query: unknown): Promise<string> {
+  const body = { query, role: 'user', headers: { 'X-Service-User-Id': String(USER_ID) } }
+  const post = { ...queryPost(body, admin), path: '/v1/query/explain' }
+  return (JSON.parse((await send(port, post)).text) as { sql: string }).sql
+}
