@@ -38,6 +38,7 @@ t.test('a read whose connection is lost is asked again, once', async (t) => {
 
   const twice = server.query('select', SLOW)
   await lose()
+  await until('it is asked again', () => proxy.sentTimes('from "public"."slow"') === 4)
   await lose()
   isUnavailable(t, await twice)
   t.equal(proxy.sentTimes('from "public"."slow"'), 4)
