@@ -1,10 +1,12 @@
 import { Piscina } from 'piscina'
+import type { Logger } from 'pino'
 import type { CatalogData } from '../catalog/catalog.js'
 import { ServiceError } from '../errors.js'
 import type { Compiled, Task } from './compile.js'
 import type { WorkerAnswer, WorkerTask } from './worker.js'
 
 export interface PoolConfig {
+  readonly log: Logger
   readonly threads: number
   /** From the moment that a worker holds the snapshot. */
   readonly timeoutMs: number
@@ -41,6 +43,8 @@ export class CompilePool {
       workerData: { planners: Object.fromEntries([...config.planners].map(([name, url]) => [name, url.href])) },
       resourceLimits: { maxOldGenerationSizeMb: Math.ceil(256 + (4 * snapshotBytes) / 1048576) },
     })
+    // A worker that fails when its task has been given up: the pool replaces it, and nobody waits for it.
+    this.pool.on('error', (error: Error) => config.log.error({ err: error }, 'a compile worker failed'))
   }
 
   /** @throws ServiceError of the planner, or 503 when the task did not finish in time or the pool is flooded */
