@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClientBase } from 'pg'
+import { inTransaction } from '../db/database.js'
 import type { Migration } from './plugin.js'
 
 /** The migrations of one owner: `core`, or a plugin. */
@@ -153,17 +154,6 @@ async function run(client: ClientBase, { owner, id, sql, checksum }: Known): Pro
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new Error(`migration "${id}" of "${owner}" failed: ${reason}`, { cause: error })
-  }
-}
-
-async function inTransaction(client: ClientBase, work: () => Promise<void>): Promise<void> {
-  await client.query('begin')
-  try {
-    await work()
-    await client.query('commit')
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
-    throw error
   }
 }
 
