@@ -2,6 +2,7 @@
 export type { Editor } from './catalog/editor.js'
 export type { PermissionType, TrackedTable } from './catalog/metadata.js'
 export type { Catalog } from './catalog/catalog.js'
+export type { TemplateMeaning } from './catalog/draft.js'
 export type * from './contracts.js'
 export type { Data, Request, Transaction } from './data/data.js'
 export type { Answer, Call, Operation, Operations, RowStream } from './data/operations.js'
@@ -19,10 +20,10 @@ export type {
   ServiceName,
   Services,
 } from './host/plugin.js'
-export { assertSameOrigin, requireJson } from './http/csrf.js'
+export { assertSameOrigin, isSameOrigin, requireJson } from './http/csrf.js'
 export { readBody } from './http/body.js'
 export { readJson } from './http/json-body.js'
-export { respond } from './http/respond.js'
+export { respond, wantedFormat } from './http/respond.js'
 import './http/state.js'
 export type { Json, JsonObject } from './json/parse.js'
 export type { Infer, Schema } from './schema.js'

@@ -12,6 +12,7 @@ export interface CatalogData {
   readonly tables: readonly TableData[]
   /** Permission expressions, each distinct one once; permissions refer to them by index. */
   readonly filters: readonly BoolExp[]
+  readonly templates: readonly TemplateData[]
   /** Metadata that the database no longer bears out. Unusable until mended. */
   readonly inconsistent: readonly Inconsistency[]
 }
@@ -73,6 +74,14 @@ export interface UpdatePermission {
   readonly filter: number
   readonly check?: number
   readonly set: readonly Preset[]
+}
+
+/** A stored query with parameters. */
+export interface TemplateData {
+  readonly name: string
+  /** JSON text: numbers keep their digits. */
+  readonly definition: string
+  readonly comment: string | null
 }
 
 export interface Inconsistency {

@@ -5,7 +5,7 @@ import { bind } from '../sql/bind.js'
 import { emitConstants } from '../sql/emit.js'
 import { type CatalogData, tableKey } from './catalog.js'
 import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
-import { Draft, ownObjects, permissionName, relationshipName } from './draft.js'
+import { Draft, ownObjects, permissionName, relationshipName, templateName, type TemplateResolver } from './draft.js'
 import { type Found, introspect, namesByOid } from './introspect.js'
 import { copyMetadata, type Metadata, readMetadata, writeMetadata } from './metadata.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
@@ -20,22 +20,29 @@ export class Change {
   private readonly before: Metadata
   private readonly client: ClientBase
   private readonly foundBefore: ReadonlyMap<string, Found>
+  private readonly resolve: TemplateResolver | undefined
   private brokenBefore: ReadonlySet<string> | undefined
   private built: CatalogData | undefined
   private changes = 0
 
-  private constructor(client: ClientBase, before: Metadata, found: ReadonlyMap<string, Found>) {
+  private constructor(
+    client: ClientBase,
+    before: Metadata,
+    found: ReadonlyMap<string, Found>,
+    resolve: TemplateResolver | undefined,
+  ) {
     this.client = client
     this.before = before
     this.foundBefore = found
-    this.draft = new Draft(copyMetadata(before), new Map(found))
+    this.resolve = resolve
+    this.draft = new Draft(copyMetadata(before), new Map(found), resolve)
   }
 
   /** Locks, and reads everything afresh. */
-  static async begin(client: ClientBase): Promise<Change> {
+  static async begin(client: ClientBase, resolve?: TemplateResolver): Promise<Change> {
     await client.query(LOCK)
     const before = await readMetadata(client)
-    return new Change(client, before, await introspect(client, tablesOf(before)))
+    return new Change(client, before, await introspect(client, tablesOf(before)), resolve)
   }
 
   /** Makes a table of the database known to the draft. */
@@ -79,7 +86,7 @@ export class Change {
     const broken = this.snapshot().inconsistent.map(({ object }) => object)
     if (broken.length === 0) return broken
     const before = (this.brokenBefore ??= new Set(
-      new Draft(this.before, new Map(this.foundBefore)).build().inconsistent.map(({ object }) => object),
+      new Draft(this.before, new Map(this.foundBefore), this.resolve).build().inconsistent.map(({ object }) => object),
     ))
     return broken.filter((object) => !before.has(object))
   }
@@ -120,7 +127,7 @@ export class Change {
       .filter((found) => now.get(tableKey(found))?.oid !== found.oid)
       .map(({ oid }) => oid)
     refuseRenames(before, now, await namesByOid(this.client, oids))
-    refuseRetyping(before, now, this.snapshot())
+    refuseRetyping(before, now, this.snapshot(), draft.plannedTemplates().planned)
     refuseTakenNames(draft, now)
     const dropped = [...before.values()].filter((found) => !now.has(tableKey(found)))
     const gone = dropped.flatMap((found) => ownObjects(draft.tracked(found)))
@@ -149,9 +156,9 @@ export class Change {
 }
 
 /** Reads metadata and database at one instant. The client must be in a repeatable read transaction. */
-export async function readCatalog(client: ClientBase): Promise<CatalogData> {
+export async function readCatalog(client: ClientBase, resolve?: TemplateResolver): Promise<CatalogData> {
   const metadata = await readMetadata(client)
-  return new Draft(metadata, await introspect(client, tablesOf(metadata))).build()
+  return new Draft(metadata, await introspect(client, tablesOf(metadata)), resolve).build()
 }
 
 function tablesOf(metadata: Metadata): readonly TableRef[] {
@@ -161,6 +168,7 @@ function tablesOf(metadata: Metadata): readonly TableRef[] {
 
 /** Removes the object that a dependents' list calls by this name. */
 export function dropObject(metadata: Metadata, object: string): void {
+  for (const name of metadata.templates.keys()) if (templateName(name) === object) metadata.templates.delete(name)
   for (const { ref, relationships, permissions } of metadata.tables.values()) {
     for (const name of relationships.keys()) if (relationshipName(ref, name) === object) relationships.delete(name)
     for (const [key, row] of permissions) if (permissionName(ref, row) === object) permissions.delete(key)

@@ -1,7 +1,8 @@
 import { ServiceError } from '../errors.js'
-import type { BoolExp, TableRef } from '../plan/ir.js'
+import type { BoolExp, Op, TableRef } from '../plan/ir.js'
+import { mentions, usesColumn } from '../plan/uses.js'
 import { type CatalogData, tableKey, tableName } from './catalog.js'
-import { type Draft, nameTaken, permissionName } from './draft.js'
+import { type Draft, nameTaken, permissionName, templateName } from './draft.js'
 import type { Found, FoundColumn } from './introspect.js'
 
 type Tables = ReadonlyMap<string, Found>
@@ -21,14 +22,19 @@ export function refuseRenames(before: Tables, now: Tables, byOid: ReadonlyMap<nu
   }
 }
 
-/** A type may change only under columns that no permission looks at: what it says was checked against the old type. */
-export function refuseRetyping(before: Tables, now: Tables, catalog: CatalogData): void {
+/** A type may change only under columns that no permission or template looks at: they were checked against the old one. */
+export function refuseRetyping(
+  before: Tables,
+  now: Tables,
+  catalog: CatalogData,
+  templates: ReadonlyMap<string, readonly Op[]>,
+): void {
   for (const [key, old] of before) {
     const table = now.get(key)
     if (table?.oid !== old.oid) continue
     for (const [was, is] of sameColumns(old, table)) {
       if (was.type.schema === is.type.schema && was.type.name === is.type.name) continue
-      const users = permissionsUsing(catalog, old, was.name)
+      const users = [...permissionsUsing(catalog, old, was.name), ...templatesUsing(templates, old, was.name)]
       if (users.length === 0) continue
       const message = `cannot change type of column "${was.name}" in table "${tableName(old)}" because of the following dependencies : ${users.join(', ')}`
       throw new ServiceError(400, 'dependency-error', message, '$.args')
@@ -75,28 +81,9 @@ function permissionsUsing(catalog: CatalogData, table: TableRef, column: string)
   )
 }
 
-function mentions(exp: BoolExp, here: string, table: string, column: string): boolean {
-  switch (exp.kind) {
-    case 'and':
-    case 'or':
-      return exp.of.some((part) => mentions(part, here, table, column))
-    case 'not':
-      return mentions(exp.of, here, table, column)
-    case 'compare':
-    case 'null':
-      return here === table && exp.column === column
-    case 'columns':
-      return here === table && (exp.column === column || exp.to === column)
-    case 'unknown':
-      return false
-    case 'exists': {
-      const inner = tableKey(exp.table)
-      const joined = exp.on.some(
-        ([outer, remote]) => (here === table && outer === column) || (inner === table && remote === column),
-      )
-      return joined || mentions(exp.where, inner, table, column)
-    }
-  }
+function templatesUsing(templates: ReadonlyMap<string, readonly Op[]>, table: TableRef, column: string): string[] {
+  const used = [...templates].filter(([, ops]) => ops.some((op) => usesColumn(op, table, column)))
+  return used.map(([name]) => templateName(name))
 }
 
 const notSupported = (message: string): ServiceError => new ServiceError(400, 'not-supported', message, '$.args')

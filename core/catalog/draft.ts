@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { ServiceError } from '../errors.js'
-
-import type { BoolExp, TableRef } from '../plan/ir.js'
+import { type Json, stringifyJson } from '../json/parse.js'
+import type { BoolExp, Op, Operand, TableRef } from '../plan/ir.js'
 import { allNames, type Names, type Tables } from '../plan/names.js'
 import {
   type CatalogData,
@@ -21,6 +21,18 @@ import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 import { systemRelationships } from './system.js'
 
 /**
+ * Says what a stored template means; comes from the front end that runs templates.
+ * @throws ServiceError 400 when it means nothing, with a path below `$`, the definition being `$`
+ */
+export type TemplateResolver = (definition: Json, names: Names) => TemplateMeaning
+export interface TemplateMeaning {
+  /** What it reads and writes. */
+  readonly ops: readonly Op[]
+  /** Defaults of its parameters. */
+  readonly constants: readonly Operand[]
+}
+
+/**
  * Metadata that may still change, beside what the database has. Tables are put together when they are asked for, so that
  * a thousand definitions can be checked one after another and the snapshot built once.
  */
@@ -31,10 +43,12 @@ export class Draft implements Tables {
   readonly tables = { get: (key: string) => this.table(key) }
   /** All names that exist: definitions are made by admins. */
   readonly names: Names = allNames(this)
+  private readonly resolve: TemplateResolver | undefined
 
-  constructor(metadata: Metadata, found: Map<string, Found>) {
+  constructor(metadata: Metadata, found: Map<string, Found>, resolve: TemplateResolver | undefined) {
     this.metadata = metadata
     this.found = found
+    this.resolve = resolve
   }
 
   /** What PostgreSQL has under a name, tracked or not. */
@@ -122,7 +136,30 @@ export class Draft implements Tables {
       const objects = [`table ${tableName(ref)}`, ...ownObjects({ ref, relationships, permissions })]
       inconsistent.push(...objects.map((object) => ({ object, reason })))
     }
-    return { id: randomUUID(), version: this.metadata.version, tables, filters, inconsistent }
+    const templates = [...this.metadata.templates.values()].map(({ name, definition, comment }) => {
+      return { name, definition: stringifyJson(definition), comment }
+    })
+    inconsistent.push(...this.plannedTemplates().failed)
+    return { id: randomUUID(), version: this.metadata.version, tables, filters, templates, inconsistent }
+  }
+
+  /** Undefined when no front end for templates is there. */
+  meaning(definition: Json): TemplateMeaning | undefined {
+    return this.resolve?.(definition, this.names)
+  }
+
+  /** What each stored template would read and write; those that no longer mean anything, with the reason. */
+  plannedTemplates(): { readonly planned: ReadonlyMap<string, readonly Op[]>; readonly failed: Inconsistency[] } {
+    const planned = new Map<string, readonly Op[]>()
+    const failed: Inconsistency[] = []
+    for (const row of this.resolve ? this.metadata.templates.values() : []) {
+      try {
+        planned.set(row.name, this.meaning(row.definition)?.ops ?? [])
+      } catch (error) {
+        failed.push({ object: templateName(row.name), reason: reasonOf(error) })
+      }
+    }
+    return { planned, failed }
   }
 
   private permissions(table: Table, store: (exp: BoolExp) => number, failed: Inconsistency[]): RolePermissions[] {
@@ -143,6 +180,7 @@ const SYSTEM: ReadonlySet<string> = new Set(SYSTEM_TABLES.map((name) => tableKey
 export const isSystem = (table: TableRef): boolean => SYSTEM.has(tableKey(table))
 
 export const relationshipName = (table: TableRef, name: string): string => `relationship ${tableName(table)}.${name}`
+export const templateName = (name: string): string => `query-template ${name}`
 export const permissionName = (table: TableRef, { role, type }: Pick<PermissionRow, 'role' | 'type'>): string =>
   `permission ${tableName(table)}.${role}.${type}`
 

@@ -142,8 +142,33 @@ export class Editor {
   get trackedTables(): readonly TrackedTable[] {
     return [...this.change.draft.metadata.tables.values()]
   }
-  get templates(): Map<string, TemplateRow> {
-    return this.change.draft.metadata.templates
+  get templates(): readonly TemplateRow[] {
+    return [...this.change.draft.metadata.templates.values()]
+  }
+
+  async createTemplate(row: TemplateRow, path = '$.args'): Promise<void> {
+    const { draft } = this.change
+    const { templates } = draft.metadata
+    if (templates.has(row.name)) {
+      throw new ServiceError(400, 'already-exists', `the query template already exists : "${row.name}"`, path)
+    }
+    const meaning = under(`${path}.template`, () => draft.meaning(row.definition))
+    await this.change.readable(meaning?.constants ?? [], `${path}.template`)
+    templates.set(row.name, row)
+    this.change.touched()
+  }
+
+  dropTemplate(name: string): void {
+    if (!this.change.draft.metadata.templates.delete(name)) throw noTemplate(name)
+    this.change.touched()
+  }
+
+  commentTemplate(name: string, comment: string | null): void {
+    const { templates } = this.change.draft.metadata
+    const row = templates.get(name)
+    if (!row) throw noTemplate(name)
+    templates.set(name, { ...row, comment })
+    this.change.touched()
   }
 
   dropInconsistent(): void {
@@ -162,6 +187,8 @@ export class Editor {
     return { tracked, found }
   }
 }
+
+const noTemplate = (name: string): ServiceError => notExists(`query-template "${name}" does not exist`, '$.args.name')
 
 function noPermission(ref: TableRef, role: string, type: PermissionType): ServiceError {
   // Clients match on this text, its spelling included.

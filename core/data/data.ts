@@ -1,7 +1,10 @@
 import type { ClientBase } from 'pg'
 import type { Catalog } from '../catalog/catalog.js'
+import type { TemplateResolver } from '../catalog/draft.js'
 import type { Editor } from '../catalog/editor.js'
 import type { Json } from '../json/parse.js'
+import type { Op } from '../plan/ir.js'
+import type { Names } from '../plan/names.js'
 import type { Answer, Call } from './operations.js'
 
 export type { Transaction } from './transaction.js'
@@ -32,6 +35,12 @@ export interface Data {
    * @returns in the form that the call wants
    */
   read(request: Request, call: Call, most?: number): Promise<Answer>
+  /** What a request reads or writes, given the names that may be used; nothing is authorised yet. */
+  plan(request: Request, names: Names): Op
+  /** @throws ServiceError 400 when the caller's role may not run the request */
+  check(request: Request, call: Call): Promise<void>
+  /** Says how stored templates get their meaning. Once, while the server is set up. */
+  resolveTemplates(resolve: TemplateResolver): void
   /** The SQL that a request compiles to for a role, and PostgreSQL's plan of it. */
   explain(request: Request, call: Call): Promise<{ readonly sql: string; readonly plan: readonly string[] }>
   /** Runs `fn` in a transaction, the one that `call` is in already or a new one; tried again after a conflict. */

@@ -1,6 +1,7 @@
 import type { Json } from '../json/parse.js'
 import type { Schema } from '../schema.js'
 import type { Session } from '../session.js'
+import type { Request } from './data.js'
 import type { Transaction } from './transaction.js'
 
 /** What an operation runs under. */
@@ -37,6 +38,8 @@ export interface Operation {
   readonly formats?: boolean
   /** Shape of `args`, checked before `run`. Absent: `run` checks them itself. */
   readonly args?: Schema
+  /** What it asks of the database, where that is one request: lets it be described and kept ahead of time. */
+  readonly lift?: (args: Json) => Request
   /** Paths in errors start at `$.args`. */
   run(args: Json, call: Call): Promise<Answer>
 }
@@ -45,5 +48,7 @@ export interface Operation {
 export interface Operations {
   /** Runs `{type, args}`. 400 `parse-failed` for an unknown type or a body of another shape. */
   run(query: Json, call: Call): Promise<Answer>
+  /** What `{type, args}` asks of the database, without running it. 400 for a type that is no single request. */
+  lift(query: Json): Request
   readonly types: readonly string[]
 }

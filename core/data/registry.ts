@@ -2,6 +2,7 @@ import { at, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import { checkArgs } from './args.js'
+import type { Request } from './data.js'
 import type { Operation, Operations } from './operations.js'
 
 /** Operations by `type`. They may still be added while plugins are set up. */
@@ -18,6 +19,25 @@ export class Registry implements Operations {
   }
 
   async run(query: Json, call: Parameters<Operations['run']>[1]): ReturnType<Operations['run']> {
+    const { type, args, operation } = this.find(query)
+    if (operation.admin && call.session.role !== 'admin') {
+      throw new ServiceError(400, 'access-denied', 'restricted access : admin only', '$')
+    }
+    if (call.format !== 'json' && !operation.formats) {
+      throw new ServiceError(406, 'not-acceptable', `"${type}" answers with application/json only`, '$.type')
+    }
+    this.check(type, operation, args)
+    return operation.run(args, call)
+  }
+
+  lift(query: Json): Request {
+    const { type, args, operation } = this.find(query)
+    if (!operation.lift) throw unexpectedPayload(`"${type}" is no single request to the database`, '$.type')
+    this.check(type, operation, args)
+    return operation.lift(args)
+  }
+
+  private find(query: Json): { type: string; args: Json; operation: Operation } {
     if (!isObject(query)) throw parseFailed('expecting an object with the keys type and args', '$')
     for (const key in query) {
       if (key !== 'type' && key !== 'args') throw unexpectedPayload(`unexpected key "${key}"`, at('$', key))
@@ -28,14 +48,7 @@ export class Registry implements Operations {
     if (typeof type !== 'string') throw parseFailed('expecting a string', '$.type')
     const operation = this.operations.get(type)
     if (!operation) throw parseFailed(`unknown type : "${type}"`, '$.type')
-    if (operation.admin && call.session.role !== 'admin') {
-      throw new ServiceError(400, 'access-denied', 'restricted access : admin only', '$')
-    }
-    if (call.format !== 'json' && !operation.formats) {
-      throw new ServiceError(406, 'not-acceptable', `"${type}" answers with application/json only`, '$.type')
-    }
-    this.check(type, operation, args)
-    return operation.run(args, call)
+    return { type, args, operation }
   }
 
   private check(type: string, { args: schema }: Operation, args: Json): void {

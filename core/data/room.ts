@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { CatalogData } from '../catalog/catalog.js'
 import { readCatalog } from '../catalog/change.js'
+import type { TemplateResolver } from '../catalog/draft.js'
 import { Editor } from '../catalog/editor.js'
 import { watchCatalog, type Watch } from '../catalog/watch.js'
 import { compile, type Compiled, type Planner, type Prepared, type Task } from '../compile/compile.js'
@@ -55,6 +56,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   const branded = new WeakSet<Compiled>()
   /** What was asked for more than once: worth a prepared statement on each connection. */
   const asked = new WeakSet<Compiled>()
+  let resolve: TemplateResolver | undefined
   let pool: CompilePool | undefined
   let watch: Watch | undefined
   let current = openSnapshot(await readCommitted(), true)
@@ -63,7 +65,7 @@ export async function openData(database: Database, options: DataOptions): Promis
 
   async function readCommitted(): Promise<CatalogData> {
     return withClient(database.admin, (client) =>
-      inTransaction(client, () => readCatalog(client), 'isolation level repeatable read read only'),
+      inTransaction(client, () => readCatalog(client, resolve), 'isolation level repeatable read read only'),
     )
   }
 
@@ -186,7 +188,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     if (outer) return fn({ ...call, transaction: outer })
     return again(() =>
       withClient(database.main, async (client, discard) => {
-        const inner = new Transaction(client, current)
+        const inner = new Transaction(client, current, resolve)
         let altered: CatalogData | undefined
         try {
           const result = await cancellable(database, client, discard, call.signal, () =>
@@ -242,10 +244,17 @@ export async function openData(database: Database, options: DataOptions): Promis
         const { rows } = await withClient(database.main, (client) => client.query<[string]>(query))
         return { sql: statement.text, plan: rows.map(([line]) => line) }
       }),
+    plan: ({ planner, shape }, names) => (planners.get(planner) as Planner)(shape as never, names),
+    check: async (request, call) => {
+      await compiled(call.transaction?.snapshot ?? current, taskOf(request, call))
+    },
+    resolveTemplates: (fn) => void (resolve = fn),
     async loadPlanner(name, module) {
       planners.set(name, ((await import(module.href)) as { default: Planner }).default)
     },
     async start(urls) {
+      // The first snapshot was read before anybody could say what templates mean.
+      if (resolve && current.catalog.templates.length > 0) await reload()
       watch = await watchCatalog(database, () => current.catalog.version, reload, log)
       if (options.threads === 0) return
       pool = new CompilePool({ ...options, planners: urls }, current.encoded()?.buffer.byteLength ?? 0)

@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg'
 import type { CatalogData } from '../catalog/catalog.js'
 import { Change } from '../catalog/change.js'
+import type { TemplateResolver } from '../catalog/draft.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
 
 /**
@@ -14,9 +15,12 @@ export class Transaction {
   private seen = 0
   private discardClient = false
 
-  constructor(client: ClientBase, snapshot: Snapshot) {
+  private readonly resolve: TemplateResolver | undefined
+
+  constructor(client: ClientBase, snapshot: Snapshot, resolve: TemplateResolver | undefined) {
     this.client = client
     this.snapshotNow = snapshot
+    this.resolve = resolve
   }
 
   /** The snapshot that the next member sees. */
@@ -39,7 +43,7 @@ export class Transaction {
 
   /** Takes the metadata lock, the first time, and reads the metadata afresh. */
   async lock(): Promise<Change> {
-    this.change ??= await Change.begin(this.client)
+    this.change ??= await Change.begin(this.client, this.resolve)
     return this.change
   }
 

@@ -7,9 +7,14 @@ import { assertSameOrigin, requireJson } from './csrf.js'
  * Reads the JSON body of a request that may change something: within the limits of the configuration, and not on behalf
  * of another site.
  * @param isRows says which arrays are rows to insert, which are checked but not taken apart
+ * @param empty what an empty body stands for; without it, it is no JSON
  * @throws ServiceError 400, 403, 408, 413, 415
  */
-export async function readJson(ctx: Context, isRows?: (path: readonly (string | number)[]) => boolean): Promise<Json> {
+export async function readJson(
+  ctx: Context,
+  isRows?: (path: readonly (string | number)[]) => boolean,
+  empty?: Json,
+): Promise<Json> {
   const { session, limits, signal } = ctx.state
   requireJson(ctx, session)
   assertSameOrigin(ctx, session)
@@ -20,5 +25,6 @@ export async function readJson(ctx: Context, isRows?: (path: readonly (string | 
     timeoutMs: limits.jsonTimeoutMs,
     signal,
   })
+  if (body.length === 0 && empty !== undefined) return empty
   return parseJson(decodeUtf8(body), undefined, isRows)
 }

@@ -69,6 +69,9 @@ export function operatorName(key: string): string | undefined {
   return OPERATORS.has(name) || COLUMN_OPERATORS.has(name) || name === 'is_null' ? name : undefined
 }
 
+/** Whether an operator takes a list of values. */
+export const takesList = (key: string): boolean => OPERATORS.get(operatorName(key) ?? '')?.right === 'list'
+
 export const TEXT: SqlType = { schema: 'pg_catalog', name: 'text', kind: 'text', array: '_text' }
 export const INT8: SqlType = { schema: 'pg_catalog', name: 'int8', kind: 'int8', array: '_int8' }
 

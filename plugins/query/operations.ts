@@ -18,12 +18,15 @@ const text = (json: string | undefined): Answer => ({ kind: 'text', text: json a
 
 /** select, insert, update, delete and count: lift, then compile and run. */
 export function rowOperations(data: Data): Record<string, Operation> {
+  const request = (lift: (args: Json) => Lifted) => (args: Json) => ({ planner: PLANNER, ...lift(args) })
   const operation = (lift: (args: Json) => Lifted): Operation => ({
-    run: async (args, call) => text(await data.run({ planner: PLANNER, ...lift(args) }, call)),
+    lift: request(lift),
+    run: async (args, call) => text(await data.run(request(lift)(args), call)),
   })
   return {
     select: {
       formats: true,
+      lift: request(liftSelect),
       async run(args, call) {
         const limit = isObject(args) ? args['limit'] : undefined
         return data.read({ planner: PLANNER, ...liftSelect(args) }, call, typeof limit === 'number' ? limit : undefined)
@@ -33,6 +36,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
     update: operation(liftUpdate),
     delete: operation(liftDelete),
     insert: {
+      lift: request(liftInsert),
       async run(args, call) {
         const lifted = liftInsert(args)
         const done = await data.run({ planner: PLANNER, ...lifted }, call)

@@ -1,5 +1,4 @@
 import {
-  type Call,
   type Data,
   type Host,
   type Operations,
@@ -7,6 +6,7 @@ import {
   respond,
   type Session,
   ServiceError,
+  wantedFormat,
 } from 'rowhouse'
 import { explain } from './operations.js'
 
@@ -14,7 +14,7 @@ import { explain } from './operations.js'
 export function queryRoutes(router: Host['router'], data: Data, operations: Operations): void {
   router.post('/v1/query', async (ctx) => {
     const { session, signal } = ctx.state
-    const format = formatOf(ctx.get('Accept'))
+    const format = wantedFormat(ctx)
     const query = await readJson(ctx, isObjects)
     respond(ctx, await operations.run(query, { session, signal, format }))
   })
@@ -27,17 +27,13 @@ export function queryRoutes(router: Host['router'], data: Data, operations: Oper
   })
 }
 
-/** `$.args.objects`, or the same inside bulks: the rows of an insert. */
+/** `$.args.objects`, or the same inside bulks: the rows of an insert. `args` below `args` are those of a template. */
 function isObjects(path: readonly (string | number)[]): boolean {
   return (
-    path.at(-2) === 'args' && path.every((key, i) => typeof key === 'number' || key === 'args' || i === path.length - 1)
+    path.at(-2) === 'args' &&
+    path.at(-3) !== 'args' &&
+    path.every((key, i) => typeof key === 'number' || key === 'args' || i === path.length - 1)
   )
-}
-
-function formatOf(accept: string): Call['format'] {
-  const first = accept.split(',')[0]?.split(';')[0]?.trim().toLowerCase()
-  if (first === 'application/x-ndjson') return 'ndjson'
-  return first === 'text/csv' ? 'csv' : 'json'
 }
 
 function refuseOthers({ role }: Session): void {

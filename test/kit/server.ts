@@ -25,6 +25,8 @@ export interface TestServer {
   query(type: string, args: unknown, as?: As): Promise<Answered>
   /** `POST /v1/query` with a body as it is. */
   raw(body: string, as?: As, headers?: Readonly<Record<string, string>>): Promise<Answered>
+  /** Any request, as admin unless told otherwise. */
+  fetch(path: string, init?: RequestInit, as?: As): Promise<Answered>
   /** As `query`, as admin; throws when the answer is no 200. */
   // oxlint-disable-next-line typescript/no-explicit-any
   must(type: string, args: unknown): Promise<any>
@@ -46,6 +48,11 @@ export interface TestOptions {
 export const ADMIN_SECRET = 'a secret of a test, 32 characters.'
 const builtin = (path: string): URL => new URL(`../../${path}`, import.meta.url)
 
+const PLUGINS = {
+  query: builtin('plugins/query/index.js'),
+  template: builtin('plugins/template/index.js'),
+}
+
 /** A whole server, over HTTP, on a database of its own; both are gone when the test ends. */
 export async function testServer(
   t: { teardown(fn: () => Promise<void>): unknown },
@@ -63,33 +70,33 @@ export async function testServer(
       auth: { adminSecret: ADMIN_SECRET, ...(config['auth'] as object | undefined) },
       http: { port: 0, ...(config['http'] as object | undefined) },
     },
-    builtins: { plugins: { query: builtin('plugins/query/index.js'), ...builtins }, providers: {} },
+    builtins: { plugins: { ...PLUGINS, ...builtins }, providers: {} },
   })
   t.teardown(async () => {
     await server.close()
     await database.drop()
   })
 
-  async function raw(body: string, as: As = {}, headers: Readonly<Record<string, string>> = {}): Promise<Answered> {
-    const response = await fetch(`${server.url}/v1/query`, {
-      method: 'POST',
-      body,
-      headers: {
-        'x-service-admin-secret': ADMIN_SECRET,
-        ...(as.role === undefined ? {} : { 'x-service-role': as.role }),
-        ...as.variables,
-        ...headers,
-      },
+  async function ask(path: string, init: RequestInit = {}, as: As = {}): Promise<Answered> {
+    const headers = new Headers({
+      'x-service-admin-secret': ADMIN_SECRET,
+      ...(as.role === undefined ? {} : { 'x-service-role': as.role }),
+      ...as.variables,
     })
+    new Headers(init.headers).forEach((value, name) => headers.set(name, value))
+    const response = await fetch(server.url + path, { ...init, headers })
     const text = await response.text()
     return { status: response.status, text, body: parsed(text), headers: response.headers }
   }
+  const raw = (body: string, as: As = {}, headers: Readonly<Record<string, string>> = {}) =>
+    ask('/v1/query', { method: 'POST', body, headers }, as)
   const query = (type: string, args: unknown, as?: As) => raw(JSON.stringify({ type, args }), as)
   return {
     url: server.url,
     databaseUrl: database.url,
     raw,
     query,
+    fetch: ask,
     async must(type, args) {
       const { status, text, body } = await query(type, args)
       if (status !== 200) throw new Error(`${type}: ${text}`)

@@ -87,7 +87,7 @@ function exportMetadata(edit: Editor): Json {
         ]),
       ),
     }))
-  const templates = [...edit.templates.values()].map(({ name, definition, comment }) => ({
+  const templates = edit.templates.map(({ name, definition, comment }) => ({
     name,
     template: definition,
     comment,
@@ -125,12 +125,12 @@ async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void
     }
   }
   for (const [i, item] of (metadata['query_templates'] as JsonObject[]).entries()) {
-    const name = item['name'] as string
-    if (edit.templates.has(name)) {
-      const path = at('$.args.query_templates', i)
-      throw new ServiceError(400, 'already-exists', `the query template already exists : "${name}"`, path)
+    const row = {
+      name: item['name'] as string,
+      definition: item['template'] as Json,
+      comment: textOrNull(item['comment']),
     }
-    edit.templates.set(name, { name, definition: item['template'] as Json, comment: textOrNull(item['comment']) })
+    await edit.createTemplate(row, at('$.args.query_templates', i))
   }
 }
 

@@ -1,0 +1,21 @@
+import { definePlugin } from 'rowhouse'
+import { listRoutes } from './list.js'
+import { Meanings } from './meaning.js'
+import { templateOperations } from './operations.js'
+import { restRoutes } from './rest.js'
+import { Templates } from './templates.js'
+
+/** Stored queries with parameters, as operations of the JSON query API and as REST calls. */
+export default definePlugin({
+  name: 'template',
+  setup(host) {
+    const data = host.use('data')
+    const operations = host.use('operations')
+    const meanings = new Meanings(data, operations)
+    const templates = new Templates(data, operations, meanings)
+    data.resolveTemplates(meanings.resolve)
+    for (const [type, operation] of Object.entries(templateOperations(data, templates))) host.operation(type, operation)
+    listRoutes(host.router, data, templates)
+    restRoutes(host.router, data, templates)
+  },
+})

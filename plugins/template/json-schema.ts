@@ -1,0 +1,108 @@
+import type { Field, Op, SqlType, Table, TableRef } from 'rowhouse/plan'
+import type { Parameter } from './meaning.js'
+
+/** A JSON Schema (draft 2020-12). */
+export type JsonSchema = { readonly [key: string]: unknown }
+export type FindTable = (ref: TableRef) => Table | undefined
+
+/** What JSON of a type looks like, in answers. */
+export function schemaOf(type: SqlType): JsonSchema {
+  switch (type.kind) {
+    case 'int2':
+    case 'int4':
+      return { type: 'integer', format: 'int32' }
+    case 'int8':
+      return { type: 'integer', format: 'int64' }
+    case 'float':
+    case 'numeric':
+      return { type: 'number' }
+    case 'bool':
+      return { type: 'boolean' }
+    case 'text':
+      return { type: 'string' }
+    case 'json':
+    case 'jsonb':
+      return {}
+    case 'array':
+      return { type: 'array', items: type.element ? orNull(schemaOf(type.element)) : {} }
+    case 'row':
+      return { type: 'object' }
+    case 'other':
+      return { type: 'string', ...FORMATS[type.name] }
+  }
+}
+
+const FORMATS: Readonly<Record<string, JsonSchema>> = {
+  uuid: { format: 'uuid' },
+  date: { format: 'date' },
+  timestamptz: { format: 'date-time' },
+}
+
+const orNull = (schema: JsonSchema): JsonSchema =>
+  'type' in schema ? { ...schema, type: [schema['type'], 'null'] } : schema
+
+/** What a parameter takes as JSON. */
+export function parameterSchema({ use, type, table, default: fallback }: Parameter): JsonSchema {
+  const more = fallback === undefined ? {} : { default: fallback }
+  switch (use) {
+    case 'rows':
+      return { type: 'array', items: table ? rowSchema(table) : { type: 'object' }, ...more }
+    case 'list':
+      return { type: 'array', items: type ? orNull(schemaOf(type)) : {}, ...more }
+    case 'count':
+      return { type: 'integer', minimum: 0, ...more }
+    case 'value':
+      return { ...(type ? orNull(schemaOf(type)) : {}), ...more }
+  }
+}
+
+function rowSchema(table: Table): JsonSchema {
+  const columns = table.columns.filter(({ generated }) => generated !== 'always')
+  const required = columns.filter(
+    ({ nullable, default: fallback, generated }) => !nullable && fallback === undefined && generated === undefined,
+  )
+  return {
+    type: 'object',
+    properties: Object.fromEntries(
+      columns.map(({ name, type, nullable }) => [name, nullable ? orNull(schemaOf(type)) : schemaOf(type)]),
+    ),
+    ...(required.length > 0 ? { required: required.map(({ name }) => name) } : {}),
+    additionalProperties: false,
+  }
+}
+
+/** What a request answers. */
+export function answerSchema(op: Op, find: FindTable): JsonSchema {
+  const object = (ref: TableRef, fields: readonly Field[]): JsonSchema => ({
+    type: 'object',
+    properties: Object.fromEntries(fields.map((field) => [field.key, fieldSchema(field, find(ref))])),
+    required: fields.map(({ key }) => key),
+  })
+  const fieldSchema = (field: Field, table: Table | undefined): JsonSchema => {
+    if (field.kind === 'relation') {
+      const item = object(field.read.table, field.read.fields)
+      return field.read.single ? { anyOf: [item, { type: 'null' }] } : { type: 'array', items: item }
+    }
+    const column = table?.columnsByName.get(field.column)
+    if (!column) return {}
+    return column.nullable ? orNull(schemaOf(column.type)) : schemaOf(column.type)
+  }
+  const count = { type: 'integer', minimum: 0 }
+  switch (op.kind) {
+    case 'read':
+      return { type: 'array', items: object(op.table, op.fields) }
+    case 'count':
+      return { type: 'object', properties: { count }, required: ['count'] }
+    case 'insert':
+    case 'update':
+    case 'delete':
+      return {
+        type: 'object',
+        properties: {
+          affected_rows: count,
+          ...(op.returning ? { returning: { type: 'array', items: object(op.table, op.returning.fields) } } : {}),
+        },
+        required: ['affected_rows', ...(op.returning ? ['returning'] : [])],
+      }
+  }
+}

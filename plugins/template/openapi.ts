@@ -1,0 +1,115 @@
+import type { Catalog } from 'rowhouse'
+import { namesFor, type Op, tableKey } from 'rowhouse/plan'
+import { answerSchema, type FindTable, type JsonSchema, parameterSchema } from './json-schema.js'
+import type { Described, Parameter } from './meaning.js'
+import type { Stored, Templates } from './templates.js'
+
+/** The templates that a role may run as an OpenAPI 3.1 document. */
+export function openApi(list: readonly Stored[], role: string, catalog: Catalog, templates: Templates): JsonSchema {
+  const find: FindTable = (ref) => catalog.tables.get(tableKey(ref))
+  const names = namesFor(role, catalog)
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Query templates',
+      description: `What the role "${role}" may run.`,
+      version: catalog.version,
+    },
+    servers: [{ url: '/' }],
+    security: [{}, { bearer: [] }, { adminSecret: [] }],
+    paths: Object.fromEntries(
+      list.map((stored) => [
+        `/v1/template/${encodeURIComponent(stored.name)}`,
+        pathItem(stored, templates.plan(stored, names), find),
+      ]),
+    ),
+    components: {
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer' },
+        adminSecret: { type: 'apiKey', in: 'header', name: 'X-Service-Admin-Secret' },
+      },
+      parameters: {
+        role: {
+          name: 'X-Service-Role',
+          in: 'header',
+          description: 'One of the roles that the caller holds.',
+          schema: { type: 'string' },
+        },
+      },
+      responses: {
+        refused: {
+          description: 'The arguments do not fit, or the role may not.',
+          content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+        },
+      },
+      schemas: {
+        Error: {
+          type: 'object',
+          properties: {
+            path: { type: 'string', description: 'Where in the request, from `$`.' },
+            error: { type: 'string' },
+            code: { type: 'string' },
+          },
+          required: ['path', 'error', 'code'],
+        },
+      },
+    },
+  }
+}
+
+function pathItem({ name, comment }: Stored, described: Described, find: FindTable): JsonSchema {
+  const { ops, parameters, template } = described
+  const common = {
+    ...(comment === null ? {} : { summary: comment }),
+    tags: [template.definition['type']],
+    responses: {
+      '200': { description: 'Done.', content: contents(ops, template.definition['type'] === 'bulk', find) },
+      '400': { $ref: '#/components/responses/refused' },
+    },
+  }
+  const role = { $ref: '#/components/parameters/role' }
+  const all = [...parameters.values()]
+  const read = ops.every(({ kind }) => kind === 'read' || kind === 'count')
+  return {
+    ...(read ? { get: { ...common, operationId: `get_${name}`, parameters: [role, ...all.map(inUrl)] } } : {}),
+    post: { ...common, operationId: name, parameters: [role], requestBody: requestBody(all) },
+  }
+}
+
+function requestBody(parameters: readonly Parameter[]): JsonSchema {
+  const required = parameters.filter((parameter) => parameter.required).map(({ name }) => name)
+  return {
+    required: required.length > 0,
+    content: {
+      'application/json': {
+        schema: {
+          type: 'object',
+          properties: Object.fromEntries(parameters.map((parameter) => [parameter.name, parameterSchema(parameter)])),
+          ...(required.length > 0 ? { required } : {}),
+        },
+      },
+    },
+  }
+}
+
+function inUrl(parameter: Parameter): JsonSchema {
+  const { name, required, use, type } = parameter
+  const schema = parameterSchema(parameter)
+  const asJson = use === 'rows' || type?.kind === 'json' || type?.kind === 'jsonb'
+  return {
+    name,
+    in: 'query',
+    required,
+    ...(asJson ? { content: { 'application/json': { schema } } } : { schema }),
+  }
+}
+
+function contents(ops: readonly Op[], isBulk: boolean, find: FindTable): JsonSchema {
+  const [first] = ops
+  if (isBulk || !first) {
+    return { 'application/json': { schema: { type: 'array', description: 'An answer for each member.' } } }
+  }
+  const schema = answerSchema(first, find)
+  const others = { 'application/x-ndjson': { schema: { type: 'string' } }, 'text/csv': { schema: { type: 'string' } } }
+  return { 'application/json': { schema }, ...(first.kind === 'read' ? others : {}) }
+}
