@@ -2,7 +2,9 @@ import type { Catalog, Table } from '../catalog/catalog.js'
 import { permissionDenied } from '../errors.js'
 import { and } from './boolexp.js'
 import {
+  type Aggregate,
   type BoolExp,
+  type Computed,
   type Count,
   type Delete,
   type Field,
@@ -34,29 +36,67 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
   }
   const selectFilter = (table: Table): BoolExp => filter(permissions(table).select?.filter as number)
 
-  const read = (read: Read): Read => {
-    const table = tableFor(read.table, 'select')
+  /** Which rows, in which order, and how many: the same for rows and for what is computed of them. */
+  const rows = (read: Read | Aggregate, table: Table) => {
     const limit = permissions(table).select?.limit
+    columns(table, read.distinctOn ?? [], 'select')
     return {
-      ...read,
-      fields: fields(read.fields, table),
       where: and([selectFilter(table), condition(read.where, table)]),
       orderBy: read.orderBy.map((order) => ({ ...order, by: target(order.by, table) })),
       ...(limit === undefined ? {} : { maxRows: limit }),
     }
   }
 
-  const fields = (all: readonly Field[], table: Table): readonly Field[] =>
+  const read = (read: Read): Read => {
+    const table = tableFor(read.table, 'select')
+    return { ...read, ...rows(read, table), fields: fields(read.fields, table) }
+  }
+
+  const aggregate = (read: Aggregate): Aggregate => {
+    const table = aggregable(read.table)
+    const computed = (each: Computed): void => {
+      if (each.kind === 'count') columns(table, each.columns, 'select')
+      if (each.kind === 'columns') fields(each.of, table)
+    }
+    const parts = read.parts.map((part) => {
+      if (part.kind === 'nodes') return { ...part, fields: fields(part.fields, table) }
+      if (part.kind === 'functions') part.of.forEach(computed)
+      return part
+    })
+    return { ...read, ...rows(read, table), parts }
+  }
+
+  const aggregable = (ref: TableRef): Table => {
+    const table = tableFor(ref, 'select')
+    if (permissions(table).select?.aggregations) return table
+    throw permissionDenied(`role "${role}" does not have permission to aggregate "${table.name}"`, '$.args.table')
+  }
+
+  const fields = <F extends Field>(all: readonly F[], table: Table | undefined): readonly F[] =>
     all.map((field) => {
-      if (field.kind === 'relation') return { ...field, read: read(field.read) }
-      columns(table, [field.column], 'select')
-      return field
+      switch (field.kind) {
+        case 'constant':
+          return field
+        case 'relation':
+          return { ...field, read: read(field.read) }
+        case 'aggregate':
+          return { ...field, read: aggregate(field.read) }
+        case 'column':
+          if (!table) throw new Error('a column outside a table')
+          columns(table, [field.column], 'select')
+          return field
+      }
     })
 
   const target = (by: OrderTarget, table: Table): OrderTarget => {
     if (by.kind === 'column') {
       columns(table, [by.column], 'select')
       return by
+    }
+    if (by.kind === 'aggregate') {
+      const remote = aggregable(by.table)
+      if (by.of.fn !== 'count') columns(remote, [by.of.column], 'select')
+      return { ...by, where: selectFilter(remote) }
     }
     const remote = tableFor(by.table, 'select')
     return { ...by, where: selectFilter(remote), by: target(by.by, remote) }
@@ -172,6 +212,8 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       return read(op)
     case 'count':
       return count(op)
+    case 'roots':
+      return { ...op, fields: fields(op.fields, undefined) }
     case 'insert':
       return insert(op)
     case 'update':

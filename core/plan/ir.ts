@@ -92,7 +92,10 @@ export const TRUE: BoolExp = { kind: 'and', of: [] }
 /** One key of a result object. */
 export type Field =
   | { readonly kind: 'column'; readonly key: string; readonly column: string }
+  | { readonly kind: 'constant'; readonly key: string; readonly value: string }
+  /** Rows of another table; `on` is empty where they do not depend on a row. */
   | { readonly kind: 'relation'; readonly key: string; readonly on: Join; readonly read: Read }
+  | { readonly kind: 'aggregate'; readonly key: string; readonly on: Join; readonly read: Aggregate }
 
 /** What to sort by: a column, or one reached through object relationships. */
 export type OrderTarget =
@@ -105,6 +108,15 @@ export type OrderTarget =
       readonly where: BoolExp
       readonly by: OrderTarget
     }
+  /** Something computed of the rows of an array relationship. */
+  | {
+      readonly kind: 'aggregate'
+      readonly table: TableRef
+      readonly on: Join
+      /** As in `related`. */
+      readonly where: BoolExp
+      readonly of: { readonly fn: 'count' } | { readonly fn: AggregateFn; readonly column: string }
+    }
 export interface OrderBy {
   readonly by: OrderTarget
   readonly direction?: 'asc' | 'desc'
@@ -116,6 +128,8 @@ export interface Read {
   readonly table: TableRef
   readonly fields: readonly Field[]
   readonly where: BoolExp
+  /** One row for each distinct combination; `orderBy` begins with the same columns, or is empty. */
+  readonly distinctOn?: readonly string[]
   readonly orderBy: readonly OrderBy[]
   readonly limit?: Operand
   readonly offset?: Operand
@@ -123,6 +137,41 @@ export interface Read {
   readonly maxRows?: number
   /** An object or null instead of an array. */
   readonly single: boolean
+}
+
+/** An object of what is computed of some rows, and of those rows. */
+export interface Aggregate extends Omit<Read, 'kind' | 'fields' | 'single'> {
+  readonly kind: 'aggregate'
+  readonly parts: readonly AggregatePart[]
+}
+export type AggregatePart =
+  | { readonly kind: 'constant'; readonly key: string; readonly value: string }
+  | { readonly kind: 'nodes'; readonly key: string; readonly fields: readonly Field[] }
+  | { readonly kind: 'functions'; readonly key: string; readonly of: readonly Computed[] }
+/** One key of the object of computed values. */
+export type Computed =
+  | { readonly kind: 'constant'; readonly key: string; readonly value: string }
+  | { readonly kind: 'count'; readonly key: string; readonly columns: readonly string[]; readonly distinct: boolean }
+  /** The function of each column, as an object. */
+  | { readonly kind: 'columns'; readonly key: string; readonly fn: AggregateFn; readonly of: readonly ComputedColumn[] }
+export type ComputedColumn = Extract<Field, { readonly kind: 'column' | 'constant' }>
+export type AggregateFn =
+  | 'sum'
+  | 'avg'
+  | 'min'
+  | 'max'
+  | 'stddev'
+  | 'stddev_pop'
+  | 'stddev_samp'
+  | 'var_pop'
+  | 'var_samp'
+  | 'variance'
+
+/** Several reads that answer as one object. */
+export interface Roots {
+  readonly kind: 'roots'
+  /** None of them is a column. */
+  readonly fields: readonly Field[]
 }
 
 /** `{"count": n}` over the rows, or over the distinct values of some columns. */
@@ -133,12 +182,20 @@ export interface Count {
   readonly distinct?: readonly string[]
 }
 
-/** What a write answers: `{affected_rows}` and, when asked for, the rows. */
+/** The rows that a write answers with. */
 export interface Returning {
   readonly fields: readonly Field[]
   /** Rows that fail it are counted and not returned; set by `authorize` to the role's select filter. */
   readonly visible: BoolExp
 }
+/**
+ * What a write answers: an object of these, or the one row that it wrote, or null. Absent: `affected_rows`, and
+ * `returning` when rows are asked for.
+ */
+export type WriteAnswer = 'row' | readonly WritePart[]
+export type WritePart =
+  | { readonly kind: 'affected_rows' | 'returning'; readonly key: string }
+  | { readonly kind: 'constant'; readonly key: string; readonly value: string }
 
 /** A column set by the server, whatever the client sent. */
 export interface Preset {
@@ -160,6 +217,7 @@ export interface Insert {
   /** Must hold for every row as written; set by `authorize`. */
   readonly check: BoolExp
   readonly returning?: Returning
+  readonly answer?: WriteAnswer
 }
 export interface InsertColumn {
   readonly name: string
@@ -196,6 +254,7 @@ export interface Update {
   /** Must hold for every row as written; set by `authorize`. */
   readonly check: BoolExp
   readonly returning?: Returning
+  readonly answer?: WriteAnswer
 }
 export type Assignment =
   | { readonly kind: 'set' | 'inc' | 'mul'; readonly column: string; readonly to: Operand }
@@ -206,7 +265,8 @@ export interface Delete {
   readonly table: TableRef
   readonly where: BoolExp
   readonly returning?: Returning
+  readonly answer?: WriteAnswer
 }
 
 export type Write = Insert | Update | Delete
-export type Op = Read | Count | Write
+export type Op = Read | Count | Roots | Write

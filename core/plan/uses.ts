@@ -1,53 +1,64 @@
 import { tableKey } from '../catalog/catalog.js'
-import type { BoolExp, Field, Op, OrderTarget, Read, Returning, TableRef } from './ir.js'
+import type { Aggregate, BoolExp, Field, Join, Op, OrderTarget, Read, TableRef } from './ir.js'
 
 /** Whether a plan names a column of a table, in whatever place. */
 export function usesColumn(op: Op, table: TableRef, column: string): boolean {
   const key = tableKey(table)
-  const named = (here: TableRef, columns: Iterable<string>): boolean =>
-    tableKey(here) === key && [...columns].includes(column)
+  const named = (here: TableRef, ...columns: readonly string[]): boolean =>
+    tableKey(here) === key && columns.includes(column)
+  const joined = (outer: TableRef | undefined, inner: TableRef, on: Join): boolean =>
+    on.some(([left, right]) => (outer !== undefined && named(outer, left)) || named(inner, right))
   const condition = (here: TableRef, exp: BoolExp): boolean => mentions(exp, tableKey(here), key, column)
-  const fields = (here: TableRef, all: readonly Field[]): boolean =>
-    all.some((field) =>
-      field.kind === 'column'
-        ? named(here, [field.column])
-        : named(
-            here,
-            field.on.map(([outer]) => outer),
-          ) ||
-          named(
-            field.read.table,
-            field.on.map(([, inner]) => inner),
-          ) ||
-          read(field.read),
-    )
-  const order = (here: TableRef, by: OrderTarget): boolean =>
-    by.kind === 'column' ? named(here, [by.column]) : order(by.table, by.by)
-  const read = (each: Read): boolean =>
-    fields(each.table, each.fields) ||
+
+  const field = (here: TableRef | undefined, each: Field): boolean => {
+    switch (each.kind) {
+      case 'constant':
+        return false
+      case 'column':
+        return here !== undefined && named(here, each.column)
+      case 'relation':
+        return joined(here, each.read.table, each.on) || read(each.read)
+      case 'aggregate':
+        return joined(here, each.read.table, each.on) || aggregate(each.read)
+    }
+  }
+  const target = (here: TableRef, by: OrderTarget): boolean => {
+    if (by.kind === 'column') return named(here, by.column)
+    if (joined(here, by.table, by.on)) return true
+    return by.kind === 'related' ? target(by.table, by.by) : by.of.fn !== 'count' && named(by.table, by.of.column)
+  }
+  const rows = (each: Read | Aggregate): boolean =>
     condition(each.table, each.where) ||
-    each.orderBy.some(({ by }) => order(each.table, by))
-  const returning = (here: TableRef, wanted: Returning | undefined): boolean =>
-    wanted !== undefined && fields(here, wanted.fields)
+    named(each.table, ...(each.distinctOn ?? [])) ||
+    each.orderBy.some(({ by }) => target(each.table, by))
+  const read = (each: Read): boolean => rows(each) || each.fields.some((one) => field(each.table, one))
+  const aggregate = (each: Aggregate): boolean =>
+    rows(each) ||
+    each.parts.some((part) => {
+      if (part.kind === 'nodes') return part.fields.some((one) => field(each.table, one))
+      if (part.kind === 'constant') return false
+      return part.of.some((computed) => {
+        if (computed.kind === 'count') return named(each.table, ...computed.columns)
+        return computed.kind === 'columns' && computed.of.some((one) => field(each.table, one))
+      })
+    })
 
   switch (op.kind) {
     case 'read':
       return read(op)
+    case 'roots':
+      return op.fields.some((one) => field(undefined, one))
     case 'count':
-      return condition(op.table, op.where) || named(op.table, op.distinct ?? [])
+      return condition(op.table, op.where) || named(op.table, ...(op.distinct ?? []))
+  }
+  if (op.returning?.fields.some((one) => field(op.table, one))) return true
+  switch (op.kind) {
     case 'insert':
-      return named(op.table, op.onConflict?.columns ?? []) || returning(op.table, op.returning)
+      return named(op.table, ...(op.onConflict?.columns ?? []), ...op.columns.map(({ name }) => name))
     case 'update':
-      return (
-        condition(op.table, op.where) ||
-        named(
-          op.table,
-          op.set.map((each) => each.column),
-        ) ||
-        returning(op.table, op.returning)
-      )
+      return condition(op.table, op.where) || named(op.table, ...op.set.map((each) => each.column))
     case 'delete':
-      return condition(op.table, op.where) || returning(op.table, op.returning)
+      return condition(op.table, op.where)
   }
 }
 

@@ -13,6 +13,8 @@ import type {
   TableRef,
   Update,
   Write,
+  WriteAnswer,
+  WritePart,
 } from '../plan/ir.js'
 import { TEXT } from '../plan/operators.js'
 import { Printer } from './printer.js'
@@ -27,14 +29,20 @@ import { alias, ident, join, printedExpression, rowAlias, type Sql, sql, tableTe
 export function emitWrite(write: Write): readonly Statement[] {
   if (write.kind === 'delete') return [emitDelete(write)]
   const after = afterwards(write)
-  if (write.key.kind === 'none' || !needsOtherRows({ kind: 'and', of: [after.check, ...after.conditions] })) {
+  if (write.key.kind === 'none' || !looksElsewhere(after)) {
     const printer = new Printer()
     const t = printer.alias()
     const seen = rowsWritten(printer, t, after)
     const written = sql`${change(write, printer, t)} returning ${join(seen.expressions, sql`, `)}`
-    return [printer.statement(answer(sql`with w as (${written})`, seen, sql`w`))]
+    return [printer.statement(answer(printer, sql`with w as (${written})`, seen, sql`w`))]
   }
   return [emitKeys(write), emitLook(write.table, write.key, after)]
+}
+
+/** Other rows than the written ones decide what is answered, or are part of it. */
+function looksElsewhere({ check, conditions, returning }: Afterwards): boolean {
+  if (needsOtherRows({ kind: 'and', of: [check, ...conditions] })) return true
+  return returning?.fields.some(({ kind }) => kind === 'relation' || kind === 'aggregate') ?? false
 }
 
 /** What has to be found out of each row once it is written. */
@@ -45,10 +53,11 @@ interface Afterwards {
   readonly conditions: readonly BoolExp[]
   readonly message: string
   readonly returning?: Returning
+  readonly answer?: WriteAnswer
 }
 
 function afterwards(write: Insert | Update): Afterwards {
-  const returning = write.returning ? { returning: write.returning } : {}
+  const returning = answering(write)
   const visible = write.returning ? [write.returning.visible] : []
   const message = `${write.kind} check constraint failed`
   if (write.kind === 'update' || write.onConflict?.action !== 'update') {
@@ -61,6 +70,11 @@ function afterwards(write: Insert | Update): Afterwards {
   return { check: write.check, updatedCheck: check, conditions: [check, ...visible], message, ...returning }
 }
 
+const answering = ({ returning, answer }: Write): Pick<Afterwards, 'returning' | 'answer'> => ({
+  ...(returning ? { returning } : {}),
+  ...(answer ? { answer } : {}),
+})
+
 function emitDelete(write: Delete): Statement {
   const printer = new Printer()
   const t = printer.alias()
@@ -69,11 +83,11 @@ function emitDelete(write: Delete): Statement {
     check: { kind: 'and', of: [] },
     conditions: [],
     message: '',
-    ...(write.returning ? { returning: write.returning } : {}),
+    ...answering(write),
   }
   const seen = rowsWritten(printer, t, after)
   const written = sql`delete from ${tableText(write.table)} ${t}${where} returning ${join(seen.expressions, sql`, `)}`
-  return printer.statement(answer(sql`with w as (${written})`, seen, sql`w`))
+  return printer.statement(answer(printer, sql`with w as (${written})`, seen, sql`w`))
 }
 
 /** First of two statements: writes, and gives the number of rows and their keys as JSON text. */
@@ -99,7 +113,7 @@ function emitLook(table: TableRef, key: RowKey, after: Afterwards): Statement {
   const on = columns.map((column, i) => sql`${t}.${column.name} = k.${alias('k', i)}`)
   const seen = rowsWritten(printer, t, after, sql`k.fresh`)
   const rows = sql`select ${join(seen.expressions, sql`, `)} from k join ${tableText(table)} ${t} on ${join(on, sql` and `)} order by k.ord`
-  return printer.statement(answer(sql`with k as (select * from ${keys}), w as (${rows})`, seen, sql`k`))
+  return printer.statement(answer(printer, sql`with k as (select * from ${keys}), w as (${rows})`, seen, sql`k`))
 }
 
 interface Seen {
@@ -112,6 +126,7 @@ interface Seen {
   readonly row: Sql
   /** `c0 as "id"`; absent when rows are only counted. */
   readonly fields?: readonly Sql[]
+  readonly answer: WriteAnswer
 }
 
 function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Seen {
@@ -134,8 +149,11 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     row: rowAlias(returning?.fields.map(({ key }) => key) ?? []),
     message: check ? printer.params.operand({ kind: 'const', value: after.message, type: TEXT }) : sql``,
     ...(fields ? { fields } : {}),
+    answer: after.answer ?? [COUNT, ...(fields ? [ROWS] : [])],
   }
 }
+const COUNT: WritePart = { kind: 'affected_rows', key: 'affected_rows' }
+const ROWS: WritePart = { kind: 'returning', key: 'returning' }
 
 function checkText(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Sql | undefined {
   const { check, updatedCheck } = after
@@ -146,16 +164,33 @@ function checkText(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Sq
 }
 
 /** `{"affected_rows": n, "returning": [...]}`, or an error raised in the database when a row fails its check. */
-function answer(withs: Sql, seen: Seen, counted: Sql): Sql {
-  const parts = [sql`(select count(*) from ${counted}) as "affected_rows"`]
-  if (seen.fields) {
-    const rows = sql`select ${join(seen.fields, sql`, `)} from w${seen.filtered ? sql` where seen` : sql``}`
-    parts.push(sql`array(select ${seen.row} from (${rows}) ${seen.row}) as "returning"`)
-  }
-  const body = sql`(select row_to_json(r)::text from (select ${join(parts, sql`, `)}) r)`
+function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
+  const body = answerBody(printer, seen, counted)
   if (!seen.checked) return sql`${withs} select ${body}`
   const failing = sql`exists (select 1 from w where ok is not true)`
   return sql`${withs} select case when ${failing} then svc_catalog.svc_refuse(${seen.message}) else ${body} end`
+}
+
+function answerBody(printer: Printer, { answer, fields, filtered, row }: Seen, counted: Sql): Sql {
+  const rows = sql`select ${join(fields ?? [], sql`, `)} from w${filtered ? sql` where seen` : sql``}`
+  if (answer === 'row')
+    return sql`(select coalesce((select row_to_json(${row})::text from (${rows} limit 1) ${row}), 'null'))`
+  const parts = answer.map((part) => {
+    const key = ident(part.key)
+    switch (part.kind) {
+      case 'affected_rows':
+        return sql`(select count(*) from ${counted}) as ${key}`
+      case 'returning':
+        return sql`array(select ${row} from (${rows}) ${row}) as ${key}`
+      case 'constant':
+        return sql`${printer.params.operand({ kind: 'const', value: part.value, type: TEXT })} as ${key}`
+    }
+  })
+  const r = rowAlias(
+    answer.map(({ key }) => key),
+    'r',
+  )
+  return sql`(select row_to_json(${r})::text from (select ${join(parts, sql`, `)}) ${r})`
 }
 
 function change(write: Insert | Update, printer: Printer, t: Sql): Sql {

@@ -1,4 +1,4 @@
-import type { Count, Op, Operand, Read } from '../plan/ir.js'
+import type { Count, Op, Operand, Read, Roots } from '../plan/ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer } from './printer.js'
 import type { Statement } from './statement.js'
@@ -17,6 +17,8 @@ export function emit(op: Op, form: Form): readonly Statement[] {
       return [emitRead(op, form)]
     case 'count':
       return [emitCount(op)]
+    case 'roots':
+      return [emitRoots(op)]
     case 'insert':
       return op.perKeySet ? [] : emitWrite(op)
     case 'update':
@@ -47,6 +49,16 @@ function emitRead(read: Read, form: Form): Statement {
       return printer.statement(sql`select ${join(cells, sql`, `)} from (${rows}) ${x}`)
     }
   }
+}
+
+/** `select row_to_json(x)::text from (select array(select x from (...) x) as "author", ...) x` */
+function emitRoots({ fields }: Roots): Statement {
+  const printer = new Printer()
+  // Nothing joins an alias that does not stand for a table.
+  const none = printer.alias()
+  const printed = fields.map((field) => printer.field(field, none))
+  const x = rowAlias(fields.map(({ key }) => key))
+  return printer.statement(sql`select row_to_json(${x})::text from (select ${join(printed, sql`, `)}) ${x}`)
 }
 
 function emitCount(count: Count): Statement {

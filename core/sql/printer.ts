@@ -1,5 +1,16 @@
-import type { BoolExp, CompareOp, Field, Join, OrderBy, OrderTarget, Read } from '../plan/ir.js'
-import { INT8 } from '../plan/operators.js'
+import type {
+  Aggregate,
+  AggregateFn,
+  BoolExp,
+  CompareOp,
+  Computed,
+  Field,
+  Join,
+  OrderBy,
+  OrderTarget,
+  Read,
+} from '../plan/ir.js'
+import { INT8, TEXT } from '../plan/operators.js'
 import { Params, type Statement } from './statement.js'
 import { alias, ident, join, rowAlias, type Sql, sql, tableText } from './text.js'
 
@@ -17,26 +28,101 @@ export class Printer {
   }
 
   /** `select t0."id" as "id", ... from "public"."author" t0 where ... order by ... limit ...` */
-  select(read: Read, outer?: { readonly alias: Sql; readonly on: Join }): Sql {
+  select(read: Read, outer?: Outer): Sql {
     const t = this.alias()
     const fields = read.fields.map((field) => this.field(field, t))
-    const where = [...(outer ? this.joined(outer.on, outer.alias, t) : []), this.condition(read.where, t)]
-    const order = read.orderBy.map((each) => this.order(each, t))
+    return this.rows(read, t, join(fields, sql`, `), this.limit(read), outer)
+  }
+
+  /** Everything of a select but what it selects. */
+  private rows(rows: Read | Aggregate, t: Sql, selected: Sql, limit: Sql, outer: Outer | undefined): Sql {
+    const where = [...(outer ? this.joined(outer.on, outer.alias, t) : []), this.condition(rows.where, t)]
+    const distinct = rows.distinctOn?.map((column) => sql`${t}.${ident(column)}`)
+    const order = rows.orderBy.map((each) => this.order(each, t))
     const parts = [
-      sql`select ${join(fields, sql`, `)} from ${tableText(read.table)} ${t}${this.where(where)}`,
+      sql`select ${distinct ? sql`distinct on (${join(distinct, sql`, `)}) ` : sql``}${selected}`,
+      sql` from ${tableText(rows.table)} ${t}${this.where(where)}`,
       order.length ? sql` order by ${join(order, sql`, `)}` : sql``,
-      this.limit(read),
-      read.offset ? sql` offset ${this.params.operand(read.offset)}` : sql``,
+      limit,
+      rows.offset ? sql` offset ${this.params.operand(rows.offset)}` : sql``,
     ]
     return join(parts, sql``)
   }
 
   /** A field with its key: `t0."id" as "id"`; nested rows as an array or one row, which the outermost form prints. */
   field(field: Field, t: Sql): Sql {
-    if (field.kind === 'column') return sql`${t}.${ident(field.column)} as ${ident(field.key)}`
-    const x = rowAlias(field.read.fields.map(({ key }) => key))
-    const rows = sql`select ${x} from (${this.select(field.read, { alias: t, on: field.on })}) ${x}`
-    return field.read.single ? sql`(${rows}) as ${ident(field.key)}` : sql`array(${rows}) as ${ident(field.key)}`
+    const key = ident(field.key)
+    switch (field.kind) {
+      case 'column':
+        return sql`${t}.${ident(field.column)} as ${key}`
+      case 'constant':
+        return sql`${this.constant(field.value)} as ${key}`
+      case 'relation': {
+        const rows = row(this.select(field.read, { alias: t, on: field.on }), field.read.fields)
+        return field.read.single ? sql`(${rows}) as ${key}` : sql`array(${rows}) as ${key}`
+      }
+      case 'aggregate':
+        return sql`(${this.aggregate(field.read, { alias: t, on: field.on })}) as ${key}`
+    }
+  }
+
+  /** A row of one column: the object of what is computed, and of the rows. They are read apart: a limit of the role holds for the rows only. */
+  private aggregate(read: Aggregate, outer: Outer): Sql {
+    const parts = read.parts.map((part) => {
+      const key = ident(part.key)
+      switch (part.kind) {
+        case 'constant':
+          return sql`${this.constant(part.value)} as ${key}`
+        case 'nodes': {
+          const { parts: _, kind: __, ...rows } = read
+          const nodes = this.select({ ...rows, kind: 'read', fields: part.fields, single: false }, outer)
+          return sql`array(${row(nodes, part.fields)}) as ${key}`
+        }
+        case 'functions':
+          return sql`(${this.computed(part.of, read, outer)}) as ${key}`
+      }
+    })
+    return row(sql`select ${join(parts, sql`, `)}`, read.parts)
+  }
+
+  /** `select x from (select a.c0 as "count", (select x from (select a.c1 as "id") x) as "max" from (select count(*) as c0, max(t1."id") as c1 from (...) t1) a) x` */
+  private computed(all: readonly Computed[], read: Aggregate, outer: Outer): Sql {
+    const t = this.alias()
+    const a = this.alias()
+    const { limit } = read
+    const limited = limit ? sql` limit ${this.params.operand(limit)}` : sql``
+    const inner = this.alias()
+    const rows = this.rows(read, inner, sql`${inner}.*`, limited, outer)
+    const values: Sql[] = []
+    const add = (value: Sql): Sql => {
+      const name = alias('c', values.length)
+      values.push(sql`${value} as ${name}`)
+      return sql`${a}.${name}`
+    }
+    const shown = all.map((each) => {
+      const key = ident(each.key)
+      switch (each.kind) {
+        case 'constant':
+          return sql`${this.constant(each.value)} as ${key}`
+        case 'count':
+          return sql`${add(count(each, t))} as ${key}`
+        case 'columns': {
+          const of = each.of.map((field) =>
+            field.kind === 'constant'
+              ? sql`${this.constant(field.value)} as ${ident(field.key)}`
+              : sql`${add(sql`${FUNCTIONS[each.fn]}(${t}.${ident(field.column)})`)} as ${ident(field.key)}`,
+          )
+          return sql`(${row(sql`select ${join(of, sql`, `)}`, each.of)}) as ${key}`
+        }
+      }
+    })
+    if (values.length === 0) add(sql`count(*)`)
+    const computed = sql`select ${join(values, sql`, `)} from (${rows}) ${t}`
+    return row(sql`select ${join(shown, sql`, `)} from (${computed}) ${a}`, all)
+  }
+
+  private constant(value: string): Sql {
+    return this.params.operand({ kind: 'const', value, type: TEXT })
   }
 
   condition(exp: BoolExp, t: Sql): Sql {
@@ -87,6 +173,10 @@ export class Printer {
     if (by.kind === 'column') return sql`${t}.${ident(by.column)}`
     const inner = this.alias()
     const where = [...this.joined(by.on, t, inner), this.condition(by.where, inner)]
+    if (by.kind === 'aggregate') {
+      const value = by.of.fn === 'count' ? sql`count(*)` : sql`${FUNCTIONS[by.of.fn]}(${inner}.${ident(by.of.column)})`
+      return sql`(select ${value} from ${tableText(by.table)} ${inner}${this.where(where)})`
+    }
     return sql`(select ${this.target(by.by, inner)} from ${tableText(by.table)} ${inner}${this.where(where)} limit 1)`
   }
 
@@ -100,7 +190,39 @@ export class Printer {
   }
 }
 
+interface Outer {
+  readonly alias: Sql
+  readonly on: Join
+}
+
+/** Rows as one column each: the row with its keys. */
+function row(rows: Sql, fields: readonly { readonly key: string }[]): Sql {
+  const x = rowAlias(fields.map(({ key }) => key))
+  return sql`select ${x} from (${rows}) ${x}`
+}
+
+function count({ columns, distinct }: Extract<Computed, { kind: 'count' }>, t: Sql): Sql {
+  if (columns.length === 0) return sql`count(*)`
+  const list = columns.map((column) => sql`${t}.${ident(column)}`)
+  if (distinct) return sql`count(distinct ${list.length === 1 ? (list[0] as Sql) : sql`(${join(list, sql`, `)})`})`
+  // Rows in which each of the columns has a value.
+  return sql`count(*) filter (where num_nulls(${join(list, sql`, `)}) = 0)`
+}
+
 export const TRUE = sql`true`
+
+const FUNCTIONS: Record<AggregateFn, Sql> = {
+  sum: sql`sum`,
+  avg: sql`avg`,
+  min: sql`min`,
+  max: sql`max`,
+  stddev: sql`stddev`,
+  stddev_pop: sql`stddev_pop`,
+  stddev_samp: sql`stddev_samp`,
+  var_pop: sql`var_pop`,
+  var_samp: sql`var_samp`,
+  variance: sql`variance`,
+}
 
 const binary =
   (operator: Sql) =>

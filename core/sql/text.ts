@@ -24,9 +24,9 @@ export function alias(prefix: 't' | 'c' | 'k' | 'r', number: number): Sql {
 }
 
 /** A name for a whole row: none of its columns may have it, because a column would be meant by it first. */
-export function rowAlias(columns: readonly string[]): Sql {
-  let name = 'x'
-  while (columns.includes(name)) name += 'x'
+export function rowAlias(columns: readonly string[], letter: 'x' | 'r' = 'x'): Sql {
+  let name: string = letter
+  while (columns.includes(name)) name += letter
   return name as Sql
 }
 

@@ -83,7 +83,7 @@ export function answerSchema(op: Op, find: FindTable): JsonSchema {
       const item = object(field.read.table, field.read.fields)
       return field.read.single ? { anyOf: [item, { type: 'null' }] } : { type: 'array', items: item }
     }
-    const column = table?.columnsByName.get(field.column)
+    const column = field.kind === 'column' ? table?.columnsByName.get(field.column) : undefined
     if (!column) return {}
     return column.nullable ? orNull(schemaOf(column.type)) : schemaOf(column.type)
   }
@@ -93,6 +93,8 @@ export function answerSchema(op: Op, find: FindTable): JsonSchema {
       return { type: 'array', items: object(op.table, op.fields) }
     case 'count':
       return { type: 'object', properties: { count }, required: ['count'] }
+    case 'roots':
+      return { type: 'object' }
     case 'insert':
     case 'update':
     case 'delete':
