@@ -40,7 +40,10 @@ export class Draft implements Tables {
   readonly metadata: Metadata
   private readonly found: Map<string, Found>
   private readonly opened = new Map<string, Table>()
-  readonly tables = { get: (key: string) => this.table(key) }
+  readonly tables = {
+    get: (key: string) => this.table(key),
+    values: () => [...this.found.keys()].map((key) => this.table(key)).filter((table) => table !== undefined),
+  }
   /** All names that exist: definitions are made by admins. */
   readonly names: Names = allNames(this)
   private readonly resolve: TemplateResolver | undefined

@@ -10,7 +10,12 @@ const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, 
 export function builtins(sample = false): Builtins {
   const provider = (kind: string) => ({ memory: new URL(`../../providers/${kind}/memory.js`, import.meta.url) })
   return {
-    plugins: { query: plugin('query'), template: plugin('template'), ...(sample ? { sample: plugin('sample') } : {}) },
+    plugins: {
+      query: plugin('query'),
+      template: plugin('template'),
+      graphql: plugin('graphql'),
+      ...(sample ? { sample: plugin('sample') } : {}),
+    },
     providers: { email: provider('email'), sms: provider('sms'), storage: provider('storage') },
   }
 }

@@ -1,46 +1,46 @@
-import type { Compiled } from './compile.js'
-
 /**
  * What a snapshot has compiled so far, least recently used out first. It hangs on the snapshot: a new one starts empty,
  * so nothing is ever invalidated. Requests that want the same thing while it is being compiled share the work.
  */
-export class CompileCache {
-  private readonly entries = new Map<string, { readonly compiled: Compiled; readonly bytes: number }>()
-  private readonly pending = new Map<string, Promise<Compiled>>()
+export class CompileCache<T> {
+  private readonly entries = new Map<string, { readonly value: T; readonly bytes: number }>()
+  private readonly pending = new Map<string, Promise<T>>()
   private readonly maxBytes: number
+  private readonly bytesOf: (value: T) => number
   private bytes = 0
 
-  constructor(maxBytes = 64 * 1024 * 1024) {
+  /** @param bytesOf about how much memory a value takes */
+  constructor(bytesOf: (value: T) => number, maxBytes = 64 * 1024 * 1024) {
+    this.bytesOf = bytesOf
     this.maxBytes = maxBytes
   }
 
-  get(key: string): Compiled | undefined {
+  get(key: string): T | undefined {
     const entry = this.entries.get(key)
     if (!entry) return undefined
     this.entries.delete(key)
     this.entries.set(key, entry)
-    return entry.compiled
+    return entry.value
   }
 
   /** Compiles once, however many ask at the same time. What failed is not kept. */
-  async getOrCompile(key: string, compile: () => Promise<Compiled>): Promise<Compiled> {
+  async getOrCompile(key: string, compile: () => Promise<T>): Promise<T> {
     const pending = this.pending.get(key)
     if (pending) return pending
     const started = compile()
     this.pending.set(key, started)
     try {
-      const compiled = await started
-      this.put(key, compiled)
-      return compiled
+      const value = await started
+      this.put(key, value)
+      return value
     } finally {
       this.pending.delete(key)
     }
   }
 
-  private put(key: string, compiled: Compiled): void {
-    const texts = compiled.statements.reduce((sum, { text, params }) => sum + text.length + params.length * 100, 0)
-    const bytes = 2 * (key.length + texts) + 500
-    this.entries.set(key, { compiled, bytes })
+  private put(key: string, value: T): void {
+    const bytes = 2 * key.length + this.bytesOf(value) + 500
+    this.entries.set(key, { value, bytes })
     this.bytes += bytes
     for (const [oldest, entry] of this.entries) {
       if (this.bytes <= this.maxBytes) return

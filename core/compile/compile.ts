@@ -9,6 +9,15 @@ import type { Statement } from '../sql/statement.js'
 /** Turns a shape into a plan. Pure; made by a front end; runs in workers too. */
 export type Planner = (shape: never, names: Names) => Op
 
+/**
+ * A front end as workers import it. `prepare` reads what a shape is made from, where that needs names or takes long: what
+ * it returns is plain data and kept with the snapshot.
+ */
+export interface PlannerModule {
+  readonly default: Planner
+  readonly prepare?: (shape: never, names: Names) => unknown
+}
+
 /** What to compile: a request without its values. */
 export interface Task {
   readonly planner: string
@@ -17,6 +26,8 @@ export interface Task {
   readonly role: string
   readonly form: Form
 }
+
+export type Preparation = Omit<Task, 'form'> & { readonly form: 'prepare' }
 
 export interface Compiled {
   readonly kind: Op['kind']
@@ -42,6 +53,12 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
     keys: op.kind === 'read' ? op.fields.map((field) => field.key) : [],
     ...(most === undefined ? {} : { mostRows: most }),
   }
+}
+
+/** Runs a front end's `prepare` for a role. */
+export function prepare(task: Preparation, { prepare }: PlannerModule, catalog: Catalog): unknown {
+  if (!prepare) throw new Error(`planner "${task.planner}" has nothing to prepare`)
+  return prepare(task.shape as never, namesFor(task.role, catalog))
 }
 
 const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22)

@@ -2,7 +2,7 @@ import { Piscina } from 'piscina'
 import type { Logger } from 'pino'
 import type { CatalogData } from '../catalog/catalog.js'
 import { ServiceError } from '../errors.js'
-import type { Compiled, Task } from './compile.js'
+import type { Preparation, Task } from './compile.js'
 import type { WorkerAnswer, WorkerTask } from './worker.js'
 
 export interface PoolConfig {
@@ -48,8 +48,9 @@ export class CompilePool {
   }
 
   /** @throws ServiceError of the planner, or 503 when the task did not finish in time or the pool is flooded */
-  async compile(task: Task, catalog: Encoded): Promise<Compiled> {
-    const { timeoutMs, warmUpMs } = this.config
+  async run(task: Task | Preparation, catalog: Encoded, patient = false): Promise<unknown> {
+    const { warmUpMs } = this.config
+    const timeoutMs = patient ? warmUpMs : this.config.timeoutMs
     const started = new Int32Array(new SharedArrayBuffer(4))
     const abort = new AbortController()
     let waited = 0
@@ -72,7 +73,7 @@ export class CompilePool {
     } finally {
       clearInterval(timer)
     }
-    if ('compiled' in answer) return answer.compiled
+    if ('result' in answer) return answer.result
     if ('bug' in answer) throw new Error(`a planner failed: ${answer.bug}`)
     const { status, code, message, path } = answer.refused
     throw new ServiceError(status, code, message, path)

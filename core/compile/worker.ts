@@ -1,11 +1,11 @@
 import { workerData } from 'node:worker_threads'
 import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
 import { ServiceError } from '../errors.js'
-import { compile, type Compiled, type Planner, type Task } from './compile.js'
+import { compile, type PlannerModule, type Preparation, prepare, type Task } from './compile.js'
 
 /** What the pool sends: a task, and the snapshot to compile it against, encoded once and shared, not copied. */
 export interface WorkerTask {
-  readonly task: Task
+  readonly task: Task | Preparation
   readonly catalogId: string
   readonly catalog: SharedArrayBuffer
   /** Set to 1 when the worker holds the snapshot: the deadline runs from then. */
@@ -13,7 +13,7 @@ export interface WorkerTask {
 }
 /** Errors cross threads as data; an `Error` would lose its code and path. */
 export type WorkerAnswer =
-  | { readonly compiled: Compiled }
+  | { readonly result: unknown }
   /** The stack of an error that no planner should throw. */
   | { readonly bug: string }
   | {
@@ -26,7 +26,7 @@ export type WorkerAnswer =
     }
 
 const urls = (workerData as { planners: Record<string, string> }).planners
-const planners = new Map<string, Planner>()
+const planners = new Map<string, PlannerModule>()
 /** The newest snapshots by id; a request that began before a change still wants the one before. */
 const catalogs = new Map<string, Catalog>()
 const KEPT = 2
@@ -36,7 +36,9 @@ export default async function work({ task, catalogId, catalog, started }: Worker
   const planner = planners.get(task.planner) ?? (await load(task.planner))
   Atomics.store(started, 0, 1)
   try {
-    return { compiled: compile(task, planner, snapshot) }
+    return {
+      result: task.form === 'prepare' ? prepare(task, planner, snapshot) : compile(task, planner.default, snapshot),
+    }
   } catch (error) {
     if (!(error instanceof ServiceError)) return { bug: error instanceof Error ? (error.stack ?? '') : String(error) }
     const { status, code, message, path } = error
@@ -56,8 +58,8 @@ function hold(id: string, encoded: SharedArrayBuffer): Catalog {
   return catalog
 }
 
-async function load(name: string): Promise<Planner> {
-  const { default: planner } = (await import(urls[name] as string)) as { default: Planner }
+async function load(name: string): Promise<PlannerModule> {
+  const planner = (await import(urls[name] as string)) as PlannerModule
   planners.set(name, planner)
   return planner
 }

@@ -37,6 +37,11 @@ export interface Data {
   read(request: Request, call: Call, most?: number): Promise<Answer>
   /** What a request reads or writes, given the names that may be used; nothing is authorised yet. */
   plan(request: Request, names: Names): Op
+  /**
+   * What the planner's module prepares from a shape, for the caller's role; made once for each snapshot.
+   * @param options.patient it may take as long as a worker takes to start, instead of as long as a plan
+   */
+  prepare<T>(planner: string, shape: unknown, call: Call, options?: { readonly patient?: boolean }): Promise<T>
   /** @throws ServiceError 400 when the caller's role may not run the request */
   check(request: Request, call: Call): Promise<void>
   /** Says how stored templates get their meaning. Once, while the server is set up. */

@@ -13,6 +13,8 @@ export interface Call {
   readonly transaction?: Transaction
   /** Other forms than JSON only for single reads; a `bulk` and everything in it is JSON. */
   readonly format: 'json' | 'ndjson' | 'csv'
+  /** Which codes errors of the database have: those of the JSON query API when absent. */
+  readonly dialect?: 'alpha' | 'modern'
 }
 
 /** JSON text as PostgreSQL made it, or rows that are still coming. */

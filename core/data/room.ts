@@ -4,7 +4,15 @@ import { readCatalog } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import { Editor } from '../catalog/editor.js'
 import { watchCatalog, type Watch } from '../catalog/watch.js'
-import { compile, type Compiled, type Planner, type Prepared, type Task } from '../compile/compile.js'
+import {
+  compile,
+  type Compiled,
+  type PlannerModule,
+  type Preparation,
+  prepare,
+  type Prepared,
+  type Task,
+} from '../compile/compile.js'
 import { CompilePool } from '../compile/pool.js'
 import { type Database, inTransaction, isConnectionError, sqlState, withClient } from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
@@ -50,7 +58,7 @@ const RELOAD_MS = 1000
 /** Reads the catalog and answers requests against it. The schema must be migrated. */
 export async function openData(database: Database, options: DataOptions): Promise<DataRoom> {
   const { log } = options
-  const planners = new Map<string, Planner>()
+  const planners = new Map<string, PlannerModule>()
   const compilations = options.metrics.counter('compilations_total', 'requests by how their plan was had', ['by'])
   /** What compiled here: nothing else is ever executed. */
   const branded = new WeakSet<Compiled>()
@@ -89,16 +97,19 @@ export async function openData(database: Database, options: DataOptions): Promis
       asked.add(hit)
       return hit
     }
-    const made = await snapshot.cache.getOrCompile(key, () => compileTask(snapshot, task))
+    const made = await snapshot.cache.getOrCompile(key, async () => (await work(snapshot, task)) as Compiled)
     branded.add(made)
     return made
   }
 
-  async function compileTask(snapshot: Snapshot, task: Task): Promise<Compiled> {
+  async function work(snapshot: Snapshot, task: Task | Preparation, patient = false): Promise<unknown> {
     const encoded = pool && snapshot.encoded()
     compilations.inc(encoded ? WORKER : IN_PROCESS)
-    if (pool && encoded) return pool.compile(task, encoded)
-    return compile(task, planners.get(task.planner) as Planner, snapshot.catalog)
+    if (pool && encoded) return pool.run(task, encoded, patient)
+    const planner = planners.get(task.planner) as PlannerModule
+    return task.form === 'prepare'
+      ? prepare(task, planner, snapshot.catalog)
+      : compile(task, planner.default, snapshot.catalog)
   }
 
   const taskOf = ({ planner, shape }: Request, { session }: Call, form: Form = 'array'): Task => ({
@@ -107,10 +118,10 @@ export async function openData(database: Database, options: DataOptions): Promis
     role: session.role,
     form,
   })
-  const executionOf = ({ values }: Request, { session }: Call, plan?: Compiled): Execution => ({
-    bindings: { values, variables: session.variables },
+  const executionOf = ({ values }: Request, call: Call, plan?: Compiled): Execution => ({
+    bindings: { values, variables: call.session.variables },
     prepare: database.config.prepare && plan !== undefined && asked.has(plan),
-    dialect: 'alpha',
+    dialect: call.dialect ?? 'alpha',
   })
 
   async function run(request: Request, call: Call): Promise<string | undefined> {
@@ -244,13 +255,20 @@ export async function openData(database: Database, options: DataOptions): Promis
         const { rows } = await withClient(database.main, (client) => client.query<[string]>(query))
         return { sql: statement.text, plan: rows.map(([line]) => line) }
       }),
-    plan: ({ planner, shape }, names) => (planners.get(planner) as Planner)(shape as never, names),
+    plan: ({ planner, shape }, names) => (planners.get(planner) as PlannerModule).default(shape as never, names),
+    async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {
+      const snapshot = call.transaction?.snapshot ?? current
+      const task = { planner, shape, role: call.session.role, form: 'prepare' as const }
+      const key = JSON.stringify([task.role, planner, shape])
+      const known = snapshot.prepared.get(key)
+      return (known ?? (await snapshot.prepared.getOrCompile(key, () => work(snapshot, task, patient)))) as T
+    },
     check: async (request, call) => {
       await compiled(call.transaction?.snapshot ?? current, taskOf(request, call))
     },
     resolveTemplates: (fn) => void (resolve = fn),
     async loadPlanner(name, module) {
-      planners.set(name, ((await import(module.href)) as { default: Planner }).default)
+      planners.set(name, (await import(module.href)) as PlannerModule)
     },
     async start(urls) {
       // The first snapshot was read before anybody could say what templates mean.

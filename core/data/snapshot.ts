@@ -1,11 +1,14 @@
 import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
 import { CompileCache } from '../compile/cache.js'
+import type { Compiled } from '../compile/compile.js'
 import { type Encoded, encodeCatalog } from '../compile/pool.js'
 
 /** A catalog with what has been compiled against it. */
 export interface Snapshot {
   readonly catalog: Catalog
-  readonly cache: CompileCache
+  readonly cache: CompileCache<Compiled>
+  /** What front ends prepared. */
+  readonly prepared: CompileCache<unknown>
   /** For the workers, once, when the first of them asks. A snapshot inside a transaction never gets there. */
   encoded(): Encoded | undefined
 }
@@ -14,10 +17,14 @@ export function openSnapshot(data: CatalogData, committed: boolean): Snapshot {
   let encoded: Encoded | undefined
   return {
     catalog: openCatalog(data),
-    cache: new CompileCache(),
+    cache: new CompileCache(bytesOf),
+    prepared: new CompileCache((value) => 2 * JSON.stringify(value).length),
     encoded() {
       if (committed) encoded ??= encodeCatalog(data)
       return encoded
     },
   }
 }
+
+const bytesOf = ({ statements }: Compiled): number =>
+  2 * statements.reduce((sum, { text, params }) => sum + text.length + params.length * 100, 0)

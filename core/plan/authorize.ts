@@ -171,7 +171,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       ...conflict,
       set: conflict.set.filter((column) => update.columns.includes(column) && !preset.has(column)),
       presets: update.set,
-      where: filter(update.filter),
+      where: and([filter(update.filter), condition(conflict.where, table)]),
       check: update.check === undefined ? TRUE : filter(update.check),
     }
   }

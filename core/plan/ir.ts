@@ -257,8 +257,11 @@ export interface Update {
   readonly answer?: WriteAnswer
 }
 export type Assignment =
-  | { readonly kind: 'set' | 'inc' | 'mul'; readonly column: string; readonly to: Operand }
+  | { readonly kind: 'set' | 'inc' | 'mul' | JsonChange; readonly column: string; readonly to: Operand }
   | { readonly kind: 'default' | 'null'; readonly column: string }
+
+/** What can be done to a jsonb column. */
+export type JsonChange = 'append' | 'prepend' | 'delete_key' | 'delete_elem' | 'delete_at_path'
 
 export interface Delete {
   readonly kind: 'delete'

@@ -20,8 +20,15 @@ export interface Names {
   relationship(table: Table, name: string, path: string): Related
   /** What a key of a BoolExp stands for: a column, else a relationship. */
   columnOrRelationship(table: Table, name: string, path: string): Column | Related
-  /** Columns that may be selected, in the table's order. */
-  columns(table: Table): readonly Column[]
+  /** Tables with which the role may do something. */
+  tables(): Iterable<Table>
+  may(table: Table, action: Action): boolean
+  /** Whether the role may compute sums and the like of the table's rows. */
+  mayAggregate(table: Table): boolean
+  /** Whether an insert may say what happens to rows that exist. */
+  mayUpsert(table: Table): boolean
+  /** Columns that may be selected, inserted or updated, in the table's order. */
+  columns(table: Table, action?: Action): readonly Column[]
   /** Relationships to tables that may be selected from. */
   relationships(table: Table): readonly Related[]
 }
@@ -32,7 +39,7 @@ export interface Related {
 
 /** Tables by `tableKey`: a catalog, or a draft of one. */
 export interface Tables {
-  readonly tables: { get(key: string): Table | undefined }
+  readonly tables: { get(key: string): Table | undefined; values(): Iterable<Table> }
 }
 
 export const isRelated = (found: Column | Related): found is Related => 'relationship' in found
@@ -60,14 +67,33 @@ export function allNames(catalog: Tables): Names {
       return found && isRelated(found) ? found : fail(notExists(`relationship "${name}" does not exist`, path))
     },
     columnOrRelationship: (table, name, path) => find(table, name) ?? fail(notExists(`"${name}" does not exist`, path)),
-    columns: (table) => table.columns,
+    tables: () => catalog.tables.values(),
+    may: () => true,
+    mayAggregate: () => true,
+    mayUpsert: () => true,
+    columns: (table, action) =>
+      action === 'insert' || action === 'update'
+        ? table.columns.filter(({ generated }) => generated !== 'always')
+        : table.columns,
     relationships: (table) => table.relationships.map(related).filter((found) => found !== undefined),
   }
 }
 
-/** What `role` may use. */
+/** What `role` may use. The same object for the same snapshot, so that more can be kept with it. */
 export function namesFor(role: string, catalog: Catalog): Names {
-  if (role === 'admin') return allNames(catalog)
+  const byRole = known.get(catalog) ?? new Map<string, Names>()
+  known.set(catalog, byRole)
+  let names = byRole.get(role)
+  if (!names) {
+    names = role === 'admin' ? allNames(catalog) : namesOf(role, catalog)
+    if (byRole.size < MAX_ROLES) byRole.set(role, names)
+  }
+  return names
+}
+const known = new WeakMap<Catalog, Map<string, Names>>()
+const MAX_ROLES = 1000
+
+function namesOf(role: string, catalog: Catalog): Names {
   const permitted = (table: Table, action: Action): ReadonlySet<string> => {
     const permissions = table.permissionsByRole.get(role)
     if (action === 'delete') return NONE
@@ -112,7 +138,14 @@ export function namesFor(role: string, catalog: Catalog): Names {
       const relationship = table.relationshipsByName.get(name)
       return (relationship && related(relationship)) ?? fail(columnDenied(name, 'select', path))
     },
-    columns: (table) => table.columns.filter((column) => permitted(table, 'select').has(column.name)),
+    tables: () => [...catalog.tables.values()].filter((table) => table.permissionsByRole.has(role)),
+    may: (table, action) => table.permissionsByRole.get(role)?.[action] !== undefined,
+    mayAggregate: (table) => table.permissionsByRole.get(role)?.select?.aggregations === true,
+    mayUpsert: (table) => table.permissionsByRole.get(role)?.insert?.upsert === true,
+    columns: (table, action = 'select') =>
+      table.columns.filter(
+        ({ name, generated }) => permitted(table, action).has(name) && (action === 'select' || generated !== 'always'),
+      ),
     relationships: (table) => table.relationships.map(related).filter((found) => found !== undefined),
   }
 }

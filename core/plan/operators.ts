@@ -69,6 +69,19 @@ export function operatorName(key: string): string | undefined {
   return OPERATORS.has(name) || COLUMN_OPERATORS.has(name) || name === 'is_null' ? name : undefined
 }
 
+/** The operators that a column of a type may stand before, by name. */
+export function operatorsOn(type: SqlType): readonly (readonly [name: string, right: SqlType | undefined])[] {
+  const fits = ({ on, type: only, op }: Operator): boolean => {
+    if (only !== undefined) return type.name === only
+    if (on) return on.includes(type.kind)
+    return type.kind !== 'json' && (type.kind !== 'jsonb' || op === 'eq' || op === 'ne')
+  }
+  return [...OPERATORS].flatMap(([name, operator]) => {
+    const right = fits(operator) ? rightType(operator.right, type) : undefined
+    return right ? [[name, right]] : []
+  })
+}
+
 /** Whether an operator takes a list of values. */
 export const takesList = (key: string): boolean => OPERATORS.get(operatorName(key) ?? '')?.right === 'list'
 

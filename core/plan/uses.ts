@@ -1,5 +1,5 @@
 import { tableKey } from '../catalog/catalog.js'
-import type { Aggregate, BoolExp, Field, Join, Op, OrderTarget, Read, TableRef } from './ir.js'
+import type { Aggregate, BoolExp, Field, Join, Op, OrderTarget, Read, TableRef, Write } from './ir.js'
 
 /** Whether a plan names a column of a table, in whatever place. */
 export function usesColumn(op: Op, table: TableRef, column: string): boolean {
@@ -43,6 +43,9 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
       })
     })
 
+  const returning = ({ table: here, returning: wanted }: Write): boolean =>
+    wanted?.fields.some((one) => field(here, one)) ?? false
+
   switch (op.kind) {
     case 'read':
       return read(op)
@@ -50,15 +53,12 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
       return op.fields.some((one) => field(undefined, one))
     case 'count':
       return condition(op.table, op.where) || named(op.table, ...(op.distinct ?? []))
-  }
-  if (op.returning?.fields.some((one) => field(op.table, one))) return true
-  switch (op.kind) {
     case 'insert':
-      return named(op.table, ...(op.onConflict?.columns ?? []), ...op.columns.map(({ name }) => name))
+      return returning(op) || named(op.table, ...(op.onConflict?.columns ?? []), ...op.columns.map(({ name }) => name))
     case 'update':
-      return condition(op.table, op.where) || named(op.table, ...op.set.map((each) => each.column))
+      return returning(op) || condition(op.table, op.where) || named(op.table, ...op.set.map((each) => each.column))
     case 'delete':
-      return condition(op.table, op.where)
+      return returning(op) || condition(op.table, op.where)
   }
 }
 

@@ -211,6 +211,15 @@ function assignment(each: Assignment, printer: Printer, t: Sql): Sql {
       return sql`${column} = ${t}.${column} + ${printer.params.operand(each.to)}`
     case 'mul':
       return sql`${column} = ${t}.${column} * ${printer.params.operand(each.to)}`
+    case 'append':
+      return sql`${column} = ${t}.${column} || ${printer.params.operand(each.to)}`
+    case 'prepend':
+      return sql`${column} = ${printer.params.operand(each.to)} || ${t}.${column}`
+    case 'delete_key':
+    case 'delete_elem':
+      return sql`${column} = ${t}.${column} - ${printer.params.operand(each.to)}`
+    case 'delete_at_path':
+      return sql`${column} = ${t}.${column} #- ${printer.params.operand(each.to)}`
     case 'default':
       return sql`${column} = default`
     case 'null':

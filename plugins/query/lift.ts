@@ -9,6 +9,7 @@ import {
   liftTableRef,
   NumberText,
   parseFailed,
+  readOrderText,
   Rows,
   rowsOf,
   Slots,
@@ -229,13 +230,9 @@ function liftOrderBy(value: Json, path: string): readonly OrderShape[] {
 
 function liftOrder(value: Json, path: string): OrderShape {
   if (typeof value === 'string') {
-    const direction = value.startsWith('+') ? 'asc' : value.startsWith('-') ? 'desc' : undefined
-    const name = direction ? value.slice(1) : value
-    const found = name.split('.')
-    if (found.includes('')) {
-      throw parseFailed("string format for 'order_by' entry : {+/-}column Eg : +posted", path)
-    }
-    return { path: found, ...(direction ? { direction } : {}) }
+    const found = readOrderText(value)
+    if (found) return found
+    throw parseFailed("string format for 'order_by' entry : {+/-}column Eg : +posted", path)
   }
   const object = expectKeys(value, ['column', 'type', 'order', 'nulls'], path)
   const direction = oneOf(object['type'] ?? object['order'], ['asc', 'desc'], `${path}.type`)

@@ -6,18 +6,18 @@ import {
   type Delete,
   type Field,
   type Insert,
-  type InsertColumn,
   isRelated,
   type Names,
   type OnConflict,
   type Op,
   type OrderBy,
-  type OrderTarget,
   INT8,
   planBoolExp,
+  planOrderTarget,
+  planRows,
   type Read,
   type Returning,
-  type RowKey,
+  rowKey,
   type Table,
   type TableRef,
   TRUE,
@@ -138,24 +138,8 @@ function planRelation(shape: RelationShape, table: Table, names: Names, path: st
 }
 
 function planOrder(shape: OrderShape, table: Table, names: Names, path: string): OrderBy {
-  const target = (on: Table, i: number): OrderTarget => {
-    const name = shape.path[i] as string
-    if (i === shape.path.length - 1) {
-      const column = names.column(on, name, 'select', path)
-      if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of order_by', path)
-      return { kind: 'column', column: column.name }
-    }
-    const { relationship, table: remote } = names.relationship(on, name, path)
-    if (relationship.type === 'array') {
-      throw unexpectedPayload(
-        `"${name}" is an array relationship; order_by goes through object relationships only`,
-        path,
-      )
-    }
-    return { kind: 'related', table: relationship.table, on: relationship.on, where: TRUE, by: target(remote, i + 1) }
-  }
   return {
-    by: target(table, 0),
+    by: planOrderTarget(shape.path, table, names, path),
     ...(shape.direction ? { direction: shape.direction } : {}),
     ...(shape.nulls ? { nulls: shape.nulls } : {}),
   }
@@ -182,51 +166,18 @@ function planInsert(shape: InsertShape, names: Names): Insert {
   const table = names.table(shape.table, 'insert', TABLE)
   refuseSystem(table)
   if (!table.insertable) throw unexpectedPayload(`"${table.name}" takes no inserts`, TABLE)
-  const given = shape.columns.map(([name, everywhere]) => insertColumn(name, everywhere ? 'all' : 'some', table, names))
   const onConflict = shape.onConflict && planConflict(shape.onConflict, shape, table, names)
   return {
     kind: 'insert',
     table: refOf(table),
     key: rowKey(table),
     rows: shape.rows,
-    columns: given.length > 0 ? given : [anyColumn(table)],
-    perKeySet: needsKeySets(given, table, shape.onConflict),
+    ...planRows(shape.columns, table, names, shape.onConflict?.action === 'update', `${PATH}.objects`),
     presets: [],
     check: TRUE,
     ...(onConflict ? { onConflict } : {}),
     ...planReturning(shape.returning, table, names),
   }
-}
-
-function insertColumn(name: string, present: 'all' | 'some', table: Table, names: Names): InsertColumn {
-  const path = `${PATH}.objects`
-  if (table.relationshipsByName.has(name) && names.trusted) {
-    throw unexpectedPayload("relationships can't be inserted", path)
-  }
-  const column = names.column(table, name, 'insert', path)
-  if (column.generated === 'always') throw unexpectedPayload(`column "${name}" is generated`, path)
-  return { name, type: column.type, present, ...(column.default === undefined ? {} : { default: column.default }) }
-}
-
-/** Rows without any key still need a column to be inserted by: one that takes its own default. */
-function anyColumn(table: Table): InsertColumn {
-  const column = table.columns.find((each) => each.generated === undefined)
-  if (!column)
-    throw unexpectedPayload(`every column of "${table.name}" is generated; give at least one`, `${PATH}.objects`)
-  const { name, type } = column
-  return { name, type, present: 'none', ...(column.default === undefined ? {} : { default: column.default }) }
-}
-
-/**
- * Where a missing key cannot be given its default by an expression, rows with different keys go in statements of their
- * own: identity columns, views (whose defaults are those of tables below), and upserts, where a column that a row does
- * not name must stay as it is.
- */
-function needsKeySets(columns: readonly InsertColumn[], table: Table, conflict: ConflictShape | undefined): boolean {
-  const some = columns.filter((column) => column.present === 'some')
-  if (some.length === 0) return false
-  if (conflict?.action === 'update' || table.kind === 'view' || table.kind === 'foreign table') return true
-  return some.some((column) => table.columnsByName.get(column.name)?.generated === 'identity')
 }
 
 function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, names: Names): OnConflict {
@@ -301,14 +252,6 @@ function planReturning(columns: readonly string[] | undefined, table: Table, nam
   names.table(table, 'select', `${PATH}.returning`, because)
   const fields = columns.map((name, i) => planColumn(name, table, names, at(`${PATH}.returning`, i)))
   return { returning: { fields, visible: TRUE } }
-}
-
-function rowKey(table: Table): RowKey {
-  if (table.primaryKey.length > 0) {
-    const columns = table.primaryKey.map((name) => ({ name, type: (table.columnsByName.get(name) as Column).type }))
-    return { kind: 'columns', columns }
-  }
-  return table.kind === 'table' ? { kind: 'place' } : { kind: 'none' }
 }
 
 function refuseSystem(table: Table): void {

@@ -51,6 +51,7 @@ const builtin = (path: string): URL => new URL(`../../${path}`, import.meta.url)
 const PLUGINS = {
   query: builtin('plugins/query/index.js'),
   template: builtin('plugins/template/index.js'),
+  graphql: builtin('plugins/graphql/index.js'),
 }
 
 /** A whole server, over HTTP, on a database of its own; both are gone when the test ends. */

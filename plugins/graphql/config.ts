@@ -1,0 +1,46 @@
+import type { Infer } from 'rowhouse'
+
+const count = (fallback: number, description: string) =>
+  ({ type: 'integer', minimum: 1, default: fallback, description }) as const
+
+const limits = {
+  type: 'object',
+  properties: {
+    maxBytes: count(262_144, 'of a document'),
+    maxTokens: count(5_000, 'of a document; also fields, where fragments are counted as often as they are spread'),
+    maxDepth: count(20, 'levels of fields'),
+    maxRootFields: count(50, 'fields of an operation'),
+    maxAliases: count(200, 'where fragments are counted as often as they are spread'),
+    maxCost: count(100_000_000, 'a field of a row counts 1, a list without a limit 100 rows'),
+    maxBatch: count(20, 'operations in one request'),
+  },
+  additionalProperties: false,
+  default: {},
+} as const
+
+export const config = {
+  type: 'object',
+  properties: {
+    limits,
+    roles: {
+      type: 'object',
+      description: 'limits of roles, in place of those for all',
+      additionalProperties: {
+        type: 'object',
+        properties: Object.fromEntries(
+          Object.entries(limits.properties).map(([name, { type, minimum }]) => [name, { type, minimum }]),
+        ),
+        additionalProperties: false,
+      },
+      default: {},
+    },
+    introspection: {
+      type: 'boolean',
+      default: true,
+      description: 'whether /v1/graphql answers introspection for roles other than admin',
+    },
+  },
+  additionalProperties: false,
+} as const
+
+export type GraphqlConfig = Infer<typeof config>

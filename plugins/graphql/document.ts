@@ -1,0 +1,151 @@
+import {
+  type DocumentNode,
+  type FragmentDefinitionNode,
+  GraphQLError,
+  Kind,
+  type OperationDefinitionNode,
+  parse,
+  type SelectionSetNode,
+} from 'graphql'
+import { ServiceError } from 'rowhouse/plan'
+import { invalid } from './input.js'
+
+/** What a document may ask for. Counted before anything is looked up. */
+export interface Limits {
+  readonly maxTokens: number
+  readonly maxDepth: number
+  readonly maxRootFields: number
+  readonly maxAliases: number
+}
+
+export interface Document {
+  readonly ast: DocumentNode
+  readonly operation: OperationDefinitionNode
+  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>
+}
+
+/** @throws ServiceError 400 `parse-failed`, or `validation-failed` when no operation is meant */
+export function readDocument(text: string, operationName: string | undefined, maxTokens?: number): Document {
+  const ast = parsed(text, maxTokens)
+  const operations = ast.definitions.filter((node) => node.kind === Kind.OPERATION_DEFINITION)
+  const fragments = ast.definitions.filter((node) => node.kind === Kind.FRAGMENT_DEFINITION)
+  const other = ast.definitions.find(
+    (node) => node.kind !== Kind.OPERATION_DEFINITION && node.kind !== Kind.FRAGMENT_DEFINITION,
+  )
+  if (other) throw located(invalid('a document holds operations and fragments only', '$.query'), other)
+  return {
+    ast,
+    operation: chosen(operations, operationName),
+    fragments: new Map(fragments.map((node) => [node.name.value, node])),
+  }
+}
+
+function parsed(text: string, maxTokens: number | undefined): DocumentNode {
+  try {
+    return parse(text, maxTokens === undefined ? {} : { maxTokens })
+  } catch (error) {
+    if (!(error instanceof GraphQLError)) throw error
+    throw new DocumentError('parse-failed', error.message, '$.query', error.locations ?? [])
+  }
+}
+
+function chosen(all: readonly OperationDefinitionNode[], name: string | undefined): OperationDefinitionNode {
+  if (all.length === 0) throw invalid('no operation is in the document', '$.query')
+  if (name === undefined || name === '') {
+    const [first, ...more] = all
+    if (first && more.length === 0) return first
+    throw invalid('exactly one operation has to be present in the document when operationName is not specified', '$')
+  }
+  if (all.some((each) => !each.name) && all.length > 1) {
+    throw invalid('operationName cannot be used when an anonymous operation exists in the document', '$.operationName')
+  }
+  const found = all.find((each) => each.name?.value === name)
+  if (!found) throw invalid(`no such operation found in the document: "${name}"`, '$.operationName')
+  return found
+}
+
+/** An error with the places in the document that it is about. */
+export function located(
+  error: ServiceError,
+  ...nodes: readonly { readonly loc?: DocumentNode['loc'] }[]
+): ServiceError {
+  const locations = nodes.flatMap(({ loc }) =>
+    loc ? [{ line: loc.startToken.line, column: loc.startToken.column }] : [],
+  )
+  return new DocumentError(error.code, error.message, error.path, locations)
+}
+
+/** 400: something is wrong with the document, at these places. */
+export class DocumentError extends ServiceError {
+  readonly locations: readonly Location[]
+
+  constructor(code: string, message: string, path: string, locations: readonly Location[]) {
+    super(400, code, message, path)
+    this.locations = locations
+  }
+}
+export interface Location {
+  readonly line: number
+  readonly column: number
+}
+
+interface Measure {
+  readonly depth: number
+  readonly aliases: number
+  readonly fields: number
+}
+const NOTHING: Measure = { depth: 0, aliases: 0, fields: 0 }
+
+/** @throws ServiceError 400 `validation-failed` that names the limit */
+export function checkLimits({ operation, fragments }: Document, limits: Limits): void {
+  const roots = operation.selectionSet.selections.length
+  if (roots > limits.maxRootFields) throw over('root fields', roots, limits.maxRootFields, 'maxRootFields')
+  const measure = measured(operation.selectionSet, fragments)
+  if (measure.depth > limits.maxDepth) throw over('levels', measure.depth, limits.maxDepth, 'maxDepth')
+  if (measure.aliases > limits.maxAliases) throw over('aliases', measure.aliases, limits.maxAliases, 'maxAliases')
+  if (measure.fields > limits.maxTokens) throw over('fields', measure.fields, limits.maxTokens, 'maxTokens')
+}
+
+const over = (what: string, found: number, most: number, setting: string) =>
+  invalid(
+    `the document has ${found} ${what}; at most ${most} are allowed (plugins.graphql.limits.${setting})`,
+    '$.query',
+  )
+
+/** Fragments are measured once and counted wherever they are spread, so that a small document cannot stand for a huge one. */
+function measured(set: SelectionSetNode, fragments: Document['fragments']): Measure {
+  const known = new Map<string, Measure | null>()
+  const ofFragment = (name: string): Measure => {
+    const before = known.get(name)
+    if (before === null) throw invalid(`fragment "${name}" spreads itself`, '$.query')
+    if (before) return before
+    const fragment = fragments.get(name)
+    if (!fragment) return NOTHING
+    known.set(name, null)
+    const measure = ofSet(fragment.selectionSet)
+    known.set(name, measure)
+    return measure
+  }
+  const ofSet = ({ selections }: SelectionSetNode): Measure => {
+    let [depth, aliases, fields] = [0, 0, 0]
+    for (const node of selections) {
+      const inner =
+        node.kind === Kind.FRAGMENT_SPREAD
+          ? ofFragment(node.name.value)
+          : node.selectionSet
+            ? ofSet(node.selectionSet)
+            : NOTHING
+      const isField = node.kind === Kind.FIELD
+      depth = Math.max(depth, inner.depth + (isField ? 1 : 0))
+      aliases += inner.aliases + (isField && node.alias ? 1 : 0)
+      fields += inner.fields + (isField ? 1 : 0)
+    }
+    return { depth, aliases, fields }
+  }
+  return ofSet(set)
+}
+
+/** Every name that a text could mean: fields, arguments, types, enum values. */
+export function namesIn(text: string): Set<string> {
+  return new Set(text.match(/[_A-Za-z]\w*/g))
+}

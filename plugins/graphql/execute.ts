@@ -1,0 +1,236 @@
+import { type Call, type Data, ServiceError } from 'rowhouse'
+import { isObject, type Json, type JsonObject, parseJson, Rows, rowsOf, stringifyJson } from 'rowhouse/plan'
+import type { Limits } from './document.js'
+import type { Dialect } from './exposed.js'
+import { type Input, type InputTypes, invalid, keysIn, liftVariables } from './input.js'
+import type { GraphqlShape } from './plan.js'
+import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './prepare.js'
+
+export const PLANNER = 'graphql'
+/** The whole schema of a large database takes its time, once. */
+export const PATIENT = { patient: true }
+
+export interface GraphqlRequest {
+  readonly text: string
+  readonly operationName?: string
+  readonly variables: JsonObject
+}
+export interface ExecuteOptions {
+  readonly dialect: Dialect
+  readonly limits: Limits & { readonly maxCost: number }
+  readonly introspection: boolean
+}
+
+/** What is wrong with a document: more than one thing, perhaps. */
+export class InvalidDocument extends ServiceError {
+  readonly failures: readonly Failure[]
+
+  constructor(failures: readonly Failure[]) {
+    const [{ code, message, path }] = failures as [Failure]
+    super(400, code, message, path)
+    this.failures = failures
+  }
+}
+
+/**
+ * Runs a request. A query is one statement; a mutation one transaction, its fields in order.
+ * @param readOnly refuses mutations: a GET must not change anything
+ * @returns JSON text of `data`
+ * @throws ServiceError
+ */
+export async function executeGraphql(
+  data: Data,
+  request: GraphqlRequest,
+  options: ExecuteOptions,
+  call: Call,
+  readOnly = false,
+): Promise<string> {
+  const prepared = await prepare(data, request, options, call)
+  if (prepared.operation === 'mutation' && readOnly) {
+    throw new ServiceError(405, 'method-not-allowed', 'a mutation must be sent with POST', '$.query')
+  }
+  const lifted = liftVariables(prepared.inputs, request.variables)
+  const shape: GraphqlShape = {
+    dialect: options.dialect,
+    text: request.text,
+    ...(request.operationName === undefined ? {} : { operationName: request.operationName }),
+    variables: lifted.shape,
+    maxCost: options.limits.maxCost,
+  }
+  if (prepared.operation === 'mutation') {
+    const raw = { ...defaults(prepared.inputs), ...request.variables }
+    return mutate(data, shape, lifted.values, prepared.roots, raw, call)
+  }
+  const read = prepared.reads ? await data.run({ planner: PLANNER, shape, values: lifted.values }, call) : '{}'
+  if (!prepared.introspects) return read as string
+  if (!options.introspection) throw invalid('introspection is switched off', '$.query')
+  return joined([read as string, await introspect(data, request, prepared.inputs, call)])
+}
+
+async function prepare(
+  data: Data,
+  { text, operationName, variables }: GraphqlRequest,
+  { dialect, limits }: ExecuteOptions,
+  call: Call,
+) {
+  const { maxTokens, maxDepth, maxRootFields, maxAliases } = limits
+  const shape: PrepareShape = {
+    kind: 'document',
+    dialect,
+    text,
+    ...(operationName === undefined ? {} : { operationName }),
+    keys: [...keysIn(variables)].sort(),
+    limits: { maxTokens, maxDepth, maxRootFields, maxAliases },
+  }
+  const prepared = await data.prepare<Prepared>(PLANNER, shape, call)
+  if ('failed' in prepared) throw new InvalidDocument(prepared.failed)
+  return prepared
+}
+
+async function introspect(data: Data, request: GraphqlRequest, inputs: InputTypes, call: Call): Promise<string> {
+  const used = inputs.variables.filter(({ structural }) => structural)
+  const given = { ...defaults(inputs), ...request.variables }
+  const shape: PrepareShape = {
+    kind: 'introspection',
+    text: request.text,
+    ...(request.operationName === undefined ? {} : { operationName: request.operationName }),
+    variables: Object.fromEntries(used.flatMap(({ name }) => (name in given ? [[name, given[name] as Json]] : []))),
+  }
+  const { data: answer } = await data.prepare<{ data: Json }>(PLANNER, shape, call, PATIENT)
+  return JSON.stringify(answer)
+}
+
+/** The values of variables that were not given. */
+function defaults({ variables }: InputTypes): JsonObject {
+  return Object.fromEntries(variables.flatMap(({ name, fallback }) => (fallback ? [[name, jsonOf(fallback)]] : [])))
+}
+
+function jsonOf(input: Input): Json {
+  switch (input.kind) {
+    case 'null':
+    case 'slot':
+      return null
+    case 'literal':
+      return input.value
+    case 'enum':
+      return input.name
+    case 'list':
+      return input.of.map(jsonOf)
+    case 'object':
+      return Object.fromEntries(Object.entries(input.fields).map(([key, each]) => [key, jsonOf(each)]))
+  }
+}
+
+/** The texts of objects as one object. */
+function joined(objects: readonly string[]): string {
+  return `{${objects
+    .map((text) => text.slice(1, -1))
+    .filter((inner) => inner !== '')
+    .join(',')}}`
+}
+
+async function mutate(
+  data: Data,
+  shape: GraphqlShape,
+  values: readonly Json[],
+  all: readonly MutationRoot[],
+  variables: JsonObject,
+  call: Call,
+): Promise<string> {
+  const roots = all.filter(({ when }) => when.every(({ is, value }) => fillTemplate(value, variables) === is))
+  const run = async (root: MutationRoot, inner: Call): Promise<string> => {
+    const text = root.action ? await runRoot(data, shape, values, root, variables, inner) : '"mutation_root"'
+    return `${JSON.stringify(root.key)}:${text}`
+  }
+  const [first] = roots
+  if (first && roots.length === 1 && first.action !== 'update_many') return `{${await run(first, call)}}`
+  return data.transaction(call, async (inner) => {
+    const texts: string[] = []
+    for (const root of roots) texts.push(await run(root, inner))
+    return `{${texts.join(',')}}`
+  })
+}
+
+async function runRoot(
+  data: Data,
+  shape: GraphqlShape,
+  values: readonly Json[],
+  { key, action, objects }: MutationRoot,
+  variables: JsonObject,
+  call: Call,
+): Promise<string> {
+  const path = `$.selectionSet.${key}.args`
+  const run = (more: Partial<GraphqlShape>, all = values, inner = call) =>
+    data.run({ planner: PLANNER, shape: { ...shape, ...more, root: key }, values: all }, inner)
+  if (action === 'update_many') {
+    const entries = listOf(objects && fillTemplate(objects, variables))
+    const texts: string[] = []
+    for (const index of entries.keys()) texts.push((await run({ index })) as string)
+    return `[${texts.join(',')}]`
+  }
+  if (action !== 'insert' && action !== 'insert_one') return (await run({})) as string
+
+  const given = objects && fillTemplate(objects, variables)
+  if (given === undefined || given === null) throw invalid('the rows are missing', path)
+  const rows = rowsOf(listOf(given), `${path}.objects`)
+  if (rows.count === 0) throw invalid('objects should not be empty', `${path}.objects`)
+  const insert = (part: Rows, inner: Call) =>
+    run({ rows: { slot: values.length, columns: keysOf(part) } }, [...values, part], inner)
+  return insertRows(rows, insert, data, call)
+}
+
+const keysOf = (rows: Rows) => [...rows.columns].map(([name, { present }]) => [name, present === rows.count] as const)
+
+/** One statement, or, where rows have different keys and that matters, one for each set of keys. */
+async function insertRows(
+  rows: Rows,
+  run: (rows: Rows, call: Call) => Promise<string | undefined>,
+  data: Data,
+  call: Call,
+): Promise<string> {
+  const whole = await run(rows, call)
+  if (whole !== undefined) return whole
+  return data.transaction(call, async (inner) => {
+    const answers: Json[] = []
+    for (const group of rows.groups()) answers.push(parseJson((await run(group.rows, inner)) as string))
+    return stringifyJson(merged(answers))
+  })
+}
+
+/** Counts add up, lists follow each other, and what is the same stays. */
+function merged(answers: readonly Json[]): Json {
+  const [first, ...more] = answers
+  if (!isObject(first)) return first ?? null
+  const result: JsonObject = { ...first }
+  for (const answer of more) {
+    for (const [key, value] of Object.entries(answer as JsonObject)) {
+      const before = result[key]
+      if (typeof before === 'number') result[key] = before + (value as number)
+      else if (Array.isArray(before)) result[key] = [...before, ...(value as Json[])]
+    }
+  }
+  return result
+}
+
+const listOf = (value: Json | undefined): Json[] =>
+  Array.isArray(value) ? (value as Json[]) : value === undefined || value === null ? [] : [value]
+
+/** A value of the document as JSON; what stands for an absent variable is left out. */
+function fillTemplate(template: Template, variables: JsonObject): Json | undefined {
+  switch (template.kind) {
+    case 'variable':
+      return variables[template.name]
+    case 'json':
+      return template.value
+    case 'list':
+      return template.of.map((each) => fillTemplate(each, variables) ?? null)
+    case 'object': {
+      const object: JsonObject = Object.create(null)
+      for (const [key, each] of Object.entries(template.fields)) {
+        const value = fillTemplate(each, variables)
+        if (value !== undefined) object[key] = value
+      }
+      return object
+    }
+  }
+}

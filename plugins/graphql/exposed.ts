@@ -1,0 +1,169 @@
+import type { Action, Names, SqlType, Table } from 'rowhouse/plan'
+
+export type Dialect = 'alpha' | 'modern'
+
+export const isGraphqlName = (name: string): boolean => /^(?!__)[_A-Za-z]\w*$/.test(name)
+
+/** What a root field does with which table. */
+export interface RootField {
+  readonly action: RootAction
+  readonly table: Table
+}
+export type RootAction =
+  | 'select'
+  | 'by_pk'
+  | 'aggregate'
+  | 'insert'
+  | 'insert_one'
+  | 'update'
+  | 'update_by_pk'
+  | 'update_many'
+  | 'delete'
+  | 'delete_by_pk'
+
+/** The tables that a role sees in a dialect, under the names that they have there. */
+export interface Exposed {
+  /** By the name of the table's type. */
+  readonly tables: ReadonlyMap<string, Table>
+  readonly query: ReadonlyMap<string, RootField>
+  readonly mutation: ReadonlyMap<string, RootField>
+  /** The name of a table's type; undefined for a table that has none. */
+  nameOf(table: { readonly schema: string; readonly name: string }): string | undefined
+}
+
+const cache = { alpha: new WeakMap<Names, Exposed>(), modern: new WeakMap<Names, Exposed>() }
+
+export function exposed(names: Names, dialect: Dialect): Exposed {
+  let known = cache[dialect].get(names)
+  if (!known) cache[dialect].set(names, (known = expose(names, dialect)))
+  return known
+}
+
+/** Root fields of a table: name, action, and the table action that they need. */
+const FIELDS: Record<Dialect, readonly (readonly [(name: string) => string, RootAction, Action])[]> = {
+  alpha: [
+    [(name) => name, 'select', 'select'],
+    [(name) => `insert_${name}`, 'insert', 'insert'],
+    [(name) => `update_${name}`, 'update', 'update'],
+    [(name) => `delete_${name}`, 'delete', 'delete'],
+  ],
+  modern: [
+    [(name) => name, 'select', 'select'],
+    [(name) => `${name}_by_pk`, 'by_pk', 'select'],
+    [(name) => `${name}_aggregate`, 'aggregate', 'select'],
+    [(name) => `insert_${name}`, 'insert', 'insert'],
+    [(name) => `insert_${name}_one`, 'insert_one', 'insert'],
+    [(name) => `update_${name}`, 'update', 'update'],
+    [(name) => `update_${name}_by_pk`, 'update_by_pk', 'update'],
+    [(name) => `update_${name}_many`, 'update_many', 'update'],
+    [(name) => `delete_${name}`, 'delete', 'delete'],
+    [(name) => `delete_${name}_by_pk`, 'delete_by_pk', 'delete'],
+  ],
+}
+
+/** Suffixes of the types that belong to a table. */
+const TYPES = [
+  '_bool_exp',
+  '_order_by',
+  '_input',
+  '_insert_input',
+  '_set_input',
+  '_inc_input',
+  '_mutation_response',
+  '_aggregate',
+  '_aggregate_fields',
+  '_select_column',
+  '_update_column',
+  '_constraint',
+  '_on_conflict',
+  '_pk_columns_input',
+  '_updates',
+]
+const TAKEN = [
+  'Int',
+  'Float',
+  'String',
+  'Boolean',
+  'ID',
+  'query_root',
+  'mutation_root',
+  'subscription_root',
+  'order_by',
+]
+
+/** A table whose name, or the name of one of its types, is taken by a table before it is left out. */
+function expose(names: Names, dialect: Dialect): Exposed {
+  const tables = new Map<string, Table>()
+  const byTable = new Map<string, string>()
+  const query = new Map<string, RootField>()
+  const mutation = new Map<string, RootField>()
+  const types = new Set(TAKEN)
+  for (const table of names.tables()) {
+    if (table.system || (dialect === 'alpha' && table.schema !== 'public')) continue
+    const name = table.schema === 'public' ? table.name : `${table.schema}_${table.name}`
+    const fields = FIELDS[dialect].filter(([, action, needs]) => offers(action, needs, table, names))
+    const own = ['', ...TYPES].map((suffix) => name + suffix)
+    if (!isGraphqlName(name) || own.some((type) => types.has(type))) continue
+    if (fields.some(([field]) => query.has(field(name)) || mutation.has(field(name)))) continue
+    for (const type of own) types.add(type)
+    tables.set(name, table)
+    byTable.set(`${table.schema}\0${table.name}`, name)
+    for (const [field, action, needs] of fields) {
+      ;(needs === 'select' ? query : mutation).set(field(name), { action, table })
+    }
+  }
+  return {
+    tables,
+    query,
+    mutation,
+    nameOf: ({ schema, name }) => byTable.get(`${schema}\0${name}`),
+  }
+}
+
+function offers(action: RootAction, needs: Action, table: Table, names: Names): boolean {
+  if (!names.may(table, needs)) return false
+  const reads = names.may(table, 'select')
+  switch (action) {
+    case 'select':
+      return true
+    case 'by_pk':
+      return readableKey(table, names)
+    case 'aggregate':
+      return names.mayAggregate(table)
+    case 'insert':
+      return table.insertable
+    case 'insert_one':
+      return table.insertable && reads
+    case 'update':
+    case 'update_many':
+      return table.updatable && reads && names.columns(table, 'update').length > 0
+    case 'update_by_pk':
+      return table.updatable && reads && readableKey(table, names) && names.columns(table, 'update').length > 0
+    case 'delete':
+      return reads
+    case 'delete_by_pk':
+      return reads && readableKey(table, names)
+  }
+}
+
+/** The whole primary key is there and may be seen. */
+export function readableKey(table: Table, names: Names): boolean {
+  const seen = new Set(names.columns(table).map(({ name }) => name))
+  return table.primaryKey.length > 0 && table.primaryKey.every((column) => seen.has(column) && isGraphqlName(column))
+}
+
+/** The scalar of a type. Arrays have that of their elements. */
+export function scalarName(type: SqlType): string {
+  const builtIn = BUILT_IN[type.name]
+  if (builtIn && type.schema === 'pg_catalog') return builtIn
+  const name = (RENAMED[type.name] ?? type.name).replaceAll(/\W/g, '_').replace(/^(?=\d)/, '_')
+  return type.kind === 'row' ? `${name}_row` : name
+}
+const BUILT_IN: Readonly<Record<string, string>> = {
+  int4: 'Int',
+  bool: 'Boolean',
+  float4: 'Float',
+  text: 'String',
+  varchar: 'String',
+}
+const RENAMED: Readonly<Record<string, string>> = { int2: 'smallint', int8: 'bigint' }

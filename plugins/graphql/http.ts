@@ -1,0 +1,165 @@
+import type { Context } from 'koa'
+import { type Call, type Data, type Host, readJson, respond, ServiceError, type Session } from 'rowhouse'
+import { at, isObject, type Json, parseJson } from 'rowhouse/plan'
+import { asAnswer, failed, ok, type Outcome } from './answer.js'
+import type { GraphqlConfig } from './config.js'
+import { type ExecuteOptions, executeGraphql, type GraphqlRequest, PATIENT, PLANNER } from './execute.js'
+import type { Dialect } from './exposed.js'
+import type { PrepareShape } from './prepare.js'
+
+const JSON_TYPE = 'application/json'
+const RESPONSE_TYPE = 'application/graphql-response+json'
+
+/** `/v1alpha1/graphql` and `/v1/graphql`. */
+export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): void {
+  const { router } = host
+  const limitsOf = ({ role }: Session) => ({ ...config.limits, ...config.roles[role] }) as typeof config.limits
+
+  const run = async (ctx: Context, dialect: Dialect, body: Json, path: string, readOnly = false): Promise<Outcome> => {
+    const { session, signal } = ctx.state
+    const call: Call = { session, signal, format: 'json', dialect }
+    const limits = limitsOf(session)
+    const options: ExecuteOptions = {
+      dialect,
+      limits,
+      introspection: config.introspection || session.role === 'admin',
+    }
+    let request: GraphqlRequest
+    try {
+      request = readRequest(body, limits.maxBytes)
+    } catch (error) {
+      return { ...failure(ctx, error, dialect, path), unread: true }
+    }
+    try {
+      return ok(await executeGraphql(data, request, options, call, readOnly))
+    } catch (error) {
+      return failure(ctx, error, dialect, path)
+    }
+  }
+
+  router.post('/v1alpha1/graphql', async (ctx) => {
+    const outcome = await reading(ctx, 'alpha', async () => run(ctx, 'alpha', await readJson(ctx), '$'))
+    send(ctx, outcome, outcome.status, `${JSON_TYPE}; charset=utf-8`)
+  })
+
+  router.get('/v1alpha1/graphql/schema', async (ctx) => {
+    const { session, signal } = ctx.state
+    if (session.role !== 'admin') {
+      throw new ServiceError(400, 'access-denied', 'restricted access : admin only', '$')
+    }
+    const shape: PrepareShape = { kind: 'schema', dialect: 'alpha' }
+    const answer = await data.prepare<{ schema: string }>(PLANNER, shape, { session, signal, format: 'json' }, PATIENT)
+    respond(ctx, { kind: 'text', text: JSON.stringify({ schema: answer.schema }) })
+  })
+
+  router.post('/v1/graphql', async (ctx) => {
+    const type = wantedType(ctx)
+    let batch = false
+    const outcome = await reading(ctx, 'modern', async () => {
+      const body = await readJson(ctx)
+      if (!Array.isArray(body)) return run(ctx, 'modern', body, '$')
+      batch = true
+      return runBatch(ctx, body as readonly Json[])
+    })
+    sendModern(ctx, outcome, type, batch)
+  })
+
+  router.get('/v1/graphql', async (ctx) => {
+    const type = wantedType(ctx)
+    const outcome = await reading(ctx, 'modern', async () => run(ctx, 'modern', urlRequest(ctx), '$', true))
+    ctx.set('Cache-Control', 'no-store')
+    sendModern(ctx, outcome, type, false)
+  })
+
+  async function runBatch(ctx: Context, body: readonly Json[]): Promise<Outcome> {
+    const { maxBatch } = limitsOf(ctx.state.session)
+    if (body.length === 0 || body.length > maxBatch) {
+      const message = `a batch has 1 to ${maxBatch} operations (plugins.graphql.limits.maxBatch)`
+      throw new ServiceError(400, 'parse-failed', message, '$')
+    }
+    const bodies: string[] = []
+    for (const [i, each] of body.entries()) bodies.push((await run(ctx, 'modern', each, at('$', i))).body)
+    return { status: 200, body: `[${bodies.join(',')}]` }
+  }
+}
+
+/** A request that cannot be read is answered like one that cannot be run. */
+async function reading(ctx: Context, dialect: Dialect, fn: () => Promise<Outcome>): Promise<Outcome> {
+  try {
+    return await fn()
+  } catch (error) {
+    if (!(error instanceof ServiceError) || NOT_GRAPHQL.has(error.status)) throw error
+    // Not even JSON, or not what a request looks like: no GraphQL has begun.
+    const outcome = failure(ctx, error, dialect, '$')
+    return { ...outcome, unread: true }
+  }
+}
+/** Answered by the core: who asks, how much, and from where. */
+const NOT_GRAPHQL = new Set([401, 403, 408, 413, 415, 429, 503])
+
+function failure(ctx: Context, thrown: unknown, dialect: Dialect, path: string): Outcome {
+  const error =
+    thrown instanceof ServiceError
+      ? thrown
+      : new ServiceError(500, 'unexpected', 'internal error', '$', { cause: thrown })
+  ctx.state.code = error.code
+  if (error.status >= 500) ctx.state.log.error({ err: thrown, code: error.code }, 'request failed')
+  if (error.retryAfter !== undefined) ctx.set('Retry-After', String(Math.ceil(error.retryAfter)))
+  return failed(error, dialect, ctx.state.session, path)
+}
+
+function readRequest(body: Json, maxBytes: number): GraphqlRequest {
+  if (!isObject(body)) throw new ServiceError(400, 'parse-failed', 'expecting an object with the key query', '$')
+  const { query, operationName, variables } = body
+  if (typeof query !== 'string')
+    throw new ServiceError(400, 'parse-failed', "the key 'query' was not present, or is no string", '$.query')
+  if (Buffer.byteLength(query) > maxBytes) {
+    const message = `the document is longer than ${maxBytes} bytes (plugins.graphql.limits.maxBytes)`
+    throw new ServiceError(400, 'validation-failed', message, '$.query')
+  }
+  if (isGiven(operationName) && typeof operationName !== 'string') {
+    throw new ServiceError(400, 'parse-failed', 'expecting a string', '$.operationName')
+  }
+  if (isGiven(variables) && !isObject(variables)) {
+    throw new ServiceError(400, 'parse-failed', 'expecting an object', '$.variables')
+  }
+  return {
+    text: query,
+    variables: isGiven(variables) && isObject(variables) ? variables : Object.create(null),
+    ...(typeof operationName === 'string' && operationName !== '' ? { operationName } : {}),
+  }
+}
+
+const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null
+
+function urlRequest(ctx: Context): Json {
+  const query = new URLSearchParams(ctx.querystring)
+  const body: Record<string, Json> = Object.create(null)
+  for (const key of ['query', 'operationName']) {
+    const value = query.get(key)
+    if (value !== null) body[key] = value
+  }
+  const variables = query.get('variables')
+  if (variables !== null && variables !== '') body['variables'] = parseJson(variables)
+  return body
+}
+
+/** The media type of the answer. @throws ServiceError 406 when the client takes neither */
+function wantedType(ctx: Context): string {
+  const accept = ctx.get('Accept')
+  if (accept === '') return JSON_TYPE
+  const found = ctx.accepts(JSON_TYPE, RESPONSE_TYPE)
+  if (found) return found
+  throw new ServiceError(406, 'not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
+}
+
+/** Under `application/json` whatever happened in a GraphQL request is 200; the newer type has its status. */
+function sendModern(ctx: Context, outcome: Outcome, type: string, batch: boolean): void {
+  const status = type === RESPONSE_TYPE && !batch ? outcome.status : outcome.unread ? outcome.status : 200
+  send(ctx, outcome, status, `${type}; charset=utf-8`)
+}
+
+function send(ctx: Context, { body }: Outcome, status: number, type: string): void {
+  respond(ctx, asAnswer(body, type))
+  ctx.status = status
+}

@@ -1,0 +1,14 @@
+import { definePlugin } from 'rowhouse'
+import { config } from './config.js'
+import { PLANNER } from './execute.js'
+import { graphqlRoutes } from './http.js'
+
+/** GraphQL in two dialects: `/v1alpha1/graphql` and `/v1/graphql`. */
+export default definePlugin({
+  name: 'graphql',
+  config,
+  setup(host, options) {
+    host.planner(PLANNER, new URL('./plan.js', import.meta.url))
+    graphqlRoutes(host, host.use('data'), options)
+  },
+})

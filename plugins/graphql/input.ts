@@ -1,0 +1,168 @@
+import { at, isObject, type Json, NumberText, ServiceError } from 'rowhouse/plan'
+
+/**
+ * A GraphQL input value split into what changes the SQL and what does not: a value of a variable is the number of its
+ * slot, a value in the document itself is a constant of the plan. Absent is undefined.
+ */
+export type Input =
+  | { readonly kind: 'null' }
+  /** A scalar, or a list of scalars as a whole. */
+  | { readonly kind: 'slot'; readonly slot: number }
+  | { readonly kind: 'literal'; readonly value: Json }
+  | { readonly kind: 'enum'; readonly name: string }
+  | { readonly kind: 'list'; readonly of: readonly Input[] }
+  | { readonly kind: 'object'; readonly fields: Readonly<Record<string, Input>> }
+
+/** A type as it is written in a document: `[author_order_by!]!`. */
+export interface TypeRef {
+  readonly nonNull: boolean
+  /** Of a list: the type of its elements. */
+  readonly of?: TypeRef
+  /** Of what is no list. */
+  readonly name?: string
+}
+/** What a named input type takes. */
+export type InputType =
+  | { readonly kind: 'scalar' }
+  | { readonly kind: 'enum'; readonly values: readonly string[] }
+  | {
+      readonly kind: 'object'
+      readonly fields: Readonly<Record<string, { readonly type: TypeRef; readonly fallback?: Input }>>
+    }
+export interface Variable {
+  readonly name: string
+  readonly type: TypeRef
+  readonly fallback?: Input
+  /** Its very value changes the SQL: it stands in a directive or names what to sort by. */
+  readonly structural: boolean
+  /** Rows to insert: they travel as text, and only their keys are part of the shape. */
+  readonly rows?: boolean
+}
+export interface InputTypes {
+  readonly variables: readonly Variable[]
+  readonly types: Readonly<Record<string, InputType>>
+}
+
+export interface LiftedVariables {
+  readonly shape: Readonly<Record<string, Input>>
+  readonly values: readonly Json[]
+}
+
+/**
+ * Splits the variables of a request by their declared types.
+ * @throws ServiceError 400 `validation-failed` with the path of what does not fit
+ */
+export function liftVariables(
+  { variables, types }: InputTypes,
+  given: Readonly<Record<string, Json>>,
+): LiftedVariables {
+  const values: Json[] = []
+  const add = (value: Json): Input => ({ kind: 'slot', slot: values.push(value) - 1 })
+
+  const lift = (value: Json, type: TypeRef, path: string, keep: boolean): Input => {
+    if (value === null) {
+      if (type.nonNull) throw invalid(`expecting a value for non-null type ${typeText(type)}`, path)
+      return { kind: 'null' }
+    }
+    if (type.of) {
+      const { of } = type
+      const list = Array.isArray(value) ? value : [value]
+      if (!keep && isScalar(of)) {
+        list.forEach((element, i) => check(element, of, at(path, i)))
+        return add([...list])
+      }
+      return { kind: 'list', of: list.map((element, i) => lift(element, of, at(path, i), keep)) }
+    }
+    const named = types[type.name as string] ?? SCALAR
+    switch (named.kind) {
+      case 'enum':
+        if (typeof value === 'string' && named.values.includes(value)) return { kind: 'enum', name: value }
+        throw invalid(`expecting a value of the enum ${typeText(type)}`, path)
+      case 'object':
+        return liftObject(value, named, type, path)
+      case 'scalar':
+        check(value, type, path)
+        // Two plans at most, and the same boolean may decide about a field.
+        return keep || typeof value === 'boolean' ? { kind: 'literal', value } : add(value)
+    }
+  }
+
+  const liftObject = (
+    value: Json,
+    named: Extract<InputType, { kind: 'object' }>,
+    type: TypeRef,
+    path: string,
+  ): Input => {
+    if (!isObject(value)) throw invalid(`expecting an object of type ${typeText(type)}`, path)
+    const fields: Record<string, Input> = {}
+    for (const key in value) {
+      const field = named.fields[key]
+      if (!field) throw invalid(`field "${key}" is not in type ${type.name as string}`, at(path, key))
+      fields[key] = lift(value[key] as Json, field.type, at(path, key), false)
+    }
+    for (const [key, field] of Object.entries(named.fields)) {
+      if (key in fields) continue
+      if (field.fallback) fields[key] = field.fallback
+      else if (field.type.nonNull) throw invalid(`the field "${key}" of type ${typeText(field.type)} is missing`, path)
+    }
+    return { kind: 'object', fields }
+  }
+
+  const isScalar = (type: TypeRef): boolean =>
+    type.of ? isScalar(type.of) : (types[type.name as string]?.kind ?? 'scalar') === 'scalar'
+
+  const shape: Record<string, Input> = {}
+  for (const { name, type, fallback, structural, rows } of variables) {
+    const path = at('$.variables', name)
+    const value = given[name]
+    if (rows && value !== undefined && value !== null) continue
+    if (value !== undefined) shape[name] = lift(value, type, path, structural)
+    else if (fallback) shape[name] = fallback
+    else if (type.nonNull) throw invalid(`expecting a value for non-null type ${typeText(type)}`, path)
+  }
+  return { shape, values }
+}
+
+const SCALAR: InputType = { kind: 'scalar' }
+
+/** The built-in scalars are strict, as the language has it; the others are PostgreSQL's to judge. */
+function check(value: Json, type: TypeRef, path: string): void {
+  if (type.of) {
+    if (!Array.isArray(value)) throw invalid(`expecting a list of type ${typeText(type)}`, path)
+    value.forEach((element, i) => check(element, type.of as TypeRef, at(path, i)))
+    return
+  }
+  if (value === null) {
+    if (type.nonNull) throw invalid(`expecting a value for non-null type ${typeText(type)}`, path)
+    return
+  }
+  const fits = BUILT_IN[type.name as string]
+  if (fits && !fits(value)) throw invalid(`expecting a value of type ${typeText(type)}`, path)
+}
+
+const isNumber = (value: Json): boolean => typeof value === 'number' || value instanceof NumberText
+const BUILT_IN: Readonly<Record<string, (value: Json) => boolean>> = {
+  Int: (value) => Number.isInteger(value) && Math.abs(value as number) <= 2 ** 31,
+  Float: isNumber,
+  String: (value) => typeof value === 'string',
+  Boolean: (value) => typeof value === 'boolean',
+  ID: (value) => typeof value === 'string' || Number.isInteger(value),
+}
+
+function typeText({ nonNull, of, name }: TypeRef): string {
+  return (of ? `[${typeText(of)}]` : (name as string)) + (nonNull ? '!' : '')
+}
+
+export const invalid = (message: string, path: string) => new ServiceError(400, 'validation-failed', message, path)
+
+/** Every key in some JSON: the names that its types must know. */
+export function keysIn(json: Json, keys: Set<string> = new Set()): Set<string> {
+  if (Array.isArray(json)) for (const each of json) keysIn(each, keys)
+  else if (isObject(json)) {
+    for (const key in json) {
+      keys.add(key)
+      keysIn(json[key] as Json, keys)
+    }
+  }
+  return keys
+}

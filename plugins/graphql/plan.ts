@@ -1,0 +1,55 @@
+import type { FieldNode } from 'graphql'
+import { type Names, type Op, ServiceError } from 'rowhouse/plan'
+import { type Document, readDocument } from './document.js'
+import { type Dialect, exposed } from './exposed.js'
+import type { Input } from './input.js'
+import { planMutation, type RowsShape } from './mutation.js'
+import { Walker } from './walk.js'
+
+export { default as prepare } from './prepare.js'
+
+/** A document that has been prepared, without the values of its variables. */
+export interface GraphqlShape {
+  readonly dialect: Dialect
+  readonly text: string
+  readonly operationName?: string
+  readonly variables: Readonly<Record<string, Input>>
+  readonly maxCost: number
+  /** Of a mutation: which field is meant. */
+  readonly root?: string
+  /** Which entry of its `updates`. */
+  readonly index?: number
+  readonly rows?: RowsShape
+}
+
+/** Gives a document its meaning. Pure; runs in a worker on a cache miss. */
+export default function plan(shape: GraphqlShape, names: Names): Op {
+  const { operation, fragments } = held(shape)
+  const walker = new Walker({
+    names,
+    dialect: shape.dialect,
+    fragments,
+    variables: shape.variables,
+    maxCost: shape.maxCost,
+  })
+  if (shape.root === undefined) return walker.query(operation)
+  const nodes = walker.collect([operation.selectionSet]).get(shape.root) as readonly FieldNode[]
+  const root = exposed(names, shape.dialect).mutation.get((nodes[0] as FieldNode).name.value)
+  if (!root) throw new ServiceError(400, 'validation-failed', `no such mutation: "${shape.root}"`, '$.query')
+  return planMutation(walker, nodes, root, shape.root, shape.rows, shape.index)
+}
+
+/** The documents read last: each is planned for every root field and every shape of its variables. */
+const documents = new Map<string, Document>()
+const KEPT = 100
+
+function held({ text, operationName }: GraphqlShape): Document {
+  const key = JSON.stringify([operationName, text])
+  let document = documents.get(key)
+  if (!document) {
+    document = readDocument(text, operationName)
+    documents.set(key, document)
+    if (documents.size > KEPT) documents.delete(documents.keys().next().value as string)
+  }
+  return document
+}

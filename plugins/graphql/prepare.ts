@@ -1,0 +1,359 @@
+import {
+  type ASTNode,
+  executeSync,
+  type FieldNode,
+  type GraphQLError,
+  type GraphQLInputType,
+  type GraphQLSchema,
+  isEnumType,
+  isInputObjectType,
+  isListType,
+  isNonNullType,
+  Kind,
+  NoUnusedVariablesRule,
+  type OperationDefinitionNode,
+  type SelectionNode,
+  specifiedRules,
+  typeFromAST,
+  type TypeNode,
+  validate,
+  type ValueNode,
+  valueFromASTUntyped,
+  visit,
+} from 'graphql'
+import { at, type Json, type Names, ServiceError } from 'rowhouse/plan'
+import {
+  checkLimits,
+  type Document,
+  DocumentError,
+  type Limits,
+  located,
+  type Location,
+  namesIn,
+  readDocument,
+} from './document.js'
+import { type Dialect, exposed } from './exposed.js'
+import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
+import { buildSchema, printedSchema } from './schema.js'
+
+/** What is asked for when a document is seen for the first time. */
+export type PrepareShape =
+  | {
+      readonly kind: 'document'
+      readonly dialect: Dialect
+      readonly text: string
+      readonly operationName?: string
+      /** Keys in the variables: their types must know them. */
+      readonly keys: readonly string[]
+      readonly limits: Limits
+    }
+  | {
+      readonly kind: 'introspection'
+      readonly text: string
+      readonly operationName?: string
+      readonly variables: Readonly<Record<string, Json>>
+    }
+  | { readonly kind: 'schema'; readonly dialect: Dialect }
+
+/** Everything about a document that running it needs. */
+export type Prepared =
+  | {
+      readonly operation: 'query' | 'mutation'
+      readonly inputs: InputTypes
+      /** Fields of the query root that are answered from the database, if there are any. */
+      readonly reads: boolean
+      readonly introspects: boolean
+      /** Of a mutation, in order. */
+      readonly roots: readonly MutationRoot[]
+    }
+  | { readonly failed: readonly Failure[] }
+export interface Failure {
+  readonly code: string
+  readonly message: string
+  readonly path: string
+  readonly locations: readonly Location[]
+}
+
+export interface MutationRoot {
+  readonly key: string
+  /** Absent: `__typename`. */
+  readonly action?: string
+  readonly table?: { readonly schema: string; readonly name: string }
+  readonly when: readonly { readonly is: boolean; readonly value: Template }[]
+  /** The rows of an insert, or the entries of `updates`. */
+  readonly objects?: Template
+}
+/** A value of the document in which variables stand for JSON. */
+export type Template =
+  | { readonly kind: 'variable'; readonly name: string }
+  | { readonly kind: 'json'; readonly value: Json }
+  | { readonly kind: 'list'; readonly of: readonly Template[] }
+  | { readonly kind: 'object'; readonly fields: Readonly<Record<string, Template>> }
+
+export default function prepare(shape: PrepareShape, names: Names): unknown {
+  switch (shape.kind) {
+    case 'schema':
+      return { schema: printedSchema(names, shape.dialect) }
+    case 'introspection':
+      return introspect(shape, names)
+    case 'document':
+      try {
+        return prepareDocument(shape, names)
+      } catch (error) {
+        if (!(error instanceof ServiceError)) throw error
+        const { code, message, path } = error
+        return { failed: [{ code, message, path, locations: error instanceof DocumentError ? error.locations : [] }] }
+      }
+  }
+}
+
+function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, names: Names): Prepared {
+  const { dialect, text, limits } = shape
+  const document = readDocument(text, shape.operationName, limits.maxTokens)
+  const { operation } = document
+  if (dialect === 'alpha') refuseNewer(document)
+  if (operation.operation === 'subscription')
+    throw located(invalid('subscriptions are not supported', '$.query'), operation)
+  checkLimits(document, limits)
+  const known = namesIn(text)
+  for (const key of shape.keys) known.add(key)
+  if (operation.operation === 'mutation' && exposed(names, dialect).mutation.size === 0) {
+    throw located(invalid('no mutations exist', '$.query'), operation)
+  }
+  const schema = buildSchema(names, dialect, (name) => known.has(name))
+  const errors = validate(schema, document.ast, rules(document), { maxErrors: 10 })
+  if (errors.length > 0) return { failed: errors.map((error) => failure(error, operation)) }
+  const roots = rootFields(document)
+  const introspects = roots.some(isIntrospection)
+  return {
+    operation: operation.operation,
+    inputs: inputTypes(document, schema, dialect),
+    reads: roots.some((node) => !isIntrospection(node)),
+    introspects,
+    roots: operation.operation === 'mutation' ? mutationRoots(roots, names, dialect) : [],
+  }
+}
+
+/** Of the operations that are not run, nothing is asked but that they are well formed. */
+const rules = ({ ast }: Document) =>
+  ast.definitions.length > 1 ? specifiedRules.filter((rule) => rule !== NoUnusedVariablesRule) : specifiedRules
+
+/** The dialect knows neither fragments nor introspection. */
+function refuseNewer({ ast, operation }: Document): void {
+  const more = 'is not supported here; /v1/graphql has it'
+  const fragment = ast.definitions.find((node) => node.kind === Kind.FRAGMENT_DEFINITION)
+  if (fragment) throw located(new ServiceError(400, 'not-supported', `a fragment ${more}`, '$.query'), fragment)
+  visit(operation, {
+    enter(node) {
+      if (node.kind === Kind.FRAGMENT_SPREAD || node.kind === Kind.INLINE_FRAGMENT) {
+        throw located(new ServiceError(400, 'not-supported', `a fragment ${more}`, '$.query'), node)
+      }
+      if (node.kind === Kind.FIELD && isIntrospection(node)) {
+        throw located(new ServiceError(400, 'not-supported', `introspection ${more}`, '$.query'), node)
+      }
+    },
+  })
+}
+
+const isIntrospection = ({ name }: FieldNode): boolean => name.value === '__schema' || name.value === '__type'
+
+function failure(error: GraphQLError, operation: OperationDefinitionNode): Failure {
+  const node = error.nodes?.at(-1)
+  return {
+    code: 'validation-failed',
+    message: error.message,
+    path: (node && pathTo(operation, node)) ?? '$.query',
+    locations: (error.locations ?? []).map(({ line, column }) => ({ line, column })),
+  }
+}
+
+/** Where a node stands in an operation: `$.selectionSet.author.args.where`. */
+function pathTo(operation: OperationDefinitionNode, wanted: ASTNode): string | undefined {
+  let found: string | undefined
+  const stack: string[] = ['$']
+  visit(operation, {
+    enter(node) {
+      const top = stack.at(-1) as string
+      let here = top
+      if (node.kind === Kind.FIELD) here = `${top}.selectionSet${at('', (node.alias ?? node.name).value)}`
+      else if (node.kind === Kind.ARGUMENT) here = `${top}.args${at('', node.name.value)}`
+      else if (node.kind === Kind.OBJECT_FIELD) here = at(top, node.name.value)
+      else if (node.kind === Kind.VARIABLE_DEFINITION) here = at('$.variables', node.variable.name.value)
+      stack.push(here)
+      if (node === wanted) found ??= here
+    },
+    leave: () => void stack.pop(),
+  })
+  return found
+}
+
+/** The fields of the root, those in fragments too, whatever directives say. */
+function rootFields({ operation, fragments }: Document): readonly FieldNode[] {
+  const fields: FieldNode[] = []
+  const add = (selections: readonly SelectionNode[]): void => {
+    for (const node of selections) {
+      if (node.kind === Kind.FIELD) fields.push(node)
+      else if (node.kind === Kind.INLINE_FRAGMENT) add(node.selectionSet.selections)
+      else add(fragments.get(node.name.value)?.selectionSet.selections ?? [])
+    }
+  }
+  add(operation.selectionSet.selections)
+  return fields
+}
+
+function inputTypes({ operation, fragments }: Document, schema: GraphQLSchema, dialect: Dialect): InputTypes {
+  const types: Record<string, InputType> = {}
+  const structural = structuralVariables([operation, ...fragments.values()], dialect)
+  const rows = new Set(
+    operation.operation === 'mutation'
+      ? variablesIn(rootFields({ operation, fragments } as Document), ['objects', 'object'])
+      : [],
+  )
+  const variables = (operation.variableDefinitions ?? []).map(({ variable, type, defaultValue }): Variable => {
+    const name = variable.name.value
+    const known = typeFromAST(schema, type as TypeNode) as GraphQLInputType
+    return {
+      name,
+      type: refOf(known, types),
+      structural: structural.has(name),
+      ...(rows.has(name) && isObjects(known) ? { rows: true } : {}),
+      ...(defaultValue ? { fallback: constant(defaultValue, known) } : {}),
+    }
+  })
+  return { variables, types }
+}
+
+const isObjects = (type: GraphQLInputType): boolean =>
+  isNonNullType(type) || isListType(type) ? isObjects(type.ofType as GraphQLInputType) : isInputObjectType(type)
+
+function refOf(type: GraphQLInputType, types: Record<string, InputType>): TypeRef {
+  if (isNonNullType(type)) return { ...refOf(type.ofType, types), nonNull: true }
+  if (isListType(type)) return { nonNull: false, of: refOf(type.ofType, types) }
+  if (!types[type.name]) {
+    if (isEnumType(type)) types[type.name] = { kind: 'enum', values: type.getValues().map(({ name }) => name) }
+    else if (isInputObjectType(type)) {
+      const fields: Record<string, { type: TypeRef; fallback?: Input }> = {}
+      types[type.name] = { kind: 'object', fields }
+      for (const [name, field] of Object.entries(type.getFields())) {
+        const fallback: { fallback?: Input } =
+          field.defaultValue === undefined ? {} : { fallback: { kind: 'list', of: [] } }
+        fields[name] = { type: refOf(field.type, types), ...fallback }
+      }
+    } else types[type.name] = { kind: 'scalar' }
+  }
+  return { nonNull: false, name: type.name }
+}
+
+/** A default of a variable; a single value stands for a list of one. */
+function constant(node: ValueNode, type: GraphQLInputType): Input {
+  if (isNonNullType(type)) return constant(node, type.ofType)
+  if (node.kind === Kind.NULL) return { kind: 'null' }
+  if (isListType(type)) {
+    const nodes = node.kind === Kind.LIST ? node.values : [node]
+    return { kind: 'list', of: nodes.map((each) => constant(each, type.ofType)) }
+  }
+  if (isEnumType(type) && node.kind === Kind.ENUM) return { kind: 'enum', name: node.value }
+  if (isInputObjectType(type) && node.kind === Kind.OBJECT) {
+    const fields = type.getFields()
+    return {
+      kind: 'object',
+      fields: Object.fromEntries(
+        node.fields.map(({ name, value }) => [
+          name.value,
+          constant(value, (fields[name.value] as (typeof fields)[string]).type),
+        ]),
+      ),
+    }
+  }
+  return { kind: 'literal', value: valueFromASTUntyped(node) as Json }
+}
+
+/** Variables whose very value changes what is asked: in directives, in introspection, and as names to sort by. */
+function structuralVariables(nodes: readonly ASTNode[], dialect: Dialect): Set<string> {
+  const found = new Set<string>()
+  const add = (node: ASTNode) => visit(node, { Variable: ({ name }) => void found.add(name.value) })
+  for (const node of nodes) {
+    visit(node, {
+      Directive: (directive) => void add(directive),
+      Field: (field) => (isIntrospection(field) ? void add(field) : undefined),
+      Argument: (argument) =>
+        dialect === 'alpha' && argument.name.value === 'order_by' ? void add(argument) : undefined,
+    })
+  }
+  return found
+}
+
+function variablesIn(fields: readonly FieldNode[], args: readonly string[]): string[] {
+  const found: string[] = []
+  for (const field of fields) {
+    for (const argument of field.arguments ?? []) {
+      if (!args.includes(argument.name.value)) continue
+      visit(argument, { Variable: ({ name }) => void found.push(name.value) })
+    }
+  }
+  return found
+}
+
+function mutationRoots(fields: readonly FieldNode[], names: Names, dialect: Dialect): readonly MutationRoot[] {
+  const roots = new Map<string, MutationRoot>()
+  for (const node of fields) {
+    const key = (node.alias ?? node.name).value
+    if (roots.has(key)) continue
+    const root = exposed(names, dialect).mutation.get(node.name.value)
+    const objects = node.arguments?.find(({ name }) => ['objects', 'object', 'updates'].includes(name.value))
+    roots.set(key, {
+      key,
+      ...(root ? { action: root.action, table: { schema: root.table.schema, name: root.table.name } } : {}),
+      when: (node.directives ?? []).map(({ name, arguments: args }) => ({
+        is: name.value === 'include',
+        value: templateOf(args?.[0]?.value as ValueNode),
+      })),
+      ...(objects ? { objects: templateOf(objects.value) } : {}),
+    })
+  }
+  return [...roots.values()]
+}
+
+function templateOf(node: ValueNode): Template {
+  switch (node.kind) {
+    case Kind.VARIABLE:
+      return { kind: 'variable', name: node.name.value }
+    case Kind.LIST:
+      return { kind: 'list', of: node.values.map(templateOf) }
+    case Kind.OBJECT:
+      return {
+        kind: 'object',
+        fields: Object.fromEntries(node.fields.map(({ name, value }) => [name.value, templateOf(value)])),
+      }
+    case Kind.INT:
+    case Kind.FLOAT:
+    case Kind.STRING:
+    case Kind.BOOLEAN:
+    case Kind.NULL:
+    case Kind.ENUM:
+      return { kind: 'json', value: valueFromASTUntyped(node) as Json }
+  }
+}
+
+let last: { readonly names: Names; readonly schema: GraphQLSchema } | undefined
+
+/** Answers the introspection fields of a query from the whole schema; the last one is kept, as asking again is usual. */
+function introspect(shape: Extract<PrepareShape, { kind: 'introspection' }>, names: Names): { readonly data: Json } {
+  if (last?.names !== names) last = { names, schema: buildSchema(names, 'modern') }
+  const document = readDocument(shape.text, shape.operationName)
+  const selections = rootFields(document).filter(isIntrospection)
+  const { data, errors } = executeSync({
+    schema: last.schema,
+    document: {
+      ...document.ast,
+      definitions: [
+        { ...document.operation, selectionSet: { kind: Kind.SELECTION_SET, selections } },
+        ...document.fragments.values(),
+      ],
+    },
+    variableValues: shape.variables,
+  })
+  const [error] = errors ?? []
+  if (error) throw invalid(error.message, '$.query')
+  return { data: data as unknown as Json }
+}

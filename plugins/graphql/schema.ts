@@ -1,0 +1,557 @@
+import {
+  GraphQLBoolean,
+  GraphQLEnumType,
+  type GraphQLFieldConfigArgumentMap,
+  type GraphQLFieldConfigMap,
+  GraphQLFloat,
+  GraphQLInputObjectType,
+  type GraphQLInputFieldConfigMap,
+  type GraphQLInputType,
+  GraphQLInt,
+  GraphQLList,
+  type GraphQLNamedType,
+  GraphQLNonNull,
+  GraphQLObjectType,
+  type GraphQLOutputType,
+  GraphQLScalarType,
+  GraphQLSchema,
+  GraphQLString,
+  printSchema,
+} from 'graphql'
+import { type Column, type Names, operatorsOn, type SqlType, type Table } from 'rowhouse/plan'
+import { type Dialect, exposed, isGraphqlName, type RootField, scalarName } from './exposed.js'
+
+type Fields = GraphQLFieldConfigMap<unknown, unknown>
+const list = (type: GraphQLInputType) => new GraphQLList(new GraphQLNonNull(type))
+const required = <T extends GraphQLInputType>(type: T) => new GraphQLNonNull(type)
+
+/**
+ * The schema that a role sees in a dialect.
+ * @param keep leaves out what a document cannot mean, because its name does not occur in it: a schema of 1,000 tables
+ *   is then as small as the document. The rules of the language hold for it as for the whole one.
+ */
+export function buildSchema(
+  names: Names,
+  dialect: Dialect,
+  keep: (name: string) => boolean = () => true,
+): GraphQLSchema {
+  return new SchemaBuilder(names, dialect, keep).schema()
+}
+
+/** The schema of a role as text in the schema definition language. */
+export const printedSchema = (names: Names, dialect: Dialect): string => printSchema(buildSchema(names, dialect))
+
+class SchemaBuilder {
+  private readonly types = new Map<string, GraphQLNamedType>()
+  private readonly names: Names
+  private readonly dialect: Dialect
+  private readonly modern: boolean
+  private readonly keep: (name: string) => boolean
+
+  constructor(names: Names, dialect: Dialect, keep: (name: string) => boolean) {
+    this.names = names
+    this.dialect = dialect
+    this.modern = dialect === 'modern'
+    this.keep = keep
+  }
+
+  schema(): GraphQLSchema {
+    const { query, mutation } = exposed(this.names, this.dialect)
+    const root = (name: string, fields: ReadonlyMap<string, RootField>) =>
+      new GraphQLObjectType({
+        name,
+        fields: () =>
+          Object.fromEntries(
+            [...fields].filter(([field]) => this.keep(field)).map(([field, root]) => [field, this.rootField(root)]),
+          ),
+      })
+    const empty = new GraphQLObjectType({
+      name: 'query_root',
+      description: 'This role may read no table.',
+      fields: { _empty: { type: GraphQLBoolean } },
+    })
+    return new GraphQLSchema({
+      query: query.size > 0 ? root('query_root', query) : empty,
+      ...(mutation.size > 0 ? { mutation: root('mutation_root', mutation) } : {}),
+      assumeValid: true,
+    })
+  }
+
+  private rootField({ action, table }: RootField): Fields[string] {
+    const response = this.modern ? this.mutationResponse(table) : this.mutationResponse(table)
+    const where = { type: required(this.boolExp(table)) }
+    switch (action) {
+      case 'select':
+        return { type: this.rows(table), args: this.selectArgs(table) }
+      case 'by_pk':
+        return { type: this.object(table), args: this.keyArgs(table) }
+      case 'aggregate':
+        return { type: new GraphQLNonNull(this.aggregate(table)), args: this.selectArgs(table) }
+      case 'insert':
+        return {
+          type: response,
+          args: { objects: { type: required(list(this.insertInput(table))) }, ...this.conflict(table) },
+        }
+      case 'insert_one':
+        return {
+          type: this.object(table),
+          args: { object: { type: required(this.insertInput(table)) }, ...this.conflict(table) },
+        }
+      case 'update':
+        return { type: response, args: { where, ...this.operators(table) } }
+      case 'update_by_pk':
+        return {
+          type: this.object(table),
+          args: { pk_columns: { type: required(this.keyInput(table)) }, ...this.operators(table) },
+        }
+      case 'update_many':
+        return { type: new GraphQLList(response), args: { updates: { type: required(list(this.updates(table))) } } }
+      case 'delete':
+        return { type: response, args: { where } }
+      case 'delete_by_pk':
+        return { type: this.object(table), args: this.keyArgs(table) }
+    }
+  }
+
+  private once<T extends GraphQLNamedType>(name: string, make: (name: string) => T): T {
+    let type = this.types.get(name) as T | undefined
+    if (!type) this.types.set(name, (type = make(name)))
+    return type
+  }
+
+  private nameOf(table: Table): string {
+    return exposed(this.names, this.dialect).nameOf(table) as string
+  }
+
+  private columns(table: Table, action: 'select' | 'insert' | 'update' = 'select'): readonly Column[] {
+    return this.names.columns(table, action).filter(({ name }) => isGraphqlName(name) && this.keep(name))
+  }
+
+  /** Relationships to tables that have a type. A column goes before a relationship of its name. */
+  private relationships(table: Table) {
+    return this.names
+      .relationships(table)
+      .filter(({ relationship: { name }, table: remote }) => isGraphqlName(name) && this.isType(remote))
+  }
+
+  private isType(table: Table): boolean {
+    return exposed(this.names, this.dialect).nameOf(table) !== undefined
+  }
+
+  private rows(table: Table): GraphQLOutputType {
+    const type = this.object(table)
+    return this.modern ? new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(type))) : new GraphQLList(type)
+  }
+
+  private object(table: Table): GraphQLObjectType {
+    return this.once(
+      this.nameOf(table),
+      (name) => new GraphQLObjectType({ name, fields: () => this.objectFields(table) }),
+    )
+  }
+
+  private objectFields(table: Table): Fields {
+    const fields: Fields = {}
+    for (const { name, type, nullable } of this.columns(table)) {
+      const output = this.output(type)
+      fields[name] = { type: this.modern && !nullable ? new GraphQLNonNull(output) : output }
+    }
+    for (const { relationship, table: remote } of this.relationships(table)) {
+      const { name, type } = relationship
+      if (this.keep(name) && !fields[name]) {
+        fields[name] =
+          type === 'object' ? { type: this.object(remote) } : { type: this.rows(remote), args: this.selectArgs(remote) }
+      }
+      const aggregate = `${name}_aggregate`
+      if (this.offersAggregate(type, remote) && this.keep(aggregate) && !fields[aggregate]) {
+        fields[aggregate] = { type: new GraphQLNonNull(this.aggregate(remote)), args: this.selectArgs(remote) }
+      }
+    }
+    if (Object.keys(fields).length === 0) fields['_empty'] = { type: GraphQLBoolean }
+    return fields
+  }
+
+  private offersAggregate(type: 'object' | 'array', remote: Table): boolean {
+    return this.modern && type === 'array' && this.names.mayAggregate(remote)
+  }
+
+  private selectArgs(table: Table): GraphQLFieldConfigArgumentMap {
+    const page = { limit: { type: GraphQLInt }, offset: { type: GraphQLInt } }
+    const where = { type: this.boolExp(table) }
+    if (!this.modern) return { where, ...page, order_by: { type: new GraphQLList(GraphQLString) } }
+    return {
+      distinct_on: { type: list(this.columnEnum(table, 'select')) },
+      ...page,
+      order_by: { type: list(this.orderBy(table)) },
+      where,
+    }
+  }
+
+  private keyArgs(table: Table): GraphQLInputFieldConfigMap & GraphQLFieldConfigArgumentMap {
+    return Object.fromEntries(
+      table.primaryKey.map((name) => {
+        const { type } = table.columnsByName.get(name) as Column
+        return [name, { type: required(this.input(type)) }]
+      }),
+    )
+  }
+
+  private keyInput(table: Table): GraphQLInputObjectType {
+    return this.once(
+      `${this.nameOf(table)}_pk_columns_input`,
+      (name) => new GraphQLInputObjectType({ name, fields: () => this.keyArgs(table) }),
+    )
+  }
+
+  private boolExp(table: Table): GraphQLInputObjectType {
+    return this.once(
+      `${this.nameOf(table)}_bool_exp`,
+      (name) => new GraphQLInputObjectType({ name, fields: () => this.boolExpFields(table) }),
+    )
+  }
+
+  private boolExpFields(table: Table): GraphQLInputFieldConfigMap {
+    const self = this.boolExp(table)
+    const many = this.modern ? list(self) : new GraphQLList(self)
+    const fields: GraphQLInputFieldConfigMap = { _and: { type: many }, _not: { type: self }, _or: { type: many } }
+    // A role that may not see rows may name nothing of them.
+    if (!this.names.may(table, 'select')) return fields
+    for (const { relationship, table: remote } of this.relationships(table)) {
+      if (this.keep(relationship.name)) fields[relationship.name] ??= { type: this.boolExp(remote) }
+    }
+    for (const { name, type } of this.columns(table)) {
+      if (!COMBINATORS.has(name)) fields[name] = { type: this.comparison(type) }
+    }
+    return fields
+  }
+
+  private comparison(type: SqlType): GraphQLInputObjectType {
+    return this.once(
+      this.comparisonName(type),
+      (name) =>
+        new GraphQLInputObjectType({
+          name,
+          fields: () => ({
+            ...Object.fromEntries(
+              operatorsOn(type)
+                .filter(([operator]) => this.keep(`_${operator}`))
+                .map(([operator, right]) => [`_${operator}`, { type: this.operand(type, right as SqlType) }]),
+            ),
+            _is_null: { type: GraphQLBoolean },
+          }),
+        }),
+    )
+  }
+
+  private operand(left: SqlType, right: SqlType): GraphQLInputType {
+    const whole = left.kind === 'array' && left.name === right.name
+    return right.kind === 'array' && right.element && !whole ? list(this.input(right.element)) : this.input(right)
+  }
+
+  private comparisonName(type: SqlType): string {
+    if (type.kind === 'array' && type.element) return `${scalarName(type.element)}_array_comparison_exp`
+    return `${this.modern ? scalarName(type) : (ALPHA_NAMES[type.name] ?? scalarName(type))}_comparison_exp`
+  }
+
+  /** Lists may hold null; nested ones are lists of lists only to PostgreSQL. */
+  private output(type: SqlType): GraphQLOutputType {
+    return type.kind === 'array' && type.element ? new GraphQLList(this.scalar(type.element)) : this.scalar(type)
+  }
+
+  private input(type: SqlType): GraphQLInputType {
+    return type.kind === 'array' && type.element ? new GraphQLList(this.scalar(type.element)) : this.scalar(type)
+  }
+
+  private scalar(type: SqlType): GraphQLScalarType {
+    const name = scalarName(type)
+    const free = exposed(this.names, this.dialect).tables.has(name) ? `${name}_scalar` : name
+    return BUILT_IN[free] ?? this.once(free, () => new GraphQLScalarType({ name: free }))
+  }
+
+  private orderBy(table: Table): GraphQLInputObjectType {
+    return this.once(
+      `${this.nameOf(table)}_order_by`,
+      (name) =>
+        new GraphQLInputObjectType({
+          name,
+          fields: () => {
+            const fields: GraphQLInputFieldConfigMap = {}
+            for (const { name, type } of this.columns(table)) {
+              if (type.kind !== 'json') fields[name] = { type: this.direction() }
+            }
+            for (const { relationship, table: remote } of this.relationships(table)) {
+              const { name, type } = relationship
+              if (type === 'object' && this.keep(name)) fields[name] ??= { type: this.orderBy(remote) }
+              const aggregate = `${name}_aggregate`
+              if (this.offersAggregate(type, remote) && this.keep(aggregate)) {
+                fields[aggregate] ??= { type: this.aggregateOrderBy(remote) }
+              }
+            }
+            return fields
+          },
+        }),
+    )
+  }
+
+  private aggregateOrderBy(table: Table): GraphQLInputObjectType {
+    return this.once(
+      `${this.nameOf(table)}_aggregate_order_by`,
+      (name) =>
+        new GraphQLInputObjectType({
+          name,
+          fields: () => ({
+            count: { type: this.direction() },
+            ...Object.fromEntries(
+              this.functions(table).map(([fn, columns]) => [
+                fn,
+                {
+                  type: this.once(
+                    `${this.nameOf(table)}_${fn}_order_by`,
+                    (inner) =>
+                      new GraphQLInputObjectType({
+                        name: inner,
+                        fields: Object.fromEntries(columns.map((column) => [column.name, { type: this.direction() }])),
+                      }),
+                  ),
+                },
+              ]),
+            ),
+          }),
+        }),
+    )
+  }
+
+  private direction(): GraphQLEnumType {
+    return this.once(
+      'order_by',
+      (name) => new GraphQLEnumType({ name, values: Object.fromEntries(DIRECTIONS.map((way) => [way, {}])) }),
+    )
+  }
+
+  private columnEnum(table: Table, action: 'select' | 'update'): GraphQLEnumType {
+    return this.once(
+      `${this.nameOf(table)}_${action}_column`,
+      (name) =>
+        new GraphQLEnumType({
+          name,
+          values: Object.fromEntries(this.columns(table, action).map((column) => [column.name, {}])),
+        }),
+    )
+  }
+
+  private aggregate(table: Table): GraphQLObjectType {
+    return this.once(
+      `${this.nameOf(table)}_aggregate`,
+      (name) =>
+        new GraphQLObjectType({
+          name,
+          fields: () => ({ aggregate: { type: this.aggregateFields(table) }, nodes: { type: this.rows(table) } }),
+        }),
+    )
+  }
+
+  private aggregateFields(table: Table): GraphQLObjectType {
+    const column = { type: list(this.columnEnum(table, 'select')) }
+    return this.once(
+      `${this.nameOf(table)}_aggregate_fields`,
+      (name) =>
+        new GraphQLObjectType({
+          name,
+          fields: () => ({
+            count: {
+              type: new GraphQLNonNull(GraphQLInt),
+              args: { columns: column, distinct: { type: GraphQLBoolean } },
+            },
+            ...Object.fromEntries(
+              this.functions(table).map(([fn, columns]) => [fn, { type: this.functionFields(table, fn, columns) }]),
+            ),
+          }),
+        }),
+    )
+  }
+
+  private functionFields(table: Table, fn: string, columns: readonly Column[]): GraphQLObjectType {
+    return this.once(
+      `${this.nameOf(table)}_${fn}_fields`,
+      (name) =>
+        new GraphQLObjectType({
+          name,
+          fields: Object.fromEntries(columns.map((column) => [column.name, { type: this.computed(fn, column.type) }])),
+        }),
+    )
+  }
+
+  private computed(fn: string, type: SqlType): GraphQLOutputType {
+    if (fn === 'min' || fn === 'max') return this.output(type)
+    if (fn !== 'sum') return GraphQLFloat
+    const name = type.kind === 'int2' || type.kind === 'int4' ? 'int8' : type.kind === 'int8' ? 'numeric' : type.name
+    return this.scalar({ schema: 'pg_catalog', name, kind: 'numeric' })
+  }
+
+  /** The functions that fit some column, with those columns. */
+  private functions(table: Table): [string, readonly Column[]][] {
+    const columns = this.columns(table)
+    const all: [string, readonly Column[]][] = [
+      ...NUMERIC_FUNCTIONS.map((fn): [string, readonly Column[]] => [fn, columns.filter(isNumeric)]),
+      ...['max', 'min'].map((fn): [string, readonly Column[]] => [fn, columns.filter(hasExtremes)]),
+    ]
+    return all.filter(([fn, of]) => of.length > 0 && this.keep(fn))
+  }
+
+  private mutationResponse(table: Table): GraphQLObjectType {
+    return this.once(
+      `${this.nameOf(table)}_mutation_response`,
+      (name) =>
+        new GraphQLObjectType({
+          name,
+          fields: () => ({
+            affected_rows: { type: new GraphQLNonNull(GraphQLInt) },
+            ...(this.names.may(table, 'select') ? { returning: { type: this.rows(table) } } : {}),
+          }),
+        }),
+    )
+  }
+
+  private insertInput(table: Table): GraphQLInputObjectType {
+    if (!this.modern) return this.alphaInput(table)
+    return this.once(
+      `${this.nameOf(table)}_insert_input`,
+      (name) =>
+        new GraphQLInputObjectType({
+          name,
+          fields: () => ({ ...this.inputColumns(this.columns(table, 'insert')), ...this.nestedInputs(table) }),
+        }),
+    )
+  }
+
+  /** Of relationships whose rows may be inserted along. */
+  private nestedInputs(table: Table): GraphQLInputFieldConfigMap {
+    const inputs = this.relationships(table).filter(
+      ({ relationship, table: remote }) =>
+        this.keep(relationship.name) && remote.insertable && this.names.may(remote, 'insert'),
+    )
+    return Object.fromEntries(
+      inputs.map(({ relationship: { name, type }, table: remote }) => [
+        name,
+        { type: type === 'object' ? this.relatedInput(remote, 'obj') : this.relatedInput(remote, 'arr') },
+      ]),
+    )
+  }
+
+  private relatedInput(table: Table, kind: 'obj' | 'arr'): GraphQLInputObjectType {
+    return this.once(
+      `${this.nameOf(table)}_${kind}_rel_insert_input`,
+      (name) =>
+        new GraphQLInputObjectType({
+          name,
+          fields: () => {
+            const input = this.insertInput(table)
+            return { data: { type: required(kind === 'obj' ? input : list(input)) }, ...this.conflict(table) }
+          },
+        }),
+    )
+  }
+
+  /** One type for inserts and for `_set`: the union of their columns. */
+  private alphaInput(table: Table): GraphQLInputObjectType {
+    return this.once(
+      `${this.nameOf(table)}_input`,
+      (name) =>
+        new GraphQLInputObjectType({
+          name,
+          fields: () => {
+            const [inserted, updated] = [this.columns(table, 'insert'), this.columns(table, 'update')]
+            return this.inputColumns([...inserted, ...updated.filter((column) => !inserted.includes(column))])
+          },
+        }),
+    )
+  }
+
+  private inputColumns(columns: readonly Column[]): GraphQLInputFieldConfigMap {
+    const fields = Object.fromEntries(columns.map(({ name, type }) => [name, { type: this.input(type) }]))
+    return columns.length > 0 ? fields : { _empty: { type: GraphQLBoolean } }
+  }
+
+  private conflict(table: Table): GraphQLFieldConfigArgumentMap {
+    const may = this.names.mayUpsert(table) && this.names.may(table, 'update') && table.keys.length > 0
+    if (!this.modern || !may) return {}
+    const type = this.once(
+      `${this.nameOf(table)}_on_conflict`,
+      (name) =>
+        new GraphQLInputObjectType({
+          name,
+          fields: () => ({
+            constraint: { type: required(this.constraint(table)) },
+            update_columns: { type: required(list(this.columnEnum(table, 'update'))), defaultValue: [] },
+            where: { type: this.boolExp(table) },
+          }),
+        }),
+    )
+    return { on_conflict: { type } }
+  }
+
+  private constraint(table: Table): GraphQLEnumType {
+    const names = table.keys.map(({ name }) => name).filter(isGraphqlName)
+    return this.once(
+      `${this.nameOf(table)}_constraint`,
+      (name) => new GraphQLEnumType({ name, values: Object.fromEntries(names.map((each) => [each, {}])) }),
+    )
+  }
+
+  /** `_set` and the like. */
+  private operators(table: Table): GraphQLFieldConfigArgumentMap & GraphQLInputFieldConfigMap {
+    const columns = this.columns(table, 'update')
+    if (!this.modern) return { _set: { type: required(this.alphaInput(table)) } }
+    const input = (operator: string, of: readonly Column[], type?: GraphQLInputType): GraphQLInputFieldConfigMap => {
+      if (of.length === 0) return {}
+      const made = this.once(
+        `${this.nameOf(table)}${operator}_input`,
+        (name) =>
+          new GraphQLInputObjectType({
+            name,
+            fields: Object.fromEntries(of.map((column) => [column.name, { type: type ?? this.input(column.type) }])),
+          }),
+      )
+      return { [operator]: { type: made } }
+    }
+    const jsonb = columns.filter(({ type }) => type.kind === 'jsonb')
+    return {
+      ...input('_set', columns),
+      ...input('_inc', columns.filter(isNumeric)),
+      ...input('_append', jsonb),
+      ...input('_prepend', jsonb),
+      ...input('_delete_key', jsonb, GraphQLString),
+      ...input('_delete_elem', jsonb, GraphQLInt),
+      ...input('_delete_at_path', jsonb, list(GraphQLString)),
+    } as GraphQLFieldConfigArgumentMap & GraphQLInputFieldConfigMap
+  }
+
+  private updates(table: Table): GraphQLInputObjectType {
+    return this.once(
+      `${this.nameOf(table)}_updates`,
+      (name) =>
+        new GraphQLInputObjectType({
+          name,
+          fields: () => ({ where: { type: required(this.boolExp(table)) }, ...this.operators(table) }),
+        }),
+    )
+  }
+}
+
+const COMBINATORS = new Set(['_and', '_or', '_not'])
+export const DIRECTIONS = ['asc', 'asc_nulls_first', 'asc_nulls_last', 'desc', 'desc_nulls_first', 'desc_nulls_last']
+const BUILT_IN: Readonly<Record<string, GraphQLScalarType>> = {
+  Int: GraphQLInt,
+  Float: GraphQLFloat,
+  String: GraphQLString,
+  Boolean: GraphQLBoolean,
+}
+const ALPHA_NAMES: Readonly<Record<string, string>> = { int4: 'integer', bool: 'boolean', float4: 'real' }
+const NUMERIC_FUNCTIONS = ['avg', 'stddev', 'stddev_pop', 'stddev_samp', 'sum', 'var_pop', 'var_samp', 'variance']
+const NUMERIC = new Set(['int2', 'int4', 'int8', 'float', 'numeric'])
+export const isNumeric = ({ type }: Column): boolean => NUMERIC.has(type.kind)
+/** Types that PostgreSQL can tell the smallest and the largest of. */
+const hasExtremes = (column: Column): boolean =>
+  isNumeric(column) ||
+  column.type.kind === 'text' ||
+  ['date', 'timestamp', 'timestamptz', 'time', 'timetz', 'interval', 'money', 'inet'].includes(column.type.name)

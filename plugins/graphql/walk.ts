@@ -1,0 +1,511 @@
+import {
+  type FieldNode,
+  type FragmentDefinitionNode,
+  Kind,
+  type OperationDefinitionNode,
+  type SelectionSetNode,
+  type ValueNode,
+} from 'graphql'
+import {
+  type AggregateFn,
+  type AggregatePart,
+  at,
+  type BoolExp,
+  type Column,
+  type Computed,
+  type ComputedColumn,
+  encode,
+  encodeArray,
+  type ExpShape,
+  type Field,
+  INT8,
+  isRelated,
+  type Json,
+  type Names,
+  NumberText,
+  type Operand,
+  type Operands,
+  operatorName,
+  type OrderBy,
+  type OrderTarget,
+  planBoolExp,
+  planOrderTarget,
+  readOrderText,
+  type Related,
+  type Roots,
+  type SqlType,
+  type Table,
+  TRUE,
+} from 'rowhouse/plan'
+import { type Dialect, exposed } from './exposed.js'
+import { type Input, invalid } from './input.js'
+
+export interface WalkOptions {
+  readonly names: Names
+  readonly dialect: Dialect
+  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>
+  readonly variables: Readonly<Record<string, Input>>
+  /** Of the estimate: a field of a row counts 1, a list without a limit 100 rows. */
+  readonly maxCost: number
+}
+
+/** Rows, their order and how many: what a list field's arguments say. */
+export interface Rows {
+  readonly where: BoolExp
+  readonly distinctOn?: readonly string[]
+  readonly orderBy: readonly OrderBy[]
+  readonly limit?: Operand
+  readonly offset?: Operand
+}
+
+/**
+ * Turns a valid document into a plan. The rules of the language have been checked before; here names get their meaning,
+ * arguments become conditions, and what the language leaves open is refused.
+ */
+export class Walker {
+  readonly names: Names
+  readonly dialect: Dialect
+  private readonly options: WalkOptions
+  /** Values in the document itself: slot -1 is the first of them. */
+  private readonly literals: Input[] = []
+  private cost = 0
+
+  constructor(options: WalkOptions) {
+    this.options = options
+    this.names = options.names
+    this.dialect = options.dialect
+  }
+
+  /** All root fields of a query as one read. Introspection is answered elsewhere. */
+  query(operation: OperationDefinitionNode): Roots {
+    const { query } = exposed(this.names, this.dialect)
+    const fields: Field[] = []
+    for (const [key, nodes] of this.collect([operation.selectionSet])) {
+      const [node] = nodes as [FieldNode]
+      const path = at('$.selectionSet', key)
+      const name = node.name.value
+      if (name === '__typename') fields.push({ kind: 'constant', key, value: 'query_root' })
+      if (name.startsWith('__')) continue
+      const root = query.get(name)
+      if (!root) throw invalid(`field "${name}" is not in type query_root`, path)
+      fields.push(this.list(key, root.action, nodes, root.table, [], path, 1))
+    }
+    return { kind: 'roots', fields }
+  }
+
+  /** Fields in the order of their keys; those that a directive leaves out are gone. */
+  collect(sets: readonly SelectionSetNode[]): ReadonlyMap<string, readonly FieldNode[]> {
+    const fields = new Map<string, FieldNode[]>()
+    const spread = new Set<string>()
+    const visit = (set: SelectionSetNode): void => {
+      for (const node of set.selections) {
+        if (!this.included(node)) continue
+        switch (node.kind) {
+          case Kind.FIELD: {
+            const key = (node.alias ?? node.name).value
+            if (Buffer.byteLength(key) > 63) throw invalid(`the key "${key}" is longer than 63 bytes`, '$.query')
+            const same = fields.get(key)
+            if (same) same.push(node)
+            else fields.set(key, [node])
+            break
+          }
+          case Kind.INLINE_FRAGMENT:
+            visit(node.selectionSet)
+            break
+          case Kind.FRAGMENT_SPREAD: {
+            const name = node.name.value
+            if (spread.has(name)) break
+            spread.add(name)
+            visit((this.options.fragments.get(name) as FragmentDefinitionNode).selectionSet)
+          }
+        }
+      }
+    }
+    sets.forEach(visit)
+    return fields
+  }
+
+  private included({ directives = [] }: { directives?: FieldNode['directives'] }): boolean {
+    return (directives ?? []).every(({ name, arguments: args = [] }) => {
+      const condition = this.input(args[0]?.value)
+      const value = condition?.kind === 'literal' && condition.value === true
+      return name.value === 'skip' ? !value : name.value === 'include' ? value : true
+    })
+  }
+
+  /** The keys of an object of rows: columns and relationships. */
+  fields(nodes: readonly FieldNode[], table: Table, path: string, rows: number): readonly Field[] {
+    const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? [])
+    const fields: Field[] = []
+    for (const [key, same] of this.collect(sets)) {
+      const [node] = same as [FieldNode]
+      const name = node.name.value
+      const here = `${path}.selectionSet${at('', key)}`
+      this.spend(rows, here)
+      if (name === '__typename') {
+        fields.push({ kind: 'constant', key, value: exposed(this.names, this.dialect).nameOf(table) as string })
+        continue
+      }
+      if (name === '_empty' && !table.columnsByName.has(name)) {
+        fields.push({ kind: 'constant', key, value: '' })
+        continue
+      }
+      const aggregated = this.aggregated(table, name)
+      if (aggregated) {
+        fields.push(this.list(key, 'aggregate', same, aggregated.table, aggregated.relationship.on, here, rows))
+        continue
+      }
+      const found = this.names.columnOrRelationship(table, name, here)
+      if (!isRelated(found)) fields.push({ kind: 'column', key, column: found.name })
+      else {
+        const { relationship, table: remote } = found
+        if (relationship.type === 'array')
+          fields.push(this.list(key, 'select', same, remote, relationship.on, here, rows))
+        else
+          fields.push({ kind: 'relation', key, on: relationship.on, read: this.single(same, remote, TRUE, here, rows) })
+      }
+    }
+    return fields
+  }
+
+  /** `articles_aggregate`, unless a column or relationship is called so. */
+  private aggregated(table: Table, name: string): Related | undefined {
+    if (this.dialect !== 'modern' || !name.endsWith(SUFFIX)) return undefined
+    if (table.columnsByName.has(name) || table.relationshipsByName.has(name)) return undefined
+    return this.names
+      .relationships(table)
+      .find(({ relationship }) => relationship.type === 'array' && relationship.name === name.slice(0, -SUFFIX.length))
+  }
+
+  private list(
+    key: string,
+    action: string,
+    nodes: readonly FieldNode[],
+    table: Table,
+    on: readonly (readonly [string, string])[],
+    path: string,
+    outer: number,
+  ): Field {
+    const [node] = nodes as [FieldNode]
+    if (action === 'by_pk') {
+      const where = this.byKey(this.args(node), table, path)
+      return { kind: 'relation', key, on, read: this.single(nodes, table, where, path, outer) }
+    }
+    const args = this.args(node)
+    const rows = this.rows(args, table, path)
+    const { limit } = args
+    const most = limit?.kind === 'literal' ? Number(limit.value) : MISSING_LIMIT
+    const count = outer * Math.max(1, most)
+    const ref = { schema: table.schema, name: table.name }
+    if (action === 'aggregate') {
+      const parts = this.aggregateParts(nodes, table, path, count)
+      return { kind: 'aggregate', key, on, read: { kind: 'aggregate', table: ref, ...rows, parts } }
+    }
+    const fields = this.fields(nodes, table, path, count)
+    return { kind: 'relation', key, on, read: { kind: 'read', table: ref, ...rows, fields, single: false } }
+  }
+
+  private single(nodes: readonly FieldNode[], table: Table, where: BoolExp, path: string, rows: number) {
+    const fields = this.fields(nodes, table, path, rows)
+    const ref = { schema: table.schema, name: table.name }
+    return { kind: 'read' as const, table: ref, where, orderBy: [], fields, single: true }
+  }
+
+  private aggregateParts(nodes: readonly FieldNode[], table: Table, path: string, rows: number): AggregatePart[] {
+    const name = exposed(this.names, this.dialect).nameOf(table) as string
+    const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? [])
+    return [...this.collect(sets)].map(([key, same]): AggregatePart => {
+      const [node] = same as [FieldNode]
+      const here = `${path}.selectionSet${at('', key)}`
+      this.spend(rows, here)
+      switch (node.name.value) {
+        case '__typename':
+          return { kind: 'constant', key, value: `${name}_aggregate` }
+        case 'nodes':
+          return { kind: 'nodes', key, fields: this.fields(same, table, here, rows) }
+        default:
+          return { kind: 'functions', key, of: this.computed(same, table, here) }
+      }
+    })
+  }
+
+  private computed(nodes: readonly FieldNode[], table: Table, path: string): Computed[] {
+    const name = exposed(this.names, this.dialect).nameOf(table) as string
+    const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? [])
+    return [...this.collect(sets)].map(([key, same]): Computed => {
+      const [node] = same as [FieldNode]
+      const fn = node.name.value
+      if (fn === '__typename') return { kind: 'constant', key, value: `${name}_aggregate_fields` }
+      const here = `${path}.selectionSet${at('', key)}`
+      if (fn === 'count') {
+        const { columns, distinct } = this.args(node)
+        const list = this.enums(columns)
+        for (const column of list) this.names.column(table, column, 'select', `${here}.args.columns`)
+        return { kind: 'count', key, columns: list, distinct: distinct?.kind === 'literal' && distinct.value === true }
+      }
+      const inner = same.flatMap(({ selectionSet }) => selectionSet ?? [])
+      const of = [...this.collect(inner)].map(([innerKey, [first]]): ComputedColumn => {
+        const column = (first as FieldNode).name.value
+        if (column === '__typename') return { kind: 'constant', key: innerKey, value: `${name}_${fn}_fields` }
+        this.names.column(table, column, 'select', `${here}.selectionSet${at('', innerKey)}`)
+        return { kind: 'column', key: innerKey, column }
+      })
+      return { kind: 'columns', key, fn: fn as AggregateFn, of }
+    })
+  }
+
+  private spend(points: number, path: string): void {
+    this.cost += points
+    if (this.cost <= this.options.maxCost) return
+    throw invalid(
+      `the request may cost more than ${this.options.maxCost} points (plugins.graphql.limits.maxCost); limit its lists`,
+      path,
+    )
+  }
+
+  rows(args: Args, table: Table, path: string): Rows {
+    const distinctOn = this.enums(args['distinct_on'])
+    const orderBy = this.orderBy(args['order_by'], table, `${path}.args.order_by`)
+    for (const column of distinctOn) this.names.column(table, column, 'select', `${path}.args.distinct_on`)
+    checkDistinct(distinctOn, orderBy, `${path}.args.distinct_on`)
+    const limit = this.count(args['limit'], `${path}.args.limit`)
+    const offset = this.count(args['offset'], `${path}.args.offset`)
+    return {
+      where: this.where(args['where'], table, `${path}.args.where`),
+      orderBy,
+      ...(distinctOn.length > 0 ? { distinctOn } : {}),
+      ...(limit ? { limit } : {}),
+      ...(offset ? { offset } : {}),
+    }
+  }
+
+  private count(input: Input | undefined, path: string): Operand | undefined {
+    if (!input || input.kind === 'null') return undefined
+    if (input.kind === 'slot') return { kind: 'value', slot: input.slot, type: INT8, path }
+    if (input.kind !== 'literal' || Number(input.value) < 0)
+      throw invalid('expecting a whole number, not negative', path)
+    return { kind: 'const', value: encode(input.value, INT8, path), type: INT8 }
+  }
+
+  byKey(args: Args, table: Table, path: string): BoolExp {
+    const of = table.primaryKey.map((name): BoolExp => {
+      const { type } = table.columnsByName.get(name) as Column
+      return { kind: 'compare', column: name, op: 'eq', to: this.operand(args[name], type, `${path}.args.${name}`) }
+    })
+    return { kind: 'and', of }
+  }
+
+  /** A value of a column's type. @throws ServiceError 400 for null and for what is absent */
+  operand(input: Input | undefined, type: SqlType, path: string): Operand {
+    if (!input || input.kind === 'null') throw invalid(`unexpected null value for type ${type.name}`, path)
+    if (input.kind === 'slot') return { kind: 'value', slot: input.slot, type, path }
+    return { kind: 'const', value: encode(this.json(input, path), type, path), type }
+  }
+
+  where(input: Input | undefined, table: Table, path: string): BoolExp {
+    if (!input || input.kind === 'null') return TRUE
+    return planBoolExp(this.exp(input, path), table, this.names, path, this.operands)
+  }
+
+  private readonly operands: Operands = {
+    one: (slot, type, path) =>
+      slot >= 0 ? { kind: 'value', slot, type, path } : this.operand(this.literals[-1 - slot], type, path),
+    list: (slot, type, path) => {
+      const array: SqlType = { schema: type.schema, name: type.array ?? '', kind: 'array', element: type }
+      if (type.array === undefined) throw invalid(`type ${type.name} cannot be compared with a list`, path)
+      if (slot >= 0) return { list: { kind: 'value', slot, type: array, path }, ones: [] }
+      const elements = this.elements(this.literals[-1 - slot])
+      const literal = elements.filter((each) => each.kind !== 'slot')
+      const values = literal.map((each, i) => this.json(each, at(path, i)))
+      return {
+        list: { kind: 'const', value: encodeArray(values, array, path), type: array },
+        ones: elements.flatMap((each) => (each.kind === 'slot' ? [this.operand(each, type, path)] : [])),
+      }
+    },
+  }
+
+  private exp(input: Input, path: string): ExpShape {
+    if (input.kind !== 'object') throw invalid('expecting an object', path)
+    return {
+      all: Object.entries(input.fields).map(([key, value]) => {
+        const here = at(path, key)
+        switch (key) {
+          case '_and':
+          case '_or':
+            return {
+              key,
+              any: key === '_or',
+              of: this.elements(value, here).map((part, i) => this.exp(part, at(here, i))),
+            }
+          case '_not':
+            return { key, not: this.exp(value, here) }
+        }
+        if (value.kind !== 'object') throw invalid(`unexpected ${value.kind} value`, here)
+        const operators = Object.entries(value.fields)
+        if (operators.length === 0 || !operators.every(([name]) => operatorName(name))) {
+          return { name: key, is: this.exp(value, here) }
+        }
+        return { name: key, is: operators.map(([name, to]) => ({ key: name, to: this.operator(name, to, here) })) }
+      }),
+    }
+  }
+
+  private operator(name: string, input: Input, path: string) {
+    const here = at(path, name)
+    // A comparison that falls away with its variable would widen a delete to the whole table.
+    if (input.kind === 'null') throw invalid('unexpected null value; _is_null asks for null', here)
+    if (name === '_is_null') {
+      if (input.kind === 'literal' && typeof input.value === 'boolean') return input.value
+      throw invalid('expecting a boolean', here)
+    }
+    const slot = input.kind === 'slot' ? input.slot : -this.literals.push(input)
+    return LIST_OPERATORS.has(name) ? { list: slot, nulls: false } : slot
+  }
+
+  private elements(input: Input | undefined, path = '$'): readonly Input[] {
+    if (!input) return []
+    if (input.kind === 'null') throw invalid('unexpected null value', path)
+    return input.kind === 'list' ? input.of : [input]
+  }
+
+  private orderBy(input: Input | undefined, table: Table, path: string): readonly OrderBy[] {
+    if (!input || input.kind === 'null') return []
+    return this.elements(input).flatMap((each, i) => {
+      const here = at(path, i)
+      if (this.dialect === 'modern') return this.orderObject(each, table, (by) => by, here)
+      if (each.kind === 'null') return []
+      const text = each.kind === 'literal' && typeof each.value === 'string' ? readOrderText(each.value) : undefined
+      if (!text) throw invalid('an entry of order_by is a column: "+name", "-name" or "name"', here)
+      const { direction } = text
+      return [{ by: planOrderTarget(text.path, table, this.names, here), ...(direction ? { direction } : {}) }]
+    })
+  }
+
+  /** `{name: asc, author: {name: desc}, articles_aggregate: {count: desc}}`: a key for each entry. */
+  private orderObject(input: Input, table: Table, wrap: (by: OrderTarget) => OrderTarget, path: string): OrderBy[] {
+    if (input.kind === 'null') return []
+    if (input.kind !== 'object') throw invalid('expecting an object', path)
+    return Object.entries(input.fields).flatMap(([name, value]): OrderBy[] => {
+      const here = at(path, name)
+      if (value.kind === 'null') return []
+      const aggregated = this.aggregated(table, name)
+      if (aggregated) return this.orderAggregate(value, aggregated, wrap, here)
+      const found = this.names.columnOrRelationship(table, name, here)
+      if (!isRelated(found))
+        return [{ by: wrap(planOrderTarget([name], table, this.names, here)), ...direction(value, here) }]
+      const { relationship, table: remote } = found
+      const { table: ref, on } = relationship
+      return this.orderObject(value, remote, (by) => wrap({ kind: 'related', table: ref, on, where: TRUE, by }), here)
+    })
+  }
+
+  private orderAggregate(
+    input: Input,
+    { relationship, table }: Related,
+    wrap: (by: OrderTarget) => OrderTarget,
+    path: string,
+  ): OrderBy[] {
+    if (input.kind !== 'object') throw invalid('expecting an object', path)
+    const { on, table: ref } = relationship
+    return Object.entries(input.fields).flatMap(([fn, value]): OrderBy[] => {
+      const here = at(path, fn)
+      const by = (of: Extract<OrderTarget, { kind: 'aggregate' }>['of']): OrderTarget =>
+        wrap({ kind: 'aggregate', table: ref, on, where: TRUE, of })
+      if (value.kind === 'null') return []
+      if (fn === 'count') return [{ by: by({ fn: 'count' }), ...direction(value, here) }]
+      if (value.kind !== 'object') throw invalid('expecting an object', here)
+      return Object.entries(value.fields).map(([column, way]) => {
+        this.names.column(table, column, 'select', at(here, column))
+        return { by: by({ fn: fn as AggregateFn, column }), ...direction(way, at(here, column)) }
+      })
+    })
+  }
+
+  enums(input: Input | undefined): string[] {
+    if (!input || input.kind === 'null') return []
+    return this.elements(input).flatMap((each) => (each.kind === 'enum' ? [each.name] : []))
+  }
+
+  args({ arguments: args = [] }: FieldNode): Args {
+    const result: Args = {}
+    for (const { name, value } of args ?? []) {
+      const input = this.input(value)
+      if (input) result[name.value] = input
+    }
+    return result
+  }
+
+  /** A value of the document, its variables replaced; undefined for an absent variable. */
+  private input(node: ValueNode | undefined): Input | undefined {
+    switch (node?.kind) {
+      case undefined:
+        return undefined
+      case Kind.VARIABLE:
+        return this.options.variables[node.name.value]
+      case Kind.NULL:
+        return { kind: 'null' }
+      case Kind.INT:
+      case Kind.FLOAT: {
+        const number = Number(node.value)
+        return { kind: 'literal', value: String(number) === node.value ? number : new NumberText(node.value) }
+      }
+      case Kind.STRING:
+      case Kind.BOOLEAN:
+        return { kind: 'literal', value: node.value }
+      case Kind.ENUM:
+        return { kind: 'enum', name: node.value }
+      case Kind.LIST:
+        return { kind: 'list', of: node.values.map((each) => this.input(each) ?? { kind: 'null' }) }
+      case Kind.OBJECT:
+        return {
+          kind: 'object',
+          fields: Object.fromEntries(
+            node.fields.flatMap(({ name, value }) => {
+              const input = this.input(value) ?? (operatorName(name.value) ? NULL : undefined)
+              return input ? [[name.value, input]] : []
+            }),
+          ),
+        }
+    }
+  }
+
+  /** A constant of the document as JSON. */
+  private json(input: Input, path: string): Json {
+    switch (input.kind) {
+      case 'null':
+        return null
+      case 'literal':
+        return input.value
+      case 'enum':
+        return input.name
+      case 'list':
+        return input.of.map((each, i) => this.json(each, at(path, i)))
+      case 'object':
+        return Object.fromEntries(
+          Object.entries(input.fields).map(([key, each]) => [key, this.json(each, at(path, key))]),
+        )
+      case 'slot':
+        throw invalid('a variable cannot stand inside a value here; make the whole value a variable', path)
+    }
+  }
+}
+
+export type Args = Record<string, Input>
+
+const NULL: Input = { kind: 'null' }
+const SUFFIX = '_aggregate'
+const MISSING_LIMIT = 100
+const LIST_OPERATORS = new Set(['_in', '_nin', '_ancestor_any', '_descendant_any'])
+
+function direction(input: Input, path: string): Pick<OrderBy, 'direction' | 'nulls'> {
+  if (input.kind !== 'enum') throw invalid('expecting a direction', path)
+  const [way, , nulls] = input.name.split('_')
+  return { direction: way as 'asc' | 'desc', ...(nulls ? { nulls: nulls as 'first' | 'last' } : {}) }
+}
+
+function checkDistinct(distinctOn: readonly string[], orderBy: readonly OrderBy[], path: string): void {
+  if (distinctOn.length === 0 || orderBy.length === 0) return
+  const first = orderBy.slice(0, distinctOn.length).map(({ by }) => (by.kind === 'column' ? by.column : ''))
+  if (distinctOn.every((column) => first.includes(column)) && first.length === distinctOn.length) return
+  throw invalid('the columns of distinct_on must be the first ones of order_by', path)
+}
