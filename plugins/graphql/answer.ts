@@ -1,7 +1,7 @@
 import type { Answer, ServiceError, Session } from 'rowhouse'
-import type { Dialect } from './exposed.js'
+import type { Dialect } from './plan/exposed.js'
 import { InvalidDocument } from './execute.js'
-import type { Failure } from './prepare.js'
+import type { Failure } from './plan/prepare.js'
 
 /** What a request came to: a status, and the body as text. */
 export interface Outcome {

@@ -1,10 +1,10 @@
 import { type Call, type Data, ServiceError } from 'rowhouse'
-import { isObject, type Json, type JsonObject, parseJson, Rows, rowsOf, stringifyJson } from 'rowhouse/plan'
-import type { Limits } from './document.js'
-import type { Dialect } from './exposed.js'
-import { type Input, type InputTypes, invalid, keysIn, liftVariables } from './input.js'
-import type { GraphqlShape } from './plan.js'
-import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './prepare.js'
+import { isObject, type Json, type JsonObject, parseJson, type Rows, rowsOf, stringifyJson } from 'rowhouse/plan'
+import type { Limits } from './plan/document.js'
+import type { Dialect } from './plan/exposed.js'
+import { type Input, type InputTypes, invalid, keysIn, liftVariables } from './plan/input.js'
+import type { GraphqlShape } from './plan/index.js'
+import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './plan/prepare.js'
 
 export const PLANNER = 'graphql'
 /** The whole schema of a large database takes its time, once. */

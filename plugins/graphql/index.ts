@@ -8,7 +8,7 @@ export default definePlugin({
   name: 'graphql',
   config,
   setup(host, options) {
-    host.planner(PLANNER, new URL('./plan.js', import.meta.url))
+    host.planner(PLANNER, new URL('./plan/index.js', import.meta.url))
     graphqlRoutes(host, host.use('data'), options)
   },
 })
