@@ -207,8 +207,17 @@ export interface Insert {
   readonly kind: 'insert'
   readonly table: TableRef
   readonly key: RowKey
-  /** Slot of the JSON text of the rows. */
+  /** Slot of the JSON text of the rows; when looking, of what writing gave. */
   readonly rows: number
+  /**
+   * Absent: writes, checks and answers. `write` only writes and gives the keys of the rows as JSON; `look` checks those
+   * rows and answers: what was written in between is seen.
+   */
+  readonly phase?: 'write' | 'look'
+  /** Columns that `write` gives beside the keys, for the server's own use: `l0`, `l1`, ... */
+  readonly link?: readonly string[]
+  /** Rows of other tables that count as affected. */
+  readonly alsoAffected?: Operand
   readonly columns: readonly InsertColumn[]
   /** Rows with different keys must go in requests of their own; nothing is compiled. */
   readonly perKeySet: boolean

@@ -6,6 +6,7 @@ import type {
   Insert,
   InsertColumn,
   OnConflict,
+  Operand,
   Preset,
   Returning,
   RowKey,
@@ -29,6 +30,8 @@ import { alias, ident, join, printedExpression, rowAlias, type Sql, sql, tableTe
 export function emitWrite(write: Write): readonly Statement[] {
   if (write.kind === 'delete') return [emitDelete(write)]
   const after = afterwards(write)
+  if (write.kind === 'insert' && write.phase === 'write') return [emitKeys(write)]
+  if (write.kind === 'insert' && write.phase === 'look') return [emitLook(write.table, write.key, after, write.rows)]
   if (write.key.kind === 'none' || !looksElsewhere(after)) {
     const printer = new Printer()
     const t = printer.alias()
@@ -54,10 +57,12 @@ interface Afterwards {
   readonly message: string
   readonly returning?: Returning
   readonly answer?: WriteAnswer
+  readonly alsoAffected?: Operand
 }
 
 function afterwards(write: Insert | Update): Afterwards {
-  const returning = answering(write)
+  const more = write.kind === 'insert' && write.alsoAffected ? { alsoAffected: write.alsoAffected } : {}
+  const returning = { ...answering(write), ...more }
   const visible = write.returning ? [write.returning.visible] : []
   const message = `${write.kind} check constraint failed`
   if (write.kind === 'update' || write.onConflict?.action !== 'update') {
@@ -95,6 +100,8 @@ function emitKeys(write: Insert | Update): Statement {
   const printer = new Printer()
   const t = printer.alias()
   const keys = keyColumns(write.key).map((column, i) => sql`${t}.${column.name} as ${alias('k', i)}`)
+  const link = write.kind === 'insert' ? (write.link ?? []) : []
+  keys.push(...link.map((column, i) => sql`${t}.${ident(column)} as ${alias('l', i)}`))
   const fresh = sql`(${t}.xmax = 0) as fresh`
   const upsert = write.kind === 'insert' && write.onConflict?.action === 'update'
   const written = sql`${change(write, printer, t)} returning ${join(upsert ? [...keys, fresh] : keys, sql`, `)}`
@@ -102,13 +109,13 @@ function emitKeys(write: Insert | Update): Statement {
 }
 
 /** Second of two statements: finds the rows by key, checks them, and answers. */
-function emitLook(table: TableRef, key: RowKey, after: Afterwards): Statement {
+function emitLook(table: TableRef, key: RowKey, after: Afterwards, slot?: number): Statement {
   const printer = new Printer()
   const t = printer.alias()
   const columns = keyColumns(key)
   const names = [...columns.map((_, i) => alias('k', i)), sql`fresh`]
   const types = [...columns.map((column, i) => sql`${alias('k', i)} ${column.type}`), sql`fresh bool`]
-  const written = printer.params.place({ kind: 'written' })
+  const written = printer.params.place({ kind: 'written', ...(slot === undefined ? {} : { slot }) })
   const keys = sql`rows from (json_to_recordset(${written}::json) as (${join(types, sql`, `)})) with ordinality as k(${join(names, sql`, `)}, ord)`
   const on = columns.map((column, i) => sql`${t}.${column.name} = k.${alias('k', i)}`)
   const seen = rowsWritten(printer, t, after, sql`k.fresh`)
@@ -127,6 +134,7 @@ interface Seen {
   /** `c0 as "id"`; absent when rows are only counted. */
   readonly fields?: readonly Sql[]
   readonly answer: WriteAnswer
+  readonly alsoAffected?: Operand
 }
 
 function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Seen {
@@ -150,6 +158,7 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     message: check ? printer.params.operand({ kind: 'const', value: after.message, type: TEXT }) : sql``,
     ...(fields ? { fields } : {}),
     answer: after.answer ?? [COUNT, ...(fields ? [ROWS] : [])],
+    ...(after.alsoAffected ? { alsoAffected: after.alsoAffected } : {}),
   }
 }
 const COUNT: WritePart = { kind: 'affected_rows', key: 'affected_rows' }
@@ -171,7 +180,7 @@ function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
   return sql`${withs} select case when ${failing} then svc_catalog.svc_refuse(${seen.message}) else ${body} end`
 }
 
-function answerBody(printer: Printer, { answer, fields, filtered, row }: Seen, counted: Sql): Sql {
+function answerBody(printer: Printer, { answer, fields, filtered, row, alsoAffected }: Seen, counted: Sql): Sql {
   const rows = sql`select ${join(fields ?? [], sql`, `)} from w${filtered ? sql` where seen` : sql``}`
   if (answer === 'row')
     return sql`(select coalesce((select row_to_json(${row})::text from (${rows} limit 1) ${row}), 'null'))`
@@ -179,7 +188,9 @@ function answerBody(printer: Printer, { answer, fields, filtered, row }: Seen, c
     const key = ident(part.key)
     switch (part.kind) {
       case 'affected_rows':
-        return sql`(select count(*) from ${counted}) as ${key}`
+        return alsoAffected
+          ? sql`(select count(*) + ${printer.params.operand(alsoAffected)} from ${counted}) as ${key}`
+          : sql`(select count(*) from ${counted}) as ${key}`
       case 'returning':
         return sql`array(select ${row} from (${rows}) ${row}) as ${key}`
       case 'constant':

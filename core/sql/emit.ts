@@ -20,7 +20,7 @@ export function emit(op: Op, form: Form): readonly Statement[] {
     case 'roots':
       return [emitRoots(op)]
     case 'insert':
-      return op.perKeySet ? [] : emitWrite(op)
+      return op.perKeySet && op.phase !== 'look' ? [] : emitWrite(op)
     case 'update':
     case 'delete':
       return emitWrite(op)

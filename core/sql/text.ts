@@ -19,7 +19,7 @@ export function ident(name: string): Sql {
 }
 
 /** An alias that we make: `t0`. */
-export function alias(prefix: 't' | 'c' | 'k' | 'r', number: number): Sql {
+export function alias(prefix: 't' | 'c' | 'k' | 'l' | 'r', number: number): Sql {
   return `${prefix}${number}` as Sql
 }
 

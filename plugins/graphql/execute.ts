@@ -1,6 +1,7 @@
 import { type Call, type Data, ServiceError } from 'rowhouse'
-import { isObject, type Json, type JsonObject, parseJson, type Rows, rowsOf, stringifyJson } from 'rowhouse/plan'
+import { isObject, type Json, type JsonObject, parseJson, Rows, rowsOf, stringifyJson, tableKey } from 'rowhouse/plan'
 import type { Limits } from './plan/document.js'
+import { bringsOthers, insertNested, type Step } from './nested.js'
 import type { Dialect } from './plan/exposed.js'
 import { type Input, type InputTypes, invalid, keysIn, liftVariables } from './plan/input.js'
 import type { GraphqlShape } from './plan/index.js'
@@ -155,7 +156,7 @@ async function runRoot(
   data: Data,
   shape: GraphqlShape,
   values: readonly Json[],
-  { key, action, objects }: MutationRoot,
+  { key, action, objects, table }: MutationRoot,
   variables: JsonObject,
   call: Call,
 ): Promise<string> {
@@ -172,14 +173,26 @@ async function runRoot(
 
   const given = objects && fillTemplate(objects, variables)
   if (given === undefined || given === null) throw invalid('the rows are missing', path)
-  const rows = rowsOf(listOf(given), `${path}.objects`)
+  const list = listOf(given)
+  const from = table && data.catalogFor(call).tables.get(tableKey(table))
+  if (from && list.some((row) => bringsOthers(row, from))) {
+    const step: Step = (nested, part, slots, inner) =>
+      run(
+        { nested, rows: { slot: values.length, columns: part instanceof Rows ? keysOf(part) : [] } },
+        [...values, part, ...slots],
+        inner,
+      )
+    return insertNested(data, from, list, values.length, step, `${path}.objects`, call)
+  }
+  const rows = rowsOf(list, `${path}.objects`)
   if (rows.count === 0) throw invalid('objects should not be empty', `${path}.objects`)
   const insert = (part: Rows, inner: Call) =>
     run({ rows: { slot: values.length, columns: keysOf(part) } }, [...values, part], inner)
   return insertRows(rows, insert, data, call)
 }
 
-const keysOf = (rows: Rows) => [...rows.columns].map(([name, { present }]) => [name, present === rows.count] as const)
+export const keysOf = (rows: Rows) =>
+  [...rows.columns].map(([name, { present }]) => [name, present === rows.count] as const)
 
 /** One statement, or, where rows have different keys and that matters, one for each set of keys. */
 async function insertRows(

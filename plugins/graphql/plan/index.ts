@@ -3,7 +3,7 @@ import { type Names, type Op, ServiceError } from 'rowhouse/plan'
 import { type Document, readDocument } from './document.js'
 import { type Dialect, exposed } from './exposed.js'
 import type { Input } from './input.js'
-import { planMutation, type RowsShape } from './mutation.js'
+import { type NestedShape, planMutation, planNested, type RowsShape } from './mutation.js'
 import { Walker } from './walk.js'
 
 export { default as prepare } from './prepare.js'
@@ -20,6 +20,7 @@ export interface GraphqlShape {
   /** Which entry of its `updates`. */
   readonly index?: number
   readonly rows?: RowsShape
+  readonly nested?: NestedShape
 }
 
 /** Gives a document its meaning. Pure; runs in a worker on a cache miss. */
@@ -36,6 +37,7 @@ export default function plan(shape: GraphqlShape, names: Names): Op {
   const nodes = walker.collect([operation.selectionSet]).get(shape.root) as readonly FieldNode[]
   const root = exposed(names, shape.dialect).mutation.get((nodes[0] as FieldNode).name.value)
   if (!root) throw new ServiceError(400, 'validation-failed', `no such mutation: "${shape.root}"`, '$.query')
+  if (shape.nested) return planNested(walker, nodes, root, shape.root, shape.rows as RowsShape, shape.nested)
   return planMutation(walker, nodes, root, shape.root, shape.rows, shape.index)
 }
 

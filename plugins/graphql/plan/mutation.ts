@@ -30,6 +30,62 @@ export interface RowsShape {
   readonly columns: readonly (readonly [name: string, everywhere: boolean])[]
 }
 
+/** A step of an insert whose rows bring rows of related tables along. */
+export interface NestedShape {
+  readonly phase: 'write' | 'look'
+  /** Columns that the related rows are joined by. */
+  readonly link: readonly string[]
+  /** The names of the relationships that lead from the field's table to the rows of this step. */
+  readonly via: readonly string[]
+  readonly conflict?: { readonly constraint: string; readonly columns: readonly string[] }
+  /** Slot of the number of rows of other tables. */
+  readonly others?: number
+}
+
+/** @param rows when looking, their slot is that of what writing gave */
+export function planNested(
+  walker: Walker,
+  nodes: readonly FieldNode[],
+  { action, table }: RootField,
+  key: string,
+  rows: RowsShape,
+  { phase, link, via, conflict, others }: NestedShape,
+): Insert {
+  const [node] = nodes as [FieldNode]
+  const path = at('$.selectionSet', key)
+  const args = walker.args(node)
+  const { names } = walker
+  const steps = { phase, link, ...(others === undefined ? {} : { alsoAffected: count(others, path) }) }
+  if (via.length === 0) {
+    const answer = phase === 'look' ? answering(walker, nodes, action, table, path) : {}
+    return { ...planInsert(walker, table, args, rows, answer, path), ...steps }
+  }
+  const here = `${path}.args.objects.${via.join('.')}`
+  const target = via.reduce((from, name) => names.relationship(from, name, here).table, table)
+  names.table(target, 'insert', here)
+  const input: Input | undefined = conflict && {
+    kind: 'object',
+    fields: {
+      constraint: { kind: 'enum', name: constraintOf(target, conflict.constraint, here) },
+      update_columns: {
+        kind: 'list',
+        of: conflict.columns.map((name): Input => ({
+          kind: 'enum',
+          name: names.column(target, name, 'update', here).name,
+        })),
+      },
+    },
+  }
+  return { ...planInsert(walker, target, input ? { on_conflict: input } : {}, rows, { answer: [] }, here), ...steps }
+}
+
+const count = (slot: number, path: string) => ({ kind: 'value' as const, slot, type: INT8, path })
+
+function constraintOf(table: Table, name: string, path: string): string {
+  if (table.keys.some((key) => key.name === name)) return name
+  throw invalid(`"${name}" is not a unique constraint of "${table.name}"`, path)
+}
+
 /**
  * One root field of a mutation.
  * @param index of the entry of `updates` that is meant, where the field takes several

@@ -1,0 +1,229 @@
+import { type Call, type Catalog, type Data, ServiceError } from 'rowhouse'
+import {
+  at,
+  isObject,
+  type Json,
+  type JsonObject,
+  parseJson,
+  type Rows,
+  rowsOf,
+  stringifyJson,
+  type Table,
+  tableKey,
+} from 'rowhouse/plan'
+import { invalid } from './plan/input.js'
+import type { NestedShape } from './plan/mutation.js'
+
+/**
+ * Runs one step.
+ * @param part the rows to write, or what writing them gave, as JSON text
+ * @param slots values of further slots, after that of `part`
+ */
+export type Step = (
+  nested: NestedShape,
+  part: Rows | string,
+  slots: readonly Json[],
+  call: Call,
+) => Promise<string | undefined>
+
+/** A row that was written: what finds it again, and the columns that were asked for. */
+type Written = JsonObject
+
+/** Whether a row holds rows of related tables. */
+export function bringsOthers(row: Json, table: Table): boolean {
+  return isObject(row) && Object.keys(row).some((key) => isRelationship(key, table))
+}
+
+const isRelationship = (key: string, table: Table): boolean =>
+  table.relationshipsByName.has(key) && !table.columnsByName.has(key)
+
+/**
+ * Inserts rows with rows of related tables, all in one transaction: what a row points to before it, what points to it
+ * after it, a statement for each table and level. Every table's permission holds; checks look when all rows are there.
+ * @param slot of the rows, the first that the step may use
+ * @returns the answer to the field, which counts every row
+ */
+export function insertNested(
+  data: Data,
+  table: Table,
+  rows: readonly Json[],
+  slot: number,
+  step: Step,
+  path: string,
+  call: Call,
+): Promise<string> {
+  return data.transaction(call, async (inner) => {
+    const insert = new NestedInsert(data.catalogFor(inner), slot, step, inner)
+    return insert.root(table, rows, path)
+  })
+}
+
+class NestedInsert {
+  private readonly catalog: Catalog
+  private readonly slot: number
+  private readonly step: Step
+  private readonly call: Call
+  private affected = 0
+
+  constructor(catalog: Catalog, slot: number, step: Step, call: Call) {
+    this.catalog = catalog
+    this.slot = slot
+    this.step = step
+    this.call = call
+  }
+
+  async root(table: Table, rows: readonly Json[], path: string): Promise<string> {
+    const written = await this.level(table, rows, [], [], path)
+    const others = this.affected - written.length
+    const look: NestedShape = { phase: 'look', link: [], via: [], others: this.slot + 1 }
+    return (await this.step(look, stringifyJson(written as Json[]), [others], this.call)) as string
+  }
+
+  /** @param link columns wanted of the rows, under these names in what comes back */
+  private async level(
+    table: Table,
+    rows: readonly Json[],
+    link: readonly string[],
+    via: readonly string[],
+    path: string,
+    conflict?: NestedShape['conflict'],
+  ): Promise<readonly Written[]> {
+    const own = rows.map((row, i) => {
+      if (isObject(row)) return Object.fromEntries(Object.entries(row).filter(([key]) => !isRelationship(key, table)))
+      throw invalid('expecting an object', at(path, i))
+    })
+    const used = [...table.relationshipsByName.values()].filter(
+      ({ name }) => isRelationship(name, table) && (rows as readonly JsonObject[]).some((row) => isGiven(row[name])),
+    )
+    for (const { name, table: ref, on } of used.filter(({ type }) => type === 'object')) {
+      const groups = this.related(rows as readonly JsonObject[], name, path, false)
+      const remote = this.find(ref, path)
+      const inner = on.map(([, column]) => column)
+      for (const { entries, conflict: inside } of groups) {
+        const parents = await this.level(
+          remote,
+          entries.map(({ row }) => row),
+          inner,
+          [...via, name],
+          path,
+          inside,
+        )
+        await this.check(parents, [...via, name])
+        parents.forEach((parent, i) => {
+          const target = own[(entries[i] as Entry).of] as JsonObject
+          on.forEach(([column], at) => (target[column] = parent[`l${at}`] as Json))
+        })
+      }
+    }
+    const children = used.filter(({ type }) => type === 'array')
+    const wanted = [...new Set([...link, ...children.flatMap(({ on }) => on.map(([column]) => column))])]
+    const written = await this.write(own, wanted, via, path, conflict)
+    for (const { name, table: ref, on } of children) {
+      const remote = this.find(ref, path)
+      for (const { entries, conflict: inside } of this.related(rows as readonly JsonObject[], name, path, true)) {
+        const filled = entries.map(({ row, of }): Json => {
+          const parent = written[of] as Written
+          const keys = on.map(([column, inner]) => [inner, parent[`l${wanted.indexOf(column)}`] as Json])
+          return { ...row, ...Object.fromEntries(keys) } as Json
+        })
+        if (filled.length > 0)
+          await this.check(await this.level(remote, filled, [], [...via, name], path, inside), [...via, name])
+      }
+    }
+    return written
+  }
+
+  /** Rows with the same keys in one statement; what comes back stands in the order of the rows. */
+  private async write(
+    rows: readonly JsonObject[],
+    link: readonly string[],
+    via: readonly string[],
+    path: string,
+    conflict: NestedShape['conflict'],
+  ): Promise<readonly Written[]> {
+    const nested: NestedShape = { phase: 'write', link, via, ...(conflict ? { conflict } : {}) }
+    const sent = rowsOf(rows as Json[], path)
+    const whole = await this.step(nested, sent, [], this.call)
+    const written: Written[] = []
+    /** Of groups in which a conflict left out some: which ones is not known, and nothing depends on it. */
+    const left: Written[] = []
+    if (whole !== undefined) written.push(...(parseJson(whole) as Written[]))
+    else {
+      for (const group of sent.groups()) {
+        const part = parseJson((await this.step(nested, group.rows, [], this.call)) as string) as Written[]
+        if (part.length === group.indices.length)
+          part.forEach((each, i) => (written[group.indices[i] as number] = each))
+        else if (link.length > 0) throw skipped(path)
+        else left.push(...part)
+      }
+    }
+    const all = [...written.filter((each) => each !== undefined), ...left]
+    if (all.length !== rows.length && link.length > 0) throw skipped(path)
+    this.affected += all.length
+    return all
+  }
+
+  private async check(written: readonly Written[], via: readonly string[]): Promise<void> {
+    if (this.call.session.role === 'admin') return
+    await this.step({ phase: 'look', link: [], via }, stringifyJson(written as Json[]), [], this.call)
+  }
+
+  private find(ref: { schema: string; name: string }, path: string): Table {
+    const table = this.catalog.tables.get(tableKey(ref))
+    if (table) return table
+    throw invalid(`table "${ref.name}" is not there`, path)
+  }
+
+  /** The rows under a relationship by what is to happen in a conflict. */
+  private related(rows: readonly JsonObject[], name: string, path: string, many: boolean): readonly Group[] {
+    const groups = new Map<string, Group>()
+    rows.forEach((row, of) => {
+      const given = row[name]
+      if (!isGiven(given)) return
+      const here = at(at(path, of), name)
+      if (!isObject(given) || !isGiven(given['data'])) throw invalid('expecting an object with the key data', here)
+      const { data, on_conflict: raw } = given
+      const conflict = isGiven(raw) ? conflictOf(raw, `${here}.on_conflict`) : undefined
+      const key = JSON.stringify(conflict ?? null)
+      const group = groups.get(key) ?? { entries: [], ...(conflict ? { conflict } : {}) }
+      groups.set(key, group)
+      const list = many && Array.isArray(data) ? data : [data]
+      list.forEach((each) => {
+        if (!isObject(each)) throw invalid('expecting an object', `${here}.data`)
+        group.entries.push({ row: each, of })
+      })
+    })
+    return [...groups.values()]
+  }
+}
+
+interface Entry {
+  readonly row: JsonObject
+  /** Which of the outer rows it belongs to. */
+  readonly of: number
+}
+interface Group {
+  readonly entries: Entry[]
+  readonly conflict?: NonNullable<NestedShape['conflict']>
+}
+
+const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null
+
+function conflictOf(value: Json, path: string): NonNullable<NestedShape['conflict']> {
+  if (!isObject(value)) throw invalid('expecting an object', path)
+  const { constraint, update_columns: columns = [], where, ...rest } = value
+  const [unknown] = Object.keys(rest)
+  if (unknown !== undefined) throw invalid(`field "${unknown}" is not in an on_conflict`, at(path, unknown))
+  if (isGiven(where)) throw invalid('where is not supported in the on_conflict of a related row', `${path}.where`)
+  if (typeof constraint !== 'string') throw invalid('the field "constraint" is missing', path)
+  if (!Array.isArray(columns)) throw invalid('expecting a list', `${path}.update_columns`)
+  return { constraint, columns: columns.map(String) }
+}
+
+const skipped = (path: string) =>
+  new ServiceError(
+    400,
+    'unexpected-payload',
+    'a row was left out by its on_conflict, so the rows that belong to it have nowhere to go; name update_columns',
+    path,
+  )
