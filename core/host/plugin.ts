@@ -68,6 +68,8 @@ export interface Host<N extends ServiceName = ServiceName> {
   operation(type: string, operation: Operation): void
   /** A pure planner, imported by the workers too: its default export is `(shape, names) => Plan`. */
   planner(name: string, module: URL): void
+  /** Shows a page of this plugin at `/`. */
+  link(title: string, href: string): void
   /** Gives this plugin's routes an error body of their own. Default: `{path, error, code}`. */
   formatError(fn: (error: ServiceError, session: Session | undefined) => unknown): void
   /** Part of `/readyz`; a probe that rejects makes the server not ready and is named there. */

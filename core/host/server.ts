@@ -171,7 +171,7 @@ function openHttp({ config, shared, data, database, log, metrics, loaded }: Part
     about: async (): Promise<About> => ({
       version,
       database: (await ping(database)) === undefined ? 'up' : 'down',
-      links: [],
+      links: shared.links,
     }),
     loopback: isLoopback(http.host),
   })

@@ -29,7 +29,7 @@ export function bind(params: readonly Param[], bindings: Bindings): (string | nu
       case 'rows':
         return rows(bindings.values[param.slot] as Json, param.columns)
       case 'written':
-        return param.slot === undefined ? (bindings.written ?? '[]') : String(bindings.values[param.slot])
+        return param.slot === undefined ? (bindings.written ?? '[]') : (bindings.values[param.slot] as string)
     }
   })
 }

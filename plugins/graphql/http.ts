@@ -5,6 +5,7 @@ import { asAnswer, failed, ok, type Outcome } from './answer.js'
 import type { GraphqlConfig } from './config.js'
 import { type ExecuteOptions, executeGraphql, type GraphqlRequest, PATIENT, PLANNER } from './execute.js'
 import type { Dialect } from './plan/exposed.js'
+import { graphiql } from './page/index.js'
 import type { PrepareShape } from './plan/prepare.js'
 
 const JSON_TYPE = 'application/json'
@@ -64,7 +65,13 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     sendModern(ctx, outcome, type, batch)
   })
 
+  const page = graphiql(router)
   router.get('/v1/graphql', async (ctx) => {
+    // A browser that opens the address; clients do not ask for HTML first.
+    if (ctx.querystring === '' && ctx.accepts(JSON_TYPE, RESPONSE_TYPE, 'html') === 'html') {
+      page(ctx)
+      return
+    }
     const type = wantedType(ctx)
     const outcome = await reading(ctx, 'modern', async () => run(ctx, 'modern', urlRequest(ctx), '$', true))
     ctx.set('Cache-Control', 'no-store')

@@ -9,6 +9,7 @@ export default definePlugin({
   config,
   setup(host, options) {
     host.planner(PLANNER, new URL('./plan/index.js', import.meta.url))
+    host.link('GraphQL', '/v1/graphql')
     graphqlRoutes(host, host.use('data'), options)
   },
 })

@@ -1,5 +1,6 @@
 import { definePlugin } from 'rowhouse'
 import { listRoutes } from './list.js'
+import { openApiPage } from './page/index.js'
 import { Meanings } from './meaning.js'
 import { templateOperations } from './operations.js'
 import { restRoutes } from './rest.js'
@@ -15,6 +16,8 @@ export default definePlugin({
     const templates = new Templates(data, operations, meanings)
     data.resolveTemplates(meanings.resolve)
     for (const [type, operation] of Object.entries(templateOperations(data, templates))) host.operation(type, operation)
+    openApiPage(host.router)
+    host.link('Query templates', '/v1/openapi')
     listRoutes(host.router, data, templates)
     restRoutes(host.router, data, templates)
   },

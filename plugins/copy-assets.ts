@@ -1,0 +1,27 @@
+import { copyFileSync, mkdirSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** Parts of pages that others made, by the folder that serves them. They go into `build/`, with their licences. */
+const ASSETS: Readonly<Record<string, readonly string[]>> = {
+  'graphql/page': [
+    'graphiql/graphiql.min.css',
+    'graphiql/graphiql.min.js',
+    'react/umd/react.production.min.js',
+    'react-dom/umd/react-dom.production.min.js',
+  ],
+  'template/page': ['swagger-ui-dist/swagger-ui.css', 'swagger-ui-dist/swagger-ui-bundle.js'],
+}
+
+const { resolve } = createRequire(import.meta.url)
+for (const [folder, files] of Object.entries(ASSETS)) {
+  const target = fileURLToPath(new URL(`./${folder}/assets/`, import.meta.url))
+  mkdirSync(target, { recursive: true })
+  for (const file of files) {
+    const [name, ...rest] = file.split('/') as [string, ...string[]]
+    const home = dirname(resolve(`${name}/package.json`))
+    copyFileSync(join(home, ...rest), join(target, basename(file)))
+    copyFileSync(join(home, 'LICENSE'), join(target, `${name}.LICENSE`))
+  }
+}

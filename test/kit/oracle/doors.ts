@@ -1,0 +1,243 @@
+import type { As, TestServer } from '../server.js'
+import type { Caller, Exp, Row, TableModel } from './model.js'
+import type { Random } from './generate.js'
+import type { Nested, Select } from './requests.js'
+
+/** What came out of a door: an answer as the JSON query API would give it, a refusal, or something that should not be. */
+export type Out = { readonly answer: unknown } | 'refused' | { readonly wrong: string }
+
+interface Case {
+  readonly type: string
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly args: any
+  readonly table: TableModel
+  readonly caller: Caller
+}
+/** Undefined: this door has no way to ask for that. */
+type Door = (server: TestServer, test: Case, as: As, random: Random) => Promise<Out> | undefined
+
+const read = (status: number, text: string, body: unknown): Out => {
+  if (status === 200) return { answer: body }
+  return status >= 400 && status < 500 ? 'refused' : { wrong: text }
+}
+
+export const DOORS: Readonly<Record<string, Door>> = {
+  async query(server, { type, args }, as) {
+    const { status, text, body } = await server.query(type, args, as)
+    return read(status, text, body)
+  },
+  async bulk(server, { type, args }, as) {
+    const { status, text, body } = await server.query('bulk', [{ type, args }], as)
+    return read(status, text, status === 200 ? (body as unknown[])[0] : body)
+  },
+  async template(server, test, as, random) {
+    const { query, values } = templated(test)
+    await server.must('create_query_template', { name: 'oracle', template: query })
+    try {
+      const answer = random.chance(50)
+        ? await server.query('execute_query_template', { name: 'oracle', args: values }, as)
+        : await server.fetch('/v1/template/oracle', { method: 'POST', body: JSON.stringify(values) }, as)
+      return read(answer.status, answer.text, answer.body)
+    } finally {
+      await server.must('drop_query_template', { name: 'oracle' })
+    }
+  },
+  alpha: (server, test, as, random) => graphql(server, '/v1alpha1/graphql', 'alpha', test, as, random),
+  modern: (server, test, as, random) => graphql(server, '/v1/graphql', 'modern', test, as, random),
+}
+
+/** Every value of the conditions, the limit and the rows as a parameter. */
+function templated({ type, args }: Case): { query: object; values: Record<string, unknown> } {
+  const values: Record<string, unknown> = {}
+  const param = (value: unknown) => {
+    const name = `p${Object.keys(values).length}`
+    values[name] = value
+    return { param: name }
+  }
+  const exp = (value: Exp): Exp =>
+    Object.fromEntries(
+      Object.entries(value).map(([key, inner]) => {
+        if (key === '$and' || key === '$or') return [key, (inner as Exp[]).map(exp)]
+        if (key === '$is_null' || key.startsWith('$c')) return [key, inner]
+        if (key.startsWith('$') && key !== '$not') return [key, param(inner)]
+        return [key, isObject(inner) ? exp(inner) : param(inner)]
+      }),
+    )
+  const select = (from: Record<string, unknown>): Record<string, unknown> => ({
+    ...from,
+    ...('where' in from ? { where: exp(from['where'] as Exp) } : {}),
+    ...('limit' in from ? { limit: param(from['limit']) } : {}),
+    ...('columns' in from
+      ? { columns: (from['columns'] as unknown[]).map((column) => (isObject(column) ? select(column) : column)) }
+      : {}),
+  })
+  const filled = select(args as Record<string, unknown>)
+  if (type === 'insert') filled['objects'] = param(filled['objects'])
+  if ('$set' in filled) {
+    const set = filled['$set'] as Record<string, unknown>
+    filled['$set'] = Object.fromEntries(Object.entries(set).map(([column, value]) => [column, param(value)]))
+  }
+  return { query: { type, args: filled }, values }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** GraphQL has no way to say it. */
+class Unsayable extends Error {}
+
+function graphql(
+  server: TestServer,
+  path: string,
+  dialect: 'alpha' | 'modern',
+  test: Case,
+  as: As,
+  random: Random,
+): Promise<Out> | undefined {
+  let document: { text: string; variables: Record<string, unknown> }
+  try {
+    document = documentOf(test, dialect, random)
+  } catch (error) {
+    if (error instanceof Unsayable) return undefined
+    throw error
+  }
+  return send(server, path, document, test, as)
+}
+
+async function send(
+  server: TestServer,
+  path: string,
+  { text: query, variables }: { text: string; variables: Record<string, unknown> },
+  { type }: Case,
+  as: As,
+): Promise<Out> {
+  const { text, body, status } = await server.fetch(
+    path,
+    { method: 'POST', body: JSON.stringify({ query, variables }) },
+    as,
+  )
+  if (body?.data) return { answer: type === 'count' ? { count: body.data.root.aggregate.count } : body.data.root }
+  const code = body?.errors?.[0]?.extensions?.code as string | undefined
+  const fault = status >= 500 || code === undefined || code === 'unexpected' || code === 'compile-failed'
+  return fault ? { wrong: `${query} ${JSON.stringify(variables)}: ${text}` } : 'refused'
+}
+
+function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'modern', random: Random) {
+  const variables: Record<string, unknown> = {}
+  const declared: string[] = []
+  const { name } = table
+  const say = (value: unknown, graphqlType: string, enums = false): string => {
+    if (random.chance(50)) return literal(value, enums)
+    const variable = `v${declared.length}`
+    declared.push(`$${variable}: ${graphqlType}`)
+    variables[variable] = value
+    return `$${variable}`
+  }
+  const where = (exp: Exp, of: string) => say(condition(exp), `${of}_bool_exp!`)
+  const rows = (from: Partial<Select>, of: TableModel | undefined): string => {
+    const parts = [
+      ...(from.where ? [`where: ${of ? where(from.where, of.name) : literal(condition(from.where))}`] : []),
+      ...(from.order_by?.length
+        ? [`order_by: ${dialect === 'alpha' ? literal(from.order_by) : literal(from.order_by.map(orderObject), true)}`]
+        : []),
+      ...(from.limit === undefined ? [] : [`limit: ${say(from.limit, 'Int')}`]),
+      ...(from.offset === undefined ? [] : [`offset: ${say(from.offset, 'Int')}`]),
+    ]
+    return parts.length > 0 ? `(${parts.join(', ')})` : ''
+  }
+  const fields = (columns: readonly (string | Nested)[]): string =>
+    columns
+      .map((column) =>
+        typeof column === 'string' ? column : `${column.name}${rows(column, undefined)} { ${fields(column.columns)} }`,
+      )
+      .join(' ')
+  const written = (returning: readonly string[]) => `{ affected_rows returning { ${returning.join(' ')} } }`
+  const done = (kind: 'query' | 'mutation', root: string) => ({
+    text: `${kind}${declared.length > 0 ? ` q(${declared.join(', ')})` : ''} { root: ${root} }`,
+    variables,
+  })
+
+  switch (type) {
+    case 'select': {
+      if ((args as Select).columns.length === 0) throw new Unsayable()
+      return done('query', `${name}${rows(args as Select, table)} { ${fields((args as Select).columns)} }`)
+    }
+    case 'count': {
+      // Another permission decides about aggregates.
+      if (dialect === 'alpha' || caller.role !== 'admin' || args.distinct.length > 0) throw new Unsayable()
+      return done('query', `${name}_aggregate(where: ${where(args.where as Exp, name)}) { aggregate { count } }`)
+    }
+    case 'update': {
+      const inc = args.$inc as Row | undefined
+      if (inc && dialect === 'alpha') throw new Unsayable()
+      const input = dialect === 'alpha' ? `${name}_input!` : inc ? `${name}_inc_input` : `${name}_set_input`
+      const set = `${inc ? '_inc' : '_set'}: ${say(inc ?? args.$set, input)}`
+      return done(
+        'mutation',
+        `update_${name}(where: ${where(args.where as Exp, name)}, ${set}) ${written(args.returning)}`,
+      )
+    }
+    case 'delete':
+      return done('mutation', `delete_${name}(where: ${where(args.where as Exp, name)}) ${written(args.returning)}`)
+    default: {
+      const objects = `objects: ${say(args.objects, `[${name}_${dialect === 'alpha' ? 'input' : 'insert_input'}!]!`)}`
+      const action = args.on_conflict?.action as 'ignore' | 'update' | undefined
+      if (action && dialect === 'alpha') throw new Unsayable()
+      const may = caller.role === 'admin' ? undefined : table.permissions[caller.role]?.update?.columns
+      const keys = Object.keys(args.objects[0] as Row).filter((key) => key !== 'id' && (may?.includes(key) ?? true))
+      // Without the permission to update, the newer dialect offers no conflict at all.
+      if (action && caller.role !== 'admin' && !table.permissions[caller.role]?.update) throw new Unsayable()
+      const columns = action === 'update' ? `, update_columns: [${keys.join(', ')}]` : ''
+      const conflict = action ? `, on_conflict: {constraint: ${name}_pkey${columns}}` : ''
+      return done('mutation', `insert_${name}(${objects}${conflict}) ${written(args.returning)}`)
+    }
+  }
+}
+
+function condition(exp: Exp): Exp {
+  return Object.fromEntries(
+    Object.entries(exp).map(([key, value]) => {
+      switch (key) {
+        case '$and':
+        case '$or':
+          return [`_${key.slice(1)}`, (value as Exp[]).map(condition)]
+        case '$not':
+          return ['_not', condition(value as Exp)]
+      }
+      if (!isObject(value)) return [key, operator('$eq', value)]
+      const names = Object.keys(value)
+      if (
+        names.length === 0 ||
+        !names.every((name) => name.startsWith('$') && name !== '$and' && name !== '$or' && name !== '$not')
+      ) {
+        return [key, condition(value)]
+      }
+      const all = names.map((name) => operator(name, value[name]))
+      return [key, Object.assign({}, ...all) as Exp]
+    }),
+  )
+}
+
+function operator(name: string, value: unknown): Exp {
+  if (name.startsWith('$c') && name !== '$contains') throw new Unsayable()
+  if (value === null && name === '$eq') return { _is_null: true }
+  if (value === null && (name === '$ne' || name === '$neq')) return { _is_null: false }
+  if (value === null || (Array.isArray(value) && value.includes(null))) throw new Unsayable()
+  return { [`_${name.slice(1)}`]: value }
+}
+
+function orderObject(order: string): object {
+  const way = order.startsWith('-') ? 'desc' : 'asc'
+  const [first, second] = order.replace(/^[+-]/, '').split('.') as [string, string?]
+  return { [first]: second === undefined ? way : { [second]: way } }
+}
+
+/** @param enums whether strings are names of enum values */
+function literal(value: unknown, enums = false): string {
+  if (Array.isArray(value)) return `[${value.map((each) => literal(each, enums)).join(', ')}]`
+  if (isObject(value))
+    return `{${Object.entries(value)
+      .map(([key, each]) => `${key}: ${literal(each, enums)}`)
+      .join(', ')}}`
+  return enums && typeof value === 'string' ? value : JSON.stringify(value)
+}
