@@ -1,4 +1,5 @@
 import pg, { type ClientBase } from 'pg'
+import { isOfPostgis } from '../db/errors.js'
 import { ServiceError } from '../errors.js'
 import type { Operand, TableRef } from '../plan/ir.js'
 import { bind } from '../sql/bind.js'
@@ -103,7 +104,7 @@ export class Change {
       await this.client.query(text, bind(params, { values: [], variables: new Map() }))
     } catch (cause) {
       // Class 22 is data that PostgreSQL cannot read.
-      if (!(cause instanceof pg.DatabaseError) || !cause.code?.startsWith('22')) throw cause
+      if (!(cause instanceof pg.DatabaseError) || !(cause.code?.startsWith('22') || isOfPostgis(cause))) throw cause
       throw new ServiceError(400, 'unexpected-payload', cause.message, path, { cause })
     }
   }

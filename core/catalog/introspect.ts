@@ -41,7 +41,7 @@ export async function introspect(client: ClientBase, tables: readonly TableRef[]
 /** One kind of facts about a table. They come apart: joining the aggregates makes PostgreSQL compute them per table. */
 interface Part {
   readonly oid: number
-  readonly part: 'table' | 'columns' | 'keys' | 'foreign_keys'
+  readonly part: 'table' | 'columns' | 'keys' | 'foreign_keys' | 'geo'
   readonly value: object
 }
 
@@ -63,6 +63,8 @@ interface RawTable extends TableRef {
   columns?: RawColumn[]
   keys?: { name: string; primary: boolean; columns: string[] }[]
   foreign_keys?: ForeignKey[]
+  /** Columns of PostGIS types by number, with their modifiers: `ext.geometry(Point,4326)`. */
+  geo?: Record<string, string>
 }
 interface RawColumn {
   number: number
@@ -102,18 +104,22 @@ function readTable(raw: RawTable): Found {
     kind,
     insertable: plain || (raw.events & INSERT) !== 0,
     updatable: plain || (raw.events & UPDATE) !== 0,
-    columns: (raw.columns ?? []).map(readColumn),
+    columns: (raw.columns ?? []).map((column) => readColumn(column, raw.geo?.[column.number])),
     primaryKey: raw.keys?.find((key) => key.primary)?.columns ?? [],
     keys: (raw.keys ?? []).map(({ name, columns }) => ({ name, columns })),
     foreignKeys: raw.foreign_keys ?? [],
   }
 }
 
-function readColumn(raw: RawColumn): FoundColumn {
+function readColumn(raw: RawColumn, geo?: string): FoundColumn {
   return {
     name: raw.name,
     number: raw.number,
-    type: { ...readType(raw.type), ...(raw.element ? { element: readType(raw.element) } : {}) },
+    type: {
+      ...readType(raw.type),
+      ...(raw.element ? { element: readType(raw.element) } : {}),
+      ...readSrid(geo),
+    },
     nullable: !raw.not_null,
     ...(raw.default === null || raw.generated !== '' ? {} : { default: raw.default }),
     ...(raw.generated !== '' || raw.identity === 'a'
@@ -126,6 +132,11 @@ function readColumn(raw: RawColumn): FoundColumn {
 
 function readType({ schema, name, type, category, array }: RawType): SqlType {
   return { schema, name, kind: kindOf(name, type, category), ...(array === null ? {} : { array }) }
+}
+
+function readSrid(geo = ''): { srid?: number } {
+  const srid = /,(\d+)\)$/.exec(geo)?.[1]
+  return srid === undefined ? {} : { srid: Number(srid) }
 }
 
 function kindOf(name: string, type: string, category: string): TypeKind {
@@ -143,6 +154,7 @@ function kindOf(name: string, type: string, category: string): TypeKind {
       return 'float'
   }
   if (type === 'c') return 'row'
+  if (type === 'b' && category === 'U' && (name === 'geometry' || name === 'geography')) return name
   return category === 'A' ? 'array' : category === 'S' ? 'text' : 'other'
 }
 
@@ -159,17 +171,18 @@ with recursive wanted as materialized (
   where c.relkind in ('r', 'p', 'v', 'm', 'f')
 ),
 attribute as materialized (
-  select a.attrelid, a.attnum, a.attname, a.attnotnull, a.attgenerated, a.attidentity, a.atttypid
+  select a.attrelid, a.attnum, a.attname, a.attnotnull, a.attgenerated, a.attidentity, a.atttypid, a.atttypmod
   from wanted join pg_attribute a on a.attrelid = wanted.oid
   where a.attnum > 0 and not a.attisdropped
 ),
-base(oid, base) as (
-  select distinct atttypid, atttypid from attribute
+base(oid, base, modifier) as (
+  select distinct atttypid, atttypid, -1 from attribute
   union
-  select base.oid, t.typbasetype from base join pg_type t on t.oid = base.base where t.typtype = 'd'
+  select base.oid, t.typbasetype, greatest(base.modifier, t.typtypmod) from base join pg_type t on t.oid = base.base where t.typtype = 'd'
 ),
 type as materialized (
-  select base.oid, t.typelem, t.typcategory,
+  select base.oid, t.typelem, t.typcategory, base.modifier,
+    case when t.typtype = 'b' and t.typname in ('geometry', 'geography') then t.oid end as geo,
     json_build_object('schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname) as type
   from base
   join pg_type t on t.oid = base.base and t.typtype <> 'd'
@@ -191,6 +204,12 @@ columns as (
   join type on type.oid = a.atttypid
   left join element on element.oid = type.typelem and type.typcategory = 'A'
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  group by a.attrelid
+),
+geo as (
+  select a.attrelid, json_object_agg(a.attnum, format_type(type.geo, greatest(a.atttypmod, type.modifier))) as geo
+  from attribute a join type on type.oid = a.atttypid
+  where type.geo is not null
   group by a.attrelid
 ),
 named as (
@@ -219,4 +238,5 @@ select oid::int8::float8 as oid, 'table' as part, json_build_object(
 ) as value from wanted
 union all select attrelid::int8::float8, 'columns', columns from columns
 union all select conrelid::int8::float8, 'keys', keys from keys
-union all select conrelid::int8::float8, 'foreign_keys', foreign_keys from foreign_keys`
+union all select conrelid::int8::float8, 'foreign_keys', foreign_keys from foreign_keys
+union all select attrelid::int8::float8, 'geo', geo from geo`

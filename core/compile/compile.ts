@@ -72,5 +72,5 @@ function mostRows(read: Read, catalog: Catalog): number | undefined {
 /** Columns that every row must have a given value in. */
 function equalColumns(exp: BoolExp): readonly string[] {
   if (exp.kind === 'and') return exp.of.flatMap(equalColumns)
-  return exp.kind === 'compare' && exp.op === 'eq' ? [exp.column] : []
+  return exp.kind === 'compare' && exp.op === 'eq' && !exp.cast ? [exp.column] : []
 }

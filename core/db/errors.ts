@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { ServiceError } from '../errors.js'
+import { isGeo } from '../plan/geojson.js'
 import type { Param } from '../sql/statement.js'
 import { isConnectionError, unavailable } from './database.js'
 
@@ -31,6 +32,8 @@ const MEANINGS: Record<string, Meaning> = {
   '42703': { modern: 'data-exception' },
   '42883': { modern: 'data-exception' },
   '42804': { modern: 'data-exception' },
+  // A relationship by columns whose type has its operators in a schema that is not in the search path.
+  '42725': { modern: 'data-exception' },
   '25001': { modern: 'not-supported' },
   '55000': { modern: 'not-supported' },
   '21': { modern: 'data-exception' },
@@ -62,7 +65,7 @@ export function clientError(error: unknown, dialect: Dialect = 'alpha', params: 
     return new ServiceError(409, 'concurrent-update', 'serialization failure due to concurrent update', '$', more)
   }
   if (/^(08|53|57P|25006)/.test(state)) return unavailable(error)
-  const meaning = MEANINGS[state] ?? MEANINGS[state.slice(0, 2)]
+  const meaning = MEANINGS[state] ?? MEANINGS[state.slice(0, 2)] ?? (isOfPostgis(error) ? GEOMETRY : undefined)
   if (!meaning) return error
   const code = dialect === 'alpha' ? 'postgres-error' : meaning.modern
   return new ServiceError(
@@ -85,8 +88,29 @@ function timeoutOrCancel(error: pg.DatabaseError, more: { cause: unknown; intern
 function pathOf(error: pg.DatabaseError, params: readonly Param[]): string {
   const place = /parameter \$(\d+)/.exec(error.where ?? '')?.[1]
   const param = place === undefined ? undefined : params[Number(place) - 1]
-  return param?.kind === 'value' ? param.path : '$.args'
+  if (param?.kind === 'value') return param.path
+  return isOfPostgis(error) ? pathOfGeometry(params) : '$.args'
 }
+
+/** PostGIS never says which value it means: the only one there is, else where they all are. */
+function pathOfGeometry(params: readonly Param[]): string {
+  const paths = params.flatMap((param) => {
+    if (param.kind === 'rows') return param.columns.some(({ type }) => isGeo(type)) ? ['$.args.objects'] : []
+    return param.kind === 'value' && isGeo(param.type.element ?? param.type) ? [param.path] : []
+  })
+  const [path = '$.args'] = paths
+  return paths.length > 1 ? '$.args' : path
+}
+
+/**
+ * PostGIS says XX000, "internal error", for nearly all that is wrong with a geometry: what it cannot transform, compare
+ * or write as GeoJSON. Only the source file that reported tells it from an internal error of PostgreSQL.
+ */
+export function isOfPostgis({ code, file = '' }: pg.DatabaseError): boolean {
+  return (code === 'XX000' || code?.startsWith('22') === true) && POSTGIS_FILE.test(file)
+}
+const POSTGIS_FILE = /(^|\/)(lwgeom|geography|gserialized|shared_gserialized)\w*\.c$/
+const GEOMETRY: Meaning = { modern: 'data-exception' }
 
 /** For the admin and the log. */
 export function describe(error: pg.DatabaseError): Record<string, string> {

@@ -33,6 +33,26 @@ export class Rows {
     this.uniform = [...columns.values()].every((column) => column.present === count)
   }
 
+  /** Reads the text again and stops at each value of some columns, which `read` must leave behind. */
+  visit<T>(columns: ReadonlyMap<string, T>, read: (c: Cursor, column: T) => void): void {
+    const c = startOf(this.source, NO_LIMITS)
+    peek(c)
+    let row = 0
+    for (let more = open(c, CLOSE_BRACKET); more; more = next(c, CLOSE_BRACKET)) {
+      c.path.push(row++)
+      for (let inRow = open(c, CLOSE_BRACE); inRow; inRow = next(c, CLOSE_BRACE)) {
+        const name = readKey(c)
+        readColon(c)
+        c.path.push(name)
+        const column = columns.get(name)
+        if (column === undefined) skipValue(c)
+        else read(c, column)
+        c.path.pop()
+      }
+      c.path.pop()
+    }
+  }
+
   /** Rows by key set, in order of first appearance. Reads the text again when there is more than one set. */
   groups(): readonly RowsGroup[] {
     if (this.count === 0) return []

@@ -300,6 +300,7 @@ export function invalid(c: Cursor, what: string): ServiceError {
   return new ServiceError(400, 'invalid-json', `invalid json: ${what} at ${place}`, pathOf(c))
 }
 
-function pathOf(c: Cursor): string {
+/** Where in the document the cursor is: `$.args[2].id`. */
+export function pathOf(c: Cursor): string {
   return c.path.reduce<string>(at, '$')
 }

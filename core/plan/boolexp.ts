@@ -1,10 +1,21 @@
 import type { Column, Table } from '../catalog/catalog.js'
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
-import type { Json, JsonObject } from '../json/parse.js'
-import { encodeArray, isObject } from './encode.js'
-import { type BoolExp, type ColumnOp, type Operand, type SqlType, TRUE, type TableRef } from './ir.js'
+import { type Json, type JsonObject, NumberText } from '../json/parse.js'
+import { describe, encodeArray, isObject } from './encode.js'
+import { isGeo } from './geojson.js'
+import { type BoolExp, type ColumnOp, type CompareOp, type Operand, type SqlType, TRUE, type TableRef } from './ir.js'
 import { isRelated, type Names } from './names.js'
-import { COLUMN_OPERATORS, listOf, type Operator, operatorName, OPERATORS, rightType } from './operators.js'
+import {
+  BOOL,
+  castType,
+  COLUMN_OPERATORS,
+  FLOAT8,
+  listOf,
+  type Operator,
+  operatorName,
+  OPERATORS,
+  rightType,
+} from './operators.js'
 
 /**
  * A BoolExp in two steps. `liftBoolExp` splits it, without a catalog, into its shape, which can be a cache key, and its
@@ -22,8 +33,21 @@ export type ExpShape =
 type Entry = ExpShape | { readonly name: string; readonly is: number | null | readonly OpShape[] | ExpShape }
 interface OpShape {
   readonly key: string
-  /** A slot, null, or what changes the SQL: a column's name, a boolean, a list with its slot and whether it has nulls. */
-  readonly to: number | null | string | boolean | { readonly list: number; readonly nulls: boolean }
+  /** A slot, null, or what changes the SQL: a column's name, a boolean, and these. */
+  readonly to: number | null | string | boolean | ListShape | NearShape | CastShape
+}
+interface ListShape {
+  readonly list: number
+  readonly nulls: boolean
+}
+/** What `$st_d_within` takes, by slots. */
+interface NearShape {
+  readonly from: number
+  readonly distance: number
+  readonly spheroid?: number
+}
+interface CastShape {
+  readonly casts: readonly { readonly as: string; readonly operators: readonly OpShape[] }[]
 }
 
 /** Values in the order of their slots. */
@@ -115,13 +139,60 @@ function liftOperator(key: string, operators: JsonObject, path: () => string, sl
     if (typeof value !== 'string') throw unexpectedPayload('expecting a string for column operator', at(path(), key))
     return { key, to: value }
   }
+  if (name === 'cast') return { key, to: liftCast(value, at(path(), key), slots) }
   if (value === null) return { key, to: null }
-  if (OPERATORS.get(name)?.right !== 'list') return { key, to: slots.add(value) }
+  const right = OPERATORS.get(name)?.right
+  if (right === 'near') return { key, to: liftNear(value, at(path(), key), slots) }
+  if (right !== 'list') return { key, to: slots.add(value) }
   if (typeof value === 'string') return { key, to: { list: slots.add(value), nulls: false } }
   if (!Array.isArray(value)) throw parseFailed('expecting an array', at(path(), key))
   const some = value.filter((element) => element !== null)
   return { key, to: { list: slots.add(some), nulls: some.length < value.length } }
 }
+
+/** `{"geography": {"$st_intersects": ...}}` */
+function liftCast(value: Json, path: string, slots: Slots): CastShape {
+  if (!isObject(value)) throw parseFailed('expecting an object of a type and its operators', path)
+  const casts = Object.keys(value).map((as) => {
+    const here = at(path, as)
+    const operators = value[as]
+    if (!isObject(operators)) throw parseFailed('expecting an object of operators', here)
+    const lifted = Object.keys(operators).map((key) => {
+      const name = operatorName(key)
+      if (name === undefined) throw unexpectedPayload(`Unknown operator : ${key}`, at(here, key))
+      if (name === 'cast' || COLUMN_OPERATORS.has(name)) {
+        throw unexpectedPayload(`${key} cannot be used within a cast`, at(here, key))
+      }
+      return liftOperator(key, operators, () => here, slots)
+    })
+    return { as, operators: lifted }
+  })
+  return { casts }
+}
+
+/** `{"distance": 1000, "from": <GeoJSON>, "use_spheroid": false}` */
+function liftNear(value: Json, path: string, slots: Slots): NearShape {
+  if (!isObject(value))
+    throw parseFailed(`expecting an object of distance and from, but found ${describe(value)}`, path)
+  const slot = (key: string): number => {
+    const part = value[key]
+    if (part === undefined) throw parseFailed(`the key '${key}' was not present`, path)
+    if (part === null) throw parseFailed('expecting a value, but found null', at(path, key))
+    return slots.add(part)
+  }
+  for (const key in value) {
+    if (!NEAR.has(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+  }
+  const { distance } = value
+  const least = distance instanceof NumberText ? Number(distance.text) : distance
+  if (typeof least === 'number' && least < 0) throw parseFailed('a distance is not negative', `${path}.distance`)
+  return {
+    from: slot('from'),
+    distance: slot('distance'),
+    ...(value['use_spheroid'] === undefined ? {} : { spheroid: slot('use_spheroid') }),
+  }
+}
+const NEAR: ReadonlySet<string> = new Set(['distance', 'from', 'use_spheroid'])
 
 /** A table's name: a string (schema `public`) or `{name, schema?}`. */
 export function liftTableRef(value: Json | undefined, path: string): TableRef {
@@ -136,6 +207,9 @@ export function liftTableRef(value: Json | undefined, path: string): TableRef {
   if (typeof schema !== 'string') throw parseFailed('expecting a string', `${path}.schema`)
   return { schema, name }
 }
+
+type Cast = NonNullable<Extract<BoolExp, { kind: 'compare' }>['cast']>
+type Compare = (op: CompareOp, to: Operand, more?: readonly Operand[]) => BoolExp
 
 /** Makes the operands of a plan: slots for a client's values, constants and session variables for a permission's. */
 export interface Operands {
@@ -201,37 +275,72 @@ export function planBoolExp(
     return unknownOperator(is as ExpShape, found, here)
   }
 
-  const operator = (shape: OpShape, column: Column, on: Table, here: string): BoolExp => {
+  const operator = (shape: OpShape, column: Column, on: Table, here: string, cast?: Cast): BoolExp => {
     const name = operatorName(shape.key) as string
     const { to } = shape
     const isNull: BoolExp = { kind: 'null', column: column.name }
     if (name === 'is_null') return to === true ? isNull : { kind: 'not', of: isNull }
+    if (name === 'cast') return casts(to as CastShape, column, on, here)
     const columnOp = COLUMN_OPERATORS.get(name)
     if (columnOp) return compareColumns(column, columnOp, on, to as string, here)
     const operator = OPERATORS.get(name) as Operator
     const { op } = operator
     checkColumnType(operator, column, here)
+    const compare: Compare = (op, to, more) => ({
+      kind: 'compare',
+      column: column.name,
+      op,
+      to,
+      ...(more ? { more } : {}),
+      ...(cast ? { cast } : {}),
+    })
     if (to === null) {
       if (op === 'eq') return isNull
       return op === 'ne' ? { kind: 'not', of: isNull } : { kind: 'unknown' }
     }
-    if (typeof to === 'object') return list(op === 'nin', operator, column, to, isNull, here)
+    if (typeof to === 'object' && 'list' in to) return list(op, compare, column, to, isNull, here)
     const type = rightType(operator.right, column.type)
     if (!type) throw unexpectedPayload(`"${column.name}" has no list type`, here)
-    return { kind: 'compare', column: column.name, op, to: operands.one(to as number, type, here) }
+    if (typeof to === 'object') return near(compare, type, to as NearShape, here)
+    return compare(op, operands.one(to as number, type, here))
+  }
+
+  /** The operators within a cast, on the column as if it were of the other type. */
+  const casts = (shape: CastShape, column: Column, on: Table, here: string): BoolExp =>
+    and(
+      shape.casts.flatMap(({ as, operators }) => {
+        const where = at(here, as)
+        const to = castType(column.type, as)
+        if (!to)
+          throw unexpectedPayload(`"${column.name}" of type ${column.type.name} cannot be cast to "${as}"`, where)
+        const cast = { from: column.type, to }
+        return operators.map((op) => operator(op, { ...column, type: to }, on, at(where, op.key), cast))
+      }),
+    )
+
+  const near = (compare: Compare, type: SqlType, { from, distance, spheroid }: NearShape, here: string): BoolExp => {
+    const more = [operands.one(distance, FLOAT8, `${here}.distance`)]
+    if (spheroid !== undefined) {
+      if (type.kind !== 'geography') {
+        throw unexpectedPayload('use_spheroid is for geography; a geometry is flat', `${here}.use_spheroid`)
+      }
+      more.push(operands.one(spheroid, BOOL, `${here}.use_spheroid`))
+    }
+    return compare('st_d_within', operands.one(from, type, `${here}.from`), more)
   }
 
   const list = (
-    negated: boolean,
-    { op }: Operator,
+    op: CompareOp,
+    compare: Compare,
     column: Column,
-    to: { readonly list: number; readonly nulls: boolean },
+    to: ListShape,
     isNull: BoolExp,
     here: string,
   ): BoolExp => {
     const { list, ones } = operands.list(to.list, column.type, here)
-    const parts: BoolExp[] = list ? [{ kind: 'compare', column: column.name, op, to: list }] : []
-    for (const to of ones) parts.push({ kind: 'compare', column: column.name, op: negated ? 'ne' : 'eq', to })
+    const negated = op === 'nin'
+    const parts: BoolExp[] = list ? [compare(op, list)] : []
+    for (const to of ones) parts.push(compare(negated ? 'ne' : 'eq', to))
     if (to.nulls) parts.push(negated ? { kind: 'not', of: isNull } : isNull)
     return parts.length === 1 ? (parts[0] as BoolExp) : { kind: negated ? 'and' : 'or', of: parts }
   }
@@ -242,7 +351,13 @@ export function planBoolExp(
     if (column.type.schema !== other.type.schema || column.type.name !== other.type.name) {
       throw unexpectedPayload(`incompatible column types : "${column.name}", "${to}"`, here)
     }
-    return { kind: 'columns', column: column.name, op, to }
+    return {
+      kind: 'columns',
+      column: column.name,
+      op,
+      to,
+      ...(isGeo(column.type) ? { schema: column.type.schema } : {}),
+    }
   }
 
   return exp(shape, table, path)
@@ -283,7 +398,7 @@ export function operandsOf(exp: BoolExp): readonly Operand[] {
     case 'exists':
       return operandsOf(exp.where)
     case 'compare':
-      return [exp.to]
+      return [exp.to, ...(exp.more ?? [])]
     case 'columns':
     case 'null':
     case 'unknown':

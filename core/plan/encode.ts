@@ -1,5 +1,6 @@
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NumberText, Rows, stringifyJson } from '../json/parse.js'
+import { geoJsonText, isGeo } from './geojson.js'
 import type { SqlType, TypeKind } from './ir.js'
 
 /**
@@ -9,6 +10,7 @@ import type { SqlType, TypeKind } from './ir.js'
  */
 export function encode(value: Json, type: SqlType, path: string): string {
   if (type.kind === 'json' || type.kind === 'jsonb') return stringifyJson(value)
+  if (isGeo(type)) return geoJsonText(value, type, path)
   if (typeof value === 'string') return value
   if (type.kind === 'array' && Array.isArray(value)) return encodeArray(value, type, path)
   if (typeof value === 'number' || value instanceof NumberText) {
@@ -81,6 +83,9 @@ function expected(type: SqlType): string {
     case 'json':
     case 'jsonb':
       return 'JSON'
+    case 'geometry':
+    case 'geography':
+      return 'a GeoJSON geometry'
     case 'other':
       return `a string for type ${type.name}`
   }

@@ -2,6 +2,8 @@
 export type * from './ir.js'
 export { TRUE } from './ir.js'
 export * from './boolexp.js'
+export { columnField } from './column-field.js'
+export { isGeo } from './geojson.js'
 export * from './names.js'
 export * from './order.js'
 export * from './rows.js'

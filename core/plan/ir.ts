@@ -21,6 +21,9 @@ export type TypeKind =
   | 'jsonb'
   | 'array'
   | 'row'
+  /** Of PostGIS; GeoJSON both ways. */
+  | 'geometry'
+  | 'geography'
   | 'other'
 
 /** A PostgreSQL type as the catalog has it; `schema` and `name` are those of `pg_type`. */
@@ -32,6 +35,8 @@ export interface SqlType {
   readonly element?: SqlType
   /** Name (same schema) of the array type over this one. Absent: it has none. */
   readonly array?: string
+  /** The spatial reference that a column of a PostGIS type demands, e.g. 4326. Absent: it takes any. */
+  readonly srid?: number
 }
 
 /** Column pairs, outer column first. Empty: not correlated. */
@@ -74,12 +79,36 @@ export type CompareOp =
   | 'matches'
   | 'matches_any'
   | 'matches_fulltext'
+  | 'st_contains'
+  | 'st_crosses'
+  | 'st_equals'
+  | 'st_intersects'
+  | 'st_overlaps'
+  | 'st_touches'
+  | 'st_within'
+  | 'st_d_within'
 
 export type BoolExp =
   | { readonly kind: 'and' | 'or'; readonly of: readonly BoolExp[] }
   | { readonly kind: 'not'; readonly of: BoolExp }
-  | { readonly kind: 'compare'; readonly column: string; readonly op: CompareOp; readonly to: Operand }
-  | { readonly kind: 'columns'; readonly column: string; readonly op: ColumnOp; readonly to: string }
+  | {
+      readonly kind: 'compare'
+      readonly column: string
+      readonly op: CompareOp
+      readonly to: Operand
+      /** Further operands, of `st_d_within`: the distance; on geography also whether the earth is a spheroid. */
+      readonly more?: readonly Operand[]
+      /** The column is compared as another type than its own. */
+      readonly cast?: { readonly from: SqlType; readonly to: SqlType }
+    }
+  | {
+      readonly kind: 'columns'
+      readonly column: string
+      readonly op: ColumnOp
+      readonly to: string
+      /** Schema of the operator, for types of PostGIS. */
+      readonly schema?: string
+    }
   | { readonly kind: 'null'; readonly column: string }
   /** Neither true nor false, as SQL has it for a comparison with null. */
   | { readonly kind: 'unknown' }
@@ -91,7 +120,13 @@ export const TRUE: BoolExp = { kind: 'and', of: [] }
 
 /** One key of a result object. */
 export type Field =
-  | { readonly kind: 'column'; readonly key: string; readonly column: string }
+  | {
+      readonly kind: 'column'
+      readonly key: string
+      readonly column: string
+      /** Where the value is not shown as PostgreSQL shows it: types of PostGIS, as GeoJSON. See `columnField`. */
+      readonly type?: SqlType
+    }
   | { readonly kind: 'constant'; readonly key: string; readonly value: string }
   /** Rows of another table; `on` is empty where they do not depend on a row. */
   | { readonly kind: 'relation'; readonly key: string; readonly on: Join; readonly read: Read }

@@ -1,7 +1,8 @@
+import { isGeo } from './geojson.js'
 import type { ColumnOp, CompareOp, SqlType, TypeKind } from './ir.js'
 
-/** What stands on the right of an operator. `same`: the column's type; `list`: an array of it. */
-export type Right = 'same' | 'list' | 'text' | 'texts' | 'lquery' | 'lqueries' | 'ltxtquery'
+/** What stands on the right of an operator. `same`: the column's type; `list`: an array of it; `near`: see `NearShape`. */
+export type Right = 'same' | 'list' | 'near' | 'text' | 'texts' | 'lquery' | 'lqueries' | 'ltxtquery'
 
 export interface Operator {
   readonly op: CompareOp
@@ -13,6 +14,8 @@ export interface Operator {
 }
 
 const text = ['text'] as const
+const geometry = ['geometry'] as const
+const geo = ['geometry', 'geography'] as const
 const table = {
   eq: { op: 'eq', right: 'same' },
   ne: { op: 'ne', right: 'same' },
@@ -45,6 +48,14 @@ const table = {
   matches: { op: 'matches', right: 'lquery', type: 'ltree' },
   matches_any: { op: 'matches_any', right: 'lqueries', type: 'ltree' },
   matches_fulltext: { op: 'matches_fulltext', right: 'ltxtquery', type: 'ltree' },
+  st_contains: { op: 'st_contains', right: 'same', on: geometry },
+  st_crosses: { op: 'st_crosses', right: 'same', on: geometry },
+  st_equals: { op: 'st_equals', right: 'same', on: geometry },
+  st_intersects: { op: 'st_intersects', right: 'same', on: geo },
+  st_overlaps: { op: 'st_overlaps', right: 'same', on: geometry },
+  st_touches: { op: 'st_touches', right: 'same', on: geometry },
+  st_within: { op: 'st_within', right: 'same', on: geometry },
+  st_d_within: { op: 'st_d_within', right: 'near', on: geo },
 } satisfies Record<string, Operator>
 
 const columnOps = {
@@ -62,11 +73,14 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map(Object.entries(t
 /** Operators that compare two columns of one row. */
 export const COLUMN_OPERATORS: ReadonlyMap<string, ColumnOp> = new Map(Object.entries(columnOps))
 
+/** Operators that compare with nothing themselves. */
+const OTHERS: ReadonlySet<string> = new Set(['is_null', 'cast'])
+
 /** `$gt` and `_gt` are `gt`; undefined for what is no operator. */
 export function operatorName(key: string): string | undefined {
   if (key.charCodeAt(0) !== 36 && key.charCodeAt(0) !== 95) return undefined
   const name = key.slice(1)
-  return OPERATORS.has(name) || COLUMN_OPERATORS.has(name) || name === 'is_null' ? name : undefined
+  return OPERATORS.has(name) || COLUMN_OPERATORS.has(name) || OTHERS.has(name) ? name : undefined
 }
 
 /** The operators that a column of a type may stand before, by name. */
@@ -87,6 +101,8 @@ export const takesList = (key: string): boolean => OPERATORS.get(operatorName(ke
 
 export const TEXT: SqlType = { schema: 'pg_catalog', name: 'text', kind: 'text', array: '_text' }
 export const INT8: SqlType = { schema: 'pg_catalog', name: 'int8', kind: 'int8', array: '_int8' }
+export const FLOAT8: SqlType = { schema: 'pg_catalog', name: 'float8', kind: 'float', array: '_float8' }
+export const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }
 
 /** The array type over a type; undefined when there is none. */
 export function listOf(type: SqlType): SqlType | undefined {
@@ -99,6 +115,7 @@ export function rightType(right: Right, left: SqlType): SqlType | undefined {
   const sibling = (name: string): SqlType => ({ schema: left.schema, name, kind: 'other', array: `_${name}` })
   switch (right) {
     case 'same':
+    case 'near':
       return left
     case 'list':
       return listOf(left)
@@ -112,4 +129,16 @@ export function rightType(right: Right, left: SqlType): SqlType | undefined {
     case 'lqueries':
       return listOf(sibling('lquery'))
   }
+}
+
+/**
+ * The type that `$cast` reads a column as: geometry as geography, and the other way round. Both are longitude and
+ * latitude then, unless the geography's column has another reference.
+ * @returns undefined when there is no such cast
+ */
+export function castType(from: SqlType, name: string): SqlType | undefined {
+  const to = from.kind === 'geometry' ? 'geography' : 'geometry'
+  if (!isGeo(from) || name !== to) return undefined
+  const srid = (from.kind === 'geography' ? from.srid : undefined) ?? 4326
+  return { schema: from.schema, name: to, kind: to, array: `_${to}`, srid }
 }

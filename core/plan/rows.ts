@@ -1,5 +1,6 @@
 import type { Column, Table } from '../catalog/catalog.js'
 import { unexpectedPayload } from '../errors.js'
+import { isGeo } from './geojson.js'
 import type { Insert, InsertColumn, RowKey } from './ir.js'
 import type { Names } from './names.js'
 
@@ -53,9 +54,8 @@ function needsKeySets(columns: readonly InsertColumn[], table: Table, updates: b
 
 /** How a written row is found again. */
 export function rowKey(table: Table): RowKey {
-  if (table.primaryKey.length > 0) {
-    const columns = table.primaryKey.map((name) => ({ name, type: (table.columnsByName.get(name) as Column).type }))
-    return { kind: 'columns', columns }
-  }
+  const columns = table.primaryKey.map((name) => ({ name, type: (table.columnsByName.get(name) as Column).type }))
+  // A key goes through JSON, which rounds a geometry.
+  if (columns.length > 0 && !columns.some(({ type }) => isGeo(type))) return { kind: 'columns', columns }
   return table.kind === 'table' ? { kind: 'place' } : { kind: 'none' }
 }

@@ -1,6 +1,7 @@
 import { at, parseFailed, ServiceError } from '../errors.js'
 import { type Json, type RowKind, Rows } from '../json/parse.js'
 import { describe, encode } from '../plan/encode.js'
+import { checkGeoJson, geoJsonText, isGeo } from '../plan/geojson.js'
 import type { SqlType, TypeKind } from '../plan/ir.js'
 import type { Param } from './statement.js'
 
@@ -25,7 +26,7 @@ export function bind(params: readonly Param[], bindings: Bindings): (string | nu
       case 'const':
         return param.value
       case 'session':
-        return variable(param.name, bindings.variables)
+        return variable(param.name, param.type, bindings.variables)
       case 'rows':
         return rows(bindings.values[param.slot] as Json, param.columns)
       case 'written':
@@ -34,10 +35,10 @@ export function bind(params: readonly Param[], bindings: Bindings): (string | nu
   })
 }
 
-function variable(name: string, variables: ReadonlyMap<string, string>): string {
+function variable(name: string, type: SqlType, variables: ReadonlyMap<string, string>): string {
   const value = variables.get(name)
   if (value === undefined) throw new ServiceError(400, 'not-found', `${name} header is expected but not found`)
-  return value
+  return isGeo(type) ? geoJsonOf(name, value, type) : value
 }
 
 function rows(value: Json, columns: readonly { readonly name: string; readonly type: SqlType }[]): string {
@@ -55,7 +56,28 @@ function rows(value: Json, columns: readonly { readonly name: string; readonly t
       )
     }
   }
+  const geo = new Map(columns.filter(({ type }) => isGeo(type)).map(({ name, type }) => [name, type]))
+  if (geo.size > 0) checkRows(value, geo)
   return value.source
+}
+
+/** @throws ServiceError 400 with the path of what is wrong in a geometry */
+function checkRows(rows: Rows, columns: ReadonlyMap<string, SqlType>): void {
+  try {
+    rows.visit(columns, checkGeoJson)
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under('$.args.objects') : error
+  }
+}
+
+/** The text of a header has no place in the body: its error names the header instead. */
+function geoJsonOf(name: string, value: string, type: SqlType): string {
+  try {
+    return geoJsonText(value, type, '$')
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    throw new ServiceError(400, error.code, `${name} header: ${error.message}`)
+  }
 }
 
 /** Kinds of JSON that PostgreSQL would refuse without saying where, or take as something else. */
@@ -71,5 +93,8 @@ const UNFIT: Record<TypeKind, readonly RowKind[]> = {
   jsonb: [],
   array: ['boolean', 'integer', 'number'],
   row: ['boolean', 'integer', 'number'],
+  // `checkRows` says what is wrong with these.
+  geometry: [],
+  geography: [],
   other: ['boolean', 'composite'],
 }

@@ -17,7 +17,9 @@ import type {
   WriteAnswer,
   WritePart,
 } from '../plan/ir.js'
+import { isGeo } from '../plan/geojson.js'
 import { TEXT } from '../plan/operators.js'
+import { fromGeoJson } from './geojson.js'
 import { Printer } from './printer.js'
 import type { Statement } from './statement.js'
 import { alias, ident, join, printedExpression, rowAlias, type Sql, sql, tableText, typeText } from './text.js'
@@ -277,15 +279,17 @@ function records(columns: readonly InsertColumn[], rows: Sql): Sql {
   return sql`${elements} cross join lateral rows from (json_to_record(e.o) as (${definitions(columns)})) as r(${join(names, sql`, `)})`
 }
 
+/** The types of PostGIS come as the text of their GeoJSON, see `insertValue`. */
 function definitions(columns: readonly InsertColumn[]): Sql {
   return join(
-    columns.map((column) => sql`${ident(column.name)} ${typeText(column.type)}`),
+    columns.map(({ name, type }) => sql`${ident(name)} ${isGeo(type) ? sql`text` : typeText(type)}`),
     sql`, `,
   )
 }
 
 function insertValue(column: InsertColumn, given: readonly InsertColumn[], printer: Printer): Sql {
-  const value = alias('r', given.indexOf(column))
+  const read = alias('r', given.indexOf(column))
+  const value = isGeo(column.type) ? fromGeoJson(read, column.type) : read
   if (column.present === 'all') return value
   const fallback = column.default === undefined ? sql`null` : printedExpression(column.default)
   if (column.present === 'none') return fallback

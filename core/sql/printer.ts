@@ -10,7 +10,9 @@ import type {
   OrderTarget,
   Read,
 } from '../plan/ir.js'
+import { isGeo } from '../plan/geojson.js'
 import { INT8, TEXT } from '../plan/operators.js'
+import { castGeo, toGeoJson } from './geojson.js'
 import { Params, type Statement } from './statement.js'
 import { alias, ident, join, rowAlias, type Sql, sql, tableText } from './text.js'
 
@@ -54,7 +56,7 @@ export class Printer {
     const key = ident(field.key)
     switch (field.kind) {
       case 'column':
-        return sql`${t}.${ident(field.column)} as ${key}`
+        return sql`${this.column(field, t)} as ${key}`
       case 'constant':
         return sql`${this.constant(field.value)} as ${key}`
       case 'relation': {
@@ -121,6 +123,11 @@ export class Printer {
     return row(sql`select ${join(shown, sql`, `)} from (${computed}) ${a}`, all)
   }
 
+  private column({ column, type }: Extract<Field, { kind: 'column' }>, t: Sql): Sql {
+    const value = sql`${t}.${ident(column)}`
+    return isGeo(type) ? toGeoJson(value, type) : value
+  }
+
   private constant(value: string): Sql {
     return this.params.operand({ kind: 'const', value, type: TEXT })
   }
@@ -142,15 +149,21 @@ export class Printer {
       case 'unknown':
         return sql`null::bool`
       case 'compare':
-        return COMPARE[exp.op](sql`${t}.${ident(exp.column)}`, this.params.operand(exp.to))
+        return this.compare(exp, sql`${t}.${ident(exp.column)}`)
       case 'columns':
-        return sql`(${t}.${ident(exp.column)} ${COLUMNS[exp.op]} ${t}.${ident(exp.to)})`
+        return COMPARE[exp.op](sql`${t}.${ident(exp.column)}`, [sql`${t}.${ident(exp.to)}`], exp.schema)
       case 'exists': {
         const inner = this.alias()
         const where = [...this.joined(exp.on, t, inner), this.condition(exp.where, inner)]
         return sql`exists (select 1 from ${tableText(exp.table)} ${inner}${this.where(where)})`
       }
     }
+  }
+
+  private compare({ op, to, more = [], cast }: Extract<BoolExp, { kind: 'compare' }>, column: Sql): Sql {
+    const operands = [to, ...more].map((operand) => this.params.operand(operand))
+    const type = op === 'in' || op === 'nin' ? to.type.element : to.type
+    return COMPARE[op](cast ? castGeo(column, cast) : column, operands, isGeo(type) ? type.schema : undefined)
   }
 
   where(conditions: readonly Sql[]): Sql {
@@ -224,20 +237,39 @@ const FUNCTIONS: Record<AggregateFn, Sql> = {
   variance: sql`variance`,
 }
 
-const binary =
-  (operator: Sql) =>
-  (left: Sql, right: Sql): Sql =>
-    sql`(${left} ${operator} ${right})`
+/** @param schema of the operator or function, where it is not found without: that of PostGIS */
+type Compare = (left: Sql, operands: readonly Sql[], schema: string | undefined) => Sql
 
-const COMPARE: Record<CompareOp, (left: Sql, right: Sql) => Sql> = {
+const infix = (operator: Sql, schema: string | undefined): Sql =>
+  schema === undefined ? operator : sql`operator(${ident(schema)}.${operator})`
+
+const binary =
+  (operator: Sql): Compare =>
+  (left, [right], schema) =>
+    sql`(${left} ${infix(operator, schema)} ${right as Sql})`
+
+const all: Compare = (left, [right]) => sql`(${left} <> all(${right as Sql}))`
+
+/** PostGIS has no `<>`. */
+const not =
+  (compare: Compare): Compare =>
+  (left, operands, schema) =>
+    sql`(not ${compare(left, operands, schema)})`
+
+const call =
+  (name: Sql): Compare =>
+  (left, operands, schema) =>
+    sql`${ident(schema as string)}.${name}(${join([left, ...operands], sql`, `)})`
+
+const COMPARE: Record<CompareOp, Compare> = {
   eq: binary(sql`=`),
-  ne: binary(sql`<>`),
+  ne: (left, operands, schema) => (schema === undefined ? binary(sql`<>`) : not(COMPARE.eq))(left, operands, schema),
   gt: binary(sql`>`),
   lt: binary(sql`<`),
   gte: binary(sql`>=`),
   lte: binary(sql`<=`),
-  in: (left, right) => sql`(${left} = any(${right}))`,
-  nin: (left, right) => sql`(${left} <> all(${right}))`,
+  in: (left, [right], schema) => sql`(${left} ${infix(sql`=`, schema)} any(${right as Sql}))`,
+  nin: (left, operands, schema) => (schema === undefined ? all : not(COMPARE.in))(left, operands, schema),
   like: binary(sql`like`),
   nlike: binary(sql`not like`),
   ilike: binary(sql`ilike`),
@@ -260,6 +292,12 @@ const COMPARE: Record<CompareOp, (left: Sql, right: Sql) => Sql> = {
   matches: binary(sql`~`),
   matches_any: binary(sql`?`),
   matches_fulltext: binary(sql`@`),
+  st_contains: call(sql`ST_Contains`),
+  st_crosses: call(sql`ST_Crosses`),
+  st_equals: call(sql`ST_Equals`),
+  st_intersects: call(sql`ST_Intersects`),
+  st_overlaps: call(sql`ST_Overlaps`),
+  st_touches: call(sql`ST_Touches`),
+  st_within: call(sql`ST_Within`),
+  st_d_within: call(sql`ST_DWithin`),
 }
-
-const COLUMNS = { eq: sql`=`, ne: sql`<>`, gt: sql`>`, lt: sql`<`, gte: sql`>=`, lte: sql`<=` }

@@ -1,4 +1,6 @@
+import { isGeo } from '../plan/geojson.js'
 import type { Operand, SqlType } from '../plan/ir.js'
+import { fromGeoJson } from './geojson.js'
 import { type Sql, sql, typeText } from './text.js'
 
 /** SQL text and what each `$n` of it stands for. */
@@ -19,9 +21,14 @@ export class Params {
   readonly all: Param[] = []
   private readonly places = new Map<string, Sql>()
 
-  /** `$1::int4`; the same operand twice is one parameter. */
+  /** `$1::int4`; the same operand twice is one parameter. Types of PostGIS are read from GeoJSON, lists of them too. */
   operand(operand: Operand): Sql {
-    return sql`${this.place(operand)}::${typeText(operand.type)}`
+    const { type } = operand
+    if (isGeo(type)) return fromGeoJson(sql`${this.place(operand)}::text`, type)
+    if (isGeo(type.element)) {
+      return sql`array(select ${fromGeoJson(sql`g`, type.element)} from unnest(${this.place(operand)}::_text) g)`
+    }
+    return sql`${this.place(operand)}::${typeText(type)}`
   }
 
   place(param: Param): Sql {

@@ -23,6 +23,11 @@ export function alias(prefix: 't' | 'c' | 'k' | 'l' | 'r', number: number): Sql 
   return `${prefix}${number}` as Sql
 }
 
+/** A whole number of ours. */
+export function integer(number: number): Sql {
+  return String(Math.trunc(number)) as Sql
+}
+
 /** A name for a whole row: none of its columns may have it, because a column would be meant by it first. */
 export function rowAlias(columns: readonly string[], letter: 'x' | 'r' = 'x'): Sql {
   let name: string = letter

@@ -2,6 +2,7 @@ import {
   at,
   type Assignment,
   type Column,
+  columnField,
   type Count,
   type Delete,
   type Field,
@@ -103,7 +104,7 @@ function wildcardDepth(column: string | RelationShape): number {
 }
 
 function wildcard(table: Table, names: Names, depth: number): Field[] {
-  const columns = names.columns(table).map(({ name }): Field => ({ kind: 'column', key: name, column: name }))
+  const columns = names.columns(table).map((column) => columnField(column))
   if (depth === 1) return columns
   const relations = names.relationships(table).map(({ relationship, table: remote }): Field => {
     const { name, on, type } = relationship
@@ -122,7 +123,7 @@ function wildcard(table: Table, names: Names, depth: number): Field[] {
 
 function planColumn(name: string, table: Table, names: Names, path: string): Field {
   const found = names.columnOrRelationship(table, name, path)
-  if (!isRelated(found)) return { kind: 'column', key: name, column: name }
+  if (!isRelated(found)) return columnField(found)
   throw unexpectedPayload(`expecting a postgres column; but, "${name}" is a relationship`, path)
 }
 

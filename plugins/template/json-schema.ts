@@ -23,6 +23,9 @@ export function schemaOf(type: SqlType): JsonSchema {
     case 'json':
     case 'jsonb':
       return {}
+    case 'geometry':
+    case 'geography':
+      return { type: 'object', description: 'a GeoJSON geometry' }
     case 'array':
       return { type: 'array', items: type.element ? orNull(schemaOf(type.element)) : {} }
     case 'row':

@@ -139,6 +139,11 @@ function fillExp(exp: Json, give: Give, path: string): Json {
 function fillOperators(operators: JsonObject, give: Give, path: string): JsonObject {
   return map(operators, path, (key, value, here) => {
     if (isParam(value)) return one(value, takesList(key) ? 'list' : 'value', give, here)
+    const name = operatorName(key)
+    if (name === 'cast' && isObject(value)) {
+      return map(value, here, (_, inner, at) => (isObject(inner) ? fillOperators(inner, give, at) : inner))
+    }
+    if (name === 'st_d_within') return fillValues(value, give, here)
     if (!takesList(key) || !Array.isArray(value)) return value
     return value.map((element, i) => (isParam(element) ? one(element, 'value', give, at(here, i)) : element))
   })

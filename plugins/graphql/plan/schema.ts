@@ -235,7 +235,7 @@ class SchemaBuilder {
             ...Object.fromEntries(
               operatorsOn(type)
                 .filter(([operator]) => this.keep(`_${operator}`))
-                .map(([operator, right]) => [`_${operator}`, { type: this.operand(type, right as SqlType) }]),
+                .map(([operator, right]) => [`_${operator}`, { type: this.operand(operator, type, right as SqlType) }]),
             ),
             _is_null: { type: GraphQLBoolean },
           }),
@@ -243,9 +243,25 @@ class SchemaBuilder {
     )
   }
 
-  private operand(left: SqlType, right: SqlType): GraphQLInputType {
+  private operand(operator: string, left: SqlType, right: SqlType): GraphQLInputType {
+    if (operator === 'st_d_within') return this.near(left)
     const whole = left.kind === 'array' && left.name === right.name
     return right.kind === 'array' && right.element && !whole ? list(this.input(right.element)) : this.input(right)
+  }
+
+  private near(type: SqlType): GraphQLInputObjectType {
+    return this.once(
+      type.kind === 'geometry' ? 'st_d_within_input' : 'st_d_within_geography_input',
+      (name) =>
+        new GraphQLInputObjectType({
+          name,
+          fields: {
+            distance: { type: required(GraphQLFloat) },
+            from: { type: required(this.input(type)) },
+            ...(type.kind === 'geography' ? { use_spheroid: { type: GraphQLBoolean } } : {}),
+          },
+        }),
+    )
   }
 
   private comparisonName(type: SqlType): string {

@@ -12,6 +12,7 @@ import {
   at,
   type BoolExp,
   type Column,
+  columnField,
   type Computed,
   type ComputedColumn,
   encode,
@@ -156,7 +157,7 @@ export class Walker {
         continue
       }
       const found = this.names.columnOrRelationship(table, name, here)
-      if (!isRelated(found)) fields.push({ kind: 'column', key, column: found.name })
+      if (!isRelated(found)) fields.push(columnField(found, key))
       else {
         const { relationship, table: remote } = found
         if (relationship.type === 'array')
@@ -247,8 +248,8 @@ export class Walker {
       const of = [...this.collect(inner)].map(([innerKey, [first]]): ComputedColumn => {
         const column = (first as FieldNode).name.value
         if (column === '__typename') return { kind: 'constant', key: innerKey, value: `${name}_${fn}_fields` }
-        this.names.column(table, column, 'select', `${here}.selectionSet${at('', innerKey)}`)
-        return { kind: 'column', key: innerKey, column }
+        const found = this.names.column(table, column, 'select', `${here}.selectionSet${at('', innerKey)}`)
+        return columnField(found, innerKey) as ComputedColumn
       })
       return { kind: 'columns', key, fn: fn as AggregateFn, of }
     })
@@ -354,12 +355,28 @@ export class Walker {
     const here = at(path, name)
     // A comparison that falls away with its variable would widen a delete to the whole table.
     if (input.kind === 'null') throw invalid('unexpected null value; _is_null asks for null', here)
+    if (name === '_st_d_within') return this.near(input, here)
     if (name === '_is_null') {
       if (input.kind === 'literal' && typeof input.value === 'boolean') return input.value
       throw invalid('expecting a boolean', here)
     }
     const slot = input.kind === 'slot' ? input.slot : -this.literals.push(input)
     return LIST_OPERATORS.has(name) ? { list: slot, nulls: false } : slot
+  }
+
+  private near(input: Input, path: string) {
+    const fields = input.kind === 'object' ? input.fields : {}
+    const slot = (key: string) => {
+      const value = fields[key]
+      if (!value || value.kind === 'null') throw invalid(`the field "${key}" is missing`, path)
+      return value.kind === 'slot' ? value.slot : -this.literals.push(value)
+    }
+    const spheroid = fields['use_spheroid']
+    return {
+      distance: slot('distance'),
+      from: slot('from'),
+      ...(spheroid && spheroid.kind !== 'null' ? { spheroid: slot('use_spheroid') } : {}),
+    }
   }
 
   private elements(input: Input | undefined, path = '$'): readonly Input[] {
