@@ -28,18 +28,37 @@ function systemPostgres(): string | undefined {
           .find((bin) => existsSync(join(bin, 'initdb')))
       : undefined
   const found = find()
-  if (found || process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) return found
-  spawnSync('apt-get', ['update', '-qq'], { stdio: 'inherit' })
-  spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'postgresql'], { stdio: 'inherit' })
+  if (found || !mayInstall()) return found
+  install('postgresql')
   return find()
 }
 
+/** True when the server has PostGIS, after installing Debian's package of it. */
+function hasPostgis(bin: string): boolean {
+  const version = /postgresql\/(\d+)\/bin$/.exec(bin)?.[1] ?? ''
+  const control = `/usr/share/postgresql/${version}/extension/postgis.control`
+  if (existsSync(control) || !mayInstall()) return existsSync(control)
+  install(`postgresql-${version}-postgis-3`)
+  return existsSync(control)
+}
+
+const mayInstall = (): boolean => process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
+
+function install(name: string): void {
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+  spawnSync('apt-get', ['update', '-qq'], { stdio: 'inherit' })
+  spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', name], { stdio: 'inherit', env })
+}
+
 const bin = systemPostgres()
-tests('the embedded database as root and as an ordinary user', ['build/test/system/**/*.test.js'])
+tests('the embedded database as root and as an ordinary user', ['build/test/system/*.test.js'])
 if (bin === undefined)
   console.log('not run here: the database suite on the PostgreSQL of the system (none is installed)')
 else
   tests(`the database suite on ${bin}`, ['build/test/db/**/*.test.js', 'build/test/api/**/*.test.js'], { PG_BIN: bin })
+if (bin === undefined || !hasPostgis(bin))
+  console.log('not run here: PostGIS (needs the package postgresql-<version>-postgis-3)')
+else tests('PostGIS', ['build/test/system/postgis/*.test.js'], { PG_BIN: bin })
 
 if (failures.length > 0) {
   console.log(`failed: ${failures.join('; ')}`)
