@@ -44,6 +44,9 @@ function parsed(text: string, maxTokens: number | undefined): DocumentNode {
   try {
     return parse(text, maxTokens === undefined ? {} : { maxTokens })
   } catch (error) {
+    // The parser calls itself for each level.
+    if (error instanceof RangeError)
+      throw new DocumentError('parse-failed', 'the document nests too deeply', '$.query', [])
     if (!(error instanceof GraphQLError)) throw error
     throw new DocumentError('parse-failed', error.message, '$.query', error.locations ?? [])
   }

@@ -32,6 +32,7 @@ import {
   planBoolExp,
   planOrderTarget,
   readOrderText,
+  Slots,
   type Related,
   type Roots,
   type SqlType,
@@ -70,6 +71,8 @@ export class Walker {
   /** Values in the document itself: slot -1 is the first of them. */
   private readonly literals: Input[] = []
   private cost = 0
+  /** Counts the parts of conditions, as for every other front end. */
+  private readonly size = new Slots()
 
   constructor(options: WalkOptions) {
     this.options = options
@@ -305,7 +308,7 @@ export class Walker {
 
   where(input: Input | undefined, table: Table, path: string): BoolExp {
     if (!input || input.kind === 'null') return TRUE
-    return planBoolExp(this.exp(input, path), table, this.names, path, this.operands)
+    return planBoolExp(this.exp(input, path, 1), table, this.names, path, this.operands)
   }
 
   private readonly operands: Operands = {
@@ -325,7 +328,8 @@ export class Walker {
     },
   }
 
-  private exp(input: Input, path: string): ExpShape {
+  private exp(input: Input, path: string, depth: number): ExpShape {
+    this.size.visit(depth, path)
     if (input.kind !== 'object') throw invalid('expecting an object', path)
     return {
       all: Object.entries(input.fields).map(([key, value]) => {
@@ -336,15 +340,15 @@ export class Walker {
             return {
               key,
               any: key === '_or',
-              of: this.elements(value, here).map((part, i) => this.exp(part, at(here, i))),
+              of: this.elements(value, here).map((part, i) => this.exp(part, at(here, i), depth + 1)),
             }
           case '_not':
-            return { key, not: this.exp(value, here) }
+            return { key, not: this.exp(value, here, depth + 1) }
         }
         if (value.kind !== 'object') throw invalid(`unexpected ${value.kind} value`, here)
         const operators = Object.entries(value.fields)
         if (operators.length === 0 || !operators.every(([name]) => operatorName(name))) {
-          return { name: key, is: this.exp(value, here) }
+          return { name: key, is: this.exp(value, here, depth + 1) }
         }
         return { name: key, is: operators.map(([name, to]) => ({ key: name, to: this.operator(name, to, here) })) }
       }),

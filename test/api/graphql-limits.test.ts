@@ -1,0 +1,87 @@
+import tap from 'tap'
+import { testServer } from '../kit/server.js'
+
+tap.test('what a document may ask for is limited', async (t) => {
+  const server = await testServer(t, {
+    config: {
+      plugins: { graphql: { roles: { guest: { maxDepth: 2, maxRootFields: 1 } }, limits: { maxCost: 2_000_000 } } },
+    },
+  })
+  await server.must('run_sql', {
+    sql: 'create table node (id int primary key, up int references node); insert into node values (1, null), (2, 1)',
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'node' },
+    {
+      type: 'create_object_relationship',
+      args: { table: 'node', name: 'parent', using: { foreign_key_constraint_on: 'up' } },
+    },
+    {
+      type: 'create_array_relationship',
+      args: { table: 'node', name: 'children', using: { foreign_key_constraint_on: { table: 'node', column: 'up' } } },
+    },
+    {
+      type: 'create_select_permission',
+      args: { table: 'node', role: 'guest', permission: { columns: '*', filter: {} } },
+    },
+  ])
+  const ask = async (query: string, role = 'admin') =>
+    (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, { role })).body
+  const refused = async (query: string, role?: string) => {
+    const { errors } = await ask(query, role)
+    return `${errors?.[0].extensions.code}: ${errors?.[0].message}`
+  }
+  const nested = (depth: number): string => (depth === 0 ? 'id' : `parent { ${nested(depth - 1)} }`)
+
+  t.match(
+    await refused(`{ node { ${nested(30)} } }`),
+    /^validation-failed: the document has 3\d levels; at most 20 are allowed \(plugins.graphql.limits.maxDepth\)/,
+  )
+  t.match(
+    await refused(`{ ${Array.from({ length: 60 }, (_, i) => `a${i}: node { id }`).join(' ')} }`),
+    /60 root fields; at most 50/,
+  )
+  t.match(
+    await refused(`{ node { ${Array.from({ length: 300 }, (_, i) => `a${i}: id`).join(' ')} } }`),
+    /300 aliases; at most 200/,
+  )
+  t.match(await refused(`{ node { ${'id '.repeat(6000)} } }`), /^parse-failed: .*token/i)
+  t.match(await refused(`{ node(where: ${'['.repeat(4000)}) { id } }`), /^parse-failed/)
+  t.match(await refused(`# ${'x'.repeat(300_000)}\n{ node { id } }`), /longer than 262144 bytes/)
+  t.match(
+    await refused(`{ node(where: ${'{_not: '.repeat(60)}{}${'}'.repeat(60)}) { id } }`),
+    /^unexpected-payload: a condition may nest at most 50 levels/,
+  )
+  t.match(
+    await refused('{ node { ...a } } fragment a on node { ...b } fragment b on node { ...a }'),
+    /^validation-failed: fragment "a" spreads itself/,
+  )
+  const doubling = Array.from(
+    { length: 15 },
+    (_, i) => `fragment f${i} on node { x: parent { ...f${i + 1} } y: parent { ...f${i + 1} } }`,
+  ).join(' ')
+  t.match(
+    await refused(`{ node { ...f0 } } ${doubling} fragment f15 on node { id }`),
+    /^validation-failed: .* aliases; at most 200/,
+  )
+
+  await t.test('cost: a list without a limit counts as 100 rows', async (t) => {
+    t.match(
+      await refused('{ node { children { children { children { id } } } } }'),
+      /may cost more than 2000000 points/,
+    )
+    t.same(
+      (await ask('{ node(limit: 1) { children { children(limit: 10) { children(limit: 10) { id } } } } }')).data.node
+        .length,
+      1,
+    )
+  })
+
+  await t.test('a role may have limits of its own', async (t) => {
+    t.match(await refused('{ a: node { id } b: node { id } }', 'guest'), /2 root fields; at most 1/)
+    t.match(await refused('{ node { parent { id } } }', 'guest'), /3 levels; at most 2/)
+    t.same((await ask('{ node_by_pk: node(where: {id: {_eq: 2}}) { id up } }', 'guest')).data, {
+      node_by_pk: [{ id: 2, up: 1 }],
+    })
+  })
+})
