@@ -34,6 +34,23 @@ export const config = {
       },
       default: {},
     },
+    operations: {
+      type: 'object',
+      description: 'documents by name: a client may send the name as "documentId" in place of a query',
+      additionalProperties: { type: 'string' },
+      default: {},
+    },
+    onlyListed: {
+      type: 'boolean',
+      default: false,
+      description: 'whether roles other than admin may run the documents of "operations" only',
+    },
+    maxPersisted: {
+      type: 'integer',
+      minimum: 0,
+      default: 1_000,
+      description: 'documents that clients may leave with the server and name by their hash; 0: none',
+    },
     introspection: {
       type: 'boolean',
       default: true,

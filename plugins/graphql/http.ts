@@ -1,11 +1,12 @@
 import type { Context } from 'koa'
 import { type Call, type Data, type Host, readJson, respond, ServiceError, type Session } from 'rowhouse'
-import { at, isObject, type Json, parseJson } from 'rowhouse/plan'
+import { at, isObject, type Json, type JsonObject, parseJson } from 'rowhouse/plan'
 import { asAnswer, failed, ok, type Outcome } from './answer.js'
 import type { GraphqlConfig } from './config.js'
 import { type ExecuteOptions, executeGraphql, type GraphqlRequest, PATIENT, PLANNER } from './execute.js'
 import type { Dialect } from './plan/exposed.js'
 import { graphiql } from './page/index.js'
+import { persistedDocuments } from './persisted.js'
 import type { PrepareShape } from './plan/prepare.js'
 
 const JSON_TYPE = 'application/json'
@@ -14,6 +15,7 @@ const RESPONSE_TYPE = 'application/graphql-response+json'
 /** `/v1alpha1/graphql` and `/v1/graphql`. */
 export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): void {
   const { router } = host
+  const persisted = persistedDocuments(config)
   const limitsOf = ({ role }: Session) => ({ ...config.limits, ...config.roles[role] }) as typeof config.limits
 
   const run = async (ctx: Context, dialect: Dialect, body: Json, path: string, readOnly = false): Promise<Outcome> => {
@@ -27,7 +29,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     }
     let request: GraphqlRequest
     try {
-      request = readRequest(body, limits.maxBytes)
+      request = readRequest(body, limits.maxBytes, (from) => persisted.text(from, session.role))
     } catch (error) {
       return { ...failure(ctx, error, dialect, path), unread: true }
     }
@@ -115,10 +117,11 @@ function failure(ctx: Context, thrown: unknown, dialect: Dialect, path: string):
   return failed(error, dialect, ctx.state.session, path)
 }
 
-function readRequest(body: Json, maxBytes: number): GraphqlRequest {
+function readRequest(body: Json, maxBytes: number, textOf: (body: JsonObject) => string | undefined): GraphqlRequest {
   if (!isObject(body)) throw new ServiceError(400, 'parse-failed', 'expecting an object with the key query', '$')
-  const { query, operationName, variables } = body
-  if (typeof query !== 'string')
+  const { operationName, variables } = body
+  const query = textOf(body)
+  if (query === undefined)
     throw new ServiceError(400, 'parse-failed', "the key 'query' was not present, or is no string", '$.query')
   if (Buffer.byteLength(query) > maxBytes) {
     const message = `the document is longer than ${maxBytes} bytes (plugins.graphql.limits.maxBytes)`
@@ -142,12 +145,14 @@ const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value
 function urlRequest(ctx: Context): Json {
   const query = new URLSearchParams(ctx.querystring)
   const body: Record<string, Json> = Object.create(null)
-  for (const key of ['query', 'operationName']) {
+  for (const key of ['query', 'operationName', 'documentId']) {
     const value = query.get(key)
     if (value !== null) body[key] = value
   }
-  const variables = query.get('variables')
-  if (variables !== null && variables !== '') body['variables'] = parseJson(variables)
+  for (const key of ['variables', 'extensions']) {
+    const value = query.get(key)
+    if (value !== null && value !== '') body[key] = parseJson(value)
+  }
   return body
 }
 

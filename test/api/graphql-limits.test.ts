@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import tap from 'tap'
 import { testServer } from '../kit/server.js'
 
@@ -83,5 +84,51 @@ tap.test('what a document may ask for is limited', async (t) => {
     t.same((await ask('{ node_by_pk: node(where: {id: {_eq: 2}}) { id up } }', 'guest')).data, {
       node_by_pk: [{ id: 2, up: 1 }],
     })
+  })
+})
+
+tap.test('documents that the server knows', async (t) => {
+  const listed = 'query one { node_by_pk(id: 1) { id } }'
+  const server = await testServer(t, {
+    config: { plugins: { graphql: { operations: { one: listed }, onlyListed: true, maxPersisted: 2 } } },
+  })
+  await server.must('run_sql', { sql: 'create table node (id int primary key); insert into node values (1)' })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'node' },
+    {
+      type: 'create_select_permission',
+      args: { table: 'node', role: 'guest', permission: { columns: '*', filter: {} } },
+    },
+  ])
+  const ask = async (body: object, role = 'admin') =>
+    (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify(body) }, { role })).body
+  const hashed = (text: string) => ({
+    persistedQuery: { version: 1, sha256Hash: createHash('sha256').update(text).digest('hex') },
+  })
+  const one = { data: { node_by_pk: { id: 1 } } }
+
+  await t.test('listed ones, by name, hash or text; others are refused', async (t) => {
+    t.same(await ask({ documentId: 'one' }, 'guest'), one)
+    t.same(await ask({ extensions: hashed(listed) }, 'guest'), one)
+    t.same(await ask({ query: listed }, 'guest'), one)
+    t.match(await ask({ query: '{ node { id } }' }, 'guest'), {
+      errors: [{ extensions: { code: 'permission-denied' } }],
+    })
+    t.same(await ask({ query: '{ node { id } }' }), { data: { node: [{ id: 1 }] } }, 'admin may run any')
+  })
+
+  await t.test('left by a client, and forgotten when there are too many', async (t) => {
+    const text = (n: number) => `{ a${n}: node { id } }`
+    t.match(await ask({ extensions: hashed(text(1)) }), {
+      errors: [{ message: 'PersistedQueryNotFound', extensions: { code: 'PERSISTED_QUERY_NOT_FOUND' } }],
+    })
+    for (const n of [1, 2, 3]) t.match(await ask({ query: text(n), extensions: hashed(text(n)) }), { data: {} })
+    t.match(await ask({ extensions: hashed(text(3)) }), { data: { a3: [{ id: 1 }] } })
+    t.match(await ask({ extensions: hashed(text(1)) }), { errors: [{ message: 'PersistedQueryNotFound' }] })
+    t.match(await ask({ query: text(1), extensions: hashed(text(2)) }), {
+      errors: [{ extensions: { code: 'parse-failed' } }],
+    })
+    const query = new URLSearchParams({ extensions: JSON.stringify(hashed(text(3))) })
+    t.match((await server.fetch(`/v1/graphql?${query}`)).body, { data: { a3: [{ id: 1 }] } })
   })
 })
