@@ -1,6 +1,39 @@
 /** What is said of the shop: as for `replace_metadata`. */
 export const METADATA = {
-  query_templates: [],
+  query_templates: [
+    {
+      name: 'products_below',
+      comment: 'Products that cost less than a price, the cheapest first.',
+      template: {
+        type: 'select',
+        args: {
+          table: 'product',
+          columns: ['id', 'name', 'category', 'price'],
+          where: { price: { $lt: { param: 'price' } } },
+          order_by: ['+price', '+id'],
+          limit: { param: 'limit', default: 10 },
+        },
+      },
+    },
+    {
+      name: 'my_orders',
+      comment: 'The orders of a customer with what is in them, the newest first.',
+      template: {
+        type: 'select',
+        args: {
+          table: 'orders',
+          columns: [
+            'id',
+            'status',
+            { name: 'items', columns: ['quantity', { name: 'product', columns: ['name'] }] },
+          ],
+          where: { status: { $in: { param: 'statuses', default: ['new', 'paid', 'shipped'] } } },
+          order_by: ['-id'],
+          limit: { param: 'limit', default: 20 },
+        },
+      },
+    },
+  ],
   tables: [
     {
       table: 'customer',

@@ -26,9 +26,9 @@ const HTML = `<!doctype html>
 const STYLE = 'html, body, #graphiql { height: 100%; margin: 0 }\n'
 
 const SCRIPT = `const { createElement } = React
-const headers = JSON.stringify({ 'X-Service-Admin-Secret': '', 'X-Service-Role': 'admin' }, null, 2)
-const query = \`# Put your credentials into "Headers" below, then reload the schema (the round arrow on the left).
-# The schema is that of your role: an empty one means that the role may read nothing.
+const headers = JSON.stringify({ 'X-Service-Admin-Secret': '', Authorization: '', 'X-Service-Role': '' }, null, 2)
+const query = \`# Who you are goes under "Headers" below.
+# Then reload the schema: the round arrow.
 #
 # Ctrl-Space completes, Ctrl-Enter runs.
 
@@ -36,9 +36,15 @@ const query = \`# Put your credentials into "Headers" below, then reload the sch
   __typename
 }
 \`
+const send = GraphiQL.createFetcher({ url: location.pathname })
+function fetcher(request, options = {}) {
+  // Headers that are left empty are not sent.
+  const given = Object.entries(options.headers ?? {}).filter(([, value]) => value !== '')
+  return send(request, { ...options, headers: Object.fromEntries(given) })
+}
 ReactDOM.createRoot(document.getElementById('graphiql')).render(
   createElement(GraphiQL, {
-    fetcher: GraphiQL.createFetcher({ url: location.pathname }),
+    fetcher,
     defaultEditorToolsVisibility: 'headers',
     defaultHeaders: headers,
     defaultQuery: query,
