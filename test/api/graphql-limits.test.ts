@@ -129,6 +129,6 @@ tap.test('documents that the server knows', async (t) => {
       errors: [{ extensions: { code: 'parse-failed' } }],
     })
     const query = new URLSearchParams({ extensions: JSON.stringify(hashed(text(3))) })
-    t.match((await server.fetch(`/v1/graphql?${query}`)).body, { data: { a3: [{ id: 1 }] } })
+    t.match((await server.fetch(`/v1/graphql?${query.toString()}`)).body, { data: { a3: [{ id: 1 }] } })
   })
 })
