@@ -15,7 +15,7 @@ export const httpConfig = {
     maxAdminJsonBytes: {
       ...count,
       default: 64 * 1024 * 1024,
-      description: 'largest JSON body of the role admin where a route allows it more, in bytes',
+      description: 'largest JSON body of the role admin on `/v1/query`, in bytes',
     },
     jsonTimeoutMs: { ...milliseconds, default: 30_000, description: 'time for a JSON body to arrive' },
     headersTimeoutMs: { ...milliseconds, default: 10_000, description: 'time for the headers to arrive' },

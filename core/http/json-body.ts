@@ -3,25 +3,28 @@ import { decodeUtf8, type Json, parseJson } from '../json/parse.js'
 import { readBody } from './body.js'
 import { assertSameOrigin, requireJson } from './csrf.js'
 
+export interface JsonReading {
+  /** Says which arrays are rows to insert, which are checked but not taken apart. */
+  readonly isRows?: (path: readonly (string | number)[]) => boolean
+  /** Lets the role admin send `http.maxAdminJsonBytes`: for a route that takes metadata or rows as a whole. */
+  readonly largeForAdmin?: boolean
+  /** What an empty body stands for; without it, it is no JSON. */
+  readonly empty?: Json
+}
+
 /**
  * Reads the JSON body of a request that may change something: within the limits of the configuration, and not on behalf
  * of another site.
- * @param isRows says which arrays are rows to insert, which are checked but not taken apart
- * @param empty what an empty body stands for; without it, it is no JSON
  * @throws ServiceError 400, 403, 408, 413, 415
  */
-export async function readJson(
-  ctx: Context,
-  isRows?: (path: readonly (string | number)[]) => boolean,
-  empty?: Json,
-): Promise<Json> {
+export async function readJson(ctx: Context, { isRows, largeForAdmin, empty }: JsonReading = {}): Promise<Json> {
   const { session, limits, signal } = ctx.state
   requireJson(ctx, session)
   assertSameOrigin(ctx, session)
-  const admin = session.role === 'admin'
+  const large = largeForAdmin === true && session.role === 'admin'
   const body = await readBody(ctx.req, {
-    maxBytes: admin ? limits.maxAdminJsonBytes : limits.maxJsonBytes,
-    setting: admin ? 'http.maxAdminJsonBytes' : 'http.maxJsonBytes',
+    maxBytes: large ? limits.maxAdminJsonBytes : limits.maxJsonBytes,
+    setting: large ? 'http.maxAdminJsonBytes' : 'http.maxJsonBytes',
     timeoutMs: limits.jsonTimeoutMs,
     signal,
   })

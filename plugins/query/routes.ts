@@ -15,7 +15,7 @@ export function queryRoutes(router: Host['router'], data: Data, operations: Oper
   router.post('/v1/query', async (ctx) => {
     const { session, signal } = ctx.state
     const format = wantedFormat(ctx)
-    const query = await readJson(ctx, isObjects)
+    const query = await readJson(ctx, { isRows: isObjects, largeForAdmin: true })
     respond(ctx, await operations.run(query, { session, signal, format }))
   })
 

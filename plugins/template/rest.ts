@@ -9,6 +9,7 @@ import {
   ServiceError,
   wantedFormat,
 } from 'rowhouse'
+import type { JsonObject } from 'rowhouse/plan'
 import { bodyArguments, urlArguments } from './arguments.js'
 import type { Described } from './meaning.js'
 import type { Templates } from './templates.js'
@@ -27,7 +28,7 @@ export function restRoutes(router: Host['router'], data: Data, templates: Templa
     if (ctx.method === 'POST' || ctx.method === 'PUT') {
       const isRows = (path: readonly (string | number)[]) =>
         path.length === 1 && described.parameters.get(path[0] as string)?.use === 'rows'
-      Object.assign(args, bodyArguments(await readJson(ctx, isRows, Object.create(null))))
+      Object.assign(args, bodyArguments(await readJson(ctx, { isRows, empty: Object.create(null) as JsonObject })))
     }
     respond(ctx, await templates.execute(stored, args, call, '$'))
   }
