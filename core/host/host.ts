@@ -73,6 +73,7 @@ export function createHost(plugin: Pick<Plugin, 'name' | 'needs'>, shared: Share
     use: <K extends ServiceName>(service: K) =>
       (service === 'log' ? log : findService(plugin, service, shared.services)) as Services[K],
     provider: (kind, which) => shared.providers.get(kind, which),
+    providerName: (kind) => shared.providers.defaultName(kind),
     middleware: (fn) => void shared.middlewares.push(fn),
     authenticator: (fn) => void shared.authenticators.push(fn),
     operation: (type, operation) => add(shared.operations, type, operation, `${owner}: operation "${type}"`),

@@ -60,6 +60,11 @@ export interface Host<N extends ServiceName = ServiceName> {
   use<K extends N | 'log' | 'data' | 'operations'>(service: K): Services[K]
   /** The configured provider of a kind, the default one when no name is given. */
   provider<K extends keyof ProviderKinds>(kind: K, name?: string): Promise<ProviderKinds[K]>
+  /**
+   * The name of the default provider of a kind, to store or to show beside what it did: `providers.<kind>.default`, or
+   * the only one that is configured. undefined: there is no default, and `provider(kind)` throws.
+   */
+  providerName(kind: keyof ProviderKinds): string | undefined
   /** Koa middleware for all routes, after the session is known and before routing. */
   middleware(fn: Middleware): void
   /** Asked in load order, before a request without credentials becomes anonymous. */

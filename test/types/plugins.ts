@@ -77,3 +77,12 @@ definePlugin({
   // error TS2322
   setup: () => ({ hello: () => 'hi' }),
 })
+
+definePlugin({
+  name: 'knows-kinds-of-providers',
+  setup(host) {
+    const name: string | undefined = host.providerName('sms')
+    // error TS2345
+    host.use('log').info({ name, other: host.providerName('pigeon') })
+  },
+})
