@@ -11,6 +11,7 @@ import { builtins, readSections, source } from './setting.js'
 export async function dev({ flags, words: [given] }: Invocation): Promise<number> {
   const { values } = await readSections(flags)
   const { dataDir } = values
+  if (values.http.socket) throw new Error('http.socket is for rowhouse start: rowhouse dev listens on a port')
   const progress = (message: string) => console.error(message)
   const url = given ?? values.database.url
   const first = url === undefined && !(await inspectEmbedded(dataDir)).cluster

@@ -35,9 +35,9 @@ async function withServer<T>(flags: Invocation['flags'], fn: (ask: Ask) => Promi
   const { overrides: _, ...from } = source(flags)
   const server = await startServer({
     ...from,
+    address: { host: '127.0.0.1', port: 0 },
     overrides: {
-      auth: { adminSecret },
-      http: { host: '127.0.0.1', port: 0 },
+      auth: { adminSecret, mode: 'direct' },
       log: { level: 'error' },
       compile: { threads: 0 },
     },

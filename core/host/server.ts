@@ -7,6 +7,7 @@ import { type DataRoom, openData } from '../data/room.js'
 import { type Database, databaseConfig, openDatabase } from '../db/database.js'
 import { type App, createApp } from '../http/app.js'
 import { authConfig, httpConfig } from '../http/config.js'
+import type { HttpConfig } from '../http/config.js'
 import type { About, ReadyReport } from '../http/core-routes.js'
 import { createAuthenticate } from '../http/session.js'
 import { createLogger } from '../log.js'
@@ -62,13 +63,15 @@ export type Config = LoadedConfig<typeof sections>
 export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections'> & {
   readonly builtins: Builtins
   readonly log?: Logger
+  /** Where to listen whatever the configuration says: for a command that runs beside the server. */
+  readonly address?: { readonly host: string; readonly port: number }
   /** Told of each slow step of the start. */
   readonly progress?: (message: string) => void
 }
 
 export interface Server {
   readonly config: Config
-  /** Where it listens. */
+  /** Where it listens; on a unix socket `unix:` and its path. */
   readonly url: string
   readonly log: Logger
   /** Takes no more requests, finishes those under way, closes everything in reverse order. */
@@ -82,7 +85,8 @@ export const version: string = (
 
 /** Loads, migrates, sets up and listens: the whole life of a server, top to bottom. */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const { config, loaded } = await loadAll({ ...options, sections })
+  const { config: configured, loaded } = await loadAll({ ...options, sections })
+  const config = listeningAt(options.address, configured)
   const { values } = config
   const log = options.log ?? createLogger({ level: values.log.level })
   for (const warning of loaded.warnings) log.warn(warning)
@@ -115,16 +119,21 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       await app.close()
     })
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
-    const { host, port } = await app.listen(values.http.host, values.http.port)
+    const url = await listen(app, values.http)
     await data.start(shared.planners)
 
-    const url = `http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
     log.info({ url, plugins: loaded.plugins.map(({ plugin }) => plugin.name) }, 'listening')
     return { config, url, log, close: once(() => closeHooks(closers, 3 * STEP_MS)) }
   } catch (error) {
     await closeHooks(closers, STEP_MS).catch((cause: unknown) => log.error({ err: cause }, 'closing failed as well'))
     throw error
   }
+}
+
+function listeningAt(address: ServerOptions['address'], config: Config): Config {
+  if (!address) return config
+  const { socket: _, ...http } = config.values.http
+  return { ...config, values: { ...config.values, http: { ...http, ...address } } }
 }
 
 /** The migrations of the core and of every plugin that is loaded. */
@@ -166,14 +175,15 @@ function openHttp({ config, shared, data, database, log, metrics, loaded }: Part
     config: http,
     log,
     metrics,
-    authenticate: createAuthenticate(auth, log, shared.authenticators),
+    authenticate: createAuthenticate(auth, log, shared.authenticators, http.socket !== undefined),
     ready: () => ready(database, data, shared),
     about: async (): Promise<About> => ({
       version,
       database: (await ping(database)) === undefined ? 'up' : 'down',
       links: shared.links,
     }),
-    loopback: isLoopback(http.host),
+    // Behind a socket is a gateway, and before that the world.
+    loopback: http.socket === undefined && isLoopback(http.host),
   })
   for (const { plugin } of loaded.plugins) {
     const formatError = shared.errorFormats.get(plugin.name)
@@ -182,6 +192,15 @@ function openHttp({ config, shared, data, database, log, metrics, loaded }: Part
   }
   for (const middleware of shared.middlewares) app.middleware(middleware)
   return app
+}
+
+async function listen(app: App, config: HttpConfig): Promise<string> {
+  if (config.socket) {
+    await app.listenOn(config.socket)
+    return `unix:${config.socket.path}`
+  }
+  const { host, port } = await app.listen(config.host, config.port)
+  return `http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
 }
 
 const PROBE_MS = 2000
@@ -219,11 +238,19 @@ async function ping(database: Database): Promise<string | undefined> {
 }
 
 /** Without any way to prove who one is, only this machine may connect. */
-function refuseOpenDoor({ values: { http, auth } }: Config): void {
-  const credential = auth.adminSecret ?? auth.gatewaySecret ?? auth.jwt ?? auth.webhook
-  if (credential !== undefined || isLoopback(http.host)) return
+function refuseOpenDoor({ values }: Config): void {
+  const { http } = values
+  if (canAuthenticate(values) || http.socket !== undefined || isLoopback(http.host)) return
   throw new Error(
     `refusing to listen on ${http.host} without a way to authenticate: set ROWHOUSE_ADMIN_SECRET, or auth.jwt, auth.webhook or auth.gatewaySecret in the configuration`,
+  )
+}
+
+/** Whether there is any way to prove who one is. */
+export function canAuthenticate({ auth, http }: Config['values']): boolean {
+  const { adminSecret, gatewaySecret, jwt, webhook, mode } = auth
+  return (
+    (adminSecret ?? gatewaySecret ?? jwt ?? webhook) !== undefined || (mode === 'gateway' && http.socket !== undefined)
   )
 }
 

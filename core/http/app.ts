@@ -10,6 +10,7 @@ import { coreRoutes } from './core-routes.js'
 import type { About, ReadyReport } from './core-routes.js'
 import { cors } from './cors.js'
 import { answerErrors, answerLateError } from './error-answer.js'
+import { expectable } from './expectable.js'
 import { createListener } from './listener.js'
 import type { Listener } from './listener.js'
 import { pluginRoutes } from './router.js'
@@ -57,6 +58,7 @@ export function createApp(options: AppOptions): App {
   koa.use(securityHeaders)
   koa.use(cors(config.cors))
   koa.use(answerErrors(plugins))
+  koa.use(expectable)
   const admit = admission(config, options.authenticate, metrics)
   koa.use(coreRoutes({ ...options, plugins, identify: admit.identify, draining: () => listener.state !== 'open' }))
   koa.use(admit.middleware)
@@ -65,7 +67,7 @@ export function createApp(options: AppOptions): App {
 
   const handle = koa.callback()
   const callback: RequestListener = (req, res) => void handle(req, res)
-  const listener = createListener(callback, config, log)
+  const listener = createListener(callback, config, log, metrics)
   return Object.assign(listener, {
     callback,
     use: (routes: PluginRoutes) => void plugins.push(routes),

@@ -11,6 +11,17 @@ export const httpConfig = {
   properties: {
     host: { type: 'string', default: '127.0.0.1', description: 'address to listen on' },
     port: { type: 'integer', minimum: 0, maximum: 65_535, default: 8080, description: 'port; 0 takes a free one' },
+    socket: {
+      type: 'object',
+      additionalProperties: false,
+      required: ['path'],
+      description: 'a unix socket to listen on in place of host and port',
+      properties: {
+        // 103 bytes and an end fit on every platform.
+        path: { type: 'string', minLength: 1, maxLength: 103, description: 'its file; a stale one is replaced' },
+        mode: { type: 'string', pattern: '^0?[0-7]{3}$', default: '660', description: 'who may connect, octal' },
+      },
+    },
     maxJsonBytes: { ...count, default: 10 * 1024 * 1024, description: 'largest JSON body, in bytes' },
     maxAdminJsonBytes: {
       ...count,
@@ -205,7 +216,8 @@ export const authConfig = {
       type: 'string',
       enum: ['direct', 'gateway'],
       default: 'direct',
-      description: 'gateway: only callers with the gateway secret or an admin secret are served',
+      description:
+        'gateway: only callers with the gateway secret or an admin secret are served, or any over `http.socket`',
     },
     adminSecret: { ...secret, description: 'whoever has it may act as any role; 32 characters or more' },
     previousAdminSecrets: { ...secrets, description: 'still accepted while a new admin secret is rolled out' },

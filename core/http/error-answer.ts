@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import type { Context, Middleware } from 'koa'
 import { ServiceError } from '../errors.js'
+import { reset } from './reset.js'
 import type { PluginRoutes } from './router.js'
 
 /** The one place that turns what was thrown into an answer. */
@@ -46,7 +47,7 @@ export function answerLateError(ctx: Context, thrown: unknown): void {
   if (res.writableFinished || res.destroyed || ctx.req.socket.destroyed) return
   const error = known(ctx, thrown)
   if (res.headersSent) {
-    ctx.req.socket.resetAndDestroy()
+    reset(ctx.req.socket)
     return
   }
   prepare(ctx, error)

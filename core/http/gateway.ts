@@ -18,11 +18,19 @@ export function fromAdminSecret(headers: RequestHeaders, secrets: Secrets): Sess
   return makeSession(requestedRole(headers) ?? 'admin', variables(headers), 'admin-secret')
 }
 
-/** Who the headers say, once the gateway secret has proven that the gateway wrote them. */
-export function fromGateway(headers: RequestHeaders, secrets: Secrets, mode: 'direct' | 'gateway'): Session | null {
+/**
+ * Who the headers say, once the gateway secret has proven that the gateway wrote them.
+ * @param proven the connection has proven it already
+ */
+export function fromGateway(
+  headers: RequestHeaders,
+  secrets: Secrets,
+  mode: 'direct' | 'gateway',
+  proven: boolean,
+): Session | null {
   const secret = headers.service.get('x-service-gateway-secret')
-  if (secret === undefined) return null
-  if (!secrets.matches(secret)) throw wrongSecret('the gateway secret is wrong')
+  if (secret === undefined && !proven) return null
+  if (secret !== undefined && !secrets.matches(secret)) throw wrongSecret('the gateway secret is wrong')
 
   const role = gatewayRole(headers, mode)
   const carried = variables(headers)

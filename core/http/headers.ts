@@ -13,7 +13,7 @@ export interface RequestHeaders {
 
 /**
  * Reads the header lines as they came, because Node's own map joins or drops repeats.
- * @throws ServiceError 400 parse-failed: an `X-Service-*` header or Authorization that is there twice, or an
+ * @throws ServiceError 400 parse-failed: an `X-Service-*` header, Authorization or Host that is there twice, or an
  *   `X-Service-*` header that another program on the way could read differently: spelt with other separators (CGI
  *   makes `_` of `-`), or whose value has control characters, other characters than ASCII or outer spaces
  */
@@ -23,13 +23,15 @@ export function readHeaders(req: IncomingMessage): RequestHeaders {
   for (let i = 0; i < req.rawHeaders.length; i += 2) {
     const name = req.rawHeaders[i]!.toLowerCase()
     const value = req.rawHeaders[i + 1]!
-    if (first.has(name) && (name === 'authorization' || service.has(name))) throw refused(name, 'is there twice')
+    if (first.has(name) && (NEVER_TWICE.has(name) || service.has(name))) throw refused(name, 'is there twice')
     if (isServiceName(name)) service.set(name, checked(name, value))
     if (name === 'cookie' && first.has(name)) first.set(name, `${first.get(name)}; ${value}`)
     else if (!first.has(name)) first.set(name, value)
   }
   return { get: (name) => first.get(name), service, cookie: (name) => cookie(first.get('cookie'), name) }
 }
+
+const NEVER_TWICE = new Set(['authorization', 'host'])
 
 function isServiceName(name: string): boolean {
   const read = name.replace(/[^a-z0-9]/g, '-')

@@ -4,12 +4,19 @@ import { Server as NetServer } from 'node:net'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../log.js'
+import type { Metrics } from '../metrics.js'
 import type { HttpConfig } from './config.js'
+import { reset } from './reset.js'
+import { listenOnSocket } from './unix-socket.js'
+import type { SocketFile } from './unix-socket.js'
+import { answerUnread } from './unread.js'
 
 export interface Listener {
   /** @returns where it listens; the port is the one that was found when 0 was asked for */
   listen(host: string, port: number): Promise<Address>
-  /** Where it listens; undefined before and after. */
+  /** Listens on a unix socket instead. */
+  listenOn(socket: SocketFile): Promise<void>
+  /** Where it listens; undefined before and after, and on a unix socket. */
   readonly address: Address | undefined
   /** `leaving`: still listening, not ready any more; `draining`: finishes what is under way; `closed`: done. */
   readonly state: 'open' | 'leaving' | 'draining' | 'closed'
@@ -30,8 +37,9 @@ const LEFTOVER_MS = 5_000
 const POLL_MS = 25
 
 /** A node:http server with its limits, and an end that loses no request. */
-export function createListener(handle: RequestListener, config: HttpConfig, log: Logger): Listener {
-  const sockets = new Map<Socket, number>()
+export function createListener(handle: RequestListener, config: HttpConfig, log: Logger, metrics: Metrics): Listener {
+  /** The open connections with the answers that are owed on each. */
+  const sockets = new Map<Socket, Set<ServerResponse>>()
   let state: Listener['state'] = 'open'
   let underWay = 0
   let lastRequestAt = 0
@@ -45,30 +53,38 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
       requestTimeout: 0,
       connectionsCheckingInterval: config.checkIntervalMs,
       keepAliveTimeout: config.keepAliveTimeoutMs,
+      // Node would answer without a body. The handler checks.
+      requireHostHeader: false,
     },
-    (req, res) => {
-      track(req, res)
-      handle(req, res)
-    },
+    onRequest,
   )
+  // As well: a request that expects something that nobody knows.
+  server.on('checkExpectation', onRequest)
   server.maxConnections = config.maxConnections
   // Node leaves out the lines past this count without a word; the size is limited, and the count checked later.
   server.maxHeadersCount = 0
   server.on('connection', (socket: Socket) => {
-    sockets.set(socket, 0)
+    sockets.set(socket, new Set())
     socket.once('close', () => sockets.delete(socket))
   })
   server.setTimeout(config.idleWriteTimeoutMs, endIfStuck)
+  answerUnread(server, (socket) => sockets.get(socket) ?? [], config, metrics)
+
+  function onRequest(req: IncomingMessage, res: ServerResponse): void {
+    track(req, res)
+    handle(req, res)
+  }
 
   function track(req: IncomingMessage, res: ServerResponse): void {
     const { socket } = req
-    sockets.set(socket, (sockets.get(socket) ?? 0) + 1)
+    const owed = sockets.get(socket)
+    owed?.add(res)
     underWay++
     lastRequestAt = performance.now()
     res.once('close', () => {
       underWay--
       lastRequestAt = performance.now()
-      if (sockets.has(socket)) sockets.set(socket, sockets.get(socket)! - 1)
+      owed?.delete(res)
       if (!req.complete) setTimeout(() => req.complete || socket.destroy(), LEFTOVER_MS).unref()
     })
   }
@@ -78,8 +94,8 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
    * was kept alive for nothing. A request that is being worked on has nothing to move, and waits.
    */
   function endIfStuck(socket: Socket): void {
-    if (socket.writableLength > 0) socket.resetAndDestroy()
-    else if (!sockets.get(socket)) socket.destroy()
+    if (socket.writableLength > 0) reset(socket)
+    else if (!sockets.get(socket)?.size) socket.destroy()
   }
 
   async function drain(): Promise<void> {
@@ -130,6 +146,10 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
           resolve(addressOf(server.address())!)
         })
       }),
+    async listenOn(socket) {
+      await listenOnSocket(server, socket)
+      lastRequestAt = performance.now()
+    },
     drain: () => (drained ??= drain()),
     close,
   }

@@ -22,18 +22,27 @@ export type Authenticate = (req: IncomingMessage) => Promise<Session>
 /**
  * The ways to prove an identity, in the order in which they are asked. Nobody is admin without proof.
  * @param extra authenticators of plugins; may still grow until the first request
+ * @param socket requests come over a unix socket alone, whose permissions keep others than the gateway away; without a
+ *   gateway this proves nothing
  * @throws Error at once, naming the setting, when the configuration cannot be right
  */
-export function createAuthenticate(config: AuthConfig, log: Logger, extra: readonly Authenticator[]): Authenticate {
+export function createAuthenticate(
+  config: AuthConfig,
+  log: Logger,
+  extra: readonly Authenticator[],
+  socket = false,
+): Authenticate {
   const adminSecrets = createSecrets([config.adminSecret, ...config.previousAdminSecrets])
   const gatewaySecrets = createSecrets([config.gatewaySecret, ...config.previousGatewaySecrets])
-  checkSecrets(config, log)
+  checkSecrets(config, log, socket)
+  const atGateway = config.mode === 'gateway' && socket
   const readToken = config.jwt && createTokenReader(config.jwt, log)
   const askWebhook = config.webhook && createWebhook(config.webhook)
 
   return async (req) => {
     const headers = readHeaders(req)
-    const proven = fromAdminSecret(headers, adminSecrets) ?? fromGateway(headers, gatewaySecrets, config.mode)
+    const proven =
+      fromAdminSecret(headers, adminSecrets) ?? fromGateway(headers, gatewaySecrets, config.mode, atGateway)
     if (proven) return proven
     if (config.mode === 'gateway') throw missingCredentials('only the gateway may call this server')
 
@@ -45,10 +54,10 @@ export function createAuthenticate(config: AuthConfig, log: Logger, extra: reado
   }
 }
 
-function checkSecrets(config: AuthConfig, log: Logger): void {
+function checkSecrets(config: AuthConfig, log: Logger, socket: boolean): void {
   if (config.jwt && config.webhook) throw new Error('auth: only one of "jwt" and "webhook" can be set')
-  if (config.mode === 'gateway' && config.gatewaySecret === undefined) {
-    throw new Error('auth.gatewaySecret is needed when auth.mode is "gateway"')
+  if (config.mode === 'gateway' && config.gatewaySecret === undefined && !socket) {
+    throw new Error('auth.gatewaySecret is needed when auth.mode is "gateway" and http.socket is not set')
   }
   for (const name of ['adminSecret', 'gatewaySecret'] as const) {
     const secret = config[name]

@@ -214,15 +214,18 @@ t.test('the only provider of a kind is its default', async (t) => {
   await t.resolves(shared(kind(undefined, { only })).providers.get('sms'))
 })
 
-t.test('a plugin learns the name of the default provider, which need not be the name of what is behind it', async (t) => {
-  const any = defineProvider({ kind: 'sms', name: 'any', create: () => ({ send: async () => receipt }) })
-  const nameIn = (kinds: Map<string, LoadedKind>) => createHost({ name: 'x' }, shared(kinds)).providerName('sms')
+t.test(
+  'a plugin learns the name of the default provider, which need not be the name of what is behind it',
+  async (t) => {
+    const any = defineProvider({ kind: 'sms', name: 'any', create: () => ({ send: async () => receipt }) })
+    const nameIn = (kinds: Map<string, LoadedKind>) => createHost({ name: 'x' }, shared(kinds)).providerName('sms')
 
-  t.equal(nameIn(kind('b', { a: any, b: any })), 'b')
-  t.equal(nameIn(kind(undefined, { main: any })), 'main', 'the only one')
-  t.equal(nameIn(kind(undefined, { a: any, b: any })), undefined)
-  t.equal(nameIn(new Map()), undefined)
-})
+    t.equal(nameIn(kind('b', { a: any, b: any })), 'b')
+    t.equal(nameIn(kind(undefined, { main: any })), 'main', 'the only one')
+    t.equal(nameIn(kind(undefined, { a: any, b: any })), undefined)
+    t.equal(nameIn(new Map()), undefined)
+  },
+)
 
 t.test('a missing provider is told from a wrong name, and both say what is configured', async (t) => {
   const any = defineProvider({ kind: 'sms', name: 'any', create: () => ({ send: async () => receipt }) })

@@ -115,12 +115,13 @@ t.test('the spelling matrix', async (t) => {
   t.same([...statuses.keys()].sort(), [200, 400, 401, 403], 'every kind of answer occurs')
 })
 
-t.test('a repeated Authorization header is refused', async (t) => {
+t.test('a repeated Authorization or Host header is refused', async (t) => {
   const server = await serve(t, JWT)
 
   const answer = await server.raw([`Authorization: Bearer ${await token({})}`, 'Authorization: Bearer x'])
 
   t.match(answer, { status: 400, body: { code: 'parse-failed' } })
+  t.match(await server.raw(['Host: b']), { status: 400, body: { code: 'parse-failed' } })
 })
 
 t.test('nobody is admin without proof', async (t) => {

@@ -1,0 +1,87 @@
+import { STATUS_CODES } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Metrics } from '../metrics.js'
+import type { HttpConfig } from './config.js'
+
+/** How long a client may take to read why, and to notice that it should stop sending. */
+const LINGER_MS = 2_000
+
+/**
+ * Answers what is no request yet, because Node could not read it as one: in the form of other errors, and never into
+ * the middle of another answer on the same connection.
+ * @param answersOn the answers that are owed on a connection
+ */
+export function answerUnread(
+  server: Server,
+  answersOn: (socket: Socket) => Iterable<ServerResponse>,
+  config: HttpConfig,
+  metrics: Metrics,
+): void {
+  const refused = metrics.counter('http_unread_total', 'requests refused because they could not be read', ['code'])
+  const answered = new WeakSet<Socket>()
+
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    // What still comes on the connection is an error each time.
+    if (answered.has(socket)) return
+    const refusal = refusalOf(error, config)
+    const owed = [...answersOn(socket)]
+    if (!refusal || !socket.writable || owed.some((res) => res.headersSent || res.req.complete)) {
+      socket.destroy()
+      return
+    }
+    answered.add(socket)
+    refused.inc({ code: refusal.code })
+    socket.end(textOf(refusal))
+    // A request whose body broke: whoever handles it must not answer a second time.
+    if (owed.length > 0) socket.destroySoon()
+    // Closing a connection with unread bytes would reset it, and the answer with it.
+    else setTimeout(() => socket.destroy(), LINGER_MS).unref()
+  })
+}
+
+interface Refusal {
+  readonly status: number
+  readonly code: string
+  readonly message: string
+}
+
+/** undefined: the connection broke, and nobody is there to be told. */
+function refusalOf({ code, reason }: NodeJS.ErrnoException & { reason?: string }, config: HttpConfig) {
+  const refusal = (status: number, name: string, message: string): Refusal => ({ status, code: name, message })
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return refusal(
+        431,
+        'headers-too-large',
+        `the headers are longer than ${config.maxHeaderBytes} bytes (http.maxHeaderBytes)`,
+      )
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return refusal(413, 'payload-too-large', 'the chunk extensions are too long')
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return refusal(
+        408,
+        'request-timeout',
+        `the headers did not arrive within ${config.headersTimeoutMs} ms (http.headersTimeoutMs)`,
+      )
+    default:
+      if (!code?.startsWith('HPE_')) return undefined
+      // The reason is one of the parser's own sentences and quotes nothing.
+      return refusal(400, 'parse-failed', `this is not HTTP/1.1${reason ? `: ${reason.toLowerCase()}` : ''}`)
+  }
+}
+
+function textOf({ status, code, message }: Refusal): string {
+  const body = JSON.stringify({ path: '$', error: message, code, message })
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    `Date: ${new Date().toUTCString()}`,
+    'Connection: close',
+    'Cache-Control: no-store',
+    'X-Content-Type-Options: nosniff',
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    '',
+    body,
+  ].join('\r\n')
+}
