@@ -3,7 +3,7 @@ import { readCatalog } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
 import { loadAll } from '../host/load.js'
 import { pendingMigrations } from '../host/migrate.js'
-import { migrationSets, sections } from '../host/server.js'
+import { checks, migrationSets, sections } from '../host/server.js'
 import { builtins, source } from './setting.js'
 
 /** One thing that was looked at. */
@@ -23,7 +23,7 @@ export const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD 
 
 /** @throws ConfigError with every mistake of the configuration */
 export async function findAll(flags: Invocation['flags']): Promise<readonly Finding[]> {
-  const { config, loaded } = await loadAll({ ...source(flags), sections, builtins: builtins() })
+  const { config, loaded } = await loadAll({ ...source(flags), sections, checks, builtins: builtins() })
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
   const { url } = config.values.database
   if (url === undefined) {

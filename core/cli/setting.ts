@@ -1,6 +1,6 @@
 import { type LoadedConfig, loadConfig } from '../host/config.js'
 import type { Builtins } from '../host/load.js'
-import { sections } from '../host/server.js'
+import { checks, sections } from '../host/server.js'
 
 type Flags = Readonly<Record<string, string | boolean | undefined>>
 
@@ -31,7 +31,7 @@ export function source({ config, host, port }: Flags) {
 }
 
 export function readSections(flags: Flags): Promise<LoadedConfig<typeof sections>> {
-  return loadConfig({ ...source(flags), sections })
+  return loadConfig({ ...source(flags), sections, checks })
 }
 
 /** @throws Error that says where a database may be named */

@@ -6,13 +6,17 @@ import { at } from '../errors.js'
 import type { Infer, Schema } from '../schema.js'
 import { isPlain, isText, settle, textValue, type Mistake, type Setting } from './settle.js'
 import { hint, nearest, sameKey } from './spelling.js'
-import type { AnySchema } from './validate.js'
+import type { AnySchema, Wrong } from './validate.js'
 
 /** The schema of each top level key, from the owner of what it configures. */
 export type Sections = Readonly<Record<string, Schema>>
 
+/** What the schemas cannot say, by section: everything that is wrong with its value. */
+export type Checks<S extends Sections> = { readonly [K in keyof S]?: (value: Infer<S[K]>) => readonly Wrong[] }
+
 export interface ConfigOptions<S extends Sections> {
   readonly sections: S
+  readonly checks?: Checks<S>
   /** Given on the command line. Absent: `ROWHOUSE_CONFIG`, else `rowhouse.config.js` or `.json` in `cwd`, if any. */
   readonly file?: string
   readonly env: Readonly<Record<string, string | undefined>>
@@ -85,7 +89,9 @@ export async function readConfig<const S extends Sections>(
   for (const [name, schema] of Object.entries(options.sections)) {
     const own = settings.filter(({ keys }) => sameKey(keys[0] ?? '', name))
     const inside = own.map((setting) => ({ ...setting, keys: setting.keys.slice(1) }))
-    const settled = settle({ path: at('$', name), schema, value: top[name], settings: inside, where })
+    const check = options.checks?.[name] as ((value: unknown) => readonly Wrong[]) | undefined
+    const part = { path: at('$', name), schema, value: top[name], settings: inside, where }
+    const settled = settle({ ...part, ...(check && { check }) })
     if (settled.ok) values[name] = settled.value
     else mistakes.push(...settled.mistakes)
   }
@@ -125,7 +131,10 @@ const isOfParts = ({ keys }: Setting) => PARTS.some((part) => sameKey(part, keys
 
 const FILES = ['rowhouse.config.js', 'rowhouse.config.json']
 
-function findFile(options: Omit<ConfigOptions<Sections>, 'sections'>, mistakes: Mistake[]): string | undefined {
+function findFile(
+  options: Omit<ConfigOptions<Sections>, 'sections' | 'checks'>,
+  mistakes: Mistake[],
+): string | undefined {
   const named = options.file ?? (options.env['ROWHOUSE_CONFIG'] || undefined)
   const where = options.file === undefined ? 'environment variable ROWHOUSE_CONFIG' : 'command line'
   if (named !== undefined) {

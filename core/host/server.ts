@@ -5,6 +5,7 @@ import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
 import { type DataRoom, openData } from '../data/room.js'
 import { type Database, databaseConfig, openDatabase } from '../db/database.js'
+import { checkAuth, checkHttp } from '../http/check-config.js'
 import { type App, createApp } from '../http/app.js'
 import { authConfig, httpConfig } from '../http/config.js'
 import type { HttpConfig } from '../http/config.js'
@@ -13,7 +14,7 @@ import { createAuthenticate } from '../http/session.js'
 import { createLogger } from '../log.js'
 import { createMetrics } from '../metrics.js'
 import type { Schema } from '../schema.js'
-import type { ConfigOptions, LoadedConfig } from './config.js'
+import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
 import { createHost, createShared, type Shared } from './host.js'
 import { closeHooks, runHooks, runStep, runWithin } from './lifecycle.js'
 import { type Builtins, loadAll, type Loaded } from './load.js'
@@ -59,8 +60,11 @@ export const sections = {
   dataDir: { type: 'string', default: './.rowhouse', description: 'where files of this server live' },
 } as const satisfies Readonly<Record<string, Schema>>
 
+/** What is wrong with a section although its schema is satisfied. */
+export const checks: Checks<typeof sections> = { http: checkHttp, auth: checkAuth }
+
 export type Config = LoadedConfig<typeof sections>
-export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections'> & {
+export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections' | 'checks'> & {
   readonly builtins: Builtins
   readonly log?: Logger
   /** Where to listen whatever the configuration says: for a command that runs beside the server. */
@@ -85,7 +89,7 @@ export const version: string = (
 
 /** Loads, migrates, sets up and listens: the whole life of a server, top to bottom. */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const { config: configured, loaded } = await loadAll({ ...options, sections })
+  const { config: configured, loaded } = await loadAll({ ...options, sections, checks })
   const config = listeningAt(options.address, configured)
   const { values } = config
   const log = options.log ?? createLogger({ level: values.log.level })

@@ -1,7 +1,7 @@
 import { at } from '../errors.js'
 import type { Infer, Schema } from '../schema.js'
 import { lowerCamel, sameKey } from './spelling.js'
-import { validate, type AnySchema } from './validate.js'
+import { validate, type AnySchema, type Wrong } from './validate.js'
 
 /** One thing that is wrong with the configuration. */
 export interface Mistake {
@@ -25,6 +25,8 @@ export interface Part<S extends Schema> {
   /** Path of the part, e.g. `$.plugins.hello`. */
   readonly path: string
   readonly schema: S
+  /** What a schema cannot say. Asked once the schema is satisfied. */
+  readonly check?: (value: Infer<S>) => readonly Wrong[]
   /** What the file says; `undefined` when it says nothing. */
   readonly value: unknown
   /** The settings of this part; their keys start inside it. */
@@ -53,9 +55,10 @@ export function settle<const S extends Schema>(part: Part<S>): Settled<Infer<S>>
   if (value === undefined && schema.type === 'object') value = {}
 
   const result = validate(part.schema, readTexts(part.schema, value))
-  if (result.ok) return { ok: true, value: freeze(result.value) as Infer<S> }
-  const mistakes = result.wrongs.map(({ keys, message }) => {
-    const path = keys.reduce<string>(at, part.path)
+  const wrongs = result.ok ? (part.check?.(result.value as Infer<S>) ?? []) : result.wrongs
+  if (result.ok && wrongs.length === 0) return { ok: true, value: freeze(result.value) as Infer<S> }
+  const mistakes = wrongs.map(({ keys, message }) => {
+    const path = written(value, keys).reduce<string>(at, part.path)
     return { path, message, where: originOf(path, origins) ?? part.where }
   })
   return { ok: false, mistakes }
@@ -91,7 +94,7 @@ function spell(schema: Schema | undefined, value: unknown, keys: readonly string
   const [first, ...rest] = keys
   if (first === undefined) return []
   const node = isPlain(value) ? value : {}
-  const known = [...branches(schema).flatMap((branch) => Object.keys(branch.properties ?? {})), ...Object.keys(node)]
+  const known = [...objects(schema).flatMap((branch) => Object.keys(branch.properties ?? {})), ...Object.keys(node)]
   const key = known.find((candidate) => sameKey(candidate, first)) ?? lowerCamel(first)
   return [key, ...spell(member(schema, key), node[key], rest)]
 }
@@ -104,6 +107,7 @@ function withValue(value: unknown, keys: readonly string[], leaf: unknown): unkn
 }
 
 function readTexts(schema: Schema | undefined, value: unknown): unknown {
+  if (isPlain(value) && isList(schema)) return [readTexts(itemOf(schema), value)]
   if (isText(value)) return readText(schema, value[TEXT])
   if (Array.isArray(value)) return value.map((item: unknown) => readTexts(itemOf(schema), item))
   if (!isPlain(value)) return value
@@ -112,6 +116,18 @@ function readTexts(schema: Schema | undefined, value: unknown): unknown {
       .filter(([, item]) => item !== undefined)
       .map(([key, item]) => [key, readTexts(member(schema, key), item)]),
   )
+}
+
+/** One object alone is also a list of one. */
+const isList = (schema: Schema | undefined) => branches(schema).every(({ type }) => type === 'array')
+
+/** The keys as they were written: without the index where one value stood for a list of one. */
+function written(value: unknown, keys: Wrong['keys']): Wrong['keys'] {
+  const [key, ...rest] = keys
+  if (key === undefined) return []
+  if (typeof key === 'number' && !Array.isArray(value)) return written(value, rest)
+  const inner = Array.isArray(value) ? (value as unknown[])[Number(key)] : isPlain(value) ? value[key] : undefined
+  return [key, ...written(inner, rest)]
 }
 
 /** A text stays one where a text may stand; elsewhere it is JSON. One value alone is also a list of one. */
@@ -135,8 +151,12 @@ function branches(schema: AnySchema | undefined): readonly AnySchema[] {
   return schema.anyOf === undefined ? [schema] : schema.anyOf.flatMap(branches)
 }
 
+/** The branches that describe an object, or the one object that stands for a list. */
+const objects = (schema: Schema | undefined): readonly AnySchema[] =>
+  branches(schema).flatMap((branch) => (branch.type === 'array' ? branches(branch.items) : [branch]))
+
 function member(schema: Schema | undefined, key: string): Schema | undefined {
-  for (const { properties = {}, additionalProperties } of branches(schema)) {
+  for (const { properties = {}, additionalProperties } of objects(schema)) {
     if (Object.hasOwn(properties, key)) return properties[key]
     if (typeof additionalProperties === 'object') return additionalProperties
   }

@@ -3,6 +3,7 @@ import type { Context, Middleware } from 'koa'
 import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
 import type { Metrics } from '../metrics.js'
+import { clientAddressOf } from './client-address.js'
 import type { HttpConfig } from './config.js'
 
 /** Names the request, and writes one log line and one measurement when it has ended, however it ended. */
@@ -15,13 +16,21 @@ export function access(config: HttpConfig, log: Logger, metrics: Metrics): Middl
   )
   const inFlight = metrics.gauge('http_requests_in_flight', 'requests whose answer has not ended')
   const origins = new Set(config.cors.origins)
+  const clientOf = clientAddressOf(config)
 
   return (ctx, next) => {
     const start = performance.now()
     const sentBefore = ctx.req.socket.bytesWritten
     const requestId = requestIdOf(ctx)
     const gone = new AbortController()
-    Object.assign(ctx.state, { requestId, log: log.child({ requestId }), signal: gone.signal, origins, limits: config })
+    Object.assign(ctx.state, {
+      requestId,
+      log: log.child({ requestId }),
+      signal: gone.signal,
+      client: clientOf(ctx.req),
+      origins,
+      limits: config,
+    })
     ctx.set('X-Request-Id', requestId)
     inFlight.inc()
     ctx.res.once('close', () => {
@@ -41,6 +50,7 @@ export function access(config: HttpConfig, log: Logger, metrics: Metrics): Middl
           ...labels,
           ms: Math.round(ms * 1000) / 1000,
           bytes: ctx.req.socket.bytesWritten - sentBefore,
+          client: ctx.state.client,
           role: ctx.state.session?.role,
           code: ctx.state.code,
           ...(complete ? {} : { aborted: true }),

@@ -1,9 +1,9 @@
-import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context, Middleware } from 'koa'
 import { ServiceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 import type { Session } from '../session.js'
+import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 import type { Authenticate } from './session.js'
 
@@ -34,7 +34,7 @@ export function admission(config: HttpConfig, authenticate: Authenticate, metric
       refused()
       if (!isWrongGuess(error)) throw error
       failures.inc()
-      throw (await guesses.exceeded(ctx.req, ctx.state.signal)) ? tooManyGuesses() : error
+      throw (await guesses.exceeded(ctx.state.client, ctx.state.signal)) ? tooManyGuesses() : error
     }
   }
 
@@ -55,7 +55,7 @@ export function admission(config: HttpConfig, authenticate: Authenticate, metric
 }
 
 /**
- * Counts wrong credentials per minute and socket address. Past the limit a wrong guess is answered late and alike; a
+ * Counts wrong credentials per minute and address of the client. Past the limit a wrong guess is answered late and alike; a
  * right one is not touched, so that nobody can lock out the others behind one address.
  */
 function createGuessLimit(perMinute: number) {
@@ -75,8 +75,8 @@ function createGuessLimit(perMinute: number) {
 
   return {
     /** Whether this guess is one too many; answers late if it is. */
-    async exceeded(req: IncomingMessage, signal: AbortSignal): Promise<boolean> {
-      if (count(req.socket.remoteAddress ?? '') <= perMinute) return false
+    async exceeded(client: string, signal: AbortSignal): Promise<boolean> {
+      if (count(addressKey(client)) <= perMinute) return false
       if (delayed >= MAX_DELAYED) return true
       delayed++
       await sleep(DELAY_MS, undefined, { signal }).catch(() => {})

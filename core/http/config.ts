@@ -22,6 +22,13 @@ export const httpConfig = {
         mode: { type: 'string', pattern: '^0?[0-7]{3}$', default: '660', description: 'who may connect, octal' },
       },
     },
+    trustedProxies: {
+      type: 'array',
+      items: { type: 'string' },
+      default: [],
+      description:
+        'addresses, ranges as `10.0.0.0/8`, or `unix` for the socket, whose `X-Forwarded-For` is believed; none by default',
+    },
     maxJsonBytes: { ...count, default: 10 * 1024 * 1024, description: 'largest JSON body, in bytes' },
     maxAdminJsonBytes: {
       ...count,
@@ -108,7 +115,6 @@ const jwtConfig = {
   type: 'object',
   additionalProperties: false,
   required: ['algorithms'],
-  description: 'signed tokens, as `Authorization: Bearer` or in the session cookie',
   properties: {
     algorithms: {
       type: 'array',
@@ -154,7 +160,10 @@ const jwtConfig = {
       default: 3_600_000,
       description: 'how much longer an old key set serves while fetching fails',
     },
-    issuer: { type: 'string', description: 'required `iss`; set it in production' },
+    issuer: {
+      type: 'string',
+      description: 'required `iss`; set it in production. Of several issuers it tells whose token it is',
+    },
     audience: { type: 'string', description: 'required `aud`, or one of its members; set it in production' },
     leewaySeconds: { type: 'integer', minimum: 0, maximum: 600, default: 30, description: 'clock difference allowed' },
     cookie: {
@@ -162,6 +171,11 @@ const jwtConfig = {
       pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
       default: 'rowhouse_session',
       description: 'cookie that may hold the token',
+    },
+    header: {
+      type: 'string',
+      pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+      description: 'header that holds the token alone, in place of Authorization and the cookie',
     },
     claims: {
       type: 'object',
@@ -173,6 +187,17 @@ const jwtConfig = {
           type: 'string',
           default: 'rowhouse',
           description: 'claim that holds `x-service-allowed-roles`, `x-service-default-role` and session variables',
+        },
+        namespacePath: {
+          type: 'string',
+          pattern: '^(/([^~/]|~[01])*)*$',
+          description: 'JSON pointer of the same, in place of `namespace`, e.g. `/app/claims`',
+        },
+        format: {
+          type: 'string',
+          enum: ['json', 'stringified_json'],
+          default: 'json',
+          description: 'stringified_json: what is found there is a text that holds the object',
         },
         allowedRoles: { ...pointer, description: 'JSON pointer of the list of roles, e.g. `/realm_access/roles`' },
         defaultRole: { ...pointer, description: 'JSON pointer of the role used when none is asked for' },
@@ -223,7 +248,12 @@ export const authConfig = {
     previousAdminSecrets: { ...secrets, description: 'still accepted while a new admin secret is rolled out' },
     gatewaySecret: { ...secret, description: 'proves the gateway, whose `X-Service-*` headers are then believed' },
     previousGatewaySecrets: { ...secrets, description: 'still accepted while a new gateway secret is rolled out' },
-    jwt: jwtConfig,
+    jwt: {
+      type: 'array',
+      minItems: 1,
+      items: jwtConfig,
+      description: 'signed tokens, as `Authorization: Bearer` or in the session cookie: one issuer, or a list of them',
+    },
     webhook: webhookConfig,
   },
 } as const

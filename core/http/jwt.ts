@@ -1,6 +1,5 @@
-import { createPublicKey } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
-import { jwtVerify } from 'jose'
+import { decodeJwt, jwtVerify } from 'jose'
 import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
@@ -19,39 +18,106 @@ import {
 } from './identity.js'
 import { createKeySet } from './jwks.js'
 import type { FindKey } from './jwks.js'
+import { fixedKey } from './jwt-key.js'
 
 const MAX_TOKEN_BYTES = 8 * 1024
 
 /**
- * Reads the signed token of a request (RFC 7519, checked as RFC 8725 asks). `null`: the request has none.
- * @throws Error at once, naming the setting, when the configuration cannot be right
+ * Reads the signed token of a request (RFC 7519, checked as RFC 8725 asks). Of several issuers the place of the token
+ * tells which is meant, else its `iss` among those that are configured; the token is then checked against that one alone.
+ * `null`: the request has none.
  */
 export function createTokenReader(
-  config: JwtConfig,
+  configs: readonly JwtConfig[],
   log: Logger,
 ): (headers: RequestHeaders) => Promise<Session | null> {
-  const key = keySource(config, log)
-  const options: JWTVerifyOptions = {
-    algorithms: config.algorithms,
-    requiredClaims: ['exp'],
-    clockTolerance: config.leewaySeconds,
-    ...(config.issuer === undefined ? {} : { issuer: config.issuer }),
-    ...(config.audience === undefined ? {} : { audience: config.audience }),
-  }
-  if (config.issuer === undefined || config.audience === undefined) {
-    log.warn('auth.jwt: without issuer and audience, tokens made for other services are accepted')
-  }
+  const issuers = configs.map((config, index) => {
+    return createIssuer(config, configs.length === 1 ? 'auth.jwt' : `auth.jwt[${index}]`, log)
+  })
   return async (headers) => {
-    const bearer = bearerToken(headers)
-    const token = bearer ?? headers.cookie(config.cookie)
-    if (token === undefined) return null
+    const found = findToken(headers, issuers)
+    if (!found) return null
+    const { token, via, readers } = found
     if (token.length > MAX_TOKEN_BYTES) throw invalidToken()
-    const claims = await verified(token, key, options)
-    return sessionOf(claims, config.claims, requestedRole(headers), bearer === undefined ? 'cookie' : 'token')
+    const issuer = readers.length === 1 ? readers[0] : namedBy(token, readers)
+    if (!issuer) throw invalidToken(new Error('the token is of an issuer that is not configured'))
+    return sessionOf(await verified(token, issuer), issuer.config.claims, requestedRole(headers), via)
   }
 }
 
-async function verified(token: string, key: Key, options: JWTVerifyOptions): Promise<JWTPayload> {
+interface Issuer {
+  readonly config: JwtConfig
+  readonly key: KeyObject | Uint8Array | FindKey
+  readonly options: JWTVerifyOptions
+}
+
+/** @param name of its settings */
+function createIssuer(config: JwtConfig, name: string, log: Logger): Issuer {
+  const { algorithms, leewaySeconds, issuer, audience } = config
+  if (issuer === undefined || audience === undefined) {
+    log.warn(`${name}: without issuer and audience, tokens made for other services are accepted`)
+  }
+  const options = {
+    algorithms,
+    requiredClaims: ['exp'],
+    clockTolerance: leewaySeconds,
+    ...(issuer === undefined ? {} : { issuer }),
+    ...(audience === undefined ? {} : { audience }),
+  }
+  return { config, key: keySource(config, name, log), options }
+}
+
+function keySource(config: JwtConfig, name: string, log: Logger): Issuer['key'] {
+  if (config.jwksUrl === undefined) return fixedKey(config)
+  return createKeySet(
+    new URL(config.jwksUrl),
+    {
+      timeoutMs: config.jwksTimeoutMs,
+      maxAgeMs: config.jwksMaxAgeMs,
+      cooldownMs: config.jwksCooldownMs,
+      staleMs: config.jwksStaleMs,
+    },
+    (err) => log.warn({ err }, `${name}.jwksUrl: the key set could not be fetched`),
+  )
+}
+
+interface FoundToken {
+  readonly token: string
+  readonly via: 'token' | 'cookie'
+  /** The issuers whose tokens may stand there. */
+  readonly readers: readonly Issuer[]
+}
+
+/** The first token there is: in Authorization, in a header of its own, in a cookie. It alone decides. */
+function findToken(headers: RequestHeaders, issuers: readonly Issuer[]): FoundToken | undefined {
+  const usual = issuers.filter(({ config }) => config.header === undefined)
+  const bearer = usual.length === 0 ? undefined : bearerToken(headers)
+  if (bearer !== undefined) return { token: bearer, via: 'token', readers: usual }
+  for (const { config } of issuers) {
+    const header = config.header?.toLowerCase()
+    const token = header === undefined ? undefined : headers.get(header)
+    if (token === undefined) continue
+    return { token, via: 'token', readers: issuers.filter((other) => other.config.header?.toLowerCase() === header) }
+  }
+  for (const { config } of usual) {
+    const token = headers.cookie(config.cookie)
+    if (token === undefined) continue
+    return { token, via: 'cookie', readers: usual.filter((other) => other.config.cookie === config.cookie) }
+  }
+  return undefined
+}
+
+/** Whom the token names, which is nothing proven yet. */
+function namedBy(token: string, issuers: readonly Issuer[]): Issuer | undefined {
+  try {
+    const { iss } = decodeJwt(token)
+    return issuers.find(({ config }) => config.issuer !== undefined && config.issuer === iss)
+  } catch (error) {
+    throw invalidToken(error)
+  }
+}
+
+async function verified(token: string, { key, options }: Issuer): Promise<JWTPayload> {
   try {
     const { payload } =
       typeof key === 'function' ? await jwtVerify(token, key, options) : await jwtVerify(token, key, options)
@@ -59,56 +125,6 @@ async function verified(token: string, key: Key, options: JWTVerifyOptions): Pro
   } catch (error) {
     throw error instanceof ServiceError ? error : invalidToken(error)
   }
-}
-
-type Key = KeyObject | Uint8Array | FindKey
-
-function keySource(config: JwtConfig, log: Logger): Key {
-  const symmetric = config.algorithms.filter((algorithm) => algorithm.startsWith('HS')).length
-  if (symmetric > 0 && symmetric < config.algorithms.length) {
-    throw new Error('auth.jwt.algorithms: HS* (a shared secret) cannot be mixed with public key algorithms')
-  }
-  if ((config.key === undefined) === (config.jwksUrl === undefined)) {
-    throw new Error('auth.jwt: exactly one of "key" and "jwksUrl" is needed')
-  }
-  if (config.jwksUrl !== undefined) {
-    if (symmetric > 0) throw new Error('auth.jwt.jwksUrl: a fetched key set cannot hold a shared secret; use "key"')
-    return createKeySet(
-      keySetUrl(config.jwksUrl),
-      {
-        timeoutMs: config.jwksTimeoutMs,
-        maxAgeMs: config.jwksMaxAgeMs,
-        cooldownMs: config.jwksCooldownMs,
-        staleMs: config.jwksStaleMs,
-      },
-      (err) => log.warn({ err }, 'auth.jwt.jwksUrl: the key set could not be fetched'),
-    )
-  }
-  return symmetric > 0 ? sharedSecret(config.key!) : publicKey(config.key!)
-}
-
-function sharedSecret(key: string): Uint8Array {
-  // A public key is known to everybody: taken as a shared secret it would let anybody sign.
-  if (/-----BEGIN|^\s*\{/.test(key)) throw new Error('auth.jwt.key: HS* needs a shared secret, not a PEM or JWK')
-  const bytes = Buffer.from(key, 'utf8')
-  if (bytes.length < 32) throw new Error('auth.jwt.key: a shared secret needs at least 32 bytes')
-  return bytes
-}
-
-function publicKey(key: string): KeyObject {
-  try {
-    return createPublicKey(key.trimStart().startsWith('{') ? { key: JSON.parse(key), format: 'jwk' } : key)
-  } catch {
-    // The cause is left out: it may quote the key.
-    throw new Error('auth.jwt.key: not a public key as PEM or JWK')
-  }
-}
-
-function keySetUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  const loopback = url && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)
-  if (url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback)) return url
-  throw new Error('auth.jwt.jwksUrl: must be https, or http on loopback')
 }
 
 const ALLOWED_ROLES = 'x-service-allowed-roles'
@@ -120,7 +136,7 @@ function sessionOf(
   requested: string | undefined,
   via: 'token' | 'cookie',
 ): Session {
-  const claims = new Map(Object.entries(Object(payload[config.namespace])).map(([name, v]) => [name.toLowerCase(), v]))
+  const claims = new Map(Object.entries(namespaceOf(payload, config)).map(([name, v]) => [name.toLowerCase(), v]))
   if (config.allowedRoles !== undefined) claims.set(ALLOWED_ROLES, valueAt(payload, config.allowedRoles))
   if (config.defaultRole !== undefined) claims.set(DEFAULT_ROLE, valueAt(payload, config.defaultRole))
   for (const [name, pointer] of Object.entries(config.variables)) {
@@ -133,6 +149,24 @@ function sessionOf(
   const usual = claims.get(DEFAULT_ROLE) ?? held[0]
   if (typeof usual !== 'string' || !held.includes(usual)) throw invalidToken(new Error('the default role is not held'))
   return makeSession(chosenRole(requested, held, usual), variablesOf(claims), via)
+}
+
+/** Some issuers cannot nest claims, and put the object into a text. */
+function namespaceOf(payload: JWTPayload, { namespace, namespacePath, format }: JwtConfig['claims']): object {
+  const found = namespacePath === undefined ? payload[namespace] : valueAt(payload, namespacePath)
+  if (found === undefined) return {}
+  const value = format === 'json' ? found : parsed(found)
+  if (typeof value === 'object' && value !== null) return value
+  throw invalidToken(new Error('the namespace of the claims holds no object'))
+}
+
+function parsed(text: unknown): unknown {
+  try {
+    return typeof text === 'string' ? JSON.parse(text) : undefined
+  } catch {
+    // The cause is left out: it quotes the claims.
+    return undefined
+  }
 }
 
 const isRoleList = (value: unknown): value is [string, ...string[]] =>

@@ -1,8 +1,10 @@
 import type { IncomingMessage } from 'node:http'
+import { at } from '../errors.js'
 import type { Authenticator, Credentials } from '../host/plugin.js'
 import type { Logger } from '../log.js'
 import { ROLE_NAME, USER_ID } from '../session.js'
 import type { Session } from '../session.js'
+import { checkAuth } from './check-config.js'
 import type { AuthConfig } from './config.js'
 import { fromAdminSecret, fromGateway } from './gateway.js'
 import { readHeaders } from './headers.js'
@@ -55,7 +57,8 @@ export function createAuthenticate(
 }
 
 function checkSecrets(config: AuthConfig, log: Logger, socket: boolean): void {
-  if (config.jwt && config.webhook) throw new Error('auth: only one of "jwt" and "webhook" can be set')
+  const mistakes = checkAuth(config).map(({ keys, message }) => `${keys.reduce<string>(at, 'auth')}: ${message}`)
+  if (mistakes.length > 0) throw new Error(mistakes.join('\n'))
   if (config.mode === 'gateway' && config.gatewaySecret === undefined && !socket) {
     throw new Error('auth.gatewaySecret is needed when auth.mode is "gateway" and http.socket is not set')
   }

@@ -10,6 +10,8 @@ export interface RequestState {
   readonly log: Logger
   /** Aborts when the client is gone before its answer was complete. */
   readonly signal: AbortSignal
+  /** Address of the client, past the proxies that are trusted; empty on a unix socket where nobody says. */
+  readonly client: string
   /** Origins beside our own that may act with a browser's cookies. */
   readonly origins: ReadonlySet<string>
   /** The section `http` of the configuration. */

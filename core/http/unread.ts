@@ -47,7 +47,7 @@ interface Refusal {
 }
 
 /** undefined: the connection broke, and nobody is there to be told. */
-function refusalOf({ code, reason }: NodeJS.ErrnoException & { reason?: string }, config: HttpConfig) {
+function refusalOf({ code = '', reason }: NodeJS.ErrnoException & { reason?: string }, config: HttpConfig) {
   const refusal = (status: number, name: string, message: string): Refusal => ({ status, code: name, message })
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -65,7 +65,7 @@ function refusalOf({ code, reason }: NodeJS.ErrnoException & { reason?: string }
         `the headers did not arrive within ${config.headersTimeoutMs} ms (http.headersTimeoutMs)`,
       )
     default:
-      if (!code?.startsWith('HPE_')) return undefined
+      if (!code.startsWith('HPE_')) return undefined
       // The reason is one of the parser's own sentences and quotes nothing.
       return refusal(400, 'parse-failed', `this is not HTTP/1.1${reason ? `: ${reason.toLowerCase()}` : ''}`)
   }

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import type { Test } from 'tap'
+import { ServiceError } from '../../core/errors.js'
 import { createApp } from '../../core/http/app.js'
 import { readBody } from '../../core/http/body.js'
 import { httpConfig } from '../../core/http/config.js'
@@ -18,7 +19,7 @@ import { createRouter } from '../../core/http/router.js'
 import type { Authenticate } from '../../core/http/session.js'
 import { startServer } from '../../core/host/server.js'
 import type { ServerOptions } from '../../core/host/server.js'
-import { validate } from '../../core/host/validate.js'
+import { settle } from '../../core/host/settle.js'
 import { createLogger } from '../../core/log.js'
 import { createMetrics } from '../../core/metrics.js'
 import type { Session } from '../../core/session.js'
@@ -219,12 +220,35 @@ t.test('over its unix socket a server at a gateway believes who the headers say'
   })
 })
 
+t.test(
+  'a guess counts for the client that a trusted proxy names, and for the proxy where none is trusted',
+  async (t) => {
+    const wrong: Authenticate = async () => {
+      throw new ServiceError(401, 'access-denied', 'wrong')
+    }
+    for (const trustedProxies of [['127.0.0.1'], []]) {
+      const { raw, lines } = await start(t, { trustedProxies, failedAuthPerMinute: 2 }, wrong)
+      const guess = async (from: string) => {
+        const request = HELLO.replace('\r\n\r\n', `\r\nX-Forwarded-For: 203.0.113.9, ${from}\r\n\r\n`)
+        return Number(parsed(await raw(request)).line?.split(' ')[1])
+      }
+
+      const first = [await guess('192.0.2.1'), await guess('192.0.2.1'), await guess('192.0.2.1')]
+
+      t.same(first, [401, 401, 429])
+      const trusted = trustedProxies.length > 0
+      t.equal(await guess('192.0.2.2'), trusted ? 401 : 429, 'another client of the proxy')
+      t.equal(lines()[0]?.['client'], trusted ? '192.0.2.1' : '127.0.0.1')
+    }
+  },
+)
+
 // What the tests need.
 
 async function start(t: Test, http: object = {}, authenticate: Authenticate = asUser) {
-  const checked = validate(httpConfig, structuredClone(http))
-  if (!checked.ok) throw new Error(JSON.stringify(checked.wrongs))
-  const config = checked.value as HttpConfig
+  const settled = settle({ path: '$', schema: httpConfig, value: http, settings: [], where: 'a test' })
+  if (!settled.ok) throw new Error(JSON.stringify(settled.mistakes))
+  const config: HttpConfig = settled.value
   const lines: string[] = []
   const calls: string[] = []
   const metrics = createMetrics()

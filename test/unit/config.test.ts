@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { ConfigError, loadConfig, showConfig } from '../../core/host/config.js'
+import { checks, sections as serverSections } from '../../core/host/server.js'
 
 const sections = {
   database: {
@@ -90,6 +91,58 @@ t.test(
     t.equal(config.values.http.port, 5)
   },
 )
+
+t.test(
+  'one object is a list of one, in the file and from variables, and mistakes are told as it was written',
+  async (t) => {
+    const text = '{"http":{"issuers":{"name":"a"}}}'
+    const item = {
+      type: 'object',
+      required: ['name'],
+      properties: { name: { type: 'string' }, age: { type: 'integer' } },
+    } as const
+    const http = { type: 'object', default: {}, properties: { issuers: { type: 'array', items: item } } } as const
+    const loadList = async (text: string, env: Readonly<Record<string, string>> = {}) => {
+      const cwd = await mkdtemp(join(tmpdir(), 'rowhouse-config-'))
+      t.teardown(() => rm(cwd, { recursive: true }))
+      await writeFile(join(cwd, 'rowhouse.config.json'), text)
+      const check = ({ issuers = [] }: { issuers?: { name: string }[] }) =>
+        issuers.flatMap(({ name }, i) => (name === 'bad' ? [{ keys: ['issuers', i, 'name'], message: 'is bad' }] : []))
+      return loadConfig({ sections: { http }, checks: { http: check }, env, cwd })
+    }
+    const env = { ROWHOUSE_HTTP__ISSUERS__NAME: '7', ROWHOUSE_HTTP__ISSUERS__AGE: '7' }
+
+    t.same((await loadList(text)).values.http.issuers, [{ name: 'a' }])
+    t.same((await loadList(text, env)).values.http.issuers, [{ name: '7', age: 7 }])
+    t.same((await loadList('{"http":{"issuers":[{"name":"a"},{"name":"b"}]}}')).values.http.issuers?.length, 2)
+    t.same(await mistakesOf(loadList('{"http":{"issuers":{"nam":"a"}}}')), [
+      '$.http.issuers.name: is required',
+      '$.http.issuers.nam: unknown key, did you mean "name"?',
+    ])
+    t.same(await mistakesOf(loadList('{"http":{"issuers":[{"name":"a"},{"name":5}]}}')), [
+      '$.http.issuers[1].name: must be string',
+    ])
+    t.same(await mistakesOf(loadList('{"http":{"issuers":[{"name":"bad"}]}}')), ['$.http.issuers[0].name: is bad'])
+    t.same(await mistakesOf(loadList('{"http":{"issuers":{"name":"bad"}}}')), ['$.http.issuers.name: is bad'])
+  },
+)
+
+t.test('what the schemas cannot say is reported with everything else', async (t) => {
+  const text = JSON.stringify({
+    http: { trustedProxies: ['10.0.0.0/8', 'proxy.example'] },
+    auth: { jwt: { algorithms: ['HS256'], key: 'marker' } },
+    log: { level: 'loud' },
+  })
+  const cwd = await mkdtemp(join(tmpdir(), 'rowhouse-config-'))
+  t.teardown(() => rm(cwd, { recursive: true }))
+  await writeFile(join(cwd, 'rowhouse.config.json'), text)
+
+  t.same(await mistakesOf(loadConfig({ sections: serverSections, checks, env: {}, cwd })), [
+    '$.http.trustedProxies[1]: must be an IP address, a range as 10.0.0.0/8, or "unix"',
+    '$.auth.jwt.key: a shared secret needs at least 32 bytes',
+    '$.log.level: must be one of "trace","debug","info","warn","error","fatal","silent"',
+  ])
+})
 
 t.test('a JavaScript file exports the configuration by default', async (t) => {
   const config = await load(t, {

@@ -4,13 +4,14 @@ import type { IncomingMessage, RequestListener } from 'node:http'
 import { connect } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { Writable } from 'node:stream'
-import { Ajv } from 'ajv'
 import { SignJWT, exportJWK, generateSecret } from 'jose'
 import type { JWTHeaderParameters, JWTPayload } from 'jose'
 import t from 'tap'
 import type { Test } from 'tap'
 import { ServiceError } from '../../core/errors.js'
 import type { Authenticator } from '../../core/host/plugin.js'
+import { settle } from '../../core/host/settle.js'
+import { checkAuth } from '../../core/http/check-config.js'
 import { authConfig } from '../../core/http/config.js'
 import type { AuthConfig } from '../../core/http/config.js'
 import { createAuthenticate } from '../../core/http/session.js'
@@ -348,6 +349,141 @@ t.test('claims are found by JSON pointer where the issuer puts them', async (t) 
   })
 })
 
+t.test('claims are found in a text, and under a namespace that is nested or is the token itself', async (t) => {
+  const roles = { 'x-service-allowed-roles': ['user'], 'x-service-user-id': '3' }
+  const table: [claims: object, payload: Record<string, unknown>, status: number][] = [
+    [{ format: 'stringified_json' }, { rowhouse: JSON.stringify(roles) }, 200],
+    [{ format: 'stringified_json', namespacePath: '/app/a~1b' }, { app: { 'a/b': JSON.stringify(roles) } }, 200],
+    [{ namespacePath: '/app/claims/0' }, { app: { claims: [roles] } }, 200],
+    [{ namespacePath: '' }, roles, 200],
+    [{ format: 'stringified_json' }, { rowhouse: roles }, 401],
+    [{ format: 'stringified_json' }, { rowhouse: '{' }, 401],
+    [{ format: 'stringified_json' }, { rowhouse: '"user"' }, 401],
+    [{}, { rowhouse: JSON.stringify(roles) }, 401],
+    [{ namespacePath: '/app' }, { rowhouse: roles }, 401],
+  ]
+  for (const [claims, payload, status] of table) {
+    const server = await serve(t, { jwt: { ...JWT.jwt, claims } })
+
+    const answer = await server.raw([`Authorization: Bearer ${await token({ rowhouse: undefined, ...payload })}`])
+
+    t.equal(answer.status, status, JSON.stringify([claims, payload]))
+    if (status === 200) t.match(answer.body, { role: 'user', variables: { 'x-service-user-id': '3' } })
+  }
+})
+
+t.test('of several issuers', async (t) => {
+  const shop = rsa()
+  const staff = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const partner = 'partner-secret-marker-0123456789abcdef'
+  const server = await serve(t, {
+    jwt: [
+      { algorithms: ['RS256'], key: keyPair(shop).check, issuer: 'shop', audience: 'rowhouse' },
+      {
+        algorithms: ['ES256'],
+        key: String(staff.publicKey.export({ type: 'spki', format: 'pem' })),
+        issuer: 'staff',
+        cookie: 'staff_session',
+        claims: { namespacePath: '/staff' },
+      },
+      { algorithms: ['HS256'], key: partner, header: 'X-Partner-Token' },
+    ],
+  })
+  const claims = { 'x-service-allowed-roles': ['staff'] }
+  const ofShop = await token({ iss: 'shop' }, { key: shop.privateKey })
+  const ofStaff = await token({ iss: 'staff', staff: claims }, { key: staff.privateKey, header: { alg: 'ES256' } })
+  const partnerKey = Buffer.from(partner)
+  const ofPartner = await token({ iss: 'whoever' }, { key: partnerKey, header: { alg: 'HS256' } })
+  const bearer = (text: string) => server.raw([`Authorization: Bearer ${text}`])
+
+  await t.test('the one that the token names checks it, with its own claims', async (t) => {
+    t.match(await bearer(ofShop), { status: 200, body: { role: 'user', via: 'token' } })
+    t.match(await bearer(ofStaff), { status: 200, body: { role: 'staff', via: 'token' } })
+  })
+  await t.test('each has its cookie, or its header', async (t) => {
+    t.match((await server.raw([`Cookie: rowhouse_session=${ofShop}`])).body, { role: 'user', via: 'cookie' })
+    t.match((await server.raw([`Cookie: staff_session=${ofStaff}`])).body, { role: 'staff', via: 'cookie' })
+    t.match((await server.raw([`X-Partner-Token: ${ofPartner}`])).body, { role: 'user', via: 'token' })
+    t.match(await server.raw([`Cookie: staff_session=${ofShop}`]), { status: 401 }, 'and no other’s')
+    t.match(await server.raw([`X-Partner-Token: ${ofShop}`]), { status: 401 })
+    t.match(await bearer(ofPartner), { status: 401 })
+  })
+  const rogue = rsa()
+  const jwk = await exportJWK(rogue.publicKey)
+  let fetched = 0
+  const own = await listen(t, (_, res) => {
+    fetched++
+    res.end(JSON.stringify({ keys: [{ ...jwk, kid: 'rogue', alg: 'RS256' }] }))
+  })
+  const wrong: Record<string, () => Promise<string>> = {
+    'an issuer that nobody configured': () => token({ iss: own }, { key: rogue.privateKey }),
+    'no issuer': () => token({ iss: undefined }, { key: shop.privateKey }),
+    'issuers that are a list': () => token({ iss: ['shop'] }, { key: shop.privateKey }),
+    'the name of another issuer over a key of its own': () =>
+      token({ iss: 'staff', staff: claims }, { key: shop.privateKey }),
+    'a key set to fetch': () =>
+      token({ iss: 'shop' }, { key: rogue.privateKey, header: { alg: 'RS256', kid: 'rogue', jku: own } }),
+    'a certificate to fetch': () =>
+      token({ iss: 'shop' }, { key: rogue.privateKey, header: { alg: 'RS256', kid: 'rogue', x5u: own } }),
+    'a key of its own': () => token({ iss: 'shop' }, { key: rogue.privateKey, header: { alg: 'RS256', jwk } }),
+    'no token': async () => 'x.y.z',
+  }
+  for (const [name, make] of Object.entries(wrong)) {
+    await t.test(`none believes ${name}`, async (t) => {
+      t.match(await bearer(await make()), { status: 401, body: { code: 'invalid-token' } })
+      t.equal(fetched, 0)
+    })
+  }
+})
+
+t.test('everything that is wrong with the issuers is said at once, by its place, without quoting a key', async (t) => {
+  const pem = keyPair(RSA).check
+  const one = { algorithms: ['RS256'], key: pem }
+
+  t.same(checkAuth(filled({ jwt: one })), [])
+  t.same(checkAuth(filled({ jwt: [one, { ...one, header: 'X-A' }] })), [])
+  t.same(
+    checkAuth(
+      filled({
+        jwt: [
+          { ...one, issuer: 'a' },
+          { ...one, issuer: 'b' },
+        ],
+      }),
+    ),
+    [],
+  )
+  const mistakes = checkAuth(
+    filled({
+      jwt: [
+        { ...one, key: 'marker' },
+        { ...one, issuer: 'a' },
+        { ...one, issuer: 'a', jwksUrl: 'https://marker.example' },
+        { ...one, header: 'X-Service-Token' },
+        { ...one, header: 'authorization' },
+        { ...one, header: 'X-Token' },
+        { ...one, header: 'x-token', issuer: 'b' },
+      ],
+      webhook: { url: 'http://127.0.0.1:1/' },
+    }),
+  )
+  t.same(
+    mistakes.map(({ keys }) => keys.join('.')),
+    [
+      'jwt.0.key',
+      'jwt.0.issuer',
+      'jwt.1.issuer',
+      'jwt.2',
+      'jwt.2.issuer',
+      'jwt.3.header',
+      'jwt.4.header',
+      'jwt.5.issuer',
+      'webhook',
+    ],
+  )
+  t.notMatch(JSON.stringify(mistakes), /marker/)
+})
+
 t.test('a fetched key set', async (t) => {
   await t.test('follows a rotation, but asks for unknown key ids once only', async (t) => {
     const [first, second] = [rsa(), rsa()]
@@ -583,10 +719,9 @@ function hmacWith(key: string | Buffer): string {
 }
 
 function filled(config: object): AuthConfig {
-  const ajv = new Ajv({ useDefaults: true, keywords: ['secret'] })
-  const holder = { auth: structuredClone(config) }
-  if (!ajv.validate({ type: 'object', properties: { auth: authConfig } }, holder)) throw new Error(ajv.errorsText())
-  return holder.auth as AuthConfig
+  const settled = settle({ path: '$.auth', schema: authConfig, value: config, settings: [], where: 'a test' })
+  if (!settled.ok) throw new Error(JSON.stringify(settled.mistakes))
+  return settled.value
 }
 
 async function serve(t: Test, config: object, extra: readonly Authenticator[] = []) {

@@ -1,0 +1,40 @@
+import type { Wrong } from '../host/validate.js'
+import { readProxies } from './client-address.js'
+import type { AuthConfig, HttpConfig, JwtConfig } from './config.js'
+import { keyMistakes } from './jwt-key.js'
+
+/** What is wrong with the section `http` beyond its schema. */
+export function checkHttp({ trustedProxies }: HttpConfig): readonly Wrong[] {
+  return readProxies(trustedProxies).wrong.map((index) => ({
+    keys: ['trustedProxies', index],
+    message: 'must be an IP address, a range as 10.0.0.0/8, or "unix"',
+  }))
+}
+
+/** What is wrong with the section `auth` beyond its schema. Quotes no secret. */
+export function checkAuth({ jwt, webhook }: AuthConfig): readonly Wrong[] {
+  const issuers = (jwt ?? []).flatMap((issuer, index) =>
+    [...keyMistakes(issuer), ...headerMistakes(issuer), ...issuerMistakes(issuer, jwt!)].map(({ keys, message }) => ({
+      keys: ['jwt', index, ...keys],
+      message,
+    })),
+  )
+  if (!jwt || !webhook) return issuers
+  return [...issuers, { keys: ['webhook'], message: 'only one of "jwt" and "webhook" can be set' }]
+}
+
+/** Headers that mean something else already. */
+function headerMistakes({ header }: JwtConfig): readonly Wrong[] {
+  if (header === undefined || !/^(authorization|cookie|host|x-service-.*)$/i.test(header)) return []
+  return [{ keys: ['header'], message: 'must be a header of its own; Authorization is read when none is named' }]
+}
+
+/** Which issuer a token is from must be clear before its signature is: where it stands tells, else its `iss`. */
+function issuerMistakes(one: JwtConfig, all: readonly JwtConfig[]): readonly Wrong[] {
+  const sharing = all.filter(({ header }) => header?.toLowerCase() === one.header?.toLowerCase())
+  if (sharing.length === 1) return []
+  const same = sharing.filter(({ issuer }) => issuer === one.issuer)
+  if (one.issuer !== undefined && same.length === 1) return []
+  const message = 'is needed, and another one for each, because tokens of several issuers come in the same header'
+  return [{ keys: ['issuer'], message }]
+}
