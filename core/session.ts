@@ -7,6 +7,11 @@ export interface Session {
    * They are usable in permissions only.
    */
   readonly variables: ReadonlyMap<string, string>
+  /**
+   * Whom limits on the server's work count this under: the user in its role, else the address. Absent for the role admin
+   * and for the server itself, who are not limited.
+   */
+  readonly caller?: string
   /** How the caller proved who it is. A `cookie` caller falls under the CSRF rule. */
   readonly via: 'admin-secret' | 'gateway' | 'token' | 'cookie' | 'webhook' | 'anonymous' | 'internal'
 }

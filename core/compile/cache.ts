@@ -23,7 +23,7 @@ export class CompileCache<T> {
     return entry.value
   }
 
-  /** Compiles once, however many ask at the same time. What failed is not kept. */
+  /** Compiles once, however many ask at the same time. What failed is not kept. `compile` is not called for who waits. */
   async getOrCompile(key: string, compile: () => Promise<T>): Promise<T> {
     const pending = this.pending.get(key)
     if (pending) return pending

@@ -25,6 +25,7 @@ import type { Form } from '../sql/emit.js'
 import type { Data, Request } from './data.js'
 import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
+import { createMissLimit, type MissLimitConfig } from './miss-limit.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
 import { Transaction } from './transaction.js'
 
@@ -35,6 +36,7 @@ export interface DataOptions {
   readonly threads: number
   readonly timeoutMs: number
   readonly warmUpMs: number
+  readonly misses: MissLimitConfig
 }
 
 /** The data room with its keys: what the server opens and closes. */
@@ -60,6 +62,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   const { log } = options
   const planners = new Map<string, PlannerModule>()
   const compilations = options.metrics.counter('compilations_total', 'requests by how their plan was had', ['by'])
+  const misses = createMissLimit(options.misses, options.metrics)
   /** What compiled here: nothing else is ever executed. */
   const branded = new WeakSet<Compiled>()
   /** What was asked for more than once: worth a prepared statement on each connection. */
@@ -89,7 +92,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     for (const each of current.catalog.inconsistent) log.warn(each, 'metadata that the database does not bear out')
   }
 
-  async function compiled(snapshot: Snapshot, task: Task): Promise<Compiled> {
+  async function compiled(snapshot: Snapshot, task: Task, caller?: string): Promise<Compiled> {
     const key = JSON.stringify([task.role, task.planner, task.form, task.shape])
     const hit = snapshot.cache.get(key)
     if (hit) {
@@ -97,7 +100,10 @@ export async function openData(database: Database, options: DataOptions): Promis
       asked.add(hit)
       return hit
     }
-    const made = await snapshot.cache.getOrCompile(key, async () => (await work(snapshot, task)) as Compiled)
+    const made = await snapshot.cache.getOrCompile(key, async () => {
+      misses.charge(caller)
+      return (await work(snapshot, task)) as Compiled
+    })
     branded.add(made)
     return made
   }
@@ -127,13 +133,13 @@ export async function openData(database: Database, options: DataOptions): Promis
   async function run(request: Request, call: Call): Promise<string | undefined> {
     const { transaction } = call
     if (transaction) {
-      const plan = await compiled(transaction.snapshot, taskOf(request, call))
+      const plan = await compiled(transaction.snapshot, taskOf(request, call), call.session.caller)
       if (plan.statements.length === 0) return undefined
       assertBranded(plan)
       return executeIn(transaction.client, plan, executionOf(request, call, plan))
     }
     return again(async () => {
-      const plan = await compiled(current, taskOf(request, call))
+      const plan = await compiled(current, taskOf(request, call), call.session.caller)
       return plan.statements.length === 0 ? undefined : answer(plan, request, call)
     })
   }
@@ -157,12 +163,15 @@ export async function openData(database: Database, options: DataOptions): Promis
     const { transaction, format } = call
     if (transaction) return { kind: 'text', text: (await run(request, call)) as string }
     return again(async () => {
+      const { caller } = call.session
       if (format === 'json') {
-        const plan = await compiled(current, taskOf(request, call))
+        const plan = await compiled(current, taskOf(request, call), caller)
         const bounded = Math.min(most, plan.mostRows ?? Infinity) <= BATCH
         if (bounded) return { kind: 'text', text: await answer(plan, request, call) }
       }
-      const plan = await compiled(current, taskOf(request, call, format === 'csv' ? 'cells' : 'rows'))
+      // Charged once for both.
+      const task = taskOf(request, call, format === 'csv' ? 'cells' : 'rows')
+      const plan = await compiled(current, task, format === 'json' ? undefined : caller)
       assertBranded(plan)
       const { bindings } = executionOf(request, call)
       const open = () => readRows(database, plan.statements[0] as Prepared, bindings, call.signal)
@@ -246,7 +255,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     reload,
     explain: (request, call) =>
       again(async () => {
-        const plan = await compiled(call.transaction?.snapshot ?? current, taskOf(request, call))
+        const plan = await compiled(call.transaction?.snapshot ?? current, taskOf(request, call), call.session.caller)
         assertBranded(plan)
         const statement = plan.statements[0]
         if (!statement) throw new ServiceError(400, 'unexpected-payload', 'nothing to explain', '$')
@@ -261,7 +270,12 @@ export async function openData(database: Database, options: DataOptions): Promis
       const task = { planner, shape, role: call.session.role, form: 'prepare' as const }
       const key = JSON.stringify([task.role, planner, shape])
       const known = snapshot.prepared.get(key)
-      return (known ?? (await snapshot.prepared.getOrCompile(key, () => work(snapshot, task, patient)))) as T
+      if (known !== undefined) return known as T
+      const made = await snapshot.prepared.getOrCompile(key, async () => {
+        misses.charge(call.session.caller)
+        return work(snapshot, task, patient)
+      })
+      return made as T
     },
     check: async (request, call) => {
       await compiled(call.transaction?.snapshot ?? current, taskOf(request, call))

@@ -50,6 +50,23 @@ const compileConfig = {
   },
 } as const satisfies Schema
 
+const limitsConfig = {
+  type: 'object',
+  default: {},
+  properties: {
+    misses: {
+      type: 'object',
+      default: {},
+      description:
+        'requests of a new form, which have to be compiled, of one caller: a user in its role, else an address; then 429',
+      properties: {
+        perSecond: { type: 'integer', minimum: 0, default: 20, description: 'in the long run; 0 is no limit' },
+        burst: { type: 'integer', minimum: 1, default: 200, description: 'at once, after a pause' },
+      },
+    },
+  },
+} as const satisfies Schema
+
 /** The sections of the configuration, each by its owner. */
 export const sections = {
   database: { ...databaseConfig, default: {} },
@@ -57,6 +74,7 @@ export const sections = {
   auth: authConfig,
   log: logConfig,
   compile: compileConfig,
+  limits: limitsConfig,
   dataDir: { type: 'string', default: './.rowhouse', description: 'where files of this server live' },
 } as const satisfies Readonly<Record<string, Schema>>
 
@@ -107,7 +125,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     const database = openDatabase(values.database, log, metrics)
     closing('database', () => database.close())
     await migrateAll(database, loaded, options.progress)
-    const data = await openData(database, { log, metrics, ...values.compile })
+    const data = await openData(database, { log, metrics, ...values.compile, ...values.limits })
     closing('data', () => data.close())
 
     shared.services.set('data', data)

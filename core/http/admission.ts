@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context, Middleware } from 'koa'
 import { ServiceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
+import { USER_ID } from '../session.js'
 import type { Session } from '../session.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
@@ -29,7 +30,8 @@ export function admission(config: HttpConfig, authenticate: Authenticate, metric
   async function identified(ctx: Context, refused: () => void): Promise<Session> {
     try {
       if (ctx.req.rawHeaders.length / 2 > config.maxHeaders) throw tooManyHeaders(config.maxHeaders)
-      return await authenticate(ctx.req)
+      const session = await authenticate(ctx.req)
+      return Object.freeze({ ...session, ...callerOf(session, ctx.state.client) })
     } catch (error) {
       refused()
       if (!isWrongGuess(error)) throw error
@@ -52,6 +54,13 @@ export function admission(config: HttpConfig, authenticate: Authenticate, metric
       await next()
     },
   }
+}
+
+/** A user is one wherever it calls from. Who has no id of its own, as all anonymous callers, is where it calls from. */
+function callerOf({ role, variables }: Session, client: string): Pick<Session, 'caller'> {
+  if (role === 'admin') return {}
+  const userId = role === 'anonymous' ? undefined : variables.get(USER_ID)
+  return { caller: userId === undefined ? `address ${addressKey(client)}` : `user ${userId} ${role}` }
 }
 
 /**

@@ -1,5 +1,9 @@
+import { SignJWT } from 'jose'
 import t from 'tap'
 import { ADMIN_SECRET, testServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
+
+const KEY = 'a key of a test, of 32 characters!'
 
 t.test('only admin, and only on /v1/query, may send more than http.maxJsonBytes', async (t) => {
   const server = await testServer(t, { config: { http: { maxJsonBytes: 1000, maxAdminJsonBytes: 3000 } } })
@@ -21,3 +25,82 @@ t.test('only admin, and only on /v1/query, may send more than http.maxJsonBytes'
   t.match(await post('/v1/query', query(1001), 'user'), { status: 413, text: /1000 bytes \(http.maxJsonBytes\)/ })
   t.match(await post('/v1/query/explain', query(1001), 'admin'), { status: 413, text: /\(http.maxJsonBytes\)/ })
 })
+
+t.test('one caller’s flood of new forms is limited, its values and everybody else are not', async (t) => {
+  const server = await testServer(t, {
+    threads: 1,
+    config: {
+      limits: { misses: { perSecond: 1, burst: 20 } },
+      auth: { adminSecret: ADMIN_SECRET, jwt: { algorithms: ['HS256'], key: KEY } },
+    },
+  })
+  await server.must('run_sql', { sql: 'create table note (id int primary key, text text)' })
+  await server.must('track_table', 'note')
+  for (const role of ['user', 'guest', 'anonymous']) {
+    const permission = { columns: '*', filter: {} }
+    await server.must('create_select_permission', { table: 'note', role, permission })
+  }
+  const ask = async (args: object, headers: Record<string, string>) => {
+    const body = JSON.stringify({ type: 'select', args: { table: 'note', columns: ['id'], ...args } })
+    const response = await fetch(`${server.url}/v1/query`, { method: 'POST', body, headers })
+    return { status: response.status, headers: response.headers, body: (await response.json()) as unknown }
+  }
+  const as = async (role: string, id: string | undefined) => ({ authorization: `Bearer ${await tokenOf(role, id)}` })
+  /** A form that nobody has asked for. */
+  const novel = () => ({ where: { $or: Array.from({ length: ++forms }, () => ({ id: 1 })) } })
+  let forms = 0
+  const flooder = await as('user', '1')
+  const known = (id: number) => ({ where: { id } })
+  t.equal((await ask(known(1), flooder)).status, 200)
+
+  const flood = await Promise.all(Array.from({ length: 60 }, () => ask(novel(), flooder)))
+  const refused = flood.filter(({ status }) => status !== 200)
+
+  t.ok(refused.length >= 30 && refused.length < 60, `${refused.length} of 60 are refused`)
+  t.match(refused[0], {
+    status: 429,
+    body: { path: '$', error: /limits\.misses/, code: 'too-many-requests', message: /limits\.misses/ },
+  })
+  t.equal(refused[0]?.headers.get('retry-after'), '1')
+  const hits = await Promise.all(Array.from({ length: 60 }, (_, id) => ask(known(id), flooder)))
+  t.ok(
+    hits.every(({ status }) => status === 200),
+    'the flooder itself still has what is known',
+  )
+  const others: Record<string, Record<string, string>> = {
+    'another user': await as('user', '2'),
+    'the same id in another role': await as('guest', '1'),
+    'a token without an id': await as('user', undefined),
+    admin: { 'x-service-admin-secret': ADMIN_SECRET },
+  }
+  for (const [name, headers] of Object.entries(others)) {
+    t.equal((await ask(known(2), headers)).status, 200, `a hit of ${name}`)
+    t.equal((await ask(novel(), headers)).status, 200, `a miss of ${name}`)
+  }
+
+  await t.test('what is refused for its content counts as well', async (t) => {
+    const headers = await as('user', '3')
+    const wrong = await Promise.all(Array.from({ length: 60 }, (_, i) => ask({ columns: [`secret${i}`] }, headers)))
+    t.same(new Set(wrong.map(({ status }) => status)), new Set([400, 429]))
+  })
+  await t.test('anonymous callers count by their address, admin not at all', async (t) => {
+    const anonymous = await Promise.all(Array.from({ length: 60 }, () => ask(novel(), {})))
+    t.ok(anonymous.some(({ status }) => status === 429))
+    const admin = await Promise.all(
+      Array.from({ length: 60 }, () => ask(novel(), { 'x-service-admin-secret': ADMIN_SECRET })),
+    )
+    t.ok(admin.every(({ status }) => status === 200))
+  })
+  await t.test('the bucket fills again', async (t) => {
+    await until('a miss is answered', async () => (await ask(novel(), flooder)).status === 200)
+    t.match(await (await fetch(`${server.url}/metrics`)).text(), /rowhouse_compilations_refused_total [1-9]/)
+  })
+})
+
+function tokenOf(role: string, id: string | undefined): Promise<string> {
+  const user = id === undefined ? {} : { 'x-service-user-id': id }
+  return new SignJWT({ rowhouse: { 'x-service-allowed-roles': [role], ...user } })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1h')
+    .sign(Buffer.from(KEY))
+}

@@ -157,6 +157,7 @@ async function start(t: { teardown(fn: () => unknown): unknown }) {
     log: createLogger({ level: 'trace', destination: { write: (line) => void lines.push(line) } }),
     overrides: {
       compile: { threads: 0 },
+      limits: { misses: { perSecond: 0 } },
       database: { url: databaseUrl, poolWaitMs: 30_000, lockTimeoutMs: 20_000 },
       auth: { adminSecret: ADMIN_SECRET },
       http: {

@@ -66,6 +66,8 @@ export async function testServer(
     overrides: {
       log: { level: 'fatal' },
       compile: { threads },
+      // Tests ask for more new forms than any client; those of the limit turn it on.
+      limits: { misses: { perSecond: 0 } },
       ...config,
       database: { url: database.url, poolWaitMs: 10_000, ...(config['database'] as object | undefined) },
       auth: { adminSecret: ADMIN_SECRET, ...(config['auth'] as object | undefined) },
