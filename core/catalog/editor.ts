@@ -1,4 +1,4 @@
-import { at, notExists, ServiceError } from '../errors.js'
+import { at, notExists, parseFailed, ServiceError } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { operandsOf } from '../plan/boolexp.js'
 import type { BoolExp, Operand, TableRef } from '../plan/ir.js'
@@ -63,6 +63,8 @@ export class Editor {
 
   createRelationship(ref: TableRef, row: RelationshipRow, path = '$.args', using = 'using'): void {
     const { tracked, found } = this.table(ref, `${path}.table`)
+    // It becomes a key of results, which PostgreSQL would cut.
+    if (Buffer.byteLength(row.name) > 63) throw parseFailed('a relationship name has at most 63 bytes', `${path}.name`)
     if (tracked.relationships.has(row.name)) throw nameTaken(row.name, ref).under(`${path}.name`)
     under(at(path, using), () => this.change.draft.relationship(row, found))
     tracked.relationships.set(row.name, row)

@@ -198,10 +198,11 @@ element as materialized (
 columns as (
   select a.attrelid, json_agg(json_build_object(
     'number', a.attnum, 'name', a.attname, 'not_null', a.attnotnull, 'generated', a.attgenerated,
-    'identity', a.attidentity, 'default', pg_get_expr(d.adbin, d.adrelid), 'type', type.type, 'element', element.type
+    'identity', a.attidentity, 'default', coalesce(pg_get_expr(d.adbin, d.adrelid), pg_get_expr(own.typdefaultbin, 0)), 'type', type.type, 'element', element.type
   ) order by a.attnum) as columns
   from attribute a
   join type on type.oid = a.atttypid
+  join pg_type own on own.oid = a.atttypid
   left join element on element.oid = type.typelem and type.typcategory = 'A'
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
   group by a.attrelid

@@ -147,8 +147,10 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       insert.columns.filter((column) => column.present !== 'none').map((column) => column.name),
       'insert',
     )
+    const preset = new Set(permission.set.map(({ column }) => column))
     return {
       ...insert,
+      columns: insert.columns.filter(({ name, present }) => present !== 'none' || !preset.has(name)),
       presets: permission.set,
       check: filter(permission.check),
       ...(insert.onConflict ? { onConflict: onConflict(insert.onConflict, table, permission.upsert) } : {}),

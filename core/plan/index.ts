@@ -12,4 +12,14 @@ export { INT8, operatorName, operatorsOn, takesList, TEXT } from './operators.js
 export type * from '../catalog/catalog.js'
 export { tableKey, tableName } from '../catalog/catalog.js'
 export { at, notExists, parseFailed, permissionDenied, ServiceError, unexpectedPayload } from '../errors.js'
-export { type Json, type JsonObject, NumberText, parseJson, Rows, rowsOf, stringifyJson } from '../json/parse.js'
+export { splitArray, splitObject } from '../json/split.js'
+export {
+  NO_LIMITS,
+  type Json,
+  type JsonObject,
+  NumberText,
+  parseJson,
+  Rows,
+  rowsOf,
+  stringifyJson,
+} from '../json/parse.js'

@@ -124,7 +124,7 @@ export type Field =
       readonly kind: 'column'
       readonly key: string
       readonly column: string
-      /** Where the value is not shown as PostgreSQL shows it: types of PostGIS, as GeoJSON. See `columnField`. */
+      /** Of types that are not shown everywhere as PostgreSQL shows them: those of PostGIS, and JSON. See `columnField`. */
       readonly type?: SqlType
     }
   | { readonly kind: 'constant'; readonly key: string; readonly value: string }
@@ -273,7 +273,12 @@ export interface InsertColumn {
 }
 /** How a row is found again in the same transaction: by its primary key, else by its place; a view has neither. */
 export type RowKey =
-  | { readonly kind: 'columns'; readonly columns: readonly { readonly name: string; readonly type: SqlType }[] }
+  | {
+      readonly kind: 'columns'
+      readonly columns: readonly { readonly name: string; readonly type: SqlType }[]
+      /** Of a partitioned table, whose rows have no `xmax` to show. */
+      readonly partitioned?: boolean
+    }
   | { readonly kind: 'place' }
   | { readonly kind: 'none' }
 export interface OnConflict {

@@ -27,6 +27,8 @@ export interface Names {
   mayAggregate(table: Table): boolean
   /** Whether an insert may say what happens to rows that exist. */
   mayUpsert(table: Table): boolean
+  /** @throws ServiceError 400 unless `mayUpsert` */
+  upsert(table: Table, path: string): void
   /** Columns that may be selected, inserted or updated, in the table's order. */
   columns(table: Table, action?: Action): readonly Column[]
   /** Relationships to tables that may be selected from. */
@@ -71,6 +73,7 @@ export function allNames(catalog: Tables): Names {
     may: () => true,
     mayAggregate: () => true,
     mayUpsert: () => true,
+    upsert: () => {},
     columns: (table, action) =>
       action === 'insert' || action === 'update'
         ? table.columns.filter(({ generated }) => generated !== 'always')
@@ -142,6 +145,9 @@ function namesOf(role: string, catalog: Catalog): Names {
     may: (table, action) => table.permissionsByRole.get(role)?.[action] !== undefined,
     mayAggregate: (table) => table.permissionsByRole.get(role)?.select?.aggregations === true,
     mayUpsert: (table) => table.permissionsByRole.get(role)?.insert?.upsert === true,
+    upsert(table, path) {
+      if (!this.mayUpsert(table)) throw permissionDenied(`upsert is not allowed for role "${role}"`, path)
+    },
     columns: (table, action = 'select') =>
       table.columns.filter(
         ({ name, generated }) => permitted(table, action).has(name) && (action === 'select' || generated !== 'always'),

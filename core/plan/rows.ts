@@ -34,6 +34,12 @@ function insertColumn(name: string, present: 'all' | 'some', table: Table, names
 
 /** Rows without any key still need a column to be inserted by: one that takes its own default. */
 function anyColumn(table: Table, path: string): InsertColumn {
+  if (table.kind === 'view' || table.kind === 'foreign table') {
+    throw unexpectedPayload(
+      `the defaults of "${table.name}" are those of another table; give at least one column`,
+      path,
+    )
+  }
   const column = table.columns.find((each) => each.generated === undefined)
   if (!column) throw unexpectedPayload(`every column of "${table.name}" is generated; give at least one`, path)
   const { name, type } = column
@@ -56,6 +62,8 @@ function needsKeySets(columns: readonly InsertColumn[], table: Table, updates: b
 export function rowKey(table: Table): RowKey {
   const columns = table.primaryKey.map((name) => ({ name, type: (table.columnsByName.get(name) as Column).type }))
   // A key goes through JSON, which rounds a geometry.
-  if (columns.length > 0 && !columns.some(({ type }) => isGeo(type))) return { kind: 'columns', columns }
+  if (columns.length > 0 && !columns.some(({ type }) => isGeo(type))) {
+    return { kind: 'columns', columns, ...(table.kind === 'partitioned' ? { partitioned: true } : {}) }
+  }
   return table.kind === 'table' ? { kind: 'place' } : { kind: 'none' }
 }

@@ -71,7 +71,8 @@ function afterwards(write: Insert | Update): Afterwards {
     return { check: write.check, conditions: visible, message, ...returning }
   }
   const { check } = write.onConflict
-  if (write.key.kind === 'none') {
+  // Only a plain table tells which rows are new.
+  if (write.key.kind === 'none' || isPartitioned(write.key)) {
     return { check: { kind: 'and', of: [write.check, check] }, conditions: visible, message, ...returning }
   }
   return { check: write.check, updatedCheck: check, conditions: [check, ...visible], message, ...returning }
@@ -81,6 +82,8 @@ const answering = ({ returning, answer }: Write): Pick<Afterwards, 'returning' |
   ...(returning ? { returning } : {}),
   ...(answer ? { answer } : {}),
 })
+
+const isPartitioned = (key: RowKey): boolean => key.kind === 'columns' && key.partitioned === true
 
 function emitDelete(write: Delete): Statement {
   const printer = new Printer()
@@ -105,7 +108,7 @@ function emitKeys(write: Insert | Update): Statement {
   const link = write.kind === 'insert' ? (write.link ?? []) : []
   keys.push(...link.map((column, i) => sql`${t}.${ident(column)} as ${alias('l', i)}`))
   const fresh = sql`(${t}.xmax = 0) as fresh`
-  const upsert = write.kind === 'insert' && write.onConflict?.action === 'update'
+  const upsert = write.kind === 'insert' && write.onConflict?.action === 'update' && !isPartitioned(write.key)
   const written = sql`${change(write, printer, t)} returning ${join(upsert ? [...keys, fresh] : keys, sql`, `)}`
   return printer.statement(sql`with w as (${written}) select array_to_json(array(select w from w))::text`)
 }
@@ -137,6 +140,8 @@ interface Seen {
   readonly fields?: readonly Sql[]
   readonly answer: WriteAnswer
   readonly alsoAffected?: Operand
+  /** The rows were looked for again. */
+  readonly found: boolean
 }
 
 function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Seen {
@@ -161,6 +166,7 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     ...(fields ? { fields } : {}),
     answer: after.answer ?? [COUNT, ...(fields ? [ROWS] : [])],
     ...(after.alsoAffected ? { alsoAffected: after.alsoAffected } : {}),
+    found: fresh !== undefined,
   }
 }
 const COUNT: WritePart = { kind: 'affected_rows', key: 'affected_rows' }
@@ -178,7 +184,11 @@ function checkText(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Sq
 function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
   const body = answerBody(printer, seen, counted)
   if (!seen.checked) return sql`${withs} select ${body}`
-  const failing = sql`exists (select 1 from w where ok is not true)`
+  const refused = sql`exists (select 1 from w where ok is not true)`
+  // A row that is not found again has not been checked: a trigger has moved it.
+  const failing = seen.found
+    ? sql`(${refused} or (select count(*) from w) <> (select count(*) from ${counted}))`
+    : refused
   return sql`${withs} select case when ${failing} then svc_catalog.svc_refuse(${seen.message}) else ${body} end`
 }
 
@@ -255,7 +265,7 @@ function insert(write: Insert, printer: Printer, t: Sql): Sql {
   const presets = write.presets
   const targets = [...columns.map((column) => ident(column.name)), ...presets.map((preset) => ident(preset.column))]
   const into = sql`insert into ${tableText(write.table)} as ${t} (${join(targets, sql`, `)})`
-  const uniform = given.length === columns.length
+  const uniform = given.length === columns.length && given.length > 0
   const source =
     uniform && given.every((column) => column.present === 'all') ? recordset(given, rows) : records(given, rows)
   const values = columns.map((column) => insertValue(column, given, printer))
@@ -293,8 +303,9 @@ function insertValue(column: InsertColumn, given: readonly InsertColumn[], print
   if (column.present === 'all') return value
   const fallback = column.default === undefined ? sql`null` : printedExpression(column.default)
   if (column.present === 'none') return fallback
+  const typed = column.default === undefined ? fallback : sql`(${fallback})::${typeText(column.type)}`
   const name = printer.params.operand({ kind: 'const', value: column.name, type: TEXT })
-  return sql`case when e.o -> ${name} is not null then ${value} else ${fallback} end`
+  return sql`case when e.o -> ${name} is not null then ${value} else ${typed} end`
 }
 
 function onConflict(conflict: OnConflict, printer: Printer, t: Sql): Sql {

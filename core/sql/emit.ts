@@ -44,8 +44,12 @@ function emitRead(read: Read, form: Form): Statement {
     case 'rows':
       return printer.statement(sql`select row_to_json(${x})::text from (${rows}) ${x}`)
     case 'cells': {
-      // Text as it is, all else as JSON text, null as null.
-      const cells = read.fields.map((field) => sql`to_json(${x}.${ident(field.key)}) #>> '{}'`)
+      // Text as it is, all else as JSON text, null as null. A JSON null or string stays what it is.
+      const cells = read.fields.map((field) => {
+        const isJson = field.kind === 'column' && (field.type?.kind === 'json' || field.type?.kind === 'jsonb')
+        const value = sql`${x}.${ident(field.key)}`
+        return isJson ? sql`${value}::text` : sql`to_json(${value}) #>> '{}'`
+      })
       return printer.statement(sql`select ${join(cells, sql`, `)} from (${rows}) ${x}`)
     }
   }

@@ -1,5 +1,5 @@
 import { type Call, type Data, ServiceError } from 'rowhouse'
-import { isObject, type Json, type JsonObject, parseJson, Rows, rowsOf, stringifyJson, tableKey } from 'rowhouse/plan'
+import { type Json, type JsonObject, Rows, rowsOf, splitArray, splitObject, tableKey } from 'rowhouse/plan'
 import type { Limits } from './plan/document.js'
 import { bringsOthers, insertNested, type Step } from './nested.js'
 import type { Dialect } from './plan/exposed.js'
@@ -204,25 +204,28 @@ async function insertRows(
   const whole = await run(rows, call)
   if (whole !== undefined) return whole
   return data.transaction(call, async (inner) => {
-    const answers: Json[] = []
-    for (const group of rows.groups()) answers.push(parseJson((await run(group.rows, inner)) as string))
-    return stringifyJson(merged(answers))
+    const answers: string[] = []
+    for (const group of rows.groups()) answers.push((await run(group.rows, inner)) as string)
+    return merged(answers)
   })
 }
 
-/** Counts add up, lists follow each other, and what is the same stays. */
-function merged(answers: readonly Json[]): Json {
-  const [first, ...more] = answers
-  if (!isObject(first)) return first ?? null
-  const result: JsonObject = { ...first }
-  for (const answer of more) {
-    for (const [key, value] of Object.entries(answer as JsonObject)) {
-      const before = result[key]
-      if (typeof before === 'number') result[key] = before + (value as number)
-      else if (Array.isArray(before)) result[key] = [...before, ...(value as Json[])]
-    }
-  }
-  return result
+/** Counts add up, lists follow each other, and what is the same stays. Rows are not read. */
+function merged(answers: readonly string[]): string {
+  const all = answers.map((answer) => (answer.startsWith('{') ? splitObject(answer) : undefined))
+  const [first] = all
+  if (!first) return answers[0] as string
+  const entries = [...first.keys()].map((key) => {
+    const values = all.map((answer) => answer?.get(key) as string)
+    const [value = 'null'] = values
+    const whole = /^\d+$/.test(value)
+      ? String(values.reduce((sum, each) => sum + Number(each), 0))
+      : value.startsWith('[')
+        ? `[${values.flatMap(splitArray).join(',')}]`
+        : value
+    return `${JSON.stringify(key)}:${whole}`
+  })
+  return `{${entries.join(',')}}`
 }
 
 const listOf = (value: Json | undefined): Json[] =>

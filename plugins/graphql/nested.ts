@@ -4,6 +4,7 @@ import {
   isObject,
   type Json,
   type JsonObject,
+  NO_LIMITS,
   parseJson,
   type Rows,
   rowsOf,
@@ -147,10 +148,10 @@ class NestedInsert {
     const written: Written[] = []
     /** Of groups in which a conflict left out some: which ones is not known, and nothing depends on it. */
     const left: Written[] = []
-    if (whole !== undefined) written.push(...(parseJson(whole) as Written[]))
+    if (whole !== undefined) written.push(...(parseJson(whole, NO_LIMITS) as Written[]))
     else {
       for (const group of sent.groups()) {
-        const part = parseJson((await this.step(nested, group.rows, [], this.call)) as string) as Written[]
+        const part = parseJson((await this.step(nested, group.rows, [], this.call)) as string, NO_LIMITS) as Written[]
         if (part.length === group.indices.length)
           part.forEach((each, i) => (written[group.indices[i] as number] = each))
         else if (link.length > 0) throw skipped(path)

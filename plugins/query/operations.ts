@@ -5,8 +5,9 @@ import {
   isObject,
   type JsonObject,
   parseFailed,
-  parseJson,
   type Rows,
+  splitArray,
+  splitObject,
   stringifyJson,
   unexpectedPayload,
 } from 'rowhouse/plan'
@@ -54,21 +55,21 @@ async function insertByKeySet(data: Data, args: JsonObject, rows: Rows, call: Ca
   }
   return data.transaction(call, async (inner) => {
     let affected = 0
-    const returning: Json[] = []
-    const late: Json[] = []
+    const returning: string[] = []
+    const late: string[] = []
     for (const group of groups) {
       const answer = await data.run({ planner: PLANNER, ...liftInsert(args, group.rows) }, inner)
-      const result = parseJson(answer as string) as { affected_rows: number; returning?: Json[] }
-      affected += result.affected_rows
+      const result = splitObject(answer as string)
+      affected += Number(result.get('affected_rows'))
       // Which rows a conflict left out is not known; when none was, every row goes back to its place.
-      const returned = result.returning ?? []
+      const returned = splitArray(result.get('returning') ?? '[]')
       if (returned.length === group.indices.length)
         returned.forEach((row, i) => (returning[group.indices[i] as number] = row))
       else late.push(...returned)
     }
-    if (args['returning'] === undefined || args['returning'] === null) return stringifyJson({ affected_rows: affected })
+    if (args['returning'] === undefined || args['returning'] === null) return `{"affected_rows":${affected}}`
     const placed = Array.from({ length: rows.count }, (_, i) => returning[i]).filter((row) => row !== undefined)
-    return stringifyJson({ affected_rows: affected, returning: [...placed, ...late] })
+    return `{"affected_rows":${affected},"returning":[${[...placed, ...late].join(',')}]}`
   })
 }
 

@@ -183,6 +183,8 @@ function planInsert(shape: InsertShape, names: Names): Insert {
 
 function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, names: Names): OnConflict {
   const path = `${PATH}.on_conflict`
+  // Before anything is looked up: who may not upsert need not learn which constraints there are.
+  names.upsert(table, path)
   if (shape.constraint !== undefined && !table.keys.some(({ name }) => name === shape.constraint)) {
     throw unexpectedPayload(`"${shape.constraint}" is not a unique constraint of "${table.name}"`, `${path}.constraint`)
   }

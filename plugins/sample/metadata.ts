@@ -22,11 +22,7 @@ export const METADATA = {
         type: 'select',
         args: {
           table: 'orders',
-          columns: [
-            'id',
-            'status',
-            { name: 'items', columns: ['quantity', { name: 'product', columns: ['name'] }] },
-          ],
+          columns: ['id', 'status', { name: 'items', columns: ['quantity', { name: 'product', columns: ['name'] }] }],
           where: { status: { $in: { param: 'statuses', default: ['new', 'paid', 'shipped'] } } },
           order_by: ['-id'],
           limit: { param: 'limit', default: 20 },

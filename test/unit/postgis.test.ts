@@ -151,7 +151,7 @@ t.test('geometry is selected as GeoJSON and written from it', async (t) => {
   const some = compiled('insert', { objects: [{ on_map: POINT }, {}] }).text
   t.match(
     some,
-    'case when e.o -> $2::text is not null then "gis".ST_Transform("gis".ST_GeomFromGeoJSON(r0), 3857) else d() end',
+    'case when e.o -> $2::text is not null then "gis".ST_Transform("gis".ST_GeomFromGeoJSON(r0), 3857) else (d())::"gis"."geometry" end',
   )
   const update = compiled('update', { where: {}, $set: { at: POINT, shape: null } }).text
   t.match(update, 'set "at" = "gis".ST_Transform("gis".ST_GeomFromGeoJSON($1::text), 4326), "shape" = null')

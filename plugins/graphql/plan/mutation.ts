@@ -61,6 +61,11 @@ export function planNested(
     return { ...planInsert(walker, table, args, rows, answer, path), ...steps }
   }
   const here = `${path}.args.objects.${via.join('.')}`
+  if (conflict)
+    names.upsert(
+      via.reduce((from, name) => names.relationship(from, name, here).table, table),
+      here,
+    )
   const target = via.reduce((from, name) => names.relationship(from, name, here).table, table)
   names.table(target, 'insert', here)
   const input: Input | undefined = conflict && {

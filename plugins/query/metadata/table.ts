@@ -25,7 +25,7 @@ export function tableOperations(data: Data): Record<string, Operation> {
       const { table, name, using, comment } = value as JsonObject
       const ref = liftTableRef(table, '$.args.table')
       const row = {
-        name: relationshipName(name as string),
+        name: name as string,
         type,
         definition: oldSpelling(using as Json),
         comment: (comment ?? null) as string | null,
@@ -85,11 +85,6 @@ function nameOf(value: Json): { ref: TableRef; name: string } {
   const found = relationship ?? name
   if (typeof found !== 'string') throw parseFailed("the key 'relationship' was not present", '$.args')
   return { ref: liftTableRef(table, '$.args.table'), name: found }
-}
-
-function relationshipName(name: string): string {
-  if (Buffer.byteLength(name) <= 63) return name
-  throw parseFailed('a relationship name has at most 63 bytes', '$.args.name')
 }
 
 /** `manual_mapping` was once a name of `manual_configuration`. */
