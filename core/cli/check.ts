@@ -3,7 +3,7 @@ import { readCatalog } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
 import { loadAll } from '../host/load.js'
 import { pendingMigrations } from '../host/migrate.js'
-import { checks, migrationSets, sections } from '../host/server.js'
+import { canAuthenticate, checks, migrationSets, NO_AUTHENTICATION, sections } from '../host/server.js'
 import { builtins, source } from './setting.js'
 
 /** One thing that was looked at. */
@@ -25,6 +25,8 @@ export const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD 
 export async function findAll(flags: Invocation['flags']): Promise<readonly Finding[]> {
   const { config, loaded } = await loadAll({ ...source(flags), sections, checks, builtins: builtins() })
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
+  const authenticates = canAuthenticate(config.values)
+  findings.push({ ok: authenticates, text: authenticates ? 'authentication: configured' : NO_AUTHENTICATION })
   const { url } = config.values.database
   if (url === undefined) {
     return [...findings, { ok: false, text: 'database: set DATABASE_URL, or database.url in the configuration' }]

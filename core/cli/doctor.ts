@@ -5,6 +5,8 @@ import { inspectEmbedded } from '../postgres/index.js'
 import { findAll, type Finding, printed } from './check.js'
 import { readSections } from './setting.js'
 
+const SHOWN = 5
+
 /** What is where, and what could be better. */
 export async function doctor({ flags }: Invocation): Promise<number> {
   const { dataDir, database } = (await readSections(flags)).values
@@ -20,8 +22,11 @@ export async function doctor({ flags }: Invocation): Promise<number> {
       : `PostgreSQL to embed: ${binaries.version} in ${binaries.bin}`,
   )
   if (state.heldBy) console.log(`in use by the Rowhouse with process id ${state.heldBy.pid}`)
-  for (const folder of state.orphans)
-    console.log(`left over from a data directory that is gone, delete it if you do not need it: ${folder}`)
+  if (state.orphans.length > 0) {
+    console.log('left over from data directories that are gone; delete what you do not need:')
+    for (const folder of state.orphans.slice(0, SHOWN)) console.log(`  ${folder}`)
+    if (state.orphans.length > SHOWN) console.log(`  and ${state.orphans.length - SHOWN} more beside them`)
+  }
 
   const findings = database.url === undefined ? [] : [...(await findAll(flags)), ...(await harden(database.url))]
   if (database.url === undefined) console.log('no DATABASE_URL: rowhouse dev uses the database of the data directory')

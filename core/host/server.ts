@@ -5,6 +5,7 @@ import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
 import { type DataRoom, openData } from '../data/room.js'
 import { type Database, databaseConfig, openDatabase } from '../db/database.js'
+import { checkDatabase } from '../db/check-config.js'
 import { checkAuth, checkHttp } from '../http/check-config.js'
 import { type App, createApp } from '../http/app.js'
 import { authConfig, httpConfig } from '../http/config.js'
@@ -79,7 +80,7 @@ export const sections = {
 } as const satisfies Readonly<Record<string, Schema>>
 
 /** What is wrong with a section although its schema is satisfied. */
-export const checks: Checks<typeof sections> = { http: checkHttp, auth: checkAuth }
+export const checks: Checks<typeof sections> = { http: checkHttp, auth: checkAuth, database: checkDatabase }
 
 export type Config = LoadedConfig<typeof sections>
 export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections' | 'checks'> & {
@@ -267,6 +268,9 @@ function refuseOpenDoor({ values }: Config): void {
     `refusing to listen on ${http.host} without a way to authenticate: set ROWHOUSE_ADMIN_SECRET, or auth.jwt, auth.webhook or auth.gatewaySecret in the configuration`,
   )
 }
+
+export const NO_AUTHENTICATION =
+  'no way to authenticate: set ROWHOUSE_ADMIN_SECRET, or auth.jwt, auth.webhook or auth.gatewaySecret'
 
 /** Whether there is any way to prove who one is. */
 export function canAuthenticate({ auth, http }: Config['values']): boolean {

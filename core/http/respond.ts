@@ -12,9 +12,8 @@ export function respond(ctx: Context, answer: Answer): void {
       : Readable.from(answer.chunks, { objectMode: false, highWaterMark: 128 * 1024 })
 }
 
-/** The form of answer that a client asks for first; JSON unless it is one of the other two. */
+/** The form of answer that a client likes best; JSON unless it is one of the other two. */
 export function wantedFormat(ctx: Context): Call['format'] {
-  const first = ctx.get('Accept').split(',')[0]?.split(';')[0]?.trim().toLowerCase()
-  if (first === 'application/x-ndjson') return 'ndjson'
-  return first === 'text/csv' ? 'csv' : 'json'
+  const best = ctx.accepts('application/json', 'application/x-ndjson', 'text/csv')
+  return best === 'application/x-ndjson' ? 'ndjson' : best === 'text/csv' ? 'csv' : 'json'
 }
