@@ -32,10 +32,34 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
       progress,
     })
     console.log(await welcome(server, embedded, secret === undefined ? undefined : secretFile(dataDir)))
-    return await serve(server, async () => embedded?.stop())
+    return await serve(server, async () => embedded?.stop(), embedded && keepAlive(embedded, progress))
   } catch (error) {
     await embedded?.stop()
     throw error
+  }
+}
+
+const MINUTE_MS = 60_000
+
+/**
+ * Starts the database again when it has ended by itself. Not twice within a minute: then something ends it.
+ * @returns why it gave up; while all is well, never
+ */
+async function keepAlive(embedded: EmbeddedPostgres, progress: (message: string) => void): Promise<Error> {
+  for (let startedAt = -Infinity; ; startedAt = performance.now()) {
+    const log = await embedded.died()
+    const again = performance.now() - startedAt < MINUTE_MS
+    const lines = log.slice(-5).map((line) => `\n  ${line}`)
+    const what = `PostgreSQL has ended by itself${again ? ' again, within a minute' : ''}`
+    if (again)
+      return new Error(`${what}: it may have been killed, or be out of memory. Its last words:${lines.join('')}`)
+    progress(`${what}; starting it again`)
+    try {
+      await embedded.restart()
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error))
+    }
+    progress('PostgreSQL runs again')
   }
 }
 

@@ -2,10 +2,15 @@ import type { Server } from '../host/server.js'
 
 /**
  * Waits for the signal to end, then finishes what is under way. A second signal ends the process at once.
+ * @param failed resolves with the reason when it makes no sense to go on
  * @returns the exit code
  */
-export async function serve(server: Server, afterwards: () => Promise<void> = async () => {}): Promise<number> {
-  await new Promise<void>((resolve) => {
+export async function serve(
+  server: Server,
+  afterwards: () => Promise<void> = async () => {},
+  failed: Promise<Error> = new Promise(() => {}),
+): Promise<number> {
+  const signalled = new Promise<void>((resolve) => {
     let asked = false
     const onSignal = () => {
       if (asked) process.exit(130)
@@ -15,10 +20,12 @@ export async function serve(server: Server, afterwards: () => Promise<void> = as
     process.on('SIGINT', onSignal)
     process.on('SIGTERM', onSignal)
   })
+  const failure = await Promise.race([signalled, failed])
+  if (failure) console.error(failure.message)
   try {
     await server.close()
   } finally {
     await afterwards()
   }
-  return 0
+  return failure ? 1 : 0
 }

@@ -17,7 +17,7 @@ import {
 import { checkCluster, makeCluster, readPassword } from './initdb.js'
 import { readHolder, takeLock } from './lock.js'
 import { readPostmaster } from './postmaster.js'
-import { startServer, stopServer, type Server } from './server.js'
+import { serverEnd, startServer, stopServer, type Server } from './server.js'
 
 export interface EmbeddedOptions {
   /** Rowhouse's data directory, e.g. ./.rowhouse; made when absent (0700, for root 0710). */
@@ -39,6 +39,16 @@ export interface EmbeddedPostgres {
   readonly version: string
   /** It ran already, left behind by a Rowhouse that was killed. */
   readonly adopted: boolean
+  /**
+   * Waits until the server has ended although nobody stopped it: killed, or out of memory.
+   * @returns the last lines that it wrote
+   */
+  died(): Promise<readonly string[]>
+  /**
+   * Starts a server that has died again, on the port that it had, so that `url` goes on working.
+   * @throws Error that says what to do
+   */
+  restart(): Promise<void>
   /** Fast stop by SIGINT; SIGQUIT after 10 s; never SIGKILL. Resolves when the process is gone. */
   stop(): Promise<void>
 }
@@ -52,25 +62,38 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
   const dataDir = await openDataDir(options.dataDir)
   const release = await lockOrExplain(dataDir)
   try {
-    const { home, binaries, password, server } = await bringUp(dataDir, options)
+    const { home, binaries, password, server: first } = await bringUp(dataDir, options)
+    let server = first
     const address = { port: server.port, password }
     await ensureDatabase(address).catch(async (error: unknown) => {
       await stopServer(server.pid, binaries)
       throw new Error(`the database of ${home.data} could not be created`, { cause: error })
     })
+    let stopped: Promise<void> | undefined
+    const again = async () => {
+      // Whoever stopped it meanwhile wants no other.
+      if (stopped) return
+      server = await startServer(home, binaries, password, { ...serverOptions(options), port: server.port })
+    }
+    let restarted: Promise<void> = Promise.resolve()
     const stop = async () => {
       try {
+        await restarted.catch(() => {})
         await stopServer(server.pid, binaries)
       } finally {
         await release()
       }
     }
-    let stopped: Promise<void> | undefined
     return {
       url: urlOf(address),
       serverUrl: serverUrlOf(address),
       version: server.version,
       adopted: server.adopted,
+      async died() {
+        await serverEnd(server)
+        return stopped ? new Promise(() => {}) : server.log
+      },
+      restart: () => (restarted = again()),
       stop: () => (stopped ??= stop()),
     }
   } catch (error) {
@@ -121,7 +144,7 @@ interface Up {
 }
 
 async function bringUp(dataDir: DataDir, options: EmbeddedOptions): Promise<Up> {
-  const { progress = () => {}, throwaway = false, dieWithParent = true } = options
+  const { progress, throwaway } = serverOptions(options)
   const home = await findHome(dataDir)
   const copyTo = isRoot() ? SHARED : dataDir.path
   const binaries = await findBinaries({ account: home.account, copyTo, progress })
@@ -132,8 +155,12 @@ async function bringUp(dataDir: DataDir, options: EmbeddedOptions): Promise<Up> 
     await makeCluster(home, binaries, throwaway)
   }
   const password = await readPassword(home)
-  const server = await startServer(home, binaries, password, { throwaway, dieWithParent, progress })
+  const server = await startServer(home, binaries, password, serverOptions(options))
   return { home, binaries, password, server }
+}
+
+function serverOptions({ progress = () => {}, throwaway = false, dieWithParent = true }: EmbeddedOptions) {
+  return { progress, throwaway, dieWithParent }
 }
 
 async function lockOrExplain(dataDir: DataDir): Promise<() => Promise<void>> {

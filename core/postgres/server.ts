@@ -18,21 +18,27 @@ export interface Server {
   readonly version: string
   /** It ran already, left behind by a Rowhouse that was killed. */
   readonly adopted: boolean
+  /** The last lines that it wrote; of one that was adopted, none. */
+  readonly log: readonly string[]
 }
 
 export interface ServerOptions {
   readonly throwaway: boolean
   readonly dieWithParent: boolean
   readonly progress: (message: string) => void
+  /** The only port that will do, because others have been told of it. */
+  readonly port?: number
 }
 
 const POLL_MS = 15
+const LEFTOVER_POLL_MS = 300
 /** Without a word from the server. */
 const SILENCE_MS = 60_000
 /** While it says that it is starting or stopping: it may be recovering from a crash. */
 const BUSY_MS = 600_000
 const FAST_STOP_MS = 10_000
 const IMMEDIATE_STOP_MS = 60_000
+const WATCH_MS = 250
 const LOG_LINES = 100
 const PORT_TRIES = 5
 
@@ -51,17 +57,25 @@ export async function startServer(
     const adopted = await adopt(running, home, password, options)
     if (adopted !== undefined) return adopted
   }
+  const since = Date.now()
   for (let tries = 1; ; tries += 1) {
-    const port = await choosePort(home, tries === 1)
+    const port = options.port ?? (await choosePort(home, tries === 1))
     const child = await launch(home, binaries, port, running, options)
     const outcome = await waitUntilReady({ home, port, password, isRunning: child.isRunning, options })
     if (outcome.kind === 'ready') {
       await writeFile(join(home.folder, 'port'), `${port}\n`, { mode: 0o600 })
-      return { pid: child.pid, port, version: outcome.version, adopted: false }
+      return { pid: child.pid, port, version: outcome.version, adopted: false, log: child.log }
     }
     const log = child.log.join('\n')
     // Somebody took the port between our look and PostgreSQL's bind.
     if (outcome.kind === 'ended' && tries < PORT_TRIES && log.includes('could not bind')) continue
+    // Processes of a postmaster that was killed end by themselves, each when it notices.
+    const leftovers = log.includes('pre-existing shared memory block')
+    if (outcome.kind === 'ended' && leftovers && Date.now() - since < SILENCE_MS) {
+      if (tries === 1) options.progress('waiting for what is left of the PostgreSQL before')
+      await sleep(LEFTOVER_POLL_MS)
+      continue
+    }
     if (outcome.kind !== 'ended') await stopServer(child.pid, binaries).catch(() => {})
     throw new Error(
       `PostgreSQL did not start on ${home.data}: ${reasonOf(outcome)}\n${log}\n` +
@@ -94,7 +108,7 @@ async function adopt(
   const isRunning = () => isAlive(pid)
   const outcome = await waitUntilReady({ home, port, password, isRunning, options })
   if (outcome.kind === 'ended') return undefined
-  if (outcome.kind === 'ready') return { pid, port, version: outcome.version, adopted: true }
+  if (outcome.kind === 'ready') return { pid, port, version: outcome.version, adopted: true, log: [] }
   throw new Error(
     `PostgreSQL (pid ${pid}) runs on ${home.data} and cannot be used: ${reasonOf(outcome)}\n` +
       `stop it with "kill -INT ${pid}" and start again`,
@@ -215,6 +229,11 @@ function reasonOf(outcome: Exclude<Waited, { kind: 'ready' }>): string {
     case 'refused':
       return outcome.message
   }
+}
+
+/** Waits until a server has ended, whoever ended it. */
+export async function serverEnd({ pid }: Server): Promise<void> {
+  while (await isAlive(pid)) await sleep(WATCH_MS, undefined, { ref: false })
 }
 
 /** The port of last time if it is free, so that what was told it goes on working. */

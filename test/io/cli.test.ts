@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { inspectEmbedded } from '../../core/postgres/index.js'
 import { freshDatabase } from '../kit/database.js'
+import { until } from '../kit/until.js'
 
 const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 const SECRET = 'a secret for the tests of the command line'
@@ -104,6 +106,28 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   t.equal(await again.stop('SIGINT'), 0)
 })
 
+t.test('a database that dies under dev is started again, once', async (t) => {
+  const folder = await newFolder(t)
+  const server = await start(t, folder, ['dev', '--port', '0', '--no-sample'])
+  const key = await readFile(join(folder, '.rowhouse/admin-secret'), 'utf8')
+  const postmaster = async () => (await inspectEmbedded(join(folder, '.rowhouse'))).server?.pid ?? 0
+  const sql = (text: string) => post(server.url, { type: 'run_sql', args: { sql: text } }, key)
+  t.same(await sql('create table kept (id int)'), { result_type: 'CommandOk' })
+  const first = await postmaster()
+
+  process.kill(first, 'SIGKILL')
+  await until('it runs again', () => server.output().includes('PostgreSQL runs again'))
+  await until('the server uses it', async () => 'result' in ((await sql('select id from kept')) as object))
+  const second = await postmaster()
+
+  t.match(server.output(), /PostgreSQL has ended by itself; starting it again/)
+  t.not(second, first)
+  process.kill(second, 'SIGKILL')
+  t.equal(await server.ended, 1)
+  t.match(server.output(), /PostgreSQL has ended by itself again, within a minute/)
+  t.equal(await postmaster(), 0, 'and nothing is left running')
+})
+
 async function newFolder(t: Test): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-cli-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
@@ -123,6 +147,8 @@ function run(folder: string, args: readonly string[], env: Readonly<Record<strin
 interface Running {
   readonly url: string
   output(): string
+  /** The exit code, when it has ended. */
+  readonly ended: Promise<number | null>
   /** @returns the exit code */
   stop(signal: NodeJS.Signals): Promise<number | null>
 }
@@ -156,7 +182,7 @@ async function start(
     return (await gone)[0]
   }
   t.teardown(() => (child.exitCode === null && child.signalCode === null ? stop('SIGTERM') : undefined))
-  return { url, output: () => output, stop }
+  return { url, output: () => output, ended: gone.then(([code]) => code), stop }
 }
 
 async function post(url: string, query: object, secret = SECRET): Promise<unknown> {

@@ -365,6 +365,36 @@ t.test('stop disconnects clients, ends cleanly, and may be called twice', async 
   t.notOk((await readdir(join(dataDir, 'postgres', 'data'))).includes('postmaster.pid'))
 })
 
+t.test('a server that is killed can be started again, with its data, for those who know its address', async (t) => {
+  const dataDir = await newDataDir(t)
+  await run('cp', '-a', await (template ??= makeTemplate()), dataDir)
+  const said: string[] = []
+  const cluster = await startEmbedded({ dataDir, throwaway: true, progress: (message) => void said.push(message) })
+  t.teardown(() => cluster.stop())
+  await query(cluster.url, 'create table kept as select 1 as one')
+  // A throwaway cluster does not write at each commit.
+  await query(cluster.url, 'checkpoint')
+  const before = (await inspectEmbedded(dataDir)).server?.pid ?? 0
+  // A process that computes does not notice at once that its postmaster is gone.
+  const busy = query(cluster.url, 'select count(*) from generate_series(1, 30000000)').catch(() => 'cut')
+  await untilBusy(cluster.url)
+
+  process.kill(before, 'SIGKILL')
+  await cluster.died()
+  await cluster.restart()
+  const kept = await query(cluster.url, 'select one from kept')
+  await busy
+
+  t.strictSame(kept, [{ one: 1 }])
+  t.not((await inspectEmbedded(dataDir)).server?.pid, before)
+  t.match(said, ['waiting for what is left of the PostgreSQL before'])
+  const died = cluster.died().then(() => 'died')
+  await cluster.stop()
+  t.equal(await Promise.race([died, sleep(1000, 'stopped')]), 'stopped', 'being stopped is no death')
+  await cluster.restart()
+  t.equal((await inspectEmbedded(dataDir)).server, undefined, 'and what was stopped stays so')
+})
+
 t.test('the server has a process group of its own, so that Ctrl-C reaches Rowhouse alone', async (t) => {
   const { dataDir } = await started(t)
   const { server } = await inspectEmbedded(dataDir)
@@ -436,6 +466,11 @@ async function newFolder(t: Pick<Test, 'teardown'>): Promise<string> {
   await chmod(folder, 0o755)
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   return folder
+}
+
+async function untilBusy(url: string): Promise<void> {
+  const busy = "select 1 from pg_stat_activity where state = 'active' and query like '%generate_series(1, 3%'"
+  while ((await query(url, `${busy} and pid <> pg_backend_pid()`)).length === 0) await sleep(10)
 }
 
 async function query(url: string, sql: string): Promise<unknown[]> {
