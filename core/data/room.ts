@@ -81,8 +81,18 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   /** Swaps the snapshot, unless a newer one is in place. Requests under way finish on the one that they began with. */
-  function swap(data: CatalogData): void {
-    if (BigInt(data.version) < BigInt(current.catalog.version)) return
+  async function swap(data: CatalogData): Promise<void> {
+    if (!isOlder(data, current)) return put(data)
+    // Read before a change of ours, most likely. Unless the database went back: then it says the same again.
+    const before = current
+    const again = await readCommitted()
+    if (!isOlder(again, before)) return swap(again)
+    if (current !== before) return
+    log.warn({ version: again.version, was: before.catalog.version }, 'the database has gone back in time')
+    put(again)
+  }
+
+  function put(data: CatalogData): void {
     current = openSnapshot(data, true)
     loadedAt = Date.now()
     logInconsistent()
@@ -218,7 +228,7 @@ export async function openData(database: Database, options: DataOptions): Promis
               return answer
             }),
           )
-          if (altered) swap(altered)
+          if (altered) await swap(altered)
           return result
         } finally {
           if (inner.discarded) discard()
@@ -228,7 +238,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   async function reload(): Promise<void> {
-    swap(await readCommitted())
+    await swap(await readCommitted())
   }
 
   return {
@@ -297,6 +307,8 @@ export async function openData(database: Database, options: DataOptions): Promis
     },
   }
 }
+
+const isOlder = (data: CatalogData, { catalog }: Snapshot): boolean => BigInt(data.version) < BigInt(catalog.version)
 
 const pause = (tries: number): Promise<void> =>
   new Promise((resolve) => {

@@ -146,3 +146,25 @@ async function listen(t: Tap, { host, port, database, user, password }: pg.Clien
   await client.query('listen svc_catalog')
   return () => heard
 }
+
+t.test('a database that has gone back in time is followed', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: 'create table note (id int primary key)' })
+  await server.must('track_table', 'note')
+  await server.must('create_select_permission', {
+    table: 'note',
+    role: 'user',
+    permission: { columns: '*', filter: {} },
+  })
+  const read = async () => (await server.query('select', { table: 'note', columns: ['id'] }, { role: 'user' })).status
+  t.equal(await read(), 200)
+  await server.must('run_sql', { sql: 'update svc_catalog.svc_version set version = 2' })
+  await server.must('drop_select_permission', { table: 'note', role: 'user' })
+  t.equal(await read(), 400, 'a permission that was dropped is gone at once')
+  await server.must('create_select_permission', {
+    table: 'note',
+    role: 'user',
+    permission: { columns: '*', filter: {} },
+  })
+  t.equal(await read(), 200)
+})
