@@ -124,6 +124,11 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
         const remote = tableFor(exp.table, 'select')
         return { ...exp, where: and([selectFilter(remote), condition(exp.where, remote)]) }
       }
+      case 'aggregate': {
+        const remote = aggregable(exp.table)
+        columns(remote, exp.columns, 'select')
+        return { ...exp, where: and([selectFilter(remote), condition(exp.where, remote)]) }
+      }
     }
   }
 

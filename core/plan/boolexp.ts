@@ -7,6 +7,7 @@ import { type BoolExp, type ColumnOp, type CompareOp, type Operand, type SqlType
 import { isRelated, type Names } from './names.js'
 import {
   BOOL,
+  INT8,
   castType,
   COLUMN_OPERATORS,
   FLOAT8,
@@ -30,7 +31,18 @@ export type ExpShape =
   | { readonly key: string; readonly not: ExpShape }
   | { readonly key: string; readonly table: TableRef; readonly exists: ExpShape }
 /** A key of a BoolExp that is no combinator, and what it holds. */
-type Entry = ExpShape | { readonly name: string; readonly is: number | null | readonly OpShape[] | ExpShape }
+type Entry =
+  | ExpShape
+  | { readonly name: string; readonly is: number | null | readonly OpShape[] | ExpShape }
+  | { readonly name: string; readonly aggregates: readonly AggregateShape[] }
+/** A function of `<relationship>_aggregate`, and what its result must satisfy. */
+export interface AggregateShape {
+  readonly fn: 'count' | 'bool_and' | 'bool_or'
+  readonly columns: readonly string[]
+  readonly distinct: boolean
+  readonly filter?: ExpShape
+  readonly predicate: readonly OpShape[]
+}
 interface OpShape {
   readonly key: string
   /** A slot, null, or what changes the SQL: a column's name, a boolean, and these. */
@@ -96,7 +108,8 @@ export function liftBoolExp(exp: Json | undefined, path: string, slots: Slots, d
         all.push(liftExists(key, value, here(), slots, depth))
         break
       default:
-        all.push({ name: key, is: liftEntry(value, here, slots, depth) })
+        if (isAggregate(key, value)) all.push({ name: key, aggregates: liftAggregates(value, here(), slots, depth) })
+        else all.push({ name: key, is: liftEntry(value, here, slots, depth) })
     }
   }
   return { all }
@@ -113,6 +126,50 @@ function liftExists(key: string, value: Json, path: string, slots: Slots, depth:
     exists: liftBoolExp(value['_where'] ?? Object.create(null), `${path}._where`, slots, depth + 1),
   }
 }
+
+/** `articles_aggregate`: a relationship to many rows, and what is computed of them. */
+export const AGGREGATE = '_aggregate'
+const FUNCTIONS = ['count', 'bool_and', 'bool_or'] as const
+
+function isAggregate(key: string, value: Json): value is JsonObject {
+  if (!key.endsWith(AGGREGATE) || !isObject(value)) return false
+  const names = Object.keys(value)
+  return names.length > 0 && names.every((name) => FUNCTIONS.some((fn) => fn === name) && isObject(value[name]))
+}
+
+/** `{"count": {"predicate": {"$gt": 3}, "filter": {...}, "arguments": ["id"], "distinct": true}}` */
+function liftAggregates(value: JsonObject, path: string, slots: Slots, depth: number): readonly AggregateShape[] {
+  return FUNCTIONS.flatMap((fn) => {
+    const object = value[fn]
+    if (!isObject(object)) return []
+    const here = at(path, fn)
+    for (const key in object) {
+      if (!AGGREGATE_KEYS.has(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(here, key))
+    }
+    const { predicate, filter, distinct = false, arguments: given = [] } = object
+    if (!isObject(predicate)) throw parseFailed("the key 'predicate' was not present", here)
+    if (typeof distinct !== 'boolean') throw parseFailed('expecting a boolean', `${here}.distinct`)
+    const columns = (Array.isArray(given) ? given : [given]).map((column, i) => {
+      if (typeof column === 'string') return column
+      throw parseFailed('expecting a column name', at(`${here}.arguments`, i))
+    })
+    const operators = Object.keys(predicate).map((key) => {
+      const name = operatorName(key)
+      if (name && !COLUMN_OPERATORS.has(name)) return liftOperator(key, predicate, () => `${here}.predicate`, slots)
+      throw unexpectedPayload(`Unknown operator : ${key}`, at(`${here}.predicate`, key))
+    })
+    return [
+      {
+        fn,
+        columns,
+        distinct,
+        predicate: operators,
+        ...(filter === undefined ? {} : { filter: liftBoolExp(filter, `${here}.filter`, slots, depth + 1) }),
+      },
+    ]
+  })
+}
+const AGGREGATE_KEYS: ReadonlySet<string> = new Set(['predicate', 'filter', 'distinct', 'arguments'])
 
 function liftEntry(
   value: Json,
@@ -252,6 +309,7 @@ export function planBoolExp(
 
   const key = (entry: Exclude<Entry, ExpShape>, on: Table, where: string): BoolExp => {
     const here = at(where, entry.name)
+    if ('aggregates' in entry) return and(entry.aggregates.map((each) => aggregate(each, entry.name, on, here)))
     const found = names.columnOrRelationship(on, entry.name, here)
     const { is } = entry
     if (isRelated(found)) {
@@ -273,6 +331,29 @@ export function planBoolExp(
     }
     if (Array.isArray(is)) return and((is as readonly OpShape[]).map((op) => operator(op, found, on, at(here, op.key))))
     return unknownOperator(is as ExpShape, found, here)
+  }
+
+  const aggregate = (shape: AggregateShape, name: string, on: Table, where: string): BoolExp => {
+    const { relationship, table: remote } = names.relationship(on, name.slice(0, -AGGREGATE.length), where)
+    const here = at(where, shape.fn)
+    if (relationship.type !== 'array') throw unexpectedPayload(`"${relationship.name}" leads to one row at most`, where)
+    names.aggregate(remote, where)
+    const columns = shape.columns.map((column) => names.column(remote, column, 'select', `${here}.arguments`))
+    const counts = shape.fn === 'count'
+    if (!counts && (columns.length !== 1 || columns[0]?.type.kind !== 'bool')) {
+      throw unexpectedPayload(`${shape.fn} takes one column of type boolean`, `${here}.arguments`)
+    }
+    const value: Column = { name: 'value', type: counts ? INT8 : BOOL, nullable: !counts }
+    return {
+      kind: 'aggregate',
+      table: relationship.table,
+      on: relationship.on,
+      where: shape.filter ? exp(shape.filter, remote, `${here}.filter`) : TRUE,
+      fn: shape.fn,
+      columns: columns.map((column) => column.name),
+      distinct: shape.distinct,
+      is: and(shape.predicate.map((op) => operator(op, value, remote, at(`${here}.predicate`, op.key)))),
+    }
   }
 
   const operator = (shape: OpShape, column: Column, on: Table, here: string, cast?: Cast): BoolExp => {
@@ -378,6 +459,7 @@ export function needsOtherRows(exp: BoolExp): boolean {
     case 'not':
       return needsOtherRows(exp.of)
     case 'exists':
+    case 'aggregate':
       return true
     case 'compare':
     case 'columns':
@@ -397,6 +479,8 @@ export function operandsOf(exp: BoolExp): readonly Operand[] {
       return operandsOf(exp.of)
     case 'exists':
       return operandsOf(exp.where)
+    case 'aggregate':
+      return [...operandsOf(exp.where), ...operandsOf(exp.is)]
     case 'compare':
       return [exp.to, ...(exp.more ?? [])]
     case 'columns':

@@ -114,6 +114,19 @@ export type BoolExp =
   | { readonly kind: 'unknown' }
   /** Some row of `table` joins and satisfies `where`. */
   | { readonly kind: 'exists'; readonly table: TableRef; readonly on: Join; readonly where: BoolExp }
+  /** Something computed of the rows of `table` that join and satisfy `where`. */
+  | {
+      readonly kind: 'aggregate'
+      readonly table: TableRef
+      readonly on: Join
+      readonly where: BoolExp
+      readonly fn: 'count' | 'bool_and' | 'bool_or'
+      /** What to count the values of, or the one column that is true or false; none: rows. */
+      readonly columns: readonly string[]
+      readonly distinct: boolean
+      /** A condition on a row whose one column, `value`, is the result. */
+      readonly is: BoolExp
+    }
 export type ColumnOp = 'eq' | 'ne' | 'gt' | 'lt' | 'gte' | 'lte'
 
 export const TRUE: BoolExp = { kind: 'and', of: [] }

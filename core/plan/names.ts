@@ -25,6 +25,8 @@ export interface Names {
   may(table: Table, action: Action): boolean
   /** Whether the role may compute sums and the like of the table's rows. */
   mayAggregate(table: Table): boolean
+  /** @throws ServiceError 400 unless `mayAggregate` */
+  aggregate(table: Table, path: string): void
   /** Whether an insert may say what happens to rows that exist. */
   mayUpsert(table: Table): boolean
   /** @throws ServiceError 400 unless `mayUpsert` */
@@ -72,6 +74,7 @@ export function allNames(catalog: Tables): Names {
     tables: () => catalog.tables.values(),
     may: () => true,
     mayAggregate: () => true,
+    aggregate: () => {},
     mayUpsert: () => true,
     upsert: () => {},
     columns: (table, action) =>
@@ -144,6 +147,10 @@ function namesOf(role: string, catalog: Catalog): Names {
     tables: () => [...catalog.tables.values()].filter((table) => table.permissionsByRole.has(role)),
     may: (table, action) => table.permissionsByRole.get(role)?.[action] !== undefined,
     mayAggregate: (table) => table.permissionsByRole.get(role)?.select?.aggregations === true,
+    aggregate(table, path) {
+      if (this.mayAggregate(table)) return
+      throw permissionDenied(`role "${role}" does not have permission to aggregate "${table.name}"`, path)
+    },
     mayUpsert: (table) => table.permissionsByRole.get(role)?.insert?.upsert === true,
     upsert(table, path) {
       if (!this.mayUpsert(table)) throw permissionDenied(`upsert is not allowed for role "${role}"`, path)

@@ -84,5 +84,10 @@ export function mentions(exp: BoolExp, here: string, table: string, column: stri
       )
       return joined || mentions(exp.where, inner, table, column)
     }
+    case 'aggregate': {
+      const { kind: _, columns, is: __, fn: ___, distinct: ____, ...rows } = exp
+      const named = tableKey(exp.table) === table && columns.includes(column)
+      return named || mentions({ kind: 'exists', ...rows }, here, table, column)
+    }
   }
 }

@@ -157,6 +157,18 @@ export class Printer {
         const where = [...this.joined(exp.on, t, inner), this.condition(exp.where, inner)]
         return sql`exists (select 1 from ${tableText(exp.table)} ${inner}${this.where(where)})`
       }
+      case 'aggregate': {
+        const inner = this.alias()
+        const outer = this.alias()
+        const where = [...this.joined(exp.on, t, inner), this.condition(exp.where, inner)]
+        const [column] = exp.columns.map((name) => sql`${inner}.${ident(name)}`)
+        const value =
+          exp.fn === 'count'
+            ? count(exp, inner)
+            : sql`${exp.fn === 'bool_and' ? sql`bool_and` : sql`bool_or`}(${column as Sql})`
+        const rows = sql`select ${value} as "value" from ${tableText(exp.table)} ${inner}${this.where(where)}`
+        return sql`(select ${this.condition(exp.is, outer)} from (${rows}) ${outer})`
+      }
     }
   }
 
@@ -214,7 +226,10 @@ function row(rows: Sql, fields: readonly { readonly key: string }[]): Sql {
   return sql`select ${x} from (${rows}) ${x}`
 }
 
-function count({ columns, distinct }: Extract<Computed, { kind: 'count' }>, t: Sql): Sql {
+function count(
+  { columns, distinct }: { readonly columns: readonly string[]; readonly distinct: boolean },
+  t: Sql,
+): Sql {
   if (columns.length === 0) return sql`count(*)`
   const list = columns.map((column) => sql`${t}.${ident(column)}`)
   if (distinct) return sql`count(distinct ${list.length === 1 ? (list[0] as Sql) : sql`(${join(list, sql`, `)})`})`

@@ -209,6 +209,61 @@ tap.test('GraphQL of the newer dialect', async (t) => {
     }
   })
 
+  await t.test('conditions on what is computed of related rows', async (t) => {
+    const ids = async (where: string, variables?: object, head = '') =>
+      (await data(`${head}{ author(where: ${where}, order_by: {id: asc}) { id } }`, variables)).author.map(
+        (row: { id: number }) => row.id,
+      )
+    t.same(await ids('{articles_aggregate: {count: {predicate: {_gte: 3}}}}'), [1, 2, 3])
+    t.same(await ids('{articles_aggregate: {count: {predicate: {_eq: 2}, filter: {published: {_eq: true}}}}}'), [3])
+    t.same(
+      await ids(
+        '{articles_aggregate: {count: {predicate: {_gt: $n}, filter: {rating: {_gt: 6}}, arguments: [rating], distinct: true}}}',
+        { n: 0 },
+        'query q($n: Int!) ',
+      ),
+      [1, 2, 3],
+    )
+    t.same(
+      await ids(
+        '{articles_aggregate: {bool_or: {arguments: published, predicate: {_eq: true}}}, _not: {articles_aggregate: {bool_and: {arguments: published, predicate: {_eq: true}}}}}',
+      ),
+      [1, 2, 3],
+    )
+    t.same(
+      await ids(
+        '$w',
+        { w: { articles_aggregate: { count: { predicate: { _in: [2] }, filter: { published: { _eq: true } } } } } },
+        'query q($w: author_bool_exp) ',
+      ),
+      [3],
+    )
+    const json = (where: object, as?: As) =>
+      server.query('select', { table: 'author', columns: ['id'], where, order_by: ['id'] }, as)
+    t.same(
+      (await json({ articles_aggregate: { count: { predicate: { $eq: 2 }, filter: { published: true } } } })).body,
+      [{ id: 3 }],
+    )
+    t.match((await json({ articles_aggregate: { count: { predicate: { $eq: 2 } } } }, staff)).body, [])
+    t.match((await json({ articles_aggregate: { count: { filter: {} } } })).body, {
+      code: 'parse-failed',
+      path: '$.args.where.articles_aggregate.count',
+    })
+    t.match(
+      (await json({ articles_aggregate: { bool_and: { arguments: 'rating', predicate: { $eq: true } } } })).body,
+      { code: 'unexpected-payload' },
+    )
+    await server.must('create_select_permission', {
+      table: 'author',
+      role: 'user',
+      permission: { columns: '*', filter: {} },
+    })
+    t.match((await json({ articles_aggregate: { count: { predicate: { $eq: 2 } } } }, user)).body, {
+      code: 'permission-denied',
+    })
+    await server.must('drop_select_permission', { table: 'author', role: 'user' })
+  })
+
   await t.test('inserts', async (t) => {
     t.same(
       await data(

@@ -218,11 +218,55 @@ class SchemaBuilder {
     if (!this.names.may(table, 'select')) return fields
     for (const { relationship, table: remote } of this.relationships(table)) {
       if (this.keep(relationship.name)) fields[relationship.name] ??= { type: this.boolExp(remote) }
+      const aggregate = `${relationship.name}_aggregate`
+      if (this.offersAggregate(relationship.type, remote) && this.keep(aggregate)) {
+        fields[aggregate] ??= { type: this.aggregateBoolExp(remote) }
+      }
     }
     for (const { name, type } of this.columns(table)) {
       if (!COMBINATORS.has(name)) fields[name] = { type: this.comparison(type) }
     }
     return fields
+  }
+
+  private aggregateBoolExp(table: Table): GraphQLInputObjectType {
+    const rest = { distinct: { type: GraphQLBoolean }, filter: { type: this.boolExp(table) } }
+    const flags = this.columns(table).filter(({ type }) => type.kind === 'bool')
+    const name = `${this.nameOf(table)}_aggregate_bool_exp`
+    const part = (fn: string, fields: GraphQLInputFieldConfigMap) =>
+      this.once(`${name}_${fn}`, (own) => new GraphQLInputObjectType({ name: own, fields: { ...fields, ...rest } }))
+    const flag = () =>
+      this.once(
+        `${this.nameOf(table)}_boolean_column`,
+        (own) =>
+          new GraphQLEnumType({ name: own, values: Object.fromEntries(flags.map((column) => [column.name, {}])) }),
+      )
+    return this.once(
+      name,
+      (own) =>
+        new GraphQLInputObjectType({
+          name: own,
+          fields: () => ({
+            count: {
+              type: part('count', {
+                arguments: { type: list(this.columnEnum(table, 'select')) },
+                predicate: { type: required(this.comparison(INT4)) },
+              }),
+            },
+            ...Object.fromEntries(
+              (flags.length > 0 ? ['bool_and', 'bool_or'] : []).map((fn) => [
+                fn,
+                {
+                  type: part(fn, {
+                    arguments: { type: required(flag()) },
+                    predicate: { type: required(this.comparison(BOOL)) },
+                  }),
+                },
+              ]),
+            ),
+          }),
+        }),
+    )
   }
 
   private comparison(type: SqlType): GraphQLInputObjectType {
@@ -554,6 +598,8 @@ class SchemaBuilder {
   }
 }
 
+const INT4: SqlType = { schema: 'pg_catalog', name: 'int4', kind: 'int4', array: '_int4' }
+const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }
 const COMBINATORS = new Set(['_and', '_or', '_not'])
 export const DIRECTIONS = ['asc', 'asc_nulls_first', 'asc_nulls_last', 'desc', 'desc_nulls_first', 'desc_nulls_last']
 const BUILT_IN: Readonly<Record<string, GraphQLScalarType>> = {

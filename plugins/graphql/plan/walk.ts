@@ -9,6 +9,7 @@ import {
 import {
   type AggregateFn,
   type AggregatePart,
+  type AggregateShape,
   at,
   type BoolExp,
   type Column,
@@ -346,6 +347,8 @@ export class Walker {
             return { key, not: this.exp(value, here, depth + 1) }
         }
         if (value.kind !== 'object') throw invalid(`unexpected ${value.kind} value`, here)
+        const aggregates = this.aggregates(key, value.fields, here, depth)
+        if (aggregates) return { name: key, aggregates }
         const operators = Object.entries(value.fields)
         if (operators.length === 0 || !operators.every(([name]) => operatorName(name))) {
           return { name: key, is: this.exp(value, here, depth + 1) }
@@ -353,6 +356,30 @@ export class Walker {
         return { name: key, is: operators.map(([name, to]) => ({ key: name, to: this.operator(name, to, here) })) }
       }),
     }
+  }
+
+  /** `articles_aggregate: {count: {predicate: {_gt: 3}, filter: {...}, arguments: [id], distinct: true}}` */
+  private aggregates(key: string, fields: Args, path: string, depth: number): readonly AggregateShape[] | undefined {
+    const functions = Object.entries(fields)
+    const fits = functions.every(
+      ([name, input]) => FUNCTIONS.has(name) && input.kind === 'object' && input.fields['predicate'],
+    )
+    if (!key.endsWith(SUFFIX) || functions.length === 0 || !fits) return undefined
+    return functions.map(([name, input]) => {
+      const here = at(path, name)
+      const { predicate, filter, distinct, arguments: columns } = input.kind === 'object' ? input.fields : {}
+      const operators = Object.entries(predicate?.kind === 'object' ? predicate.fields : {})
+      return {
+        fn: name as AggregateShape['fn'],
+        columns: this.enums(columns),
+        distinct: distinct?.kind === 'literal' && distinct.value === true,
+        predicate: operators.map(([operator, to]) => ({
+          key: operator,
+          to: this.operator(operator, to, `${here}.predicate`),
+        })),
+        ...(filter && filter.kind !== 'null' ? { filter: this.exp(filter, `${here}.filter`, depth + 1) } : {}),
+      }
+    })
   }
 
   private operator(name: string, input: Input, path: string) {
@@ -516,6 +543,7 @@ export type Args = Record<string, Input>
 const NULL: Input = { kind: 'null' }
 const SUFFIX = '_aggregate'
 const MISSING_LIMIT = 100
+const FUNCTIONS = new Set(['count', 'bool_and', 'bool_or'])
 const LIST_OPERATORS = new Set(['_in', '_nin', '_ancestor_any', '_descendant_any'])
 
 function direction(input: Input, path: string): Pick<OrderBy, 'direction' | 'nulls'> {
