@@ -1,7 +1,6 @@
 import type { Bench } from './bench.js'
 import { answerOf, check } from './check.js'
 import { readCpu } from './cpu.js'
-import { loadMetadata } from './data.js'
 import { withClient } from './database.js'
 import { runLoad, type Window } from './load/load.js'
 import { pgbench, runPgbench } from './load/pgbench.js'
@@ -29,7 +28,6 @@ export async function measureLoads(scenarios: readonly LoadScenario[], bench: Be
   const server = await startServerChild(bench.url)
   const koa = await startChild('koa', {}, queryPost({}, {}))
   try {
-    await loadMetadata(server.ask)
     const sections: Section[] = []
     for (const scenario of scenarios) sections.push(await measureLoad(scenario, bench, { server, koa }))
     return sections

@@ -3,7 +3,7 @@ import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Bench } from './bench.js'
-import { FULL, loadData, SMALL } from './data.js'
+import { FULL, loadData, loadMetadata, SMALL } from './data.js'
 import { startDatabase, withClient } from './database.js'
 import { measureLoads } from './load-rounds.js'
 import { chooseTool, type Window } from './load/load.js'
@@ -13,6 +13,7 @@ import { list } from './scenarios/list.js'
 import { nested } from './scenarios/nested.js'
 import { measureStream } from './scenarios/stream.js'
 import type { Section } from './section.js'
+import { startServerChild } from './systems/server.js'
 import { table } from './table.js'
 
 const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,...] [--full] [--json FILE]
@@ -47,6 +48,9 @@ async function main(): Promise<void> {
   progress(`PostgreSQL ${database.version}; loading data, size ${size.name}`)
   const url = await database.create('bench')
   await withClient(url, (client) => loadData(client, size))
+  const server = await startServerChild(url)
+  await loadMetadata(server.ask)
+  await server.stop()
   const tool = chooseTool(window)
   const bench: Bench = { database, url, size, rounds, window, tool, folder, progress }
 

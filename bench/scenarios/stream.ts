@@ -53,7 +53,8 @@ async function stream(port: number): Promise<Read> {
   const asked = request({ host: '127.0.0.1', port, path, method: 'POST', headers, agent: false }).end(body)
   const [answer] = (await once(asked, 'response')) as [Readable & { statusCode: number }]
   const read = await readLines(answer)
-  if (answer.statusCode !== 200) throw new Error(`g: the stream is answered ${answer.statusCode}`)
+  if (answer.statusCode !== 200)
+    throw new Error(`g: the stream is answered ${answer.statusCode} ${JSON.stringify(read)}`)
   return read
 }
 

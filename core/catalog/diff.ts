@@ -1,8 +1,8 @@
 import { ServiceError } from '../errors.js'
 import type { BoolExp, Op, TableRef } from '../plan/ir.js'
 import { mentions, usesColumn } from '../plan/uses.js'
-import { type CatalogData, tableKey, tableName } from './catalog.js'
-import { type Draft, nameTaken, permissionName, templateName } from './draft.js'
+import { type CatalogData, type Column, tableKey, tableName } from './catalog.js'
+import { type Draft, nameTaken, permissionName, relationshipName, templateName } from './draft.js'
 import type { Found, FoundColumn } from './introspect.js'
 
 type Tables = ReadonlyMap<string, Found>
@@ -32,9 +32,13 @@ export function refuseRetyping(
   for (const [key, old] of before) {
     const table = now.get(key)
     if (table?.oid !== old.oid) continue
-    for (const [was, is] of sameColumns(old, table)) {
-      if (was.type.schema === is.type.schema && was.type.name === is.type.name) continue
-      const users = [...permissionsUsing(catalog, old, was.name), ...templatesUsing(templates, old, was.name)]
+    for (const [was, is] of [...sameColumns(old, table), ...replacedColumns(old, table)]) {
+      if (sameType(was, is)) continue
+      const users = [
+        ...relationshipsUsing(catalog, old, was.name, now),
+        ...permissionsUsing(catalog, old, was.name),
+        ...templatesUsing(templates, old, was.name),
+      ]
       if (users.length === 0) continue
       const message = `cannot change type of column "${was.name}" in table "${tableName(old)}" because of the following dependencies : ${users.join(', ')}`
       throw new ServiceError(400, 'dependency-error', message, '$.args')
@@ -58,6 +62,43 @@ function sameColumns(old: Found, now: Found): [FoundColumn, FoundColumn][] {
     return is ? [[was, is] satisfies [FoundColumn, FoundColumn]] : []
   })
 }
+
+const sameType = (one: Column, other: Column): boolean =>
+  one.type.schema === other.type.schema && one.type.name === other.type.name
+
+/** Columns that were dropped and made again under the same name. */
+function replacedColumns(old: Found, now: Found): [FoundColumn, FoundColumn][] {
+  return old.columns.flatMap((was) => {
+    const is = now.columns.find(({ name }) => name === was.name)
+    return is && is.number !== was.number ? [[was, is] satisfies [FoundColumn, FoundColumn]] : []
+  })
+}
+
+/** Relationships whose columns could be compared and can be no more: their types have come apart. */
+function relationshipsUsing(catalog: CatalogData, table: TableRef, column: string, now: Tables): string[] {
+  const key = tableKey(table)
+  const typeOf = (ref: TableRef, name: string) =>
+    now.get(tableKey(ref))?.columns.find((each) => each.name === name) ??
+    catalog.tables.find((each) => tableKey(each) === tableKey(ref))?.columns.find((each) => each.name === name)
+  return catalog.tables.flatMap((owner) =>
+    owner.relationships
+      .filter(({ table: remote, on }) =>
+        on.some(([outer, inner]) => {
+          const touched =
+            (tableKey(owner) === key && outer === column) || (tableKey(remote) === key && inner === column)
+          const [left, right] = [typeOf(owner, outer), typeOf(remote, inner)]
+          return touched && left !== undefined && right !== undefined && !comparable(left, right)
+        }),
+      )
+      .map(({ name }) => relationshipName(owner, name)),
+  )
+}
+
+const NUMBERS = new Set(['int2', 'int4', 'int8', 'float', 'numeric'])
+const comparable = (left: Column, right: Column): boolean =>
+  sameType(left, right) ||
+  (NUMBERS.has(left.type.kind) && NUMBERS.has(right.type.kind)) ||
+  (left.type.kind === 'text' && right.type.kind === 'text')
 
 /** Permissions, of any table, whose expressions or presets name a column. */
 function permissionsUsing(catalog: CatalogData, table: TableRef, column: string): string[] {

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import type { Invocation } from '../cli.js'
+import { type Json, NO_LIMITS, NumberText, parseJson, stringifyJson } from '../json/parse.js'
+import { isObject } from '../plan/encode.js'
 import { startServer } from '../host/server.js'
 import { builtins, databaseUrl, source } from './setting.js'
 
@@ -15,12 +17,12 @@ export async function metadata({ flags, words: [action, file] }: Invocation): Pr
   return withServer(flags, async (ask) => {
     const now = await ask('export_metadata', '{}')
     if (action === 'export') {
-      const text = `${JSON.stringify(JSON.parse(now), null, 2)}\n`
+      const text = `${indented(parseJson(now, NO_LIMITS))}\n`
       if (file === undefined) process.stdout.write(text)
       else await writeFile(file, text)
       return 0
     }
-    const changes = compare(objects(JSON.parse(now) as Exported), objects(JSON.parse(wanted) as Exported))
+    const changes = compare(objects(read(now)), objects(read(wanted)))
     for (const change of changes) console.log(change)
     if (changes.length === 0) console.log('no difference')
     if (action === 'diff') return changes.length === 0 ? 0 : 1
@@ -60,6 +62,19 @@ async function withServer<T>(flags: Invocation['flags'], fn: (ask: Ask) => Promi
   }
 }
 
+/** Numbers keep their digits. */
+const read = (text: string): Exported => parseJson(text, NO_LIMITS) as unknown as Exported
+
+function indented(value: Json, by = ''): string {
+  const inner = `${by}  `
+  if (Array.isArray(value) && value.length > 0) {
+    return `[\n${value.map((each) => inner + indented(each, inner)).join(',\n')}\n${by}]`
+  }
+  if (!isObject(value) || Object.keys(value).length === 0) return stringifyJson(value)
+  const entries = Object.entries(value).map(([key, each]) => `${inner}${JSON.stringify(key)}: ${indented(each, inner)}`)
+  return `{\n${entries.join(',\n')}\n${by}}`
+}
+
 type Entry = Readonly<Record<string, unknown>>
 interface Exported {
   readonly tables?: readonly (Entry & { readonly table: string | { readonly schema: string; readonly name: string } })[]
@@ -91,14 +106,14 @@ function objects({ tables = [], query_templates: templates = [] }: Exported): Ma
 function canonical(entry: Entry): string {
   const sorted = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(sorted)
-    if (typeof value !== 'object' || value === null) return value
+    if (typeof value !== 'object' || value === null || value instanceof NumberText) return value
     return Object.fromEntries(
       Object.entries(value)
         .sort(([a], [b]) => (a < b ? -1 : 1))
         .map(([key, inner]) => [key, sorted(inner)]),
     )
   }
-  return JSON.stringify(sorted({ comment: null, ...entry }))
+  return stringifyJson(sorted({ comment: null, ...entry }) as Json)
 }
 
 function compare(now: ReadonlyMap<string, string>, wanted: ReadonlyMap<string, string>): readonly string[] {

@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg'
 import type { Catalog } from '../catalog/catalog.js'
 import type { TemplateResolver } from '../catalog/draft.js'
+import type { Metadata } from '../catalog/metadata.js'
 import type { Editor } from '../catalog/editor.js'
 import type { Json } from '../json/parse.js'
 import type { Op } from '../plan/ir.js'
@@ -52,6 +53,8 @@ export interface Data {
   transaction<T>(call: Call, fn: (call: Call & Required<Pick<Call, 'transaction'>>) => Promise<T>): Promise<T>
   /** Changes metadata in a transaction: all instances see it, or none. */
   alter<T>(call: Call, fn: (edit: Editor) => Promise<T> | T): Promise<T>
+  /** What people have said of the database, for those who only look. */
+  metadata(call: Call): Promise<Metadata>
   /** Runs SQL of an admin in a transaction whose connection serves nobody else afterwards, and keeps metadata in step. */
   runSql<T>(call: Call, cascade: boolean, fn: (client: ClientBase) => Promise<T>): Promise<T>
   /** The snapshot that a call sees: that of its transaction, if it is in one. */

@@ -14,25 +14,46 @@ interface Frame {
 /** Rows as a body: a small one whole, a large one as it comes. */
 export function answerRows(rows: RowBatches, format: Format, keys: readonly string[]): Answer {
   const frame = frameOf(format, keys)
-  const first = rows.first.map(frame.row).join(frame.between)
-  if (rows.done) return { kind: 'text', text: frame.head + first + frame.tail, contentType: frame.contentType }
-  return { kind: 'stream', contentType: frame.contentType, chunks: chunks(rows, first, frame) }
+  const { contentType } = frame
+  const { first, done } = rows
+  if (!done || !isShort(first)) return { kind: 'stream', contentType, chunks: chunks(rows, frame) }
+  const text = frame.head + first.map(frame.row).join(frame.between) + frame.tail
+  return { kind: 'text', text, contentType }
 }
 
 const CHUNK = 64 * 1024
+const SHORT = 16 * 1024 * 1024
+
+/** Whether rows are no trouble as one text. */
+function isShort(rows: readonly TextRow[]): boolean {
+  let left = SHORT
+  for (const row of rows) for (const cell of row) left -= cell?.length ?? 0
+  return left >= 0
+}
 
 /** Chunks of 64 KiB or a little more. The tail comes only when every row has. */
-async function* chunks(rows: RowBatches, first: string, frame: Frame): AsyncGenerator<Buffer, void, undefined> {
-  let text = frame.head + first
-  for await (const batch of rows.rest()) {
+async function* chunks(rows: RowBatches, frame: Frame): AsyncGenerator<Buffer, void, undefined> {
+  let text = frame.head
+  let between = ''
+  for await (const batch of batches(rows)) {
     for (const row of batch) {
-      text += frame.between + frame.row(row)
+      text += between + frame.row(row)
+      between = frame.between
       if (text.length < CHUNK) continue
       yield Buffer.from(text)
       text = ''
     }
   }
   yield Buffer.from(text + frame.tail)
+}
+
+async function* batches(rows: RowBatches): AsyncGenerator<readonly TextRow[], void, undefined> {
+  try {
+    yield rows.first
+    yield* rows.rest()
+  } finally {
+    await rows.end()
+  }
 }
 
 function frameOf(format: Format, keys: readonly string[]): Frame {

@@ -3,6 +3,7 @@ import type { CatalogData } from '../catalog/catalog.js'
 import { readCatalog } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import { Editor } from '../catalog/editor.js'
+import { readMetadata } from '../catalog/metadata.js'
 import { watchCatalog, type Watch } from '../catalog/watch.js'
 import {
   compile,
@@ -19,11 +20,12 @@ import { clientError, isConflict, isStale } from '../db/errors.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
 import { ServiceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
-import { BATCH, readRows } from '../db/stream.js'
+import { BATCH, readRows, type RowBatches } from '../db/stream.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
 import type { Data, Request } from './data.js'
 import { answerRows } from './format.js'
+import { StreamShares } from './stream-shares.js'
 import type { Answer, Call } from './operations.js'
 import { createMissLimit, type MissLimitConfig } from './miss-limit.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
@@ -63,6 +65,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   const planners = new Map<string, PlannerModule>()
   const compilations = options.metrics.counter('compilations_total', 'requests by how their plan was had', ['by'])
   const misses = createMissLimit(options.misses, options.metrics)
+  const shares = new StreamShares(Math.max(1, Math.floor(database.config.streamPoolSize / 2)))
   /** What compiled here: nothing else is ever executed. */
   const branded = new WeakSet<Compiled>()
   /** What was asked for more than once: worth a prepared statement on each connection. */
@@ -71,7 +74,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   let pool: CompilePool | undefined
   let watch: Watch | undefined
   let current = openSnapshot(await readCommitted(), true)
-  let loadedAt = Date.now()
+  let lookedAt = 0
   logInconsistent()
 
   async function readCommitted(): Promise<CatalogData> {
@@ -94,7 +97,6 @@ export async function openData(database: Database, options: DataOptions): Promis
 
   function put(data: CatalogData): void {
     current = openSnapshot(data, true)
-    loadedAt = Date.now()
     logInconsistent()
   }
 
@@ -185,8 +187,20 @@ export async function openData(database: Database, options: DataOptions): Promis
       assertBranded(plan)
       const { bindings } = executionOf(request, call)
       const open = () => readRows(database, plan.statements[0] as Prepared, bindings, call.signal)
-      return answerRows(await twice(open, call), format, plan.keys)
+      return answerRows(await shared(await twice(open, call), call), format, plan.keys)
     })
+  }
+
+  /** A small answer has given its connection back; one that goes on counts for its caller until it has ended. */
+  async function shared(rows: RowBatches, { session, signal }: Call): Promise<RowBatches> {
+    if (rows.done) return rows
+    try {
+      const give = shares.take(session.caller, signal)
+      return { ...rows, end: () => rows.end().finally(give) }
+    } catch (error) {
+      await rows.end()
+      throw error
+    }
   }
 
   function assertBranded(plan: Compiled): void {
@@ -200,10 +214,14 @@ export async function openData(database: Database, options: DataOptions): Promis
       try {
         return await fn()
       } catch (error) {
-        if (isStale(error) && !reloaded && Date.now() - loadedAt > RELOAD_MS) {
+        if (isStale(error) && !reloaded && Date.now() - lookedAt > RELOAD_MS) {
           reloaded = true
+          lookedAt = Date.now()
+          const fresh = await readCommitted()
+          // Nothing has changed, so it would fail again; and what is compiled is worth keeping.
+          if (sameCatalog(fresh, current.data)) throw clientError(error)
           log.info({ state: sqlState(error) }, 'the snapshot is stale')
-          await reload()
+          await swap(fresh)
         } else if (isConflict(error) && tries < TRIES) await pause(tries)
         else throw clientError(error)
       }
@@ -214,10 +232,18 @@ export async function openData(database: Database, options: DataOptions): Promis
     call: Call,
     fn: (call: Call & { readonly transaction: Transaction }) => Promise<T>,
   ): Promise<T> {
+    return transactionOn(database.main, call, fn)
+  }
+
+  async function transactionOn<T>(
+    pool: Database['main'],
+    call: Call,
+    fn: (call: Call & { readonly transaction: Transaction }) => Promise<T>,
+  ): Promise<T> {
     const { transaction: outer } = call
     if (outer) return fn({ ...call, transaction: outer })
     return again(() =>
-      withClient(database.main, async (client, discard) => {
+      withClient(pool, async (client, discard) => {
         const inner = new Transaction(client, current, resolve)
         let altered: CatalogData | undefined
         try {
@@ -251,9 +277,10 @@ export async function openData(database: Database, options: DataOptions): Promis
     run,
     read,
     transaction,
-    alter: (call, fn) => transaction(call, async ({ transaction: inner }) => fn(new Editor(await inner.lock()))),
+    alter: (call, fn) =>
+      transactionOn(database.admin, call, async ({ transaction: inner }) => fn(new Editor(await inner.lock()))),
     runSql: (call, cascade, fn) =>
-      transaction(call, async ({ transaction: inner }) => {
+      transactionOn(database.admin, call, async ({ transaction: inner }) => {
         const change = await inner.lock()
         inner.discard()
         const result = await fn(inner.client)
@@ -261,6 +288,10 @@ export async function openData(database: Database, options: DataOptions): Promis
         await change.rescan(cascade)
         return result
       }),
+    metadata: (call) =>
+      call.transaction
+        ? call.transaction.lock().then(({ draft }) => draft.metadata)
+        : withClient(database.admin, (client) => readMetadata(client)),
     catalogFor: ({ transaction: inner }) => (inner?.snapshot ?? current).catalog,
     reload,
     explain: (request, call) =>
@@ -307,6 +338,10 @@ export async function openData(database: Database, options: DataOptions): Promis
     },
   }
 }
+
+/** Whether two readings found the same; each has an id of its own. */
+const sameCatalog = (one: CatalogData, other: CatalogData): boolean =>
+  JSON.stringify({ ...one, id: '' }) === JSON.stringify({ ...other, id: '' })
 
 const isOlder = (data: CatalogData, { catalog }: Snapshot): boolean => BigInt(data.version) < BigInt(catalog.version)
 

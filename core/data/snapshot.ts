@@ -5,6 +5,8 @@ import { type Encoded, encodeCatalog } from '../compile/pool.js'
 
 /** A catalog with what has been compiled against it. */
 export interface Snapshot {
+  /** As it was read. */
+  readonly data: CatalogData
   readonly catalog: Catalog
   readonly cache: CompileCache<Compiled>
   /** What front ends prepared. */
@@ -16,6 +18,7 @@ export interface Snapshot {
 export function openSnapshot(data: CatalogData, committed: boolean): Snapshot {
   let encoded: Encoded | undefined
   return {
+    data,
     catalog: openCatalog(data),
     cache: new CompileCache(bytesOf),
     prepared: new CompileCache((value) => 2 * JSON.stringify(value).length),

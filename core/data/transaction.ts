@@ -10,6 +10,8 @@ import { openSnapshot, type Snapshot } from './snapshot.js'
  */
 export class Transaction {
   readonly client: ClientBase
+  /** Members of bulks that have run in it, whatever the nesting. */
+  members = 0
   private snapshotNow: Snapshot
   private change: Change | undefined
   private seen = 0

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from 'pino'
+import { limitAnswers } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
 import type { Metrics } from '../metrics.js'
@@ -17,6 +18,12 @@ export const databaseConfig = {
     listenUrl: {
       type: 'string',
       description: 'Where to LISTEN for metadata changes, when `url` is a pooler that cannot; default: `url`',
+    },
+    maxAnswerBytes: {
+      type: 'integer',
+      minimum: 1024,
+      default: 64 * 1024 * 1024,
+      description: 'Largest part of an answer that is held in memory: a whole answer, or a row of a streamed one',
     },
     poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for requests' },
     streamPoolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for streamed reads' },
@@ -69,6 +76,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     // A connection may also fail while it is checked out and no query waits on it.
     made.on('connect', (client) => {
       client.on('error', lost)
+      limitAnswers(client, config.maxAnswerBytes)
       if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
     })
     return made

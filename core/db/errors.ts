@@ -34,6 +34,9 @@ const MEANINGS: Record<string, Meaning> = {
   '42804': { modern: 'data-exception' },
   // A relationship by columns whose type has its operators in a schema that is not in the search path.
   '42725': { modern: 'data-exception' },
+  // Columns whose collations PostgreSQL cannot choose between.
+  '42P21': { modern: 'data-exception' },
+  '42P22': { modern: 'data-exception' },
   '25001': { modern: 'not-supported' },
   '55000': { modern: 'not-supported' },
   '21': { modern: 'data-exception' },
@@ -65,7 +68,10 @@ export function clientError(error: unknown, dialect: Dialect = 'alpha', params: 
     return new ServiceError(409, 'concurrent-update', 'serialization failure due to concurrent update', '$', more)
   }
   if (/^(08|53|57P|25006)/.test(state)) return unavailable(error)
-  const meaning = MEANINGS[state] ?? MEANINGS[state.slice(0, 2)] ?? (isOfPostgis(error) ? GEOMETRY : undefined)
+  const meaning =
+    MEANINGS[state] ??
+    MEANINGS[state.slice(0, 2)] ??
+    (isOfPostgis(error) ? GEOMETRY : isUsersOwn(state) ? USERS_OWN : undefined)
   if (!meaning) return error
   const code = dialect === 'alpha' ? 'postgres-error' : meaning.modern
   return new ServiceError(
@@ -76,6 +82,15 @@ export function clientError(error: unknown, dialect: Dialect = 'alpha', params: 
     more,
   )
 }
+
+const USERS_OWN: Meaning = { modern: 'data-exception' }
+/** Classes that PostgreSQL itself uses. A trigger may raise any other: the word of whoever wrote it. */
+const CLASSES = new Set(
+  '00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44 53 54 55 57 58 72 F0 HV P0 XX'.split(
+    ' ',
+  ),
+)
+const isUsersOwn = (state: string): boolean => !CLASSES.has(state.slice(0, 2))
 
 function timeoutOrCancel(error: pg.DatabaseError, more: { cause: unknown; internal: unknown }): ServiceError {
   if (error.message.includes('statement timeout')) {

@@ -1,4 +1,4 @@
-import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { ServiceError } from '../errors.js'
@@ -11,18 +11,27 @@ import { cancel } from './execute.js'
 export type TextRow = readonly (string | null)[]
 
 export interface RowBatches {
-  /** The first rows, up to a batch; all of them when `done`. */
+  /** The first rows: up to 1,000, or fewer when they are large; all of them when `done`. */
   readonly first: readonly TextRow[]
   readonly done: boolean
-  /** The rest, a batch at a time. Must be run to its end or returned, which gives the connection back. */
+  /** The rest, a batch at a time. */
   rest(): AsyncGenerator<readonly TextRow[], void, undefined>
+  /** Gives the connection back, whether the rest was read or not. Must be called unless `done`. */
+  end(): Promise<void>
 }
 
+/** Most rows that are asked for at once. */
 export const BATCH = 1000
+/** Rows are asked for a few at first, and then as many as should come to so many characters. */
+const FIRST = 16
+const GROWTH = 8
+const BATCH_CHARACTERS = 1024 * 1024
+/** What makes an answer a small one, beside its number of rows. */
+const SMALL_CHARACTERS = 4 * 1024 * 1024
 const MAX_AGE_MS = 3_600_000
 
 /**
- * Opens a cursor on a connection of its own and reads the first batch, so that a small answer is known to be one, and an
+ * Opens a cursor on a connection of its own and reads the first rows, so that a small answer is known to be one, and an
  * early error is still an ordinary error. The connection has no statement timeout, which would run over the whole
  * stream, slow reader included; each batch has a deadline instead.
  */
@@ -35,7 +44,8 @@ export async function readRows(
   const values = bind(statement.params, bindings)
   signal.throwIfAborted()
   const client = await checkOut(database.streams)
-  const stream = new QueryStream(statement.text, values, { rowMode: 'array', batchSize: BATCH, highWaterMark: BATCH })
+  const stream = new QueryStream(statement.text, values, { rowMode: 'array' })
+  stream.on('error', () => undefined)
   client.query(stream)
   const batches = nextBatches(stream, database.config.statementTimeoutMs, signal)
   let ended: Promise<void> | undefined
@@ -49,17 +59,18 @@ export async function readRows(
   signal.addEventListener('abort', () => void end(true), { once: true })
   try {
     signal.throwIfAborted()
-    const head = await batches.next()
-    const first = head.done ? [] : head.value
-    if (head.done || first.length < BATCH) {
-      const last = head.done ? undefined : await batches.next()
-      if (last?.done !== false) {
+    const first: TextRow[] = []
+    let characters = 0
+    while (first.length < BATCH && characters < SMALL_CHARACTERS) {
+      const batch = await batches.next()
+      if (batch.done) {
         await end(false)
-        return { first, done: true, async *rest() {} }
+        return { first, done: true, async *rest() {}, async end() {} }
       }
-      return { first: [...first, ...last.value], done: false, rest: () => rest(batches, end, statement) }
+      for (const row of batch.value) first.push(row)
+      characters += charactersOf(batch.value)
     }
-    return { first, done: false, rest: () => rest(batches, end, statement) }
+    return { first, done: false, rest: () => rest(batches, end, statement), end: () => end(true) }
   } catch (error) {
     await end(true)
     throw translated(error, statement)
@@ -86,43 +97,46 @@ async function* rest(
   }
 }
 
-/** Whatever rows have come, as soon as some have. */
+/** Batches of rows. The next one is on its way while one is used. */
 async function* nextBatches(
-  stream: QueryStream,
+  { cursor }: QueryStream,
   timeoutMs: number,
   signal: AbortSignal,
 ): AsyncGenerator<readonly TextRow[], void, undefined> {
-  let failure: unknown
-  let ended = false
-  stream.on('error', (error) => {
-    failure = error
-  })
-  stream.on('end', () => {
-    ended = true
-  })
-  for (;;) {
-    const rows: TextRow[] = []
-    for (let row = stream.read() as TextRow | null; row !== null; row = stream.read() as TextRow | null) {
-      rows.push(row)
-      if (rows.length === BATCH) break
+  const ask = (count: number) => {
+    const rows = cursor.read(count) as Promise<TextRow[]>
+    // Nobody may be there to hear of it.
+    rows.catch(() => undefined)
+    return { count, rows }
+  }
+  for (let next = ask(FIRST); ;) {
+    const { count } = next
+    const rows = await within(next.rows, timeoutMs, signal)
+    if (rows.length < count) {
+      if (rows.length > 0) yield rows
+      return
     }
-    if (failure) throw failure
-    if (rows.length > 0) yield rows
-    else if (ended) return
-    else await somethingNew(stream, timeoutMs, signal)
+    const each = Math.max(1, charactersOf(rows) / count)
+    next = ask(Math.max(1, Math.floor(Math.min(BATCH, count * GROWTH, BATCH_CHARACTERS / each))))
+    yield rows
   }
 }
 
-async function somethingNew(stream: QueryStream, timeoutMs: number, signal: AbortSignal): Promise<void> {
+function charactersOf(rows: readonly TextRow[]): number {
+  let sum = 0
+  for (const row of rows) for (const cell of row) sum += cell?.length ?? 0
+  return sum
+}
+
+async function within<T>(promise: Promise<T>, timeoutMs: number, signal: AbortSignal): Promise<T> {
   const settled = new AbortController()
-  const late = AbortSignal.timeout(timeoutMs)
-  const stop = AbortSignal.any([settled.signal, late, signal])
+  const stop = AbortSignal.any([settled.signal, signal])
+  const late = async (): Promise<never> => {
+    await sleep(timeoutMs, undefined, { signal: stop })
+    throw new ServiceError(504, 'timeout', 'the statement took longer than the server allows')
+  }
   try {
-    await Promise.race(['readable', 'end', 'error'].map((event) => once(stream, event, { signal: stop })))
-  } catch (error) {
-    if (late.aborted)
-      throw new ServiceError(504, 'timeout', 'the statement took longer than the server allows', '$', { cause: error })
-    throw error
+    return await Promise.race([promise, late()])
   } finally {
     settled.abort()
   }

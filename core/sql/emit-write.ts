@@ -331,7 +331,11 @@ function keyColumns(key: RowKey): readonly { readonly name: Sql; readonly type: 
         type: typeText(type),
       }))
     case 'place':
-      return [{ name: sql`ctid`, type: sql`tid` }]
+      // Rows of tables that inherit from this one are in it too, each table with places of its own.
+      return [
+        { name: sql`ctid`, type: sql`tid` },
+        { name: sql`tableoid`, type: sql`oid` },
+      ]
     case 'none':
       return []
   }

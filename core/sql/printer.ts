@@ -33,11 +33,11 @@ export class Printer {
   select(read: Read, outer?: Outer): Sql {
     const t = this.alias()
     const fields = read.fields.map((field) => this.field(field, t))
-    return this.rows(read, t, join(fields, sql`, `), this.limit(read), outer)
+    return this.rows(read, t, join(fields, sql`, `), () => this.limit(read), outer)
   }
 
   /** Everything of a select but what it selects. */
-  private rows(rows: Read | Aggregate, t: Sql, selected: Sql, limit: Sql, outer: Outer | undefined): Sql {
+  private rows(rows: Read | Aggregate, t: Sql, selected: Sql, limit: () => Sql, outer: Outer | undefined): Sql {
     const where = [...(outer ? this.joined(outer.on, outer.alias, t) : []), this.condition(rows.where, t)]
     const distinct = rows.distinctOn?.map((column) => sql`${t}.${ident(column)}`)
     const order = rows.orderBy.map((each) => this.order(each, t))
@@ -45,7 +45,7 @@ export class Printer {
       sql`select ${distinct ? sql`distinct on (${join(distinct, sql`, `)}) ` : sql``}${selected}`,
       sql` from ${tableText(rows.table)} ${t}${this.where(where)}`,
       order.length ? sql` order by ${join(order, sql`, `)}` : sql``,
-      limit,
+      limit(),
       rows.offset ? sql` offset ${this.params.operand(rows.offset)}` : sql``,
     ]
     return join(parts, sql``)
@@ -92,7 +92,7 @@ export class Printer {
     const t = this.alias()
     const a = this.alias()
     const { limit } = read
-    const limited = limit ? sql` limit ${this.params.operand(limit)}` : sql``
+    const limited = () => (limit ? sql` limit ${this.params.operand(limit)}` : sql``)
     const inner = this.alias()
     const rows = this.rows(read, inner, sql`${inner}.*`, limited, outer)
     const values: Sql[] = []

@@ -238,8 +238,10 @@ function liftOrder(value: Json, path: string): OrderShape {
   const direction = oneOf(object['type'] ?? object['order'], ['asc', 'desc'], `${path}.type`)
   const nulls = oneOf(object['nulls'], ['first', 'last'], `${path}.nulls`)
   const column = required(object, 'column', path)
+  const names = typeof column === 'string' ? column.split('.') : columnNames(column, `${path}.column`)
+  if (names.length === 0) throw parseFailed('expecting the name of a column', `${path}.column`)
   return {
-    path: typeof column === 'string' ? column.split('.') : columnNames(column, `${path}.column`),
+    path: names,
     ...(direction ? { direction } : {}),
     ...(nulls ? { nulls } : {}),
   }

@@ -86,6 +86,10 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
       if (members.length > MAX_MEMBERS) throw parseFailed(`a bulk has at most ${MAX_MEMBERS} members`, '$.args')
       if (members.length === 0) return text('[]')
       return data.transaction(call, async (inner) => {
+        inner.transaction.members += members.length
+        if (inner.transaction.members > MAX_MEMBERS) {
+          throw parseFailed(`bulks within a bulk may have ${MAX_MEMBERS} members in all`, '$.args')
+        }
         const answers: string[] = []
         for (const [i, member] of members.entries()) answers.push(await runMember(operations, member, i, inner))
         return text(`[${answers.join(',')}]`)

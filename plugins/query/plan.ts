@@ -44,6 +44,7 @@ export default function plan(shape: Shape, names: Names): Op {
   switch (shape.type) {
     case 'select': {
       const table = names.table(shape.table, 'select', TABLE)
+      expanded = 0
       return planRead(shape, table, names, PATH, false)
     }
     case 'count':
@@ -81,13 +82,14 @@ function planFields(
   const fields = new Map<string, Field>()
   const depth = Math.max(0, ...columns.map(wildcardDepth))
   if (depth > MAX_WILDCARD) throw unexpectedPayload(`a wildcard may have at most ${MAX_WILDCARD} levels`, path)
-  if (depth > 0) for (const field of wildcard(table, names, depth)) fields.set(field.key, field)
+  if (depth > 0) for (const field of wildcard(table, names, depth, path)) fields.set(field.key, field)
   const named = new Set<string>()
   columns.forEach((column, i) => {
     if (wildcardDepth(column) > 0) return
     const here = at(path, i)
     const field =
       typeof column === 'string' ? planColumn(column, table, names, here) : planRelation(column, table, names, here)
+    if (field.key === '') throw unexpectedPayload('an alias is not empty', here)
     if (named.has(field.key)) throw unexpectedPayload(`the key "${field.key}" appears twice`, here)
     if (Buffer.byteLength(field.key) > 63)
       throw unexpectedPayload(`the key "${field.key}" is longer than 63 bytes`, here)
@@ -97,21 +99,27 @@ function planFields(
   return [...fields.values()]
 }
 const MAX_WILDCARD = 5
+const MAX_EXPANDED = 10_000
+/** Columns that the wildcards of the request being planned have stood for. */
+let expanded = 0
 
 /** `*` is 1, `*.*` is 2; 0 for what is no wildcard. */
 function wildcardDepth(column: string | RelationShape): number {
   return typeof column === 'string' && /^\*(\.\*)*$/.test(column) ? (column.length + 1) / 2 : 0
 }
 
-function wildcard(table: Table, names: Names, depth: number): Field[] {
+function wildcard(table: Table, names: Names, depth: number, path: string): Field[] {
   const columns = names.columns(table).map((column) => columnField(column))
+  expanded += columns.length
+  if (expanded > MAX_EXPANDED)
+    throw unexpectedPayload(`the wildcards stand for more than ${MAX_EXPANDED} columns`, path)
   if (depth === 1) return columns
   const relations = names.relationships(table).map(({ relationship, table: remote }): Field => {
     const { name, on, type } = relationship
     const read: Read = {
       kind: 'read',
       table: refOf(remote),
-      fields: wildcard(remote, names, depth - 1),
+      fields: wildcard(remote, names, depth - 1, path),
       where: TRUE,
       orderBy: [],
       single: type === 'object',
@@ -253,7 +261,11 @@ function planReturning(columns: readonly string[] | undefined, table: Table, nam
   if (!columns) return {}
   const because = '"returning" can only be used if the role has "select" permission on the table'
   names.table(table, 'select', `${PATH}.returning`, because)
-  const fields = columns.map((name, i) => planColumn(name, table, names, at(`${PATH}.returning`, i)))
+  const fields = columns.map((name, i) => {
+    const path = at(`${PATH}.returning`, i)
+    if (columns.indexOf(name) < i) throw unexpectedPayload(`the key "${name}" appears twice`, path)
+    return planColumn(name, table, names, path)
+  })
   return { returning: { fields, visible: TRUE } }
 }
 

@@ -40,7 +40,7 @@ export function wholeOperations(data: Data): Record<string, Operation> {
   const operation = (run: Operation['run'], schema = anything): Operation => ({ admin: true, args: schema, run })
   const json = (value: Json) => ({ kind: 'text' as const, text: stringifyJson(value) })
   return {
-    export_metadata: operation(async (_args, call) => json(await data.alter(call, exportMetadata))),
+    export_metadata: operation(async (_args, call) => json(exportMetadata(await data.metadata(call)))),
     replace_metadata: operation(async (value, call) => {
       await data.alter(call, (edit) => replaceMetadata(edit, value as JsonObject))
       return done
@@ -65,8 +65,8 @@ export function wholeOperations(data: Data): Record<string, Operation> {
   }
 }
 
-function exportMetadata(edit: Editor): Json {
-  const tables = [...edit.trackedTables]
+function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): Json {
+  const tables = [...metadata.tables.values()]
     .sort((a, b) => (order(a) < order(b) ? -1 : 1))
     .map((table) => ({
       table: exportedName(table.ref),
@@ -87,7 +87,7 @@ function exportMetadata(edit: Editor): Json {
         ]),
       ),
     }))
-  const templates = edit.templates.map(({ name, definition, comment }) => ({
+  const templates = [...metadata.templates.values()].map(({ name, definition, comment }) => ({
     name,
     template: definition,
     comment,

@@ -1,0 +1,65 @@
+import type { Socket } from 'node:net'
+import type pg from 'pg'
+import { ServiceError } from '../errors.js'
+
+const DATA_ROW = 0x44
+/** A message is a letter and a length, which counts itself but not the letter. */
+const HEADER = 5
+
+/**
+ * Ends a connection on which a row comes that is larger than allowed, when its length is read and before the rest has
+ * come. The driver would make one string of it, however large, and a string that is too long ends the process.
+ */
+export function limitAnswers(client: pg.PoolClient, maxBytes: number): void {
+  const { stream } = (client as pg.PoolClient & { readonly connection: { readonly stream: Socket } }).connection
+  const messages = new Messages()
+  const listeners = stream.listeners('data') as ((chunk: Buffer) => void)[]
+  stream.removeAllListeners('data')
+  stream.on('data', (chunk: Buffer) => {
+    if (messages.largestRow(chunk) > maxBytes) {
+      stream.destroy(tooLarge(maxBytes))
+      return
+    }
+    for (const listener of listeners) listener.call(stream, chunk)
+  })
+}
+
+/** Follows the messages of the protocol through chunks that know nothing of them. */
+class Messages {
+  /** Bytes of the message under way that have not come. */
+  private left = 0
+  /** A header of which only a part has come. */
+  private readonly header = Buffer.alloc(HEADER)
+  private has = 0
+
+  /** The length of the largest row that begins in a chunk. */
+  largestRow(chunk: Buffer): number {
+    let largest = 0
+    let at = 0
+    while (at < chunk.length) {
+      if (this.left > 0) {
+        const step = Math.min(this.left, chunk.length - at)
+        this.left -= step
+        at += step
+        continue
+      }
+      const step = Math.min(HEADER - this.has, chunk.length - at)
+      chunk.copy(this.header, this.has, at, at + step)
+      this.has += step
+      at += step
+      if (this.has < HEADER) break
+      this.has = 0
+      const length = this.header.readUInt32BE(1)
+      this.left = length - 4
+      if (this.header[0] === DATA_ROW) largest = Math.max(largest, length)
+    }
+    return largest
+  }
+}
+
+const tooLarge = (maxBytes: number): ServiceError =>
+  new ServiceError(
+    400,
+    'answer-too-large',
+    `the answer has a part of more than ${Math.floor(maxBytes / 1024 / 1024)} MiB (database.maxAnswerBytes): ask for less at once; a select without a limit comes row by row`,
+  )
