@@ -548,7 +548,7 @@ async function get(server: TestServer, path: string) {
 async function active(database: pg.Client, like = ''): Promise<number> {
   const { rows } = await database.query<{ n: number }>(
     `select count(*)::int as n from pg_stat_activity
-     where datname = current_database() and application_name in ('rowhouse main', 'rowhouse stream') and state = 'active' and query like '%' || $1 || '%'`,
+     where datname = current_database() and application_name in ('rowhouse main', 'rowhouse admin', 'rowhouse stream') and state = 'active' and query like '%' || $1 || '%'`,
     [like],
   )
   return rows[0]?.n ?? 0
