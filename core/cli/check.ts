@@ -27,6 +27,10 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
   const authenticates = canAuthenticate(config.values)
   findings.push({ ok: authenticates, text: authenticates ? 'authentication: configured' : NO_AUTHENTICATION })
+  const { adminSecret } = config.values.auth
+  if (adminSecret !== undefined && adminSecret.length < 32) {
+    findings.push({ ok: false, text: 'auth.adminSecret is shorter than 32 characters' })
+  }
   const { url } = config.values.database
   if (url === undefined) {
     return [...findings, { ok: false, text: 'database: set DATABASE_URL, or database.url in the configuration' }]

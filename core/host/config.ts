@@ -233,8 +233,8 @@ function fromEnvironment(
     if (keys.length > 1 && known) settings.push(setting(keys, text, name))
     else if (keys.length > 1)
       mistakes.push({ path: at('$', keys[0] ?? ''), message: `unknown key${hint(keys[0] ?? '', sections)}`, where })
-    else if (misspelt(name) !== undefined)
-      mistakes.push({ path: '$', message: `unknown variable, did you mean ${misspelt(name)}?`, where })
+    else if (!isOfPlatform(name, text) && misspelt(name, sections) !== undefined)
+      mistakes.push({ path: '$', message: `unknown variable, did you mean ${misspelt(name, sections)}?`, where })
   }
   return settings
 }
@@ -246,9 +246,16 @@ const setting = (keys: readonly string[], text: string, name: string): Setting =
 })
 
 /** Others of our prefix are let be: container platforms make such variables for a service of our name. */
-function misspelt(name: string): string | undefined {
+function misspelt(name: string, sections: readonly string[]): string | undefined {
+  const [section = '', ...rest] = name.slice('ROWHOUSE_'.length).split('_')
+  const nested = rest.length > 0 && sections.some((each) => sameKey(each, section))
+  // One line where two belong.
+  if (nested) return `ROWHOUSE_${section}__${rest.join('_')}`
   return nearest(name, [...Object.keys(NAMED), 'ROWHOUSE_CONFIG'])
 }
+/** What a container platform says of a service: where it is. */
+const isOfPlatform = (name: string, text: string): boolean =>
+  /_SERVICE_(HOST|PORT)|_PORT_\d+_/.test(name) || /^(tcp|udp):\/\//.test(text)
 
 function fromOverrides(overrides: Readonly<Record<string, unknown>>, keys: readonly string[] = []): Setting[] {
   return Object.entries(overrides).flatMap(([key, value]): Setting[] => {

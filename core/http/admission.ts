@@ -36,6 +36,9 @@ export function admission(config: HttpConfig, authenticate: Authenticate, metric
       refused()
       if (!isWrongGuess(error)) throw error
       failures.inc()
+      // The answer does not say why: whoever guesses should not learn it.
+      const cause = error instanceof ServiceError ? error.cause : undefined
+      if (cause instanceof Error) ctx.state.log.info({ reason: cause.message }, 'credentials refused')
       throw (await guesses.exceeded(ctx.state.client, ctx.state.signal)) ? tooManyGuesses() : error
     }
   }

@@ -524,9 +524,11 @@ function checkColumnType(operator: Operator, column: Column, path: string): void
 function refuseJson(column: Column, path: string): void {
   const { kind } = column.type
   if (kind === 'json' || kind === 'jsonb') {
-    throw unexpectedPayload(`${kind.toUpperCase()} column can not be part of where clause`, path)
+    throw unexpectedPayload(`${kind.toUpperCase()} column can not be part of where clause${JSON_HINT[kind]}`, path)
   }
 }
+
+const JSON_HINT = { json: '', jsonb: '; $contains, $has_key and $is_null can' }
 
 /** An object under a column is always a map of operators. */
 function unknownOperator(shape: ExpShape, column: Column, path: string): BoolExp {
