@@ -20,6 +20,7 @@ const COLUMNS = {
 
 /** More backends than this only get in each other's way on a small machine, so the limit is measured with it as well. */
 const PGBENCH_CLIENTS = 16
+const GRAPHQL = '/v1/graphql'
 /** Runs before each window and is not counted. */
 const LEAD_IN: Window = { kind: 'seconds', seconds: 1 }
 
@@ -44,6 +45,7 @@ async function measureLoad(
   const { size, url } = bench
   const count = requestCount(size)
   const queries = Array.from({ length: count }, (_, n) => scenario.request(n, size))
+  const documents = Array.from({ length: count }, (_, n) => scenario.graphql(n, size))
   const tokens = await byToken()
   const sql = await compiledSql(server.port, queries[0])
   const asked = (headers: Readonly<Record<string, string>>) => async (n: number) =>
@@ -52,13 +54,17 @@ async function measureLoad(
     check(scenario, size, client, {
       rowhouse: asked(byGateway),
       'rowhouse with tokens': asked(tokens),
+      'rowhouse GraphQL': async (n) => {
+        const { text } = await send(server.port, { ...queryPost(documents[n], byGateway), path: GRAPHQL })
+        return JSON.stringify((JSON.parse(text) as { data: { root: unknown } }).data.root)
+      },
       'its SQL': answerOf(client, sql, scenario, size),
     }),
   )
   const { bytes } = await send(server.port, queryPost(queries[0], byGateway))
 
   const over = (child: Child, path: string, headers: Readonly<Record<string, string>>) => (window: Window) => {
-    const bodies = queries.map((query) => JSON.stringify(query))
+    const bodies = (path === GRAPHQL ? documents : queries).map((query) => JSON.stringify(query))
     const sent = { 'content-type': 'application/json', ...headers }
     return runLoad(
       bench.tool,
@@ -75,6 +81,7 @@ async function measureLoad(
   const limits = [...new Set([scenario.clients, PGBENCH_CLIENTS])].map(limit)
   const jobs: Job[] = [
     { system: 'rowhouse', measure: measured(bench, server, over(server, '/v1/query', byGateway)) },
+    { system: 'rowhouse GraphQL', measure: measured(bench, server, over(server, GRAPHQL, byGateway)) },
     { system: 'rowhouse with tokens', measure: measured(bench, server, over(server, '/v1/query', tokens)) },
     { system: 'koa', measure: measured(bench, koa, over(koa, `/?bytes=${bytes}`, {})) },
     ...(pgbench() === undefined ? [] : limits),

@@ -11,6 +11,7 @@ import { byPk } from './scenarios/by-pk.js'
 import { measureColdStart } from './scenarios/cold-start.js'
 import { list } from './scenarios/list.js'
 import { nested } from './scenarios/nested.js'
+import { measureSchema } from './scenarios/schema.js'
 import { measureStream } from './scenarios/stream.js'
 import type { Section } from './section.js'
 import { startServerChild } from './systems/server.js'
@@ -20,13 +21,13 @@ const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,..
 
   --seconds N    length of a window, default 3; a second before each is not counted
   --rounds N     windows of each system, default 5
-  --only a,b     scenarios, default all: a by-pk, b list, c nested, g stream, i cold start
+  --only a,b     scenarios, default all: a by-pk, b list, c nested, g stream, i cold start, q GraphQL schema
   --full         10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them
   --json FILE    every window, besides the table on standard output
   --requests N   windows of so many requests instead of seconds: to try the bench out, not to measure`
 
 const LOADS = [byPk, list, nested]
-const OTHERS = { g: measureStream, i: measureColdStart }
+const OTHERS = { g: measureStream, i: measureColdStart, q: measureSchema }
 const IDS = [...LOADS.map(({ id }) => id), ...Object.keys(OTHERS)]
 
 const options = readOptions()

@@ -13,6 +13,10 @@ export const byPk: LoadScenario = {
     type: 'select',
     args: { table: 'article', columns: ARTICLE, where: { id: id(n, size) } },
   }),
+  graphql: (n, size) => ({
+    query: `query ($id: Int!) { root: article(where: {id: {_eq: $id}}) { ${ARTICLE.join(' ')} } }`,
+    variables: { id: id(n, size) },
+  }),
   reference: (n, size) => `
     select json_agg(x)
     from (

@@ -19,6 +19,10 @@ export const list: LoadScenario = {
       limit: 100,
     },
   }),
+  graphql: (n, size) => ({
+    query: `query ($id: Int!) { root: article(where: {id: {_gte: $id}}, order_by: {id: asc}, limit: 100) { ${ARTICLE.join(' ')} } }`,
+    variables: { id: first(n, size) },
+  }),
   reference: (n, size) => `
     select json_agg(x)
     from (

@@ -16,6 +16,11 @@ export const nested: LoadScenario = {
       args: { table: 'author', columns: ['id', 'name', articles], where: { id: id(n, size) } },
     }
   },
+  graphql: (n, size) => ({
+    query: `query ($id: Int!) { root: author(where: {id: {_eq: $id}}) { id name
+      articles(order_by: {id: asc}, limit: 10) { id title comments(order_by: {id: asc}, limit: 5) { id body } } } }`,
+    variables: { id: id(n, size) },
+  }),
   reference: (n, size) => `
     select json_agg(x)
     from (

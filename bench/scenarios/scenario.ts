@@ -8,6 +8,8 @@ export interface LoadScenario {
   readonly clients: number
   /** A body of `POST /v1/query`, for the n-th of the requests that are sent in turn. */
   request(n: number, size: Size): { readonly type: 'select'; readonly args: object }
+  /** A body of `POST /v1/graphql` whose field `root` is the same. */
+  graphql(n: number, size: Size): { readonly query: string; readonly variables: object }
   /** Written by hand: a query with one JSON value, which the n-th answer must equal. */
   reference(n: number, size: Size): string
   /** Values of `$1`, `$2`, ... in the SQL that the request is compiled to. */

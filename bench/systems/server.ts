@@ -6,6 +6,8 @@ import { startChild, type Child, type Post } from './child.js'
 /** The server under measurement, with authentication, permissions, metrics and the request log on. */
 export interface BenchServer extends Child {
   readonly ask: Ask
+  /** The schema of the older GraphQL dialect, as admin. */
+  schema(): Promise<string>
 }
 /** `POST /v1/query` as admin. @throws Error when the answer is no 200 */
 export type Ask = (type: string, args: unknown) => Promise<unknown>
@@ -45,7 +47,12 @@ export async function startServerChild(databaseUrl: string, probe: object = NOTH
     ROWHOUSE_AUTH__JWT__KEY: key,
   }
   const child = await startChild('rowhouse', env, queryPost(probe, admin))
-  return { ...child, ask: (type, args) => ask(child.port, { type, args }) }
+  const schema = async () => {
+    const response = await fetch(`http://127.0.0.1:${child.port}/v1alpha1/graphql/schema`, { headers: admin })
+    if (response.status !== 200) throw new Error(`the schema is answered ${response.status}`)
+    return response.text()
+  }
+  return { ...child, schema, ask: (type, args) => ask(child.port, { type, args }) }
 }
 
 /** Answered by any database, without any table. */

@@ -1,0 +1,48 @@
+import type { Bench } from '../bench.js'
+import { withClient } from '../database.js'
+import { startServerChild } from '../systems/server.js'
+
+const BATCH = 100
+const made = new Map<string, Promise<string>>()
+
+/** A database with that many tracked tables; made once. */
+export function createTables(bench: Bench, tables: number): Promise<string> {
+  const key = String(tables)
+  let url = made.get(key)
+  if (!url) made.set(key, (url = create(bench, tables)))
+  return url
+}
+
+/** A database of its own with that many tracked tables, each with a foreign key and a permission. */
+async function create({ database }: Bench, tables: number): Promise<string> {
+  const url = await database.create(`tables_${tables}`)
+  await withClient(url, async (client) => {
+    // In batches, because one transaction cannot hold the locks of any number of tables.
+    for (let from = 1; from <= tables; from += BATCH) {
+      const names = Array.from({ length: Math.min(BATCH, tables - from + 1) }, (_, i) => `t${from + i}`)
+      await client.query(
+        names
+          .map(
+            (name) => `create table ${name} (id int primary key, name text not null, note text,
+              created_at timestamptz not null default now(), parent_id int references t1)`,
+          )
+          .join(';'),
+      )
+    }
+  })
+  const server = await startServerChild(url)
+  try {
+    const permission = { columns: ['id', 'name', 'parent_id'], filter: { id: { $gt: 0 } } }
+    await server.ask('replace_metadata', {
+      tables: Array.from({ length: tables }, (_, i) => ({
+        table: `t${i + 1}`,
+        object_relationships: [{ name: 'parent', using: { foreign_key_constraint_on: 'parent_id' } }],
+        select_permissions: [{ role: 'user', permission }],
+      })),
+      query_templates: [],
+    })
+  } finally {
+    await server.stop()
+  }
+  return url
+}
