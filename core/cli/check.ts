@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { readCatalog } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
-import { loadAll } from '../host/load.js'
+import { loadAll, needsDatabase } from '../host/load.js'
 import { pendingMigrations } from '../host/migrate.js'
 import { canAuthenticate, checks, migrationSets, NO_AUTHENTICATION, sections } from '../host/server.js'
 import { builtins, source } from './setting.js'
@@ -31,6 +31,7 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   if (adminSecret !== undefined && adminSecret.length < 32) {
     findings.push({ ok: false, text: 'auth.adminSecret is shorter than 32 characters' })
   }
+  if (!needsDatabase(loaded)) return [...findings, { ok: true, text: 'database: no plugin needs one' }]
   const { url } = config.values.database
   if (url === undefined) {
     return [...findings, { ok: false, text: 'database: set DATABASE_URL, or database.url in the configuration' }]

@@ -5,7 +5,7 @@ import type { Invocation } from '../cli.js'
 import { type Server, startServer } from '../host/server.js'
 import { type EmbeddedPostgres, inspectEmbedded, startEmbedded } from '../postgres/index.js'
 import { serve } from './serve.js'
-import { builtins, readSections, source } from './setting.js'
+import { builtins, readSections, source, wantsDatabase } from './setting.js'
 
 /** A server for development: whatever is missing is made, on this machine only. */
 export async function dev({ flags, words: [given] }: Invocation): Promise<number> {
@@ -14,8 +14,10 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
   if (values.http.socket) throw new Error('http.socket is for rowhouse start: rowhouse dev listens on a port')
   const progress = (message: string) => console.error(message)
   const url = given ?? values.database.url
-  const first = url === undefined && !(await inspectEmbedded(dataDir)).cluster
-  const embedded = url === undefined ? await startEmbedded({ dataDir, progress }) : undefined
+  const wanted = await wantsDatabase(flags)
+  const own = wanted && url === undefined
+  const first = own && !(await inspectEmbedded(dataDir)).cluster
+  const embedded = own ? await startEmbedded({ dataDir, progress }) : undefined
   try {
     const secret = values.auth.adminSecret === undefined ? await ownSecret(dataDir) : undefined
     const { overrides, ...from } = source(flags)
@@ -31,7 +33,8 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
       builtins: builtins(embedded !== undefined && flags['no-sample'] !== true),
       progress,
     })
-    console.log(await welcome(server, embedded, secret === undefined ? undefined : secretFile(dataDir)))
+    const file = secret === undefined ? undefined : secretFile(dataDir)
+    console.log(wanted ? await welcome(server, embedded, file) : proxyWelcome(server, file))
     return await serve(server, async () => embedded?.stop(), embedded && keepAlive(embedded, progress))
   } catch (error) {
     await embedded?.stop()
@@ -91,11 +94,18 @@ async function welcome(
   const lines = (await hasShop(server, credentialOf(server))) ? shop(curl) : empty(curl)
   return `
 Rowhouse runs at ${server.url} on ${database}.
-The admin secret is in ${shown ?? 'ROWHOUSE_ADMIN_SECRET or the configuration'}. Try, from this folder:
+${secretLine(file)} Try, from this folder:
 
 ${lines.join('\n\n')}
 `
 }
+
+/** Where no plugin needs a database there is nothing to query here. */
+const proxyWelcome = ({ url }: Server, file: string | undefined): string =>
+  `\nRowhouse runs at ${url} without a database: no plugin needs one.\n${secretLine(file)}\n`
+
+const secretLine = (file: string | undefined): string =>
+  `The admin secret is in ${file === undefined ? 'ROWHOUSE_ADMIN_SECRET or the configuration' : relative(process.cwd(), file)}.`
 
 type Curl = (body: object, role?: string) => string
 

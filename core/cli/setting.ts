@@ -1,12 +1,12 @@
 import { type LoadedConfig, loadConfig } from '../host/config.js'
-import type { Builtins } from '../host/load.js'
+import { type Builtins, loadAll, needsDatabase } from '../host/load.js'
 import { checks, sections } from '../host/server.js'
 
 type Flags = Readonly<Record<string, string | boolean | undefined>>
 
 const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
 
-/** What comes with the program. The sample is a plugin that only `dev` loads. */
+/** What comes with the program. The sample is a plugin that only `dev` loads; the optional ones wait to be named. */
 export function builtins(sample = false): Builtins {
   const provider = (kind: string) => ({ memory: new URL(`../../providers/${kind}/memory.js`, import.meta.url) })
   return {
@@ -16,6 +16,7 @@ export function builtins(sample = false): Builtins {
       graphql: plugin('graphql'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
+    optional: { stitch: plugin('stitch') },
     providers: { email: provider('email'), sms: provider('sms'), storage: provider('storage') },
   }
 }
@@ -32,6 +33,14 @@ export function source({ config, host, port }: Flags) {
 
 export function readSections(flags: Flags): Promise<LoadedConfig<typeof sections>> {
   return loadConfig({ ...source(flags), sections, checks })
+}
+
+/**
+ * Whether any plugin of the configuration wants a database.
+ * @throws ConfigError with every mistake of the configuration
+ */
+export async function wantsDatabase(flags: Flags): Promise<boolean> {
+  return needsDatabase((await loadAll({ ...source(flags), sections, checks, builtins: builtins() })).loaded)
 }
 
 /** @throws Error that says where a database may be named */

@@ -22,10 +22,14 @@ const isNames = (value: unknown) => Array.isArray(value) && value.every((item) =
 
 const NAME = /^[a-z][a-z0-9-]*$/
 
-function pluginProblem({ name, needs, config, migrations, setup }: Fields): string | undefined {
+function pluginProblem({ name, database, needs, config, migrations, setup }: Fields): string | undefined {
   if (typeof name !== 'string' || !NAME.test(name)) return 'has no name of lower case letters, digits and hyphens'
   if (CORE_SERVICES.includes(name)) return `"${name}" has the name of a service of the core`
   if (typeof setup !== 'function') return `"${name}" has no function "setup"`
+  if (database !== undefined && database !== false) return `"${name}" has a "database" that is not false`
+  if (database === false && (isNames(needs) ? (needs as string[]).includes('data') : false))
+    return `"${name}" has "database": false and needs "data"`
+  if (database === false && migrations !== undefined) return `"${name}" has "database": false and migrations`
   if (needs !== undefined && !isNames(needs)) return `"${name}" has "needs" that are not a list of names`
   if (migrations !== undefined && !(Array.isArray(migrations) && migrations.every(isMigration)))
     return `"${name}" has "migrations" that are not a list of {id, sql}`

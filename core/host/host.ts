@@ -8,7 +8,7 @@ import { createRouter } from '../http/router.js'
 import type { Session } from '../session.js'
 import type { Hook } from './lifecycle.js'
 import { CORE_SERVICES } from './load-order.js'
-import type { Authenticator, Host, Plugin, ServiceName, Services } from './plugin.js'
+import type { Authenticator, Host, Plugin, Probe, ServiceName, Services } from './plugin.js'
 import type { Providers } from './providers.js'
 
 export type ErrorFormat = (error: ServiceError, session: Session | undefined) => unknown
@@ -32,7 +32,7 @@ export interface Shared {
   /** Modules of planners, by name. */
   readonly planners: Map<string, URL>
   /** By name; each plugin's begin with its own. */
-  readonly probes: Map<string, () => Promise<void> | void>
+  readonly probes: Map<string, Probe>
   readonly hooks: { readonly ready: Hook[]; readonly drain: Hook[]; readonly close: Hook[] }
 }
 
@@ -101,6 +101,8 @@ function findService({ name, needs }: Pick<Plugin, 'name' | 'needs'>, service: s
   if (!CORE_SERVICES.includes(service) && !(needs as readonly string[] | undefined)?.includes(service))
     throw new Error(`plugin "${name}" uses "${service}" without naming it in "needs"`)
   const found = services.get(service)
+  if (found === undefined && CORE_SERVICES.includes(service))
+    throw new Error(`plugin "${name}" uses "${service}", which does not exist where no plugin needs a database`)
   if (found === undefined) throw new Error(`plugin "${name}" uses "${service}", which offers no service`)
   return found
 }

@@ -12,6 +12,8 @@ import { hint, lowerCamel, sameKey } from './spelling.js'
 export interface Builtins {
   /** Loaded unless the configuration says `false`. */
   readonly plugins: Readonly<Record<string, URL>>
+  /** Plugins that are loaded when the configuration names them. */
+  readonly optional?: Readonly<Record<string, URL>>
   /** By kind, then by name. */
   readonly providers: Readonly<Record<string, Readonly<Record<string, URL>>>>
 }
@@ -61,6 +63,11 @@ export async function loadPlugins(config: LoadedConfig, builtins: Builtins): Pro
   const { loaded, mistakes } = await load(config, builtins)
   if (mistakes.length > 0) throw new ConfigError(mistakes)
   return loaded
+}
+
+/** Whether any plugin wants a database; a server without plugins serves it by what the core has. */
+export function needsDatabase({ plugins }: Loaded): boolean {
+  return plugins.length === 0 || plugins.some(({ plugin }) => plugin.database !== false)
 }
 
 /** The schemas of what was loaded, for `showConfig`. */
@@ -126,7 +133,8 @@ async function loadEveryPlugin(loading: Loading): Promise<readonly LoadedPlugin[
   const wanted = nodes.filter(({ value }) => value !== false)
   const found = await Promise.all(
     wanted.map(async (node): Promise<(LoadedPlugin & { node: Node }) | undefined> => {
-      const plugin = await find({ loading, node, what: 'plugin', builtins: builtins.plugins, as: asPlugin })
+      const known = { ...builtins.plugins, ...builtins.optional }
+      const plugin = await find({ loading, node, what: 'plugin', builtins: known, as: asPlugin })
       if (plugin === undefined) return undefined
       if (plugin.name !== node.key) {
         const message = `is the plugin "${plugin.name}", so its key must be "${plugin.name}"`
@@ -152,7 +160,8 @@ async function loadEveryPlugin(loading: Loading): Promise<readonly LoadedPlugin[
 /** A list of imported plugins is read as if each stood under its own name. */
 function pluginNodes({ config, builtins, mistakes }: Loading): readonly Node[] {
   const { plugins, settings, where } = config.parts
-  const known = Object.keys(builtins.plugins)
+  const always = Object.keys(builtins.plugins)
+  const known = [...always, ...Object.keys(builtins.optional ?? {})]
   const listed: Record<string, unknown> = {}
   if (Array.isArray(plugins)) {
     for (const [i, item] of plugins.entries()) {
@@ -169,7 +178,7 @@ function pluginNodes({ config, builtins, mistakes }: Loading): readonly Node[] {
 
   const top = { key: 'plugins', path: '$.plugins', value: listed, settings: inside(settings, 'plugins') }
   const mentioned = children(top, known)
-  const missing = known.filter((name) => !mentioned.some(({ key }) => key === name))
+  const missing = always.filter((name) => !mentioned.some(({ key }) => key === name))
   const silent = missing.map((key) => ({ key, path: at('$.plugins', key), value: undefined, settings: [] }))
   return [...silent, ...mentioned]
 }

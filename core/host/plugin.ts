@@ -27,6 +27,11 @@ export type ServiceName = keyof Services
 export interface Plugin<S extends Schema = Schema, N extends ServiceName = ServiceName, K extends string = string> {
   /** Lower case; also the key of its config, and the name of the service that it offers, if it offers one. */
   readonly name: K
+  /**
+   * `false`: it works without a database. A server whose plugins all say so opens none, and `data` and `operations`
+   * do not exist there.
+   */
+  readonly database?: false
   /** Services that must exist before `setup` runs; gives the load order. `log`, `data`, `operations` always exist. */
   readonly needs?: readonly N[]
   /** JSON schema of its config: validates, fills defaults, documents, and types the second argument of `setup`. */
@@ -51,6 +56,8 @@ export interface Credentials {
   header(name: string): string | undefined
   cookie(name: string): string | undefined
 }
+
+export type Probe = () => Promise<string | void> | string | void
 
 /** The only way for a plugin to contribute. */
 export interface Host<N extends ServiceName = ServiceName> {
@@ -77,8 +84,11 @@ export interface Host<N extends ServiceName = ServiceName> {
   link(title: string, href: string): void
   /** Gives this plugin's routes an error body of their own. Default: `{path, error, code}`. */
   formatError(fn: (error: ServiceError, session: Session | undefined) => unknown): void
-  /** Part of `/readyz`; a probe that rejects makes the server not ready and is named there. */
-  health(name: string, probe: () => Promise<void> | void): void
+  /**
+   * Part of `/readyz`; a probe that rejects makes the server not ready and is named there. A text says what is weak
+   * although the server is ready.
+   */
+  health(name: string, probe: Probe): void
   /** Prometheus metrics; names are prefixed `rowhouse_<plugin>_`. */
   readonly metric: {
     counter(name: string, help: string, labels?: readonly string[]): Counter

@@ -18,9 +18,9 @@ import type { Schema } from '../schema.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
 import { createHost, createShared, type Shared } from './host.js'
 import { closeHooks, runHooks, runStep, runWithin } from './lifecycle.js'
-import { type Builtins, loadAll, type Loaded } from './load.js'
+import { type Builtins, loadAll, type Loaded, needsDatabase } from './load.js'
 import { migrate, type MigrationSet } from './migrate.js'
-import type { Plugin } from './plugin.js'
+import type { Plugin, Probe } from './plugin.js'
 import { createProviders } from './providers.js'
 
 const logConfig = {
@@ -123,19 +123,12 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     closing('providers', () => providers.close())
     const shared = createShared({ log, metrics: metrics.registry, providers })
 
-    const database = openDatabase(values.database, log, metrics)
-    closing('database', () => database.close())
-    await migrateAll(database, loaded, options.progress)
-    const data = await openData(database, { log, metrics, ...values.compile, ...values.limits })
-    closing('data', () => data.close())
-
-    shared.services.set('data', data)
-    shared.services.set('operations', new Registry(shared.operations))
+    const store = needsDatabase(loaded) ? await openStore() : undefined
     closing('plugins', () => closeHooks(shared.hooks.close, STEP_MS))
     for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, shared)
-    for (const [name, module] of shared.planners) await data.loadPlanner(name, module)
+    for (const [name, module] of shared.planners) await store?.data.loadPlanner(name, module)
 
-    const app = openHttp({ config, shared, data, database, log, metrics, loaded })
+    const app = openHttp({ config, shared, store, log, metrics, loaded })
     closing('http', async () => {
       await app.drain()
       await runHooks(shared.hooks.drain, 'drain', STEP_MS)
@@ -143,10 +136,21 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     })
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     const url = await listen(app, values.http)
-    await data.start(shared.planners)
+    await store?.data.start(shared.planners)
 
     log.info({ url, plugins: loaded.plugins.map(({ plugin }) => plugin.name) }, 'listening')
     return { config, url, log, close: once(() => closeHooks(closers, 3 * STEP_MS)) }
+
+    async function openStore(): Promise<Store> {
+      const database = openDatabase(values.database, log, metrics)
+      closing('database', () => database.close())
+      await migrateAll(database, loaded, options.progress)
+      const data = await openData(database, { log, metrics, ...values.compile, ...values.limits })
+      closing('data', () => data.close())
+      shared.services.set('data', data)
+      shared.services.set('operations', new Registry(shared.operations))
+      return { database, data }
+    }
   } catch (error) {
     await closeHooks(closers, STEP_MS).catch((cause: unknown) => log.error({ err: cause }, 'closing failed as well'))
     throw error
@@ -182,27 +186,32 @@ async function setUp(plugin: Plugin, config: unknown, shared: Shared): Promise<v
   if (service !== undefined) shared.services.set(plugin.name, service)
 }
 
+interface Store {
+  readonly database: Database
+  readonly data: DataRoom
+}
+
 interface Parts {
   readonly config: Config
   readonly shared: Shared
-  readonly data: DataRoom
-  readonly database: Database
+  /** Not there when no plugin needs it. */
+  readonly store: Store | undefined
   readonly log: Logger
   readonly metrics: ReturnType<typeof createMetrics>
   readonly loaded: Loaded
 }
 
-function openHttp({ config, shared, data, database, log, metrics, loaded }: Parts): App {
+function openHttp({ config, shared, store, log, metrics, loaded }: Parts): App {
   const { http, auth } = config.values
   const app = createApp({
     config: http,
     log,
     metrics,
     authenticate: createAuthenticate(auth, log, shared.authenticators, http.socket !== undefined),
-    ready: () => ready(database, data, shared),
+    ready: () => ready(store, shared),
     about: async (): Promise<About> => ({
       version,
-      database: (await ping(database)) === undefined ? 'up' : 'down',
+      database: store === undefined ? 'none' : (await ping(store.database)) === undefined ? 'up' : 'down',
       links: shared.links,
     }),
     // Behind a socket is a gateway, and before that the world.
@@ -228,26 +237,30 @@ async function listen(app: App, config: HttpConfig): Promise<string> {
 
 const PROBE_MS = 2000
 
-async function ready(database: Database, data: DataRoom, shared: Shared): Promise<ReadyReport> {
-  const ask = async (name: string, probe: () => Promise<void> | void) => {
+async function ready(store: Store | undefined, shared: Shared): Promise<ReadyReport> {
+  const ask = async (name: string, probe: Probe) => {
     try {
-      await runWithin(`probe "${name}"`, 'health', probe, PROBE_MS)
-      return { name, ok: true }
+      const detail = await runWithin(`probe "${name}"`, 'health', probe, PROBE_MS)
+      return { name, ok: true, ...(typeof detail === 'string' ? { detail } : {}) }
     } catch (error) {
       return { name, ok: false, detail: error instanceof Error ? error.message : String(error) }
     }
   }
   const probes = await Promise.all([
-    ask('database', async () => {
-      const problem = await ping(database)
-      if (problem !== undefined) throw new Error(problem)
-    }),
+    ...(store === undefined ? [] : [ask('database', () => mustAnswer(store.database))]),
     ...[...shared.probes].map(([name, probe]) => ask(name, probe)),
   ])
   // Late news of metadata is a weakness, not a reason to send requests elsewhere.
   const degraded =
-    data.degraded === undefined ? [] : [{ name: 'metadata', ok: true, detail: `degraded: ${data.degraded}` }]
+    store?.data.degraded === undefined
+      ? []
+      : [{ name: 'metadata', ok: true, detail: `degraded: ${store.data.degraded}` }]
   return { ready: probes.every(({ ok }) => ok), probes: [...probes, ...degraded] }
+}
+
+async function mustAnswer(database: Database): Promise<void> {
+  const problem = await ping(database)
+  if (problem !== undefined) throw new Error(problem)
 }
 
 /** Why the database does not answer; undefined when it does. */

@@ -16,14 +16,14 @@ export interface ReadyReport {
 export interface Probe {
   readonly name: string
   readonly ok: boolean
-  /** For the operator: why not. */
+  /** For the operator: why not, or what is weak. */
   readonly detail?: string
 }
 
 /** What runs here, as far as the HTTP front does not know it itself. */
 export interface About {
   readonly version: string
-  readonly database: 'up' | 'down'
+  readonly database: 'up' | 'down' | 'none'
   /** Pages that plugins offer: a path of this server or a whole address. */
   readonly links: readonly { readonly title: string; readonly href: string }[]
 }

@@ -47,7 +47,7 @@ export function page({ version, database, links, plugins }: PageFacts): string {
 <main>
 <h1>Rowhouse</h1>
 <p class="soft">Version ${escaped(version)}</p>
-<p>PostgreSQL is <span class="${database}">${database}</span>.</p>
+${database === 'none' ? '<p class="soft">No plugin here needs a database.</p>' : `<p>PostgreSQL is <span class="${database}">${database}</span>.</p>`}
 <h2>Look closer</h2>
 <ul class="links">
 ${[...links, ...OWN_LINKS].map(({ title, href }) => `<li><a href="${escaped(href)}">${escaped(title)}</a></li>`).join('\n')}

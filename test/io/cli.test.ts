@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -130,6 +130,46 @@ t.test('a database that dies under dev is started again, once', async (t) => {
   t.equal(await postmaster(), 0, 'and nothing is left running')
 })
 
+t.test('where no plugin needs a database, none is started, asked for or opened', async (t) => {
+  const folder = await newFolder(t)
+  await writeFile(join(folder, 'package.json'), '{"type": "module"}')
+  await writeFile(join(folder, 'hello.js'), HELLO)
+  const off = { query: false, template: false, graphql: false }
+  await writeFile(
+    join(folder, 'rowhouse.config.json'),
+    JSON.stringify({ plugins: { ...off, hello: { use: './hello.js' } } }),
+  )
+
+  const dev = await start(t, folder, ['dev', '--port', '0'])
+  t.match(dev.output(), /without a database/)
+  t.notOk((await readdir(join(folder, '.rowhouse'))).some((name) => name !== 'admin-secret'))
+  t.same(await (await fetch(`${dev.url}/readyz`)).json(), {
+    status: 'ready',
+    probes: [{ name: 'hello.mood', ok: true, detail: 'a little tired' }],
+  })
+  const home = await fetch(dev.url, { headers: { accept: 'application/json' } })
+  t.match(await home.json(), { database: 'none' })
+  t.equal(await dev.stop('SIGINT'), 0)
+  const server = await start(t, folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
+  t.equal(await (await fetch(`${server.url}/v1/hello`)).text(), 'hi')
+  t.equal(await server.stop('SIGTERM'), 0)
+  t.match(await run(folder, ['check']), { code: 0, out: /no plugin needs one/ })
+
+  await writeFile(join(folder, 'hello.js'), HELLO.replace('setup(host) {', "setup(host) {\n    host.use('data')"))
+  const wrong = await run(folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
+  t.match(wrong, { code: 1, err: /plugin "hello" uses "data", which does not exist where no plugin needs a database/ })
+})
+
+const HELLO = `export default {
+  name: 'hello',
+  database: false,
+  setup(host) {
+    host.router.get('/v1/hello', (ctx) => void (ctx.body = 'hi'))
+    host.health('mood', () => 'a little tired')
+  },
+}
+`
+
 async function newFolder(t: Test): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-cli-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
@@ -169,11 +209,10 @@ async function start(
     const read = (chunk: Buffer) => {
       output += chunk.toString()
       const found = /https?:\/\/127\.0\.0\.1:\d+/.exec(output)?.[0]
-      if (
-        found &&
-        (args[0] === 'start' || (output.includes('Try, from this folder') && output.trimEnd().endsWith("'")))
-      )
-        resolve(found)
+      const told =
+        (output.includes('Try, from this folder') && output.trimEnd().endsWith("'")) ||
+        /without a database[^]*The admin secret/.test(output)
+      if (found && (args[0] === 'start' || told)) resolve(found)
     }
     child.stdout.on('data', read)
     child.stderr.on('data', read)
