@@ -3,14 +3,16 @@ import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+const GRAPHIQL = [
+  'graphiql/graphiql.min.css',
+  'graphiql/graphiql.min.js',
+  'react/umd/react.production.min.js',
+  'react-dom/umd/react-dom.production.min.js',
+]
 /** Parts of pages that others made, by the folder that serves them. They go into `build/`, with their licences. */
 const ASSETS: Readonly<Record<string, readonly string[]>> = {
-  'graphql/page': [
-    'graphiql/graphiql.min.css',
-    'graphiql/graphiql.min.js',
-    'react/umd/react.production.min.js',
-    'react-dom/umd/react-dom.production.min.js',
-  ],
+  'graphql/page': GRAPHIQL,
+  'stitch/page': GRAPHIQL,
   'template/page': ['swagger-ui-dist/swagger-ui.css', 'swagger-ui-dist/swagger-ui-bundle.js'],
 }
 

@@ -1,0 +1,155 @@
+import type { Context } from 'koa'
+import { assertSameOrigin, type Host, readJson, requireJson, ServiceError } from 'rowhouse'
+import { isObject, type Json, type JsonObject, parseJson, stringifyJson } from 'rowhouse/plan'
+import { notRun, type Outcome } from './answer.js'
+import type { StitchConfig } from './config.js'
+import { readDocument } from './document.js'
+import { executeStitched } from './execute.js'
+import { lowered } from './load.js'
+import { graphiql } from './page/index.js'
+import type { Target } from './requests.js'
+import type { Schemas } from './schemas.js'
+
+const JSON_TYPE = 'application/json'
+const RESPONSE_TYPE = 'application/graphql-response+json'
+
+interface Request {
+  readonly text: string
+  readonly operationName?: string
+  readonly variables: JsonObject
+}
+
+/** GET and POST of the endpoint, as GraphQL over HTTP has them, and GraphiQL for browsers that open it. */
+export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig): void {
+  const { router } = host
+  const asked = host.metric.counter('requests_total', 'Requests to schemas', ['schema', 'outcome'])
+  const forwardsCookies = Object.values(config.schemas).some(({ forwardHeaders }) =>
+    forwardHeaders.some((name) => name.toLowerCase() === 'cookie'),
+  )
+
+  const run = async (ctx: Context, read: () => Promise<Json> | Json, readOnly: boolean): Promise<Outcome> => {
+    const { signal, session } = ctx.state
+    const merged = schemas.merged()
+    if (!merged) throw new ServiceError(503, 'unavailable', 'no schema could be loaded yet', '$', { retryAfter: 5 })
+    let request: Request
+    try {
+      request = readRequest(await read(), config.limits.maxBytes)
+    } catch (error) {
+      return { ...refused(ctx, error), unread: true }
+    }
+    try {
+      const { text, operationName, variables } = request
+      const introspection = config.introspection || session.role === 'admin'
+      const document = readDocument(text, operationName, merged.schema, { limits: config.limits, introspection })
+      const { operation } = document.operation
+      if (operation === 'mutation' && readOnly) {
+        throw new ServiceError(405, 'method-not-allowed', 'a mutation must be sent with POST', '$.query')
+      }
+      return await executeStitched({
+        merged,
+        document,
+        text,
+        variables,
+        targets: targetsFor(ctx, schemas, config),
+        maxRequests: config.limits.maxRequests,
+        signal,
+        onEnd: (schema, outcome) => asked.inc({ schema, outcome }),
+        onUnexpected: (error) => ctx.state.log.error({ err: error }, 'a field failed'),
+      })
+    } catch (error) {
+      return refused(ctx, error)
+    }
+  }
+
+  router.post(config.path, async (ctx) => {
+    const type = wantedType(ctx)
+    if (forwardsCookies && ctx.get('Cookie') !== '') {
+      // A schema would act on a cookie that is none to this server: so every cookie counts.
+      const session = { ...ctx.state.session, via: 'cookie' } as const
+      requireJson(ctx, session)
+      assertSameOrigin(ctx, session)
+    }
+    send(ctx, await run(ctx, () => readJson(ctx), false), type)
+  })
+
+  const page = graphiql(router, config.path)
+  router.get(config.path, async (ctx) => {
+    // A browser that opens the address; clients do not ask for HTML first.
+    if (ctx.querystring === '' && ctx.accepts(JSON_TYPE, RESPONSE_TYPE, 'html') === 'html') return page(ctx)
+    const type = wantedType(ctx)
+    const outcome = await run(ctx, () => urlRequest(ctx), true)
+    ctx.set('Cache-Control', 'no-store')
+    send(ctx, outcome, type)
+  })
+}
+
+/** The schemas with the headers that this request sends them: the fixed ones win. */
+function targetsFor(ctx: Context, schemas: Schemas, config: StitchConfig): ReadonlyMap<string, Target> {
+  return new Map(
+    Object.entries(config.schemas).map(([name, { url, headers, forwardHeaders, maxFields }]) => {
+      const passed = forwardHeaders.flatMap((header) => {
+        const value = ctx.headers[header.toLowerCase()]
+        return typeof value === 'string' ? [[header.toLowerCase(), value] as const] : []
+      })
+      const all = { ...Object.fromEntries(passed), ...lowered(headers) }
+      return [name, { remote: schemas.remote(name), url, headers: all, maxFields }]
+    }),
+  )
+}
+
+/** @throws what is not about the request as GraphQL: that has the same answer as everywhere */
+function refused(ctx: Context, thrown: unknown): Outcome {
+  if (!(thrown instanceof ServiceError) || NOT_GRAPHQL.has(thrown.status)) throw thrown
+  ctx.state.code = thrown.code
+  return notRun(thrown)
+}
+/** Answered by the core: who asks, how much, and from where. */
+const NOT_GRAPHQL = new Set([401, 403, 408, 413, 415, 429, 503])
+
+function readRequest(body: Json, maxBytes: number): Request {
+  const wrong = (message: string, path: string) => new ServiceError(400, 'parse-failed', message, path)
+  if (!isObject(body)) throw wrong('expecting an object with the key query', '$')
+  const { query, operationName = null, variables = null } = body
+  if (typeof query !== 'string') throw wrong("the key 'query' was not present, or is no string", '$.query')
+  if (Buffer.byteLength(query) > maxBytes) {
+    const message = `the document is longer than ${maxBytes} bytes (plugins.stitch.limits.maxBytes)`
+    throw new ServiceError(400, 'validation-failed', message, '$.query')
+  }
+  if (operationName !== null && typeof operationName !== 'string') throw wrong('expecting a string', '$.operationName')
+  if (variables !== null && !isObject(variables)) throw wrong('expecting an object', '$.variables')
+  return {
+    text: query,
+    variables: variables ?? Object.create(null),
+    ...(operationName === null || operationName === '' ? {} : { operationName }),
+  }
+}
+
+function urlRequest(ctx: Context): Json {
+  const query = new URLSearchParams(ctx.querystring)
+  const body: JsonObject = Object.create(null)
+  for (const key of ['query', 'operationName']) {
+    const value = query.get(key)
+    if (value !== null) body[key] = value
+  }
+  const variables = query.get('variables')
+  if (variables !== null && variables !== '') body['variables'] = parseJson(variables)
+  return body
+}
+
+/** The media type of the answer. @throws ServiceError 406 when the client takes neither */
+function wantedType(ctx: Context): string {
+  if (ctx.get('Accept') === '') return JSON_TYPE
+  const found = ctx.accepts(JSON_TYPE, RESPONSE_TYPE)
+  if (found) return found
+  throw new ServiceError(406, 'not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
+}
+
+/** Under `application/json` whatever happened in a GraphQL request is 200; the newer type has its status. */
+function send(ctx: Context, { status, data, errors, unread }: Outcome, type: string): void {
+  ctx.status = type === RESPONSE_TYPE || unread ? status : 200
+  ctx.type = `${type}; charset=utf-8`
+  ctx.body = `{${[
+    ...(errors.length > 0 ? [`"errors":${JSON.stringify(errors)}`] : []),
+    ...(data === undefined ? [] : [`"data":${stringifyJson(data)}`]),
+  ].join(',')}}`
+}

@@ -1,0 +1,60 @@
+import {
+  buildClientSchema,
+  buildSchema,
+  getIntrospectionQuery,
+  type GraphQLSchema,
+  type IntrospectionQuery,
+} from 'graphql'
+import { isObject, type Json } from 'rowhouse/plan'
+import type { SchemaConfig } from './config.js'
+import { named, type Remote, RemoteError } from './remote.js'
+
+/**
+ * The schema of a service: from its text, its schema endpoint, or introspection.
+ * @throws RemoteError when it cannot be fetched; Error when it is no schema
+ */
+export async function loadSchema(remote: Remote, config: SchemaConfig, signal: AbortSignal): Promise<GraphQLSchema> {
+  if (config.sdl !== undefined) return build(config.sdl)
+  const headers = lowered({ ...config.headers, ...config.schemaHeaders })
+  if (config.schemaUrl !== undefined) {
+    const answer = await remote.ask({ method: 'GET', url: config.schemaUrl, headers, repeatable: true }, signal)
+    if (answer.status !== 200) throw refused(remote, answer.status, answer.json)
+    const { json } = answer
+    const sdl = json !== undefined && isObject(json) ? json['schema'] : answer.text
+    if (typeof sdl !== 'string') throw invalid(remote, 'its schema endpoint answered no schema')
+    return build(sdl)
+  }
+  const body = JSON.stringify({ query: getIntrospectionQuery({ descriptions: true }) })
+  const { status, json } = await remote.ask(
+    { method: 'POST', url: config.url, headers, body, repeatable: true },
+    signal,
+  )
+  const data = json !== undefined && isObject(json) ? json['data'] : undefined
+  if (data === undefined || !isObject(data)) throw refused(remote, status, json)
+  // An argument of graphql-js that has no prototype is one like any other.
+  return buildClientSchema(data as unknown as IntrospectionQuery, { assumeValid: false })
+}
+
+const build = (sdl: string): GraphQLSchema => buildSchema(sdl, { assumeValidSDL: true })
+
+export const lowered = (headers: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+
+const invalid = (remote: Remote, why: string) => new RemoteError('remote-invalid', `${named(remote.name)}: ${why}`)
+
+function refused(remote: Remote, status: number, json: Json | undefined): RemoteError {
+  const said = json === undefined ? undefined : errorText(json)
+  return invalid(remote, `answered ${status} when asked for its schema${said === undefined ? '' : `: ${said}`}`)
+}
+
+/** The words of an error, wherever a service puts them: `errors`, or an object of its own. Nothing else of it. */
+export function errorText(json: Json): string | undefined {
+  if (!isObject(json)) return undefined
+  const { errors } = json
+  const first = Array.isArray(errors) ? errors[0] : undefined
+  const from = first !== undefined && isObject(first) ? first : json
+  const text = from['message'] ?? from['error']
+  return typeof text === 'string' ? text.slice(0, MAX_TEXT) : undefined
+}
+/** Of the words of somebody else's error. */
+export const MAX_TEXT = 2_000

@@ -1,0 +1,157 @@
+import http from 'node:http'
+import type { GraphQLSchema } from 'graphql'
+import type { Services } from 'rowhouse'
+import { addressProblem } from './address.js'
+import type { Mistake, StitchConfig } from './config.js'
+import { loadSchema } from './load.js'
+import { merge, type Merged } from './merge.js'
+import { createRemote, type Remote } from './remote.js'
+
+/** The schemas behind this one: loaded at the start, those that could not be loaded again and again. */
+export interface Schemas {
+  /** Of what is loaded; undefined while nothing is. */
+  merged(): Merged | undefined
+  remote(name: string): Remote
+  /** What could not be loaded and why; undefined when everything is. */
+  weakness(): string | undefined
+  close(): void
+}
+
+const FIRST_WAIT_MS = 1_000
+const LONGEST_WAIT_MS = 60_000
+
+/** @throws Error with every mistake of the configuration that can be seen now */
+export async function openSchemas(config: StitchConfig, log: Services['log']): Promise<Schemas> {
+  refuse(mistakesOf(config))
+  const names = Object.keys(config.schemas)
+  const remotes = new Map(names.map((name) => [name, createRemote(name, config.schemas[name]!)]))
+  const ending = new AbortController()
+  const sources = new Map<string, GraphQLSchema>()
+  const failures = new Map<string, string>()
+  const timers = new Set<NodeJS.Timeout>()
+  let current: Merged | undefined
+
+  const load = async (name: string): Promise<GraphQLSchema | undefined> => {
+    try {
+      return await loadSchema(remotes.get(name)!, config.schemas[name]!, ending.signal)
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      if (config.schemas[name]!.sdl !== undefined) refuse([{ path: `.schemas.${name}.sdl`, message }])
+      failures.set(name, message)
+      if (!ending.signal.aborted) log.warn({ schema: name, err: error }, 'a schema could not be loaded')
+      return undefined
+    }
+  }
+
+  const again = (name: string, waitMs: number): void => {
+    const timer = setTimeout(() => {
+      timers.delete(timer)
+      void retry(name, waitMs)
+    }, waitMs)
+    timer.unref()
+    timers.add(timer)
+  }
+  const retry = async (name: string, waitMs: number): Promise<void> => {
+    const source = await load(name)
+    if (ending.signal.aborted) return
+    if (source) {
+      const { merged, mistakes } = merge(new Map([...sources, [name, source]]), config)
+      if (mistakes.length === 0 && merged) {
+        sources.set(name, source)
+        failures.delete(name)
+        current = merged
+        log.info({ schema: name }, 'a schema was loaded')
+        return
+      }
+      // What works goes on as it was.
+      failures.set(name, told(mistakes))
+      log.error({ schema: name, mistakes }, 'a schema that was loaded late does not fit')
+    }
+    again(name, Math.min(waitMs * 2, LONGEST_WAIT_MS))
+  }
+
+  const close = () => {
+    ending.abort()
+    for (const timer of timers) clearTimeout(timer)
+    for (const remote of remotes.values()) remote.close()
+  }
+  try {
+    const found = await Promise.all(names.map(async (name) => [name, await load(name)] as const))
+    for (const [name, source] of found) if (source) sources.set(name, source)
+    const { merged, mistakes } = merge(sources, config)
+    refuse(mistakes)
+    current = merged
+  } catch (error) {
+    close()
+    throw error
+  }
+  for (const name of failures.keys()) again(name, FIRST_WAIT_MS)
+  return {
+    merged: () => current,
+    remote: (name) => remotes.get(name)!,
+    weakness() {
+      if (failures.size === 0) return undefined
+      return `degraded: ${[...failures].map(([name, why]) => `schema "${name}": ${why}`).join('; ')}`
+    },
+    close,
+  }
+}
+
+/** What is wrong without having asked anybody. */
+function mistakesOf(config: StitchConfig): readonly Mistake[] {
+  return Object.entries(config.schemas).flatMap(([name, schema]) => {
+    const path = `.schemas.${name}`
+    const mistakes: Mistake[] = []
+    for (const key of ['url', 'schemaUrl'] as const) {
+      const problem = schema[key] === undefined ? undefined : addressProblem(schema[key])
+      if (problem !== undefined) mistakes.push({ path: `${path}.${key}`, message: problem })
+    }
+    if (schema.sdl !== undefined && schema.schemaUrl !== undefined) {
+      mistakes.push({ path, message: 'has "sdl" and "schemaUrl"; one of them is enough' })
+    }
+    if (schema.sdl === undefined && schema.schemaUrl === undefined && !schema.introspect) {
+      mistakes.push({ path, message: 'has no "sdl", no "schemaUrl", and may not be introspected' })
+    }
+    for (const header of schema.forwardHeaders) {
+      if (!OWN_HEADERS.has(header.toLowerCase())) continue
+      mistakes.push({
+        path: `${path}.forwardHeaders`,
+        message: `"${header}" is about one connection and never passed on`,
+      })
+    }
+    for (const key of ['headers', 'schemaHeaders'] as const) {
+      for (const [header, value] of Object.entries(schema[key])) {
+        if (isHeader(header, value) && !OWN_HEADERS.has(header.toLowerCase())) continue
+        mistakes.push({ path: `${path}.${key}`, message: `"${header}" cannot be sent as a header` })
+      }
+    }
+    return mistakes
+  })
+}
+
+/** Say what this server itself says to a schema. */
+const OWN_HEADERS = new Set(
+  'host connection keep-alive proxy-connection te trailer transfer-encoding upgrade expect content-length content-type content-encoding accept accept-encoding'.split(
+    ' ',
+  ),
+)
+
+function isHeader(name: string, value: string): boolean {
+  try {
+    http.validateHeaderName(name)
+    http.validateHeaderValue(name, value)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function refuse(mistakes: readonly Mistake[]): void {
+  if (mistakes.length > 0) throw new Error(told(mistakes))
+}
+
+function told(mistakes: readonly Mistake[]): string {
+  const count = mistakes.length === 1 ? 'one mistake' : `${mistakes.length} mistakes`
+  const lines = mistakes.map(({ path, message }) => `  $.plugins.stitch${path}: ${message}`)
+  return [`the configuration has ${count}:`, ...lines].join('\n')
+}
