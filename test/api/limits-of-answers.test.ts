@@ -48,6 +48,8 @@ tap.test('answers that are too much', async (t) => {
       return socket
     }
     const sockets = [open(), open()]
+    // Both have begun before anybody else asks.
+    for (const socket of sockets) t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1.1 200/)
     await until('its share is used up', async () => (await select({}, user)).status === 429)
     t.equal((await select({})).status, 200)
     t.equal((await select({}, { ...user, variables: { 'x-service-user-id': '2' } })).status, 200)

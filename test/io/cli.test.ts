@@ -153,7 +153,7 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
   const server = await start(t, folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
   t.equal(await (await fetch(`${server.url}/v1/hello`)).text(), 'hi')
   t.equal(await server.stop('SIGTERM'), 0)
-  t.match(await run(folder, ['check']), { code: 0, out: /no plugin needs one/ })
+  t.match(await run(folder, ['check'], { ROWHOUSE_ADMIN_SECRET: SECRET }), { code: 0, out: /no plugin needs one/ })
 
   await writeFile(join(folder, 'hello.js'), HELLO.replace('setup(host) {', "setup(host) {\n    host.use('data')"))
   const wrong = await run(folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
