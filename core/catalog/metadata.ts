@@ -34,7 +34,6 @@ export interface TemplateRow {
   readonly comment: string | null
 }
 export type PermissionType = 'insert' | 'select' | 'update' | 'delete'
-export const PERMISSION_TYPES: readonly PermissionType[] = ['insert', 'select', 'update', 'delete']
 
 export const permissionKey = (role: string, type: PermissionType): string => `${role}\0${type}`
 export const trackedTable = (ref: TableRef): TrackedTable => ({

@@ -59,7 +59,7 @@ export async function executeGraphql(
     maxCost: options.limits.maxCost,
   }
   if (prepared.operation === 'mutation') {
-    const raw = { ...defaults(prepared.inputs), ...request.variables }
+    const raw = given(prepared.inputs, request)
     return mutate(data, shape, lifted.values, prepared.roots, raw, call)
   }
   const read = prepared.reads ? await data.run({ planner: PLANNER, shape, values: lifted.values }, call) : '{}'
@@ -90,20 +90,22 @@ async function prepare(
 
 async function introspect(data: Data, request: GraphqlRequest, inputs: InputTypes, call: Call): Promise<string> {
   const used = inputs.variables.filter(({ structural }) => structural)
-  const given = { ...defaults(inputs), ...request.variables }
+  const all = given(inputs, request)
   const shape: PrepareShape = {
     kind: 'introspection',
     text: request.text,
     ...(request.operationName === undefined ? {} : { operationName: request.operationName }),
-    variables: Object.fromEntries(used.flatMap(({ name }) => (name in given ? [[name, given[name] as Json]] : []))),
+    variables: Object.fromEntries(used.flatMap(({ name }) => (name in all ? [[name, all[name] as Json]] : []))),
   }
   const { data: answer } = await data.prepare<{ data: Json }>(PLANNER, shape, call, PATIENT)
   return JSON.stringify(answer)
 }
 
-/** The values of variables that were not given. */
-function defaults({ variables }: InputTypes): JsonObject {
-  return Object.fromEntries(variables.flatMap(({ name, fallback }) => (fallback ? [[name, jsonOf(fallback)]] : [])))
+/** The values of the variables: those of the request, else their defaults. */
+function given({ variables }: InputTypes, request: GraphqlRequest): JsonObject {
+  const all: JsonObject = Object.create(null)
+  for (const { name, fallback } of variables) if (fallback) all[name] = jsonOf(fallback)
+  return Object.assign(all, request.variables)
 }
 
 function jsonOf(input: Input): Json {

@@ -31,15 +31,15 @@ export function schemaOf(type: SqlType): JsonSchema {
     case 'row':
       return { type: 'object' }
     case 'other':
-      return { type: 'string', ...FORMATS[type.name] }
+      return { type: 'string', ...FORMATS.get(type.name) }
   }
 }
 
-const FORMATS: Readonly<Record<string, JsonSchema>> = {
-  uuid: { format: 'uuid' },
-  date: { format: 'date' },
-  timestamptz: { format: 'date-time' },
-}
+const FORMATS: ReadonlyMap<string, JsonSchema> = new Map([
+  ['uuid', { format: 'uuid' }],
+  ['date', { format: 'date' }],
+  ['timestamptz', { format: 'date-time' }],
+])
 
 const orNull = (schema: JsonSchema): JsonSchema =>
   'type' in schema ? { ...schema, type: [schema['type'], 'null'] } : schema

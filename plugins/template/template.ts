@@ -63,7 +63,7 @@ export function fill(definition: Json, give: (place: Place) => Json, path = '$')
     if (!Array.isArray(args)) throw parseFailed('expecting an array of queries', here)
     return { ...definition, args: args.map((member, i) => fill(member, give, at(here, i))) }
   }
-  if (typeof type !== 'string' || !(type in TYPES)) {
+  if (typeof type !== 'string' || !Object.hasOwn(TYPES, type)) {
     throw unexpectedPayload(`a template is one of ${[...Object.keys(TYPES), 'bulk'].join(', ')}`, `${path}.type`)
   }
   if (!isObject(args)) throw parseFailed('expecting an object', here)

@@ -132,3 +132,46 @@ tap.test('documents that the server knows', async (t) => {
     t.match((await server.fetch(`/v1/graphql?${query.toString()}`)).body, { data: { a3: [{ id: 1 }] } })
   })
 })
+
+tap.test('names that JavaScript knows are names like others', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create type "toString" as enum ('a'); create table "constructor" (id int primary key, "toString" text, "valueOf" "toString", "__proto__" int)`,
+  })
+  await server.must('track_table', 'constructor')
+  const ask = async (query: string, variables?: object) =>
+    (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query, variables }) })).body
+  t.same(
+    await ask(
+      'mutation { insert_constructor(objects: {id: 1, toString: "x", valueOf: a}) { returning { constructor: id toString valueOf } } }',
+    ),
+    {
+      data: { insert_constructor: { returning: [{ constructor: 1, toString: 'x', valueOf: 'a' }] } },
+    },
+  )
+  t.same(
+    await ask(
+      'query q($constructor: constructor_bool_exp, $toString: Int) { constructor(where: $constructor, limit: $toString) { id } }',
+    ),
+    { data: { constructor: [{ id: 1 }] } },
+  )
+  t.same(
+    await ask('query q($w: constructor_bool_exp) { constructor(where: $w) { id } }', { w: { toString: { _eq: 'x' } } }),
+    { data: { constructor: [{ id: 1 }] } },
+  )
+  for (const key of ['hasOwnProperty', 'isPrototypeOf', '__proto__']) {
+    const body = `{"query": "query q($w: constructor_bool_exp) { constructor(where: $w) { id } }", "variables": {"w": {"${key}": {"_eq": 1}}}}`
+    const answer = await server.fetch('/v1/graphql', { method: 'POST', body })
+    t.match(answer.body, { errors: [{ extensions: { code: 'validation-failed' } }] }, key)
+  }
+  t.match(
+    await ask(
+      'mutation m($constructor: constructor_insert_input!) { insert_constructor_one(object: $constructor) { id } }',
+    ),
+    { errors: [{ extensions: { code: 'validation-failed' } }] },
+  )
+  t.match(
+    (await server.query('create_query_template', { name: 'x', template: { type: 'constructor', args: {} } })).body,
+    { code: 'unexpected-payload' },
+  )
+})

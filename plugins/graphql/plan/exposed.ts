@@ -154,16 +154,19 @@ export function readableKey(table: Table, names: Names): boolean {
 
 /** The scalar of a type. Arrays have that of their elements. */
 export function scalarName(type: SqlType): string {
-  const builtIn = BUILT_IN[type.name]
+  const builtIn = BUILT_IN.get(type.name)
   if (builtIn && type.schema === 'pg_catalog') return builtIn
-  const name = (RENAMED[type.name] ?? type.name).replaceAll(/\W/g, '_').replace(/^(?=\d)/, '_')
+  const name = (RENAMED.get(type.name) ?? type.name).replaceAll(/\W/g, '_').replace(/^(?=\d)/, '_')
   return type.kind === 'row' ? `${name}_row` : name
 }
-const BUILT_IN: Readonly<Record<string, string>> = {
-  int4: 'Int',
-  bool: 'Boolean',
-  float4: 'Float',
-  text: 'String',
-  varchar: 'String',
-}
-const RENAMED: Readonly<Record<string, string>> = { int2: 'smallint', int8: 'bigint' }
+const BUILT_IN: ReadonlyMap<string, string> = new Map([
+  ['int4', 'Int'],
+  ['bool', 'Boolean'],
+  ['float4', 'Float'],
+  ['text', 'String'],
+  ['varchar', 'String'],
+])
+const RENAMED: ReadonlyMap<string, string> = new Map([
+  ['int2', 'smallint'],
+  ['int8', 'bigint'],
+])

@@ -73,7 +73,7 @@ export function liftVariables(
       }
       return { kind: 'list', of: list.map((element, i) => lift(element, of, at(path, i), keep)) }
     }
-    const named = types[type.name as string] ?? SCALAR
+    const named = ownOf(types, type.name as string) ?? SCALAR
     switch (named.kind) {
       case 'enum':
         if (typeof value === 'string' && named.values.includes(value)) return { kind: 'enum', name: value }
@@ -94,9 +94,9 @@ export function liftVariables(
     path: string,
   ): Input => {
     if (!isObject(value)) throw invalid(`expecting an object of type ${typeText(type)}`, path)
-    const fields: Record<string, Input> = {}
+    const fields: Record<string, Input> = Object.create(null)
     for (const key in value) {
-      const field = named.fields[key]
+      const field = ownOf(named.fields, key)
       if (!field) throw invalid(`field "${key}" is not in type ${type.name as string}`, at(path, key))
       fields[key] = lift(value[key] as Json, field.type, at(path, key), false)
     }
@@ -109,9 +109,9 @@ export function liftVariables(
   }
 
   const isScalar = (type: TypeRef): boolean =>
-    type.of ? isScalar(type.of) : (types[type.name as string]?.kind ?? 'scalar') === 'scalar'
+    type.of ? isScalar(type.of) : (ownOf(types, type.name as string) ?? SCALAR).kind === 'scalar'
 
-  const shape: Record<string, Input> = {}
+  const shape: Record<string, Input> = Object.create(null)
   for (const { name, type, fallback, structural, rows } of variables) {
     const path = at('$.variables', name)
     const value = given[name]
@@ -122,6 +122,10 @@ export function liftVariables(
   }
   return { shape, values }
 }
+
+/** Names come from clients and from catalogs: `constructor` must not be found where nobody put it. */
+export const ownOf = <T>(record: Readonly<Record<string, T>>, key: string): T | undefined =>
+  Object.hasOwn(record, key) ? record[key] : undefined
 
 const SCALAR: InputType = { kind: 'scalar' }
 
@@ -136,7 +140,7 @@ function check(value: Json, type: TypeRef, path: string): void {
     if (type.nonNull) throw invalid(`expecting a value for non-null type ${typeText(type)}`, path)
     return
   }
-  const fits = BUILT_IN[type.name as string]
+  const fits = ownOf(BUILT_IN, type.name as string)
   if (fits && !fits(value)) throw invalid(`expecting a value of type ${typeText(type)}`, path)
 }
 

@@ -202,7 +202,7 @@ function rootFields({ operation, fragments }: Document): readonly FieldNode[] {
 }
 
 function inputTypes({ operation, fragments }: Document, schema: GraphQLSchema, dialect: Dialect): InputTypes {
-  const types: Record<string, InputType> = {}
+  const types: Record<string, InputType> = Object.create(null)
   const structural = structuralVariables([operation, ...fragments.values()], dialect)
   const rows = new Set(
     operation.operation === 'mutation'
@@ -232,7 +232,7 @@ function refOf(type: GraphQLInputType, types: Record<string, InputType>): TypeRe
   if (!types[type.name]) {
     if (isEnumType(type)) types[type.name] = { kind: 'enum', values: type.getValues().map(({ name }) => name) }
     else if (isInputObjectType(type)) {
-      const fields: Record<string, { type: TypeRef; fallback?: Input }> = {}
+      const fields: Record<string, { type: TypeRef; fallback?: Input }> = Object.create(null)
       types[type.name] = { kind: 'object', fields }
       for (const [name, field] of Object.entries(type.getFields())) {
         const fallback: { fallback?: Input } =

@@ -20,6 +20,7 @@ import {
 } from 'graphql'
 import { type Column, type Names, operatorsOn, type SqlType, type Table } from 'rowhouse/plan'
 import { type Dialect, exposed, isGraphqlName, type RootField, scalarName } from './exposed.js'
+import { ownOf } from './input.js'
 
 type Fields = GraphQLFieldConfigMap<unknown, unknown>
 const list = (type: GraphQLInputType) => new GraphQLList(new GraphQLNonNull(type))
@@ -151,7 +152,7 @@ class SchemaBuilder {
   }
 
   private objectFields(table: Table): Fields {
-    const fields: Fields = {}
+    const fields: Fields = Object.create(null)
     for (const { name, type, nullable } of this.columns(table)) {
       const output = this.output(type)
       fields[name] = { type: this.modern && !nullable ? new GraphQLNonNull(output) : output }
@@ -213,7 +214,11 @@ class SchemaBuilder {
   private boolExpFields(table: Table): GraphQLInputFieldConfigMap {
     const self = this.boolExp(table)
     const many = this.modern ? list(self) : new GraphQLList(self)
-    const fields: GraphQLInputFieldConfigMap = { _and: { type: many }, _not: { type: self }, _or: { type: many } }
+    const fields: GraphQLInputFieldConfigMap = Object.assign(Object.create(null), {
+      _and: { type: many },
+      _not: { type: self },
+      _or: { type: many },
+    })
     // A role that may not see rows may name nothing of them.
     if (!this.names.may(table, 'select')) return fields
     for (const { relationship, table: remote } of this.relationships(table)) {
@@ -310,7 +315,7 @@ class SchemaBuilder {
 
   private comparisonName(type: SqlType): string {
     if (type.kind === 'array' && type.element) return `${scalarName(type.element)}_array_comparison_exp`
-    return `${this.modern ? scalarName(type) : (ALPHA_NAMES[type.name] ?? scalarName(type))}_comparison_exp`
+    return `${this.modern ? scalarName(type) : (ALPHA_NAMES.get(type.name) ?? scalarName(type))}_comparison_exp`
   }
 
   /** Lists may hold null; nested ones are lists of lists only to PostgreSQL. */
@@ -325,7 +330,7 @@ class SchemaBuilder {
   private scalar(type: SqlType): GraphQLScalarType {
     const name = scalarName(type)
     const free = exposed(this.names, this.dialect).tables.has(name) ? `${name}_scalar` : name
-    return BUILT_IN[free] ?? this.once(free, () => new GraphQLScalarType({ name: free }))
+    return ownOf(BUILT_IN, free) ?? this.once(free, () => new GraphQLScalarType({ name: free }))
   }
 
   private orderBy(table: Table): GraphQLInputObjectType {
@@ -335,7 +340,7 @@ class SchemaBuilder {
         new GraphQLInputObjectType({
           name,
           fields: () => {
-            const fields: GraphQLInputFieldConfigMap = {}
+            const fields: GraphQLInputFieldConfigMap = Object.create(null)
             for (const { name, type } of this.columns(table)) {
               if (type.kind !== 'json') fields[name] = { type: this.direction() }
             }
@@ -608,7 +613,11 @@ const BUILT_IN: Readonly<Record<string, GraphQLScalarType>> = {
   String: GraphQLString,
   Boolean: GraphQLBoolean,
 }
-const ALPHA_NAMES: Readonly<Record<string, string>> = { int4: 'integer', bool: 'boolean', float4: 'real' }
+const ALPHA_NAMES: ReadonlyMap<string, string> = new Map([
+  ['int4', 'integer'],
+  ['bool', 'boolean'],
+  ['float4', 'real'],
+])
 const NUMERIC_FUNCTIONS = ['avg', 'stddev', 'stddev_pop', 'stddev_samp', 'sum', 'var_pop', 'var_samp', 'variance']
 const NUMERIC = new Set(['int2', 'int4', 'int8', 'float', 'numeric'])
 export const isNumeric = ({ type }: Column): boolean => NUMERIC.has(type.kind)

@@ -41,7 +41,7 @@ import {
   TRUE,
 } from 'rowhouse/plan'
 import { type Dialect, exposed } from './exposed.js'
-import { type Input, invalid } from './input.js'
+import { type Input, invalid, ownOf } from './input.js'
 
 export interface WalkOptions {
   readonly names: Names
@@ -475,7 +475,7 @@ export class Walker {
   }
 
   args({ arguments: args = [] }: FieldNode): Args {
-    const result: Args = {}
+    const result: Args = Object.create(null)
     for (const { name, value } of args ?? []) {
       const input = this.input(value)
       if (input) result[name.value] = input
@@ -489,7 +489,7 @@ export class Walker {
       case undefined:
         return undefined
       case Kind.VARIABLE:
-        return this.options.variables[node.name.value]
+        return ownOf(this.options.variables, node.name.value)
       case Kind.NULL:
         return { kind: 'null' }
       case Kind.INT:
