@@ -37,8 +37,8 @@ const field = (name: string, alias?: string): FieldNode => ({
 
 /**
  * What to ask the schema of a type for: the client's selection without fields of extensions and with the columns that
- * they need, without `@skip` and `@include`, and without fragments wherever the type is known, because not every
- * endpoint takes them.
+ * they need, without `@skip` and `@include`, and without fragments on the type itself, because not every endpoint takes
+ * fragments.
  * @param more columns beside the selection
  */
 export function translate(
@@ -68,7 +68,7 @@ export function translate(
       const fragment = node.kind === Kind.FRAGMENT_SPREAD ? translation.fragments.get(node.name.value) : node
       if (!fragment) continue
       const condition = fragment.typeCondition?.name.value ?? type.name
-      if (condition === type.name || isObjectType(type)) collect(fragment.selectionSet)
+      if (condition === type.name) collect(fragment.selectionSet)
       else fragments.push(conditional(condition, fragment.selectionSet, translation))
     }
   }

@@ -1,4 +1,5 @@
 import { buildClientSchema, getIntrospectionQuery, type IntrospectionQuery, printSchema } from 'graphql'
+import { setTimeout as sleep } from 'node:timers/promises'
 import tap from 'tap'
 import { ADMIN_SECRET, testServer } from '../kit/server.js'
 import { type Got, schemaRemote, stitchServer, stubRemote, weatherRemote } from '../kit/stitch.js'
@@ -60,8 +61,10 @@ tap.test('a Rowhouse and a weather service as one', async (t) => {
   const weather = await weatherRemote(t)
   // Between the two, to see what reaches the shop.
   const toShop: Got[] = []
+  let delayed = ''
   const spy = await stubRemote(t, async (got, res) => {
     toShop.push(got)
+    if (delayed !== '' && got.body.includes(delayed)) await sleep(200)
     const headers = Object.fromEntries(
       Object.entries(got.headers).filter(([name]) => name.startsWith('x-service') || name === 'authorization'),
     ) as Record<string, string>
@@ -313,6 +316,21 @@ tap.test('a Rowhouse and a weather service as one', async (t) => {
       [20, 20, 0],
     )
     t.equal(toShop.length, 1, 'both fields of all rows are one request')
+
+    // Rows of the same place that come at different times are not mixed up.
+    const one = { ...schemas, shop: { ...schemas.shop, maxFields: 1 } }
+    const slow = await stitchServer(t, { schemas: one, extensions: [BY_LIST, cities] })
+    delayed = '"Pune"'
+    const late = await slow.ask(
+      '{ weathers(city_names: ["Lyon", "Pune"]) { people(limit: 1) { weather { city } } } }',
+      {},
+      ADMIN,
+    )
+    t.same(late.body, {
+      data: {
+        weathers: [{ people: [{ weather: { city: 'Lyon' } }] }, { people: [{ weather: { city: 'Pune' } }] }],
+      },
+    })
   })
 })
 
@@ -378,7 +396,7 @@ tap.test('types of two schemas with the same names', async (t) => {
   })
 })
 
-export async function failure(promise: Promise<unknown>): Promise<string> {
+async function failure(promise: Promise<unknown>): Promise<string> {
   try {
     await promise
     return 'nothing failed'
