@@ -50,8 +50,9 @@ ${CONFIG_HELP}
   start: {
     usage: 'rowhouse start [--port N] [--host H] [--config FILE]',
     summary: 'a server for production',
-    help: `Needs DATABASE_URL (or database.url in the configuration), unless no plugin does, and a way for callers to prove who they are, such as
-ROWHOUSE_ADMIN_SECRET or auth.jwt. Logs JSON lines to standard error. SIGTERM finishes what is under way and ends.
+    help: `Needs DATABASE_URL (or database.url in the configuration), unless no plugin does, and a way for callers to prove who
+they are, such as ROWHOUSE_ADMIN_SECRET or auth.jwt. Logs JSON lines to standard error. SIGTERM finishes what is under
+way and ends.
 
 ${LISTEN_HELP}
 ${CONFIG_HELP}`,
