@@ -1,6 +1,6 @@
 import { at, parseFailed, ServiceError } from '../errors.js'
-import { type Json, type RowKind, Rows } from '../json/parse.js'
-import { describe, encode } from '../plan/encode.js'
+import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows } from '../json/parse.js'
+import { describe, encode, encodeArray } from '../plan/encode.js'
 import { checkGeoJson, geoJsonText, isGeo } from '../plan/geojson.js'
 import type { SqlType, TypeKind } from '../plan/ir.js'
 import type { Param } from './statement.js'
@@ -58,6 +58,7 @@ function rows(value: Json, columns: readonly { readonly name: string; readonly t
   }
   const geo = new Map(columns.filter(({ type }) => isGeo(type)).map(({ name, type }) => [name, type]))
   if (geo.size > 0) checkRows(value, geo)
+  checkLists(value, columns)
   return value.source
 }
 
@@ -78,6 +79,21 @@ function geoJsonOf(name: string, value: string, type: SqlType): string {
     if (!(error instanceof ServiceError)) throw error
     throw new ServiceError(400, error.code, `${name} header: ${error.message}`)
   }
+}
+
+/** What stands in arrays: PostgreSQL would make text of a number in one of texts. */
+function checkLists(rows: Rows, columns: readonly { readonly name: string; readonly type: SqlType }[]): void {
+  const lists = columns.filter(({ name, type }) => {
+    return type.kind === 'array' && (rows.columns.get(name)?.first.composite ?? -1) >= 0
+  })
+  if (lists.length === 0) return
+  const read = parseJson(rows.source, NO_LIMITS) as readonly JsonObject[]
+  read.forEach((row, i) => {
+    for (const { name, type } of lists) {
+      const value = row[name]
+      if (Array.isArray(value)) encodeArray(value, type, at(at('$.args.objects', i), name))
+    }
+  })
 }
 
 /** Kinds of JSON that PostgreSQL would refuse without saying where, or take as something else. */

@@ -144,6 +144,37 @@ tap.test('writes where PostgreSQL has its own ideas', async (t) => {
     t.match((await server.query('replace_metadata', metadata)).body, { code: 'parse-failed', error: /63 bytes/ })
   })
 
+  await t.test('elements of an array have its type', async (t) => {
+    await sql('create table lists (id int primary key, t text[], n int[][])')
+    await track('lists')
+    const insert = (row: object) => server.query('insert', { table: 'lists', objects: [{ id: 1 }, row] })
+    t.match((await insert({ id: 2, t: ['a', 1] })).body, { code: 'parse-failed', path: '$.args.objects[1].t[1]' })
+    t.match((await insert({ id: 2, t: [true] })).body, { code: 'parse-failed', path: '$.args.objects[1].t[0]' })
+    t.match((await insert({ id: 2, n: [[1], ['x']] })).status, 400)
+    t.same(
+      (
+        await insert({
+          id: 2,
+          t: ['a', null],
+          n: [
+            [1, 2],
+            [3, null],
+          ],
+        })
+      ).body,
+      { affected_rows: 2 },
+    )
+    t.same(await server.must('select', { table: 'lists', columns: ['t', 'n'], where: { id: 2 } }), [
+      {
+        t: ['a', null],
+        n: [
+          [1, 2],
+          [3, null],
+        ],
+      },
+    ])
+  })
+
   await t.test('JSON in CSV is JSON', async (t) => {
     await sql(
       `create table doc (id int primary key, j jsonb); insert into doc values (1, 'null'), (2, '"abc"'), (3, null), (4, '{"a": 1}')`,
