@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
  * what it could not run.
  */
 const SERVERS = '/usr/lib/postgresql'
+const CHROMIUM = '/usr/bin/chromium'
 
 const run = fileURLToPath(new URL('../run.js', import.meta.url))
 const failures: string[] = []
@@ -42,6 +43,11 @@ function hasPostgis(bin: string): boolean {
   return existsSync(control)
 }
 
+function hasChromium(): boolean {
+  if (!existsSync(CHROMIUM) && mayInstall()) install('chromium')
+  return existsSync(CHROMIUM)
+}
+
 const mayInstall = (): boolean => process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
 
 function install(name: string): void {
@@ -59,6 +65,8 @@ else
 if (bin === undefined || !hasPostgis(bin))
   console.log('not run here: PostGIS (needs the package postgresql-<version>-postgis-3)')
 else tests('PostGIS', ['build/test/system/postgis/*.test.js'], { PG_BIN: bin })
+if (!hasChromium()) console.log('not run here: the pages in a browser (needs the package chromium)')
+else tests('the pages in Chromium', ['build/test/system/pages/*.test.js'])
 
 if (failures.length > 0) {
   console.log(`failed: ${failures.join('; ')}`)
