@@ -48,20 +48,30 @@ t.test('metadata travels between databases', async (t) => {
   t.match(await run(folder, ['migrate'], a), { code: 0, out: /nothing to do/ })
   const server = await start(t, folder, ['start', '--port', '0'], { ...a, ROWHOUSE_ADMIN_SECRET: SECRET })
   const ask = (query: object) => post(server.url, query)
-  await ask({ type: 'run_sql', args: { sql: 'create table note (id int primary key, text text)' } })
+  await ask({ type: 'run_sql', args: { sql: 'create table note (id int primary key, text text, code bigint)' } })
   await ask({ type: 'track_table', args: 'note' })
-  await ask({
-    type: 'create_select_permission',
-    args: { table: 'note', role: 'user', permission: { columns: '*', filter: {} } },
+  const response = await fetch(`${server.url}/v1/query`, {
+    method: 'POST',
+    headers: { 'X-Service-Admin-Secret': SECRET },
+    body: `{"type": "create_select_permission", "args": {"table": "note", "role": "user",
+      "permission": {"columns": "*", "filter": {"code": {"$gt": 9007199254740993}}}}}`,
   })
+  t.equal(response.status, 200)
   t.equal(await server.stop('SIGTERM'), 0)
 
   t.match(await run(folder, ['metadata', 'export', 'all.json'], a), { code: 0 })
+  const exported = await readFile(join(folder, 'all.json'), 'utf8')
+  t.match(exported, /"\$gt": 9007199254740993\n/, 'numbers keep their digits')
+  await writeFile(join(folder, 'other.json'), exported.replace('9007199254740993', '9007199254740992'))
+  t.match(await run(folder, ['metadata', 'diff', 'other.json'], a), { code: 1, out: '~ permission note.user.select\n' })
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], a), { code: 0, out: /no difference/ })
   const missing = await run(folder, ['metadata', 'apply', 'all.json'], b)
   t.match(missing, { code: 1, err: /no such table\/view exists in postgres : "note"/ })
   const other = await start(t, folder, ['start', '--port', '0'], { ...b, ROWHOUSE_ADMIN_SECRET: SECRET })
-  await post(other.url, { type: 'run_sql', args: { sql: 'create table note (id int primary key, text text)' } })
+  await post(other.url, {
+    type: 'run_sql',
+    args: { sql: 'create table note (id int primary key, text text, code bigint)' },
+  })
   t.equal(await other.stop('SIGTERM'), 0)
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), {
     code: 1,
