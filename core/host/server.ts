@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
 import { type DataRoom, openData } from '../data/room.js'
-import { type Database, databaseConfig, openDatabase } from '../db/database.js'
+import { type Database, databaseConfig, openDatabase, isConnectionError } from '../db/database.js'
 import { checkDatabase } from '../db/check-config.js'
 import { checkAuth, checkHttp } from '../http/check-config.js'
 import { type App, createApp } from '../http/app.js'
@@ -144,7 +144,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     async function openStore(): Promise<Store> {
       const database = openDatabase(values.database, log, metrics)
       closing('database', () => database.close())
-      await migrateAll(database, loaded, options.progress)
+      await migrateAll(database, loaded, options.progress).catch((cause: unknown) => {
+        if (!isConnectionError(cause) || !(cause instanceof Error)) throw cause
+        throw new Error(`the database of database.url (DATABASE_URL) cannot be reached: ${cause.message}`, { cause })
+      })
       const data = await openData(database, { log, metrics, ...values.compile, ...values.limits })
       closing('data', () => data.close())
       shared.services.set('data', data)
