@@ -1,4 +1,4 @@
-import type { BoolExp, Join, Preset, SqlType, TableRef } from '../plan/ir.js'
+import type { BoolExp, FunctionCall, Join, Preset, SqlType, TableRef } from '../plan/ir.js'
 
 /**
  * One immutable snapshot of what the database has and what the metadata says of it. `CatalogData` is plain, so that it
@@ -13,6 +13,7 @@ export interface CatalogData {
   /** Permission expressions, each distinct one once; permissions refer to them by index. */
   readonly filters: readonly BoolExp[]
   readonly templates: readonly TemplateData[]
+  readonly functions: readonly FunctionData[]
   /** Metadata that the database no longer bears out. Unusable until mended. */
   readonly inconsistent: readonly Inconsistency[]
 }
@@ -28,7 +29,9 @@ export interface TableData extends TableRef {
   /** Primary key and unique constraints. */
   readonly keys: readonly { readonly name: string; readonly columns: readonly string[] }[]
   readonly relationships: readonly Relationship[]
+  readonly computedFields: readonly ComputedField[]
   readonly permissions: readonly RolePermissions[]
+  readonly customization?: Customization
 }
 
 export interface Column {
@@ -39,6 +42,8 @@ export interface Column {
   readonly default?: string
   /** `always`: a value may not be given (generated columns, identity always). `identity`: by default. */
   readonly generated?: 'always' | 'identity'
+  /** It is none, but a field that this computes of the row: it can be read, and nothing else. */
+  readonly computed?: FunctionCall
 }
 
 export interface Relationship {
@@ -46,6 +51,47 @@ export interface Relationship {
   readonly type: 'object' | 'array'
   readonly table: TableRef
   readonly on: Join
+}
+
+/** A field of a table's rows that a function computes. */
+export interface ComputedField {
+  readonly name: string
+  readonly function: TableRef
+  readonly arguments: readonly FunctionArgument[]
+  /** A value, or rows of a table. */
+  readonly gives: { readonly type: SqlType } | { readonly table: TableRef; readonly many: boolean }
+}
+
+/** A tracked function: a root field for rows of a table. */
+export interface FunctionData extends TableRef {
+  /** Of the table whose rows it gives. */
+  readonly table: TableRef
+  /** Whether it gives any number of rows, or one at most. */
+  readonly many: boolean
+  readonly arguments: readonly FunctionArgument[]
+  /** Called by a mutation: it may change the database. */
+  readonly mutation: boolean
+  /** Roles that may call it. */
+  readonly roles: readonly string[]
+  readonly customName?: string
+}
+export interface FunctionArgument {
+  /** Absent: it can be given by its place only. */
+  readonly name?: string
+  readonly type: SqlType
+  /** It has a default. */
+  readonly optional: boolean
+  /** `client`: a value of the request; `row`: the row that is computed of; `session`: the session variables. */
+  readonly is: 'client' | 'row' | 'session'
+}
+
+/** Names that a table has in GraphQL instead of its own. */
+export interface Customization {
+  readonly name?: string
+  /** By what they do: `select_by_pk`. */
+  readonly rootFields: Readonly<Record<string, string>>
+  /** By column. */
+  readonly columns: Readonly<Record<string, string>>
 }
 
 /** What one role may do with one table; an absent entry means not at all. Numbers are places in `filters`. */
@@ -96,6 +142,7 @@ export interface Catalog extends Omit<CatalogData, 'tables'> {
 export interface Table extends TableData {
   readonly columnsByName: ReadonlyMap<string, Column>
   readonly relationshipsByName: ReadonlyMap<string, Relationship>
+  readonly computedByName: ReadonlyMap<string, ComputedField>
   readonly permissionsByRole: ReadonlyMap<string, RolePermissions>
 }
 
@@ -115,6 +162,7 @@ export function openTable(table: TableData): Table {
     ...table,
     columnsByName: new Map(table.columns.map((column) => [column.name, column])),
     relationshipsByName: new Map(table.relationships.map((relationship) => [relationship.name, relationship])),
+    computedByName: new Map(table.computedFields.map((field) => [field.name, field])),
     permissionsByRole: new Map(table.permissions.map((permissions) => [permissions.role, permissions])),
   }
 }

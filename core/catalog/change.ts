@@ -6,8 +6,21 @@ import { bind } from '../sql/bind.js'
 import { emitConstants } from '../sql/emit.js'
 import { type CatalogData, tableKey } from './catalog.js'
 import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
-import { Draft, ownObjects, permissionName, relationshipName, templateName, type TemplateResolver } from './draft.js'
-import { type Found, introspect, namesByOid } from './introspect.js'
+import {
+  computedFieldName,
+  customizationName,
+  Draft,
+  type FoundAll,
+  functionName,
+  ownObjects,
+  permissionName,
+  relationshipName,
+  templateName,
+  type TemplateResolver,
+} from './draft.js'
+import { functionsNamed } from './function.js'
+import { introspectFunctions } from './introspect-functions.js'
+import { introspect, namesByOid } from './introspect.js'
 import { copyMetadata, type Metadata, readMetadata, writeMetadata } from './metadata.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 
@@ -20,35 +33,34 @@ export class Change {
   readonly draft: Draft
   private readonly before: Metadata
   private readonly client: ClientBase
-  private readonly foundBefore: ReadonlyMap<string, Found>
+  private readonly foundBefore: FoundAll
   private readonly resolve: TemplateResolver | undefined
   private brokenBefore: ReadonlySet<string> | undefined
   private built: CatalogData | undefined
   private changes = 0
 
-  private constructor(
-    client: ClientBase,
-    before: Metadata,
-    found: ReadonlyMap<string, Found>,
-    resolve: TemplateResolver | undefined,
-  ) {
+  private constructor(client: ClientBase, before: Metadata, found: FoundAll, resolve: TemplateResolver | undefined) {
     this.client = client
     this.before = before
     this.foundBefore = found
     this.resolve = resolve
-    this.draft = new Draft(copyMetadata(before), new Map(found), resolve)
+    this.draft = new Draft(copyMetadata(before), found, resolve)
   }
 
   /** Locks, and reads everything afresh. */
   static async begin(client: ClientBase, resolve?: TemplateResolver): Promise<Change> {
     await client.query(LOCK)
     const before = await readMetadata(client)
-    return new Change(client, before, await introspect(client, tablesOf(before)), resolve)
+    return new Change(client, before, await find(client, before), resolve)
   }
 
   /** Makes a table of the database known to the draft. */
   async look(ref: TableRef): Promise<void> {
-    this.draft.addFound(await introspect(this.client, [ref]))
+    this.draft.addFound({ tables: await introspect(this.client, [ref]), functions: new Map() })
+  }
+  /** The same for a function. */
+  async lookForFunction(ref: TableRef): Promise<void> {
+    this.draft.addFound({ tables: new Map(), functions: await introspectFunctions(this.client, [ref]) })
   }
 
   /** Says that the metadata was changed, or the tables that it is about. */
@@ -87,7 +99,7 @@ export class Change {
     const broken = this.snapshot().inconsistent.map(({ object }) => object)
     if (broken.length === 0) return broken
     const before = (this.brokenBefore ??= new Set(
-      new Draft(this.before, new Map(this.foundBefore), this.resolve).build().inconsistent.map(({ object }) => object),
+      new Draft(this.before, this.foundBefore, this.resolve).build().inconsistent.map(({ object }) => object),
     ))
     return broken.filter((object) => !before.has(object))
   }
@@ -116,14 +128,20 @@ export class Change {
   async rescan(cascade: boolean): Promise<void> {
     const { draft } = this
     const tables = tablesOf(draft.metadata)
-    const now = await introspect(this.client, tables)
+    const functions = functionsOf(draft.metadata)
+    const found = await find(this.client, draft.metadata)
+    const now = found.tables
     const before = new Map(
       tables.flatMap((ref) => {
         const found = draft.foundTable(ref)
         return found ? [[tableKey(ref), found]] : []
       }),
     )
-    if (JSON.stringify([...before]) === JSON.stringify([...before].map(([key]) => [key, now.get(key)]))) return
+    const sameTables = JSON.stringify([...before]) === JSON.stringify([...before].map(([key]) => [key, now.get(key)]))
+    const sameFunctions = functions.every(
+      (ref) => JSON.stringify(draft.foundFunction(ref)) === JSON.stringify(found.functions.get(tableKey(ref))),
+    )
+    if (sameTables && sameFunctions) return
     const oids = [...before.values()]
       .filter((found) => now.get(tableKey(found))?.oid !== found.oid)
       .map(({ oid }) => oid)
@@ -133,7 +151,7 @@ export class Change {
     const dropped = [...before.values()].filter((found) => !now.has(tableKey(found)))
     const gone = dropped.flatMap((found) => ownObjects(draft.tracked(found)))
     for (const found of dropped) draft.metadata.tables.delete(tableKey(found))
-    draft.replaceFound(now)
+    draft.replaceFound(found)
     this.touched()
     this.settle(cascade, gone)
   }
@@ -159,7 +177,15 @@ export class Change {
 /** Reads metadata and database at one instant. The client must be in a repeatable read transaction. */
 export async function readCatalog(client: ClientBase, resolve?: TemplateResolver): Promise<CatalogData> {
   const metadata = await readMetadata(client)
-  return new Draft(metadata, await introspect(client, tablesOf(metadata)), resolve).build()
+  return new Draft(metadata, await find(client, metadata), resolve).build()
+}
+
+/** What the database has of all that the metadata is about. */
+async function find(client: ClientBase, metadata: Metadata): Promise<FoundAll> {
+  return {
+    tables: await introspect(client, tablesOf(metadata)),
+    functions: await introspectFunctions(client, functionsOf(metadata)),
+  }
 }
 
 function tablesOf(metadata: Metadata): readonly TableRef[] {
@@ -167,11 +193,24 @@ function tablesOf(metadata: Metadata): readonly TableRef[] {
   return [...[...metadata.tables.values()].map(({ ref }) => ref), ...system]
 }
 
+/** Tracked functions, and those of computed fields. */
+function functionsOf({ tables, functions }: Metadata): readonly TableRef[] {
+  const refs = [...functions.values()].map(({ ref }) => ref)
+  for (const { computedFields } of tables.values()) {
+    for (const row of computedFields.values()) refs.push(...functionsNamed(row))
+  }
+  return refs
+}
+
 /** Removes the object that a dependents' list calls by this name. */
 export function dropObject(metadata: Metadata, object: string): void {
   for (const name of metadata.templates.keys()) if (templateName(name) === object) metadata.templates.delete(name)
-  for (const { ref, relationships, permissions } of metadata.tables.values()) {
+  for (const [key, { ref }] of metadata.functions) if (functionName(ref) === object) metadata.functions.delete(key)
+  for (const [key, table] of metadata.tables) {
+    const { ref, relationships, computedFields, permissions } = table
+    if (customizationName(ref) === object) metadata.tables.set(key, { ...table, configuration: null })
+    for (const name of computedFields.keys()) if (computedFieldName(ref, name) === object) computedFields.delete(name)
     for (const name of relationships.keys()) if (relationshipName(ref, name) === object) relationships.delete(name)
-    for (const [key, row] of permissions) if (permissionName(ref, row) === object) permissions.delete(key)
+    for (const [place, row] of permissions) if (permissionName(ref, row) === object) permissions.delete(place)
   }
 }

@@ -48,10 +48,11 @@ export function refuseRetyping(
 
 export function refuseTakenNames(draft: Draft, now: Tables): void {
   for (const table of now.values()) {
-    const relationships = draft.tracked(table)?.relationships
+    const tracked = draft.tracked(table)
     const before = draft.foundTable(table)?.columns.map(({ name }) => name) ?? []
     for (const { name } of table.columns) {
-      if (relationships?.has(name) && !before.includes(name)) throw nameTaken(name, table).under('$.args')
+      const taken = tracked?.relationships.has(name) || tracked?.computedFields.has(name)
+      if (taken && !before.includes(name)) throw nameTaken(name, table).under('$.args')
     }
   }
 }

@@ -5,6 +5,9 @@ import type { BoolExp, Op, Operand, TableRef } from '../plan/ir.js'
 import { allNames, type Names, type Tables } from '../plan/names.js'
 import {
   type CatalogData,
+  type ComputedField,
+  type Customization,
+  type FunctionData,
   type Inconsistency,
   openTable,
   type Relationship,
@@ -13,8 +16,18 @@ import {
   tableKey,
   tableName,
 } from './catalog.js'
+import { readCustomization } from './customization.js'
+import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
+import type { FoundFunction } from './introspect-functions.js'
 import type { Found } from './introspect.js'
-import type { Metadata, PermissionRow, RelationshipRow, TrackedTable } from './metadata.js'
+import type {
+  ComputedFieldRow,
+  Metadata,
+  PermissionRow,
+  RelationshipRow,
+  TrackedFunction,
+  TrackedTable,
+} from './metadata.js'
 import { parsePermission } from './permission.js'
 import { resolveRelationship } from './relationship.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
@@ -32,6 +45,12 @@ export interface TemplateMeaning {
   readonly constants: readonly Operand[]
 }
 
+/** What PostgreSQL has, by `tableKey`. */
+export interface FoundAll {
+  readonly tables: ReadonlyMap<string, Found>
+  readonly functions: ReadonlyMap<string, FoundFunction>
+}
+
 /**
  * Metadata that may still change, beside what the database has. Tables are put together when they are asked for, so that
  * a thousand definitions can be checked one after another and the snapshot built once.
@@ -39,6 +58,7 @@ export interface TemplateMeaning {
 export class Draft implements Tables {
   readonly metadata: Metadata
   private readonly found: Map<string, Found>
+  private readonly foundFunctions: Map<string, FoundFunction>
   private readonly opened = new Map<string, Table>()
   readonly tables = {
     get: (key: string) => this.table(key),
@@ -48,10 +68,22 @@ export class Draft implements Tables {
   readonly names: Names = allNames(this)
   private readonly resolve: TemplateResolver | undefined
 
-  constructor(metadata: Metadata, found: Map<string, Found>, resolve: TemplateResolver | undefined) {
+  /** For what functions are checked against. */
+  private readonly scope: FunctionScope = {
+    function: (ref) => this.foundFunctions.get(tableKey(ref)),
+    tracked: (ref) => this.metadata.tables.has(tableKey(ref)) && this.found.has(tableKey(ref)),
+  }
+
+  constructor(metadata: Metadata, found: FoundAll, resolve: TemplateResolver | undefined) {
     this.metadata = metadata
-    this.found = found
+    this.found = new Map(found.tables)
+    this.foundFunctions = new Map(found.functions)
     this.resolve = resolve
+  }
+
+  /** Tracked functions that hold. */
+  get functions(): readonly FunctionData[] {
+    return this.trackedFunctions().resolved
   }
 
   /** What PostgreSQL has under a name, tracked or not. */
@@ -59,12 +91,18 @@ export class Draft implements Tables {
     return this.found.get(tableKey(ref))
   }
 
-  addFound(found: ReadonlyMap<string, Found>): void {
-    for (const [key, table] of found) this.found.set(key, table)
+  foundFunction(ref: TableRef): FoundFunction | undefined {
+    return this.foundFunctions.get(tableKey(ref))
   }
 
-  replaceFound(found: ReadonlyMap<string, Found>): void {
+  addFound({ tables, functions }: FoundAll): void {
+    for (const [key, table] of tables) this.found.set(key, table)
+    for (const [key, each] of functions) this.foundFunctions.set(key, each)
+  }
+
+  replaceFound(found: FoundAll): void {
     this.found.clear()
+    this.foundFunctions.clear()
     this.addFound(found)
   }
 
@@ -86,33 +124,82 @@ export class Draft implements Tables {
     const system = isSystem(found)
     if (!system && !this.metadata.tables.has(key)) return undefined
     const relationships = system ? systemRelationships(found) : this.relationships(found).resolved
+    const computedFields = this.computedFields(found).resolved
+    const customization = this.customization(found).resolved
     const { foreignKeys: _, ...facts } = found
-    const table = openTable({ ...facts, system, relationships, permissions: [] })
+    const table = openTable({
+      ...facts,
+      system,
+      relationships,
+      computedFields,
+      permissions: [],
+      ...(customization ? { customization } : {}),
+    })
     this.opened.set(key, table)
     return table
   }
 
   /** @throws ServiceError 400 when a relationship's definition does not hold */
   relationship(row: RelationshipRow, table: Found): Relationship {
-    const name = table.columns.find((column) => column.name === row.name)
-    if (name) throw nameTaken(row.name, table)
+    if (table.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, table)
     return resolveRelationship(row, table, (ref) => {
       const key = tableKey(ref)
       return this.metadata.tables.has(key) || SYSTEM.has(key) ? this.found.get(key) : undefined
     })
   }
 
-  private relationships(table: Found): { resolved: Relationship[]; failed: Inconsistency[] } {
-    const rows = this.metadata.tables.get(tableKey(table))?.relationships.values() ?? []
-    const result: { resolved: Relationship[]; failed: Inconsistency[] } = { resolved: [], failed: [] }
-    for (const row of rows) {
-      try {
-        result.resolved.push(this.relationship(row, table))
-      } catch (error) {
-        result.failed.push({ object: relationshipName(table, row.name), reason: reasonOf(error) })
-      }
-    }
-    return result
+  /** @throws ServiceError 400 when a computed field's definition does not hold */
+  computedField(row: ComputedFieldRow, table: Found): ComputedField {
+    if (table.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, table)
+    return resolveComputedField(row, table, this.scope)
+  }
+
+  /** @throws ServiceError 400 when what was said of a function does not hold */
+  trackedFunction(row: TrackedFunction): FunctionData {
+    return resolveFunction(row, this.scope)
+  }
+
+  /** @throws ServiceError 400 when names that a table is to have do not hold */
+  customNames(configuration: Json, table: Found): Customization | undefined {
+    const tracked = this.tracked(table)
+    const taken = new Set([...(tracked?.relationships.keys() ?? []), ...(tracked?.computedFields.keys() ?? [])])
+    return readCustomization(configuration, table, taken)
+  }
+
+  private relationships(table: Found): Resolved<Relationship> {
+    const rows = this.tracked(table)?.relationships.values() ?? []
+    return resolveEach(
+      rows,
+      (row) => this.relationship(row, table),
+      ({ name }) => relationshipName(table, name),
+    )
+  }
+
+  private computedFields(table: Found): Resolved<ComputedField> {
+    const rows = this.tracked(table)?.computedFields.values() ?? []
+    return resolveEach(
+      rows,
+      (row) => this.computedField(row, table),
+      ({ name }) => computedFieldName(table, name),
+    )
+  }
+
+  private customization(table: Found): { resolved?: Customization; failed: Inconsistency[] } {
+    const { resolved, failed } = resolveEach(
+      [this.tracked(table)?.configuration ?? null],
+      (configuration) => this.customNames(configuration, table),
+      () => customizationName(table),
+    )
+    const [customization] = resolved
+    return { ...(customization ? { resolved: customization } : {}), failed }
+  }
+
+  private trackedFunctions(): Resolved<FunctionData> {
+    return resolveEach(
+      this.metadata.functions.values(),
+      (row) => this.trackedFunction(row),
+      ({ ref }) => functionName(ref),
+    )
   }
 
   /** Builds the snapshot. What cannot be resolved is left out and listed. */
@@ -129,21 +216,26 @@ export class Draft implements Tables {
     const tables = [...this.found].flatMap(([key, found]) => {
       const table = this.table(key)
       if (!table) return []
-      inconsistent.push(...this.relationships(found).failed)
-      const { columnsByName: _, relationshipsByName: __, permissionsByRole: ___, ...data } = table
+      for (const of of [this.relationships(found), this.computedFields(found), this.customization(found)]) {
+        inconsistent.push(...of.failed)
+      }
+      const { columnsByName: _, relationshipsByName: __, computedByName: ___, permissionsByRole: ____, ...data } = table
       return [{ ...data, permissions: this.permissions(table, store, inconsistent) }]
     })
-    for (const { ref, relationships, permissions } of this.metadata.tables.values()) {
+    for (const tracked of this.metadata.tables.values()) {
+      const { ref } = tracked
       if (this.found.has(tableKey(ref))) continue
       const reason = `no such table/view exists in postgres : "${tableName(ref)}"`
-      const objects = [`table ${tableName(ref)}`, ...ownObjects({ ref, relationships, permissions })]
+      const objects = [`table ${tableName(ref)}`, ...ownObjects(tracked)]
       inconsistent.push(...objects.map((object) => ({ object, reason })))
     }
     const templates = [...this.metadata.templates.values()].map(({ name, definition, comment }) => {
       return { name, definition: stringifyJson(definition), comment }
     })
-    inconsistent.push(...this.plannedTemplates().failed)
-    return { id: randomUUID(), version: this.metadata.version, tables, filters, templates, inconsistent }
+    const functions = this.trackedFunctions()
+    inconsistent.push(...functions.failed, ...this.plannedTemplates().failed)
+    const { version } = this.metadata
+    return { id: randomUUID(), version, tables, filters, templates, functions: functions.resolved, inconsistent }
   }
 
   /** Undefined when no front end for templates is there. */
@@ -182,7 +274,33 @@ export class Draft implements Tables {
 const SYSTEM: ReadonlySet<string> = new Set(SYSTEM_TABLES.map((name) => tableKey({ schema: CATALOG_SCHEMA, name })))
 export const isSystem = (table: TableRef): boolean => SYSTEM.has(tableKey(table))
 
+interface Resolved<T> {
+  readonly resolved: T[]
+  readonly failed: Inconsistency[]
+}
+
+/** What holds, and what does not with the reason. */
+function resolveEach<Row, T>(
+  rows: Iterable<Row>,
+  resolve: (row: Row) => T | undefined,
+  nameOf: (row: Row) => string,
+): Resolved<T> {
+  const result: Resolved<T> = { resolved: [], failed: [] }
+  for (const row of rows) {
+    try {
+      const resolved = resolve(row)
+      if (resolved !== undefined) result.resolved.push(resolved)
+    } catch (error) {
+      result.failed.push({ object: nameOf(row), reason: reasonOf(error) })
+    }
+  }
+  return result
+}
+
 export const relationshipName = (table: TableRef, name: string): string => `relationship ${tableName(table)}.${name}`
+export const computedFieldName = (table: TableRef, name: string): string => `computed-field ${tableName(table)}.${name}`
+export const customizationName = (table: TableRef): string => `customization ${tableName(table)}`
+export const functionName = (ref: TableRef): string => `function ${tableName(ref)}`
 export const templateName = (name: string): string => `query-template ${name}`
 export const permissionName = (table: TableRef, { role, type }: Pick<PermissionRow, 'role' | 'type'>): string =>
   `permission ${tableName(table)}.${role}.${type}`
@@ -192,6 +310,7 @@ export const ownObjects = (table: TrackedTable | undefined): readonly string[] =
   table
     ? [
         ...[...table.relationships.keys()].map((name) => relationshipName(table.ref, name)),
+        ...[...table.computedFields.keys()].map((name) => computedFieldName(table.ref, name)),
         ...[...table.permissions.values()].map((row) => permissionName(table.ref, row)),
       ]
     : []

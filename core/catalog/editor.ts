@@ -6,13 +6,16 @@ import { ROLE_NAME } from '../session.js'
 import { type Inconsistency, tableKey, tableName } from './catalog.js'
 import { type Change, dropObject } from './change.js'
 import { isSystem, nameTaken } from './draft.js'
+import { functionsNamed } from './function.js'
 import type { Found } from './introspect.js'
 import {
+  type ComputedFieldRow,
   permissionKey,
   type PermissionType,
   type RelationshipRow,
   type TemplateRow,
   trackedTable,
+  type TrackedFunction,
   type TrackedTable,
 } from './metadata.js'
 import { parsePermission } from './permission.js'
@@ -65,7 +68,7 @@ export class Editor {
     const { tracked, found } = this.table(ref, `${path}.table`)
     // It becomes a key of results, which PostgreSQL would cut.
     if (Buffer.byteLength(row.name) > 63) throw parseFailed('a relationship name has at most 63 bytes', `${path}.name`)
-    if (tracked.relationships.has(row.name)) throw nameTaken(row.name, ref).under(`${path}.name`)
+    refuseTaken(row.name, tracked, `${path}.name`)
     under(at(path, using), () => this.change.draft.relationship(row, found))
     tracked.relationships.set(row.name, row)
     this.change.touched()
@@ -97,9 +100,7 @@ export class Editor {
     path = '$.args',
   ): Promise<void> {
     const { tracked } = this.table(ref, `${path}.table`)
-    if (!ROLE_NAME.test(role)) {
-      throw new ServiceError(400, 'parse-failed', 'a role name has 1 to 64 of A-Z a-z 0-9 _ . -', `${path}.role`)
-    }
+    if (!ROLE_NAME.test(role)) throw wrongRole(`${path}.role`)
     const key = permissionKey(role, type)
     if (tracked.permissions.has(key)) {
       const message = `'${type}' permission on "${tableName(ref)}" for role "${role}" already exists`
@@ -133,11 +134,74 @@ export class Editor {
     this.change.touched()
   }
 
+  async addComputedField(ref: TableRef, row: ComputedFieldRow, path = '$.args'): Promise<void> {
+    const { tracked, found } = this.table(ref, `${path}.table`)
+    // It becomes a key of results, which PostgreSQL would cut.
+    if (Buffer.byteLength(row.name) > 63) throw parseFailed('a name has at most 63 bytes', `${path}.name`)
+    refuseTaken(row.name, tracked, `${path}.name`)
+    for (const named of functionsNamed(row)) await this.change.lookForFunction(named)
+    under(`${path}.definition`, () => this.change.draft.computedField(row, found))
+    tracked.computedFields.set(row.name, row)
+    this.change.touched()
+  }
+
+  dropComputedField(ref: TableRef, name: string, cascade: boolean): void {
+    const { tracked } = this.table(ref)
+    if (!tracked.computedFields.delete(name)) throw notExists(`computed field "${name}" does not exist`, '$.args.name')
+    this.change.touched()
+    this.change.settle(cascade)
+  }
+
+  /** Names that a table and its columns have in GraphQL; null: their own. */
+  customize(ref: TableRef, configuration: Json, path = '$.args', at = 'configuration'): void {
+    const { tracked, found } = this.table(ref, `${path}.table`)
+    under(`${path}.${at}`, () => this.change.draft.customNames(configuration, found))
+    this.change.draft.metadata.tables.set(tableKey(ref), { ...tracked, configuration })
+    this.change.touched()
+  }
+
+  async trackFunction(row: Omit<TrackedFunction, 'roles'>, path = '$.args', at = 'configuration'): Promise<void> {
+    const { draft } = this.change
+    const key = tableKey(row.ref)
+    if (draft.metadata.functions.has(key)) {
+      const message = `function already tracked : "${tableName(row.ref)}"`
+      throw new ServiceError(400, 'already-tracked', message, path)
+    }
+    await this.change.lookForFunction(row.ref)
+    const tracked = { ...row, roles: new Set<string>() }
+    under(draft.foundFunction(row.ref) ? `${path}.${at}` : path, () => draft.trackedFunction(tracked))
+    draft.metadata.functions.set(key, tracked)
+    this.change.touched()
+  }
+
+  untrackFunction(ref: TableRef): void {
+    if (!this.change.draft.metadata.functions.delete(tableKey(ref))) throw noFunction(ref, '$.args.function')
+    this.change.touched()
+  }
+
+  /** Lets a role call a tracked function, or no more. */
+  permitFunction(ref: TableRef, role: string, may: boolean, path = '$.args'): void {
+    const { functions } = this.change.draft.metadata
+    const row = functions.get(tableKey(ref))
+    if (!row) throw noFunction(ref, `${path}.function`)
+    if (!ROLE_NAME.test(role)) throw wrongRole(`${path}.role`)
+    if (row.roles.has(role) === may) {
+      const what = `permission of role "${role}" to call function "${tableName(ref)}"`
+      throw may
+        ? new ServiceError(400, 'already-exists', `${what} already exists`, path)
+        : notExists(`${what} does not exist`, path)
+    }
+    const others = [...row.roles].filter((each) => each !== role)
+    functions.set(tableKey(ref), { ...row, roles: new Set(may ? [...others, role].sort() : others) })
+    this.change.touched()
+  }
+
   /** Forgets everything that was said. */
   clear(): void {
     const { metadata } = this.change.draft
     metadata.tables.clear()
     metadata.templates.clear()
+    metadata.functions.clear()
     this.change.touched()
   }
 
@@ -188,6 +252,15 @@ export class Editor {
     if (!tracked || !found) throw notExists(`table "${tableName(ref)}" does not exist`, path)
     return { tracked, found }
   }
+}
+
+const wrongRole = (path: string): ServiceError => parseFailed('a role name has 1 to 64 of A-Z a-z 0-9 _ . -', path)
+
+const noFunction = (ref: TableRef, path: string): ServiceError =>
+  notExists(`function "${tableName(ref)}" is not tracked`, path)
+
+function refuseTaken(name: string, { ref, relationships, computedFields }: TrackedTable, path: string): void {
+  if (relationships.has(name) || computedFields.has(name)) throw nameTaken(name, ref).under(path)
 }
 
 const noTemplate = (name: string): ServiceError => notExists(`query-template "${name}" does not exist`, '$.args.name')

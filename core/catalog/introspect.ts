@@ -3,7 +3,10 @@ import type { SqlType, TableRef, TypeKind } from '../plan/ir.js'
 import { type Column, type TableData, tableKey } from './catalog.js'
 
 /** What PostgreSQL says of one table. */
-export interface Found extends Omit<TableData, 'relationships' | 'permissions' | 'system'> {
+export interface Found extends Omit<
+  TableData,
+  'relationships' | 'computedFields' | 'permissions' | 'customization' | 'system'
+> {
   readonly oid: number
   readonly columns: readonly FoundColumn[]
   readonly foreignKeys: readonly ForeignKey[]
@@ -76,7 +79,7 @@ interface RawColumn {
   type: RawType
   element: RawType | null
 }
-interface RawType {
+export interface RawType {
   schema: string
   name: string
   type: string
@@ -130,7 +133,7 @@ function readColumn(raw: RawColumn, geo?: string): FoundColumn {
   }
 }
 
-function readType({ schema, name, type, category, array }: RawType): SqlType {
+export function readType({ schema, name, type, category, array }: RawType): SqlType {
   return { schema, name, kind: kindOf(name, type, category), ...(array === null ? {} : { array }) }
 }
 

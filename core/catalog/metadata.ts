@@ -9,10 +9,15 @@ export interface Metadata {
   /** By `tableKey`. */
   readonly tables: Map<string, TrackedTable>
   readonly templates: Map<string, TemplateRow>
+  /** By `tableKey`. */
+  readonly functions: Map<string, TrackedFunction>
 }
 export interface TrackedTable {
   readonly ref: TableRef
+  /** Names that it has in GraphQL. */
+  readonly configuration: Json
   readonly relationships: Map<string, RelationshipRow>
+  readonly computedFields: Map<string, ComputedFieldRow>
   /** By `permissionKey`. */
   readonly permissions: Map<string, PermissionRow>
 }
@@ -21,6 +26,17 @@ export interface RelationshipRow {
   readonly type: 'object' | 'array'
   readonly definition: Json
   readonly comment: string | null
+}
+export interface ComputedFieldRow {
+  readonly name: string
+  readonly definition: Json
+  readonly comment: string | null
+}
+export interface TrackedFunction {
+  readonly ref: TableRef
+  readonly configuration: Json
+  readonly comment: string | null
+  readonly roles: ReadonlySet<string>
 }
 export interface PermissionRow {
   readonly role: string
@@ -38,7 +54,9 @@ export type PermissionType = 'insert' | 'select' | 'update' | 'delete'
 export const permissionKey = (role: string, type: PermissionType): string => `${role}\0${type}`
 export const trackedTable = (ref: TableRef): TrackedTable => ({
   ref,
+  configuration: null,
   relationships: new Map(),
+  computedFields: new Map(),
   permissions: new Map(),
 })
 
@@ -51,26 +69,39 @@ export async function readMetadata(client: ClientBase): Promise<Metadata> {
   const read = rows[0] as Record<keyof typeof READ, string>
   const list = (key: keyof typeof READ) => parseJson(read[key], NO_LIMITS) as unknown as Record<string, string & Json>[]
   const tables = new Map<string, TrackedTable>()
-  for (const { schema, name } of list('tables')) {
+  for (const { schema, name, configuration } of list('tables')) {
     const ref = { schema: schema as string, name: name as string }
-    tables.set(tableKey(ref), trackedTable(ref))
+    tables.set(tableKey(ref), { ...trackedTable(ref), configuration: configuration as Json })
   }
   const tableOf = (row: Record<string, string>) => tables.get(`${row['schema']}\0${row['table']}`)
   for (const row of list('relationships')) {
     const { name, type, definition, comment } = row as unknown as RelationshipRow
     tableOf(row)?.relationships.set(name, { name, type, definition, comment })
   }
+  for (const row of list('computed_fields')) {
+    const { name, definition, comment } = row as unknown as ComputedFieldRow
+    tableOf(row)?.computedFields.set(name, { name, definition, comment })
+  }
   for (const row of list('permissions')) {
     const { role, type, definition, comment } = row as unknown as PermissionRow
     tableOf(row)?.permissions.set(permissionKey(role, type), { role, type, definition, comment })
   }
   const templates = list('templates').map((row) => row as unknown as TemplateRow)
-  return { version: read.version, tables, templates: new Map(templates.map((row) => [row.name, row])) }
+  const functions = list('functions').map((row): TrackedFunction => {
+    const { schema, name, roles, ...rest } = row as unknown as TrackedFunction & TableRef & { roles: string[] }
+    return { ...rest, ref: { schema, name }, roles: new Set(roles) }
+  })
+  return {
+    version: read.version,
+    tables,
+    templates: new Map(templates.map((row) => [row.name, row])),
+    functions: new Map(functions.map((row) => [tableKey(row.ref), row])),
+  }
 }
 
 const READ = {
   version: 'select version from svc_catalog.svc_version',
-  tables: `select coalesce(json_agg(json_build_object('schema', table_schema, 'name', table_name)
+  tables: `select coalesce(json_agg(json_build_object('schema', table_schema, 'name', table_name, 'configuration', configuration)
     order by table_schema, table_name), '[]') from svc_catalog.svc_table`,
   relationships: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
     'name', rel_name, 'type', rel_type, 'definition', rel_def, 'comment', comment)
@@ -80,6 +111,14 @@ const READ = {
     order by role_name, perm_type), '[]') from svc_catalog.svc_permission`,
   templates: `select coalesce(json_agg(json_build_object('name', template_name, 'definition', template_defn,
     'comment', comment) order by template_name), '[]') from svc_catalog.svc_query_template`,
+  computed_fields: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
+    'name', field_name, 'definition', field_def, 'comment', comment)
+    order by field_name), '[]') from svc_catalog.svc_computed_field`,
+  functions: `select coalesce(json_agg(json_build_object('schema', function_schema, 'name', function_name,
+    'configuration', configuration, 'comment', comment, 'roles', array(
+      select role_name from svc_catalog.svc_function_permission p
+      where (p.function_schema, p.function_name) = (f.function_schema, f.function_name) order by role_name))
+    order by function_schema, function_name), '[]') from svc_catalog.svc_function f`,
 }
 
 /** A copy that can be changed while the original stands. */
@@ -90,13 +129,15 @@ export function copyMetadata(metadata: Metadata): Metadata {
       [...metadata.tables].map(([key, table]) => [
         key,
         {
-          ref: table.ref,
+          ...table,
           relationships: new Map(table.relationships),
+          computedFields: new Map(table.computedFields),
           permissions: new Map(table.permissions),
         },
       ]),
     ),
     templates: new Map(metadata.templates),
+    functions: new Map(metadata.functions),
   }
 }
 
@@ -118,19 +159,22 @@ export async function writeMetadata(client: ClientBase, before: Metadata, after:
       await client.query(
         `insert into svc_catalog.${name}
          select * from json_populate_recordset(null::svc_catalog.${name}, $1::json)
-         on conflict (${key.join(', ')}) ${REPLACE[name]}`,
+         on conflict (${key.join(', ')}) ${replacing(
+           key,
+           changed.map(([, row]) => row),
+         )}`,
         [stringifyJson(changed.map(([, row]) => row))],
       )
     }
   }
 }
 
-const REPLACE: Record<string, string> = {
-  svc_table: 'do nothing',
-  svc_relationship:
-    'do update set rel_type = excluded.rel_type, rel_def = excluded.rel_def, comment = excluded.comment',
-  svc_permission: 'do update set perm_def = excluded.perm_def, comment = excluded.comment',
-  svc_query_template: 'do update set template_defn = excluded.template_defn, comment = excluded.comment',
+/** What happens to a row that is there: all but its key is new. */
+function replacing(key: readonly string[], [row = {}]: readonly object[]): string {
+  const columns = Object.keys(row).filter((column) => !key.includes(column))
+  return columns.length === 0
+    ? 'do nothing'
+    : `do update set ${columns.map((column) => `${column} = excluded.${column}`).join(', ')}`
 }
 
 interface Store {
@@ -139,11 +183,13 @@ interface Store {
   rows(metadata: Metadata): Map<string, { [column: string]: Json }>
 }
 const TABLE_KEY = ['table_schema', 'table_name']
+const FUNCTION_KEY = ['function_schema', 'function_name']
 const STORES: readonly Store[] = [
   {
     name: 'svc_table',
     key: TABLE_KEY,
-    rows: ({ tables }) => new Map([...tables].map(([key, { ref }]) => [key, tableColumns(ref)])),
+    rows: ({ tables }) =>
+      new Map([...tables].map(([key, { ref, configuration }]) => [key, { ...tableColumns(ref), configuration }])),
   },
   {
     name: 'svc_relationship',
@@ -174,6 +220,40 @@ const STORES: readonly Store[] = [
       ),
   },
   {
+    name: 'svc_computed_field',
+    key: [...TABLE_KEY, 'field_name'],
+    rows: (metadata) =>
+      perTable(metadata, ({ ref, computedFields }) =>
+        [...computedFields.values()].map((row) => ({
+          ...tableColumns(ref),
+          field_name: row.name,
+          field_def: row.definition,
+          comment: row.comment,
+        })),
+      ),
+  },
+  {
+    name: 'svc_function',
+    key: FUNCTION_KEY,
+    rows: ({ functions }) =>
+      new Map(
+        [...functions].map(([key, { ref, configuration, comment }]) => [
+          key,
+          { ...functionColumns(ref), configuration, comment },
+        ]),
+      ),
+  },
+  {
+    name: 'svc_function_permission',
+    key: [...FUNCTION_KEY, 'role_name'],
+    rows: ({ functions }) =>
+      new Map(
+        [...functions].flatMap(([key, { ref, roles }]) =>
+          [...roles].map((role) => [`${key}\0${role}`, { ...functionColumns(ref), role_name: role }]),
+        ),
+      ),
+  },
+  {
     name: 'svc_query_template',
     key: ['template_name'],
     rows: ({ templates }) =>
@@ -187,6 +267,7 @@ const STORES: readonly Store[] = [
 ]
 
 const tableColumns = ({ schema, name }: TableRef) => ({ table_schema: schema, table_name: name })
+const functionColumns = ({ schema, name }: TableRef) => ({ function_schema: schema, function_name: name })
 
 function perTable(
   { tables }: Metadata,
@@ -195,7 +276,14 @@ function perTable(
   const all = [...tables.values()].flatMap(rows)
   return new Map(
     all.map((row) => [
-      JSON.stringify([row['table_schema'], row['table_name'], row['rel_name'], row['role_name'], row['perm_type']]),
+      JSON.stringify([
+        row['table_schema'],
+        row['table_name'],
+        row['rel_name'],
+        row['field_name'],
+        row['role_name'],
+        row['perm_type'],
+      ]),
       row,
     ]),
   )

@@ -1,4 +1,4 @@
-import { at, parseFailed, unexpectedPayload } from '../errors.js'
+import { at, notExists, parseFailed, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { and, arrayOf, encodeList, liftBoolExp, type Operands, planBoolExp, Slots } from '../plan/boolexp.js'
 import { encode, isObject } from '../plan/encode.js'
@@ -66,7 +66,7 @@ export function parsePermission(
           filter: exp('filter'),
           ...(limit === undefined ? {} : { limit }),
           aggregations: flag(definition, 'allow_aggregations'),
-          computedFields: computedFields(definition['computed_fields']),
+          computedFields: computedFields(definition['computed_fields'], table),
         },
       }
     }
@@ -172,9 +172,13 @@ function flag(definition: JsonObject, key: string): boolean {
   return value
 }
 
-function computedFields(value: Json | undefined): readonly string[] {
+function computedFields(value: Json | undefined, table: Table): readonly string[] {
   if (value === undefined) return []
   if (!Array.isArray(value)) throw parseFailed('expecting an array of names', '$.computed_fields')
-  if (value.length > 0) throw unexpectedPayload('no computed field exists', '$.computed_fields[0]')
-  return []
+  return value.map((name, i) => {
+    const path = at('$.computed_fields', i)
+    if (typeof name !== 'string') throw parseFailed('expecting a name', path)
+    if (table.computedByName.has(name)) return name
+    throw notExists(`computed field "${name}" does not exist`, path)
+  })
 }

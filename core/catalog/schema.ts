@@ -53,8 +53,49 @@ begin
 end $$;
 `,
   },
+  {
+    id: '002-functions',
+    sql: `
+alter table svc_catalog.svc_table add column configuration jsonb;
+
+create table svc_catalog.svc_function (
+  function_schema text not null,
+  function_name text not null,
+  configuration jsonb,
+  comment text,
+  primary key (function_schema, function_name)
+);
+
+create table svc_catalog.svc_function_permission (
+  function_schema text not null,
+  function_name text not null,
+  role_name text not null,
+  primary key (function_schema, function_name, role_name),
+  foreign key (function_schema, function_name) references svc_catalog.svc_function on delete cascade
+);
+
+create table svc_catalog.svc_computed_field (
+  table_schema text not null,
+  table_name text not null,
+  field_name text not null,
+  field_def jsonb not null,
+  comment text,
+  primary key (table_schema, table_name, field_name),
+  foreign key (table_schema, table_name) references svc_catalog.svc_table on delete cascade
+);
+`,
+  },
 ]
 
 /** Readable by admin through select, addressed as `{schema: "svc_catalog", name}`. */
-export const SYSTEM_TABLES = ['svc_version', 'svc_table', 'svc_relationship', 'svc_permission', 'svc_query_template']
+export const SYSTEM_TABLES = [
+  'svc_version',
+  'svc_table',
+  'svc_relationship',
+  'svc_permission',
+  'svc_query_template',
+  'svc_function',
+  'svc_function_permission',
+  'svc_computed_field',
+]
 export const CATALOG_SCHEMA = 'svc_catalog'

@@ -2,33 +2,38 @@ import type { TableRef } from '../plan/ir.js'
 import type { Relationship } from './catalog.js'
 import { CATALOG_SCHEMA } from './schema.js'
 
-const KEY = [
-  ['table_schema', 'table_schema'],
-  ['table_name', 'table_name'],
+/** The tables that others belong to, by the columns of their keys, and how those others call the rows that are theirs. */
+const OWNERS = [
+  {
+    owner: 'svc_table',
+    name: 'table',
+    on: [
+      ['table_schema', 'table_schema'],
+      ['table_name', 'table_name'],
+    ],
+    owned: {
+      relationships: 'svc_relationship',
+      permissions: 'svc_permission',
+      computed_fields: 'svc_computed_field',
+    },
+  },
+  {
+    owner: 'svc_function',
+    name: 'function',
+    on: [
+      ['function_schema', 'function_schema'],
+      ['function_name', 'function_name'],
+    ],
+    owned: { permissions: 'svc_function_permission' },
+  },
 ] as const
-
-const toMany = (name: string, table: string): Relationship => ({
-  name,
-  type: 'array',
-  table: { schema: CATALOG_SCHEMA, name: table },
-  on: KEY,
-})
-const toTable: Relationship = {
-  name: 'table',
-  type: 'object',
-  table: { schema: CATALOG_SCHEMA, name: 'svc_table' },
-  on: KEY,
-}
 
 /** Relationships among the tables of the catalog: one select on `svc_table` lists all that is known of every table. */
 export function systemRelationships(table: TableRef): readonly Relationship[] {
-  switch (table.name) {
-    case 'svc_table':
-      return [toMany('relationships', 'svc_relationship'), toMany('permissions', 'svc_permission')]
-    case 'svc_relationship':
-    case 'svc_permission':
-      return [toTable]
-    default:
-      return []
-  }
+  return OWNERS.flatMap(({ owner, name, on, owned }): Relationship[] => {
+    const to = (target: string): TableRef => ({ schema: CATALOG_SCHEMA, name: target })
+    const lists = Object.entries(owned)
+    if (table.name === owner) return lists.map(([name, list]) => ({ name, type: 'array', table: to(list), on }))
+    return lists.some(([, list]) => list === table.name) ? [{ name, type: 'object', table: to(owner), on }] : []
+  })
 }

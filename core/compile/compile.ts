@@ -64,6 +64,7 @@ export function prepare(task: Preparation, { prepare }: PlannerModule, catalog: 
 const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22)
 
 function mostRows(read: Read, catalog: Catalog): number | undefined {
+  if (read.from) return read.maxRows
   const given = new Set(equalColumns(read.where))
   const keys = catalog.tables.get(tableKey(read.table))?.keys ?? []
   return keys.some((key) => key.columns.every((column) => given.has(column))) ? 1 : read.maxRows
@@ -72,5 +73,5 @@ function mostRows(read: Read, catalog: Catalog): number | undefined {
 /** Columns that every row must have a given value in. */
 function equalColumns(exp: BoolExp): readonly string[] {
   if (exp.kind === 'and') return exp.of.flatMap(equalColumns)
-  return exp.kind === 'compare' && exp.op === 'eq' && !exp.cast ? [exp.column] : []
+  return exp.kind === 'compare' && exp.op === 'eq' && !exp.cast && !exp.computed ? [exp.column] : []
 }

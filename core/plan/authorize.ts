@@ -1,4 +1,4 @@
-import type { Catalog, Table } from '../catalog/catalog.js'
+import type { Catalog, ComputedField, Table } from '../catalog/catalog.js'
 import { permissionDenied } from '../errors.js'
 import { and } from './boolexp.js'
 import {
@@ -8,6 +8,7 @@ import {
   type Count,
   type Delete,
   type Field,
+  type FunctionCall,
   type Insert,
   type OnConflict,
   type Op,
@@ -34,6 +35,11 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
   const columns = (table: Table, used: Iterable<string>, action: Action) => {
     for (const name of used) names.column(table, name, action, '$.args')
   }
+  /** A column, or a field that a function computes. */
+  const shown = (table: Table, { column, computed }: { readonly column: string; readonly computed?: FunctionCall }) => {
+    if (computed) checkCall(computed, names.computedField(table, column, '$.args'))
+    else names.column(table, column, 'select', '$.args')
+  }
   const selectFilter = (table: Table): BoolExp => filter(permissions(table).select?.filter as number)
 
   /** Which rows, in which order, and how many: the same for rows and for what is computed of them. */
@@ -49,11 +55,17 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
 
   const read = (read: Read): Read => {
     const table = tableFor(read.table, 'select')
+    if (read.from) names.callable(read.from.function, '$.args')
+    return rowsOf(read, table)
+  }
+
+  const rowsOf = (read: Read, table: Table): Read => {
     return { ...read, ...rows(read, table), fields: fields(read.fields, table) }
   }
 
   const aggregate = (read: Aggregate): Aggregate => {
     const table = aggregable(read.table)
+    if (read.from) names.callable(read.from.function, '$.args')
     const computed = (each: Computed): void => {
       if (each.kind === 'count') columns(table, each.columns, 'select')
       if (each.kind === 'columns') fields(each.of, table)
@@ -78,19 +90,25 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
         case 'constant':
           return field
         case 'relation':
-          return { ...field, read: read(field.read) }
+          return { ...field, read: field.computed === undefined ? read(field.read) : computedRows(field, table) }
         case 'aggregate':
           return { ...field, read: aggregate(field.read) }
         case 'column':
           if (!table) throw new Error('a column outside a table')
-          columns(table, [field.column], 'select')
+          shown(table, field)
           return field
       }
     })
 
+  const computedRows = (field: Extract<Field, { kind: 'relation' }>, table: Table | undefined): Read => {
+    if (!table || !field.read.from) throw new Error('a computed field outside a table')
+    checkCall(field.read.from, names.computedField(table, field.computed as string, '$.args'))
+    return rowsOf(field.read, tableFor(field.read.table, 'select'))
+  }
+
   const target = (by: OrderTarget, table: Table): OrderTarget => {
     if (by.kind === 'column') {
-      columns(table, [by.column], 'select')
+      shown(table, by)
       return by
     }
     if (by.kind === 'aggregate') {
@@ -112,7 +130,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
         return { kind: 'not', of: condition(exp.of, table) }
       case 'compare':
       case 'null':
-        columns(table, [exp.column], 'select')
+        shown(table, exp)
         return exp
       case 'columns':
         columns(table, [exp.column, exp.to], 'select')
@@ -228,4 +246,10 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     case 'delete':
       return remove(op)
   }
+}
+
+/** The permission is on the field; that its own function is called is the planner's promise. */
+function checkCall({ function: called }: FunctionCall, { function: own, name }: ComputedField): void {
+  if (called.schema === own.schema && called.name === own.name) return
+  throw new Error(`"${name}" is not computed by "${called.name}"`)
 }

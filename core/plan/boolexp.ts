@@ -2,6 +2,7 @@ import type { Column, Table } from '../catalog/catalog.js'
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NumberText } from '../json/parse.js'
 import { describe, encodeArray, isObject } from './encode.js'
+import { columnRef } from './column-field.js'
 import { isGeo } from './geojson.js'
 import { type BoolExp, type ColumnOp, type CompareOp, type Operand, type SqlType, TRUE, type TableRef } from './ir.js'
 import { isRelated, type Names } from './names.js'
@@ -43,7 +44,7 @@ export interface AggregateShape {
   readonly filter?: ExpShape
   readonly predicate: readonly OpShape[]
 }
-interface OpShape {
+export interface OpShape {
   readonly key: string
   /** A slot, null, or what changes the SQL: a column's name, a boolean, and these. */
   readonly to: number | null | string | boolean | ListShape | NearShape | CastShape
@@ -324,10 +325,10 @@ export function planBoolExp(
         where: exp(is as ExpShape, remote, here),
       }
     }
-    if (is === null) return { kind: 'null', column: found.name }
+    if (is === null) return { kind: 'null', ...columnRef(found) }
     if (typeof is === 'number') {
       refuseJson(found, here)
-      return { kind: 'compare', column: found.name, op: 'eq', to: operands.one(is, found.type, here) }
+      return { kind: 'compare', ...columnRef(found), op: 'eq', to: operands.one(is, found.type, here) }
     }
     if (Array.isArray(is)) return and((is as readonly OpShape[]).map((op) => operator(op, found, on, at(here, op.key))))
     return unknownOperator(is as ExpShape, found, here)
@@ -359,7 +360,7 @@ export function planBoolExp(
   const operator = (shape: OpShape, column: Column, on: Table, here: string, cast?: Cast): BoolExp => {
     const name = operatorName(shape.key) as string
     const { to } = shape
-    const isNull: BoolExp = { kind: 'null', column: column.name }
+    const isNull: BoolExp = { kind: 'null', ...columnRef(column) }
     if (name === 'is_null') return to === true ? isNull : { kind: 'not', of: isNull }
     if (name === 'cast') return casts(to as CastShape, column, on, here)
     const columnOp = COLUMN_OPERATORS.get(name)
@@ -369,7 +370,7 @@ export function planBoolExp(
     checkColumnType(operator, column, here)
     const compare: Compare = (op, to, more) => ({
       kind: 'compare',
-      column: column.name,
+      ...columnRef(column),
       op,
       to,
       ...(more ? { more } : {}),

@@ -46,7 +46,23 @@ export type Join = readonly (readonly [outer: string, inner: string])[]
 export type Operand =
   | { readonly kind: 'value'; readonly slot: number; readonly type: SqlType; readonly path: string }
   | { readonly kind: 'session'; readonly name: string; readonly type: SqlType }
+  /** All session variables, as a JSON object. */
+  | { readonly kind: 'session_all'; readonly type: SqlType }
   | { readonly kind: 'const'; readonly value: string | null; readonly type: SqlType }
+
+/** A function of the database, called for a row or for rows of its own. */
+export interface FunctionCall {
+  readonly function: TableRef
+  readonly args: readonly CallArgument[]
+  /** It gives one row or null, which PostgreSQL shows as a row of nulls. */
+  readonly single?: true
+}
+export interface CallArgument {
+  /** Absent: by its place. */
+  readonly name?: string
+  /** `row`: the row that the call is made for. */
+  readonly to: Operand | { readonly kind: 'row' }
+}
 
 export type CompareOp =
   | 'eq'
@@ -94,6 +110,7 @@ export type BoolExp =
   | {
       readonly kind: 'compare'
       readonly column: string
+      readonly computed?: FunctionCall
       readonly op: CompareOp
       readonly to: Operand
       /** Further operands, of `st_d_within`: the distance; on geography also whether the earth is a spheroid. */
@@ -109,7 +126,7 @@ export type BoolExp =
       /** Schema of the operator, for types of PostGIS. */
       readonly schema?: string
     }
-  | { readonly kind: 'null'; readonly column: string }
+  | { readonly kind: 'null'; readonly column: string; readonly computed?: FunctionCall }
   /** Neither true nor false, as SQL has it for a comparison with null. */
   | { readonly kind: 'unknown' }
   /** Some row of `table` joins and satisfies `where`. */
@@ -136,18 +153,33 @@ export type Field =
   | {
       readonly kind: 'column'
       readonly key: string
+      /** A column, or a field that a function computes of the row. */
       readonly column: string
+      readonly computed?: FunctionCall
       /** Of types that are not shown everywhere as PostgreSQL shows them: those of PostGIS, and JSON. See `columnField`. */
       readonly type?: SqlType
+      /** A part of a JSON value: a list of keys and places. */
+      readonly path?: Operand
+      /** Shown as text, so that a client keeps every digit. */
+      readonly asText?: true
     }
   | { readonly kind: 'constant'; readonly key: string; readonly value: string }
-  /** Rows of another table; `on` is empty where they do not depend on a row. */
-  | { readonly kind: 'relation'; readonly key: string; readonly on: Join; readonly read: Read }
+  /**
+   * Rows of another table; `on` is empty where they do not depend on a row by its columns. `computed` is the name of the
+   * field whose function gives them.
+   */
+  | {
+      readonly kind: 'relation'
+      readonly key: string
+      readonly on: Join
+      readonly computed?: string
+      readonly read: Read
+    }
   | { readonly kind: 'aggregate'; readonly key: string; readonly on: Join; readonly read: Aggregate }
 
 /** What to sort by: a column, or one reached through object relationships. */
 export type OrderTarget =
-  | { readonly kind: 'column'; readonly column: string }
+  | { readonly kind: 'column'; readonly column: string; readonly computed?: FunctionCall }
   | {
       readonly kind: 'related'
       readonly table: TableRef
@@ -174,6 +206,8 @@ export interface OrderBy {
 export interface Read {
   readonly kind: 'read'
   readonly table: TableRef
+  /** The rows are those that this gives, not all of the table's. */
+  readonly from?: FunctionCall
   readonly fields: readonly Field[]
   readonly where: BoolExp
   /** One row for each distinct combination; `orderBy` begins with the same columns, or is empty. */
@@ -278,6 +312,8 @@ export interface Insert {
 }
 export interface InsertColumn {
   readonly name: string
+  /** Its key in the rows, where that is not its name. */
+  readonly key?: string
   readonly type: SqlType
   /** `some`: the key is missing in some rows, which then get the default; `none`: in all of them. */
   readonly present: 'all' | 'some' | 'none'

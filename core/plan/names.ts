@@ -1,4 +1,13 @@
-import { type Catalog, type Column, type Relationship, type Table, tableKey, tableName } from '../catalog/catalog.js'
+import {
+  type Catalog,
+  type Column,
+  type ComputedField,
+  type FunctionData,
+  type Relationship,
+  type Table,
+  tableKey,
+  tableName,
+} from '../catalog/catalog.js'
 import { notExists, permissionDenied, type ServiceError } from '../errors.js'
 import type { TableRef } from './ir.js'
 
@@ -35,6 +44,12 @@ export interface Names {
   columns(table: Table, action?: Action): readonly Column[]
   /** Relationships to tables that may be selected from. */
   relationships(table: Table): readonly Related[]
+  /** Fields that functions compute; those that give rows lead to tables that may be selected from. */
+  computedFields(table: Table): readonly ComputedField[]
+  computedField(table: Table, name: string, path: string): ComputedField
+  /** Functions that may be called; their rows are of tables that may be selected from. */
+  functions(): readonly FunctionData[]
+  callable(ref: TableRef, path: string): FunctionData
 }
 export interface Related {
   readonly relationship: Relationship
@@ -44,6 +59,7 @@ export interface Related {
 /** Tables by `tableKey`: a catalog, or a draft of one. */
 export interface Tables {
   readonly tables: { get(key: string): Table | undefined; values(): Iterable<Table> }
+  readonly functions: readonly FunctionData[]
 }
 
 export const isRelated = (found: Column | Related): found is Related => 'relationship' in found
@@ -82,8 +98,17 @@ export function allNames(catalog: Tables): Names {
         ? table.columns.filter(({ generated }) => generated !== 'always')
         : table.columns,
     relationships: (table) => table.relationships.map(related).filter((found) => found !== undefined),
+    computedFields: (table) => table.computedFields,
+    computedField: (table, name, path) =>
+      table.computedByName.get(name) ?? fail(notExists(`computed field "${name}" does not exist`, path)),
+    functions: () => catalog.functions,
+    callable: (ref, path) =>
+      findFunction(catalog, ref) ?? fail(notExists(`function "${tableName(ref)}" is not tracked`, path)),
   }
 }
+
+const findFunction = ({ functions }: Tables, ref: TableRef): FunctionData | undefined =>
+  functions.find((each) => each.schema === ref.schema && each.name === ref.name)
 
 /** What `role` may use. The same object for the same snapshot, so that more can be kept with it. */
 export function namesFor(role: string, catalog: Catalog): Names {
@@ -113,6 +138,13 @@ function namesOf(role: string, catalog: Catalog): Names {
   }
   const columnDenied = (name: string, action: Action, path: string) =>
     permissionDenied(`role "${role}" does not have permission to ${action} column "${name}"`, path)
+
+  const computes = (table: Table, { name, gives }: ComputedField): boolean => {
+    const listed = columnSet(table.permissionsByRole.get(role)?.select?.computedFields).has(name)
+    return listed && ('type' in gives || readable(catalog.tables.get(tableKey(gives.table))))
+  }
+  const callable = ({ roles, table }: FunctionData): boolean =>
+    roles.includes(role) && readable(catalog.tables.get(tableKey(table)))
 
   return {
     trusted: false,
@@ -160,6 +192,17 @@ function namesOf(role: string, catalog: Catalog): Names {
         ({ name, generated }) => permitted(table, action).has(name) && (action === 'select' || generated !== 'always'),
       ),
     relationships: (table) => table.relationships.map(related).filter((found) => found !== undefined),
+    computedFields: (table) => table.computedFields.filter((field) => computes(table, field)),
+    computedField(table, name, path) {
+      const field = table.computedByName.get(name)
+      return field && computes(table, field) ? field : fail(columnDenied(name, 'select', path))
+    },
+    functions: () => catalog.functions.filter(callable),
+    callable(ref, path) {
+      const found = findFunction(catalog, ref)
+      if (found && callable(found)) return found
+      throw permissionDenied(`role "${role}" does not have permission to call function "${tableName(ref)}"`, path)
+    },
   }
 }
 

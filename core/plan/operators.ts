@@ -132,11 +132,12 @@ export function rightType(right: Right, left: SqlType): SqlType | undefined {
 }
 
 /**
- * The type that `$cast` reads a column as: geometry as geography, and the other way round. Both are longitude and
+ * The type that `$cast` reads a column as: jsonb as text; geometry as geography, and the other way round. Both are longitude and
  * latitude then, unless the geography's column has another reference.
  * @returns undefined when there is no such cast
  */
 export function castType(from: SqlType, name: string): SqlType | undefined {
+  if (from.kind === 'jsonb') return name === 'String' || name === 'text' ? TEXT : undefined
   const to = from.kind === 'geometry' ? 'geography' : 'geometry'
   if (!isGeo(from) || name !== to) return undefined
   const srid = (from.kind === 'geography' ? from.srid : undefined) ?? 4326

@@ -1,5 +1,6 @@
 import type { Table } from '../catalog/catalog.js'
 import { unexpectedPayload } from '../errors.js'
+import { columnRef } from './column-field.js'
 import { type OrderTarget, TRUE } from './ir.js'
 import type { Names } from './names.js'
 
@@ -10,7 +11,7 @@ export function planOrderTarget(names: readonly string[], table: Table, known: N
     if (i === names.length - 1) {
       const column = known.column(on, name, 'select', path)
       if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of order_by', path)
-      return { kind: 'column', column: column.name }
+      return { kind: 'column', ...columnRef(column) }
     }
     const { relationship, table: remote } = known.relationship(on, name, path)
     if (relationship.type === 'array') {

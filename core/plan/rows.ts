@@ -29,7 +29,14 @@ function insertColumn(name: string, present: 'all' | 'some', table: Table, names
   }
   const column = names.column(table, name, 'insert', path)
   if (column.generated === 'always') throw unexpectedPayload(`column "${name}" is generated`, path)
-  return { name, type: column.type, present, ...(column.default === undefined ? {} : { default: column.default }) }
+  const key = column.name === name ? {} : { key: name }
+  return {
+    name: column.name,
+    ...key,
+    type: column.type,
+    present,
+    ...(column.default === undefined ? {} : { default: column.default }),
+  }
 }
 
 /** Rows without any key still need a column to be inserted by: one that takes its own default. */

@@ -27,6 +27,8 @@ export function bind(params: readonly Param[], bindings: Bindings): (string | nu
         return param.value
       case 'session':
         return variable(param.name, param.type, bindings.variables)
+      case 'session_all':
+        return JSON.stringify(Object.fromEntries(bindings.variables))
       case 'rows':
         return rows(bindings.values[param.slot] as Json, param.columns)
       case 'written':

@@ -47,7 +47,9 @@ export function emitWrite(write: Write): readonly Statement[] {
 /** Other rows than the written ones decide what is answered, or are part of it. */
 function looksElsewhere({ check, conditions, returning }: Afterwards): boolean {
   if (needsOtherRows({ kind: 'and', of: [check, ...conditions] })) return true
-  return returning?.fields.some(({ kind }) => kind === 'relation' || kind === 'aggregate') ?? false
+  return (
+    returning?.fields.some((field) => field.kind !== 'constant' && (field.kind !== 'column' || field.computed)) ?? false
+  )
 }
 
 /** What has to be found out of each row once it is written. */
@@ -260,7 +262,7 @@ function insert(write: Insert, printer: Printer, t: Sql): Sql {
   const rows = printer.params.place({
     kind: 'rows',
     slot: write.rows,
-    columns: given.map(({ name, type }) => ({ name, type })),
+    columns: given.map(({ name, key, type }) => ({ name: key ?? name, type })),
   })
   const presets = write.presets
   const targets = [...columns.map((column) => ident(column.name)), ...presets.map((preset) => ident(preset.column))]
@@ -292,7 +294,7 @@ function records(columns: readonly InsertColumn[], rows: Sql): Sql {
 /** The types of PostGIS come as the text of their GeoJSON, see `insertValue`. */
 function definitions(columns: readonly InsertColumn[]): Sql {
   return join(
-    columns.map(({ name, type }) => sql`${ident(name)} ${isGeo(type) ? sql`text` : typeText(type)}`),
+    columns.map(({ name, key, type }) => sql`${ident(key ?? name)} ${isGeo(type) ? sql`text` : typeText(type)}`),
     sql`, `,
   )
 }
@@ -304,7 +306,7 @@ function insertValue(column: InsertColumn, given: readonly InsertColumn[], print
   const fallback = column.default === undefined ? sql`null` : printedExpression(column.default)
   if (column.present === 'none') return fallback
   const typed = column.default === undefined ? fallback : sql`(${fallback})::${typeText(column.type)}`
-  const name = printer.params.operand({ kind: 'const', value: column.name, type: TEXT })
+  const name = printer.params.operand({ kind: 'const', value: column.key ?? column.name, type: TEXT })
   return sql`case when e.o -> ${name} is not null then ${value} else ${typed} end`
 }
 

@@ -5,6 +5,7 @@ import type {
   CompareOp,
   Computed,
   Field,
+  FunctionCall,
   Join,
   OrderBy,
   OrderTarget,
@@ -39,11 +40,12 @@ export class Printer {
   /** Everything of a select but what it selects. */
   private rows(rows: Read | Aggregate, t: Sql, selected: Sql, limit: () => Sql, outer: Outer | undefined): Sql {
     const where = [...(outer ? this.joined(outer.on, outer.alias, t) : []), this.condition(rows.where, t)]
+    if (rows.from?.single) where.push(sql`(not ${t}.* is null)`)
     const distinct = rows.distinctOn?.map((column) => sql`${t}.${ident(column)}`)
     const order = rows.orderBy.map((each) => this.order(each, t))
     const parts = [
       sql`select ${distinct ? sql`distinct on (${join(distinct, sql`, `)}) ` : sql``}${selected}`,
-      sql` from ${tableText(rows.table)} ${t}${this.where(where)}`,
+      sql` from ${this.source(rows, outer)} ${t}${this.where(where)}`,
       order.length ? sql` order by ${join(order, sql`, `)}` : sql``,
       limit(),
       rows.offset ? sql` offset ${this.params.operand(rows.offset)}` : sql``,
@@ -51,12 +53,32 @@ export class Printer {
     return join(parts, sql``)
   }
 
+  /** The table, or the function that gives the rows: `"public"."search"("word" => $1::text)`. */
+  private source({ from, table }: Read | Aggregate, outer: Outer | undefined): Sql {
+    return from ? this.call(from, outer?.alias) : tableText(table)
+  }
+
+  /** `"public"."full_name"(t0.*, "upper" => $1::bool)`; what has a name is given by it, as others may be left out. */
+  private call({ function: ref, args }: FunctionCall, t: Sql | undefined): Sql {
+    const given = args.map(({ name, to }) => {
+      if (to.kind === 'row' && !t) throw new Error('a function of a row outside a table')
+      const value = to.kind === 'row' ? sql`${t as Sql}.*` : this.params.operand(to)
+      return name === undefined ? value : sql`${ident(name)} => ${value}`
+    })
+    return sql`${tableText(ref)}(${join(given, sql`, `)})`
+  }
+
+  /** A column, or what a function computes in its place. */
+  private value({ column, computed }: { readonly column: string; readonly computed?: FunctionCall }, t: Sql): Sql {
+    return computed ? this.call(computed, t) : sql`${t}.${ident(column)}`
+  }
+
   /** A field with its key: `t0."id" as "id"`; nested rows as an array or one row, which the outermost form prints. */
   field(field: Field, t: Sql): Sql {
     const key = ident(field.key)
     switch (field.kind) {
       case 'column':
-        return sql`${this.column(field, t)} as ${key}`
+        return sql`${this.shown(this.value(field, t), field)} as ${key}`
       case 'constant':
         return sql`${this.constant(field.value)} as ${key}`
       case 'relation': {
@@ -112,7 +134,7 @@ export class Printer {
           const of = each.of.map((field) =>
             field.kind === 'constant'
               ? sql`${this.constant(field.value)} as ${ident(field.key)}`
-              : sql`${add(sql`${FUNCTIONS[each.fn]}(${t}.${ident(field.column)})`)} as ${ident(field.key)}`,
+              : sql`${this.shown(add(sql`${FUNCTIONS[each.fn]}(${t}.${ident(field.column)})`), field)} as ${ident(field.key)}`,
           )
           return sql`(${row(sql`select ${join(of, sql`, `)}`, each.of)}) as ${key}`
         }
@@ -123,9 +145,11 @@ export class Printer {
     return row(sql`select ${join(shown, sql`, `)} from (${computed}) ${a}`, all)
   }
 
-  private column({ column, type }: Extract<Field, { kind: 'column' }>, t: Sql): Sql {
-    const value = sql`${t}.${ident(column)}`
-    return isGeo(type) ? toGeoJson(value, type) : value
+  /** A value as a client is to see it. */
+  private shown(value: Sql, { type, path, asText }: Extract<Field, { kind: 'column' }>): Sql {
+    if (isGeo(type)) return toGeoJson(value, type)
+    if (path) return sql`(${value} #> ${this.params.operand(path)})`
+    return asText ? sql`${value}::${type?.kind === 'array' ? sql`text[]` : sql`text`}` : value
   }
 
   private constant(value: string): Sql {
@@ -145,11 +169,11 @@ export class Printer {
       case 'not':
         return sql`(not ${this.condition(exp.of, t)})`
       case 'null':
-        return sql`(${t}.${ident(exp.column)} is null)`
+        return sql`(${this.value(exp, t)} is null)`
       case 'unknown':
         return sql`null::bool`
       case 'compare':
-        return this.compare(exp, sql`${t}.${ident(exp.column)}`)
+        return this.compare(exp, this.value(exp, t))
       case 'columns':
         return COMPARE[exp.op](sql`${t}.${ident(exp.column)}`, [sql`${t}.${ident(exp.to)}`], exp.schema)
       case 'exists': {
@@ -175,7 +199,8 @@ export class Printer {
   private compare({ op, to, more = [], cast }: Extract<BoolExp, { kind: 'compare' }>, column: Sql): Sql {
     const operands = [to, ...more].map((operand) => this.params.operand(operand))
     const type = op === 'in' || op === 'nin' ? to.type.element : to.type
-    return COMPARE[op](cast ? castGeo(column, cast) : column, operands, isGeo(type) ? type.schema : undefined)
+    const left = cast ? (isGeo(cast.from) ? castGeo(column, cast) : sql`${column}::text`) : column
+    return COMPARE[op](left, operands, isGeo(type) ? type.schema : undefined)
   }
 
   where(conditions: readonly Sql[]): Sql {
@@ -195,7 +220,7 @@ export class Printer {
 
   /** A column of a related row: `(select t1."name" from "author" t1 where t1."id" = t0."author_id" limit 1)`. */
   private target(by: OrderTarget, t: Sql): Sql {
-    if (by.kind === 'column') return sql`${t}.${ident(by.column)}`
+    if (by.kind === 'column') return this.value(by, t)
     const inner = this.alias()
     const where = [...this.joined(by.on, t, inner), this.condition(by.where, inner)]
     if (by.kind === 'aggregate') {

@@ -51,6 +51,11 @@ export const config = {
       default: 1_000,
       description: 'documents that clients may leave with the server and name by their hash; 0: none',
     },
+    digitsAsText: {
+      type: 'boolean',
+      default: false,
+      description: 'whether /v1/graphql answers bigint and numeric as strings, for clients that would round them',
+    },
     introspection: {
       type: 'boolean',
       default: true,

@@ -20,6 +20,8 @@ export interface ExecuteOptions {
   readonly dialect: Dialect
   readonly limits: Limits & { readonly maxCost: number }
   readonly introspection: boolean
+  /** bigint and numeric are answered as text. */
+  readonly digitsAsText: boolean
 }
 
 /** What is wrong with a document: more than one thing, perhaps. */
@@ -57,6 +59,7 @@ export async function executeGraphql(
     ...(request.operationName === undefined ? {} : { operationName: request.operationName }),
     variables: lifted.shape,
     maxCost: options.limits.maxCost,
+    ...(options.digitsAsText ? { digitsAsText: true as const } : {}),
   }
   if (prepared.operation === 'mutation') {
     const raw = given(prepared.inputs, request)
@@ -146,7 +149,8 @@ async function mutate(
     return `${JSON.stringify(root.key)}:${text}`
   }
   const [first] = roots
-  if (first && roots.length === 1 && first.action !== 'update_many') return `{${await run(first, call)}}`
+  const alone = roots.length === 1 && first?.action !== 'update_many' && !first?.calls
+  if (first && alone) return `{${await run(first, call)}}`
   return data.transaction(call, async (inner) => {
     const texts: string[] = []
     for (const root of roots) texts.push(await run(root, inner))
@@ -158,13 +162,14 @@ async function runRoot(
   data: Data,
   shape: GraphqlShape,
   values: readonly Json[],
-  { key, action, objects, table }: MutationRoot,
+  { key, action, objects, table, calls }: MutationRoot,
   variables: JsonObject,
   call: Call,
 ): Promise<string> {
   const path = `$.selectionSet.${key}.args`
   const run = (more: Partial<GraphqlShape>, all = values, inner = call) =>
     data.run({ planner: PLANNER, shape: { ...shape, ...more, root: key }, values: all }, inner)
+  if (calls) return splitObject((await run({})) as string).get(key) as string
   if (action === 'update_many') {
     const entries = listOf(objects && fillTemplate(objects, variables))
     const texts: string[] = []

@@ -26,6 +26,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       dialect,
       limits,
       introspection: config.introspection || session.role === 'admin',
+      digitsAsText: dialect === 'modern' && config.digitsAsText,
     }
     let request: GraphqlRequest
     try {

@@ -14,6 +14,7 @@ import {
 } from 'rowhouse/plan'
 import { invalid } from './plan/input.js'
 import type { NestedShape } from './plan/mutation.js'
+import { isColumn, keyOf } from './plan/names.js'
 
 /**
  * Runs one step.
@@ -36,7 +37,7 @@ export function bringsOthers(row: Json, table: Table): boolean {
 }
 
 const isRelationship = (key: string, table: Table): boolean =>
-  table.relationshipsByName.has(key) && !table.columnsByName.has(key)
+  table.relationshipsByName.has(key) && !isColumn(table, key)
 
 /**
  * Inserts rows with rows of related tables, all in one transaction: what a row points to before it, what points to it
@@ -112,7 +113,7 @@ class NestedInsert {
         await this.check(parents, [...via, name])
         parents.forEach((parent, i) => {
           const target = own[(entries[i] as Entry).of] as JsonObject
-          on.forEach(([column], at) => (target[column] = parent[`l${at}`] as Json))
+          on.forEach(([column], at) => (target[keyOf(table, column)] = parent[`l${at}`] as Json))
         })
       }
     }
@@ -124,7 +125,7 @@ class NestedInsert {
       for (const { entries, conflict: inside } of this.related(rows as readonly JsonObject[], name, path, true)) {
         const filled = entries.map(({ row, of }): Json => {
           const parent = written[of] as Written
-          const keys = on.map(([column, inner]) => [inner, parent[`l${wanted.indexOf(column)}`] as Json])
+          const keys = on.map(([column, inner]) => [keyOf(remote, inner), parent[`l${wanted.indexOf(column)}`] as Json])
           return { ...row, ...Object.fromEntries(keys) } as Json
         })
         if (filled.length > 0)

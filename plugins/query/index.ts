@@ -1,5 +1,6 @@
 import { definePlugin } from 'rowhouse'
 import { bulkOperation, PLANNER, rowOperations } from './operations.js'
+import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
 import { tableOperations } from './metadata/table.js'
 import { wholeOperations } from './metadata/whole.js'
@@ -20,6 +21,7 @@ export default definePlugin({
       run_sql: runSqlOperation(data),
       ...tableOperations(data),
       ...permissionOperations(data),
+      ...functionOperations(data),
       ...wholeOperations(data),
     }
     for (const [type, operation] of Object.entries(all)) host.operation(type, operation)

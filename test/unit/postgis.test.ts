@@ -43,9 +43,18 @@ const place: TableData = {
     { name: 'place_at_key', columns: ['at'] },
   ],
   relationships: [],
+  computedFields: [],
   permissions: [],
 }
-const data: CatalogData = { id: 'c', version: '1', tables: [place], filters: [], templates: [], inconsistent: [] }
+const data: CatalogData = {
+  id: 'c',
+  version: '1',
+  tables: [place],
+  filters: [],
+  templates: [],
+  functions: [],
+  inconsistent: [],
+}
 const catalog = openCatalog(data)
 const table = catalog.tables.get('public\0place') as NonNullable<ReturnType<typeof catalog.tables.get>>
 

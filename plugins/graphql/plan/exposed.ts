@@ -1,4 +1,5 @@
-import type { Action, Names, SqlType, Table } from 'rowhouse/plan'
+import type { Action, FunctionData, Names, SqlType, Table } from 'rowhouse/plan'
+import { keyOf } from './names.js'
 
 export type Dialect = 'alpha' | 'modern'
 
@@ -8,6 +9,8 @@ export const isGraphqlName = (name: string): boolean => /^(?!__)[_A-Za-z]\w*$/.t
 export interface RootField {
   readonly action: RootAction
   readonly table: Table
+  /** It gives the rows, not the table. */
+  readonly call?: FunctionData
 }
 export type RootAction =
   | 'select'
@@ -61,6 +64,9 @@ const FIELDS: Record<Dialect, readonly (readonly [(name: string) => string, Root
   ],
 }
 
+/** How a table's customization calls what a root field does. */
+const CUSTOM: Partial<Record<RootAction, string>> = { by_pk: 'select_by_pk', aggregate: 'select_aggregate' }
+
 /** Suffixes of the types that belong to a table. */
 const TYPES = [
   '_bool_exp',
@@ -100,16 +106,34 @@ function expose(names: Names, dialect: Dialect): Exposed {
   const types = new Set(TAKEN)
   for (const table of names.tables()) {
     if (table.system || (dialect === 'alpha' && table.schema !== 'public')) continue
-    const name = table.schema === 'public' ? table.name : `${table.schema}_${table.name}`
-    const fields = FIELDS[dialect].filter(([, action, needs]) => offers(action, needs, table, names))
+    const custom = dialect === 'modern' ? table.customization : undefined
+    const name = custom?.name ?? nameOutside(table)
+    const fields = FIELDS[dialect]
+      .filter(([, action, needs]) => offers(action, needs, table, names))
+      .map(([field, action, needs]) => {
+        return { field: custom?.rootFields[CUSTOM[action] ?? action] ?? field(name), action, needs }
+      })
     const own = ['', ...TYPES].map((suffix) => name + suffix)
     if (!isGraphqlName(name) || own.some((type) => types.has(type))) continue
-    if (fields.some(([field]) => query.has(field(name)) || mutation.has(field(name)))) continue
+    if (fields.some(({ field }) => query.has(field) || mutation.has(field))) continue
     for (const type of own) types.add(type)
     tables.set(name, table)
     byTable.set(`${table.schema}\0${table.name}`, name)
-    for (const [field, action, needs] of fields) {
-      ;(needs === 'select' ? query : mutation).set(field(name), { action, table })
+    for (const { field, action, needs } of fields) {
+      ;(needs === 'select' ? query : mutation).set(field, { action, table })
+    }
+  }
+  for (const call of dialect === 'modern' ? names.functions() : []) {
+    const table = [...tables.values()].find(
+      ({ schema, name }) => schema === call.table.schema && name === call.table.name,
+    )
+    const name = call.customName ?? nameOutside(call)
+    const roots = call.mutation ? mutation : query
+    if (!table || !isGraphqlName(name) || query.has(name) || mutation.has(name)) continue
+    roots.set(name, { action: 'select', table, call })
+    const aggregate = `${name}_aggregate`
+    if (call.many && !call.mutation && names.mayAggregate(table) && !query.has(aggregate)) {
+      query.set(aggregate, { action: 'aggregate', table, call })
     }
   }
   return {
@@ -119,6 +143,9 @@ function expose(names: Names, dialect: Dialect): Exposed {
     nameOf: ({ schema, name }) => byTable.get(`${schema}\0${name}`),
   }
 }
+
+const nameOutside = ({ schema, name }: { readonly schema: string; readonly name: string }): string =>
+  schema === 'public' ? name : `${schema}_${name}`
 
 function offers(action: RootAction, needs: Action, table: Table, names: Names): boolean {
   if (!names.may(table, needs)) return false
@@ -149,7 +176,8 @@ function offers(action: RootAction, needs: Action, table: Table, names: Names): 
 /** The whole primary key is there and may be seen. */
 export function readableKey(table: Table, names: Names): boolean {
   const seen = new Set(names.columns(table).map(({ name }) => name))
-  return table.primaryKey.length > 0 && table.primaryKey.every((column) => seen.has(column) && isGraphqlName(column))
+  const keys = table.primaryKey.map((column) => keyOf(table, column))
+  return keys.length > 0 && keys.every((key) => seen.has(key) && isGraphqlName(key))
 }
 
 /** The scalar of a type. Arrays have that of their elements. */

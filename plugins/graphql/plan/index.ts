@@ -4,6 +4,7 @@ import { type Document, readDocument } from './document.js'
 import { type Dialect, exposed } from './exposed.js'
 import type { Input } from './input.js'
 import { type NestedShape, planMutation, planNested, type RowsShape } from './mutation.js'
+import { graphqlNames } from './names.js'
 import { Walker } from './walk.js'
 
 export { default as prepare } from './prepare.js'
@@ -15,6 +16,8 @@ export interface GraphqlShape {
   readonly operationName?: string
   readonly variables: Readonly<Record<string, Input>>
   readonly maxCost: number
+  /** Numbers that a client may not be able to hold are shown as text. */
+  readonly digitsAsText?: true
   /** Of a mutation: which field is meant. */
   readonly root?: string
   /** Which entry of its `updates`. */
@@ -24,7 +27,8 @@ export interface GraphqlShape {
 }
 
 /** Gives a document its meaning. Pure; runs in a worker on a cache miss. */
-export default function plan(shape: GraphqlShape, names: Names): Op {
+export default function plan(shape: GraphqlShape, all: Names): Op {
+  const names = shape.dialect === 'modern' ? graphqlNames(all) : all
   const { operation, fragments } = held(shape)
   const walker = new Walker({
     names,
@@ -32,11 +36,13 @@ export default function plan(shape: GraphqlShape, names: Names): Op {
     fragments,
     variables: shape.variables,
     maxCost: shape.maxCost,
+    digitsAsText: shape.digitsAsText ?? false,
   })
   if (shape.root === undefined) return walker.query(operation)
   const nodes = walker.collect([operation.selectionSet]).get(shape.root) as readonly FieldNode[]
   const root = exposed(names, shape.dialect).mutation.get((nodes[0] as FieldNode).name.value)
   if (!root) throw new ServiceError(400, 'validation-failed', `no such mutation: "${shape.root}"`, '$.query')
+  if (root.call) return walker.called(shape.root, nodes, root)
   if (shape.nested) return planNested(walker, nodes, root, shape.root, shape.rows as RowsShape, shape.nested)
   return planMutation(walker, nodes, root, shape.root, shape.rows, shape.index)
 }

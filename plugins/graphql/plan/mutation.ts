@@ -74,10 +74,7 @@ export function planNested(
       constraint: { kind: 'enum', name: constraintOf(target, conflict.constraint, here) },
       update_columns: {
         kind: 'list',
-        of: conflict.columns.map((name): Input => ({
-          kind: 'enum',
-          name: names.column(target, name, 'update', here).name,
-        })),
+        of: conflict.columns.map((name): Input => ({ kind: 'enum', name })),
       },
     },
   }
@@ -165,7 +162,7 @@ function planConflict(walker: Walker, table: Table, input: Input | undefined, pa
   const { constraint, update_columns: columns, where } = objectFields(input)
   const [name] = walker.enums(constraint)
   if (name === undefined) throw invalid('the required argument "constraint" is missing', path)
-  const set = walker.enums(columns)
+  const set = walker.enums(columns).map((each) => walker.names.column(table, each, 'update', path).name)
   return {
     action: set.length > 0 ? 'update' : 'ignore',
     constraint: name,
@@ -189,8 +186,8 @@ function planUpdate(
     return Object.entries(objectFields(args[key])).map(([name, input]): Assignment => {
       const column: Column = walker.names.column(table, name, 'update', here)
       if (column.generated === 'always') throw invalid(`column "${name}" is generated`, at(here, name))
-      if (kind === 'set' && input.kind === 'null') return { kind: 'null', column: name }
-      return { kind, column: name, to: walker.operand(input, type ?? column.type, at(here, name)) }
+      if (kind === 'set' && input.kind === 'null') return { kind: 'null', column: column.name }
+      return { kind, column: column.name, to: walker.operand(input, type ?? column.type, at(here, name)) }
     })
   })
   const twice = set.find((each, i) => set.findIndex(({ column }) => column === each.column) !== i)

@@ -34,6 +34,7 @@ import {
 } from './document.js'
 import { type Dialect, exposed } from './exposed.js'
 import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
+import { graphqlNames } from './names.js'
 import { buildSchema, printedSchema } from './schema.js'
 
 /** What is asked for when a document is seen for the first time. */
@@ -79,6 +80,8 @@ export interface MutationRoot {
   /** Absent: `__typename`. */
   readonly action?: string
   readonly table?: { readonly schema: string; readonly name: string }
+  /** A function is called, which may do anything. */
+  readonly calls?: true
   readonly when: readonly { readonly is: boolean; readonly value: Template }[]
   /** The rows of an insert, or the entries of `updates`. */
   readonly objects?: Template
@@ -90,7 +93,9 @@ export type Template =
   | { readonly kind: 'list'; readonly of: readonly Template[] }
   | { readonly kind: 'object'; readonly fields: Readonly<Record<string, Template>> }
 
-export default function prepare(shape: PrepareShape, names: Names): unknown {
+export default function prepare(shape: PrepareShape, all: Names): unknown {
+  const modern = shape.kind === 'introspection' || shape.dialect === 'modern'
+  const names = modern ? graphqlNames(all) : all
   switch (shape.kind) {
     case 'schema':
       return { schema: printedSchema(names, shape.dialect) }
@@ -268,16 +273,16 @@ function constant(node: ValueNode, type: GraphQLInputType): Input {
   return { kind: 'literal', value: valueFromASTUntyped(node) as Json }
 }
 
-/** Variables whose very value changes what is asked: in directives, in introspection, and as names to sort by. */
+/** Variables whose very value changes what is asked: in directives, in introspection, as names to sort by, as paths. */
 function structuralVariables(nodes: readonly ASTNode[], dialect: Dialect): Set<string> {
   const found = new Set<string>()
+  const names = dialect === 'alpha' ? ['order_by'] : ['path']
   const add = (node: ASTNode) => visit(node, { Variable: ({ name }) => void found.add(name.value) })
   for (const node of nodes) {
     visit(node, {
       Directive: (directive) => void add(directive),
       Field: (field) => (isIntrospection(field) ? void add(field) : undefined),
-      Argument: (argument) =>
-        dialect === 'alpha' && argument.name.value === 'order_by' ? void add(argument) : undefined,
+      Argument: (argument) => (names.includes(argument.name.value) ? void add(argument) : undefined),
     })
   }
   return found
@@ -304,6 +309,7 @@ function mutationRoots(fields: readonly FieldNode[], names: Names, dialect: Dial
     roots.set(key, {
       key,
       ...(root ? { action: root.action, table: { schema: root.table.schema, name: root.table.name } } : {}),
+      ...(root?.call ? { calls: true as const } : {}),
       when: (node.directives ?? []).map(({ name, arguments: args }) => ({
         is: name.value === 'include',
         value: templateOf(args?.[0]?.value as ValueNode),

@@ -18,9 +18,19 @@ import {
   GraphQLString,
   printSchema,
 } from 'graphql'
-import { type Column, type Names, operatorsOn, type SqlType, type Table } from 'rowhouse/plan'
+import {
+  castType,
+  type Column,
+  type ComputedField,
+  type FunctionArgument,
+  type Names,
+  operatorsOn,
+  type SqlType,
+  type Table,
+} from 'rowhouse/plan'
 import { type Dialect, exposed, isGraphqlName, type RootField, scalarName } from './exposed.js'
 import { ownOf } from './input.js'
+import { computedColumns, keyOf } from './names.js'
 
 type Fields = GraphQLFieldConfigMap<unknown, unknown>
 const list = (type: GraphQLInputType) => new GraphQLList(new GraphQLNonNull(type))
@@ -78,16 +88,23 @@ class SchemaBuilder {
     })
   }
 
-  private rootField({ action, table }: RootField): Fields[string] {
-    const response = this.modern ? this.mutationResponse(table) : this.mutationResponse(table)
+  private rootField({ action, table, call }: RootField): Fields[string] {
+    const response = this.mutationResponse(table)
     const where = { type: required(this.boolExp(table)) }
     switch (action) {
       case 'select':
+        if (call) return this.called(table, call.many, call.arguments, `${call.customName ?? call.name}_args`)
         return { type: this.rows(table), args: this.selectArgs(table) }
       case 'by_pk':
         return { type: this.object(table), args: this.keyArgs(table) }
       case 'aggregate':
-        return { type: new GraphQLNonNull(this.aggregate(table)), args: this.selectArgs(table) }
+        return {
+          type: new GraphQLNonNull(this.aggregate(table)),
+          args: {
+            ...(call ? this.callArgs(call.arguments, `${call.customName ?? call.name}_args`) : {}),
+            ...this.selectArgs(table),
+          },
+        }
       case 'insert':
         return {
           type: response,
@@ -112,6 +129,29 @@ class SchemaBuilder {
       case 'delete_by_pk':
         return { type: this.object(table), args: this.keyArgs(table) }
     }
+  }
+
+  /** Rows that a function gives, or one. */
+  private called(table: Table, many: boolean, all: readonly FunctionArgument[], name: string): Fields[string] {
+    const args = this.callArgs(all, name)
+    return many
+      ? { type: this.rows(table), args: { ...args, ...this.selectArgs(table) } }
+      : { type: this.object(table), args }
+  }
+
+  /** The arguments of a function that a client gives, as one input. */
+  private callArgs(all: readonly FunctionArgument[], name: string): GraphQLFieldConfigArgumentMap {
+    const own = all.filter((each) => each.is === 'client')
+    if (own.length === 0) return {}
+    const type = this.once(
+      name,
+      () =>
+        new GraphQLInputObjectType({
+          name,
+          fields: () => Object.fromEntries(own.map((each) => [each.name as string, { type: this.input(each.type) }])),
+        }),
+    )
+    return { args: { type: own.every(({ optional }) => optional) ? type : required(type) } }
   }
 
   private once<T extends GraphQLNamedType>(name: string, make: (name: string) => T): T {
@@ -155,8 +195,14 @@ class SchemaBuilder {
     const fields: Fields = Object.create(null)
     for (const { name, type, nullable } of this.columns(table)) {
       const output = this.output(type)
-      fields[name] = { type: this.modern && !nullable ? new GraphQLNonNull(output) : output }
+      const isJson = this.modern && (type.kind === 'json' || type.kind === 'jsonb')
+      fields[name] = {
+        // A part of a value may be absent.
+        type: this.modern && !nullable && !isJson ? new GraphQLNonNull(output) : output,
+        ...(isJson ? { args: { path: { type: GraphQLString } } } : {}),
+      }
     }
+    for (const field of this.computedFields(table)) fields[field.name] = this.computedField(table, field)
     for (const { relationship, table: remote } of this.relationships(table)) {
       const { name, type } = relationship
       if (this.keep(name) && !fields[name]) {
@@ -170,6 +216,30 @@ class SchemaBuilder {
     }
     if (Object.keys(fields).length === 0) fields['_empty'] = { type: GraphQLBoolean }
     return fields
+  }
+
+  private computedFields(table: Table): readonly ComputedField[] {
+    if (!this.modern) return []
+    return this.names.computedFields(table).filter(({ name, gives, arguments: args }) => {
+      const shown = 'type' in gives || this.isType(this.find(gives.table))
+      return shown && isGraphqlName(name) && this.keep(name) && args.every((arg) => isGraphqlName(arg.name ?? 'a'))
+    })
+  }
+
+  private computedField(table: Table, { name, gives, arguments: args }: ComputedField): Fields[string] {
+    const input = `${this.nameOf(table)}_${name}_args`
+    if ('type' in gives) return { type: this.output(gives.type), args: this.callArgs(args, input) }
+    return this.called(this.find(gives.table), gives.many, args, input)
+  }
+
+  private find(ref: { readonly schema: string; readonly name: string }): Table {
+    return this.names.table(ref, 'select', '$')
+  }
+
+  /** Computed values that can be compared and sorted by. */
+  private computedColumns(table: Table): readonly Column[] {
+    if (!this.modern) return []
+    return computedColumns(this.names, table).filter(({ name }) => isGraphqlName(name) && this.keep(name))
   }
 
   private offersAggregate(type: 'object' | 'array', remote: Table): boolean {
@@ -192,7 +262,7 @@ class SchemaBuilder {
     return Object.fromEntries(
       table.primaryKey.map((name) => {
         const { type } = table.columnsByName.get(name) as Column
-        return [name, { type: required(this.input(type)) }]
+        return [keyOf(table, name), { type: required(this.input(type)) }]
       }),
     )
   }
@@ -228,7 +298,7 @@ class SchemaBuilder {
         fields[aggregate] ??= { type: this.aggregateBoolExp(remote) }
       }
     }
-    for (const { name, type } of this.columns(table)) {
+    for (const { name, type } of [...this.columns(table), ...this.computedColumns(table)]) {
       if (!COMBINATORS.has(name)) fields[name] = { type: this.comparison(type) }
     }
     return fields
@@ -287,9 +357,22 @@ class SchemaBuilder {
                 .map(([operator, right]) => [`_${operator}`, { type: this.operand(operator, type, right as SqlType) }]),
             ),
             _is_null: { type: GraphQLBoolean },
+            ...(this.modern ? this.casts(type) : {}),
           }),
         }),
     )
+  }
+
+  /** `_cast: {String: {_like: "..."}}` */
+  private casts(type: SqlType): GraphQLInputFieldConfigMap {
+    const as = CASTS[type.kind]
+    const to = as && castType(type, as)
+    if (!to || !this.keep('_cast')) return {}
+    const cast = this.once(
+      `${scalarName(type)}_cast_exp`,
+      (name) => new GraphQLInputObjectType({ name, fields: () => ({ [as]: { type: this.comparison(to) } }) }),
+    )
+    return { _cast: { type: cast } }
   }
 
   private operand(operator: string, left: SqlType, right: SqlType): GraphQLInputType {
@@ -341,7 +424,7 @@ class SchemaBuilder {
           name,
           fields: () => {
             const fields: GraphQLInputFieldConfigMap = Object.create(null)
-            for (const { name, type } of this.columns(table)) {
+            for (const { name, type } of [...this.columns(table), ...this.computedColumns(table)]) {
               if (type.kind !== 'json') fields[name] = { type: this.direction() }
             }
             for (const { relationship, table: remote } of this.relationships(table)) {
@@ -607,6 +690,12 @@ const INT4: SqlType = { schema: 'pg_catalog', name: 'int4', kind: 'int4', array:
 const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }
 const COMBINATORS = new Set(['_and', '_or', '_not'])
 export const DIRECTIONS = ['asc', 'asc_nulls_first', 'asc_nulls_last', 'desc', 'desc_nulls_first', 'desc_nulls_last']
+/** What a type can be compared as. */
+const CASTS: Partial<Record<SqlType['kind'], string>> = {
+  jsonb: 'String',
+  geometry: 'geography',
+  geography: 'geometry',
+}
 const BUILT_IN: Readonly<Record<string, GraphQLScalarType>> = {
   Int: GraphQLInt,
   Float: GraphQLFloat,

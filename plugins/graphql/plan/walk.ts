@@ -20,15 +20,20 @@ import {
   encodeArray,
   type ExpShape,
   type Field,
+  type FunctionArgument,
+  type FunctionCall,
   INT8,
   isRelated,
+  type Join,
   type Json,
   type Names,
   NumberText,
   type Operand,
   type Operands,
   operatorName,
+  type OpShape,
   type OrderBy,
+  planCall,
   type OrderTarget,
   planBoolExp,
   planOrderTarget,
@@ -38,10 +43,14 @@ import {
   type Roots,
   type SqlType,
   type Table,
+  type TableRef,
+  TEXT,
   TRUE,
 } from 'rowhouse/plan'
-import { type Dialect, exposed } from './exposed.js'
+import { type Dialect, exposed, type RootField } from './exposed.js'
 import { type Input, invalid, ownOf } from './input.js'
+import { readJsonPath } from './json-path.js'
+import { isColumn, keyOf } from './names.js'
 
 export interface WalkOptions {
   readonly names: Names
@@ -50,6 +59,8 @@ export interface WalkOptions {
   readonly variables: Readonly<Record<string, Input>>
   /** Of the estimate: a field of a row counts 1, a list without a limit 100 rows. */
   readonly maxCost: number
+  /** bigint and numeric are shown as text. */
+  readonly digitsAsText: boolean
 }
 
 /** Rows, their order and how many: what a list field's arguments say. */
@@ -93,9 +104,50 @@ export class Walker {
       if (name.startsWith('__')) continue
       const root = query.get(name)
       if (!root) throw invalid(`field "${name}" is not in type query_root`, path)
-      fields.push(this.list(key, root.action, nodes, root.table, [], path, 1))
+      fields.push(this.root(key, root, nodes, path))
     }
     return { kind: 'roots', fields }
+  }
+
+  /** A mutation that calls a function. */
+  called(key: string, nodes: readonly FieldNode[], root: RootField): Roots {
+    return { kind: 'roots', fields: [this.root(key, root, nodes, at('$.selectionSet', key))] }
+  }
+
+  private root(key: string, { action, table, call }: RootField, nodes: readonly FieldNode[], path: string): Field {
+    if (!call) return this.list(key, action, nodes, table, {}, path, 1)
+    const from = this.call(call, call.arguments, nodes, path)
+    if (action === 'aggregate') return this.list(key, action, nodes, table, { from }, path, 1)
+    return this.given(key, nodes, table, { from, many: call.many }, path, 1)
+  }
+
+  /** Rows that a function gives, or one. */
+  private given(
+    key: string,
+    nodes: readonly FieldNode[],
+    table: Table,
+    { from, many, computed }: { readonly from: FunctionCall; readonly many: boolean; readonly computed?: string },
+    path: string,
+    rows: number,
+  ): Field {
+    if (many) return this.list(key, 'select', nodes, table, { from, computed }, path, rows)
+    const read = { ...this.single(nodes, table, TRUE, path, rows), from: { ...from, single: true as const } }
+    return { kind: 'relation', key, on: [], ...(computed === undefined ? {} : { computed }), read }
+  }
+
+  private call(
+    ref: TableRef,
+    all: readonly FunctionArgument[],
+    [node]: readonly FieldNode[],
+    path: string,
+  ): FunctionCall {
+    const { args } = this.args(node as FieldNode)
+    const given: Args = args?.kind === 'object' ? args.fields : {}
+    return planCall(ref, all, `${path}.args`, (name, type) => {
+      const input = ownOf(given, name)
+      if (input?.kind === 'null') return { kind: 'const', value: null, type }
+      return input && this.operand(input, type, `${path}.args.args.${name}`)
+    })
   }
 
   /** Fields in the order of their keys; those that a directive leaves out are gone. */
@@ -151,32 +203,75 @@ export class Walker {
         fields.push({ kind: 'constant', key, value: exposed(this.names, this.dialect).nameOf(table) as string })
         continue
       }
-      if (name === '_empty' && !table.columnsByName.has(name)) {
+      if (name === '_empty' && !isColumn(table, name)) {
         fields.push({ kind: 'constant', key, value: '' })
         continue
       }
       const aggregated = this.aggregated(table, name)
       if (aggregated) {
-        fields.push(this.list(key, 'aggregate', same, aggregated.table, aggregated.relationship.on, here, rows))
+        const { on } = aggregated.relationship
+        fields.push(this.list(key, 'aggregate', same, aggregated.table, { on }, here, rows))
+        continue
+      }
+      if (this.dialect === 'modern' && table.computedByName.has(name)) {
+        fields.push(this.computedField(key, name, same, table, here, rows))
         continue
       }
       const found = this.names.columnOrRelationship(table, name, here)
-      if (!isRelated(found)) fields.push(columnField(found, key))
+      if (!isRelated(found)) fields.push(this.shown(found, key, node, here))
       else {
         const { relationship, table: remote } = found
-        if (relationship.type === 'array')
-          fields.push(this.list(key, 'select', same, remote, relationship.on, here, rows))
-        else
-          fields.push({ kind: 'relation', key, on: relationship.on, read: this.single(same, remote, TRUE, here, rows) })
+        const { on } = relationship
+        if (relationship.type === 'array') fields.push(this.list(key, 'select', same, remote, { on }, here, rows))
+        else fields.push({ kind: 'relation', key, on, read: this.single(same, remote, TRUE, here, rows) })
       }
     }
     return fields
   }
 
+  private computedField(
+    key: string,
+    name: string,
+    nodes: readonly FieldNode[],
+    table: Table,
+    path: string,
+    rows: number,
+  ): Field {
+    const [node] = nodes as [FieldNode]
+    const field = this.names.computedField(table, name, path)
+    const from = this.call(field.function, field.arguments, nodes, path)
+    const { gives } = field
+    if ('type' in gives) {
+      const column: Column = { name, type: gives.type, nullable: true, computed: from }
+      return this.shown(column, key, node, path)
+    }
+    const remote = this.names.table(gives.table, 'select', path)
+    return this.given(key, nodes, remote, { from, many: gives.many, computed: name }, path, rows)
+  }
+
+  /** A column as a client wants to see it: a part of a JSON value, numbers with all their digits. */
+  private shown(
+    column: Column,
+    key: string,
+    node: FieldNode | undefined,
+    path: string,
+  ): ReturnType<typeof columnField> {
+    const field = columnField(column, key)
+    const { kind, element } = column.type
+    if (this.options.digitsAsText && DIGITS.has(element?.kind ?? kind)) {
+      return { ...field, type: column.type, asText: true }
+    }
+    const part = kind === 'json' || kind === 'jsonb' ? node && this.args(node)['path'] : undefined
+    if (part?.kind !== 'literal') return field
+    const here = `${path}.args.path`
+    const steps = encode([...readJsonPath(typeof part.value === 'string' ? part.value : '', here)], TEXTS, here)
+    return { ...field, path: { kind: 'const', value: steps, type: TEXTS } }
+  }
+
   /** `articles_aggregate`, unless a column or relationship is called so. */
   private aggregated(table: Table, name: string): Related | undefined {
     if (this.dialect !== 'modern' || !name.endsWith(SUFFIX)) return undefined
-    if (table.columnsByName.has(name) || table.relationshipsByName.has(name)) return undefined
+    if (isColumn(table, name) || table.relationshipsByName.has(name)) return undefined
     return this.names
       .relationships(table)
       .find(({ relationship }) => relationship.type === 'array' && relationship.name === name.slice(0, -SUFFIX.length))
@@ -187,11 +282,12 @@ export class Walker {
     action: string,
     nodes: readonly FieldNode[],
     table: Table,
-    on: readonly (readonly [string, string])[],
+    { on = [], from, computed }: Source,
     path: string,
     outer: number,
   ): Field {
     const [node] = nodes as [FieldNode]
+    const origin = from ? { from } : {}
     if (action === 'by_pk') {
       const where = this.byKey(this.args(node), table, path)
       return { kind: 'relation', key, on, read: this.single(nodes, table, where, path, outer) }
@@ -204,10 +300,11 @@ export class Walker {
     const ref = { schema: table.schema, name: table.name }
     if (action === 'aggregate') {
       const parts = this.aggregateParts(nodes, table, path, count)
-      return { kind: 'aggregate', key, on, read: { kind: 'aggregate', table: ref, ...rows, parts } }
+      return { kind: 'aggregate', key, on, read: { kind: 'aggregate', table: ref, ...origin, ...rows, parts } }
     }
     const fields = this.fields(nodes, table, path, count)
-    return { kind: 'relation', key, on, read: { kind: 'read', table: ref, ...rows, fields, single: false } }
+    const read = { kind: 'read' as const, table: ref, ...origin, ...rows, fields, single: false }
+    return { kind: 'relation', key, on, ...(computed === undefined ? {} : { computed }), read }
   }
 
   private single(nodes: readonly FieldNode[], table: Table, where: BoolExp, path: string, rows: number) {
@@ -244,8 +341,7 @@ export class Walker {
       const here = `${path}.selectionSet${at('', key)}`
       if (fn === 'count') {
         const { columns, distinct } = this.args(node)
-        const list = this.enums(columns)
-        for (const column of list) this.names.column(table, column, 'select', `${here}.args.columns`)
+        const list = this.columns(columns, table, `${here}.args.columns`)
         return { kind: 'count', key, columns: list, distinct: distinct?.kind === 'literal' && distinct.value === true }
       }
       const inner = same.flatMap(({ selectionSet }) => selectionSet ?? [])
@@ -253,7 +349,9 @@ export class Walker {
         const column = (first as FieldNode).name.value
         if (column === '__typename') return { kind: 'constant', key: innerKey, value: `${name}_${fn}_fields` }
         const found = this.names.column(table, column, 'select', `${here}.selectionSet${at('', innerKey)}`)
-        return columnField(found, innerKey) as ComputedColumn
+        if (!AS_VALUES.has(fn)) return columnField(found, innerKey)
+        const summed = fn === 'sum' && (found.type.kind === 'int2' || found.type.kind === 'int4')
+        return this.shown(summed ? { ...found, type: INT8 } : found, innerKey, undefined, here)
       })
       return { kind: 'columns', key, fn: fn as AggregateFn, of }
     })
@@ -269,9 +367,8 @@ export class Walker {
   }
 
   rows(args: Args, table: Table, path: string): Rows {
-    const distinctOn = this.enums(args['distinct_on'])
+    const distinctOn = this.columns(args['distinct_on'], table, `${path}.args.distinct_on`)
     const orderBy = this.orderBy(args['order_by'], table, `${path}.args.order_by`)
-    for (const column of distinctOn) this.names.column(table, column, 'select', `${path}.args.distinct_on`)
     checkDistinct(distinctOn, orderBy, `${path}.args.distinct_on`)
     const limit = this.count(args['limit'], `${path}.args.limit`)
     const offset = this.count(args['offset'], `${path}.args.offset`)
@@ -295,7 +392,8 @@ export class Walker {
   byKey(args: Args, table: Table, path: string): BoolExp {
     const of = table.primaryKey.map((name): BoolExp => {
       const { type } = table.columnsByName.get(name) as Column
-      return { kind: 'compare', column: name, op: 'eq', to: this.operand(args[name], type, `${path}.args.${name}`) }
+      const key = keyOf(table, name)
+      return { kind: 'compare', column: name, op: 'eq', to: this.operand(args[key], type, `${path}.args.${key}`) }
     })
     return { kind: 'and', of }
   }
@@ -382,17 +480,29 @@ export class Walker {
     })
   }
 
-  private operator(name: string, input: Input, path: string) {
+  private operator(name: string, input: Input, path: string): OpShape['to'] {
     const here = at(path, name)
     // A comparison that falls away with its variable would widen a delete to the whole table.
     if (input.kind === 'null') throw invalid('unexpected null value; _is_null asks for null', here)
     if (name === '_st_d_within') return this.near(input, here)
+    if (name === '_cast') return this.cast(input, here)
     if (name === '_is_null') {
       if (input.kind === 'literal' && typeof input.value === 'boolean') return input.value
       throw invalid('expecting a boolean', here)
     }
     const slot = input.kind === 'slot' ? input.slot : -this.literals.push(input)
     return LIST_OPERATORS.has(name) ? { list: slot, nulls: false } : slot
+  }
+
+  private cast(input: Input, path: string): OpShape['to'] {
+    if (input.kind !== 'object') throw invalid('expecting an object', path)
+    const casts = Object.entries(input.fields).map(([as, operators]) => {
+      const here = at(path, as)
+      if (operators.kind !== 'object') throw invalid('expecting an object', here)
+      const list = Object.entries(operators.fields).map(([key, to]) => ({ key, to: this.operator(key, to, here) }))
+      return { as, operators: list }
+    })
+    return { casts }
   }
 
   private near(input: Input, path: string) {
@@ -463,8 +573,8 @@ export class Walker {
       if (fn === 'count') return [{ by: by({ fn: 'count' }), ...direction(value, here) }]
       if (value.kind !== 'object') throw invalid('expecting an object', here)
       return Object.entries(value.fields).map(([column, way]) => {
-        this.names.column(table, column, 'select', at(here, column))
-        return { by: by({ fn: fn as AggregateFn, column }), ...direction(way, at(here, column)) }
+        const { name } = this.names.column(table, column, 'select', at(here, column))
+        return { by: by({ fn: fn as AggregateFn, column: name }), ...direction(way, at(here, column)) }
       })
     })
   }
@@ -472,6 +582,10 @@ export class Walker {
   enums(input: Input | undefined): string[] {
     if (!input || input.kind === 'null') return []
     return this.elements(input).flatMap((each) => (each.kind === 'enum' ? [each.name] : []))
+  }
+
+  private columns(input: Input | undefined, table: Table, path: string): string[] {
+    return this.enums(input).map((name) => this.names.column(table, name, 'select', path).name)
   }
 
   args({ arguments: args = [] }: FieldNode): Args {
@@ -539,6 +653,19 @@ export class Walker {
 }
 
 export type Args = Record<string, Input>
+
+/** Where rows come from: a join with the row above, or a function; `computed` is the field of the row above. */
+interface Source {
+  readonly on?: Join
+  readonly from?: FunctionCall
+  readonly computed?: string | undefined
+}
+
+/** Kinds of numbers that JavaScript cannot hold. */
+const DIGITS: ReadonlySet<SqlType['kind']> = new Set(['int8', 'numeric'])
+/** Functions whose result is of the column's type, or a number like it. */
+const AS_VALUES = new Set(['min', 'max', 'sum'])
+const TEXTS: SqlType = { schema: 'pg_catalog', name: '_text', kind: 'array', element: TEXT }
 
 const NULL: Input = { kind: 'null' }
 const SUFFIX = '_aggregate'

@@ -1,4 +1,4 @@
-import type { Catalog, Data, Editor, Operation, PermissionType, TrackedTable } from 'rowhouse'
+import type { Catalog, Data, Editor, Operation, PermissionType } from 'rowhouse'
 import {
   at,
   type Json,
@@ -14,6 +14,7 @@ import { anything, args, nullableText, tableSchema } from './shapes.js'
 import { oldSpelling } from './table.js'
 
 const RELATIONSHIPS = { object_relationships: 'object', array_relationships: 'array' } as const
+const FUNCTION_LISTS = ['configuration', 'comment', 'permissions']
 const PERMISSIONS: Readonly<Record<string, PermissionType>> = {
   insert_permissions: 'insert',
   select_permissions: 'select',
@@ -23,17 +24,35 @@ const PERMISSIONS: Readonly<Record<string, PermissionType>> = {
 
 const relationship = args({ name: { type: 'string' }, using: anything, comment: nullableText }, ['comment'])
 const permission = args({ role: { type: 'string' }, permission: anything, comment: nullableText }, ['comment'])
+const computedField = args({ name: { type: 'string' }, definition: anything, comment: nullableText }, ['comment'])
 const lists = Object.fromEntries([
   ...Object.keys(RELATIONSHIPS).map((key) => [key, { type: 'array', items: relationship }] as const),
   ...Object.keys(PERMISSIONS).map((key) => [key, { type: 'array', items: permission }] as const),
+  ['computed_fields', { type: 'array', items: computedField }],
+  ['configuration', anything],
 ])
-const whole = args({
-  tables: { type: 'array', items: args({ table: tableSchema, ...lists }, Object.keys(lists)) },
-  query_templates: {
-    type: 'array',
-    items: args({ name: { type: 'string' }, template: anything, comment: nullableText }, ['comment']),
+const whole = args(
+  {
+    tables: { type: 'array', items: args({ table: tableSchema, ...lists }, Object.keys(lists)) },
+    query_templates: {
+      type: 'array',
+      items: args({ name: { type: 'string' }, template: anything, comment: nullableText }, ['comment']),
+    },
+    functions: {
+      type: 'array',
+      items: args(
+        {
+          function: tableSchema,
+          configuration: anything,
+          comment: nullableText,
+          permissions: { type: 'array', items: args({ role: { type: 'string' } }) },
+        },
+        FUNCTION_LISTS,
+      ),
+    },
   },
-})
+  ['functions'],
+)
 
 /** Operations on all metadata at once. */
 export function wholeOperations(data: Data): Record<string, Operation> {
@@ -70,6 +89,7 @@ function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): Json {
     .sort((a, b) => (order(a) < order(b) ? -1 : 1))
     .map((table) => ({
       table: exportedName(table.ref),
+      ...(table.configuration === null ? {} : { configuration: table.configuration }),
       ...Object.fromEntries(
         Object.entries(RELATIONSHIPS).map(([key, type]) => [
           key,
@@ -86,19 +106,31 @@ function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): Json {
             .map(({ role, definition, comment }) => ({ role, permission: definition, comment })),
         ]),
       ),
+      ...some('computed_fields', [...table.computedFields.values()]),
     }))
   const templates = [...metadata.templates.values()].map(({ name, definition, comment }) => ({
     name,
     template: definition,
     comment,
   }))
-  return { tables, query_templates: templates }
+  const functions = [...metadata.functions.values()]
+    .sort((a, b) => (order(a) < order(b) ? -1 : 1))
+    .map(({ ref, configuration, comment, roles }) => ({
+      function: exportedName(ref),
+      configuration,
+      comment,
+      permissions: [...roles].map((role) => ({ role })),
+    }))
+  return { tables, query_templates: templates, ...some('functions', functions) }
 }
 
-const order = ({ ref }: TrackedTable): string => JSON.stringify([ref.schema, ref.name])
+/** A list that is exported only when something is in it. */
+const some = (key: string, list: readonly object[]): JsonObject => (list.length > 0 ? { [key]: list as Json } : {})
+
+const order = ({ ref }: { readonly ref: TableRef }): string => JSON.stringify([ref.schema, ref.name])
 const exportedName = ({ schema, name }: TableRef): Json => (schema === 'public' ? name : { schema, name })
 
-/** Tables first, then relationships, then permissions: a definition may use what a later entry names. */
+/** Tables first, what belongs to them next, permissions last: a definition may use what a later entry names. */
 async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void> {
   edit.clear()
   const entries = (metadata['tables'] as JsonObject[]).map((entry, i) => {
@@ -119,9 +151,27 @@ async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void
     }
   }
   for (const { ref, entry, path } of entries) {
+    for (const { item, here } of items(entry, { computed_fields: true }, path)) {
+      const { name, definition, comment } = item
+      const row = { name: name as string, definition: definition as Json, comment: textOrNull(comment) }
+      await edit.addComputedField(ref, row, here)
+    }
+    const { configuration = null } = entry
+    if (configuration !== null) edit.customize(ref, configuration, path)
+  }
+  for (const { ref, entry, path } of entries) {
     for (const { kind, item, here } of items(entry, PERMISSIONS, path)) {
       const { role, permission: definition, comment } = item
       await edit.createPermission(ref, role as string, kind, definition as Json, textOrNull(comment), here)
+    }
+  }
+  for (const [i, item] of ((metadata['functions'] ?? []) as JsonObject[]).entries()) {
+    const path = at('$.args.functions', i)
+    const { configuration = null, comment, permissions = [] } = item
+    const ref = liftTableRef(item['function'], `${path}.function`)
+    await edit.trackFunction({ ref, configuration, comment: textOrNull(comment) }, path)
+    for (const [j, { role }] of (permissions as JsonObject[]).entries()) {
+      edit.permitFunction(ref, role as string, true, at(`${path}.permissions`, j))
     }
   }
   for (const [i, item] of (metadata['query_templates'] as JsonObject[]).entries()) {
@@ -150,6 +200,7 @@ function dump(catalog: Catalog): string {
     columnsByName: undefined,
     relationshipsByName: undefined,
     permissionsByRole: undefined,
+    computedByName: undefined,
   }))
   return JSON.stringify({ ...catalog, tables })
 }

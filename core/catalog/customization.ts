@@ -1,0 +1,83 @@
+import { at, notExists, parseFailed, unexpectedPayload } from '../errors.js'
+import type { Json, JsonObject } from '../json/parse.js'
+import { isObject } from '../plan/encode.js'
+import { type Customization, tableName } from './catalog.js'
+import type { Found } from './introspect.js'
+
+/** Root fields of a table by what they do. */
+export const ROOT_FIELDS = [
+  'select',
+  'select_by_pk',
+  'select_aggregate',
+  'insert',
+  'insert_one',
+  'update',
+  'update_by_pk',
+  'update_many',
+  'delete',
+  'delete_by_pk',
+]
+const KEYS = ['custom_name', 'custom_root_fields', 'custom_column_names', 'column_config']
+const NAME = /^(?!__)[A-Za-z_]\w*$/
+
+/**
+ * Reads the names that a table is to have in GraphQL: `{custom_name?, custom_root_fields?, column_config?}`.
+ * @param taken names of fields that are no columns
+ * @throws ServiceError 400 with a path below `$`, the configuration being `$`
+ */
+export function readCustomization(
+  configuration: Json,
+  table: Found,
+  taken: ReadonlySet<string>,
+): Customization | undefined {
+  if (configuration === null) return undefined
+  const { custom_name: name, custom_root_fields: roots, ...rest } = objectOf(configuration, '$', KEYS)
+  const own = name === undefined || name === null ? {} : { name: nameOf(name, '$.custom_name') }
+  const rootFields = namesIn(roots, '$.custom_root_fields', ROOT_FIELDS)
+  const columns = new Map(Object.entries(namesIn(rest['custom_column_names'], '$.custom_column_names')))
+  for (const [column, config] of Object.entries(objectOf(rest['column_config'], '$.column_config'))) {
+    const path = at('$.column_config', column)
+    const { custom_name: custom } = objectOf(config, path, ['custom_name'])
+    if (custom !== undefined && custom !== null) columns.set(column, nameOf(custom, `${path}.custom_name`))
+  }
+  checkColumns(columns, table, taken)
+  return { ...own, rootFields, columns: Object.fromEntries(columns) }
+}
+
+/** Every column must be there, and every name must be that of one thing only. */
+function checkColumns(columns: ReadonlyMap<string, string>, table: Found, taken: ReadonlySet<string>): void {
+  const used = new Set(taken)
+  const own = table.columns.map(({ name }) => name)
+  for (const column of columns.keys()) {
+    if (!own.includes(column)) {
+      throw notExists(`column "${column}" does not exist in "${tableName(table)}"`, at('$.column_config', column))
+    }
+  }
+  for (const column of own) {
+    const name = columns.get(column) ?? column
+    if (used.has(name)) throw unexpectedPayload(`the name "${name}" is taken`, at('$.column_config', column))
+    used.add(name)
+  }
+}
+
+function namesIn(value: Json | undefined, path: string, known?: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(objectOf(value, path, known))
+      .filter(([, name]) => name !== null)
+      .map(([key, name]) => [key, nameOf(name, at(path, key))]),
+  )
+}
+
+function objectOf(value: Json | undefined, path: string, known?: readonly string[]): JsonObject {
+  if (value === undefined || value === null) return {}
+  if (!isObject(value)) throw parseFailed('expecting an object', path)
+  for (const key in value) {
+    if (known && !known.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+  }
+  return value
+}
+
+function nameOf(value: Json, path: string): string {
+  if (typeof value !== 'string' || !NAME.test(value)) throw parseFailed('expecting a name of GraphQL', path)
+  return value
+}

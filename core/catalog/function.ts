@@ -1,0 +1,150 @@
+import { at, notExists, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
+import type { Json, JsonObject } from '../json/parse.js'
+import { liftTableRef } from '../plan/boolexp.js'
+import { isObject } from '../plan/encode.js'
+import type { TableRef } from '../plan/ir.js'
+import { type ComputedField, type FunctionArgument, type FunctionData, tableKey, tableName } from './catalog.js'
+import type { FoundArgument, FoundFunction } from './introspect-functions.js'
+import type { ComputedFieldRow, TrackedFunction } from './metadata.js'
+
+/** The database as definitions of functions are resolved against it. */
+export interface FunctionScope {
+  function(ref: TableRef): FoundFunction | undefined
+  /** Whether a table exists and is tracked. */
+  tracked(ref: TableRef): boolean
+}
+
+const CONFIGURATION = ['session_argument', 'exposed_as', 'custom_name']
+
+/**
+ * Gives a tracked function its meaning: it must give rows of a tracked table.
+ * @throws ServiceError 400 with a path below `$`, the configuration being `$`
+ */
+export function resolveFunction({ ref, configuration, roles }: TrackedFunction, scope: FunctionScope): FunctionData {
+  const {
+    session_argument: session,
+    exposed_as: exposed,
+    custom_name: customName,
+  } = keysOf(configuration, CONFIGURATION)
+  const found = findFunction(ref, scope, '$')
+  const { row: table } = found.result
+  if (!table || !scope.tracked(table)) {
+    throw notSupported(`function "${tableName(ref)}" does not return rows of a tracked table`, '$')
+  }
+  if (exposed !== undefined && exposed !== 'query' && exposed !== 'mutation') {
+    throw parseFailed('expecting "query" or "mutation"', '$.exposed_as')
+  }
+  if (exposed === 'query' && found.volatile) {
+    throw notSupported(`function "${tableName(ref)}" is volatile: only a mutation may call it`, '$.exposed_as')
+  }
+  const name = optionalText(customName, '$.custom_name')
+  return {
+    ...ref,
+    table,
+    many: found.many,
+    arguments: clientArguments(found, undefined, sessionName(session), '$'),
+    mutation: found.volatile || exposed === 'mutation',
+    roles: [...roles],
+    ...(name === undefined ? {} : { customName: name }),
+  }
+}
+
+const DEFINITION = ['function', 'table_argument', 'session_argument']
+
+/**
+ * Gives a computed field its meaning: the function takes a row of the table and gives a value, or rows of a tracked table.
+ * @throws ServiceError 400 with a path below `$`, the definition being `$`
+ */
+export function resolveComputedField(row: ComputedFieldRow, table: TableRef, scope: FunctionScope): ComputedField {
+  const { function: named, table_argument: wanted, session_argument: session } = keysOf(row.definition, DEFINITION)
+  const ref = liftTableRef(named, '$.function')
+  const found = findFunction(ref, scope, '$.function')
+  if (found.volatile) throw notSupported(`function "${tableName(ref)}" is volatile`, '$.function')
+  const rowName = optionalText(wanted, '$.table_argument')
+  const place = rowName === undefined ? 0 : found.arguments.findIndex(({ name }) => name === rowName)
+  const of = found.arguments[place]?.type.row
+  if (!of || tableKey(of) !== tableKey(table)) {
+    const which = rowName === undefined ? 'the first argument' : `argument "${rowName}"`
+    throw unexpectedPayload(`${which} of "${tableName(ref)}" is not a row of "${tableName(table)}"`, '$.function')
+  }
+  const { result, many } = found
+  const rows = result.row
+  if (rows && !scope.tracked(rows)) {
+    throw notSupported(`function "${tableName(ref)}" gives rows of "${tableName(rows)}", which is not tracked`, '$')
+  }
+  if (!rows && (many || result.kind === 'row' || result.name === 'record' || result.name === 'void')) {
+    throw notSupported(`function "${tableName(ref)}" gives neither a value nor rows of a table`, '$')
+  }
+  return {
+    name: row.name,
+    function: ref,
+    arguments: clientArguments(found, place, sessionName(session), '$'),
+    gives: rows ? { table: rows, many } : { type: result },
+  }
+}
+
+/** The function that a computed field's definition names; a definition that names none is refused elsewhere. */
+export function functionsNamed({ definition }: ComputedFieldRow): readonly TableRef[] {
+  try {
+    return isObject(definition) ? [liftTableRef(definition['function'], '$')] : []
+  } catch {
+    return []
+  }
+}
+
+function keysOf(value: Json, known: readonly string[]): JsonObject {
+  if (value === null) return {}
+  if (!isObject(value)) throw parseFailed('expecting an object', '$')
+  for (const key in value) if (!known.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at('$', key))
+  return value
+}
+
+function findFunction(ref: TableRef, scope: FunctionScope, path: string): FoundFunction {
+  const found = scope.function(ref)
+  const name = tableName(ref)
+  if (!found) throw notExists(`no such function exists in postgres : "${name}"`, path)
+  if (found.overloads > 1) throw notSupported(`function "${name}" is overloaded`, path)
+  if (found.unusual) throw notSupported(`function "${name}" has arguments that are not plain inputs`, path)
+  return found
+}
+
+function clientArguments(
+  found: FoundFunction,
+  row: number | undefined,
+  session: string | undefined,
+  path: string,
+): readonly FunctionArgument[] {
+  const all = found.arguments.map(({ name, type, optional }, i): FunctionArgument => {
+    const is = i === row ? 'row' : name !== undefined && name === session ? 'session' : 'client'
+    const { row: _, ...plain } = type
+    if (is === 'session') checkSession(found.arguments[i] as FoundArgument, path)
+    else if (is === 'client' && name === undefined) {
+      throw notSupported(`argument ${i + 1} of function "${tableName(found)}" has no name`, path)
+    }
+    return { ...(name === undefined ? {} : { name }), type: plain, optional, is }
+  })
+  if (session !== undefined && !all.some(({ is }) => is === 'session')) {
+    throw notExists(`function "${tableName(found)}" has no argument "${session}"`, at(path, 'session_argument'))
+  }
+  // What can be given by its place only must come first.
+  if (all.some(({ name }, i) => name === undefined && i > 0)) {
+    throw notSupported(`the row is an argument of "${tableName(found)}" without a name, and not the first`, path)
+  }
+  return all
+}
+
+function checkSession({ type }: FoundArgument, path: string): void {
+  if (type.kind === 'json' || type.kind === 'jsonb') return
+  throw unexpectedPayload('the session argument must be of type json or jsonb', at(path, 'session_argument'))
+}
+
+const sessionName = (value: Json | undefined): string | undefined => optionalText(value, '$.session_argument')
+
+function optionalText(value: Json | undefined, path: string): string | undefined {
+  if (value === undefined || value === null) return undefined
+  if (typeof value !== 'string' || value === '') throw parseFailed('expecting a name', path)
+  return value
+}
+
+const notSupported = (message: string, path: string): ServiceError =>
+  new ServiceError(400, 'not-supported', message, path)

@@ -1,0 +1,55 @@
+import { type Column, computedColumn, type Names, needsNothing, type Table } from 'rowhouse/plan'
+
+/**
+ * Names as `/v1/graphql` has them: columns under their custom names, and values that functions compute as columns.
+ * `columns` gives columns under these names; the look-ups take them and give columns as the database has them.
+ */
+export function graphqlNames(names: Names): Names {
+  let known = cache.get(names)
+  if (!known) cache.set(names, (known = renamed(names)))
+  return known
+}
+const cache = new WeakMap<Names, Names>()
+
+function renamed(names: Names): Names {
+  const computed = (table: Table, name: string, path: string): Column | undefined => {
+    if (!table.computedByName.has(name)) return undefined
+    return computedColumn(names.computedField(table, name, path), path)
+  }
+  return {
+    ...names,
+    column: (table, name, action, path) =>
+      (action === 'select' ? computed(table, name, path) : undefined) ??
+      names.column(table, columnOf(table, name), action, path),
+    conflictColumn: (table, name, path) => names.conflictColumn(table, columnOf(table, name), path),
+    columnOrRelationship: (table, name, path) =>
+      computed(table, name, path) ?? names.columnOrRelationship(table, columnOf(table, name), path),
+    columns: (table, action) =>
+      table.customization
+        ? names.columns(table, action).map((column) => ({ ...column, name: keyOf(table, column.name) }))
+        : names.columns(table, action),
+  }
+}
+
+/** Computed fields that are values, and need nothing from the client: they can stand where a column can. */
+export const computedColumns = (names: Names, table: Table): readonly Column[] =>
+  names.computedFields(table).flatMap((field) => {
+    const column = needsNothing(field.arguments) ? computedColumn(field, '$') : undefined
+    return column ? [column] : []
+  })
+
+/** The name of a column in GraphQL. */
+export const keyOf = ({ customization }: Table, column: string): string =>
+  customization && Object.hasOwn(customization.columns, column) ? (customization.columns[column] as string) : column
+
+/** Whether a field of rows is called so that is no relationship. */
+export const isColumn = (table: Table, name: string): boolean =>
+  table.columnsByName.has(columnOf(table, name)) || table.computedByName.has(name)
+
+/** The column of a name in GraphQL; a name that none has for one that is hidden behind another. */
+function columnOf(table: Table, name: string): string {
+  if (!table.customization) return name
+  const columns = Object.entries(table.customization.columns)
+  const [column] = columns.find(([, custom]) => custom === name) ?? []
+  return column ?? (Object.hasOwn(table.customization.columns, name) ? `\0${name}` : name)
+}

@@ -1,0 +1,404 @@
+import { buildClientSchema, getIntrospectionQuery, type IntrospectionQuery, printSchema } from 'graphql'
+import tap from 'tap'
+import { type As, testServer } from '../kit/server.js'
+
+const SQL = `
+create table author (id serial primary key, first_name text not null, last_name text not null, mentor_id int references author);
+create table article (id serial primary key, title text not null, rating int not null, author_id int not null references author);
+create table secret (id int primary key);
+insert into author (first_name, last_name, mentor_id) values ('Ann', 'Lee', null), ('Bob', 'Ray', 1), ('Cid', 'Fox', 1);
+insert into article (title, rating, author_id) select 'article ' || n, n, 1 + n % 3 from generate_series(1, 9) n;
+create function full_name(a author, sep text default ' ') returns text language sql stable as
+  $$ select a.first_name || sep || a.last_name $$;
+create function initials(a author) returns text language sql immutable as $$ select left(a.first_name, 1) || left(a.last_name, 1) $$;
+create function best(a author, low int) returns setof article language sql stable as
+  $$ select * from article where author_id = a.id and rating >= low $$;
+create function mentor_of(a author) returns author language sql stable as $$ select m from author m where m.id = a.mentor_id $$;
+create function seen_by(session json, a author) returns text language sql stable as
+  $$ select a.first_name || ' by ' || (session ->> 'x-service-user-id') $$;
+create function articles_like(word text, low int default 0) returns setof article language sql stable as
+  $$ select * from article where title like '%' || word || '%' and rating >= low order by id $$;
+create function first_author() returns author language sql stable as $$ select * from author order by id limit 1 $$;
+create function no_author() returns author language sql stable as $$ select null::author $$;
+create function mine(session jsonb) returns setof article language sql stable as
+  $$ select * from article where author_id = (session ->> 'x-service-user-id')::int $$;
+create function add_article(title text, author_id int) returns setof article language sql volatile as
+  $$ insert into article (title, rating, author_id) values (title, 0, author_id) returning * $$;
+create function rated(low int) returns setof article language plpgsql stable as
+  $$ begin if low < 0 then raise exception 'no such rating'; end if; return query select * from article where rating >= low; end $$;
+create function twice(int) returns setof article language sql stable as $$ select * from article $$;
+create function variant(a int) returns setof article language sql stable as $$ select * from article $$;
+create function variant(a text) returns setof article language sql stable as $$ select * from article $$;
+create function outs(a int, out b int) language sql stable as $$ select 1 $$;
+create function secrets() returns setof secret language sql stable as $$ select * from secret $$;
+create function noisy(a author) returns text language sql volatile as $$ select '' $$;
+create function plain() returns setof article language sql stable as $$ select * from article $$;
+create schema lib;
+create function lib.all_articles() returns setof article language sql stable as $$ select * from article $$;`
+
+const everything = { columns: '*', filter: {} }
+
+tap.test('functions and computed fields in GraphQL', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: SQL })
+  const field = (name: string, fn: string, more: object = {}) => ({
+    type: 'add_computed_field',
+    args: { table: 'author', name, definition: { function: fn, ...more } },
+  })
+  await server.must('bulk', [
+    ...['author', 'article'].map((args) => ({ type: 'track_table', args })),
+    field('full_name', 'full_name'),
+    field('initials', 'initials'),
+    field('best', 'best'),
+    field('mentor_of', 'mentor_of', { table_argument: 'a' }),
+    field('seen_by', 'seen_by', { table_argument: 'a', session_argument: 'session' }),
+    ...[
+      'articles_like',
+      'first_author',
+      'no_author',
+      'add_article',
+      'rated',
+      { schema: 'lib', name: 'all_articles' },
+    ].map((args) => ({ type: 'track_function', args })),
+    {
+      type: 'track_function',
+      args: { function: 'mine', configuration: { session_argument: 'session' }, comment: 'own' },
+    },
+    {
+      type: 'create_select_permission',
+      args: {
+        table: 'author',
+        role: 'user',
+        permission: { ...everything, computed_fields: ['full_name', 'best', 'seen_by'] },
+      },
+    },
+    {
+      type: 'create_select_permission',
+      args: {
+        table: 'article',
+        role: 'user',
+        permission: { columns: ['id', 'title', 'rating'], filter: { rating: { $lte: 8 } }, limit: 3 },
+      },
+    },
+    {
+      type: 'create_select_permission',
+      args: { table: 'author', role: 'guest', permission: { ...everything, computed_fields: ['best'] } },
+    },
+    ...['articles_like', 'mine', 'add_article'].map((name) => ({
+      type: 'create_function_permission',
+      args: { function: name, role: 'user' },
+    })),
+    { type: 'create_function_permission', args: { function: 'articles_like', role: 'guest' } },
+  ])
+  const user: As = { role: 'user', variables: { 'x-service-user-id': '2' } }
+  const guest: As = { role: 'guest' }
+  const ask = (query: string, variables?: object, as?: As) =>
+    server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query, variables }) }, as)
+  const data = async (query: string, variables?: object, as?: As) => {
+    const { body, text } = await ask(query, variables, as)
+    if (!body.data) throw new Error(text)
+    return body.data
+  }
+  const failure = async (query: string, variables?: object, as?: As) => {
+    const { body, text } = await ask(query, variables, as)
+    if (!body.errors) throw new Error(text)
+    const { message, extensions } = body.errors[0]
+    return { message, ...extensions }
+  }
+  const sdl = async (as?: As) => {
+    const introspected = (await data(getIntrospectionQuery(), undefined, as)) as IntrospectionQuery
+    return printSchema(buildClientSchema(introspected))
+  }
+
+  await t.test('computed values: selected, with arguments, compared, sorted by', async (t) => {
+    t.same(
+      await data(
+        '{ author(order_by: {full_name: desc}, limit: 2) { full_name dashed: full_name(args: {sep: "-"}) initials } }',
+      ),
+      {
+        author: [
+          { full_name: 'Cid Fox', dashed: 'Cid-Fox', initials: 'CF' },
+          { full_name: 'Bob Ray', dashed: 'Bob-Ray', initials: 'BR' },
+        ],
+      },
+    )
+    t.same(
+      await data(
+        'query ($s: String, $w: String!) { author(where: {full_name: {_ilike: $w}}) { full_name(args: {sep: $s}) } }',
+        {
+          s: '+',
+          w: '%ray',
+        },
+      ),
+      { author: [{ full_name: 'Bob+Ray' }] },
+    )
+    t.same(
+      await data('{ author(where: {initials: {_is_null: false, _in: ["AL"]}}) { id full_name(args: {sep: null}) } }'),
+      {
+        author: [{ id: 1, full_name: null }],
+      },
+    )
+    t.same(await data('{ author(where: {_not: {full_name: {_eq: "Ann Lee"}}}, order_by: {id: asc}) { id } }'), {
+      author: [{ id: 2 }, { id: 3 }],
+    })
+  })
+
+  await t.test('computed rows, with arguments and what a list takes', async (t) => {
+    t.same(
+      await data(
+        '{ author(order_by: {id: asc}) { id best(args: {low: 5}, order_by: {rating: desc}, limit: 1) { title rating } mentor_of { id full_name } } }',
+      ),
+      {
+        author: [
+          { id: 1, best: [{ title: 'article 9', rating: 9 }], mentor_of: null },
+          { id: 2, best: [{ title: 'article 7', rating: 7 }], mentor_of: { id: 1, full_name: 'Ann Lee' } },
+          { id: 3, best: [{ title: 'article 8', rating: 8 }], mentor_of: { id: 1, full_name: 'Ann Lee' } },
+        ],
+      },
+    )
+    t.match(await failure('{ author { best(args: {}) { id } } }'), {
+      code: 'unexpected-payload',
+      message: /"low" is missing/,
+    })
+    t.match(await failure('{ author { best { id } } }'), { code: 'validation-failed' })
+  })
+
+  await t.test('root fields: arguments, defaults, conditions, aggregates', async (t) => {
+    t.same(
+      await data(
+        '{ articles_like(args: {word: "article"}, where: {rating: {_gt: 3}}, order_by: {id: desc}, limit: 2) { id __typename } }',
+      ),
+      {
+        articles_like: [
+          { id: 9, __typename: 'article' },
+          { id: 8, __typename: 'article' },
+        ],
+      },
+    )
+    t.same(
+      await data('query ($a: articles_like_args!) { articles_like(args: $a) { id } }', { a: { word: '9', low: 9 } }),
+      {
+        articles_like: [{ id: 9 }],
+      },
+    )
+    t.same(
+      await data(
+        '{ articles_like_aggregate(args: {word: "e", low: 7}) { aggregate { count max { rating } } nodes { id } } lib_all_articles(limit: 1, order_by: {id: asc}) { id } }',
+      ),
+      {
+        articles_like_aggregate: {
+          aggregate: { count: 3, max: { rating: 9 } },
+          nodes: [{ id: 7 }, { id: 8 }, { id: 9 }],
+        },
+        lib_all_articles: [{ id: 1 }],
+      },
+    )
+    t.same(await data('{ first_author { id full_name } no_author { id } }'), {
+      first_author: { id: 1, full_name: 'Ann Lee' },
+      no_author: null,
+    })
+    t.match(await failure('{ articles_like(args: {low: 1}) { id } }'), { message: /"word" is missing/ })
+    t.match(await failure('{ articles_like(args: {word: "a", other: 1}) { id } }'), { code: 'validation-failed' })
+    t.match(await failure('{ articles_like(args: {word: "a", low: "x"}) { id } }'), { code: 'validation-failed' })
+    t.match(await failure('query ($n: Int) { rated(args: {low: $n}) { id } }', { n: -1 }), {
+      message: /no such rating/,
+    })
+    t.match(await failure('query ($n: Int) { rated(args: {low: $n}) { id } }', { n: 1e10 }), {
+      path: /variables|args/,
+    })
+  })
+
+  await t.test('a role sees what it was given, and its row filter and limit hold', async (t) => {
+    t.same(
+      await data(
+        '{ articles_like(args: {word: "e", low: 5}) { id } mine { id } author_by_pk(id: 2) { full_name seen_by best(args: {low: 0}) { id } } }',
+        {},
+        user,
+      ),
+      {
+        articles_like: [{ id: 5 }, { id: 6 }, { id: 7 }],
+        mine: [{ id: 1 }, { id: 4 }, { id: 7 }],
+        author_by_pk: { full_name: 'Bob Ray', seen_by: 'Bob by 2', best: [{ id: 1 }, { id: 4 }, { id: 7 }] },
+      },
+    )
+    for (const query of [
+      '{ author { initials } }',
+      '{ author { mentor_of { id } } }',
+      '{ author(where: {initials: {_eq: "AL"}}) { id } }',
+      '{ author(order_by: {initials: asc}) { id } }',
+      '{ first_author { id } }',
+      '{ rated(args: {low: 0}) { id } }',
+      '{ articles_like_aggregate(args: {word: "e"}) { aggregate { count } } }',
+      '{ articles_like(args: {word: "e"}) { author_id } }',
+      '{ mine(args: {session: "{}"}) { id } }',
+    ]) {
+      t.equal((await failure(query, {}, user)).code, 'validation-failed', query)
+    }
+    // The function is given to the role, the table of its rows is not.
+    t.equal((await failure('{ articles_like(args: {word: "e"}) { id } }', {}, guest)).code, 'validation-failed')
+    t.equal((await failure('{ author { best(args: {low: 0}) { id } } }', {}, guest)).code, 'validation-failed')
+    t.notMatch(await sdl(guest), /best|articles_like/)
+    t.match(await sdl(user), /full_name\(args: author_full_name_args\): String\n/)
+    t.match(await sdl(user), /best\(args: author_best_args!, distinct_on/)
+    t.notMatch(await sdl(user), /session/)
+  })
+
+  await t.test('a volatile function is a mutation, in the transaction of the others', async (t) => {
+    const count = async () =>
+      (await data('{ article_aggregate { aggregate { count } } }')).article_aggregate.aggregate.count
+    const before = await count()
+    t.same(
+      await data(
+        'mutation ($t: String!) { add_article(args: {title: $t, author_id: 2}) { title rating } other: add_article(args: {title: "b", author_id: 1}) { title } }',
+        { t: 'new' },
+        user,
+      ),
+      { add_article: [{ title: 'new', rating: 0 }], other: [{ title: 'b' }] },
+    )
+    t.equal(await count(), before + 2)
+    t.match(
+      await failure(
+        'mutation { a: add_article(args: {title: "c", author_id: 1}) { id } b: add_article(args: {title: "d", author_id: 99}) { id } }',
+      ),
+      {
+        code: 'constraint-violation',
+      },
+    )
+    t.equal(await count(), before + 2, 'both or none')
+    t.equal((await failure('{ add_article(args: {title: "c", author_id: 1}) { id } }')).code, 'validation-failed')
+    const got = `/v1/graphql?query=${encodeURIComponent('mutation { add_article(args: {title: "x", author_id: 1}) { id } }')}`
+    t.match((await server.fetch(got)).body, { errors: [{ message: /POST/ }] })
+    t.equal(await count(), before + 2, 'a GET changes nothing')
+  })
+
+  await t.test('computed fields of rows that were written', async (t) => {
+    t.same(
+      await data(
+        'mutation { insert_author_one(object: {first_name: "Eve", last_name: "Kim"}) { full_name best(args: {low: 0}) { id } } update_author(where: {first_name: {_eq: "Eve"}}, _set: {last_name: "Zed"}) { returning { full_name } } delete_author(where: {first_name: {_eq: "Eve"}}) { returning { full_name } } }',
+      ),
+      {
+        insert_author_one: { full_name: 'Eve Kim', best: [] },
+        update_author: { returning: [{ full_name: 'Eve Zed' }] },
+        delete_author: { returning: [{ full_name: 'Eve Zed' }] },
+      },
+    )
+  })
+
+  await t.test('definitions that do not hold are refused', async (t) => {
+    const refused = async (type: string, args: unknown, message: RegExp, code: string, path: string) => {
+      const { status, body } = await server.query(type, args)
+      t.match({ status, ...body }, { status: 400, error: message, code, path }, `${type} ${JSON.stringify(args)}`)
+    }
+    const track = (args: unknown, message: RegExp, code: string, path: string) =>
+      refused('track_function', args, message, code, path)
+    await track('nothing', /no such function exists in postgres : "nothing"/, 'not-exists', '$.args')
+    await track('articles_like', /already tracked/, 'already-tracked', '$.args')
+    await track('variant', /overloaded/, 'not-supported', '$.args')
+    await track('outs', /not plain inputs|does not return rows/, 'not-supported', '$.args')
+    await track('twice', /argument 1 of function "twice" has no name/, 'not-supported', '$.args')
+    await track('secrets', /tracked table/, 'not-supported', '$.args')
+    await track(
+      { function: 'plain', configuration: { session: 'x' } },
+      /unexpected key/,
+      'unexpected-payload',
+      '$.args.configuration.session',
+    )
+    await refused('untrack_function', 'secrets', /not tracked/, 'not-exists', '$.args.function')
+    await refused(
+      'create_function_permission',
+      { function: 'mine', role: 'user' },
+      /already exists/,
+      'already-exists',
+      '$.args',
+    )
+    await refused(
+      'drop_function_permission',
+      { function: 'mine', role: 'nobody' },
+      /does not exist/,
+      'not-exists',
+      '$.args',
+    )
+    const add = (args: object, message: RegExp, code: string, path: string) =>
+      refused('add_computed_field', { table: 'author', name: 'x', ...args }, message, code, path)
+    const at = '$.args.definition.function'
+    await add({ definition: { function: 'nothing' } }, /no such function/, 'not-exists', at)
+    await add({ definition: { function: 'noisy' } }, /volatile/, 'not-supported', at)
+    await add({ definition: { function: 'articles_like' } }, /not a row of "author"/, 'unexpected-payload', at)
+    await add({ definition: { function: 'seen_by' } }, /not a row of "author"/, 'unexpected-payload', at)
+    await add(
+      { definition: { function: 'full_name', session_argument: 'sep' } },
+      /json/,
+      'unexpected-payload',
+      '$.args.definition.session_argument',
+    )
+    await add(
+      { definition: { function: 'full_name', session_argument: 'y' } },
+      /no argument "y"/,
+      'not-exists',
+      '$.args.definition.session_argument',
+    )
+    await add(
+      { name: 'first_name', definition: { function: 'full_name' } },
+      /already exists/,
+      'already-exists',
+      '$.args.definition',
+    )
+    await add(
+      { name: 'full_name', definition: { function: 'full_name' } },
+      /already exists/,
+      'already-exists',
+      '$.args.name',
+    )
+    await refused(
+      'create_select_permission',
+      { table: 'author', role: 'x', permission: { ...everything, computed_fields: ['y'] } },
+      /"y" does not exist/,
+      'not-exists',
+      '$.args.permission.computed_fields[0]',
+    )
+  })
+
+  await t.test('what is used cannot be dropped', async (t) => {
+    const refused = async (type: string, args: unknown, dependents: RegExp) => {
+      const { body } = await server.query(type, args)
+      t.match(body, { code: 'dependency-error', error: dependents })
+    }
+    await refused('drop_computed_field', { table: 'author', name: 'full_name' }, /permission author\.user\.select/)
+    await refused('untrack_table', { table: 'article' }, /computed-field author\.best.*function articles_like/)
+    await refused('run_sql', { sql: 'drop function articles_like(text, int)' }, /function articles_like/)
+    await refused('run_sql', { sql: 'drop function initials(author)' }, /computed-field author\.initials/)
+    await refused(
+      'run_sql',
+      { sql: 'create function mine() returns setof article language sql as $$ select * from article $$' },
+      /function mine/,
+    )
+    await server.must('run_sql', { sql: 'drop function rated(int)', cascade: true })
+    t.equal((await failure('{ rated(args: {low: 1}) { id } }')).code, 'validation-failed')
+  })
+
+  await t.test('metadata goes out and comes back the same', async (t) => {
+    const before = await server.must('export_metadata', {})
+    t.match(before.functions, [
+      { function: { schema: 'lib', name: 'all_articles' } },
+      { function: 'add_article', permissions: [{ role: 'user' }] },
+      { function: 'articles_like', permissions: [{ role: 'guest' }, { role: 'user' }] },
+      { function: 'first_author', permissions: [] },
+      { function: 'mine', configuration: { session_argument: 'session' }, comment: 'own' },
+      { function: 'no_author' },
+    ])
+    await server.must('replace_metadata', before)
+    t.same(await server.must('export_metadata', {}), before)
+    t.equal((await data('{ mine { id } }', {}, user)).mine.length, 3)
+    const { functions: _, ...without } = before
+    t.match((await server.query('replace_metadata', { ...without, functions: [{ function: 'nope' }] })).body, {
+      code: 'not-exists',
+      path: '$.args.functions[0]',
+    })
+    const [row] = await server.must('select', {
+      table: { schema: 'svc_catalog', name: 'svc_function' },
+      columns: ['function_name', { name: 'permissions', columns: ['role_name'] }],
+      where: { function_name: 'mine' },
+    })
+    t.same(row, { function_name: 'mine', permissions: [{ role_name: 'user' }] })
+  })
+})
