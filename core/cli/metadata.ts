@@ -77,27 +77,32 @@ function indented(value: Json, by = ''): string {
 
 type Entry = Readonly<Record<string, unknown>>
 interface Exported {
-  readonly tables?: readonly (Entry & { readonly table: string | { readonly schema: string; readonly name: string } })[]
+  readonly tables?: readonly (Entry & { readonly table: Name })[]
   readonly query_templates?: readonly Entry[]
+  readonly functions?: readonly (Entry & { readonly function: Name })[]
 }
+type Name = string | { readonly schema: string; readonly name: string }
+const nameOf = (name: Name): string => (typeof name === 'string' ? name : `${name.schema}.${name.name}`)
 
 /** What was said, by the name of the object that it was said of. */
-function objects({ tables = [], query_templates: templates = [] }: Exported): Map<string, string> {
+function objects({ tables = [], query_templates: templates = [], functions = [] }: Exported): Map<string, string> {
   const all = new Map<string, string>()
-  for (const { table, ...lists } of tables) {
-    const name = typeof table === 'string' ? table : `${table.schema}.${table.name}`
+  for (const { table, configuration, ...lists } of tables) {
+    const name = nameOf(table)
     all.set(`table ${name}`, '')
+    if (isObject(configuration as Json)) all.set(`customization ${name}`, canonical(configuration as Entry))
     for (const [list, entries] of Object.entries(lists) as [string, readonly Entry[]][]) {
       const type = list.slice(0, list.indexOf('_'))
       for (const entry of entries ?? []) {
         const object =
           'role' in entry
             ? `permission ${name}.${String(entry['role'])}.${type}`
-            : `relationship ${name}.${String(entry['name'])}`
+            : `${type === 'computed' ? 'computed-field' : 'relationship'} ${name}.${String(entry['name'])}`
         all.set(object, canonical(entry))
       }
     }
   }
+  for (const entry of functions) all.set(`function ${nameOf(entry.function)}`, canonical(entry))
   for (const entry of templates) all.set(`query-template ${String(entry['name'])}`, canonical(entry))
   return all
 }

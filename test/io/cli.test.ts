@@ -50,6 +50,13 @@ t.test('metadata travels between databases', async (t) => {
   const ask = (query: object) => post(server.url, query)
   await ask({ type: 'run_sql', args: { sql: 'create table note (id int primary key, text text, code bigint)' } })
   await ask({ type: 'track_table', args: 'note' })
+  const length = 'create function length_of(n note) returns int language sql stable as $$ select length(n.text) $$'
+  const all = 'create function all_notes() returns setof note language sql stable as $$ select * from note $$'
+  await ask({ type: 'run_sql', args: { sql: `${length}; ${all}` } })
+  await ask({ type: 'track_function', args: 'all_notes' })
+  const field = { table: 'note', name: 'length', definition: { function: 'length_of' } }
+  await ask({ type: 'add_computed_field', args: field })
+  await ask({ type: 'set_table_customization', args: { table: 'note', configuration: { custom_name: 'memo' } } })
   const response = await fetch(`${server.url}/v1/query`, {
     method: 'POST',
     headers: { 'X-Service-Admin-Secret': SECRET },
@@ -70,12 +77,18 @@ t.test('metadata travels between databases', async (t) => {
   const other = await start(t, folder, ['start', '--port', '0'], { ...b, ROWHOUSE_ADMIN_SECRET: SECRET })
   await post(other.url, {
     type: 'run_sql',
-    args: { sql: 'create table note (id int primary key, text text, code bigint)' },
+    args: { sql: `create table note (id int primary key, text text, code bigint); ${length}; ${all}` },
   })
   t.equal(await other.stop('SIGTERM'), 0)
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), {
     code: 1,
-    out: '+ table note\n+ permission note.user.select\n',
+    out: [
+      '+ table note',
+      '+ customization note',
+      '+ permission note.user.select',
+      '+ computed-field note.length',
+      '+ function all_notes\n',
+    ].join('\n'),
   })
   t.match(await run(folder, ['metadata', 'apply', 'all.json'], b), { code: 0, out: /\+ table note/ })
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), { code: 0, out: /no difference/ })
