@@ -41,7 +41,11 @@ async function install(server: TestServer, model: Model): Promise<void> {
   await server.must('clear_metadata', {})
   const tables = Object.values(model)
   const sql = tables.map(({ name }) => `create table ${name} (id int primary key, n int, b bool, s text, ref int);`)
-  await server.must('run_sql', { sql: `drop table if exists t0, t1, t2, t3, t4; ${sql.join('')}` })
+  const functions = tables.map(
+    ({ name }) => `create function all_${name}() returns setof ${name} language sql stable as 'select * from ${name}';`,
+  )
+  const drop = 'drop table if exists t0, t1, t2, t3, t4 cascade;'
+  await server.must('run_sql', { sql: `${drop}${sql.join('')}${functions.join('')}` })
   await server.must('bulk', [
     ...tables.map(({ name }) => ({ type: 'track_table', args: name })),
     ...tables.flatMap(({ name, relations }) =>
@@ -62,6 +66,10 @@ async function install(server: TestServer, model: Model): Promise<void> {
         })),
       ),
     ),
+    ...tables.flatMap(({ name }) => [
+      { type: 'track_function', args: `all_${name}` },
+      ...ROLES.map((role) => ({ type: 'create_function_permission', args: { function: `all_${name}`, role } })),
+    ]),
     ...tables.map(({ name, rows }) => ({ type: 'insert', args: { table: name, objects: rows } })),
   ])
 }

@@ -44,6 +44,9 @@ export const DOORS: Readonly<Record<string, Door>> = {
   },
   alpha: (server, test, as, random) => graphql(server, '/v1alpha1/graphql', 'alpha', test, as, random),
   modern: (server, test, as, random) => graphql(server, '/v1/graphql', 'modern', test, as, random),
+  /** The function `all_<table>` gives every row of the table. */
+  function: (server, test, as, random) =>
+    test.type === 'select' ? graphql(server, '/v1/graphql', 'modern', test, as, random, 'all_') : undefined,
 }
 
 /** Every value of the conditions, the limit and the rows as a parameter. */
@@ -93,10 +96,11 @@ function graphql(
   test: Case,
   as: As,
   random: Random,
+  root = '',
 ): Promise<Out> | undefined {
   let document: { text: string; variables: Record<string, unknown> }
   try {
-    document = documentOf(test, dialect, random)
+    document = documentOf(test, dialect, random, root)
   } catch (error) {
     if (error instanceof Unsayable) return undefined
     throw error
@@ -122,7 +126,7 @@ async function send(
   return fault ? { wrong: `${query} ${JSON.stringify(variables)}: ${text}` } : 'refused'
 }
 
-function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'modern', random: Random) {
+function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'modern', random: Random, root: string) {
   const variables: Record<string, unknown> = {}
   const declared: string[] = []
   const { name } = table
@@ -160,7 +164,7 @@ function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'mod
   switch (type) {
     case 'select': {
       if ((args as Select).columns.length === 0) throw new Unsayable()
-      return done('query', `${name}${rows(args as Select, table)} { ${fields((args as Select).columns)} }`)
+      return done('query', `${root}${name}${rows(args as Select, table)} { ${fields((args as Select).columns)} }`)
     }
     case 'count': {
       // Another permission decides about aggregates.
