@@ -216,10 +216,9 @@ function conflictOf(value: Json, path: string): NonNullable<NestedShape['conflic
   const { constraint, update_columns: columns = [], where, ...rest } = value
   const [unknown] = Object.keys(rest)
   if (unknown !== undefined) throw invalid(`field "${unknown}" is not in an on_conflict`, at(path, unknown))
-  if (isGiven(where)) throw invalid('where is not supported in the on_conflict of a related row', `${path}.where`)
   if (typeof constraint !== 'string') throw invalid('the field "constraint" is missing', path)
   if (!Array.isArray(columns)) throw invalid('expecting a list', `${path}.update_columns`)
-  return { constraint, columns: columns.map(String) }
+  return { constraint, columns: columns.map(String), ...(isGiven(where) ? { where } : {}) }
 }
 
 const skipped = (path: string) =>

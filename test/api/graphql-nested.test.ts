@@ -81,6 +81,30 @@ tap.test('rows inserted with their related rows', async (t) => {
     })
   })
 
+  await t.test('a conflict of a related row with a condition', async (t) => {
+    const insert = (title: string, where: object) =>
+      ask('mutation m($o: tag_insert_input!) { insert_tag_one(object: $o) { article { author { name age } } } }', {
+        o: {
+          name: 'z',
+          article: {
+            data: {
+              title,
+              author: {
+                data: { name: 'Cid', age: 99 },
+                on_conflict: { constraint: 'author_name_key', update_columns: ['age'], where },
+              },
+            },
+          },
+        },
+      })
+    t.match((await insert('w1', { age: { _gt: 50 } })).errors, [{ message: /left out by its on_conflict/ }])
+    t.same((await insert('w2', { _or: [{ age: { _in: [5, 6] } }] })).data, {
+      insert_tag_one: { article: { author: { name: 'Cid', age: 99 } } },
+    })
+    t.match((await insert('w3', { nothing: { _gt: 50 } })).errors, [{ message: /nothing/ }])
+    t.match((await insert('w4', { age: 5 })).errors, [{ message: /unexpected literal value/ }])
+  })
+
   await t.test('all of it or nothing', async (t) => {
     const before = await counts()
     const failed = await ask(

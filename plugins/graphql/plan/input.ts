@@ -123,6 +123,17 @@ export function liftVariables(
   return { shape, values }
 }
 
+/** JSON as an input whose every value is a constant of the plan. */
+export function inputOf(value: Json): Input {
+  if (value === null) return { kind: 'null' }
+  if (Array.isArray(value)) return { kind: 'list', of: value.map(inputOf) }
+  if (!isObject(value)) return { kind: 'literal', value }
+  return {
+    kind: 'object',
+    fields: Object.fromEntries(Object.entries(value).map(([key, each]) => [key, inputOf(each)])),
+  }
+}
+
 /** Names come from clients and from catalogs: `constructor` must not be found where nobody put it. */
 export const ownOf = <T>(record: Readonly<Record<string, T>>, key: string): T | undefined =>
   Object.hasOwn(record, key) ? record[key] : undefined

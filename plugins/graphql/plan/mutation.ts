@@ -6,6 +6,7 @@ import {
   type Delete,
   INT8,
   type Insert,
+  type Json,
   type JsonChange,
   type OnConflict,
   planRows,
@@ -21,7 +22,7 @@ import {
   type WritePart,
 } from 'rowhouse/plan'
 import { exposed, type RootField } from './exposed.js'
-import { type Input, invalid } from './input.js'
+import { type Input, inputOf, invalid } from './input.js'
 import type { Args, Walker } from './walk.js'
 
 /** The rows of an insert: their slot, and their keys with whether every row has them. */
@@ -37,7 +38,7 @@ export interface NestedShape {
   readonly link: readonly string[]
   /** The names of the relationships that lead from the field's table to the rows of this step. */
   readonly via: readonly string[]
-  readonly conflict?: { readonly constraint: string; readonly columns: readonly string[] }
+  readonly conflict?: { readonly constraint: string; readonly columns: readonly string[]; readonly where?: Json }
   /** Slot of the number of rows of other tables. */
   readonly others?: number
 }
@@ -76,6 +77,7 @@ export function planNested(
         kind: 'list',
         of: conflict.columns.map((name): Input => ({ kind: 'enum', name })),
       },
+      ...(conflict.where === undefined ? {} : { where: inputOf(conflict.where) }),
     },
   }
   return { ...planInsert(walker, target, input ? { on_conflict: input } : {}, rows, { answer: [] }, here), ...steps }

@@ -581,7 +581,10 @@ export class Walker {
 
   enums(input: Input | undefined): string[] {
     if (!input || input.kind === 'null') return []
-    return this.elements(input).flatMap((each) => (each.kind === 'enum' ? [each.name] : []))
+    return this.elements(input).flatMap((each) => {
+      if (each.kind === 'enum') return [each.name]
+      return each.kind === 'literal' && typeof each.value === 'string' ? [each.value] : []
+    })
   }
 
   private columns(input: Input | undefined, table: Table, path: string): string[] {
