@@ -34,6 +34,7 @@ export interface Described {
   readonly parameters: ReadonlyMap<string, Parameter>
   /** What each member reads or writes; a template that is no bulk has one. */
   readonly ops: readonly Op[]
+  /** Values that are in it already, defaults among them: PostgreSQL has to be able to read them. */
   readonly constants: readonly Operand[]
 }
 
@@ -55,6 +56,7 @@ export class Meanings {
     const standIns = new Map<Json, Place>()
     const filled = fill(definition, (place) => standIn(place, standIns))
     const ops: Op[] = []
+    const fixed: Operand[] = []
     const types = new Map<Place, SqlType>()
     const tables = new Map<Place, Table>()
     for (const { query, path } of members(filled, '$')) {
@@ -62,12 +64,13 @@ export class Meanings {
         const request = this.operations.lift(query)
         const op = this.data.plan(request, names)
         ops.push(op)
-        for (const { slot, type } of operands(op)) {
+        for (const { slot, type, path: here } of operands(op)) {
           const value = request.values[slot] as Json
-          for (const each of Array.isArray(value) ? value : [value]) {
-            const place = standIns.get(each)
-            if (place) types.set(place, Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
+          const places = (Array.isArray(value) ? value : [value]).flatMap((each) => standIns.get(each) ?? [])
+          for (const place of places) {
+            types.set(place, Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
           }
+          if (places.length === 0) fixed.push({ kind: 'const', value: encode(value, type, here), type })
         }
         const rows = template.places.find((place) => place.path === `${path}.args.objects`)
         if (rows && op.kind === 'insert') tables.set(rows, names.table(op.table as TableRef, 'insert', '$.args.table'))
@@ -83,7 +86,10 @@ export class Meanings {
       template,
       ops,
       parameters: parametersOf(template.places, typeOf, tableOf),
-      constants: template.places.flatMap((place) => this.constants(place, typeOf(place), definition, names)),
+      constants: [
+        ...fixed,
+        ...template.places.flatMap((place) => this.constants(place, typeOf(place), definition, names)),
+      ],
     }
   }
 
@@ -146,11 +152,11 @@ export function* members(query: Json, path: string): Generator<{ query: JsonObje
 }
 
 /** Everything in a plan that stands for a value of the request. */
-function operands(node: unknown): { slot: number; type: SqlType }[] {
+function operands(node: unknown): { slot: number; type: SqlType; path: string }[] {
   if (Array.isArray(node)) return node.flatMap(operands)
   if (typeof node !== 'object' || node === null) return []
-  const { kind, slot, type } = node as { kind?: string; slot?: number; type?: SqlType }
-  if (kind === 'value' && slot !== undefined && type) return [{ slot, type }]
+  const { kind, slot, type, path } = node as { kind?: string; slot?: number; type?: SqlType; path?: string }
+  if (kind === 'value' && slot !== undefined && type && path) return [{ slot, type, path }]
   return Object.values(node).flatMap(operands)
 }
 
