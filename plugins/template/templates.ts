@@ -67,8 +67,9 @@ export class Templates {
    */
   async execute(stored: Stored, args: JsonObject, call: Call, path: string): Promise<Answer> {
     const { places, definition } = stored.template
-    const query = fill(definition, (place) => argument(place, valueOf(place, args, path)))
+    const values = new Map(places.map((place) => [place.path, valueOf(place, args, path)]))
     try {
+      const query = fill(definition, (place) => argument(place, values.get(place.path) as Json))
       return await this.operations.run(query, call)
     } catch (error) {
       throw error instanceof ServiceError ? located(error, places, path) : error
@@ -112,7 +113,8 @@ function valueOf({ param, default: fallback }: Place, args: JsonObject, path: st
 /** An error about an argument points at the argument; any other at the template. */
 function located(error: ServiceError, places: readonly Place[], path: string): ServiceError {
   const place = places.find((each) => isUnder(error.path, each.path))
-  if (!place) return error.under(`${path.slice(0, path.lastIndexOf('.'))}.template`)
+  // The definition stands beside the arguments; those of a REST call are all there is.
+  if (!place) return error.under(`${path === '$' ? path : path.slice(0, path.lastIndexOf('.'))}.template`)
   const rest = error.path.slice(place.path.length)
   const message = `when processing parameter "${place.param}" : ${error.message}`
   return new ServiceError(error.status, error.code, message, at(path, place.param) + rest, {
