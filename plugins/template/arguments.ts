@@ -3,7 +3,7 @@ import type { Parameter } from './meaning.js'
 
 /**
  * Arguments out of a URL's query. Text stands for a value of any type, as PostgreSQL reads it; JSON is read where the
- * parameter is a list, rows, or a JSON value; a parameter given several times is a list.
+ * parameter is a list, an array, rows, or a JSON value; a parameter given several times is a list.
  * @throws ServiceError 400 `invalid-params` with the path of the argument
  */
 export function urlArguments(query: URLSearchParams, parameters: ReadonlyMap<string, Parameter>): JsonObject {
@@ -17,9 +17,12 @@ export function urlArguments(query: URLSearchParams, parameters: ReadonlyMap<str
 
 function read(values: readonly string[], { name, use, type }: Parameter, path: string): Json {
   const [first = ''] = values
-  if (use === 'list') {
+  const isArray = use === 'value' && type?.kind === 'array'
+  if (use === 'list' || isArray) {
     if (values.length > 1) return [...values]
-    return first.startsWith('[') ? json(first, path) : [first]
+    if (first.startsWith('[')) return json(first, path)
+    // An array as PostgreSQL writes it.
+    return isArray && first.startsWith('{') ? first : [first]
   }
   if (values.length > 1) throw invalid(`parameter "${name}" is no list and may be given once`, path)
   switch (use) {
