@@ -27,6 +27,8 @@ export interface TestServer {
   raw(body: string, as?: As, headers?: Readonly<Record<string, string>>): Promise<Answered>
   /** Any request, as admin unless told otherwise. */
   fetch(path: string, init?: RequestInit, as?: As): Promise<Answered>
+  /** Any request, without the admin secret. */
+  bare(path: string, init?: RequestInit): Promise<Answered>
   /** As `query`, as admin; throws when the answer is no 200. */
   // oxlint-disable-next-line typescript/no-explicit-any
   must(type: string, args: unknown): Promise<any>
@@ -87,7 +89,10 @@ export async function testServer(
       ...as.variables,
     })
     new Headers(init.headers).forEach((value, name) => headers.set(name, value))
-    const response = await fetch(server.url + path, { ...init, headers })
+    return bare(path, { ...init, headers })
+  }
+  async function bare(path: string, init: RequestInit = {}): Promise<Answered> {
+    const response = await fetch(server.url + path, init)
     const text = await response.text()
     return { status: response.status, text, body: parsed(text), headers: response.headers }
   }
@@ -100,6 +105,7 @@ export async function testServer(
     raw,
     query,
     fetch: ask,
+    bare,
     async must(type, args) {
       const { status, text, body } = await query(type, args)
       if (status !== 200) throw new Error(`${type}: ${text}`)
