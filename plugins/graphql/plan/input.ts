@@ -157,7 +157,7 @@ function check(value: Json, type: TypeRef, path: string): void {
 
 const isNumber = (value: Json): boolean => typeof value === 'number' || value instanceof NumberText
 const BUILT_IN: Readonly<Record<string, (value: Json) => boolean>> = {
-  Int: (value) => Number.isInteger(value) && Math.abs(value as number) <= 2 ** 31,
+  Int: (value) => Number.isInteger(value) && (value as number) >= -(2 ** 31) && (value as number) < 2 ** 31,
   Float: isNumber,
   String: (value) => typeof value === 'string',
   Boolean: (value) => typeof value === 'boolean',
