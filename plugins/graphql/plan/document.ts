@@ -59,7 +59,7 @@ function chosen(all: readonly OperationDefinitionNode[], name: string | undefine
     if (first && more.length === 0) return first
     throw invalid('exactly one operation has to be present in the document when operationName is not specified', '$')
   }
-  if (all.some((each) => !each.name) && all.length > 1) {
+  if (all.some((each) => !each.name)) {
     throw invalid('operationName cannot be used when an anonymous operation exists in the document', '$.operationName')
   }
   const found = all.find((each) => each.name?.value === name)

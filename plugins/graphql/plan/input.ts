@@ -61,7 +61,7 @@ export function liftVariables(
 
   const lift = (value: Json, type: TypeRef, path: string, keep: boolean): Input => {
     if (value === null) {
-      if (type.nonNull) throw invalid(`expecting a value for non-null type ${typeText(type)}`, path)
+      if (type.nonNull) throw invalid(`expecting a value for non-null type: ${typeText(type)} in variableValues`, path)
       return { kind: 'null' }
     }
     if (type.of) {
@@ -97,7 +97,7 @@ export function liftVariables(
     const fields: Record<string, Input> = Object.create(null)
     for (const key in value) {
       const field = ownOf(named.fields, key)
-      if (!field) throw invalid(`field "${key}" is not in type ${type.name as string}`, at(path, key))
+      if (!field) throw invalid(`field "${key}" not found in type: '${type.name as string}'`, at(path, key))
       fields[key] = lift(value[key] as Json, field.type, at(path, key), false)
     }
     for (const [key, field] of Object.entries(named.fields)) {
@@ -118,7 +118,8 @@ export function liftVariables(
     if (rows && value !== undefined && value !== null) continue
     if (value !== undefined) shape[name] = lift(value, type, path, structural)
     else if (fallback) shape[name] = fallback
-    else if (type.nonNull) throw invalid(`expecting a value for non-null type ${typeText(type)}`, path)
+    else if (type.nonNull)
+      throw invalid(`expecting a value for non-null type: ${typeText(type)} in variableValues`, path)
   }
   return { shape, values }
 }
@@ -148,7 +149,7 @@ function check(value: Json, type: TypeRef, path: string): void {
     return
   }
   if (value === null) {
-    if (type.nonNull) throw invalid(`expecting a value for non-null type ${typeText(type)}`, path)
+    if (type.nonNull) throw invalid(`expecting a value for non-null type: ${typeText(type)} in variableValues`, path)
     return
   }
   const fits = ownOf(BUILT_IN, type.name as string)

@@ -36,6 +36,7 @@ import { type Dialect, exposed } from './exposed.js'
 import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
 import { graphqlNames } from './names.js'
 import { buildSchema, printedSchema } from './schema.js'
+import { olderWords } from './wording.js'
 
 /** What is asked for when a document is seen for the first time. */
 export type PrepareShape =
@@ -127,7 +128,7 @@ function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, nam
   }
   const schema = buildSchema(names, dialect, (name) => known.has(name))
   const errors = validate(schema, document.ast, rules(document), { maxErrors: 10 })
-  if (errors.length > 0) return { failed: errors.map((error) => failure(error, operation)) }
+  if (errors.length > 0) return { failed: errors.map((error) => failure(error, operation, dialect)) }
   const roots = rootFields(document)
   const introspects = roots.some(isIntrospection)
   return {
@@ -162,11 +163,11 @@ function refuseNewer({ ast, operation }: Document): void {
 
 const isIntrospection = ({ name }: FieldNode): boolean => name.value === '__schema' || name.value === '__type'
 
-function failure(error: GraphQLError, operation: OperationDefinitionNode): Failure {
+function failure(error: GraphQLError, operation: OperationDefinitionNode, dialect: Dialect): Failure {
   const node = error.nodes?.at(-1)
   return {
     code: 'validation-failed',
-    message: error.message,
+    message: dialect === 'alpha' ? olderWords(error.message) : error.message,
     path: (node && pathTo(operation, node)) ?? '$.query',
     locations: (error.locations ?? []).map(({ line, column }) => ({ line, column })),
   }

@@ -1,0 +1,30 @@
+/**
+ * An error of the rules of the language in the words of the older dialect, which its clients look for. What is not in the
+ * table keeps its words.
+ */
+export function olderWords(message: string): string {
+  for (const [pattern, words] of WORDS) {
+    const found = pattern.exec(message)
+    if (found) return words(...(found.slice(1) as [string, string]))
+  }
+  return message
+}
+
+const notFound = (name: string, type: string): string => `field "${name}" not found in type: '${type}'`
+/** `[author!]!` is about `author`. */
+const bare = (type: string): string => type.replaceAll(/[[\]!]/g, '')
+
+const WORDS: readonly (readonly [RegExp, (name: string, type: string) => string])[] = [
+  [/^Cannot query field "(\w+)" on type "(\w+)"/, notFound],
+  [/^Field "(\w+)" is not defined by type "(\w+)"/, notFound],
+  [
+    /^Field "(\w+)" of type "(\S+)" must have a selection/,
+    (name, type) => `field "${name}" of type ${bare(type)} must have a selection of subfields`,
+  ],
+  [
+    /^Field "(\w+)" must not have a selection since type "(\S+)"/,
+    (name, type) => `field "${name}" must not have a selection since type ${bare(type)} has no subfields`,
+  ],
+  [/^Unknown argument "(\w+)" on field/, (name) => `no such argument "${name}" is expected`],
+  [/^Field "\w+" argument "(\w+)" of type \S+ is required/, (name) => `the required argument "${name}" is missing`],
+]
