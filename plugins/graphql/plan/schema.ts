@@ -554,10 +554,15 @@ class SchemaBuilder {
           name,
           fields: () => ({
             affected_rows: { type: new GraphQLNonNull(GraphQLInt) },
-            ...(this.names.may(table, 'select') ? { returning: { type: this.rows(table) } } : {}),
+            ...(this.names.may(table, 'select') ? { returning: { type: this.returned(table) } } : {}),
           }),
         }),
     )
+  }
+
+  private returned(table: Table): GraphQLOutputType {
+    const rows = this.rows(table)
+    return rows instanceof GraphQLNonNull ? rows : new GraphQLNonNull(rows)
   }
 
   private insertInput(table: Table): GraphQLInputObjectType {
@@ -706,6 +711,8 @@ const ALPHA_NAMES: ReadonlyMap<string, string> = new Map([
   ['int4', 'integer'],
   ['bool', 'boolean'],
   ['float4', 'real'],
+  ['text', 'text'],
+  ['varchar', 'varchar'],
 ])
 const NUMERIC_FUNCTIONS = ['avg', 'stddev', 'stddev_pop', 'stddev_samp', 'sum', 'var_pop', 'var_samp', 'variance']
 const NUMERIC = new Set(['int2', 'int4', 'int8', 'float', 'numeric'])
