@@ -38,6 +38,7 @@ import {
   planBoolExp,
   planOrderTarget,
   readOrderText,
+  ServiceError,
   Slots,
   type Related,
   type Roots,
@@ -535,8 +536,17 @@ export class Walker {
       const text = each.kind === 'literal' && typeof each.value === 'string' ? readOrderText(each.value) : undefined
       if (!text) throw invalid('an entry of order_by is a column: "+name", "-name" or "name"', here)
       const { direction } = text
-      return [{ by: planOrderTarget(text.path, table, this.names, here), ...(direction ? { direction } : {}) }]
+      return [{ by: this.orderTarget(text.path, table, here), ...(direction ? { direction } : {}) }]
     })
+  }
+
+  /** A name in a text that is not there is as wrong as one in the document. */
+  private orderTarget(names: readonly string[], table: Table, path: string): OrderTarget {
+    try {
+      return planOrderTarget(names, table, this.names, path)
+    } catch (error) {
+      throw error instanceof ServiceError ? invalid(error.message, error.path) : error
+    }
   }
 
   /** `{name: asc, author: {name: desc}, articles_aggregate: {count: desc}}`: a key for each entry. */
