@@ -1,5 +1,5 @@
 import { type Call, type Data, ServiceError } from 'rowhouse'
-import { type Json, type JsonObject, Rows, rowsOf, splitArray, splitObject, tableKey } from 'rowhouse/plan'
+import { at, type Json, type JsonObject, Rows, rowsOf, splitArray, splitObject, tableKey } from 'rowhouse/plan'
 import type { Limits } from './plan/document.js'
 import { bringsOthers, insertNested, type Step } from './nested.js'
 import type { Dialect } from './plan/exposed.js'
@@ -63,9 +63,11 @@ export async function executeGraphql(
   }
   if (prepared.operation === 'mutation') {
     const raw = given(prepared.inputs, request)
-    return mutate(data, shape, lifted.values, prepared.roots, raw, call)
+    return placed(mutate(data, shape, lifted.values, prepared.roots, raw, call), wholly)
   }
-  const read = prepared.reads ? await data.run({ planner: PLANNER, shape, values: lifted.values }, call) : '{}'
+  const read = prepared.reads
+    ? await placed(data.run({ planner: PLANNER, shape, values: lifted.values }, call), wholly)
+    : '{}'
   if (!prepared.introspects) return read as string
   if (!options.introspection) throw invalid('introspection is switched off', '$.query')
   return joined([read as string, await introspect(data, request, prepared.inputs, call)])
@@ -90,6 +92,22 @@ async function prepare(
   if ('failed' in prepared) throw new InvalidDocument(prepared.failed)
   return prepared
 }
+
+/** An error about what a statement does as a whole has the place of a JSON query, `$.args`: says where that is here. */
+async function placed<T>(running: Promise<T>, place: (error: ServiceError) => ServiceError): Promise<T> {
+  try {
+    return await running
+  } catch (error) {
+    throw error instanceof ServiceError && /^\$\.args\b/.test(error.path) ? place(error) : error
+  }
+}
+/** The statement is all of a query, or the end of a transaction. */
+const wholly = (error: ServiceError): ServiceError =>
+  new ServiceError(error.status, error.code, error.message, '$.selectionSet', {
+    cause: error,
+    ...(error.internal === undefined ? {} : { internal: error.internal }),
+    ...(error.retryAfter === undefined ? {} : { retryAfter: error.retryAfter }),
+  })
 
 async function introspect(data: Data, request: GraphqlRequest, inputs: InputTypes, call: Call): Promise<string> {
   const used = inputs.variables.filter(({ structural }) => structural)
@@ -145,7 +163,11 @@ async function mutate(
 ): Promise<string> {
   const roots = all.filter(({ when }) => when.every(({ is, value }) => fillTemplate(value, variables) === is))
   const run = async (root: MutationRoot, inner: Call): Promise<string> => {
-    const text = root.action ? await runRoot(data, shape, values, root, variables, inner) : '"mutation_root"'
+    const text = root.action
+      ? await placed(runRoot(data, shape, values, root, variables, inner), (error) =>
+          error.under(at('$.selectionSet', root.key)),
+        )
+      : '"mutation_root"'
     return `${JSON.stringify(root.key)}:${text}`
   }
   const [first] = roots
