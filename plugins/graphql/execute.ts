@@ -52,6 +52,7 @@ export async function executeGraphql(
   if (prepared.operation === 'mutation' && readOnly) {
     throw new ServiceError(405, 'method-not-allowed', 'a mutation must be sent with POST', '$.query')
   }
+  if (options.dialect === 'alpha') refuseUndeclared(prepared.inputs, request.variables)
   const lifted = liftVariables(prepared.inputs, request.variables)
   const shape: GraphqlShape = {
     dialect: options.dialect,
@@ -108,6 +109,13 @@ const wholly = (error: ServiceError): ServiceError =>
     ...(error.internal === undefined ? {} : { internal: error.internal }),
     ...(error.retryAfter === undefined ? {} : { retryAfter: error.retryAfter }),
   })
+
+/** A variable whose name is mistyped would be missing, and what it limits would be all. */
+function refuseUndeclared({ variables }: InputTypes, given: JsonObject): void {
+  const declared = new Set(variables.map(({ name }) => name))
+  const others = Object.keys(given).filter((name) => !declared.has(name))
+  if (others.length > 0) throw invalid(`unexpected variables in variableValues: ${others.join(', ')}`, '$.variables')
+}
 
 async function introspect(data: Data, request: GraphqlRequest, inputs: InputTypes, call: Call): Promise<string> {
   const used = inputs.variables.filter(({ structural }) => structural)
