@@ -306,7 +306,7 @@ class SchemaBuilder {
 
   private aggregateBoolExp(table: Table): GraphQLInputObjectType {
     const rest = { distinct: { type: GraphQLBoolean }, filter: { type: this.boolExp(table) } }
-    const flags = this.columns(table).filter(({ type }) => type.kind === 'bool')
+    const flags = this.names.columns(table).filter(({ name, type }) => type.kind === 'bool' && isGraphqlName(name))
     const name = `${this.nameOf(table)}_aggregate_bool_exp`
     const part = (fn: string, fields: GraphQLInputFieldConfigMap) =>
       this.once(`${name}_${fn}`, (own) => new GraphQLInputObjectType({ name: own, fields: { ...fields, ...rest } }))
@@ -476,13 +476,19 @@ class SchemaBuilder {
     )
   }
 
+  /** Whatever the document names: the value of a variable may name any of them. */
   private columnEnum(table: Table, action: 'select' | 'update'): GraphQLEnumType {
     return this.once(
       `${this.nameOf(table)}_${action}_column`,
       (name) =>
         new GraphQLEnumType({
           name,
-          values: Object.fromEntries(this.columns(table, action).map((column) => [column.name, {}])),
+          values: Object.fromEntries(
+            this.names
+              .columns(table, action)
+              .filter((column) => isGraphqlName(column.name))
+              .map((column) => [column.name, {}]),
+          ),
         }),
     )
   }

@@ -1,0 +1,86 @@
+import { buildClientSchema, buildSchema, getIntrospectionQuery, validateSchema } from 'graphql'
+import t from 'tap'
+import { type As, testServer } from '../kit/server.js'
+
+t.test('a variable may name columns that the document does not', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table town (id int primary key, name text, land text, coast boolean);
+      insert into town values (1, 'Oslo', 'Norway', true), (2, 'Bergen', 'Norway', true), (3, 'Bern', 'Switzerland', false)`,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'town' },
+    {
+      type: 'create_select_permission',
+      args: { table: 'town', role: 'reader', permission: { columns: ['id', 'name'], filter: {} } },
+    },
+  ])
+  const ask = async (query: string, variables: object, as?: As) =>
+    (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query, variables }) }, as)).body
+
+  const lands = 'query ($by: [town_select_column!]) { town(distinct_on: $by, order_by: {id: asc}) { id } }'
+  t.same(await ask(lands, { by: ['id'] }), { data: { town: [{ id: 1 }, { id: 2 }, { id: 3 }] } })
+  const names = 'query ($by: [town_select_column!]) { town(distinct_on: $by) { id } }'
+  t.equal((await ask(names, { by: ['land'] })).data.town.length, 2)
+  const count =
+    'query ($of: [town_select_column!]) { town_aggregate { aggregate { count(columns: $of, distinct: true) } } }'
+  t.same(await ask(count, { of: ['land'] }), { data: { town_aggregate: { aggregate: { count: 2 } } } })
+  const upsert = `mutation ($on: town_on_conflict) {
+    insert_town(objects: [{id: 1, name: "Christiania"}], on_conflict: $on) { affected_rows returning { name land } } }`
+  t.same(await ask(upsert, { on: { constraint: 'town_pkey', update_columns: ['name'] } }), {
+    data: { insert_town: { affected_rows: 1, returning: [{ name: 'Christiania', land: 'Norway' }] } },
+  })
+  t.match(await ask(names, { by: ['land'] }, { role: 'reader' }), {
+    errors: [{ extensions: { code: 'validation-failed', path: '$.variables.by[0]' } }],
+  })
+})
+
+t.test('a view that rows cannot be deleted from is not offered for it', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table visit (town text); insert into visit values ('Oslo'), ('Oslo');
+      create view towns as select town, count(*) from visit group by town; create view visits as select town from visit`,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'towns' },
+    { type: 'track_table', args: 'visits' },
+  ])
+
+  t.match((await server.query('delete', { table: 'towns', where: {} })).body, {
+    code: 'unexpected-payload',
+    error: '"towns" takes no deletes',
+  })
+  const { schema } = (await server.fetch('/v1alpha1/graphql/schema')).body
+  t.match(schema, /delete_visits\(/)
+  t.notMatch(schema, /delete_towns\(/)
+  t.equal((await server.must('delete', { table: 'visits', where: {} })).affected_rows, 2)
+})
+
+t.test('the schema is valid whatever tables and columns are called', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table odd ("true" int, "false" boolean, "null" text, constraint "the key" primary key ("true"));
+      create table no_name ("a b" int default 1, constraint "its key" primary key ("a b"));
+      create table document (doc json)`,
+  })
+  await server.must(
+    'bulk',
+    ['odd', 'no_name', 'document'].map((args) => ({ type: 'track_table', args })),
+  )
+  const ask = async (query: string, as?: As) =>
+    (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, as)).body
+
+  const schema = buildClientSchema((await ask(getIntrospectionQuery())).data)
+  t.same(validateSchema(schema), [])
+  t.same(validateSchema(buildSchema((await server.fetch('/v1alpha1/graphql/schema')).body.schema)), [])
+  t.same(await ask('mutation { insert_odd_one(object: {true: 1, false: false}) { true false null } }'), {
+    data: { insert_odd_one: { true: 1, false: false, null: null } },
+  })
+  t.same(await ask('mutation { insert_no_name_one(object: {}) { _empty } }'), {
+    data: { insert_no_name_one: { _empty: '' } },
+  })
+  t.match(await ask('{ odd(order_by: {true: asc}) { true } }'), { data: { odd: [{ true: 1 }] } })
+  const nobody = buildClientSchema((await ask(getIntrospectionQuery(), { role: 'nobody' })).data)
+  t.same(validateSchema(nobody), [])
+  t.same(await ask('{ _empty }', { role: 'nobody' }), { data: { _empty: '' } })
+})
