@@ -24,6 +24,7 @@ export interface TableData extends TableRef {
   readonly system: boolean
   readonly insertable: boolean
   readonly updatable: boolean
+  readonly deletable: boolean
   readonly columns: readonly Column[]
   readonly primaryKey: readonly string[]
   /** Primary key and unique constraints. */

@@ -96,6 +96,7 @@ const KINDS: Record<string, TableData['kind']> = {
 }
 const INSERT = 8
 const UPDATE = 4
+const DELETE = 16
 
 function readTable(raw: RawTable): Found {
   const kind = KINDS[raw.relkind] as TableData['kind']
@@ -107,6 +108,7 @@ function readTable(raw: RawTable): Found {
     kind,
     insertable: plain || (raw.events & INSERT) !== 0,
     updatable: plain || (raw.events & UPDATE) !== 0,
+    deletable: plain || (raw.events & DELETE) !== 0,
     columns: (raw.columns ?? []).map((column) => readColumn(column, raw.geo?.[column.number])),
     primaryKey: raw.keys?.find((key) => key.primary)?.columns ?? [],
     keys: (raw.keys ?? []).map(({ name, columns }) => ({ name, columns })),
@@ -163,7 +165,8 @@ function kindOf(name: string, type: string, category: string): TypeKind {
 
 /**
  * A domain stands for its base type: its own rules hold when a row is written, not when a value is compared.
- * `pg_relation_is_updatable` gives the events that a view supports (CMD_UPDATE 2, CMD_INSERT 3 as bits 4 and 8).
+ * `pg_relation_is_updatable` gives the events that a view supports (CMD_UPDATE 2, CMD_INSERT 3, CMD_DELETE 4 as
+ * bits 4, 8 and 16).
  */
 const QUERY = `
 with recursive wanted as materialized (

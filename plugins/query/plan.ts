@@ -246,6 +246,7 @@ function planDelete(shape: Extract<Shape, { type: 'delete' }>, names: Names): De
   const table = names.table(shape.table, 'delete', TABLE)
   names.table(shape.table, 'select', TABLE, onlyWithSelect('delete'))
   refuseSystem(table)
+  if (!table.deletable) throw unexpectedPayload(`"${table.name}" takes no deletes`, TABLE)
   return {
     kind: 'delete',
     table: refOf(table),

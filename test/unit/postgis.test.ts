@@ -30,6 +30,7 @@ const place: TableData = {
   system: false,
   insertable: true,
   updatable: true,
+  deletable: true,
   columns: [
     column('id', int4),
     column('at', geo('geometry', 4326)),

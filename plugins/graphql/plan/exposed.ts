@@ -167,9 +167,9 @@ function offers(action: RootAction, needs: Action, table: Table, names: Names): 
     case 'update_by_pk':
       return table.updatable && reads && readableKey(table, names) && names.columns(table, 'update').length > 0
     case 'delete':
-      return reads
+      return table.deletable && reads
     case 'delete_by_pk':
-      return reads && readableKey(table, names)
+      return table.deletable && reads && readableKey(table, names)
   }
 }
 
