@@ -273,24 +273,3 @@ tap.test('parts of JSON, casts, and numbers as text', async (t) => {
     t.match(printSchema(buildClientSchema(introspected)), /data\(path: String\): jsonb\n/)
   })
 })
-
-t.test('a view that rows cannot be deleted from is not offered for it', async (t) => {
-  const server = await testServer(t)
-  await server.must('run_sql', {
-    sql: `create table visit (town text); insert into visit values ('Oslo'), ('Oslo');
-      create view towns as select town, count(*) from visit group by town; create view visits as select town from visit`,
-  })
-  await server.must('bulk', [
-    { type: 'track_table', args: 'towns' },
-    { type: 'track_table', args: 'visits' },
-  ])
-
-  t.match((await server.query('delete', { table: 'towns', where: {} })).body, {
-    code: 'unexpected-payload',
-    error: '"towns" takes no deletes',
-  })
-  const { schema } = (await server.fetch('/v1alpha1/graphql/schema')).body
-  t.match(schema, /delete_visits\(/)
-  t.notMatch(schema, /delete_towns\(/)
-  t.equal((await server.must('delete', { table: 'visits', where: {} })).affected_rows, 2)
-})

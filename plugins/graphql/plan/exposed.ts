@@ -163,15 +163,18 @@ function offers(action: RootAction, needs: Action, table: Table, names: Names): 
       return table.insertable && reads
     case 'update':
     case 'update_many':
-      return table.updatable && reads && names.columns(table, 'update').length > 0
+      return table.updatable && reads && updatesSomething(table, names)
     case 'update_by_pk':
-      return table.updatable && reads && readableKey(table, names) && names.columns(table, 'update').length > 0
+      return table.updatable && reads && readableKey(table, names) && updatesSomething(table, names)
     case 'delete':
       return table.deletable && reads
     case 'delete_by_pk':
       return table.deletable && reads && readableKey(table, names)
   }
 }
+
+const updatesSomething = (table: Table, names: Names): boolean =>
+  names.columns(table, 'update').some(({ name }) => isGraphqlName(name))
 
 /** The whole primary key is there and may be seen. */
 export function readableKey(table: Table, names: Names): boolean {

@@ -79,7 +79,7 @@ class SchemaBuilder {
     const empty = new GraphQLObjectType({
       name: 'query_root',
       description: 'This role may read no table.',
-      fields: { _empty: { type: GraphQLBoolean } },
+      fields: { _empty: { type: GraphQLString } },
     })
     return new GraphQLSchema({
       query: query.size > 0 ? root('query_root', query) : empty,
@@ -214,7 +214,7 @@ class SchemaBuilder {
         fields[aggregate] = { type: new GraphQLNonNull(this.aggregate(remote)), args: this.selectArgs(remote) }
       }
     }
-    if (Object.keys(fields).length === 0) fields['_empty'] = { type: GraphQLBoolean }
+    if (Object.keys(fields).length === 0) fields['_empty'] = { type: GraphQLString }
     return fields
   }
 
@@ -251,11 +251,17 @@ class SchemaBuilder {
     const where = { type: this.boolExp(table) }
     if (!this.modern) return { where, ...page, order_by: { type: new GraphQLList(GraphQLString) } }
     return {
-      distinct_on: { type: list(this.columnEnum(table, 'select')) },
+      ...this.columnsArg('distinct_on', table),
       ...page,
       order_by: { type: list(this.orderBy(table)) },
       where,
     }
+  }
+
+  /** A list of columns, unless an enum can name none of them. */
+  private columnsArg(name: string, table: Table): Record<string, { type: GraphQLInputType }> {
+    const some = this.names.columns(table).some((column) => isEnumValue(column.name))
+    return some ? { [name]: { type: list(this.columnEnum(table, 'select')) } } : {}
   }
 
   private keyArgs(table: Table): GraphQLInputFieldConfigMap & GraphQLFieldConfigArgumentMap {
@@ -306,16 +312,11 @@ class SchemaBuilder {
 
   private aggregateBoolExp(table: Table): GraphQLInputObjectType {
     const rest = { distinct: { type: GraphQLBoolean }, filter: { type: this.boolExp(table) } }
-    const flags = this.names.columns(table).filter(({ name, type }) => type.kind === 'bool' && isGraphqlName(name))
+    const flags = this.names.columns(table).filter(({ name, type }) => type.kind === 'bool' && isEnumValue(name))
     const name = `${this.nameOf(table)}_aggregate_bool_exp`
     const part = (fn: string, fields: GraphQLInputFieldConfigMap) =>
       this.once(`${name}_${fn}`, (own) => new GraphQLInputObjectType({ name: own, fields: { ...fields, ...rest } }))
-    const flag = () =>
-      this.once(
-        `${this.nameOf(table)}_boolean_column`,
-        (own) =>
-          new GraphQLEnumType({ name: own, values: Object.fromEntries(flags.map((column) => [column.name, {}])) }),
-      )
+    const flag = () => this.once(`${this.nameOf(table)}_boolean_column`, (own) => enumOf(own, flags))
     return this.once(
       name,
       (own) =>
@@ -324,7 +325,7 @@ class SchemaBuilder {
           fields: () => ({
             count: {
               type: part('count', {
-                arguments: { type: list(this.columnEnum(table, 'select')) },
+                ...this.columnsArg('arguments', table),
                 predicate: { type: required(this.comparison(INT4)) },
               }),
             },
@@ -435,6 +436,7 @@ class SchemaBuilder {
                 fields[aggregate] ??= { type: this.aggregateOrderBy(remote) }
               }
             }
+            if (Object.keys(fields).length === 0) fields['_empty'] = { type: this.direction() }
             return fields
           },
         }),
@@ -478,18 +480,8 @@ class SchemaBuilder {
 
   /** Whatever the document names: the value of a variable may name any of them. */
   private columnEnum(table: Table, action: 'select' | 'update'): GraphQLEnumType {
-    return this.once(
-      `${this.nameOf(table)}_${action}_column`,
-      (name) =>
-        new GraphQLEnumType({
-          name,
-          values: Object.fromEntries(
-            this.names
-              .columns(table, action)
-              .filter((column) => isGraphqlName(column.name))
-              .map((column) => [column.name, {}]),
-          ),
-        }),
+    return this.once(`${this.nameOf(table)}_${action}_column`, (name) =>
+      enumOf(name, this.names.columns(table, action)),
     )
   }
 
@@ -505,7 +497,6 @@ class SchemaBuilder {
   }
 
   private aggregateFields(table: Table): GraphQLObjectType {
-    const column = { type: list(this.columnEnum(table, 'select')) }
     return this.once(
       `${this.nameOf(table)}_aggregate_fields`,
       (name) =>
@@ -514,7 +505,7 @@ class SchemaBuilder {
           fields: () => ({
             count: {
               type: new GraphQLNonNull(GraphQLInt),
-              args: { columns: column, distinct: { type: GraphQLBoolean } },
+              args: { ...this.columnsArg('columns', table), distinct: { type: GraphQLBoolean } },
             },
             ...Object.fromEntries(
               this.functions(table).map(([fn, columns]) => [fn, { type: this.functionFields(table, fn, columns) }]),
@@ -632,8 +623,8 @@ class SchemaBuilder {
   }
 
   private conflict(table: Table): GraphQLFieldConfigArgumentMap {
-    const may = this.names.mayUpsert(table) && this.names.may(table, 'update') && table.keys.length > 0
-    if (!this.modern || !may) return {}
+    if (!this.modern || !this.names.mayUpsert(table) || !this.names.may(table, 'update')) return {}
+    if (!table.keys.some(({ name }) => isEnumValue(name))) return {}
     const type = this.once(
       `${this.nameOf(table)}_on_conflict`,
       (name) =>
@@ -650,11 +641,7 @@ class SchemaBuilder {
   }
 
   private constraint(table: Table): GraphQLEnumType {
-    const names = table.keys.map(({ name }) => name).filter(isGraphqlName)
-    return this.once(
-      `${this.nameOf(table)}_constraint`,
-      (name) => new GraphQLEnumType({ name, values: Object.fromEntries(names.map((each) => [each, {}])) }),
-    )
+    return this.once(`${this.nameOf(table)}_constraint`, (name) => enumOf(name, table.keys))
   }
 
   /** `_set` and the like. */
@@ -696,6 +683,13 @@ class SchemaBuilder {
     )
   }
 }
+
+/** The names that an enum may have; one without any has `_empty`, because there is no enum without a value. */
+function enumOf(name: string, all: readonly { readonly name: string }[]): GraphQLEnumType {
+  const values = all.filter((each) => isEnumValue(each.name)).map((each) => [each.name, {}])
+  return new GraphQLEnumType({ name, values: values.length > 0 ? Object.fromEntries(values) : { _empty: {} } })
+}
+const isEnumValue = (name: string): boolean => isGraphqlName(name) && !['true', 'false', 'null'].includes(name)
 
 const INT4: SqlType = { schema: 'pg_catalog', name: 'int4', kind: 'int4', array: '_int4' }
 const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }

@@ -103,6 +103,10 @@ export class Walker {
       const name = node.name.value
       if (name === '__typename') fields.push({ kind: 'constant', key, value: 'query_root' })
       if (name.startsWith('__')) continue
+      if (name === '_empty' && query.size === 0) {
+        fields.push({ kind: 'constant', key, value: '' })
+        continue
+      }
       const root = query.get(name)
       if (!root) throw invalid(`field "${name}" is not in type query_root`, path)
       fields.push(this.root(key, root, nodes, path))
