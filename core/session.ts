@@ -22,3 +22,8 @@ export const INTERNAL: Session = { role: 'admin', variables: new Map(), via: 'in
 export const ROLE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 export const VARIABLE_NAME = /^x-service-[a-z0-9-]+$/
 export const USER_ID = 'x-service-user-id'
+
+/** Decimal text of a PostgreSQL bigint, as the user id has to be. */
+export function isUserId(text: string): boolean {
+  return /^-?\d{1,19}$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text)
+}

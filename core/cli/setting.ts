@@ -8,16 +8,23 @@ const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, 
 
 /** What comes with the program. The sample is a plugin that only `dev` loads; the optional ones wait to be named. */
 export function builtins(sample = false): Builtins {
-  const provider = (kind: string) => ({ memory: new URL(`../../providers/${kind}/memory.js`, import.meta.url) })
+  const provider = (kind: string, ...names: readonly string[]) =>
+    Object.fromEntries(names.map((name) => [name, new URL(`../../providers/${kind}/${name}.js`, import.meta.url)]))
   return {
     plugins: {
       query: plugin('query'),
       template: plugin('template'),
       graphql: plugin('graphql'),
+      filestore: plugin('filestore'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
     optional: { stitch: plugin('stitch') },
-    providers: { email: provider('email'), sms: provider('sms'), storage: provider('storage') },
+    providers: {
+      email: provider('email', 'memory'),
+      sms: provider('sms', 'memory'),
+      storage: provider('storage', 'disk', 'memory'),
+    },
+    defaults: { storage: 'disk' },
   }
 }
 

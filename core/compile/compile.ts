@@ -61,7 +61,8 @@ export function prepare(task: Preparation, { prepare }: PlannerModule, catalog: 
   return prepare(task.shape as never, namesFor(task.role, catalog))
 }
 
-const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22)
+/** A name for a prepared statement: short, and unique to the text. */
+export const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22)
 
 function mostRows(read: Read, catalog: Catalog): number | undefined {
   if (read.from) return read.maxRows

@@ -49,6 +49,13 @@ export interface Data {
   resolveTemplates(resolve: TemplateResolver): void
   /** The SQL that a request compiles to for a role, and PostgreSQL's plan of it. */
   explain(request: Request, call: Call): Promise<{ readonly sql: string; readonly plan: readonly string[] }>
+  /**
+   * Runs one statement of a plugin on tables of its own, and commits it. Nothing is checked: it is no way for a client.
+   * @param values of `$1` and so on
+   * @throws ServiceError 503 while the database cannot be reached, 504 when it took too long; 400 `postgres-error` with
+   *   the `DatabaseError` as its cause for what PostgreSQL refuses
+   */
+  query<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
   /** Runs `fn` in a transaction, the one that `call` is in already or a new one; tried again after a conflict. */
   transaction<T>(call: Call, fn: (call: Call & Required<Pick<Call, 'transaction'>>) => Promise<T>): Promise<T>
   /** Changes metadata in a transaction: all instances see it, or none. */

@@ -8,6 +8,7 @@ import { watchCatalog, type Watch } from '../catalog/watch.js'
 import {
   compile,
   type Compiled,
+  nameOf,
   type PlannerModule,
   type Preparation,
   prepare,
@@ -276,6 +277,13 @@ export async function openData(database: Database, options: DataOptions): Promis
     },
     run,
     read,
+    query: <Row extends object>(text: string, values: readonly unknown[] = []) =>
+      again(() =>
+        withClient(database.main, async (client) => {
+          const name = database.config.prepare ? { name: nameOf(text) } : {}
+          return (await client.query<Row>({ ...name, text, values: [...values] })).rows
+        }),
+      ),
     transaction,
     alter: (call, fn) =>
       transactionOn(database.admin, call, async ({ transaction: inner }) => fn(new Editor(await inner.lock()))),

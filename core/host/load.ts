@@ -16,6 +16,8 @@ export interface Builtins {
   readonly optional?: Readonly<Record<string, URL>>
   /** By kind, then by name. */
   readonly providers: Readonly<Record<string, Readonly<Record<string, URL>>>>
+  /** By kind, the provider of a kind of which the configuration names none. */
+  readonly defaults?: Readonly<Record<string, string>>
 }
 
 export interface LoadedPlugin {
@@ -190,8 +192,12 @@ async function loadEveryKind(loading: Loading): Promise<(readonly [string, Loade
     mistakes.push({ path: '$.providers', message: 'must be an object of provider kinds', where })
   const top = { key: 'providers', path: '$.providers', value: providers, settings: inside(settings, 'providers') }
 
+  const named = children(top, Object.keys(builtins.providers))
+  const silent = Object.entries(builtins.defaults ?? {})
+    .filter(([kind]) => !named.some(({ key }) => key === kind))
+    .map(([key, name]) => ({ key, path: at('$.providers', key), value: { [name]: {} }, settings: [] }))
   return Promise.all(
-    children(top, Object.keys(builtins.providers)).map(async (kind) => {
+    [...named, ...silent].map(async (kind) => {
       const own = builtins.providers[kind.key] ?? {}
       const nodes = children(kind, ['default', ...Object.keys(own)]).filter(({ value }) => value !== false)
       const choice = nodes.find(({ key }) => key === 'default')

@@ -112,6 +112,8 @@ export interface Provider<K extends keyof ProviderKinds = keyof ProviderKinds, S
 }
 export interface ProviderContext {
   readonly log: Logger
+  /** Absolute; where the server keeps files of its own. */
+  readonly dataDir: string
 }
 
 /** Types a plugin from its own config schema and needs. Returns it unchanged. */

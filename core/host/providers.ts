@@ -34,12 +34,12 @@ export interface Providers {
 /** @param timeoutMs for making one, and for closing one */
 export function createProviders(
   kinds: ReadonlyMap<string, LoadedKind>,
-  { log, timeoutMs }: { readonly log: Logger; readonly timeoutMs: number },
+  { log, timeoutMs, dataDir }: { readonly log: Logger; readonly timeoutMs: number; readonly dataDir: string },
 ): Providers {
   const made = new Map<LoadedProvider, { readonly title: string; readonly instance: Promise<Closable> }>()
 
   const make = (title: string, loaded: LoadedProvider): Promise<Closable> => {
-    const context = { log: log.child({ provider: title }) }
+    const context = { log: log.child({ provider: title }), dataDir }
     const create = () => loaded.provider.create(loaded.config, context) as Closable | Promise<Closable>
     const instance = runWithin(`provider "${title}"`, 'create', create, timeoutMs)
     made.set(loaded, { title, instance })

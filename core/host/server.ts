@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
+import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
@@ -119,7 +120,11 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const closing = (owner: string, run: () => Promise<void> | void) => void closers.push({ owner, run })
   try {
     const metrics = createMetrics()
-    const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS })
+    const providers = createProviders(loaded.providers, {
+      log,
+      timeoutMs: STEP_MS,
+      dataDir: resolve(options.cwd, values.dataDir),
+    })
     closing('providers', () => providers.close())
     const shared = createShared({ log, metrics: metrics.registry, providers })
 

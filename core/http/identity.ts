@@ -29,11 +29,6 @@ export function chosenRole(requested: string | undefined, held: readonly string[
   throw new ServiceError(403, 'access-denied', `role "${role}" is not held by this caller`)
 }
 
-/** Decimal text of a PostgreSQL bigint. */
-export function isUserId(text: string): boolean {
-  return /^-?\d{1,19}$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text)
-}
-
 /** Text that PostgreSQL can hold. */
 export const isVariableValue = (text: string) => !/[\p{Surrogate}\0]/u.test(text)
 

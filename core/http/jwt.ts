@@ -3,19 +3,11 @@ import { decodeJwt, jwtVerify } from 'jose'
 import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
-import { ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
+import { isUserId, ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
 import type { Session } from '../session.js'
 import type { JwtConfig } from './config.js'
 import type { RequestHeaders } from './headers.js'
-import {
-  bearerToken,
-  chosenRole,
-  invalidToken,
-  isUserId,
-  isVariableValue,
-  makeSession,
-  requestedRole,
-} from './identity.js'
+import { bearerToken, chosenRole, invalidToken, isVariableValue, makeSession, requestedRole } from './identity.js'
 import { createKeySet } from './jwks.js'
 import type { FindKey } from './jwks.js'
 import { fixedKey } from './jwt-key.js'

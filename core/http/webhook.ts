@@ -1,10 +1,10 @@
 import { ServiceError } from '../errors.js'
-import { ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
+import { isUserId, ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
 import type { Session } from '../session.js'
 import type { WebhookConfig } from './config.js'
 import { fetchJson } from './fetch-json.js'
 import type { RequestHeaders } from './headers.js'
-import { chosenRole, invalidToken, isUserId, isVariableValue, makeSession, requestedRole } from './identity.js'
+import { chosenRole, invalidToken, isVariableValue, makeSession, requestedRole } from './identity.js'
 
 const MAX_BYTES = 64 * 1024
 

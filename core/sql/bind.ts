@@ -3,6 +3,7 @@ import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows } 
 import { describe, encode, encodeArray } from '../plan/encode.js'
 import { checkGeoJson, geoJsonText, isGeo } from '../plan/geojson.js'
 import type { SqlType, TypeKind } from '../plan/ir.js'
+import { isUserId, USER_ID } from '../session.js'
 import type { Param } from './statement.js'
 
 export interface Bindings {
@@ -40,6 +41,9 @@ export function bind(params: readonly Param[], bindings: Bindings): (string | nu
 function variable(name: string, type: SqlType, variables: ReadonlyMap<string, string>): string {
   const value = variables.get(name)
   if (value === undefined) throw new ServiceError(400, 'not-found', `${name} header is expected but not found`)
+  if (name === USER_ID && !isUserId(value)) {
+    throw new ServiceError(400, 'parse-failed', 'X-Service-User-Id should be an integer')
+  }
   return isGeo(type) ? geoJsonOf(name, value, type) : value
 }
 

@@ -43,12 +43,16 @@ export interface TestOptions {
   readonly databaseUrl?: string
   /** Built-in plugins beside `query`. */
   readonly builtins?: Readonly<Record<string, URL>>
+  /** Whether files may be stored; on disk unless the configuration says otherwise. */
+  readonly files?: boolean
   /** Sections of the configuration. */
   readonly config?: Readonly<Record<string, unknown>>
 }
 
 export const ADMIN_SECRET = 'a secret of a test, 32 characters.'
 const builtin = (path: string): URL => new URL(`../../${path}`, import.meta.url)
+
+const provider = (name: string): URL => builtin(`providers/${name}.js`)
 
 const PLUGINS = {
   query: builtin('plugins/query/index.js'),
@@ -59,7 +63,7 @@ const PLUGINS = {
 /** A whole server, over HTTP, on a database of its own; both are gone when the test ends. */
 export async function testServer(
   t: { teardown(fn: () => Promise<void>): unknown },
-  { threads = 0, databaseUrl, config = {}, builtins = {} }: TestOptions = {},
+  { threads = 0, databaseUrl, config = {}, builtins = {}, files = false }: TestOptions = {},
 ): Promise<TestServer> {
   const database = databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} }
   const server = await startServer({
@@ -75,7 +79,11 @@ export async function testServer(
       auth: { adminSecret: ADMIN_SECRET, ...(config['auth'] as object | undefined) },
       http: { port: 0, ...(config['http'] as object | undefined) },
     },
-    builtins: { plugins: { ...PLUGINS, ...builtins }, providers: {} },
+    builtins: {
+      plugins: { ...PLUGINS, ...(files ? { filestore: builtin('plugins/filestore/index.js') } : {}), ...builtins },
+      providers: { storage: { disk: provider('storage/disk'), memory: provider('storage/memory') } },
+      ...(files ? { defaults: { storage: 'disk' } } : {}),
+    },
   })
   t.teardown(async () => {
     await server.close()

@@ -11,7 +11,11 @@ const log = pino({ level: 'silent' })
 const receipt = { id: '1', detail: '' }
 
 function shared(kinds: ReadonlyMap<string, LoadedKind> = new Map()) {
-  return createShared({ log, metrics: new Registry(), providers: createProviders(kinds, { log, timeoutMs: 30_000 }) })
+  return createShared({
+    log,
+    metrics: new Registry(),
+    providers: createProviders(kinds, { log, dataDir: '.', timeoutMs: 30_000 }),
+  })
 }
 
 /** SMS providers as they are after loading, which has checked their shape. */

@@ -1,0 +1,24 @@
+import { isUserId, type Session, USER_ID } from 'rowhouse'
+import type { FileOperation, FilestoreConfig } from './config.js'
+import { accessDenied, badRequest, missingHeader } from './errors.js'
+
+export interface Caller {
+  readonly role: string
+  /** A bigint in digits. */
+  readonly userId: string
+}
+
+/** @throws ServiceError 400 without a user id that is an integer */
+export function callerOf({ role, variables }: Session): Caller {
+  const userId = variables.get(USER_ID)
+  if (userId === undefined) throw missingHeader('X-Service-User-Id')
+  if (!isUserId(userId)) throw badRequest('X-Service-User-Id should be an integer')
+  return { role, userId }
+}
+
+/** @throws ServiceError 403 unless the role may do that with files */
+export function permit({ role }: Caller, operation: FileOperation, { permissions }: FilestoreConfig): void {
+  if (role === 'admin') return
+  const may = Object.hasOwn(permissions, role) ? permissions[role] : undefined
+  if (!may?.includes(operation)) throw accessDenied(`no permission for role ${role}`)
+}

@@ -1,0 +1,35 @@
+import { badRequest, missingHeader } from './errors.js'
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+const TYPE = new RegExp(
+  `^${TOKEN}/${TOKEN}(?:[ \\t]*;[ \\t]*${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\\\x00-\\x1f\\x7f-\\uffff]|\\\\[ -~])*"))*[ \\t]*;?$`,
+)
+const MAX = 255
+
+/**
+ * The media type of an upload (RFC 9110 section 8.3.1), to be sent again with every download.
+ * @throws ServiceError 400 when there is none, or it could not be sent
+ */
+export function readContentType(header: string | undefined): string {
+  const type = header?.trim()
+  if (type === undefined || type === '') throw missingHeader('Content-Type')
+  if (type.length > MAX || !TYPE.test(type)) throw badRequest('Content-Type is not a media type')
+  return type
+}
+
+/** Types that a browser shows and never runs. */
+const PASSIVE = new Set([
+  'image/png',
+  'image/jpeg',
+  'image/gif',
+  'image/webp',
+  'image/avif',
+  'video/mp4',
+  'video/webm',
+  'audio/mpeg',
+  'audio/ogg',
+  'text/plain',
+])
+
+export const isPassive = (contentType: string): boolean =>
+  PASSIVE.has((contentType.split(';', 1)[0] as string).trim().toLowerCase())

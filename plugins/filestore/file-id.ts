@@ -1,0 +1,25 @@
+import { badRequest } from './errors.js'
+
+const MAX_BYTES = 1024
+
+/**
+ * The id in a path such as `/v1/file/report%2F2024.pdf`, decoded once. It is data and never a path of ours.
+ * @throws ServiceError 400 unless it is 1 to 1,024 bytes of well-formed text without control characters
+ */
+export function readFileId(path: string, prefix: string): string {
+  const id = decoded(path.slice(prefix.length))
+  const bytes = Buffer.byteLength(id)
+  if (bytes === 0) throw badRequest('missing parameter: file_id')
+  if (bytes > MAX_BYTES) throw badRequest(`a file_id has at most ${MAX_BYTES} bytes`)
+  // oxlint-disable-next-line no-control-regex
+  if (/[\u0000-\u001f\u007f-\u009f]/.test(id)) throw badRequest('a file_id has no control characters')
+  return id
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw badRequest('the file_id is not well-formed')
+  }
+}

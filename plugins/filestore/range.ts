@@ -1,0 +1,28 @@
+import type { ByteRange } from 'rowhouse'
+import { badRequest } from './errors.js'
+
+/**
+ * The bytes that a range header asks for, e.g. `bytes=0-99`, `bytes=100-`, `bytes=-5` (RFC 9110 section 14).
+ * @returns undefined when there are none in a file of `size` bytes
+ * @throws ServiceError 400 for what is no range, or more than one
+ */
+export function readRange(header: string, size: number): ByteRange | undefined {
+  const [, list] = /^\s*bytes\s*=(.*)$/i.exec(header) ?? []
+  if (list === undefined) throw unreadable()
+  const ranges = list.split(',').filter((part) => part.trim() !== '')
+  const [range, ...others] = ranges
+  if (range === undefined || others.length > 0) {
+    throw badRequest('expected one and atmost one byte range in the header')
+  }
+  const [, first = '', last = ''] = /^\s*(\d*)\s*-\s*(\d*)\s*$/.exec(range) ?? []
+  if (first === '' && last === '') throw unreadable()
+  // Digits without end become infinite, which is as far behind the end as any.
+  if (first === '') return Number(last) === 0 ? undefined : within(Math.max(0, size - Number(last)), size - 1, size)
+  if (last !== '' && Number(last) < Number(first)) throw unreadable()
+  return within(Number(first), last === '' ? size - 1 : Math.min(Number(last), size - 1), size)
+}
+
+const within = (start: number, end: number, size: number): ByteRange | undefined =>
+  start < size ? { start, end } : undefined
+
+const unreadable = () => badRequest('failed to parse range header')

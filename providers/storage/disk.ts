@@ -1,0 +1,132 @@
+import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { addAbortSignal, type Readable } from 'node:stream'
+import { defineProvider } from 'rowhouse'
+
+const CHUNK_BYTES = 256 * 1024
+
+/**
+ * Keeps each object as a file that is written once. With the durability `full`, what `put` and `delete` have done
+ * outlives a power cut; with `process` only the end of the process.
+ */
+export default defineProvider({
+  kind: 'storage',
+  name: 'disk',
+  config: {
+    type: 'object',
+    properties: {
+      root: { type: 'string', minLength: 1, description: 'the folder; "files" in the data directory when absent' },
+      durability: {
+        type: 'string',
+        enum: ['full', 'process'],
+        default: 'full',
+        description: 'what a finished upload outlives: a power cut, or the end of the process only',
+      },
+    },
+    additionalProperties: false,
+  },
+  async create({ root, durability }, { dataDir }) {
+    const folder = resolve(dataDir, root ?? 'files')
+    const full = durability === 'full'
+    const flushed = full ? directoryFlushes() : async () => {}
+    await makeFolders(folder, full)
+    const place = (key: string) => {
+      if (!/^[0-9A-Za-z-]{2,}$/.test(key)) throw new Error(`"${key}" is no key`)
+      const directory = join(folder, key.slice(-2).toLowerCase())
+      return { directory, path: join(directory, key) }
+    }
+
+    return {
+      async put(key, body, signal) {
+        const { directory, path } = place(key)
+        // Nobody else may have made it, and nobody reads it before the caller says so.
+        const file = await open(path, 'wx')
+        try {
+          const size = await writeAll(file, addAbortSignal(signal, body))
+          if (full) await file.sync()
+          await file.close()
+          await flushed(directory)
+          return { size }
+        } catch (error) {
+          await file.close().catch(() => {})
+          await unlink(path).catch(() => {})
+          throw error
+        }
+      },
+      async get(key, range, signal) {
+        signal.throwIfAborted()
+        const file = await open(place(key).path)
+        return addAbortSignal(signal, file.createReadStream({ ...range, highWaterMark: CHUNK_BYTES }))
+      },
+      async delete(key) {
+        const { directory, path } = place(key)
+        await unlink(path).catch(ignoreMissing)
+        await flushed(directory)
+      },
+    }
+  },
+})
+
+async function writeAll(file: FileHandle, body: Readable): Promise<number> {
+  let size = 0
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    for (let from = 0; from < chunk.length;) {
+      const { bytesWritten } = await file.write(chunk, from)
+      from += bytesWritten
+    }
+    size += chunk.length
+  }
+  return size
+}
+
+/** One folder for each of the 256 ends that a UUID has, all there before the first upload. */
+async function makeFolders(folder: string, full: boolean): Promise<void> {
+  const made = await mkdir(folder, { recursive: true, mode: 0o700 })
+  const names = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, '0'))
+  await Promise.all(names.map((name) => mkdir(join(folder, name), { mode: 0o700 }).catch(ignoreExisting)))
+  if (!full) return
+  await flush(folder)
+  // The folders above are new as well, down from the first that was made.
+  for (let above = resolve(folder, '..'); made !== undefined && above.length >= resolve(made, '..').length;) {
+    await flush(above)
+    const next = resolve(above, '..')
+    if (next === above) break
+    above = next
+  }
+}
+
+/** Makes the names in a folder durable. */
+async function flush(directory: string): Promise<void> {
+  const handle = await open(directory)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/** As `flush`; who comes while one is under way shares the next one, which begins when that one has ended. */
+function directoryFlushes(): (directory: string) => Promise<void> {
+  const running = new Map<string, { readonly now: Promise<void>; next?: Promise<void> }>()
+  const start = async (directory: string): Promise<void> => {
+    const now = flush(directory)
+    running.set(directory, { now })
+    try {
+      await now
+    } finally {
+      if (running.get(directory)?.now === now) running.delete(directory)
+    }
+  }
+  return (directory) => {
+    const under = running.get(directory)
+    if (!under) return start(directory)
+    return (under.next ??= under.now.catch(() => {}).then(() => start(directory)))
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error
+}
+function ignoreExisting(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error
+}

@@ -1,0 +1,390 @@
+import { createHash } from 'node:crypto'
+import { request } from 'node:http'
+import { readdir, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import tap, { type Test } from 'tap'
+import { type As, testServer, type TestServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
+
+const admin: As = { variables: { 'x-service-user-id': '7' } }
+const user: As = { role: 'user', variables: { 'x-service-user-id': '42' } }
+const RECORD = {
+  content_type: 'text/plain; charset=utf-8',
+  file_status: 'uploaded',
+  file_size: 5,
+  user_id: 7,
+  user_role: 'admin',
+  created_at: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}\+00:00$/,
+}
+
+interface Files extends TestServer {
+  put(
+    id: string,
+    body: string | Buffer,
+    as?: As,
+    headers?: Record<string, string>,
+    method?: string,
+  ): ReturnType<TestServer['fetch']>
+  get(id: string, headers?: Record<string, string>, as?: As): ReturnType<TestServer['fetch']>
+  /** Files on the disk. */
+  blobs(): Promise<number>
+}
+
+async function filestore(t: Test, filestore: object = {}): Promise<Files> {
+  const dataDir = t.testdir({})
+  const server = await testServer(t, { files: true, config: { dataDir, plugins: { filestore } } })
+  const path = (id: string) => `/v1/file/${encodeURIComponent(id)}`
+  return {
+    ...server,
+    put: (id, body, as = admin, headers = {}, method = 'PUT') =>
+      server.fetch(
+        path(id),
+        { method, body: body as string, headers: { 'Content-Type': 'text/plain; charset=utf-8', ...headers } },
+        as,
+      ),
+    get: (id, headers = {}, as = admin) => server.fetch(path(id), { headers }, as),
+    async blobs() {
+      const all = await readdir(join(dataDir, 'files'), { recursive: true, withFileTypes: true })
+      return all.filter((entry) => entry.isFile()).length
+    },
+  }
+}
+
+tap.test('a file comes and goes', async (t) => {
+  const server = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 0 } })
+
+  const created = await server.put('a.txt', 'hello', admin, {}, 'POST')
+  t.match(created, { status: 200, body: { file_id: 'a.txt', ...RECORD } })
+  t.same(Object.keys(created.body), ['file_id', ...Object.keys(RECORD)])
+  t.match(created.headers.get('content-type'), /^application\/json/)
+
+  const got = await server.get('a.txt')
+  t.match(got, { status: 200, text: 'hello' })
+  const etag = `"${createHash('sha256').update('hello').digest('hex')}"`
+  t.match(Object.fromEntries(got.headers), {
+    'content-type': 'text/plain; charset=utf-8',
+    'content-length': '5',
+    'accept-ranges': 'bytes',
+    etag,
+    'last-modified': /GMT$/,
+    'cache-control': 'private, no-cache',
+    'x-content-type-options': 'nosniff',
+    'content-security-policy': "default-src 'none'; sandbox",
+  })
+  t.equal(got.headers.get('content-disposition'), null)
+
+  const again = await server.put('a.txt', 'other', admin, {}, 'POST')
+  t.match(again, { status: 400, body: { code: 'bad_request', message: 'file already exists : a.txt' } })
+  t.same(Object.keys(again.body), ['code', 'message'])
+  t.equal((await server.get('a.txt')).text, 'hello')
+
+  const replaced = await server.put('a.txt', 'goodbye', { variables: { 'x-service-user-id': '8' } })
+  t.match(replaced.body, { ...RECORD, file_size: 7, user_id: 8, created_at: created.body.created_at })
+  t.equal((await server.get('a.txt')).text, 'goodbye')
+  t.match((await server.put('new', 'x')).body, { file_id: 'new', file_size: 1 })
+
+  t.match(await server.fetch('/v1/file/a.txt', { method: 'DELETE' }, admin), {
+    status: 200,
+    body: { file_id: 'a.txt', status: 'deleted' },
+  })
+  t.match(await server.get('a.txt'), { status: 404, body: { code: 'not_found', message: 'file not found : a.txt' } })
+  t.match(await server.fetch('/v1/file/a.txt', { method: 'DELETE' }, admin), { status: 404 })
+  await until('1 blobs on the disk', async () => (await server.blobs()) === 1)
+  await until('1 blobs known', async () => (await blobRows(server)) === 1)
+})
+
+const blobRows = async (server: TestServer): Promise<number> =>
+  Number((await server.must('run_sql', { sql: 'select count(*) from svc_catalog.svc_blob' })).result[1][0])
+
+tap.test('an id that the server makes', async (t) => {
+  const server = await filestore(t)
+  for (const path of ['/v1/file', '/v1/file/']) {
+    const { body } = await server.fetch(path, { method: 'POST', body: 'x', headers: { 'Content-Type': 'a/b' } }, admin)
+    t.match(body, { file_id: /^[\da-f-]{36}$/, content_type: 'a/b' })
+    t.equal((await server.get(body.file_id)).text, 'x')
+  }
+})
+
+tap.test('who may, and what a request needs', async (t) => {
+  const server = await filestore(t, { permissions: { user: ['create', 'read'], reader: ['read'] } })
+  await server.put('f', 'x')
+  const reader: As = { role: 'reader', variables: { 'x-service-user-id': '1' } }
+  const nobody: As = { role: 'nobody', variables: { 'x-service-user-id': '1' } }
+  const denied = (role: string) => ({
+    status: 403,
+    body: { code: 'access_denied', message: `no permission for role ${role}` },
+  })
+  t.match((await server.put('u', 'x', user)).body, { user_id: 42, user_role: 'user' })
+  t.match(await server.fetch('/v1/file/f', { method: 'DELETE' }, user), denied('user'))
+  t.equal((await server.get('f', {}, reader)).status, 200)
+  t.match(await server.put('f', 'y', reader), denied('reader'))
+  t.match(await server.put('f', 'y', reader, {}, 'POST'), denied('reader'))
+  t.match(await server.get('f', {}, nobody), denied('nobody'))
+  t.match(
+    await server.get('f', {}, { role: 'constructor', variables: { 'x-service-user-id': '1' } }),
+    denied('constructor'),
+  )
+  t.match(await server.bare('/v1/file/f'), denied('anonymous'))
+  t.equal((await server.fetch('/v1/file/f', { method: 'HEAD' }, nobody)).status, 403)
+
+  const bad = (message: string) => ({ status: 400, body: { code: 'bad_request', message } })
+  t.match(await server.get('f', {}, {}), bad('missing header: X-Service-User-Id'))
+  for (const id of ['x', '1.5', '', '1 2', '99999999999999999999', '9223372036854775808', '0x1']) {
+    const message = 'X-Service-User-Id should be an integer'
+    t.match(await server.get('f', {}, { variables: { 'x-service-user-id': id } }), bad(message), id)
+  }
+  const untyped = await fetch(`${server.url}/v1/file/f`, {
+    method: 'PUT',
+    body: Buffer.from('x'),
+    headers: { 'X-Service-Admin-Secret': 'a secret of a test, 32 characters.', 'X-Service-User-Id': '1' },
+  })
+  t.match({ status: untyped.status, body: await untyped.json() }, bad('missing header: Content-Type'))
+  for (const type of ['x', 'text/', 'a/b; c', 'text/plain, a/b', `a/${'b'.repeat(300)}`, 'a/b;c="\u00ff"']) {
+    t.match(await server.put('f', 'y', admin, { 'Content-Type': type }), bad('Content-Type is not a media type'), type)
+  }
+  t.match(await server.put('f', 'y', admin, { 'Content-Encoding': 'gzip' }), { status: 400 })
+  t.equal((await server.get('f')).text, 'x')
+  t.match(await server.fetch('/v1/file/f', { method: 'PATCH' }, admin), { status: 405 })
+})
+
+tap.test('an id is data: whatever it holds comes back, and nothing leaves the folder', async (t) => {
+  const server = await filestore(t)
+  const ids = [
+    '..%2f..',
+    'a/b/c',
+    '/etc/passwd',
+    '..\\..\\x',
+    'ü ñ 日本 🙂',
+    '%',
+    '%2e%2e',
+    'a\'b"c;--',
+    'a?b#c&d=e+f',
+    ' ',
+    'x'.repeat(1024),
+    'constructor',
+    '__proto__',
+    '-',
+    '~',
+  ]
+  for (const id of ids) {
+    t.match((await server.put(id, `of ${id}`)).body, { file_id: id }, id)
+    t.equal((await server.get(id)).text, `of ${id}`, id)
+  }
+  t.equal(await server.blobs(), ids.length)
+  const raw = (path: string) => server.fetch(`/v1/file/${path}`, {}, admin)
+  for (const path of ['%00', '%0a', 'a%0d%0ab', '%7f', '%c2%85', '%ff', '%', '%zz', 'x'.repeat(1025), '%ed%a0%80']) {
+    t.match(await raw(path), { status: 400, body: { code: 'bad_request' } }, path)
+  }
+  t.equal((await raw('a/b')).status, 404, 'a slash in an id is encoded')
+})
+
+tap.test('ranges', async (t) => {
+  const server = await filestore(t)
+  await server.put('ten', '0123456789')
+  await server.put('none', '')
+  const range = (header: string, id = 'ten') => server.get(id, { Range: header })
+  const part = (text: string, header: string) => ({ status: 206, text, header })
+  const got = async (header: string, id?: string) => {
+    const { status, text, headers } = await range(header, id)
+    return { status, text, header: headers.get('content-range'), length: headers.get('content-length') }
+  }
+  t.match(await got('bytes=0-3'), { ...part('0123', 'bytes 0-3/10'), length: '4' })
+  t.match(await got('bytes=7-'), part('789', 'bytes 7-9/10'))
+  t.match(await got('bytes=-2'), part('89', 'bytes 8-9/10'))
+  t.match(await got('bytes=5-99999999999999999999999'), part('56789', 'bytes 5-9/10'))
+  t.match(await got('bytes=-99'), part('0123456789', 'bytes 0-9/10'))
+  t.match(await got('Bytes = 1 - 1 '), part('1', 'bytes 1-1/10'))
+  const refused = async (header: string, message: string, id?: string) => {
+    const { status, body, headers } = await range(header, id)
+    t.match({ status, body }, { status: 400, body: { code: 'bad_request', message } }, header)
+    return headers
+  }
+  for (const header of [
+    'bytes',
+    'x',
+    'items=0-1',
+    'bytes=a-b',
+    'bytes=-',
+    'bytes=5-2',
+    'bytes=1-2-3',
+    'bytes=--1',
+    'bytes=+1-2',
+    'bytes=1.5-2',
+  ])
+    await refused(header, 'failed to parse range header')
+  for (const header of ['bytes=', 'bytes=0-1,3-4', 'bytes=0-1, -1', 'bytes=,'])
+    await refused(header, 'expected one and atmost one byte range in the header')
+  for (const header of ['bytes=10-', 'bytes=10-12', 'bytes=-0', 'bytes=99999999999999999999999-']) {
+    const headers = await refused(header, 'range not satisfiable')
+    t.equal(headers.get('content-range'), 'bytes */10')
+  }
+  await refused('bytes=0-', 'range not satisfiable', 'none')
+
+  const both = await server.get('ten', { Range: 'bytes=0-0', 'X-Service-Filestore-Range': 'bytes=1-2' })
+  t.match(both, { status: 206, text: '12' }, 'the header of its own wins')
+  const { etag } = Object.fromEntries((await server.get('ten')).headers) as { etag: string }
+  t.match(await server.get('ten', { Range: 'bytes=0-0', 'If-Range': etag }), { status: 206, text: '0' })
+  t.match(await server.get('ten', { Range: 'bytes=0-0', 'If-Range': '"other"' }), { status: 200, text: '0123456789' })
+  t.match(await server.get('ten', { Range: 'bytes=0-0', 'If-Range': `W/${etag}` }), { status: 200 })
+})
+
+tap.test('conditions, HEAD, and how it is shown', async (t) => {
+  const server = await filestore(t)
+  await server.put('f', 'hello')
+  const { etag, 'last-modified': modified } = Object.fromEntries((await server.get('f')).headers) as Record<
+    string,
+    string
+  >
+  const status = async (headers: Record<string, string>) => (await server.get('f', headers)).status
+  t.equal(await status({ 'If-None-Match': etag as string }), 304)
+  t.equal(await status({ 'If-None-Match': `"x", W/${etag}` }), 304)
+  t.equal(await status({ 'If-None-Match': '*' }), 304)
+  t.equal(await status({ 'If-None-Match': '"x"' }), 200)
+  t.equal(await status({ 'If-Match': etag as string }), 200)
+  t.equal(await status({ 'If-Match': '"x"' }), 412)
+  t.equal(await status({ 'If-Match': `W/${etag}` }), 412)
+  t.equal(await status({ 'If-Modified-Since': modified as string }), 304)
+  t.equal(await status({ 'If-Modified-Since': 'Mon, 01 Jan 2001 00:00:00 GMT' }), 200)
+  t.equal(await status({ 'If-Unmodified-Since': 'Mon, 01 Jan 2001 00:00:00 GMT' }), 412)
+  t.equal(await status({ 'If-None-Match': '"x"', 'If-Modified-Since': modified as string }), 200)
+  t.match((await server.get('f', { 'If-Match': '"x"' })).body, { code: 'precondition_failed', message: /version/ })
+
+  const head = await server.fetch('/v1/file/f', { method: 'HEAD' }, admin)
+  t.match({ status: head.status, text: head.text }, { status: 200, text: '' })
+  t.match(Object.fromEntries(head.headers), { 'content-length': '5', etag, 'content-type': /text\/plain/ })
+  t.equal((await server.fetch('/v1/file/none', { method: 'HEAD' }, admin)).status, 404)
+
+  await server.put('page', '<script>', admin, { 'Content-Type': 'text/html' })
+  t.equal((await server.get('page')).headers.get('content-disposition'), 'attachment')
+  const shown = async (query: string) =>
+    (await server.fetch(`/v1/file/f${query}`, {}, admin)).headers.get('content-disposition')
+  t.equal(await shown('?download'), 'attachment')
+  t.equal(await shown('?download=日.txt'), `attachment; filename="?.txt"; filename*=UTF-8''%E6%97%A5.txt`)
+  t.equal(
+    (await server.fetch('/v1/file/f?download=x.html', {}, admin)).headers.get('content-type'),
+    'text/plain; charset=utf-8',
+  )
+})
+
+tap.test('sizes, and uploads that break off', async (t) => {
+  const server = await filestore(t, { maxBytes: 6 * 2 ** 20, collect: { everySeconds: 1, graceSeconds: 0 } })
+  for (const size of [0, 1, 65_536, 5 * 2 ** 20]) {
+    const bytes = Buffer.alloc(size, 'abcdefg')
+    t.match((await server.put('f', bytes)).body, { file_size: size })
+    const response = await fetch(`${server.url}/v1/file/f`, {
+      headers: { 'X-Service-Admin-Secret': 'a secret of a test, 32 characters.', 'X-Service-User-Id': '7' },
+    })
+    t.ok(bytes.equals(Buffer.from(await response.arrayBuffer())), `${size} bytes`)
+  }
+  const large = {
+    status: 413,
+    body: { code: 'payload_too_large', message: /6291456 bytes.*plugins\.filestore\.maxBytes/ },
+  }
+  t.match(await server.put('f', Buffer.alloc(6 * 2 ** 20 + 1)), large, 'declared')
+  const chunked = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
+    const req = request(`${server.url}/v1/file/f`, {
+      method: 'PUT',
+      headers: {
+        'X-Service-Admin-Secret': 'a secret of a test, 32 characters.',
+        'X-Service-User-Id': '7',
+        'Content-Type': 'a/b',
+      },
+    })
+    req.on('error', reject).on('response', (res) => {
+      let text = ''
+      res
+        .on('data', (chunk: Buffer) => (text += chunk.toString()))
+        .on('end', () => resolve({ status: res.statusCode, text }))
+    })
+    const piece = Buffer.alloc(2 ** 20)
+    for (let i = 0; i < 7; i++) req.write(piece)
+    req.end()
+  })
+  t.match(chunked, { status: 413, text: /payload_too_large/ }, 'found')
+  t.equal(
+    (await server.fetch('/v1/file/f', { method: 'HEAD' }, admin)).headers.get('content-length'),
+    String(5 * 2 ** 20),
+  )
+
+  const { port } = new URL(server.url)
+  const socket = connect(Number(port), '127.0.0.1')
+  socket.write(
+    `PUT /v1/file/f HTTP/1.1\r\nHost: x\r\nX-Service-Admin-Secret: a secret of a test, 32 characters.\r\nX-Service-User-Id: 7\r\nContent-Type: a/b\r\nContent-Length: 1000000\r\n\r\n${'x'.repeat(1000)}`,
+  )
+  await until('an upload is under way', async () => (await writing(server)) === 1)
+  socket.destroy()
+  await until('1 blobs known', async () => (await blobRows(server)) === 1)
+  await until('1 blobs on the disk', async () => (await server.blobs()) === 1)
+  t.equal((await server.get('f')).text.length, 5 * 2 ** 20, 'the file is as it was')
+})
+
+const writing = async (server: TestServer): Promise<number> =>
+  Number(
+    (await server.must('run_sql', { sql: "select count(*) from svc_catalog.svc_blob where state = 'writing'" }))
+      .result[1][0],
+  )
+
+tap.test('a lease that ran out: the upload fails, and its bytes go', async (t) => {
+  const server = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 0 } })
+  await server.put('f', 'before')
+  const { port } = new URL(server.url)
+  const socket = connect(Number(port), '127.0.0.1')
+  const answer: Buffer[] = []
+  socket.on('data', (chunk: Buffer) => answer.push(chunk)).on('error', () => {})
+  socket.write(
+    'PUT /v1/file/f HTTP/1.1\r\nHost: x\r\nX-Service-Admin-Secret: a secret of a test, 32 characters.\r\nX-Service-User-Id: 7\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nafte',
+  )
+  await until('an upload is under way', async () => (await writing(server)) === 1)
+  await server.must('run_sql', {
+    sql: "update svc_catalog.svc_blob set leased_until = 'epoch' where state = 'writing'",
+  })
+  await until('1 blobs known', async () => (await blobRows(server)) === 1)
+  socket.write('r')
+  await until('the upload is refused', () => Buffer.concat(answer).includes('upload_lost'))
+  socket.destroy()
+  t.match(Buffer.concat(answer).toString(), /^HTTP\/1\.1 503 /)
+  t.equal((await server.get('f')).text, 'before')
+  await until('1 blobs on the disk', async () => (await server.blobs()) === 1)
+})
+
+tap.test('one file, many writers and readers: every answer is one whole version', async (t) => {
+  const server = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 0 } })
+  const version = (n: number) => Buffer.alloc(40_000 + n, String.fromCharCode(97 + (n % 26)))
+  await server.put('f', version(0))
+  const seen = new Set<string>()
+  await Promise.all(
+    Array.from({ length: 12 }, async (_, client) => {
+      for (let round = 0; round < 12; round++) {
+        if (client % 3 === 0) t.equal((await server.put('f', version(client * 12 + round))).status, 200)
+        else {
+          const { status, text, headers } = await server.get('f')
+          const whole = text === (text[0] ?? '').repeat(text.length)
+          const etag = `"${createHash('sha256').update(text).digest('hex')}"`
+          if (status !== 200 || !whole || headers.get('etag') !== etag) t.fail(`torn: ${status} ${text.length}`)
+          seen.add(etag)
+        }
+      }
+    }),
+  )
+  t.ok(seen.size > 1, `${seen.size} versions seen`)
+  await until('1 blobs on the disk', async () => (await server.blobs()) === 1)
+
+  const created = await Promise.all(
+    Array.from({ length: 8 }, (_, n) => server.put('once', String(n), admin, {}, 'POST')),
+  )
+  t.equal(created.filter(({ status }) => status === 200).length, 1)
+  t.equal(created.filter(({ body }) => body.message === 'file already exists : once').length, 7)
+  await until('2 blobs on the disk', async () => (await server.blobs()) === 2)
+})
+
+tap.test('bytes that are lost', async (t) => {
+  const dataDir = t.testdir({})
+  const server = await testServer(t, { files: true, config: { dataDir } })
+  await server.fetch('/v1/file/f', { method: 'PUT', body: 'x', headers: { 'Content-Type': 'a/b' } }, admin)
+  await rm(join(dataDir, 'files'), { recursive: true })
+  t.match(await server.fetch('/v1/file/f', {}, admin), {
+    status: 500,
+    body: { code: 'fatal_internal_error', message: 'internal server error' },
+  })
+})
