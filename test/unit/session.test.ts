@@ -167,13 +167,8 @@ t.test('the admin secret', async (t) => {
     }
     t.match(await server.raw([`X-Service-Admin-Secret: ${ADMIN}`, `X-Service-Access-Key: ${ADMIN}`]), { status: 400 })
   })
-  await t.test('does not make a wrong role name or user id right', async (t) => {
-    for (const header of [
-      'X-Service-Role: a b',
-      'X-Service-Role: ',
-      'X-Service-User-Id: 7x',
-      'X-Service-User-Id: 9223372036854775808',
-    ]) {
+  await t.test('does not make a wrong role name right', async (t) => {
+    for (const header of ['X-Service-Role: a b', 'X-Service-Role: ']) {
       t.match(await server.raw([`X-Service-Admin-Secret: ${ADMIN}`, header]), { status: 400 }, header)
     }
   })
