@@ -1,10 +1,11 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { installGenerators } from './codegen/packages.js'
 
 /**
- * `npm run test:system`: what needs root or Debian packages. Installs what is missing where it can, and says in a line
+ * `npm run test:system`: what needs root, Debian packages or npm's registry. Installs what is missing where it can, and says in a line
  * what it could not run.
  */
 const SERVERS = '/usr/lib/postgresql'
@@ -67,6 +68,13 @@ if (bin === undefined || !hasPostgis(bin))
 else tests('PostGIS', ['build/test/system/postgis/*.test.js'], { PG_BIN: bin })
 if (!hasChromium()) console.log('not run here: the pages in a browser (needs the package chromium)')
 else tests('the pages in Chromium', ['build/test/system/pages/*.test.js'])
+const generators = installGenerators()
+if (generators === undefined)
+  console.log('not run here: generated clients (their generators come from the npm registry)')
+else {
+  tests('generated clients', ['build/test/system/codegen/*.test.js'], { ROWHOUSE_GENERATORS: generators })
+  rmSync(generators, { recursive: true, force: true })
+}
 
 if (failures.length > 0) {
   console.log(`failed: ${failures.join('; ')}`)
