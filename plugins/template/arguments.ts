@@ -24,6 +24,12 @@ function read(values: readonly string[], { name, use, type }: Parameter, path: s
     // An array as PostgreSQL writes it.
     return isArray && first.startsWith('{') ? first : [first]
   }
+  // A value that is an array: as PostgreSQL writes it, or as a list would be given.
+  if (use === 'value' && type?.kind === 'array') {
+    if (values.length > 1) return [...values]
+    if (first.startsWith('[')) return json(first, path)
+    return first.startsWith('{') ? first : [first]
+  }
   if (values.length > 1) throw invalid(`parameter "${name}" is no list and may be given once`, path)
   switch (use) {
     case 'rows':

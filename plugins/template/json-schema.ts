@@ -1,4 +1,4 @@
-import type { Field, Op, SqlType, Table, TableRef } from 'rowhouse/plan'
+import type { Column, Field, Op, SqlType, Table, TableRef } from 'rowhouse/plan'
 import type { Parameter } from './meaning.js'
 
 /** A JSON Schema (draft 2020-12). */
@@ -45,22 +45,21 @@ const orNull = (schema: JsonSchema): JsonSchema =>
   'type' in schema ? { ...schema, type: [schema['type'], 'null'] } : schema
 
 /** What a parameter takes as JSON. */
-export function parameterSchema({ use, type, table, default: fallback }: Parameter): JsonSchema {
+export function parameterSchema({ use, type, columns, default: fallback }: Parameter): JsonSchema {
   const more = fallback === undefined ? {} : { default: fallback }
   switch (use) {
     case 'rows':
-      return { type: 'array', items: table ? rowSchema(table) : { type: 'object' }, ...more }
+      return { type: 'array', items: columns ? rowSchema(columns) : { type: 'object' }, ...more }
     case 'list':
       return { type: 'array', items: type ? orNull(schemaOf(type)) : {}, ...more }
     case 'count':
-      return { type: 'integer', minimum: 0, ...more }
+      return { type: ['integer', 'null'], minimum: 0, ...more }
     case 'value':
       return { ...(type ? orNull(schemaOf(type)) : {}), ...more }
   }
 }
 
-function rowSchema(table: Table): JsonSchema {
-  const columns = table.columns.filter(({ generated }) => generated !== 'always')
+function rowSchema(columns: readonly Column[]): JsonSchema {
   const required = columns.filter(
     ({ nullable, default: fallback, generated }) => !nullable && fallback === undefined && generated === undefined,
   )

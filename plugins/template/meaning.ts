@@ -1,5 +1,6 @@
 import type { Data, Operations, TemplateMeaning } from 'rowhouse'
 import {
+  type Column,
   encode,
   encodeList,
   INT8,
@@ -25,6 +26,8 @@ export interface Parameter {
   readonly type?: SqlType
   /** The table that rows go to. */
   readonly table?: Table
+  /** Those of its columns that may be given. */
+  readonly columns?: readonly Column[]
   readonly required: boolean
   readonly default?: Json
 }
@@ -85,7 +88,7 @@ export class Meanings {
     return {
       template,
       ops,
-      parameters: parametersOf(template.places, typeOf, tableOf),
+      parameters: parametersOf(template.places, typeOf, tableOf, names),
       constants: [
         ...fixed,
         ...template.places.flatMap((place) => this.constants(place, typeOf(place), definition, names)),
@@ -164,6 +167,7 @@ function parametersOf(
   places: readonly Place[],
   typeOf: (place: Place) => SqlType | undefined,
   tableOf: (place: Place) => Table | undefined,
+  names: Names,
 ): ReadonlyMap<string, Parameter> {
   const parameters = new Map<string, Parameter>()
   for (const place of places) {
@@ -180,7 +184,7 @@ function parametersOf(
       use: place.use,
       required,
       ...(type ? { type } : {}),
-      ...(table ? { table } : {}),
+      ...(table ? { table, columns: names.columns(table, 'insert') } : {}),
       ...(place.default === undefined ? {} : { default: place.default }),
     })
   }

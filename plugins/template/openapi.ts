@@ -72,7 +72,7 @@ function pathItem({ name, comment }: Stored, described: Described, find: FindTab
   const read = ops.every(({ kind }) => kind === 'read' || kind === 'count')
   return {
     ...(read ? { get: { ...common, operationId: `get_${name}`, parameters: [role, ...all.map(inUrl)] } } : {}),
-    post: { ...common, operationId: name, parameters: [role], requestBody: requestBody(all) },
+    post: { ...common, operationId: `post_${name}`, parameters: [role], requestBody: requestBody(all) },
   }
 }
 

@@ -54,6 +54,21 @@ tap.test('templates as an OpenAPI document', async (t) => {
       args: { name, template, comment: `about ${name}` },
     })),
     {
+      type: 'create_query_template',
+      args: {
+        name: 'get_things',
+        template: { type: 'count', args: { table: 'thing', where: { tags: { $eq: { param: 'tags' } } } } },
+      },
+    },
+    {
+      type: 'create_insert_permission',
+      args: { table: 'thing', role: 'writer', permission: { check: {}, columns: ['note'], set: { label: 'set' } } },
+    },
+    {
+      type: 'create_select_permission',
+      args: { table: 'thing', role: 'writer', permission: { columns: ['id'], filter: {} } },
+    },
+    {
       type: 'create_select_permission',
       args: { table: 'thing', role: 'reader', permission: { columns: ['id', 'made'], filter: {} } },
     },
@@ -65,7 +80,7 @@ tap.test('templates as an OpenAPI document', async (t) => {
     const result = await validator.validate(structuredClone(document))
     t.same(result, { valid: true })
     t.equal(validator.version, '3.1')
-    t.same(Object.keys(document.paths).length, Object.keys(TEMPLATES).length)
+    t.same(Object.keys(document.paths).length, Object.keys(TEMPLATES).length + 1)
   })
 
   await t.test('describes the answers that come, and the arguments that fit', async (t) => {
@@ -86,9 +101,32 @@ tap.test('templates as an OpenAPI document', async (t) => {
     t.match(operation.parameters.slice(1), [
       { name: 'ids', in: 'query', required: true, schema: { type: 'array', items: { type: ['integer', 'null'] } } },
       { name: 'info', required: false, content: { 'application/json': {} } },
-      { name: 'n', required: false, schema: { type: 'integer', default: 5 } },
+      { name: 'n', required: false, schema: { type: ['integer', 'null'], default: 5 } },
     ])
     t.notOk(document.paths['/v1/template/rename'].get, 'what changes something is not offered as GET')
+  })
+
+  await t.test('gives every operation an id of its own, whatever templates are called', async (t) => {
+    const ids = Object.values(document.paths).flatMap((path: any) =>
+      Object.values(path).map((operation: any) => operation.operationId),
+    )
+    t.equal(new Set(ids).size, ids.length)
+  })
+
+  await t.test('asks a role for the columns that it may give', async (t) => {
+    const { paths } = (await server.fetch('/v1/openapi.json', {}, { role: 'writer' })).body
+    const { schema } = paths['/v1/template/add'].post.requestBody.content['application/json']
+    t.same(schema.properties.objects.items, {
+      type: 'object',
+      properties: { note: { type: ['string', 'null'] } },
+      additionalProperties: false,
+    })
+  })
+
+  await t.test('a value that is an array may be repeated in a URL', async (t) => {
+    for (const query of ['tags=1&tags=2', 'tags=[1,2]', 'tags={1,2}', 'tags=3']) {
+      t.match(await server.fetch(`/v1/template/get_things?${query}`), { status: 200, body: { count: 0 } }, query)
+    }
   })
 
   await t.test('shows a role what it may run', async (t) => {
