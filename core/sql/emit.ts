@@ -55,7 +55,7 @@ function emitRead(read: Read, form: Form): Statement {
   }
 }
 
-/** `select row_to_json(x)::text from (select array(select x from (...) x) as "author", ...) x` */
+/** `select row_to_json(x)::text from (select array(select (x.*)::record from (...) x) as "author", ...) x` */
 function emitRoots({ fields }: Roots): Statement {
   const printer = new Printer()
   // Nothing joins an alias that does not stand for a table.

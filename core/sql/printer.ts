@@ -109,7 +109,7 @@ export class Printer {
     return row(sql`select ${join(parts, sql`, `)}`, read.parts)
   }
 
-  /** `select x from (select a.c0 as "count", (select x from (select a.c1 as "id") x) as "max" from (select count(*) as c0, max(t1."id") as c1 from (...) t1) a) x` */
+  /** `select (x.*)::record from (select a.c0 as "count", (select (x.*)::record from (select a.c1 as "id") x) as "max" from (select count(*) as c0, max(t1."id") as c1 from (...) t1) a) x` */
   private computed(all: readonly Computed[], read: Aggregate, outer: Outer): Sql {
     const t = this.alias()
     const a = this.alias()
@@ -245,10 +245,13 @@ interface Outer {
   readonly on: Join
 }
 
-/** Rows as one column each: the row with its keys. */
+/**
+ * Rows as one column each: the row with its keys. `x` alone would be a column of that name in the query around it, if
+ * there is one, before it is the row.
+ */
 function row(rows: Sql, fields: readonly { readonly key: string }[]): Sql {
   const x = rowAlias(fields.map(({ key }) => key))
-  return sql`select ${x} from (${rows}) ${x}`
+  return sql`select (${x}.*)::record from (${rows}) ${x}`
 }
 
 function count(

@@ -106,7 +106,7 @@ const CASES: readonly Case[] = [
       limit: 5,
     },
     sql: [
-      'select array_to_json(array(select x from (select t0."title" as "title", (select x from (select t1."name" as "name", array(select x from (select t2."id" as "id" from "public"."article" t2 where t2."author_id" = t1."id" limit $1::int8) x) as "others" from "public"."author" t1 where t1."id" = t0."author_id" limit 1) x) as "author" from "public"."article" t0 order by (select t3."name" from "public"."author" t3 where t3."id" = t0."author_id" limit 1) desc, t0."id" limit $2::int8) x))::text',
+      'select array_to_json(array(select x from (select t0."title" as "title", (select (x.*)::record from (select t1."name" as "name", array(select (x.*)::record from (select t2."id" as "id" from "public"."article" t2 where t2."author_id" = t1."id" limit $1::int8) x) as "others" from "public"."author" t1 where t1."id" = t0."author_id" limit 1) x) as "author" from "public"."article" t0 order by (select t3."name" from "public"."author" t3 where t3."id" = t0."author_id" limit 1) desc, t0."id" limit $2::int8) x))::text',
     ],
   },
   {
@@ -120,7 +120,7 @@ const CASES: readonly Case[] = [
     },
     role: 'user',
     sql: [
-      'select array_to_json(array(select x from (select t0."id" as "id", (select x from (select t1."name" as "name" from "public"."author" t1 where t1."id" = t0."author_id" and (t1."id" = $1::int4) limit 1) x) as "author" from "public"."article" t0 where (exists (select 1 from "public"."author" t2 where t2."id" = t0."author_id" and (t2."id" = $1::int4)) and exists (select 1 from "public"."author" t3 where t3."id" = t0."author_id" and ((t3."id" = $1::int4) and (t3."name" like $2::text)))) order by (select t4."name" from "public"."author" t4 where t4."id" = t0."author_id" and (t4."id" = $1::int4) limit 1)) x))::text',
+      'select array_to_json(array(select x from (select t0."id" as "id", (select (x.*)::record from (select t1."name" as "name" from "public"."author" t1 where t1."id" = t0."author_id" and (t1."id" = $1::int4) limit 1) x) as "author" from "public"."article" t0 where (exists (select 1 from "public"."author" t2 where t2."id" = t0."author_id" and (t2."id" = $1::int4)) and exists (select 1 from "public"."author" t3 where t3."id" = t0."author_id" and ((t3."id" = $1::int4) and (t3."name" like $2::text)))) order by (select t4."name" from "public"."author" t4 where t4."id" = t0."author_id" and (t4."id" = $1::int4) limit 1)) x))::text',
     ],
   },
   {
@@ -215,7 +215,7 @@ const CASES: readonly Case[] = [
     type: 'select',
     args: { table: 'article', columns: ['id', { name: 'author', alias: 'x', columns: ['name'] }] },
     sql: [
-      'select array_to_json(array(select xx from (select t0."id" as "id", (select x from (select t1."name" as "name" from "public"."author" t1 where t1."id" = t0."author_id" limit 1) x) as "x" from "public"."article" t0) xx))::text',
+      'select array_to_json(array(select xx from (select t0."id" as "id", (select (x.*)::record from (select t1."name" as "name" from "public"."author" t1 where t1."id" = t0."author_id" limit 1) x) as "x" from "public"."article" t0) xx))::text',
     ],
   },
 ]

@@ -224,3 +224,43 @@ t.test('values never change the text of a statement, and never stand in it', asy
     )
   })
 })
+
+t.test('a column that a role may not see is not mistaken for a related row, whatever its name', async (t) => {
+  const server = await testServer(t)
+  const names = ['x', 'xx', 'r', 't0', 't1', 'c0', 'a', 'g', 'l0', 'k0', 'w']
+  await server.must('run_sql', {
+    sql: `create table node (id int primary key, up int references node, ${names.map((name) => `${name} text default 'hidden'`).join(', ')});
+      insert into node (id, up) values (1, null), (2, 1), (3, 1)`,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'node' },
+    {
+      type: 'create_object_relationship',
+      args: { table: 'node', name: 'parent', using: { foreign_key_constraint_on: 'up' } },
+    },
+    {
+      type: 'create_array_relationship',
+      args: { table: 'node', name: 'below', using: { foreign_key_constraint_on: { table: 'node', column: 'up' } } },
+    },
+    {
+      type: 'create_select_permission',
+      args: { table: 'node', role: 'user', permission: { columns: ['id'], filter: {}, allow_aggregations: true } },
+    },
+  ])
+  const below = { name: 'below', columns: ['id', { name: 'parent', columns: ['id'] }], order_by: ['id'] }
+  const columns = ['id', { name: 'parent', columns: ['id', below] }, below]
+  const inner = [2, 3].map((id) => ({ id, parent: { id: 1 } }))
+  const expected = { id: 2, parent: { id: 1, below: inner }, below: [] }
+  for (const as of [{}, { role: 'user' }]) {
+    const asked = await server.query('select', { table: 'node', columns, where: { id: 2 } }, as)
+    t.same(asked.body, [expected])
+    const nested =
+      'id parent { id below(order_by: {id: asc}) { id parent { id } } } below(order_by: {id: asc}) { id parent { id } }'
+    const query = `{ node(where: {id: {_eq: 2}}) { ${nested} } node_by_pk(id: 1) { below_aggregate(order_by: {id: asc}) { aggregate { count max { id } } nodes { id parent { id } } } } }`
+    const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, as)
+    t.same(body.data, {
+      node: [expected],
+      node_by_pk: { below_aggregate: { aggregate: { count: 2, max: { id: 3 } }, nodes: inner } },
+    })
+  }
+})
