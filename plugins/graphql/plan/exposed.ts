@@ -5,6 +5,9 @@ export type Dialect = 'alpha' | 'modern'
 
 export const isGraphqlName = (name: string): boolean => /^(?!__)[_A-Za-z]\w*$/.test(name)
 
+/** A value of an enum must not look like one of another type. */
+export const isEnumName = (name: string): boolean => isGraphqlName(name) && !['true', 'false', 'null'].includes(name)
+
 /** What a root field does with which table. */
 export interface RootField {
   readonly action: RootAction
@@ -30,6 +33,8 @@ export interface Exposed {
   readonly tables: ReadonlyMap<string, Table>
   readonly query: ReadonlyMap<string, RootField>
   readonly mutation: ReadonlyMap<string, RootField>
+  /** Whether something else than a scalar is called so. */
+  isTaken(name: string): boolean
   /** The name of a table's type; undefined for a table that has none. */
   nameOf(table: { readonly schema: string; readonly name: string }): string | undefined
 }
@@ -67,24 +72,31 @@ const FIELDS: Record<Dialect, readonly (readonly [(name: string) => string, Root
 /** How a table's customization calls what a root field does. */
 const CUSTOM: Partial<Record<RootAction, string>> = { by_pk: 'select_by_pk', aggregate: 'select_aggregate' }
 
+const FUNCTIONS = ['avg', 'max', 'min', 'stddev', 'stddev_pop', 'stddev_samp', 'sum', 'var_pop', 'var_samp', 'variance']
 /** Suffixes of the types that belong to a table. */
-const TYPES = [
-  '_bool_exp',
-  '_order_by',
-  '_input',
-  '_insert_input',
-  '_set_input',
-  '_inc_input',
-  '_mutation_response',
-  '_aggregate',
-  '_aggregate_fields',
-  '_select_column',
-  '_update_column',
-  '_constraint',
-  '_on_conflict',
-  '_pk_columns_input',
-  '_updates',
-]
+const TYPES: Record<Dialect, readonly string[]> = {
+  alpha: ['_bool_exp', '_input', '_mutation_response'],
+  modern: [
+    '_bool_exp',
+    '_order_by',
+    ...['', '_insert', '_obj_rel_insert', '_arr_rel_insert', '_pk_columns'].map((part) => `${part}_input`),
+    ...['_set', '_inc', '_append', '_prepend', '_delete_key', '_delete_elem', '_delete_at_path'].map(
+      (part) => `${part}_input`,
+    ),
+    '_mutation_response',
+    '_aggregate',
+    '_aggregate_fields',
+    '_aggregate_order_by',
+    ...['', '_count', '_bool_and', '_bool_or'].map((part) => `_aggregate_bool_exp${part}`),
+    ...FUNCTIONS.flatMap((fn) => [`_${fn}_fields`, `_${fn}_order_by`]),
+    '_select_column',
+    '_update_column',
+    '_boolean_column',
+    '_constraint',
+    '_on_conflict',
+    '_updates',
+  ],
+}
 const TAKEN = [
   'Int',
   'Float',
@@ -95,7 +107,11 @@ const TAKEN = [
   'mutation_root',
   'subscription_root',
   'order_by',
+  'st_d_within_input',
+  'st_d_within_geography_input',
 ]
+/** Of every type that is compared there is one. */
+const isComparison = (name: string): boolean => name.endsWith('_comparison_exp')
 
 /** A table whose name, or the name of one of its types, is taken by a table before it is left out. */
 function expose(names: Names, dialect: Dialect): Exposed {
@@ -113,8 +129,8 @@ function expose(names: Names, dialect: Dialect): Exposed {
       .map(([field, action, needs]) => {
         return { field: custom?.rootFields[CUSTOM[action] ?? action] ?? field(name), action, needs }
       })
-    const own = ['', ...TYPES].map((suffix) => name + suffix)
-    if (!isGraphqlName(name) || own.some((type) => types.has(type))) continue
+    const own = ['', ...TYPES[dialect]].map((suffix) => name + suffix)
+    if (!isGraphqlName(name) || isComparison(name) || own.some((type) => types.has(type))) continue
     if (fields.some(({ field }) => query.has(field) || mutation.has(field))) continue
     for (const type of own) types.add(type)
     tables.set(name, table)
@@ -140,6 +156,7 @@ function expose(names: Names, dialect: Dialect): Exposed {
     tables,
     query,
     mutation,
+    isTaken: (name) => types.has(name) || isComparison(name),
     nameOf: ({ schema, name }) => byTable.get(`${schema}\0${name}`),
   }
 }

@@ -28,7 +28,7 @@ import {
   type SqlType,
   type Table,
 } from 'rowhouse/plan'
-import { type Dialect, exposed, isGraphqlName, type RootField, scalarName } from './exposed.js'
+import { type Dialect, exposed, isEnumName, isGraphqlName, type RootField, scalarName } from './exposed.js'
 import { ownOf } from './input.js'
 import { computedColumns, keyOf } from './names.js'
 
@@ -54,6 +54,7 @@ export const printedSchema = (names: Names, dialect: Dialect): string => printSc
 
 class SchemaBuilder {
   private readonly types = new Map<string, GraphQLNamedType>()
+  private readonly argsNames = new Map<readonly FunctionArgument[], string>()
   private readonly names: Names
   private readonly dialect: Dialect
   private readonly modern: boolean
@@ -144,14 +145,24 @@ class SchemaBuilder {
     const own = all.filter((each) => each.is === 'client')
     if (own.length === 0) return {}
     const type = this.once(
-      name,
-      () =>
+      this.argsName(all, name),
+      (free) =>
         new GraphQLInputObjectType({
-          name,
+          name: free,
           fields: () => Object.fromEntries(own.map((each) => [each.name as string, { type: this.input(each.type) }])),
         }),
     )
     return { args: { type: own.every(({ optional }) => optional) ? type : required(type) } }
+  }
+
+  /** `a_b` of `c` and `a` of `b_c` would be the same. */
+  private argsName(all: readonly FunctionArgument[], name: string): string {
+    let free = this.argsNames.get(all)
+    if (free !== undefined) return free
+    free = name
+    while (this.types.has(free) || exposed(this.names, this.dialect).isTaken(free)) free += '_'
+    this.argsNames.set(all, free)
+    return free
   }
 
   private once<T extends GraphQLNamedType>(name: string, make: (name: string) => T): T {
@@ -260,7 +271,7 @@ class SchemaBuilder {
 
   /** A list of columns, unless an enum can name none of them. */
   private columnsArg(name: string, table: Table): Record<string, { type: GraphQLInputType }> {
-    const some = this.names.columns(table).some((column) => isEnumValue(column.name))
+    const some = this.names.columns(table).some((column) => isEnumName(column.name))
     return some ? { [name]: { type: list(this.columnEnum(table, 'select')) } } : {}
   }
 
@@ -312,7 +323,7 @@ class SchemaBuilder {
 
   private aggregateBoolExp(table: Table): GraphQLInputObjectType {
     const rest = { distinct: { type: GraphQLBoolean }, filter: { type: this.boolExp(table) } }
-    const flags = this.names.columns(table).filter(({ name, type }) => type.kind === 'bool' && isEnumValue(name))
+    const flags = this.names.columns(table).filter(({ name, type }) => type.kind === 'bool' && isEnumName(name))
     const name = `${this.nameOf(table)}_aggregate_bool_exp`
     const part = (fn: string, fields: GraphQLInputFieldConfigMap) =>
       this.once(`${name}_${fn}`, (own) => new GraphQLInputObjectType({ name: own, fields: { ...fields, ...rest } }))
@@ -398,8 +409,9 @@ class SchemaBuilder {
   }
 
   private comparisonName(type: SqlType): string {
-    if (type.kind === 'array' && type.element) return `${scalarName(type.element)}_array_comparison_exp`
-    return `${this.modern ? scalarName(type) : (ALPHA_NAMES.get(type.name) ?? scalarName(type))}_comparison_exp`
+    if (type.kind === 'array' && type.element) return `${this.scalar(type.element).name}_array_comparison_exp`
+    const older = !this.modern && type.schema === 'pg_catalog' ? ALPHA_NAMES.get(type.name) : undefined
+    return `${older ?? this.scalar(type).name}_comparison_exp`
   }
 
   /** Lists may hold null; nested ones are lists of lists only to PostgreSQL. */
@@ -412,9 +424,11 @@ class SchemaBuilder {
   }
 
   private scalar(type: SqlType): GraphQLScalarType {
-    const name = scalarName(type)
-    const free = exposed(this.names, this.dialect).tables.has(name) ? `${name}_scalar` : name
-    return ownOf(BUILT_IN, free) ?? this.once(free, () => new GraphQLScalarType({ name: free }))
+    let name = scalarName(type)
+    const builtIn = type.schema === 'pg_catalog' ? ownOf(BUILT_IN, name) : undefined
+    if (builtIn) return builtIn
+    while (exposed(this.names, this.dialect).isTaken(name)) name += '_scalar'
+    return this.once(name, () => new GraphQLScalarType({ name }))
   }
 
   private orderBy(table: Table): GraphQLInputObjectType {
@@ -624,7 +638,7 @@ class SchemaBuilder {
 
   private conflict(table: Table): GraphQLFieldConfigArgumentMap {
     if (!this.modern || !this.names.mayUpsert(table) || !this.names.may(table, 'update')) return {}
-    if (!table.keys.some(({ name }) => isEnumValue(name))) return {}
+    if (!table.keys.some(({ name }) => isEnumName(name))) return {}
     const type = this.once(
       `${this.nameOf(table)}_on_conflict`,
       (name) =>
@@ -686,10 +700,9 @@ class SchemaBuilder {
 
 /** The names that an enum may have; one without any has `_empty`, because there is no enum without a value. */
 function enumOf(name: string, all: readonly { readonly name: string }[]): GraphQLEnumType {
-  const values = all.filter((each) => isEnumValue(each.name)).map((each) => [each.name, {}])
+  const values = all.filter((each) => isEnumName(each.name)).map((each) => [each.name, {}])
   return new GraphQLEnumType({ name, values: values.length > 0 ? Object.fromEntries(values) : { _empty: {} } })
 }
-const isEnumValue = (name: string): boolean => isGraphqlName(name) && !['true', 'false', 'null'].includes(name)
 
 const INT4: SqlType = { schema: 'pg_catalog', name: 'int4', kind: 'int4', array: '_int4' }
 const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }

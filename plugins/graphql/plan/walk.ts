@@ -208,7 +208,7 @@ export class Walker {
         fields.push({ kind: 'constant', key, value: exposed(this.names, this.dialect).nameOf(table) as string })
         continue
       }
-      if (name === '_empty' && !isColumn(table, name)) {
+      if (name === '_empty' && !isColumn(table, name) && !table.relationshipsByName.has(name)) {
         fields.push({ kind: 'constant', key, value: '' })
         continue
       }
