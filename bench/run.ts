@@ -9,6 +9,7 @@ import { measureLoads } from './load-rounds.js'
 import { chooseTool, type Window } from './load/load.js'
 import { byPk } from './scenarios/by-pk.js'
 import { measureColdStart } from './scenarios/cold-start.js'
+import { filter } from './scenarios/filter.js'
 import { list } from './scenarios/list.js'
 import { nested } from './scenarios/nested.js'
 import { measureSchema } from './scenarios/schema.js'
@@ -21,12 +22,12 @@ const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,..
 
   --seconds N    length of a window, default 3; a second before each is not counted
   --rounds N     windows of each system, default 5
-  --only a,b     scenarios, default all: a by-pk, b list, c nested, g stream, i cold start, q GraphQL schema
+  --only a,b     scenarios, default all: a by-pk, b list, c nested, d filter, g stream, i cold start, q GraphQL schema
   --full         10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them
   --json FILE    every window, besides the table on standard output
   --requests N   windows of so many requests instead of seconds: to try the bench out, not to measure`
 
-const LOADS = [byPk, list, nested]
+const LOADS = [byPk, list, nested, filter]
 const OTHERS = { g: measureStream, i: measureColdStart, q: measureSchema }
 const IDS = [...LOADS.map(({ id }) => id), ...Object.keys(OTHERS)]
 

@@ -1,0 +1,52 @@
+import { type Size, USER_ID } from '../data.js'
+import { requestCount, type LoadScenario } from './scenario.js'
+
+const AUTHORS = 10
+const step = (size: Size): number => Math.floor(size.authors / requestCount(size))
+const first = (n: number, size: Size): number => 1 + step(size) * n
+
+export const filter: LoadScenario = {
+  id: 'd',
+  title: 'the 20 best of 10 authors, by three conditions, one of them on a relationship',
+  clients: 64,
+  request: (n, size) => ({
+    type: 'select',
+    args: {
+      table: 'article',
+      columns: ['id', 'title', 'rating', { name: 'author', columns: ['name'] }],
+      where: {
+        published: true,
+        rating: { $gte: 50 },
+        author: { id: { $gte: first(n, size), $lt: first(n, size) + AUTHORS } },
+      },
+      order_by: ['-rating', '+id'],
+      limit: 20,
+    },
+  }),
+  graphql: (n, size) => ({
+    query: `query ($from: Int!, $to: Int!) { root: article(
+      where: {published: {_eq: true}, rating: {_gte: 50}, author: {id: {_gte: $from, _lt: $to}}},
+      order_by: [{rating: desc}, {id: asc}], limit: 20) { id title rating author { name } } }`,
+    variables: { from: first(n, size), to: first(n, size) + AUTHORS },
+  }),
+  reference: (n, size) => `
+    select json_agg(x)
+    from (
+      select a.id, a.title, a.rating, json_build_object('name', w.name) as author
+      from article a
+      join author w on w.id = a.author_id
+      where a.published and a.rating >= 50 and w.id >= ${first(n, size)} and w.id < ${first(n, size) + AUTHORS}
+        and (a.author_id = ${USER_ID} or a.published) and w.active
+      order by a.rating desc, a.id
+      limit 20
+    ) x`,
+  parameters: (size) => [
+    'true',
+    String(USER_ID),
+    'true',
+    '50',
+    { base: 1, step: step(size) },
+    { base: 1 + AUTHORS, step: step(size) },
+    '20',
+  ],
+}
