@@ -1,6 +1,7 @@
 import type { Size } from './data.js'
 import type { BenchDatabase } from './database.js'
 import type { LoadTool, Window } from './load/load.js'
+import type { Peers } from './peers.js'
 
 /** What every scenario works with. */
 export interface Bench {
@@ -11,6 +12,7 @@ export interface Bench {
   readonly rounds: number
   readonly window: Window
   readonly tool: LoadTool
+  readonly peers: Peers
   /** For files of load tools; deleted in the end. */
   readonly folder: string
   progress(text: string): void

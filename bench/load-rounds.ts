@@ -1,12 +1,16 @@
 import type { Bench } from './bench.js'
-import { answerOf, check } from './check.js'
+import { type Answer, answerOf, check } from './check.js'
 import { readCpu } from './cpu.js'
+import type { Size } from './data.js'
 import { withClient } from './database.js'
 import { runLoad, type Window } from './load/load.js'
 import { pgbench, runPgbench } from './load/pgbench.js'
+import type { Peer } from './peers.js'
+import { ASKED, HIDDEN, rowsOf } from './scenarios/postgraphile.js'
 import { type LoadScenario, requestCount } from './scenarios/scenario.js'
 import { type Cell, interleave, type Job, type Section } from './section.js'
-import { type Child, startChild } from './systems/child.js'
+import { type Child, type Post, startChild } from './systems/child.js'
+import { byPolicy, peerPost, startPeer } from './systems/peer.js'
 import { byGateway, byToken, compiledSql, queryPost, send, startServerChild } from './systems/server.js'
 
 const COLUMNS = {
@@ -20,7 +24,8 @@ const COLUMNS = {
 
 /** More backends than this only get in each other's way on a small machine, so the limit is measured with it as well. */
 const PGBENCH_CLIENTS = 16
-const GRAPHQL = '/v1/graphql'
+const OWN = 'rowhouse'
+const OWN_GRAPHQL = 'rowhouse GraphQL'
 /** Runs before each window and is not counted. */
 const LEAD_IN: Window = { kind: 'seconds', seconds: 1 }
 
@@ -28,50 +33,49 @@ const LEAD_IN: Window = { kind: 'seconds', seconds: 1 }
 export async function measureLoads(scenarios: readonly LoadScenario[], bench: Bench): Promise<Section[]> {
   const server = await startServerChild(bench.url)
   const koa = await startChild('koa', {}, queryPost({}, {}))
+  const peers: RunningPeer[] = []
   try {
+    for (const peer of bench.peers.peers) peers.push({ ...peer, child: await startPeer(peer, bench.url) })
     const sections: Section[] = []
-    for (const scenario of scenarios) sections.push(await measureLoad(scenario, bench, { server, koa }))
+    for (const scenario of scenarios) sections.push(await measureLoad(scenario, bench, { server, koa, peers }))
     return sections
   } finally {
-    await Promise.all([server.stop(), koa.stop()])
+    await Promise.all([server, koa, ...peers.map(({ child }) => child)].map((child) => child.stop()))
   }
 }
 
-async function measureLoad(
-  scenario: LoadScenario,
-  bench: Bench,
-  { server, koa }: { readonly server: Child; readonly koa: Child },
-): Promise<Section> {
+interface Servers {
+  readonly server: Child
+  readonly koa: Child
+  readonly peers: readonly RunningPeer[]
+}
+
+type RunningPeer = Peer & { readonly child: Child }
+
+async function measureLoad(scenario: LoadScenario, bench: Bench, { server, koa, peers }: Servers): Promise<Section> {
   const { size, url } = bench
   const count = requestCount(size)
-  const queries = Array.from({ length: count }, (_, n) => scenario.request(n, size))
-  const documents = Array.from({ length: count }, (_, n) => scenario.graphql(n, size))
-  const tokens = await byToken()
-  const sql = await compiledSql(server.port, queries[0])
-  const asked = (headers: Readonly<Record<string, string>>) => async (n: number) =>
-    (await send(server.port, queryPost(queries[n], headers))).text
+  const doors = [
+    ...ownDoors(scenario, size, server, await byToken()),
+    ...peers.flatMap((peer) => peerDoors(scenario, size, peer)),
+  ]
+  const sql = await compiledSql(server.port, scenario.request(0, size))
   await withClient(url, (client) =>
     check(scenario, size, client, {
-      rowhouse: asked(byGateway),
-      'rowhouse with tokens': asked(tokens),
-      'rowhouse GraphQL': async (n) => {
-        const { text } = await send(server.port, { ...queryPost(documents[n], byGateway), path: GRAPHQL })
-        return JSON.stringify((JSON.parse(text) as { data: { root: unknown } }).data.root)
-      },
+      ...Object.fromEntries(doors.map((door) => [door.system, answerThrough(door)])),
       'its SQL': answerOf(client, sql, scenario, size),
     }),
   )
-  const { bytes } = await send(server.port, queryPost(queries[0], byGateway))
+  const { bytes } = await send(server.port, queryPost(scenario.request(0, size), byGateway))
 
-  const over = (child: Child, path: string, headers: Readonly<Record<string, string>>) => (window: Window) => {
-    const bodies = (path === GRAPHQL ? documents : queries).map((query) => JSON.stringify(query))
-    const sent = { 'content-type': 'application/json', ...headers }
-    return runLoad(
-      bench.tool,
-      { port: child.port, path, headers: sent, bodies, clients: scenario.clients, window },
-      bench.folder,
-    ).then(({ seconds, ...load }) => ({ ...load, rps: load.requests / seconds }))
-  }
+  const over = (child: Child, post: Door['post']) =>
+    measured(bench, child, async (window) => {
+      const { path, headers } = post(0)
+      const bodies = Array.from({ length: count }, (_, n) => post(n).body)
+      const job = { port: child.port, path, headers, bodies, clients: scenario.clients, window }
+      const { seconds, ...load } = await runLoad(bench.tool, job, bench.folder)
+      return { ...load, rps: load.requests / seconds }
+    })
   const limit = (clients: number) => ({
     system: `pgbench, ${clients} clients`,
     measure: measured(bench, undefined, (window) =>
@@ -79,11 +83,10 @@ async function measureLoad(
     ),
   })
   const limits = [...new Set([scenario.clients, PGBENCH_CLIENTS])].map(limit)
+  const least = (n: number) => ({ ...queryPost(scenario.request(n, size), {}), path: `/?bytes=${bytes}` })
   const jobs: Job[] = [
-    { system: 'rowhouse', measure: measured(bench, server, over(server, '/v1/query', byGateway)) },
-    { system: 'rowhouse GraphQL', measure: measured(bench, server, over(server, GRAPHQL, byGateway)) },
-    { system: 'rowhouse with tokens', measure: measured(bench, server, over(server, '/v1/query', tokens)) },
-    { system: 'koa', measure: measured(bench, koa, over(koa, `/?bytes=${bytes}`, {})) },
+    ...doors.map(({ system, child, post }) => ({ system, measure: over(child, post) })),
+    { system: 'koa', measure: over(koa, least) },
     ...(pgbench() === undefined ? [] : limits),
   ]
   return {
@@ -91,9 +94,58 @@ async function measureLoad(
     title: `${scenario.title}, ${scenario.clients} clients, ${bytes} bytes`,
     columns: COLUMNS,
     compared: 'rps',
+    subjects: [OWN, OWN_GRAPHQL],
     cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)),
-    notMeasured: pgbench() === undefined ? ['pgbench, which is not installed'] : [],
+    notMeasured: [...(pgbench() === undefined ? ['pgbench, which is not installed'] : []), ...bench.peers.notMeasured],
   }
+}
+
+/** One way to ask a server for what the scenario wants. */
+interface Door {
+  readonly system: string
+  readonly child: Child
+  /** The n-th request; all have the same path and headers. */
+  post(n: number): Post
+  /** The rows in its answer, as JSON text. */
+  rows(answer: string): string
+}
+
+const answerThrough =
+  ({ child, post, rows }: Door): Answer =>
+  async (n) =>
+    rows((await send(child.port, post(n))).text)
+
+function ownDoors(
+  scenario: LoadScenario,
+  size: Size,
+  child: Child,
+  tokens: Readonly<Record<string, string>>,
+): readonly Door[] {
+  const rows = (answer: string) => answer
+  return [
+    { system: OWN, child, post: (n) => queryPost(scenario.request(n, size), byGateway), rows },
+    {
+      system: OWN_GRAPHQL,
+      child,
+      post: (n) => ({ ...queryPost(scenario.graphql(n, size), byGateway), path: '/v1/graphql' }),
+      rows: (answer) => JSON.stringify((JSON.parse(answer) as { data: { root: unknown } }).data.root),
+    },
+    { system: 'rowhouse with tokens', child, post: (n) => queryPost(scenario.request(n, size), tokens), rows },
+  ]
+}
+
+/** Without permissions, with documents that ask for permitted rows only; and with policies of the database. */
+function peerDoors(scenario: LoadScenario, size: Size, { name, child }: RunningPeer): readonly Door[] {
+  const rows = rowsOf
+  return [
+    { system: name, child, post: (n) => peerPost(scenario.postgraphile(n, size, ASKED), {}), rows },
+    {
+      system: `${name} with policies`,
+      child,
+      post: (n) => peerPost(scenario.postgraphile(n, size, HIDDEN), byPolicy),
+      rows,
+    },
+  ]
 }
 
 type Run = (window: Window) => Promise<{

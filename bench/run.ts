@@ -7,6 +7,7 @@ import { FULL, loadData, loadMetadata, SMALL } from './data.js'
 import { startDatabase, withClient } from './database.js'
 import { measureLoads } from './load-rounds.js'
 import { chooseTool, type Window } from './load/load.js'
+import { installPeers } from './peers.js'
 import { byPk } from './scenarios/by-pk.js'
 import { measureColdStart } from './scenarios/cold-start.js'
 import { filter } from './scenarios/filter.js'
@@ -15,15 +16,17 @@ import { nested } from './scenarios/nested.js'
 import { measureSchema } from './scenarios/schema.js'
 import { measureStream } from './scenarios/stream.js'
 import type { Section } from './section.js'
+import { createPolicies } from './systems/peer.js'
 import { startServerChild } from './systems/server.js'
 import { table } from './table.js'
 
-const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,...] [--full] [--json FILE]
+const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,...] [--full] [--peers] [--json FILE]
 
   --seconds N    length of a window, default 3; a second before each is not counted
   --rounds N     windows of each system, default 5
   --only a,b     scenarios, default all: a by-pk, b list, c nested, d filter, g stream, i cold start, q GraphQL schema
   --full         10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them
+  --peers        other servers beside ours, in a to d; installed when they are first asked for
   --json FILE    every window, besides the table on standard output
   --requests N   windows of so many requests instead of seconds: to try the bench out, not to measure`
 
@@ -32,6 +35,7 @@ const OTHERS = { g: measureStream, i: measureColdStart, q: measureSchema }
 const IDS = [...LOADS.map(({ id }) => id), ...Object.keys(OTHERS)]
 
 const options = readOptions()
+const peers = await installPeers(options.peers, progress)
 const folder = await mkdtemp(join(tmpdir(), 'rowhouse-bench-files-'))
 const database = await startDatabase()
 // The servers end with this process; the database is stopped and deleted first.
@@ -49,12 +53,15 @@ async function main(): Promise<void> {
   const loadBefore = loadavg()
   progress(`PostgreSQL ${database.version}; loading data, size ${size.name}`)
   const url = await database.create('bench')
-  await withClient(url, (client) => loadData(client, size))
+  await withClient(url, async (client) => {
+    await loadData(client, size)
+    if (peers.peers.length > 0) await createPolicies(client)
+  })
   const server = await startServerChild(url)
   await loadMetadata(server.ask)
   await server.stop()
   const tool = chooseTool(window)
-  const bench: Bench = { database, url, size, rounds, window, tool, folder, progress }
+  const bench: Bench = { database, url, size, rounds, window, tool, peers, folder, progress }
 
   const sections: Section[] = []
   const loads = LOADS.filter(({ id }) => only.has(id))
@@ -120,6 +127,7 @@ function readOptions() {
         only: { type: 'string', default: IDS.join(',') },
         json: { type: 'string' },
         full: { type: 'boolean', default: false },
+        peers: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
     })
@@ -135,7 +143,7 @@ function readOptions() {
     for (const id of only)
       if (!IDS.includes(id)) throw new Error(`--only: no scenario "${id}"; there are ${IDS.join()}`)
     const rounds = whole(values.rounds, '--rounds')
-    return { window, rounds, only, size: values.full ? FULL : SMALL, json: values.json }
+    return { window, rounds, only, size: values.full ? FULL : SMALL, peers: values.peers, json: values.json }
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
     process.exit(2)

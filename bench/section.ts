@@ -4,8 +4,10 @@ export interface Section {
   readonly title: string
   /** Figures in the order of the columns, and their headings with units. */
   readonly columns: Readonly<Record<string, string>>
-  /** The figure whose ratio is shown: the first system over each other one. */
+  /** The figure whose ratio is shown: the subjects over each other system. */
   readonly compared: string
+  /** The first system alone where they are not named. */
+  readonly subjects?: readonly string[]
   readonly cells: readonly Cell[]
   /** What could not be measured here, and why. */
   readonly notMeasured: readonly string[]

@@ -4,15 +4,16 @@ import type { Cell, Section } from './section.js'
 export function table(section: Section): string {
   const { id, title, columns, compared, cells, notMeasured } = section
   const systems = [...new Set(cells.map(({ system }) => system))]
-  const [subject = ''] = systems
+  const subjects = section.subjects ?? systems.slice(0, 1)
   const rows = systems.map((system) => {
     const own = cells.filter((cell) => cell.system === system)
     const invalid = own.find((cell) => cell.void !== undefined)
     if (invalid) return [system, `void: ${invalid.void}`, ...Object.keys(columns).map(() => '')]
     const figures = Object.keys(columns).map((column) => spread(figuresOf(own, column)))
-    return [system, ...figures, system === subject ? '' : spread(ratios(cells, subject, system, compared))]
+    const compare = (subject: string) => (system === subject ? '' : spread(ratios(cells, subject, system, compared)))
+    return [system, ...figures, ...subjects.map(compare)]
   })
-  const head = ['system', ...Object.values(columns), `${subject} / this`]
+  const head = ['system', ...Object.values(columns), ...subjects.map((subject) => `${subject} / this`)]
   const lines = [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`)
   const missing = notMeasured.map((what) => `not measured: ${what}`)
   return [`### ${id}: ${title}`, '', ...lines, ...(missing.length > 0 ? ['', ...missing] : []), ''].join('\n')

@@ -1,4 +1,5 @@
 import { ARTICLE, articles, type Size, USER_ID } from '../data.js'
+import { fieldsOf } from './postgraphile.js'
 import { requestCount, type LoadScenario } from './scenario.js'
 
 /** Published articles only: of ten ids the first is. */
@@ -15,6 +16,10 @@ export const byPk: LoadScenario = {
   }),
   graphql: (n, size) => ({
     query: `query ($id: Int!) { root: article(where: {id: {_eq: $id}}) { ${ARTICLE.join(' ')} } }`,
+    variables: { id: id(n, size) },
+  }),
+  postgraphile: (n, size) => ({
+    query: `query ($id: Int!) { root: articleByRowId(rowId: $id) { ${fieldsOf(ARTICLE)} } }`,
     variables: { id: id(n, size) },
   }),
   reference: (n, size) => `

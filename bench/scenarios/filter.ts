@@ -1,4 +1,5 @@
 import { type Size, USER_ID } from '../data.js'
+import { fieldsOf, filterOf } from './postgraphile.js'
 import { requestCount, type LoadScenario } from './scenario.js'
 
 const AUTHORS = 10
@@ -27,6 +28,16 @@ export const filter: LoadScenario = {
     query: `query ($from: Int!, $to: Int!) { root: article(
       where: {published: {_eq: true}, rating: {_gte: 50}, author: {id: {_gte: $from, _lt: $to}}},
       order_by: [{rating: desc}, {id: asc}], limit: 20) { id title rating author { name } } }`,
+    variables: { from: first(n, size), to: first(n, size) + AUTHORS },
+  }),
+  postgraphile: (n, size, { article }) => ({
+    query: `query ($from: Int!, $to: Int!) { root: allArticlesList(${filterOf(
+      'published: {equalTo: true}',
+      'rating: {greaterThanOrEqualTo: 50}',
+      'authorByAuthorId: {rowId: {greaterThanOrEqualTo: $from, lessThan: $to}}',
+      article,
+    )} orderBy: [RATING_DESC, ROW_ID_ASC], first: 20) {
+      ${fieldsOf(['id', 'title', 'rating'])} author: authorByAuthorId { name } } }`,
     variables: { from: first(n, size), to: first(n, size) + AUTHORS },
   }),
   reference: (n, size) => `

@@ -1,4 +1,5 @@
 import { ARTICLE, articles, type Size, USER_ID } from '../data.js'
+import { fieldsOf, filterOf } from './postgraphile.js'
 import { requestCount, type LoadScenario } from './scenario.js'
 
 /** Only in the first half, so that every list is full. */
@@ -21,6 +22,11 @@ export const list: LoadScenario = {
   }),
   graphql: (n, size) => ({
     query: `query ($id: Int!) { root: article(where: {id: {_gte: $id}}, order_by: {id: asc}, limit: 100) { ${ARTICLE.join(' ')} } }`,
+    variables: { id: first(n, size) },
+  }),
+  postgraphile: (n, size, { article }) => ({
+    query: `query ($id: Int!) { root: allArticlesList(${filterOf('rowId: {greaterThanOrEqualTo: $id}', article)}
+      orderBy: ROW_ID_ASC, first: 100) { ${fieldsOf(ARTICLE)} } }`,
     variables: { id: first(n, size) },
   }),
   reference: (n, size) => `

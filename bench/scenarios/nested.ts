@@ -1,4 +1,5 @@
 import { type Size, USER_ID } from '../data.js'
+import { fieldsOf, filterOf } from './postgraphile.js'
 import { requestCount, type LoadScenario } from './scenario.js'
 
 const step = (size: Size): number => Math.floor(size.authors / requestCount(size))
@@ -19,6 +20,13 @@ export const nested: LoadScenario = {
   graphql: (n, size) => ({
     query: `query ($id: Int!) { root: author(where: {id: {_eq: $id}}) { id name
       articles(order_by: {id: asc}, limit: 10) { id title comments(order_by: {id: asc}, limit: 5) { id body } } } }`,
+    variables: { id: id(n, size) },
+  }),
+  postgraphile: (n, size, { article, comment }) => ({
+    query: `query ($id: Int!) { root: authorByRowId(rowId: $id) { ${fieldsOf(['id', 'name'])}
+      articles: articlesByAuthorIdList(${filterOf(article)} orderBy: ROW_ID_ASC, first: 10) { ${fieldsOf(['id', 'title'])}
+        comments: commentsByArticleIdList(${filterOf(comment)} orderBy: ROW_ID_ASC, first: 5) { ${fieldsOf(['id', 'body'])} }
+      } } }`,
     variables: { id: id(n, size) },
   }),
   reference: (n, size) => `

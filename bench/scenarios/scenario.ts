@@ -1,4 +1,5 @@
 import type { Size } from '../data.js'
+import type { Document, Visible } from './postgraphile.js'
 
 /** A read that is repeated as often as can be. */
 export interface LoadScenario {
@@ -9,7 +10,9 @@ export interface LoadScenario {
   /** A body of `POST /v1/query`, for the n-th of the requests that are sent in turn. */
   request(n: number, size: Size): { readonly type: 'select'; readonly args: object }
   /** A body of `POST /v1/graphql` whose field `root` is the same. */
-  graphql(n: number, size: Size): { readonly query: string; readonly variables: object }
+  graphql(n: number, size: Size): Document
+  /** A body of PostGraphile's `POST /graphql` whose field `root` is the same, by aliases; `rowsOf` evens out the rest. */
+  postgraphile(n: number, size: Size, visible: Visible): Document
   /** Written by hand: a query with one JSON value, which the n-th answer must equal. */
   reference(n: number, size: Size): string
   /** Values of `$1`, `$2`, ... in the SQL that the request is compiled to. */

@@ -1,0 +1,67 @@
+import { copyFile, readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { runProgram } from './program.js'
+
+/** Another server that can answer the same, from packages of its own. */
+export interface Peer {
+  /** With its version. */
+  readonly name: string
+  /** Where its `node_modules` is. */
+  readonly folder: string
+}
+
+export interface Peers {
+  readonly peers: readonly Peer[]
+  /** Which are not there, and what would change that. */
+  readonly notMeasured: readonly string[]
+}
+
+/** In the source tree: each peer has a `package.json` and a lock file there. */
+const FOLDER = fileURLToPath(new URL('../../bench/peers/', import.meta.url))
+
+/** Installs the peers that run on this Node, each from its lock file. What is installed already stays. */
+export async function installPeers(wanted: boolean, progress: (text: string) => void): Promise<Peers> {
+  const peers: Peer[] = []
+  const notMeasured: string[] = []
+  for (const entry of (await readdir(FOLDER)).toSorted()) {
+    const folder = join(FOLDER, entry)
+    const { name, node } = await describe(folder)
+    if (!wanted) notMeasured.push(`${name}, which --peers installs`)
+    else if (Number.parseInt(process.versions.node) < node)
+      notMeasured.push(
+        `${name}, which needs Node ${node} or newer, and this is ${process.version}: run the bench with one`,
+      )
+    else if (await install(folder, name, progress).catch(complain(name, notMeasured))) peers.push({ name, folder })
+  }
+  return { peers, notMeasured }
+}
+
+interface Manifest {
+  readonly engines: { readonly node: string }
+  readonly dependencies: Readonly<Record<string, string>>
+}
+
+/** A peer is called by its first dependency; its oldest Node is a major version. */
+async function describe(folder: string): Promise<{ readonly name: string; readonly node: number }> {
+  const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Manifest
+  const name = Object.entries(manifest.dependencies)[0]?.join(' ') ?? folder
+  return { name, node: Number(/^>=(\d+)$/.exec(manifest.engines.node)?.[1]) }
+}
+
+/** Scripts of packages do not run: none of the peers needs one. */
+async function install(folder: string, name: string, progress: (text: string) => void): Promise<boolean> {
+  const lock = join(folder, 'package-lock.json')
+  const installed = join(folder, 'node_modules/.installed-lock.json')
+  if ((await readFile(installed, 'utf8').catch(() => '')) === (await readFile(lock, 'utf8'))) return true
+  progress(`installing ${name}`)
+  await runProgram('npm', ['ci', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund'])
+  await copyFile(lock, installed)
+  return true
+}
+
+const complain = (name: string, notMeasured: string[]) => (error: unknown) => {
+  const reason = error instanceof Error ? (error.message.split('\n').findLast((line) => line !== '') ?? '') : ''
+  notMeasured.push(`${name}, which could not be installed: ${reason}`)
+  return false
+}
