@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
 /**
- * PostGraphile 5 from the packages in `PEER_FOLDER`, as its authors run it in production: Amber preset, grafserv on
+ * PostGraphile 5 from the packages in `PEER_FOLDER`, set up for production: Amber preset, grafserv on
  * `node:http`, without GraphiQL, websockets, watching or explain, with lists in place of connections, and answers put
  * together as text. As many connections as the server that it stands beside. Filters and orders of columns without an
  * index are allowed, because the requests have them.
