@@ -27,13 +27,26 @@ export function encodeArray(values: readonly Json[], type: SqlType, path: string
   if (!element) throw unexpectedPayload(`type "${type.name}" takes no list`, path)
   const parts = values.map((value, i) => {
     if (value === null) return 'NULL'
+    const plain = plainElement(value, element)
+    if (plain !== undefined) return plain
     if (Array.isArray(value) && element.kind !== 'json' && element.kind !== 'jsonb') {
       return encodeArray(value, type, at(path, i))
     }
-    return `"${encode(value, element, at(path, i)).replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+    return quoted(encode(value, element, at(path, i)))
   })
   return `{${parts.join(',')}}`
 }
+
+/** What most lists hold, without a path for each: a list of a million is bound on the main thread. */
+function plainElement(value: Json, type: SqlType): string | undefined {
+  if (typeof value === 'number') return fitsExactly(type.kind, value) ? String(value) : undefined
+  if (typeof value !== 'string' || type.kind === 'json' || type.kind === 'jsonb' || isGeo(type)) return undefined
+  return quoted(value)
+}
+
+const quoted = (text: string): string => `"${SPECIAL.test(text) ? text.replace(ALL_SPECIAL, '\\$&') : text}"`
+const SPECIAL = /["\\]/
+const ALL_SPECIAL = /["\\]/g
 
 export function describe(value: Json): string {
   if (value === null) return 'null'
@@ -54,6 +67,15 @@ export function isObject(value: Json | undefined): value is JsonObject {
 }
 
 const INTEGER_BITS: Partial<Record<TypeKind, bigint>> = { int2: 15n, int4: 31n, int8: 63n }
+
+/** True when a number certainly fits an integer type. */
+function fitsExactly(kind: TypeKind, value: number): boolean {
+  const bound = INTEGER_BOUND[kind]
+  return bound !== undefined && Number.isInteger(value) && value >= -bound && value < bound
+}
+
+/** All that a number holds exactly is well within int8. */
+const INTEGER_BOUND: Partial<Record<TypeKind, number>> = { int2: 2 ** 15, int4: 2 ** 31, int8: 2 ** 53 }
 
 function numbersFit(kind: TypeKind, text: string): boolean {
   const bits = INTEGER_BITS[kind]

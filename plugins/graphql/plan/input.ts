@@ -68,7 +68,7 @@ export function liftVariables(
       const { of } = type
       const list = Array.isArray(value) ? value : [value]
       if (!keep && isScalar(of)) {
-        list.forEach((element, i) => check(element, of, at(path, i)))
+        checkAll(list, of, path)
         return add([...list])
       }
       return { kind: 'list', of: list.map((element, i) => lift(element, of, at(path, i), keep)) }
@@ -141,12 +141,19 @@ export const ownOf = <T>(record: Readonly<Record<string, T>>, key: string): T | 
 
 const SCALAR: InputType = { kind: 'scalar' }
 
+/** Without a path for each element: a list of a million is checked on the main thread. */
+function checkAll(list: readonly Json[], of: TypeRef, path: string): void {
+  const fits = of.name === undefined ? undefined : ownOf(BUILT_IN, of.name)
+  list.forEach((element, i) => {
+    if (element === null || !fits?.(element)) check(element, of, at(path, i))
+  })
+}
+
 /** The built-in scalars are strict, as the language has it; the others are PostgreSQL's to judge. */
 function check(value: Json, type: TypeRef, path: string): void {
   if (type.of) {
     if (!Array.isArray(value)) throw invalid(`expecting a list of type ${typeText(type)}`, path)
-    value.forEach((element, i) => check(element, type.of as TypeRef, at(path, i)))
-    return
+    return checkAll(value, type.of, path)
   }
   if (value === null) {
     if (type.nonNull) throw invalid(`expecting a value for non-null type: ${typeText(type)} in variableValues`, path)

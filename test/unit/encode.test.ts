@@ -1,0 +1,46 @@
+import t from 'tap'
+import { parseJson } from '../../core/json/parse.js'
+import { encode } from '../../core/plan/encode.js'
+import type { SqlType, TypeKind } from '../../core/plan/ir.js'
+
+const scalar = (kind: TypeKind): SqlType => ({ schema: 'pg_catalog', name: kind, kind }) as SqlType
+const list = (kind: TypeKind): SqlType => ({ ...scalar('array'), element: scalar(kind) }) as SqlType
+
+t.test('a list is the text that PostgreSQL reads as the same list', async (t) => {
+  const cases: readonly (readonly [kind: TypeKind, json: string, text: string])[] = [
+    ['int4', '[1, -2, null, "3", 2147483647, -2147483648]', '{1,-2,NULL,"3",2147483647,-2147483648}'],
+    [
+      'int8',
+      '[9007199254740991, 9007199254740993, -9223372036854775808]',
+      '{9007199254740991,"9007199254740993","-9223372036854775808"}',
+    ],
+    ['int8', '[-0]', '{"-0"}'],
+    ['numeric', '[1.10, 1e400, 5]', '{"1.10","1e400","5"}'],
+    [
+      'text',
+      String.raw`["", "NULL", "a,b", "{}", "\"", "\\", "\\\"\n"]`,
+      '{"","NULL","a,b","{}","\\"","\\\\","\\\\\\"\n"}',
+    ],
+    ['bool', '[true, false]', '{"true","false"}'],
+    ['jsonb', '["a", 1, {"b": [2.0]}]', String.raw`{"\"a\"","1","{\"b\":[2.0]}"}`],
+  ]
+
+  for (const [kind, json, text] of cases) t.equal(encode(parseJson(json), list(kind), '$.a'), text, json)
+})
+
+t.test('an element that does not fit is named by its place', async (t) => {
+  const cases: readonly (readonly [kind: TypeKind, json: string, path: string])[] = [
+    ['int2', '[1, 32768]', '$.a[1]'],
+    ['int2', '[-32769]', '$.a[0]'],
+    ['int4', '[1, 2147483648]', '$.a[1]'],
+    ['int4', '[1, 2, 1.5]', '$.a[2]'],
+    ['int8', '[9223372036854775808]', '$.a[0]'],
+    ['int8', '[1e3]', '$.a[0]'],
+    ['text', '["a", 1]', '$.a[1]'],
+    ['bool', '[1]', '$.a[0]'],
+    ['int4', '[{}]', '$.a[0]'],
+  ]
+
+  for (const [kind, json, path] of cases)
+    t.throws(() => encode(parseJson(json), list(kind), '$.a'), { code: 'parse-failed', path }, json)
+})
