@@ -62,7 +62,10 @@ t.test('__proto__ and constructor are keys like any other', async (t) => {
   const text = '{"__proto__":{"polluted":1},"constructor":2,"toString":3}'
   const value = parseJson(text)
 
-  t.equal(Object.getPrototypeOf(value), null)
+  t.equal((value as object).toString, 3)
+  t.equal((parseJson('{}') as object).toString, undefined, 'nothing is inherited')
+  t.equal('__proto__' in (parseJson('{}') as object), false)
+  t.throws(() => Object.assign(Object.getPrototypeOf(parseJson('{}')) as object, { polluted: 1 }), TypeError)
   t.same(Object.keys(value ?? {}), ['__proto__', 'constructor', 'toString'])
   t.equal(stringifyJson(value), text)
   t.equal(stringifyJson(parseJson('{}')), '{}')
