@@ -16,10 +16,10 @@ export class ServiceError extends Error {
   readonly retryAfter?: number
 
   constructor(status: number, code: string, message: string, path = '$', more: ErrorDetails = {}) {
-    super(message, more.cause === undefined ? undefined : { cause: more.cause })
+    super(brief(message), more.cause === undefined ? undefined : { cause: more.cause })
     this.status = status
     this.code = code
-    this.path = path
+    this.path = brief(path)
     if (more.internal !== undefined) this.internal = more.internal
     if (more.retryAfter !== undefined) this.retryAfter = more.retryAfter
   }
@@ -33,6 +33,10 @@ export class ServiceError extends Error {
     })
   }
 }
+
+/** A name that a client made up may have millions of characters; an error repeats so many of them. */
+const MAX_TEXT = 2000
+const brief = (text: string): string => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}...` : text)
 
 interface ErrorDetails {
   readonly cause?: unknown

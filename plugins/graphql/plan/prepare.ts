@@ -165,10 +165,12 @@ const isIntrospection = ({ name }: FieldNode): boolean => name.value === '__sche
 
 function failure(error: GraphQLError, operation: OperationDefinitionNode, dialect: Dialect): Failure {
   const node = error.nodes?.at(-1)
+  const words = dialect === 'alpha' ? olderWords(error.message) : error.message
+  const { code, message, path } = invalid(words, (node && pathTo(operation, node)) ?? '$.query')
   return {
-    code: 'validation-failed',
-    message: dialect === 'alpha' ? olderWords(error.message) : error.message,
-    path: (node && pathTo(operation, node)) ?? '$.query',
+    code,
+    message,
+    path,
     locations: (error.locations ?? []).map(({ line, column }) => ({ line, column })),
   }
 }
