@@ -66,6 +66,41 @@ tap.test('what a document may ask for is limited', async (t) => {
     /^validation-failed: .* aliases; at most 200/,
   )
 
+  await t.test('values and types nest as far as JSON, in defaults of variables too', async (t) => {
+    const deep = (levels: number) => `${'{_not: '.repeat(levels)}{}${'}'.repeat(levels)}`
+    const answers = await Promise.all([
+      refused(`query ($v: node_bool_exp = ${deep(1000)}) { node(where: $v) { id } }`),
+      refused(`{ node(where: ${deep(1000)}) { id } }`),
+      refused(`query ($v: ${'['.repeat(1000)}Int${']'.repeat(1000)}) { node { id } }`),
+    ])
+
+    for (const answer of answers) t.match(answer, /^validation-failed: values and types may nest at most 64 levels/)
+    t.equal((await ask(`query ($v: node_bool_exp = ${deep(40)}) { node(where: $v) { id } }`)).data.node.length, 2)
+  })
+
+  await t.test('variables hold so many objects, however many values', async (t) => {
+    const query = 'query ($w: node_bool_exp!) { node(where: $w) { id } }'
+    const send = async (w: object) => {
+      const body = JSON.stringify({ query, variables: { w } })
+      return (await server.fetch('/v1/graphql', { method: 'POST', body })).body
+    }
+
+    t.match(await send({ _or: Array.from({ length: 20_001 }, () => ({})) }), {
+      errors: [{ message: /more than 20000 objects/, extensions: { path: '$.variables', code: 'validation-failed' } }],
+    })
+    t.match(await send({ id: { _in: Array.from({ length: 30_000 }, (_, i) => i) } }), {
+      data: { node: [{ id: 1 }, { id: 2 }] },
+    })
+  })
+
+  await t.test('an error repeats only the beginning of a long name', async (t) => {
+    const name = 'a'.repeat(100_000)
+    t.ok((await refused(`{ node { ${name} } }`)).length < 5000)
+    const { text } = await server.query('select', { table: 'node', columns: ['id'], where: { [name]: 1 } })
+    t.match(text, /not-exists/)
+    t.ok(text.length < 10_000, `${text.length} characters`)
+  })
+
   await t.test('cost: a list without a limit counts as 100 rows', async (t) => {
     t.match(
       await refused('{ node { children { children { children { id } } } } }'),

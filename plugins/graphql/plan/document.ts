@@ -6,6 +6,7 @@ import {
   type OperationDefinitionNode,
   parse,
   type SelectionSetNode,
+  visit,
 } from 'graphql'
 import { ServiceError } from 'rowhouse/plan'
 import { invalid } from './input.js'
@@ -99,14 +100,32 @@ interface Measure {
 }
 const NOTHING: Measure = { depth: 0, aliases: 0, fields: 0 }
 
+/** As in JSON. */
+const MAX_NESTING = 64
+
 /** @throws ServiceError 400 `validation-failed` that names the limit */
-export function checkLimits({ operation, fragments }: Document, limits: Limits): void {
+export function checkLimits({ ast, operation, fragments }: Document, limits: Limits): void {
+  checkNesting(ast)
   const roots = operation.selectionSet.selections.length
   if (roots > limits.maxRootFields) throw over('root fields', roots, limits.maxRootFields, 'maxRootFields')
   const measure = measured(operation.selectionSet, fragments)
   if (measure.depth > limits.maxDepth) throw over('levels', measure.depth, limits.maxDepth, 'maxDepth')
   if (measure.aliases > limits.maxAliases) throw over('aliases', measure.aliases, limits.maxAliases, 'maxAliases')
   if (measure.fields > limits.maxTokens) throw over('fields', measure.fields, limits.maxTokens, 'maxTokens')
+}
+
+/** Of values and types. What comes later calls itself for each level. */
+function checkNesting(ast: DocumentNode): void {
+  let levels = 0
+  const nesting = {
+    enter() {
+      if (++levels > MAX_NESTING) throw invalid(`values and types may nest at most ${MAX_NESTING} levels`, '$.query')
+    },
+    leave() {
+      levels--
+    },
+  }
+  visit(ast, { [Kind.OBJECT]: nesting, [Kind.LIST]: nesting, [Kind.LIST_TYPE]: nesting })
 }
 
 const over = (what: string, found: number, most: number, setting: string) =>

@@ -43,6 +43,9 @@ export interface InputTypes {
   readonly types: Readonly<Record<string, InputType>>
 }
 
+/** Each becomes a part of the plan's key, on the main thread. */
+const MAX_CONTAINERS = 20_000
+
 export interface LiftedVariables {
   readonly shape: Readonly<Record<string, Input>>
   readonly values: readonly Json[]
@@ -57,6 +60,11 @@ export function liftVariables(
   given: Readonly<Record<string, Json>>,
 ): LiftedVariables {
   const values: Json[] = []
+  let containers = 0
+  const count = () => {
+    if (++containers > MAX_CONTAINERS)
+      throw invalid(`the variables hold more than ${MAX_CONTAINERS} objects, rows to insert not counted`, '$.variables')
+  }
   const add = (value: Json): Input => ({ kind: 'slot', slot: values.push(value) - 1 })
 
   const lift = (value: Json, type: TypeRef, path: string, keep: boolean): Input => {
@@ -71,6 +79,7 @@ export function liftVariables(
         checkAll(list, of, path)
         return add([...list])
       }
+      count()
       return { kind: 'list', of: list.map((element, i) => lift(element, of, at(path, i), keep)) }
     }
     const named = ownOf(types, type.name as string) ?? SCALAR
@@ -94,6 +103,7 @@ export function liftVariables(
     path: string,
   ): Input => {
     if (!isObject(value)) throw invalid(`expecting an object of type ${typeText(type)}`, path)
+    count()
     const fields: Record<string, Input> = Object.create(null)
     for (const key in value) {
       const field = ownOf(named.fields, key)
