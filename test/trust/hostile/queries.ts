@@ -9,9 +9,9 @@ export const QUERIES: readonly Kind[] = [
   query('65 levels', () => nested(65, '{"a":', '1', '}'), 'refused'),
   query('300,000 empty objects', () => `{"type":"select","args":[${times(300_000, '{},')}{}]}`, 'refused'),
   query(
-    '9 MiB of empty arrays in a value',
+    '240,000 empty arrays in a list',
     () => select(`"where":{"id":{"$in":[${times(240_000, '[],')}[]]}}`),
-    'refused',
+    'either',
   ),
   query('200,000 keys', () => `{${times(200_000, (i) => `"k${i}":0,`)}"k":0}`, 'refused'),
   query('the same key, 500,000 times', () => `{${times(500_000, '"k":0,')}"k":0}`, 'refused'),
