@@ -83,6 +83,8 @@ async function measure(
   await server.ask('start')
   let sent = 0
   let worst = { name: '', p99: 0 }
+  let dearest = { name: '', cost: 0 }
+  let [ran, waited] = [0, 0]
   const rests: Reading[] = []
   for (let round = 1; round <= ROUNDS; round++) {
     for (const kind of kinds) {
@@ -102,11 +104,18 @@ async function measure(
         violations.push(`the server has ended during "${kind.name}"`)
         break
       }
-      const { since, rss } = await server.ask('read')
+      const { since, rss, main } = await server.ask('read')
+      const count = [...words.values()].reduce((sum, n) => sum + n, 0)
+      const cost = (main?.ran ?? NaN) / count
+      ran += main?.ran ?? NaN
+      waited += main?.waited ?? NaN
+      if (cost > dearest.cost) dearest = { name: kind.name, cost }
       const known = await told(storm, kind.name)
       if (since.p99 > worst.p99) worst = { name: kind.name, p99: since.p99 }
       const said = [...words].map(([word, count]) => `${word} ${count}`).join(', ')
-      progress(`${kind.name}: ${said}; event loop ${delay(since)}; honest ${spread(known)}; ${Math.round(rss)} MiB`)
+      progress(
+        `${kind.name}: ${said}; ${cost.toFixed(1)} ms of the main thread each; event loop ${delay(since)}; honest ${spread(known)}; ${Math.round(rss)} MiB`,
+      )
       await sender.compiles().catch(() => violations.push(`after "${kind.name}" nothing new is compiled`))
     }
     if (!server.running()) break
@@ -124,6 +133,7 @@ async function measure(
     violations,
     figures: [
       `event loop ${last ? delay(last.all) : 'not read'}, worst kind p99 ${worst.p99.toFixed(1)} ms (${worst.name})`,
+      `main thread: at most ${dearest.cost.toFixed(0)} ms for a request, honest ones beside it included (${dearest.name}); ran ${seconds(ran)}, waited ${seconds(waited)} for a processor`,
       `honest, known forms: ${spread(calm.known)} without, ${spread(storm.known)} with the attack`,
       `honest, new forms: ${spread(calm.novel)} without, ${spread(storm.novel)} with`,
       `memory at rest ${[before, ...rests].map(({ rss }) => Math.round(rss)).join(', then ')} MiB, at most ${Math.round(last?.peakRss ?? NaN)}`,
@@ -267,6 +277,8 @@ const tokenOf = async (id: number): Promise<string> => {
   const token = new SignJWT({ rowhouse: { ...rowhouse, 'x-service-default-role': 'customer' } })
   return `Bearer ${await token.setProtectedHeader({ alg: 'HS256' }).setExpirationTime('1d').sign(Buffer.from(KEY))}`
 }
+
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(0)} s`
 
 const delay = ({ p50, p99, max }: Reading['all']): string =>
   `p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}, max ${Math.round(max)} ms`

@@ -28,7 +28,6 @@ export const QUERIES: readonly Kind[] = [
     'refused',
   ),
   query('more than the limit', () => ' '.repeat(11 * MIB), 'refused', ['customer', 'anonymous'], true),
-  query('60 MiB, of admin', () => `${' '.repeat(60 * MIB)}${select('"limit":1')}`, 'either', ['admin']),
 
   // Conditions
   query('$in with 1,000,000', () => select(`"where":{"id":{"$in":[${times(1_000_000, (i) => `${i},`)}0]}}`)),

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { builtins } from '../../../core/cli/setting.js'
 import { startServer } from '../../../core/host/server.js'
@@ -11,6 +12,8 @@ export interface Reading {
   readonly since: Delay
   /** Since the last `start`. */
   readonly all: Delay
+  /** Of the main thread since the last reading, in ms; on Linux only. */
+  readonly main?: { readonly ran: number; readonly waited: number }
   /** MiB. */
   readonly rss: number
   /** MiB, the most ever. */
@@ -28,6 +31,7 @@ const since = monitorEventLoopDelay({ resolution: 1 })
 const all = monitorEventLoopDelay({ resolution: 1 })
 since.enable()
 all.enable()
+let before = scheduled()
 
 process.on('disconnect', () => process.exit())
 process.on('message', (order: Order) => {
@@ -45,14 +49,27 @@ process.once('SIGTERM', () => void server.close().then(() => process.exit()))
 process.send?.({ url: server.url })
 
 function read(): Reading {
+  const now = scheduled()
   const reading = {
     since: delay(since),
     all: delay(all),
+    ...(now && before ? { main: { ran: now.ran - before.ran, waited: now.waited - before.waited } } : {}),
     rss: process.memoryUsage.rss() / 1048576,
     peakRss: process.resourceUsage().maxRSS / 1024,
   }
   since.reset()
+  before = now
   return reading
+}
+
+/** How long the main thread has run, and waited for a processor that others had. */
+function scheduled(): { ran: number; waited: number } | undefined {
+  try {
+    const [ran = 0, waited = 0] = readFileSync('/proc/self/schedstat', 'utf8').split(' ').map(Number)
+    return { ran: ran / 1e6, waited: waited / 1e6 }
+  } catch {
+    return undefined
+  }
 }
 
 function delay(histogram: typeof since): Delay {
