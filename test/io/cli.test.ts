@@ -157,7 +157,7 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
   const folder = await newFolder(t)
   await writeFile(join(folder, 'package.json'), '{"type": "module"}')
   await writeFile(join(folder, 'hello.js'), HELLO)
-  const off = { query: false, template: false, graphql: false }
+  const off = { query: false, template: false, graphql: false, filestore: false }
   await writeFile(
     join(folder, 'rowhouse.config.json'),
     JSON.stringify({ plugins: { ...off, hello: { use: './hello.js' } } }),

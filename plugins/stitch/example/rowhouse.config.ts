@@ -8,6 +8,7 @@ export default {
     query: false,
     template: false,
     graphql: false,
+    filestore: false,
     stitch: {
       schemas: {
         shop: {
