@@ -34,6 +34,7 @@ export function readCustomization(
   const { custom_name: name, custom_root_fields: roots, ...rest } = objectOf(configuration, '$', KEYS)
   const own = name === undefined || name === null ? {} : { name: nameOf(name, '$.custom_name') }
   const rootFields = namesIn(roots, '$.custom_root_fields', ROOT_FIELDS)
+  refuseTwice(rootFields, '$.custom_root_fields')
   const columns = new Map(Object.entries(namesIn(rest['custom_column_names'], '$.custom_column_names')))
   for (const [column, config] of Object.entries(objectOf(rest['column_config'], '$.column_config'))) {
     const path = at('$.column_config', column)
@@ -56,6 +57,14 @@ function checkColumns(columns: ReadonlyMap<string, string>, table: Found, taken:
   for (const column of own) {
     const name = columns.get(column) ?? column
     if (used.has(name)) throw unexpectedPayload(`the name "${name}" is taken`, at('$.column_config', column))
+    used.add(name)
+  }
+}
+
+function refuseTwice(names: Readonly<Record<string, string>>, path: string): void {
+  const used = new Set<string>()
+  for (const [key, name] of Object.entries(names)) {
+    if (used.has(name)) throw unexpectedPayload(`the name "${name}" is taken`, at(path, key))
     used.add(name)
   }
 }

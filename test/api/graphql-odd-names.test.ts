@@ -84,3 +84,61 @@ t.test('the schema is valid whatever tables and columns are called', async (t) =
   t.same(validateSchema(nobody), [])
   t.same(await ask('{ _empty }', { role: 'nobody' }), { data: { _empty: '' } })
 })
+
+t.test('what is called like a type of another table or function takes nothing from it', async (t) => {
+  const server = await testServer(t)
+  const tables = [
+    ...['obj_rel_insert_input', 'append_input', 'sum_fields', 'aggregate_bool_exp_count'].map((end) => `author_${end}`),
+    'search_args',
+    'jsonb_cast_exp',
+    'Int_comparison_exp',
+    'st_d_within_input',
+  ]
+  await server.must('run_sql', {
+    sql: `create type order_by as enum ('a'); create type author_bool_exp as enum ('b'); create type "Int" as enum ('c');
+      create table author (id int primary key, data jsonb, o order_by default 'a', b author_bool_exp, i "Int");
+      insert into author (id) values (1), (2);
+      create function search(low int) returns setof author language sql stable as 'select * from author where id >= low';
+      create function author_best(n text) returns setof author language sql stable as 'select * from author';
+      create function best(a author, low int) returns int language sql stable as 'select low';
+      create function odd("my arg" int) returns setof author language sql stable as 'select * from author';
+      ${tables.map((name) => `create table "${name}" (id int primary key, author_id int references author)`).join(';')}`,
+  })
+  await server.must('bulk', [
+    ...[...tables, 'author'].map((args) => ({ type: 'track_table', args })),
+    ...['search', 'author_best', 'odd'].map((args) => ({ type: 'track_function', args })),
+    { type: 'add_computed_field', args: { table: 'author', name: 'best', definition: { function: 'best' } } },
+    ...tables.map((table) => ({
+      type: 'create_object_relationship',
+      args: { table, name: 'author', using: { foreign_key_constraint_on: 'author_id' } },
+    })),
+  ])
+  const ask = async (query: string) =>
+    (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) })).body
+
+  const { data } = await ask(getIntrospectionQuery())
+  t.ok(data, 'a schema')
+  t.same(validateSchema(buildClientSchema(data)), [])
+  t.same(validateSchema(buildSchema((await server.fetch('/v1alpha1/graphql/schema')).body.schema)), [])
+  t.same(await ask('{ search(args: {low: 2}) { id o } author_best(args: {n: "x"}) { best(args: {low: 3}) } }'), {
+    data: { search: [{ id: 2, o: 'a' }], author_best: [{ best: 3 }, { best: 3 }] },
+  })
+  t.match(await ask('{ odd { id } }'), { errors: [{ extensions: { code: 'validation-failed' } }] })
+})
+
+t.test('two root fields of a table cannot have one name', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: 'create table town (id int primary key); insert into town values (1)' })
+  await server.must('track_table', 'town')
+  const customize = (custom_root_fields: object) =>
+    server.query('set_table_customization', { table: 'town', configuration: { custom_root_fields } })
+
+  t.match((await customize({ select: 'towns', select_aggregate: 'towns' })).body, {
+    code: 'unexpected-payload',
+    path: '$.args.configuration.custom_root_fields.select_aggregate',
+  })
+  t.equal((await customize({ select: 'town_aggregate', insert_one: 'insert_town' })).status, 200)
+  const query = '{ town_aggregate { id } }'
+  const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) })
+  t.same(body, { data: { town_aggregate: [{ id: 1 }] } })
+})

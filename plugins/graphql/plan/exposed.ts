@@ -1,4 +1,13 @@
-import type { Action, FunctionData, Names, SqlType, Table } from 'rowhouse/plan'
+import type {
+  Action,
+  ComputedField,
+  FunctionArgument,
+  FunctionData,
+  Names,
+  SqlType,
+  Table,
+  TableRef,
+} from 'rowhouse/plan'
 import { keyOf } from './names.js'
 
 export type Dialect = 'alpha' | 'modern'
@@ -33,10 +42,12 @@ export interface Exposed {
   readonly tables: ReadonlyMap<string, Table>
   readonly query: ReadonlyMap<string, RootField>
   readonly mutation: ReadonlyMap<string, RootField>
-  /** Whether something else than a scalar is called so. */
-  isTaken(name: string): boolean
   /** The name of a table's type; undefined for a table that has none. */
   nameOf(table: { readonly schema: string; readonly name: string }): string | undefined
+  /** The name of the type of a function's arguments. */
+  argsOf(call: FunctionData | ComputedField): string
+  /** Whether a type of a table or of arguments has this name. */
+  isTaken(type: string): boolean
 }
 
 const cache = { alpha: new WeakMap<Names, Exposed>(), modern: new WeakMap<Names, Exposed>() }
@@ -72,7 +83,16 @@ const FIELDS: Record<Dialect, readonly (readonly [(name: string) => string, Root
 /** How a table's customization calls what a root field does. */
 const CUSTOM: Partial<Record<RootAction, string>> = { by_pk: 'select_by_pk', aggregate: 'select_aggregate' }
 
-const FUNCTIONS = ['avg', 'max', 'min', 'stddev', 'stddev_pop', 'stddev_samp', 'sum', 'var_pop', 'var_samp', 'variance']
+export const NUMERIC_FUNCTIONS = [
+  'avg',
+  'stddev',
+  'stddev_pop',
+  'stddev_samp',
+  'sum',
+  'var_pop',
+  'var_samp',
+  'variance',
+]
 /** Suffixes of the types that belong to a table. */
 const TYPES: Record<Dialect, readonly string[]> = {
   alpha: ['_bool_exp', '_input', '_mutation_response'],
@@ -88,7 +108,7 @@ const TYPES: Record<Dialect, readonly string[]> = {
     '_aggregate_fields',
     '_aggregate_order_by',
     ...['', '_count', '_bool_and', '_bool_or'].map((part) => `_aggregate_bool_exp${part}`),
-    ...FUNCTIONS.flatMap((fn) => [`_${fn}_fields`, `_${fn}_order_by`]),
+    ...[...NUMERIC_FUNCTIONS, 'max', 'min'].flatMap((fn) => [`_${fn}_fields`, `_${fn}_order_by`]),
     '_select_column',
     '_update_column',
     '_boolean_column',
@@ -97,7 +117,9 @@ const TYPES: Record<Dialect, readonly string[]> = {
     '_updates',
   ],
 }
-const TAKEN = [
+/** Types of comparisons. */
+const COMPARISON = /_(comparison|cast)_exp$|^st_d_within_(geography_)?input$/
+const TAKEN: readonly string[] = [
   'Int',
   'Float',
   'String',
@@ -110,8 +132,6 @@ const TAKEN = [
   'st_d_within_input',
   'st_d_within_geography_input',
 ]
-/** Of every type that is compared there is one. */
-const isComparison = (name: string): boolean => name.endsWith('_comparison_exp')
 
 /** A table whose name, or the name of one of its types, is taken by a table before it is left out. */
 function expose(names: Names, dialect: Dialect): Exposed {
@@ -120,32 +140,47 @@ function expose(names: Names, dialect: Dialect): Exposed {
   const query = new Map<string, RootField>()
   const mutation = new Map<string, RootField>()
   const types = new Set(TAKEN)
-  for (const table of names.tables()) {
+  const customization = (table: Table) => (dialect === 'modern' ? table.customization : undefined)
+  for (const { name, of: table } of inOrder(names.tables(), (each) => customization(each)?.name)) {
     if (table.system || (dialect === 'alpha' && table.schema !== 'public')) continue
-    const custom = dialect === 'modern' ? table.customization : undefined
-    const name = custom?.name ?? nameOutside(table)
+    const custom = customization(table)
     const fields = FIELDS[dialect]
       .filter(([, action, needs]) => offers(action, needs, table, names))
       .map(([field, action, needs]) => {
-        return { field: custom?.rootFields[CUSTOM[action] ?? action] ?? field(name), action, needs }
+        const given = custom?.rootFields[CUSTOM[action] ?? action]
+        return { field: given ?? field(name), given: given !== undefined, action, needs }
       })
+      .sort((a, b) => Number(b.given) - Number(a.given))
     const own = ['', ...TYPES[dialect]].map((suffix) => name + suffix)
-    if (!isGraphqlName(name) || isComparison(name) || own.some((type) => types.has(type))) continue
+    if (!isGraphqlName(name) || COMPARISON.test(name) || own.some((type) => types.has(type))) continue
     if (fields.some(({ field }) => query.has(field) || mutation.has(field))) continue
     for (const type of own) types.add(type)
     tables.set(name, table)
     byTable.set(`${table.schema}\0${table.name}`, name)
     for (const { field, action, needs } of fields) {
-      ;(needs === 'select' ? query : mutation).set(field, { action, table })
+      const roots = needs === 'select' ? query : mutation
+      // A name that was given to one of them goes before another's own.
+      if (!roots.has(field)) roots.set(field, { action, table })
     }
   }
-  for (const call of dialect === 'modern' ? names.functions() : []) {
+  const args = new Map<FunctionData | ComputedField, string>()
+  const nameArgs = (call: FunctionData | ComputedField, name: string) => {
+    let free = `${name}_args`
+    while (types.has(free)) free += '_'
+    types.add(free)
+    args.set(call, free)
+  }
+  for (const [name, table] of dialect === 'modern' ? tables : []) {
+    for (const field of names.computedFields(table)) nameArgs(field, `${name}_${field.name}`)
+  }
+  for (const { name, of: call } of dialect === 'modern' ? inOrder(names.functions(), (each) => each.customName) : []) {
     const table = [...tables.values()].find(
       ({ schema, name }) => schema === call.table.schema && name === call.table.name,
     )
-    const name = call.customName ?? nameOutside(call)
     const roots = call.mutation ? mutation : query
     if (!table || !isGraphqlName(name) || query.has(name) || mutation.has(name)) continue
+    if (!takesNames(call.arguments)) continue
+    nameArgs(call, name)
     roots.set(name, { action: 'select', table, call })
     const aggregate = `${name}_aggregate`
     if (call.many && !call.mutation && names.mayAggregate(table) && !query.has(aggregate)) {
@@ -156,10 +191,24 @@ function expose(names: Names, dialect: Dialect): Exposed {
     tables,
     query,
     mutation,
-    isTaken: (name) => types.has(name) || isComparison(name),
     nameOf: ({ schema, name }) => byTable.get(`${schema}\0${name}`),
+    argsOf: (call) => args.get(call) as string,
+    isTaken: (type) => types.has(type) || COMPARISON.test(type),
   }
 }
+
+/**
+ * By name, `author` before `author_set_input`, whatever was tracked first: what is left out is the same on every instance.
+ */
+function inOrder<T extends TableRef>(all: Iterable<T>, customName: (each: T) => string | undefined) {
+  const named = [...all].map((of) => ({ name: customName(of) ?? nameOutside(of), of }))
+  const order = ({ name, of: { schema } }: (typeof named)[number]) => `${name}\0${schema === 'public' ? '' : schema}`
+  return named.sort((a, b) => (order(a) < order(b) ? -1 : 1))
+}
+
+/** Whether a client can name all that it may give. */
+export const takesNames = (all: readonly FunctionArgument[]): boolean =>
+  all.every(({ is, name = '' }) => is !== 'client' || isGraphqlName(name))
 
 const nameOutside = ({ schema, name }: { readonly schema: string; readonly name: string }): string =>
   schema === 'public' ? name : `${schema}_${name}`
@@ -205,7 +254,7 @@ export function scalarName(type: SqlType): string {
   const builtIn = BUILT_IN.get(type.name)
   if (builtIn && type.schema === 'pg_catalog') return builtIn
   const name = (RENAMED.get(type.name) ?? type.name).replaceAll(/\W/g, '_').replace(/^(?=\d)/, '_')
-  return type.kind === 'row' ? `${name}_row` : name
+  return type.kind === 'row' ? `${name}_row` : TAKEN.includes(name) ? `${name}_scalar` : name
 }
 const BUILT_IN: ReadonlyMap<string, string> = new Map([
   ['int4', 'Int'],

@@ -22,13 +22,22 @@ import {
   castType,
   type Column,
   type ComputedField,
-  type FunctionArgument,
+  type FunctionData,
   type Names,
   operatorsOn,
   type SqlType,
   type Table,
 } from 'rowhouse/plan'
-import { type Dialect, exposed, isEnumName, isGraphqlName, type RootField, scalarName } from './exposed.js'
+import {
+  type Dialect,
+  exposed,
+  isEnumName,
+  isGraphqlName,
+  NUMERIC_FUNCTIONS,
+  type RootField,
+  scalarName,
+  takesNames,
+} from './exposed.js'
 import { ownOf } from './input.js'
 import { computedColumns, keyOf } from './names.js'
 
@@ -54,7 +63,6 @@ export const printedSchema = (names: Names, dialect: Dialect): string => printSc
 
 class SchemaBuilder {
   private readonly types = new Map<string, GraphQLNamedType>()
-  private readonly argsNames = new Map<readonly FunctionArgument[], string>()
   private readonly names: Names
   private readonly dialect: Dialect
   private readonly modern: boolean
@@ -94,7 +102,7 @@ class SchemaBuilder {
     const where = { type: required(this.boolExp(table)) }
     switch (action) {
       case 'select':
-        if (call) return this.called(table, call.many, call.arguments, `${call.customName ?? call.name}_args`)
+        if (call) return this.called(table, call.many, call)
         return { type: this.rows(table), args: this.selectArgs(table) }
       case 'by_pk':
         return { type: this.object(table), args: this.keyArgs(table) }
@@ -102,7 +110,7 @@ class SchemaBuilder {
         return {
           type: new GraphQLNonNull(this.aggregate(table)),
           args: {
-            ...(call ? this.callArgs(call.arguments, `${call.customName ?? call.name}_args`) : {}),
+            ...(call ? this.callArgs(call) : {}),
             ...this.selectArgs(table),
           },
         }
@@ -133,36 +141,26 @@ class SchemaBuilder {
   }
 
   /** Rows that a function gives, or one. */
-  private called(table: Table, many: boolean, all: readonly FunctionArgument[], name: string): Fields[string] {
-    const args = this.callArgs(all, name)
+  private called(table: Table, many: boolean, call: FunctionData | ComputedField): Fields[string] {
+    const args = this.callArgs(call)
     return many
       ? { type: this.rows(table), args: { ...args, ...this.selectArgs(table) } }
       : { type: this.object(table), args }
   }
 
   /** The arguments of a function that a client gives, as one input. */
-  private callArgs(all: readonly FunctionArgument[], name: string): GraphQLFieldConfigArgumentMap {
-    const own = all.filter((each) => each.is === 'client')
+  private callArgs(call: FunctionData | ComputedField): GraphQLFieldConfigArgumentMap {
+    const own = call.arguments.filter((each) => each.is === 'client')
     if (own.length === 0) return {}
     const type = this.once(
-      this.argsName(all, name),
-      (free) =>
+      exposed(this.names, this.dialect).argsOf(call),
+      (name) =>
         new GraphQLInputObjectType({
-          name: free,
+          name,
           fields: () => Object.fromEntries(own.map((each) => [each.name as string, { type: this.input(each.type) }])),
         }),
     )
     return { args: { type: own.every(({ optional }) => optional) ? type : required(type) } }
-  }
-
-  /** `a_b` of `c` and `a` of `b_c` would be the same. */
-  private argsName(all: readonly FunctionArgument[], name: string): string {
-    let free = this.argsNames.get(all)
-    if (free !== undefined) return free
-    free = name
-    while (this.types.has(free) || exposed(this.names, this.dialect).isTaken(free)) free += '_'
-    this.argsNames.set(all, free)
-    return free
   }
 
   private once<T extends GraphQLNamedType>(name: string, make: (name: string) => T): T {
@@ -213,7 +211,7 @@ class SchemaBuilder {
         ...(isJson ? { args: { path: { type: GraphQLString } } } : {}),
       }
     }
-    for (const field of this.computedFields(table)) fields[field.name] = this.computedField(table, field)
+    for (const field of this.computedFields(table)) fields[field.name] = this.computedField(field)
     for (const { relationship, table: remote } of this.relationships(table)) {
       const { name, type } = relationship
       if (this.keep(name) && !fields[name]) {
@@ -233,14 +231,14 @@ class SchemaBuilder {
     if (!this.modern) return []
     return this.names.computedFields(table).filter(({ name, gives, arguments: args }) => {
       const shown = 'type' in gives || this.isType(this.find(gives.table))
-      return shown && isGraphqlName(name) && this.keep(name) && args.every((arg) => isGraphqlName(arg.name ?? 'a'))
+      return shown && isGraphqlName(name) && this.keep(name) && takesNames(args)
     })
   }
 
-  private computedField(table: Table, { name, gives, arguments: args }: ComputedField): Fields[string] {
-    const input = `${this.nameOf(table)}_${name}_args`
-    if ('type' in gives) return { type: this.output(gives.type), args: this.callArgs(args, input) }
-    return this.called(this.find(gives.table), gives.many, args, input)
+  private computedField(field: ComputedField): Fields[string] {
+    const { gives } = field
+    if ('type' in gives) return { type: this.output(gives.type), args: this.callArgs(field) }
+    return this.called(this.find(gives.table), gives.many, field)
   }
 
   private find(ref: { readonly schema: string; readonly name: string }): Table {
@@ -727,7 +725,6 @@ const ALPHA_NAMES: ReadonlyMap<string, string> = new Map([
   ['text', 'text'],
   ['varchar', 'varchar'],
 ])
-const NUMERIC_FUNCTIONS = ['avg', 'stddev', 'stddev_pop', 'stddev_samp', 'sum', 'var_pop', 'var_samp', 'variance']
 const NUMERIC = new Set(['int2', 'int4', 'int8', 'float', 'numeric'])
 export const isNumeric = ({ type }: Column): boolean => NUMERIC.has(type.kind)
 /** Types that PostgreSQL can tell the smallest and the largest of. */
