@@ -142,3 +142,29 @@ t.test('two root fields of a table cannot have one name', async (t) => {
   const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) })
   t.same(body, { data: { town_aggregate: [{ id: 1 }] } })
 })
+
+t.test('a key called path is a value: another value is not compiled again', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table file (path text primary key, size int); insert into file values ('7', 3)`,
+  })
+  await server.must('track_table', 'file')
+  const size = async (path: string) => {
+    const query = 'query ($path: String!) { file_by_pk(path: $path) { size } }'
+    const { body } = await server.fetch('/v1/graphql', {
+      method: 'POST',
+      body: JSON.stringify({ query, variables: { path } }),
+    })
+    return body.data.file_by_pk
+  }
+  const compilations = async () =>
+    (await server.fetch('/metrics')).text
+      .split('\n')
+      .filter((line) => /^rowhouse_compilations_total\{by="(process|worker)"\}/.test(line))
+
+  t.equal(await size('a'), null)
+  const before = await compilations()
+  t.not(before.length, 0)
+  t.same(await size('7'), { size: 3 })
+  t.same(await compilations(), before)
+})

@@ -279,13 +279,18 @@ function constant(node: ValueNode, type: GraphQLInputType): Input {
 /** Variables whose very value changes what is asked: in directives, in introspection, as names to sort by, as paths. */
 function structuralVariables(nodes: readonly ASTNode[], dialect: Dialect): Set<string> {
   const found = new Set<string>()
-  const names = dialect === 'alpha' ? ['order_by'] : ['path']
   const add = (node: ASTNode) => visit(node, { Variable: ({ name }) => void found.add(name.value) })
   for (const node of nodes) {
     visit(node, {
       Directive: (directive) => void add(directive),
-      Field: (field) => (isIntrospection(field) ? void add(field) : undefined),
-      Argument: (argument) => (names.includes(argument.name.value) ? void add(argument) : undefined),
+      Field(field) {
+        if (isIntrospection(field)) add(field)
+        for (const argument of field.arguments ?? []) {
+          const { value } = argument.name
+          // A field of rows that takes a path has no fields; a column of a key may be called so.
+          if (dialect === 'alpha' ? value === 'order_by' : value === 'path' && !field.selectionSet) add(argument)
+        }
+      },
     })
   }
   return found
