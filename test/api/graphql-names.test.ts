@@ -236,6 +236,16 @@ tap.test('parts of JSON, casts, and numbers as text', async (t) => {
       [{ id: 1 }],
     )
     t.ok((await ask('{ thing(where: {data: {_cast: {Int: {_eq: 1}}}}) { id } }')).errors)
+    // A condition never falls away.
+    const missing = 'query ($to: String_comparison_exp) { thing(where: {data: {_cast: {String: $to}}}) { id } }'
+    t.match(await ask(missing, {}), {
+      errors: [{ extensions: { code: 'validation-failed', path: '$.selectionSet.thing.args.where.data._cast' } }],
+    })
+    t.match(await ask(missing, { to: {} }), {
+      errors: [
+        { extensions: { code: 'validation-failed', path: '$.selectionSet.thing.args.where.data._cast.String' } },
+      ],
+    })
   })
 
   await t.test('bigint and numeric keep their digits', async (t) => {

@@ -501,9 +501,12 @@ export class Walker {
 
   private cast(input: Input, path: string): OpShape['to'] {
     if (input.kind !== 'object') throw invalid('expecting an object', path)
+    // A missing variable would let the condition fall away.
+    if (Object.keys(input.fields).length === 0) throw invalid('expecting a type and its operators', path)
     const casts = Object.entries(input.fields).map(([as, operators]) => {
       const here = at(path, as)
       if (operators.kind !== 'object') throw invalid('expecting an object', here)
+      if (Object.keys(operators.fields).length === 0) throw invalid('expecting an operator', here)
       const list = Object.entries(operators.fields).map(([key, to]) => ({ key, to: this.operator(key, to, here) }))
       return { as, operators: list }
     })
