@@ -9,7 +9,7 @@ export interface FoundFunction extends TableRef {
   /** How many functions have this name; more than one cannot be told apart by it. */
   readonly overloads: number
   readonly volatile: boolean
-  /** The last argument takes any number of values, or some arguments are results. */
+  /** The last argument takes any number of values, some arguments are results, or some take any type. */
   readonly unusual: boolean
   readonly many: boolean
   readonly result: FoundType
@@ -105,7 +105,8 @@ type as (
   left join pg_namespace cn on cn.oid = c.relnamespace
 )
 select oid::int8::float8 as oid, nspname as schema, proname as name, overloads, provolatile as volatility,
-  provariadic <> 0 or coalesce(array_to_string(proargmodes, '') ~ '[^i]', false) as unusual,
+  provariadic <> 0 or coalesce(array_to_string(proargmodes, '') ~ '[^i]', false)
+    or exists (select from pg_type t where t.oid = any (proargtypes) and t.typtype = 'p') as unusual,
   proretset as many, pronargdefaults as defaults, proargnames as names, prorettype::int8::float8 as result,
   array(select a::int8::float8 from unnest(proargtypes) with ordinality as u(a, ord) order by ord) as arguments,
   (select json_object_agg(type.oid::int8, type.type) from type

@@ -29,6 +29,7 @@ create function rated(low int) returns setof article language plpgsql stable as
 create function twice(int) returns setof article language sql stable as $$ select * from article $$;
 create function variant(a int) returns setof article language sql stable as $$ select * from article $$;
 create function variant(a text) returns setof article language sql stable as $$ select * from article $$;
+create function anything(a anyelement) returns setof article language sql stable as $$ select * from article $$;
 create function outs(a int, out b int) language sql stable as $$ select 1 $$;
 create function secrets() returns setof secret language sql stable as $$ select * from secret $$;
 create function noisy(a author) returns text language sql volatile as $$ select '' $$;
@@ -294,6 +295,7 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
     await track('nothing', /no such function exists in postgres : "nothing"/, 'not-exists', '$.args')
     await track('articles_like', /already tracked/, 'already-tracked', '$.args')
     await track('variant', /overloaded/, 'not-supported', '$.args')
+    await track('anything', /not plain inputs/, 'not-supported', '$.args')
     await track('outs', /not plain inputs|does not return rows/, 'not-supported', '$.args')
     await track('twice', /argument 1 of function "twice" has no name/, 'not-supported', '$.args')
     await track('secrets', /tracked table/, 'not-supported', '$.args')
