@@ -56,6 +56,8 @@ export interface FunctionCall {
   readonly args: readonly CallArgument[]
   /** It gives one row or null, which PostgreSQL shows as a row of nulls. */
   readonly single?: true
+  /** It may change the database: it is called once, by a statement ahead of the one that reads its rows. */
+  readonly ahead?: true
 }
 export interface CallArgument {
   /** Absent: by its place. */

@@ -1,4 +1,4 @@
-import type { Count, Op, Operand, Read, Roots } from '../plan/ir.js'
+import type { Count, Field, Op, Operand, Read, Roots } from '../plan/ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer } from './printer.js'
 import type { Statement } from './statement.js'
@@ -18,7 +18,7 @@ export function emit(op: Op, form: Form): readonly Statement[] {
     case 'count':
       return [emitCount(op)]
     case 'roots':
-      return [emitRoots(op)]
+      return [...op.fields.flatMap(emitAhead), emitRoots(op)]
     case 'insert':
       return op.perKeySet && op.phase !== 'look' ? [] : emitWrite(op)
     case 'update':
@@ -63,6 +63,19 @@ function emitRoots({ fields }: Roots): Statement {
   const printed = fields.map((field) => printer.field(field, none))
   const x = rowAlias(fields.map(({ key }) => key))
   return printer.statement(sql`select row_to_json(${x})::text from (select ${join(printed, sql`, `)}) ${x}`)
+}
+
+/**
+ * Calls a function that may change the database and gives its rows, whatever is asked of them. The next statement sees what
+ * it did: `select coalesce(array_agg(t0.*), array[]::"author"[])::text from "add_author"("name" => $1::text) t0`
+ */
+function emitAhead(field: Field): readonly Statement[] {
+  if (field.kind !== 'relation' || !field.read.from?.ahead) return []
+  const { from, table } = field.read
+  const printer = new Printer()
+  const t = printer.alias()
+  const rows = sql`coalesce(array_agg(${t}.*), array[]::${tableText(table)}[])`
+  return [printer.statement(sql`select ${rows}::text from ${printer.call(from)} ${t}`)]
 }
 
 function emitCount(count: Count): Statement {

@@ -55,11 +55,12 @@ export class Printer {
 
   /** The table, or the function that gives the rows: `"public"."search"("word" => $1::text)`. */
   private source({ from, table }: Read | Aggregate, outer: Outer | undefined): Sql {
+    if (from?.ahead) return sql`unnest(${this.params.place({ kind: 'written' })}::${tableText(table)}[])`
     return from ? this.call(from, outer?.alias) : tableText(table)
   }
 
   /** `"public"."full_name"(t0.*, "upper" => $1::bool)`; what has a name is given by it, as others may be left out. */
-  private call({ function: ref, args }: FunctionCall, t: Sql | undefined): Sql {
+  call({ function: ref, args }: FunctionCall, t?: Sql): Sql {
     const given = args.map(({ name, to }) => {
       if (to.kind === 'row' && !t) throw new Error('a function of a row outside a table')
       const value = to.kind === 'row' ? sql`${t as Sql}.*` : this.params.operand(to)

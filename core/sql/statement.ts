@@ -13,7 +13,7 @@ export type Param =
   | Operand
   /** The JSON text of rows to insert; `columns` say which kinds of JSON fit. */
   | { readonly kind: 'rows'; readonly slot: number; readonly columns: readonly { name: string; type: SqlType }[] }
-  /** What the statement before gave: the keys of the rows that it wrote. It is in `slot` when it ran earlier. */
+  /** What the statement before gave: the keys of the rows that it wrote, or rows. It is in `slot` when it ran earlier. */
   | { readonly kind: 'written'; readonly slot?: number }
 
 /** Collects the parameters of one statement while its text is written. */

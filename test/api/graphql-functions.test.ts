@@ -404,3 +404,74 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
     t.same(row, { function_name: 'mine', permissions: [{ role_name: 'user' }] })
   })
 })
+
+tap.test('a function that changes the database is called once, and what it did is seen', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table author (id serial primary key, gone int, "t0" text, tags text[], born date, data jsonb);
+      create table article (id serial primary key, author_id int not null references author);
+      alter table author drop column gone;
+      create function articles(a author) returns bigint language sql stable as
+        'select count(*) from article where author_id = a.id';
+      create function add_author(of int) returns author language plpgsql as $$ declare made author;
+        begin
+          if of < 0 then return null; end if;
+          insert into author (t0, tags, born, data) values ('O"Hara, (1)', '{"a b",null}', '2020-02-29', '{"a": [1.50]}') returning * into made;
+          insert into article (author_id) select made.id from generate_series(1, of);
+          return made;
+        end $$;
+      create function add_authors(of int) returns setof author language sql as
+        'insert into author (t0) select n::text from generate_series(1, of) n returning *'`,
+  })
+  await server.must('bulk', [
+    ...['author', 'article'].map((args) => ({ type: 'track_table', args })),
+    {
+      type: 'create_array_relationship',
+      args: {
+        table: 'author',
+        name: 'written',
+        using: { foreign_key_constraint_on: { table: 'article', column: 'author_id' } },
+      },
+    },
+    { type: 'add_computed_field', args: { table: 'author', name: 'articles', definition: { function: 'articles' } } },
+    ...['add_author', 'add_authors'].map((args) => ({ type: 'track_function', args })),
+    {
+      type: 'create_select_permission',
+      args: { table: 'author', role: 'user', permission: { columns: ['t0'], filter: { written: { id: { $gt: 0 } } } } },
+    },
+    ...['add_author', 'add_authors'].map((name) => ({
+      type: 'create_function_permission',
+      args: { function: name, role: 'user' },
+    })),
+  ])
+  const ask = async (query: string, as?: As) =>
+    (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, as)).body
+
+  t.same(await ask('mutation { add_author(args: {of: 2}) { t0 tags born data articles written { id } } }'), {
+    data: {
+      add_author: {
+        t0: 'O"Hara, (1)',
+        tags: ['a b', null],
+        born: '2020-02-29',
+        data: { a: [1.5] },
+        articles: 2,
+        written: [{ id: 1 }, { id: 2 }],
+      },
+    },
+  })
+  t.same(await ask('mutation { add_author(args: {of: -1}) { t0 } }'), { data: { add_author: null } })
+  t.same(await ask('mutation { add_author(args: {of: 1}) { t0 } }', { role: 'user' }), {
+    data: { add_author: { t0: 'O"Hara, (1)' } },
+  })
+  t.same(await ask('mutation { add_authors(args: {of: 2}) { t0 } }', { role: 'user' }), { data: { add_authors: [] } })
+  t.same(await ask('mutation { add_authors(args: {of: 3}, limit: 0) { t0 } }'), { data: { add_authors: [] } })
+  t.same(
+    await ask(
+      'mutation { add_authors(args: {of: 4}, where: {t0: {_neq: "2"}}, order_by: {id: desc}, limit: 2) { t0 } }',
+    ),
+    { data: { add_authors: [{ t0: '4' }, { t0: '3' }] } },
+  )
+  t.same(await ask('{ author_aggregate { aggregate { count } } }'), {
+    data: { author_aggregate: { aggregate: { count: 11 } } },
+  })
+})

@@ -121,7 +121,10 @@ export class Walker {
 
   private root(key: string, { action, table, call }: RootField, nodes: readonly FieldNode[], path: string): Field {
     if (!call) return this.list(key, action, nodes, table, {}, path, 1)
-    const from = this.call(call, call.arguments, nodes, path)
+    const from = {
+      ...this.call(call, call.arguments, nodes, path),
+      ...(call.mutation ? { ahead: true as const } : {}),
+    }
     if (action === 'aggregate') return this.list(key, action, nodes, table, { from }, path, 1)
     return this.given(key, nodes, table, { from, many: call.many }, path, 1)
   }
