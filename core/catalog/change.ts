@@ -15,6 +15,7 @@ import {
   ownObjects,
   permissionName,
   relationshipName,
+  tableObject,
   templateName,
   type TemplateResolver,
 } from './draft.js'
@@ -208,6 +209,7 @@ export function dropObject(metadata: Metadata, object: string): void {
   for (const [key, { ref }] of metadata.functions) if (functionName(ref) === object) metadata.functions.delete(key)
   for (const [key, table] of metadata.tables) {
     const { ref, relationships, computedFields, permissions } = table
+    if (tableObject(ref) === object) metadata.tables.delete(key)
     if (customizationName(ref) === object) metadata.tables.set(key, { ...table, configuration: null })
     for (const name of computedFields.keys()) if (computedFieldName(ref, name) === object) computedFields.delete(name)
     for (const name of relationships.keys()) if (relationshipName(ref, name) === object) relationships.delete(name)

@@ -226,7 +226,7 @@ export class Draft implements Tables {
       const { ref } = tracked
       if (this.found.has(tableKey(ref))) continue
       const reason = `no such table/view exists in postgres : "${tableName(ref)}"`
-      const objects = [`table ${tableName(ref)}`, ...ownObjects(tracked)]
+      const objects = [tableObject(ref), ...ownObjects(tracked)]
       inconsistent.push(...objects.map((object) => ({ object, reason })))
     }
     const templates = [...this.metadata.templates.values()].map(({ name, definition, comment }) => {
@@ -297,6 +297,7 @@ function resolveEach<Row, T>(
   return result
 }
 
+export const tableObject = (ref: TableRef): string => `table ${tableName(ref)}`
 export const relationshipName = (table: TableRef, name: string): string => `relationship ${tableName(table)}.${name}`
 export const computedFieldName = (table: TableRef, name: string): string => `computed-field ${tableName(table)}.${name}`
 export const customizationName = (table: TableRef): string => `customization ${tableName(table)}`

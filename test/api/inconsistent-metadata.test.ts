@@ -1,0 +1,42 @@
+import pg from 'pg'
+import t from 'tap'
+import { testServer } from '../kit/server.js'
+
+t.test('what was dropped from outside is forgotten by drop_inconsistent_metadata, tables included', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table town (id int primary key); create table street (id int primary key, town_id int references town);
+      create function big_towns() returns setof town language sql stable as 'select * from town';
+      create function long(s street) returns bool language sql stable as 'select true'`,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'town' },
+    { type: 'track_table', args: 'street' },
+    {
+      type: 'create_object_relationship',
+      args: { table: 'street', name: 'town', using: { foreign_key_constraint_on: 'town_id' } },
+    },
+    { type: 'set_table_customization', args: { table: 'town', configuration: { custom_name: 'place' } } },
+    { type: 'track_function', args: 'big_towns' },
+    { type: 'add_computed_field', args: { table: 'street', name: 'long', definition: { function: 'long' } } },
+  ])
+  const client = new pg.Client({ connectionString: server.databaseUrl })
+  await client.connect()
+  await client.query('drop table town cascade; drop function long').finally(() => client.end())
+  await server.must('reload_metadata', {})
+  const broken = (await server.must('get_inconsistent_metadata', {})).inconsistent_objects as { name: string }[]
+  t.same(broken.map(({ name }) => name).sort(), [
+    'computed-field street.long',
+    'function big_towns',
+    'relationship street.town',
+    'table town',
+  ])
+
+  await server.must('drop_inconsistent_metadata', {})
+
+  t.same(await server.must('get_inconsistent_metadata', {}), { is_consistent: true, inconsistent_objects: [] })
+  const exported = await server.must('export_metadata', {})
+  t.match(exported, { tables: [{ table: 'street', object_relationships: [] }] })
+  t.equal(exported.tables.length, 1)
+  await server.must('replace_metadata', exported)
+})
