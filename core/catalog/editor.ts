@@ -68,7 +68,7 @@ export class Editor {
     const { tracked, found } = this.table(ref, `${path}.table`)
     // It becomes a key of results, which PostgreSQL would cut.
     if (Buffer.byteLength(row.name) > 63) throw parseFailed('a relationship name has at most 63 bytes', `${path}.name`)
-    refuseTaken(row.name, tracked, `${path}.name`)
+    this.refuseTaken(row.name, tracked, `${path}.name`)
     under(at(path, using), () => this.change.draft.relationship(row, found))
     tracked.relationships.set(row.name, row)
     this.change.touched()
@@ -138,7 +138,7 @@ export class Editor {
     const { tracked, found } = this.table(ref, `${path}.table`)
     // It becomes a key of results, which PostgreSQL would cut.
     if (Buffer.byteLength(row.name) > 63) throw parseFailed('a name has at most 63 bytes', `${path}.name`)
-    refuseTaken(row.name, tracked, `${path}.name`)
+    this.refuseTaken(row.name, tracked, `${path}.name`)
     for (const named of functionsNamed(row)) await this.change.lookForFunction(named)
     under(`${path}.definition`, () => this.change.draft.computedField(row, found))
     tracked.computedFields.set(row.name, row)
@@ -246,6 +246,15 @@ export class Editor {
     return this.change.snapshot().inconsistent
   }
 
+  /** A name is taken by a relationship, a computed field, or a column that is called so in GraphQL. */
+  private refuseTaken(name: string, { ref, relationships, computedFields }: TrackedTable, path: string): void {
+    const { customization } = this.change.draft.names.table(ref, 'select', path)
+    const columns = Object.values(customization?.columns ?? {})
+    if (relationships.has(name) || computedFields.has(name) || columns.includes(name)) {
+      throw nameTaken(name, ref).under(path)
+    }
+  }
+
   private table(ref: TableRef, path = '$.args.table'): { tracked: TrackedTable; found: Found } {
     const tracked = this.change.draft.tracked(ref)
     const found = this.change.draft.foundTable(ref)
@@ -258,10 +267,6 @@ const wrongRole = (path: string): ServiceError => parseFailed('a role name has 1
 
 const noFunction = (ref: TableRef, path: string): ServiceError =>
   notExists(`function "${tableName(ref)}" is not tracked`, path)
-
-function refuseTaken(name: string, { ref, relationships, computedFields }: TrackedTable, path: string): void {
-  if (relationships.has(name) || computedFields.has(name)) throw nameTaken(name, ref).under(path)
-}
 
 const noTemplate = (name: string): ServiceError => notExists(`query-template "${name}" does not exist`, '$.args.name')
 

@@ -168,3 +168,25 @@ t.test('a key called path is a value: another value is not compiled again', asyn
   t.same(await size('7'), { size: 3 })
   t.same(await compilations(), before)
 })
+
+t.test('what a column is called in GraphQL is no name for a relationship', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table town (id int primary key, land text, next int references town);
+      create function size(t town) returns int language sql stable as 'select 1'`,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'town' },
+    {
+      type: 'set_table_customization',
+      args: { table: 'town', configuration: { column_config: { land: { custom_name: 'country' } } } },
+    },
+  ])
+
+  const taken = { code: 'already-exists', path: '$.args.name' }
+  const args = { table: 'town', name: 'country' }
+  const using = { foreign_key_constraint_on: 'next' }
+  t.match((await server.query('create_object_relationship', { ...args, using })).body, taken)
+  t.match((await server.query('add_computed_field', { ...args, definition: { function: 'size' } })).body, taken)
+  await server.must('create_object_relationship', { ...args, name: 'neighbour', using })
+})
