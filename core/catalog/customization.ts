@@ -18,21 +18,36 @@ export const ROOT_FIELDS = [
   'delete_by_pk',
 ]
 const KEYS = ['custom_name', 'custom_root_fields', 'custom_column_names', 'column_config']
+/** Types that every schema has. */
+const RESERVED: ReadonlySet<string> = new Set([
+  'Int',
+  'Float',
+  'String',
+  'Boolean',
+  'ID',
+  'query_root',
+  'mutation_root',
+  'subscription_root',
+  'order_by',
+])
 const NAME = /^(?!__)[A-Za-z_]\w*$/
 
 /**
  * Reads the names that a table is to have in GraphQL: `{custom_name?, custom_root_fields?, column_config?}`.
- * @param taken names of fields that are no columns
+ * @param taken names of fields that are no columns, and of other tables
  * @throws ServiceError 400 with a path below `$`, the configuration being `$`
  */
 export function readCustomization(
   configuration: Json,
   table: Found,
-  taken: ReadonlySet<string>,
+  taken: { readonly fields: ReadonlySet<string>; readonly types: ReadonlySet<string> },
 ): Customization | undefined {
   if (configuration === null) return undefined
   const { custom_name: name, custom_root_fields: roots, ...rest } = objectOf(configuration, '$', KEYS)
   const own = name === undefined || name === null ? {} : { name: nameOf(name, '$.custom_name') }
+  if (own.name !== undefined && (taken.types.has(own.name) || RESERVED.has(own.name))) {
+    throw unexpectedPayload(`the name "${own.name}" is taken`, '$.custom_name')
+  }
   const rootFields = namesIn(roots, '$.custom_root_fields', ROOT_FIELDS)
   refuseTwice(rootFields, '$.custom_root_fields')
   const columns = new Map(Object.entries(namesIn(rest['custom_column_names'], '$.custom_column_names')))
@@ -41,7 +56,7 @@ export function readCustomization(
     const { custom_name: custom } = objectOf(config, path, ['custom_name'])
     if (custom !== undefined && custom !== null) columns.set(column, nameOf(custom, `${path}.custom_name`))
   }
-  checkColumns(columns, table, taken)
+  checkColumns(columns, table, taken.fields)
   return { ...own, rootFields, columns: Object.fromEntries(columns) }
 }
 

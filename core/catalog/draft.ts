@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { ServiceError } from '../errors.js'
 import { type Json, stringifyJson } from '../json/parse.js'
+import { isObject } from '../plan/encode.js'
 import type { BoolExp, Op, Operand, TableRef } from '../plan/ir.js'
 import { allNames, type Names, type Tables } from '../plan/names.js'
 import {
@@ -20,13 +21,14 @@ import { readCustomization } from './customization.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { Found } from './introspect.js'
-import type {
-  ComputedFieldRow,
-  Metadata,
-  PermissionRow,
-  RelationshipRow,
-  TrackedFunction,
-  TrackedTable,
+import {
+  trackedTable,
+  type ComputedFieldRow,
+  type Metadata,
+  type PermissionRow,
+  type RelationshipRow,
+  type TrackedFunction,
+  type TrackedTable,
 } from './metadata.js'
 import { parsePermission } from './permission.js'
 import { resolveRelationship } from './relationship.js'
@@ -163,7 +165,15 @@ export class Draft implements Tables {
   customNames(configuration: Json, table: Found): Customization | undefined {
     const tracked = this.tracked(table)
     const taken = new Set([...(tracked?.relationships.keys() ?? []), ...(tracked?.computedFields.keys() ?? [])])
-    return readCustomization(configuration, table, taken)
+    const others = [...this.metadata.tables.values()].filter(({ ref }) => tableKey(ref) !== tableKey(table))
+    return readCustomization(configuration, table, { fields: taken, types: new Set(others.map(typeName)) })
+  }
+
+  /** A table that was given the name in GraphQL that another one has by itself. */
+  calledLike(ref: TableRef): TableRef | undefined {
+    const name = typeName(trackedTable(ref))
+    const others = [...this.metadata.tables.values()].filter(({ configuration }) => configuration !== null)
+    return others.find((each) => typeName(each) === name)?.ref
   }
 
   private relationships(table: Found): Resolved<Relationship> {
@@ -273,6 +283,12 @@ export class Draft implements Tables {
 
 const SYSTEM: ReadonlySet<string> = new Set(SYSTEM_TABLES.map((name) => tableKey({ schema: CATALOG_SCHEMA, name })))
 export const isSystem = (table: TableRef): boolean => SYSTEM.has(tableKey(table))
+
+/** What a table is called in GraphQL. */
+function typeName({ ref: { schema, name }, configuration }: TrackedTable): string {
+  const custom = isObject(configuration) ? configuration['custom_name'] : undefined
+  return typeof custom === 'string' ? custom : schema === 'public' ? name : `${schema}_${name}`
+}
 
 interface Resolved<T> {
   readonly resolved: T[]

@@ -38,6 +38,11 @@ export class Editor {
     }
     if (!draft.foundTable(ref)) await this.change.look(ref)
     if (!draft.foundTable(ref)) throw notExists(`no such table/view exists in postgres : "${tableName(ref)}"`, path)
+    const other = draft.calledLike(ref)
+    if (other) {
+      const message = `"${tableName(other)}" is called "${tableName(ref)}" in GraphQL`
+      throw new ServiceError(400, 'already-exists', message, path)
+    }
     draft.metadata.tables.set(tableKey(ref), trackedTable(ref))
     this.change.touched()
   }
@@ -153,24 +158,24 @@ export class Editor {
   }
 
   /** Names that a table and its columns have in GraphQL; null: their own. */
-  customize(ref: TableRef, configuration: Json, path = '$.args', at = 'configuration'): void {
+  customize(ref: TableRef, configuration: Json, path = '$.args'): void {
     const { tracked, found } = this.table(ref, `${path}.table`)
-    under(`${path}.${at}`, () => this.change.draft.customNames(configuration, found))
+    under(`${path}.configuration`, () => this.change.draft.customNames(configuration, found))
     this.change.draft.metadata.tables.set(tableKey(ref), { ...tracked, configuration })
     this.change.touched()
   }
 
-  async trackFunction(row: Omit<TrackedFunction, 'roles'>, path = '$.args', at = 'configuration'): Promise<void> {
+  async trackFunction(row: Omit<TrackedFunction, 'roles'>, path = '$.args'): Promise<void> {
     const { draft } = this.change
-    const key = tableKey(row.ref)
-    if (draft.metadata.functions.has(key)) {
-      const message = `function already tracked : "${tableName(row.ref)}"`
+    const { ref } = row
+    if (draft.metadata.functions.has(tableKey(ref))) {
+      const message = `function already tracked : "${tableName(ref)}"`
       throw new ServiceError(400, 'already-tracked', message, path)
     }
-    await this.change.lookForFunction(row.ref)
+    await this.change.lookForFunction(ref)
     const tracked = { ...row, roles: new Set<string>() }
-    under(draft.foundFunction(row.ref) ? `${path}.${at}` : path, () => draft.trackedFunction(tracked))
-    draft.metadata.functions.set(key, tracked)
+    under(path, () => draft.trackedFunction(tracked), 'configuration')
+    draft.metadata.functions.set(tableKey(ref), tracked)
     this.change.touched()
   }
 
@@ -276,10 +281,12 @@ function noPermission(ref: TableRef, role: string, type: PermissionType): Servic
   return new ServiceError(400, 'permission-denied', message, '$.args')
 }
 
-function under<T>(path: string, fn: () => T): T {
+/** @param within where a path goes on that is more than `$` */
+function under<T>(path: string, fn: () => T, within?: string): T {
   try {
     return fn()
   } catch (error) {
-    throw error instanceof ServiceError ? error.under(path) : error
+    if (!(error instanceof ServiceError)) throw error
+    throw error.under(within === undefined || error.path === '$' ? path : at(path, within))
   }
 }

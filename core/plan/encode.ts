@@ -29,7 +29,7 @@ export function encodeArray(values: readonly Json[], type: SqlType, path: string
     if (value === null) return 'NULL'
     const plain = plainElement(value, element)
     if (plain !== undefined) return plain
-    if (Array.isArray(value) && element.kind !== 'json' && element.kind !== 'jsonb') {
+    if (Array.isArray(value) && !type.list && element.kind !== 'json' && element.kind !== 'jsonb') {
       return encodeArray(value, type, at(path, i))
     }
     return quoted(encode(value, element, at(path, i)))

@@ -33,6 +33,8 @@ export interface SqlType {
   readonly kind: TypeKind
   /** The type of an array's elements. */
   readonly element?: SqlType
+  /** It is a list of values to compare with, and no column's type: nothing nests in it. */
+  readonly list?: true
   /** Name (same schema) of the array type over this one. Absent: it has none. */
   readonly array?: string
   /** The spatial reference that a column of a PostGIS type demands, e.g. 4326. Absent: it takes any. */

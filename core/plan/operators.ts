@@ -107,7 +107,7 @@ export const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool',
 /** The array type over a type; undefined when there is none. */
 export function listOf(type: SqlType): SqlType | undefined {
   if (type.array === undefined || type.kind === 'array') return undefined
-  return { schema: type.schema, name: type.array, kind: 'array', element: type }
+  return { schema: type.schema, name: type.array, kind: 'array', element: type, list: true }
 }
 
 /** The type of the right side of an operator on a column of type `left`. */

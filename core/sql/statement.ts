@@ -28,7 +28,13 @@ export class Params {
     if (isGeo(type.element)) {
       return sql`array(select ${fromGeoJson(sql`g`, type.element)} from unnest(${this.place(operand)}::_text) g)`
     }
-    return sql`${this.place(operand)}::${typeText(type)}`
+    return type.kind === 'row' ? this.row(operand) : sql`${this.place(operand)}::${typeText(type)}`
+  }
+
+  /** A composite value: an object as JSON, or the text that PostgreSQL writes, which begins with a parenthesis. */
+  private row(operand: Operand): Sql {
+    const [value, type] = [this.place(operand), typeText(operand.type)]
+    return sql`case when ${value}::text like '{%' then json_populate_record(null::${type}, ${value}::text::json) else ${value}::text::${type} end`
   }
 
   place(param: Param): Sql {

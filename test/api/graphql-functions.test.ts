@@ -296,6 +296,7 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
     await track('articles_like', /already tracked/, 'already-tracked', '$.args')
     await track('variant', /overloaded/, 'not-supported', '$.args')
     await track('anything', /not plain inputs/, 'not-supported', '$.args')
+    await track('nothing_there', /no such function/, 'not-exists', '$.args')
     await track('outs', /not plain inputs|does not return rows/, 'not-supported', '$.args')
     await track('twice', /argument 1 of function "twice" has no name/, 'not-supported', '$.args')
     await track('secrets', /tracked table/, 'not-supported', '$.args')

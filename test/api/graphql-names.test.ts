@@ -158,6 +158,13 @@ tap.test('names that tables and columns have in GraphQL alone', async (t) => {
     await refused({ custom: 1 }, '.custom', /unexpected key/)
     await refused({ custom_name: 'a b' }, '.custom_name', /name of GraphQL/)
     await refused({ custom_name: '__a' }, '.custom_name', /name of GraphQL/)
+    await refused({ custom_name: 'article' }, '.custom_name', /"article" is taken/)
+    await refused({ custom_name: 'Int' }, '.custom_name', /"Int" is taken/)
+    await server.must('run_sql', { sql: 'create table author (id int)' })
+    t.match((await server.query('track_table', 'author')).body, {
+      code: 'already-exists',
+      error: '"tbl_author" is called "author" in GraphQL',
+    })
     await refused({ custom_root_fields: { pick: 'x' } }, '.custom_root_fields.pick', /unexpected key/)
     await refused({ column_config: { none: { custom_name: 'x' } } }, '.column_config.none', /does not exist/)
     await refused({ column_config: { nm: { custom_name: 'big' } } }, '.column_config.big', /is taken/)
@@ -246,6 +253,47 @@ tap.test('parts of JSON, casts, and numbers as text', async (t) => {
         { extensions: { code: 'validation-failed', path: '$.selectionSet.thing.args.where.data._cast.String' } },
       ],
     })
+  })
+
+  await t.test('composite values, as objects and as text', async (t) => {
+    await server.must('run_sql', {
+      sql: `create type place as (x int, y numeric); create table home (id int primary key, at place, tags json);
+        insert into home values (1, row(1, 2)::place)`,
+    })
+    await server.must('track_table', 'home')
+    t.same(
+      (
+        await ask(
+          'mutation ($p: place_row) { update_home(where: {at: {_eq: {x: 1, y: 2}}}, _set: {at: $p}) { returning { at } } }',
+          { p: { x: 3, y: 4.5 } },
+        )
+      ).data,
+      { update_home: { returning: [{ at: { x: 3, y: 4.5 } }] } },
+    )
+    t.same((await ask('{ home(where: {at: {_eq: "(3,4.5)"}}) { id } }')).data, { home: [{ id: 1 }] })
+    t.same(
+      (
+        await server.query('update', {
+          table: 'home',
+          $set: { at: { x: 7 } },
+          where: { at: { $eq: { x: 3, y: 4.5 } } },
+        })
+      ).body,
+      {
+        affected_rows: 1,
+      },
+    )
+    t.match((await ask('{ home(where: {at: {_eq: "(3"}}) { id } }')).errors, [
+      { extensions: { code: 'data-exception' } },
+    ])
+    t.match((await ask('{ home(distinct_on: tags) { id } }')).errors, [{ message: /"tags" is of type json/ }])
+    t.match(
+      (await server.query('select', { table: 'home', columns: ['id'], where: { id: { $in: [[], [1]] } } })).body,
+      {
+        code: 'parse-failed',
+        path: '$.args.where.id.$in[0]',
+      },
+    )
   })
 
   await t.test('bigint and numeric keep their digits', async (t) => {

@@ -10,6 +10,7 @@ import {
   type AggregateFn,
   type AggregatePart,
   type AggregateShape,
+  arrayOf,
   at,
   type BoolExp,
   type Column,
@@ -376,6 +377,8 @@ export class Walker {
 
   rows(args: Args, table: Table, path: string): Rows {
     const distinctOn = this.columns(args['distinct_on'], table, `${path}.args.distinct_on`)
+    const json = distinctOn.find((name) => table.columnsByName.get(name)?.type.kind === 'json')
+    if (json) throw invalid(`"${json}" is of type json, whose values cannot be told apart`, `${path}.args.distinct_on`)
     const orderBy = this.orderBy(args['order_by'], table, `${path}.args.order_by`)
     checkDistinct(distinctOn, orderBy, `${path}.args.distinct_on`)
     const limit = this.count(args['limit'], `${path}.args.limit`)
@@ -422,8 +425,7 @@ export class Walker {
     one: (slot, type, path) =>
       slot >= 0 ? { kind: 'value', slot, type, path } : this.operand(this.literals[-1 - slot], type, path),
     list: (slot, type, path) => {
-      const array: SqlType = { schema: type.schema, name: type.array ?? '', kind: 'array', element: type }
-      if (type.array === undefined) throw invalid(`type ${type.name} cannot be compared with a list`, path)
+      const array = arrayOf(type, path)
       if (slot >= 0) return { list: { kind: 'value', slot, type: array, path }, ones: [] }
       const elements = this.elements(this.literals[-1 - slot])
       const literal = elements.filter((each) => each.kind !== 'slot')
