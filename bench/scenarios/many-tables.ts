@@ -3,19 +3,21 @@ import { withClient } from '../database.js'
 import { startServerChild } from '../systems/server.js'
 
 const BATCH = 100
+/** Roles beside `user`, with the same permissions. */
+export const rolesOf = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `role${i}`)
 const made = new Map<string, Promise<string>>()
 
 /** A database with that many tracked tables; made once. */
-export function createTables(bench: Bench, tables: number): Promise<string> {
-  const key = String(tables)
+export function createTables(bench: Bench, tables: number, roles = 0): Promise<string> {
+  const key = `${tables}_${roles}`
   let url = made.get(key)
-  if (!url) made.set(key, (url = create(bench, tables)))
+  if (!url) made.set(key, (url = create(bench, tables, roles)))
   return url
 }
 
 /** A database of its own with that many tracked tables, each with a foreign key and a permission. */
-async function create({ database }: Bench, tables: number): Promise<string> {
-  const url = await database.create(`tables_${tables}`)
+async function create({ database }: Bench, tables: number, roles: number): Promise<string> {
+  const url = await database.create(`tables_${tables}_${roles}`)
   await withClient(url, async (client) => {
     // In batches, because one transaction cannot hold the locks of any number of tables.
     for (let from = 1; from <= tables; from += BATCH) {
@@ -37,7 +39,7 @@ async function create({ database }: Bench, tables: number): Promise<string> {
       tables: Array.from({ length: tables }, (_, i) => ({
         table: `t${i + 1}`,
         object_relationships: [{ name: 'parent', using: { foreign_key_constraint_on: 'parent_id' } }],
-        select_permissions: [{ role: 'user', permission }],
+        select_permissions: ['user', ...rolesOf(roles)].map((role) => ({ role, permission })),
       })),
       query_templates: [],
     })

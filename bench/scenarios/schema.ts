@@ -2,7 +2,7 @@ import type { Bench } from '../bench.js'
 import { readMemory } from '../cpu.js'
 import { interleave, type Job, type Section } from '../section.js'
 import { byGateway, queryPost, send, startServerChild } from '../systems/server.js'
-import { createTables } from './many-tables.js'
+import { createTables, rolesOf } from './many-tables.js'
 
 const GRAPHQL = '/v1/graphql'
 const PROBE = { type: 'select', args: { table: 't1', columns: ['id', 'name'], limit: 1 } }
@@ -13,10 +13,16 @@ const INTROSPECTION =
 /** GraphQL on a server that has just started: the first documents, the same again, and the whole schema. */
 export async function measureSchema(bench: Bench): Promise<Section> {
   const jobs: Job[] = []
-  for (const tables of bench.window.kind === 'seconds' ? [10, 1000] : [10, 20]) {
+  const whole = bench.window.kind === 'seconds'
+  for (const [tables, roles] of [
+    [10, 0],
+    [whole ? 1000 : 20, 0],
+    [10, whole ? 100 : 2],
+  ] as const) {
     bench.progress(`q: making ${tables} tables`)
-    const url = await createTables(bench, tables)
-    jobs.push({ system: `rowhouse, ${tables} tables`, measure: () => measured(url) })
+    const url = await createTables(bench, tables, roles)
+    const system = `rowhouse, ${tables} tables${roles > 0 ? `, ${roles} roles` : ''}`
+    jobs.push({ system, measure: () => measured(url, roles) })
   }
   return {
     id: 'q',
@@ -28,6 +34,7 @@ export async function measureSchema(bench: Bench): Promise<Section> {
       sdl: 'SDL',
       introspection: 'introspection',
       again: 'introspection again',
+      role: 'first document of each further role',
       rss: 'RSS after, MiB',
     },
     compared: 'miss',
@@ -36,12 +43,12 @@ export async function measureSchema(bench: Bench): Promise<Section> {
   }
 }
 
-async function measured(url: string): Promise<Awaited<ReturnType<Job['measure']>>> {
+async function measured(url: string, roles: number): Promise<Awaited<ReturnType<Job['measure']>>> {
   const child = await startServerChild(url, PROBE)
   try {
-    const ask = async (query: string) => {
+    const ask = async (query: string, as = byGateway) => {
       const began = performance.now()
-      await send(child.port, { ...queryPost({ query, variables: { id: 0 } }, byGateway), path: GRAPHQL })
+      await send(child.port, { ...queryPost({ query, variables: { id: 0 } }, as), path: GRAPHQL })
       return performance.now() - began
     }
     const renamed = (n: number) => DOCUMENT.replace('t1(', `a${n}: t1(`)
@@ -53,6 +60,9 @@ async function measured(url: string): Promise<Awaited<ReturnType<Job['measure']>
     const sdl = await timed(() => child.schema())
     const introspection = await ask(INTROSPECTION)
     const again = await ask(INTROSPECTION)
+    const others = await times(roles, (n) => {
+      return ask(DOCUMENT, { ...byGateway, 'x-service-role': rolesOf(roles)[n] as string })
+    })
     const rss = readMemory(child.pid, 'VmRSS')
     return {
       figures: {
@@ -62,6 +72,7 @@ async function measured(url: string): Promise<Awaited<ReturnType<Job['measure']>
         sdl,
         introspection,
         again,
+        ...(roles > 0 ? { role: median(others) } : {}),
         ...(rss === undefined ? {} : { rss }),
       },
     }
