@@ -1,3 +1,4 @@
+import { pipeline, type Readable, Transform } from 'node:stream'
 import type { Context } from 'koa'
 import type { ByteRange, Host } from 'rowhouse'
 import { ServiceError } from 'rowhouse'
@@ -43,7 +44,7 @@ async function sendBytes(
   }
   const store = await host.provider('storage', file.provider)
   try {
-    ctx.body = await store.get(file.blob, range, ctx.state.signal)
+    ctx.body = exactly(Number(length), await store.get(file.blob, range, ctx.state.signal))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     // It may have been replaced in between; the same bytes missing twice are lost.
@@ -53,6 +54,19 @@ async function sendBytes(
   }
   // A stream takes the length away.
   ctx.set('Content-Length', length)
+}
+
+/** Bytes that are missing, or more than there should be, break the answer off: the length was promised. */
+function exactly(length: number, bytes: Readable): Readable {
+  let left = length
+  const count = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      left -= chunk.length
+      done(left < 0 ? new Error('the stored bytes are more than the record says') : null, chunk)
+    },
+    flush: (done) => done(left === 0 ? null : new Error(`${left} of the stored bytes are missing`)),
+  })
+  return pipeline(bytes, count, () => {})
 }
 
 /** What is said of a file, whatever part of it is sent. What a browser could run, it must not run as ours. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { request } from 'node:http'
-import { readdir, rm } from 'node:fs/promises'
+import { readdir, rm, truncate } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import tap, { type Test } from 'tap'
@@ -376,6 +376,24 @@ tap.test('one file, many writers and readers: every answer is one whole version'
   t.equal(created.filter(({ status }) => status === 200).length, 1)
   t.equal(created.filter(({ body }) => body.message === 'file already exists : once').length, 7)
   await until('2 blobs on the disk', async () => (await server.blobs()) === 2)
+})
+
+tap.test('bytes that are cut short break the answer off', async (t) => {
+  const dataDir = t.testdir({})
+  const server = await testServer(t, { files: true, config: { dataDir } })
+  await server.fetch(
+    '/v1/file/f',
+    { method: 'PUT', body: 'x'.repeat(300_000), headers: { 'Content-Type': 'a/b' } },
+    admin,
+  )
+  const all = await readdir(join(dataDir, 'files'), { recursive: true, withFileTypes: true })
+  const [blob] = all.filter((entry) => entry.isFile())
+  await truncate(join(blob?.parentPath ?? '', blob?.name ?? ''), 200_000)
+  await t.rejects(server.fetch('/v1/file/f', {}, admin))
+  t.match(await server.fetch('/v1/file/f', { headers: { Range: 'bytes=0-9' } }, admin), {
+    status: 206,
+    text: 'xxxxxxxxxx',
+  })
 })
 
 tap.test('bytes that are lost', async (t) => {

@@ -1,5 +1,6 @@
 import { availableParallelism, cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
+import { files } from './files/files.js'
 import { fuzz } from './fuzz.js'
 import { hostile } from './hostile/hostile.js'
 import type { Part, Score } from './part.js'
@@ -8,7 +9,7 @@ import type { Part, Score } from './part.js'
  * `npm run trust`: long loops of faults and fuzz, each of which ends in a row of a table. What must never happen is a
  * violation; times are figures.
  */
-const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz }
+const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, files }
 const SHOWN = 30
 const ALIKE = 120
 
