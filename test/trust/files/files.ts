@@ -82,10 +82,11 @@ class Loop {
 
   /** Each call of a kind in turn, until the server lives through them all. */
   async every(call: string, end: number): Promise<{ points: number; complete: boolean }> {
-    for (let n = 1; n <= MOST_POINTS && performance.now() < end; n++) {
-      if (!(await this.killedAt(call, n))) return { points: n - 1, complete: true }
+    let points = 0
+    for (; points < MOST_POINTS && performance.now() < end; points++) {
+      if (!(await this.killedAt(call, points + 1))) return { points, complete: true }
     }
-    return { points: 0, complete: false }
+    return { points, complete: false }
   }
 
   /** The first points of some calls. @param enough whether one violation is all that is wanted */
