@@ -19,6 +19,7 @@ import {
   type TrackedTable,
 } from './metadata.js'
 import { parsePermission } from './permission.js'
+import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './root-fields.js'
 
 /**
  * Changes metadata, one rule at a time, inside a transaction. Definitions are checked when they are given; what lost its
@@ -165,6 +166,13 @@ export class Editor {
     this.change.touched()
   }
 
+  /** Refuses names of a table in GraphQL that something else has already. */
+  refuseTakenNames(ref: TableRef): void {
+    const { tracked, found } = this.table(ref)
+    const named = { found, given: givenNames(tracked.configuration) }
+    under('$.args.configuration', () => refuseTakenNames(named, this.others(ref)))
+  }
+
   async trackFunction(row: Omit<TrackedFunction, 'roles'>, path = '$.args'): Promise<void> {
     const { draft } = this.change
     const { ref } = row
@@ -177,6 +185,14 @@ export class Editor {
     under(path, () => draft.trackedFunction(tracked), 'configuration')
     draft.metadata.functions.set(tableKey(ref), tracked)
     this.change.touched()
+  }
+
+  /** Refuses the name of a function in GraphQL that something else has already. */
+  refuseTakenField(ref: TableRef): void {
+    const called = this.change.draft.functions.find((each) => tableKey(each) === tableKey(ref))
+    if (!called) return
+    const path = called.customName === undefined ? '$.args' : '$.args.configuration.custom_name'
+    under(path, () => refuseTakenField(called, this.others(undefined, ref)))
   }
 
   untrackFunction(ref: TableRef): void {
@@ -257,6 +273,19 @@ export class Editor {
     const columns = Object.values(customization?.columns ?? {})
     if (relationships.has(name) || computedFields.has(name) || columns.includes(name)) {
       throw nameTaken(name, ref).under(path)
+    }
+  }
+
+  /** What shows in GraphQL, but one table or function. Tables are not put together for it: a bulk asks a thousand times. */
+  private others(table?: TableRef, called?: TableRef): Others {
+    const { metadata, functions } = this.change.draft
+    const but = (ref?: TableRef) => (each: TableRef) => !ref || tableKey(each) !== tableKey(ref)
+    return {
+      tables: [...metadata.tables.values()].flatMap((tracked) => {
+        const found = this.change.draft.foundTable(tracked.ref)
+        return found && but(table)(found) ? [{ found, given: givenNames(tracked.configuration) }] : []
+      }),
+      functions: functions.filter(but(called)),
     }
   }
 

@@ -143,6 +143,55 @@ t.test('two root fields of a table cannot have one name', async (t) => {
   t.same(body, { data: { town_aggregate: [{ id: 1 }] } })
 })
 
+t.test('a name in GraphQL that something else has is refused: one of the two would be left out', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table town (id int primary key); create table road (id int primary key);
+      create view sight as select 1 as id, 1 from town;
+      create function towns_of(x int) returns setof town language sql stable as 'select * from town';
+      create function town(x int) returns setof town language sql stable as 'select * from town'`,
+  })
+  await server.must('bulk', [
+    ...['town', 'road', 'sight'].map((args) => ({ type: 'track_table', args })),
+    { type: 'track_function', args: 'towns_of' },
+  ])
+  const customize = async (configuration: object) =>
+    (await server.query('set_table_customization', { table: 'road', configuration })).body
+  const roots = '$.args.configuration.custom_root_fields'
+  const refused = (path: string, name: string, owner: string) => ({
+    code: 'unexpected-payload',
+    path,
+    error: `the name "${name}" is taken in GraphQL by ${owner}`,
+  })
+
+  t.same(await customize({ custom_name: 'town' }), refused('$.args.configuration.custom_name', 'town', 'table "town"'))
+  t.same(
+    await customize({ custom_root_fields: { select: 'town' } }),
+    refused(`${roots}.select`, 'town', 'table "town"'),
+  )
+  t.same(
+    await customize({ custom_root_fields: { insert: 'insert_town_one' } }),
+    refused(`${roots}.insert`, 'insert_town_one', 'table "town"'),
+  )
+  t.same(
+    await customize({ custom_root_fields: { select: 'towns_of' } }),
+    refused(`${roots}.select`, 'towns_of', 'function "towns_of"'),
+  )
+  t.same((await server.query('track_function', 'town')).body, refused('$.args', 'town', 'table "town"'))
+  t.same(
+    (await server.query('track_function', { function: 'town', configuration: { custom_name: 'road_by_pk' } })).body,
+    refused('$.args.configuration.custom_name', 'road_by_pk', 'table "road"'),
+  )
+  // A view without a key and without writes leaves these names to others.
+  const free = { select_by_pk: 'sight_by_pk', insert: 'insert_sight' }
+  t.same(await customize({ custom_name: 'street', custom_root_fields: free }), { message: 'success' })
+  t.same(await customize({ custom_name: 'street', custom_root_fields: free }), { message: 'success' }, 'once more')
+  const query = '{ town { id } street { id } towns_of(args: {x: 1}) { id } }'
+  t.same((await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) })).body, {
+    data: { town: [], street: [], towns_of: [] },
+  })
+})
+
 t.test('a key called path is a value: another value is not compiled again', async (t) => {
   const server = await testServer(t)
   await server.must('run_sql', {

@@ -23,7 +23,10 @@ export function functionOperations(data: Data): Record<string, Operation> {
         const { function: name, configuration, comment } = spelledOut(value)
         const ref = liftTableRef(name, '$.args.function')
         const row = { ref, configuration: configuration ?? null, comment: (comment ?? null) as string | null }
-        await data.alter(call, (edit) => edit.trackFunction(row))
+        await data.alter(call, async (edit) => {
+          await edit.trackFunction(row)
+          edit.refuseTakenField(ref)
+        })
         return done
       },
     },
@@ -72,7 +75,10 @@ export function functionOperations(data: Data): Record<string, Operation> {
       async run(value, call) {
         const { table, configuration } = value as JsonObject
         const ref = liftTableRef(table, '$.args.table')
-        await data.alter(call, (edit) => edit.customize(ref, configuration ?? null))
+        await data.alter(call, (edit) => {
+          edit.customize(ref, configuration ?? null)
+          edit.refuseTakenNames(ref)
+        })
         return done
       },
     },
