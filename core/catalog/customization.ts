@@ -63,7 +63,8 @@ export function readCustomization(
 /** Every column must be there, and every name must be that of one thing only. */
 function checkColumns(columns: ReadonlyMap<string, string>, table: Found, taken: ReadonlySet<string>): void {
   const used = new Set(taken)
-  const own = table.columns.map(({ name }) => name)
+  // Own names first: the mistake is where another was given.
+  const own = table.columns.map(({ name }) => name).sort((a, b) => Number(columns.has(a)) - Number(columns.has(b)))
   for (const column of columns.keys()) {
     if (!own.includes(column)) {
       throw notExists(`column "${column}" does not exist in "${tableName(table)}"`, at('$.column_config', column))

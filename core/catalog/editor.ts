@@ -145,6 +145,7 @@ export class Editor {
     // It becomes a key of results, which PostgreSQL would cut.
     if (Buffer.byteLength(row.name) > 63) throw parseFailed('a name has at most 63 bytes', `${path}.name`)
     this.refuseTaken(row.name, tracked, `${path}.name`)
+    if (found.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, ref).under(`${path}.name`)
     for (const named of functionsNamed(row)) await this.change.lookForFunction(named)
     under(`${path}.definition`, () => this.change.draft.computedField(row, found))
     tracked.computedFields.set(row.name, row)
@@ -182,7 +183,7 @@ export class Editor {
     }
     await this.change.lookForFunction(ref)
     const tracked = { ...row, roles: new Set<string>() }
-    under(path, () => draft.trackedFunction(tracked), 'configuration')
+    under(path, () => draft.trackedFunction(tracked))
     draft.metadata.functions.set(tableKey(ref), tracked)
     this.change.touched()
   }

@@ -18,31 +18,35 @@ const CONFIGURATION = ['session_argument', 'exposed_as', 'custom_name']
 
 /**
  * Gives a tracked function its meaning: it must give rows of a tracked table.
- * @throws ServiceError 400 with a path below `$`, the configuration being `$`
+ * @throws ServiceError 400 with the path `$` for the function, or one below `$.configuration`
  */
 export function resolveFunction({ ref, configuration, roles }: TrackedFunction, scope: FunctionScope): FunctionData {
   const {
     session_argument: session,
     exposed_as: exposed,
     custom_name: customName,
-  } = keysOf(configuration, CONFIGURATION)
+  } = keysOf(configuration, CONFIGURATION, '$.configuration')
   const found = findFunction(ref, scope, '$')
   const { row: table } = found.result
   if (!table || !scope.tracked(table)) {
     throw notSupported(`function "${tableName(ref)}" does not return rows of a tracked table`, '$')
   }
   if (exposed !== undefined && exposed !== 'query' && exposed !== 'mutation') {
-    throw parseFailed('expecting "query" or "mutation"', '$.exposed_as')
+    throw parseFailed('expecting "query" or "mutation"', '$.configuration.exposed_as')
   }
   if (exposed === 'query' && found.volatile) {
-    throw notSupported(`function "${tableName(ref)}" is volatile: only a mutation may call it`, '$.exposed_as')
+    throw notSupported(
+      `function "${tableName(ref)}" is volatile: only a mutation may call it`,
+      '$.configuration.exposed_as',
+    )
   }
-  const name = optionalText(customName, '$.custom_name')
+  const name = optionalText(customName, '$.configuration.custom_name')
+  const sessionArgument = optionalText(session, '$.configuration.session_argument')
   return {
     ...ref,
     table,
     many: found.many,
-    arguments: clientArguments(found, undefined, sessionName(session), '$'),
+    arguments: clientArguments(found, undefined, sessionArgument, '$.configuration'),
     mutation: found.volatile || exposed === 'mutation',
     roles: [...roles],
     ...(name === undefined ? {} : { customName: name }),
@@ -56,7 +60,7 @@ const DEFINITION = ['function', 'table_argument', 'session_argument']
  * @throws ServiceError 400 with a path below `$`, the definition being `$`
  */
 export function resolveComputedField(row: ComputedFieldRow, table: TableRef, scope: FunctionScope): ComputedField {
-  const { function: named, table_argument: wanted, session_argument: session } = keysOf(row.definition, DEFINITION)
+  const { function: named, table_argument: wanted, session_argument: session } = keysOf(row.definition, DEFINITION, '$')
   const ref = liftTableRef(named, '$.function')
   const found = findFunction(ref, scope, '$.function')
   if (found.volatile) throw notSupported(`function "${tableName(ref)}" is volatile`, '$.function')
@@ -78,7 +82,7 @@ export function resolveComputedField(row: ComputedFieldRow, table: TableRef, sco
   return {
     name: row.name,
     function: ref,
-    arguments: clientArguments(found, place, sessionName(session), '$'),
+    arguments: clientArguments(found, place, optionalText(session, '$.session_argument'), '$'),
     gives: rows ? { table: rows, many } : { type: result },
   }
 }
@@ -92,10 +96,10 @@ export function functionsNamed({ definition }: ComputedFieldRow): readonly Table
   }
 }
 
-function keysOf(value: Json, known: readonly string[]): JsonObject {
+function keysOf(value: Json, known: readonly string[], path: string): JsonObject {
   if (value === null) return {}
-  if (!isObject(value)) throw parseFailed('expecting an object', '$')
-  for (const key in value) if (!known.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at('$', key))
+  if (!isObject(value)) throw parseFailed('expecting an object', path)
+  for (const key in value) if (!known.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
   return value
 }
 
@@ -112,23 +116,23 @@ function clientArguments(
   found: FoundFunction,
   row: number | undefined,
   session: string | undefined,
-  path: string,
+  sessionPath: string,
 ): readonly FunctionArgument[] {
   const all = found.arguments.map(({ name, type, optional }, i): FunctionArgument => {
     const is = i === row ? 'row' : name !== undefined && name === session ? 'session' : 'client'
     const { row: _, ...plain } = type
-    if (is === 'session') checkSession(found.arguments[i] as FoundArgument, path)
+    if (is === 'session') checkSession(found.arguments[i] as FoundArgument, sessionPath)
     else if (is === 'client' && name === undefined) {
-      throw notSupported(`argument ${i + 1} of function "${tableName(found)}" has no name`, path)
+      throw notSupported(`argument ${i + 1} of function "${tableName(found)}" has no name`, '$')
     }
     return { ...(name === undefined ? {} : { name }), type: plain, optional, is }
   })
   if (session !== undefined && !all.some(({ is }) => is === 'session')) {
-    throw notExists(`function "${tableName(found)}" has no argument "${session}"`, at(path, 'session_argument'))
+    throw notExists(`function "${tableName(found)}" has no argument "${session}"`, at(sessionPath, 'session_argument'))
   }
   // What can be given by its place only must come first.
   if (all.some(({ name }, i) => name === undefined && i > 0)) {
-    throw notSupported(`the row is an argument of "${tableName(found)}" without a name, and not the first`, path)
+    throw notSupported(`the row is an argument of "${tableName(found)}" without a name, and not the first`, '$')
   }
   return all
 }
@@ -137,8 +141,6 @@ function checkSession({ type }: FoundArgument, path: string): void {
   if (type.kind === 'json' || type.kind === 'jsonb') return
   throw unexpectedPayload('the session argument must be of type json or jsonb', at(path, 'session_argument'))
 }
-
-const sessionName = (value: Json | undefined): string | undefined => optionalText(value, '$.session_argument')
 
 function optionalText(value: Json | undefined, path: string): string | undefined {
   if (value === undefined || value === null) return undefined

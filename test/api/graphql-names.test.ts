@@ -167,7 +167,7 @@ tap.test('names that tables and columns have in GraphQL alone', async (t) => {
     })
     await refused({ custom_root_fields: { pick: 'x' } }, '.custom_root_fields.pick', /unexpected key/)
     await refused({ column_config: { none: { custom_name: 'x' } } }, '.column_config.none', /does not exist/)
-    await refused({ column_config: { nm: { custom_name: 'big' } } }, '.column_config.big', /is taken/)
+    await refused({ column_config: { nm: { custom_name: 'big' } } }, '.column_config.nm', /is taken/)
     await refused({ column_config: { nm: { custom_name: 'articles' } } }, '.column_config.nm', /is taken/)
     const before = await server.must('export_metadata', {})
     t.same(before.tables[1].configuration, NAMES)
