@@ -7,7 +7,9 @@ const MAX_BYTES = 1024
  * @throws ServiceError 400 unless it is 1 to 1,024 bytes of well-formed text without control characters
  */
 export function readFileId(path: string, prefix: string): string {
-  const id = decoded(path.slice(prefix.length))
+  const written = path.slice(prefix.length)
+  if (written.includes('/')) throw badRequest('a / in a file_id is written %2F')
+  const id = decoded(written)
   const bytes = Buffer.byteLength(id)
   if (bytes === 0) throw badRequest('missing parameter: file_id')
   if (bytes > MAX_BYTES) throw badRequest(`a file_id has at most ${MAX_BYTES} bytes`)

@@ -10,7 +10,8 @@ import type { Files } from './files.js'
 import type { Uploads } from './uploads.js'
 
 const PREFIX = '/v1/file/'
-const ONE = `${PREFIX}:file_id`
+/** Whatever stands behind the prefix, so that an id with a mistake in it gets our answer. */
+const ONE = `${PREFIX}{*file_id}`
 
 export function fileRoutes(host: Host, files: Files, uploads: Uploads, config: FilestoreConfig): void {
   const { router } = host

@@ -144,6 +144,12 @@ tap.test('who may, and what a request needs', async (t) => {
     t.match(await server.put('f', 'y', admin, { 'Content-Type': type }), bad('Content-Type is not a media type'), type)
   }
   t.match(await server.put('f', 'y', admin, { 'Content-Encoding': 'gzip' }), { status: 400 })
+  for (const method of ['POST', 'PUT', 'GET', 'DELETE']) {
+    const init = { method, ...(method.startsWith('P') ? { body: 'x', headers: { 'Content-Type': 'a/b' } } : {}) }
+    t.match(await server.fetch('/v1/file/a/f', init, admin), bad('a / in a file_id is written %2F'), method)
+    if (method === 'POST') continue
+    t.match(await server.fetch('/v1/file/', init, admin), bad('missing parameter: file_id'), method)
+  }
   t.equal((await server.get('f')).text, 'x')
   t.match(await server.fetch('/v1/file/f', { method: 'PATCH' }, admin), { status: 405 })
 })
@@ -176,7 +182,7 @@ tap.test('an id is data: whatever it holds comes back, and nothing leaves the fo
   for (const path of ['%00', '%0a', 'a%0d%0ab', '%7f', '%c2%85', '%ff', '%', '%zz', 'x'.repeat(1025), '%ed%a0%80']) {
     t.match(await raw(path), { status: 400, body: { code: 'bad_request' } }, path)
   }
-  t.equal((await raw('a/b')).status, 404, 'a slash in an id is encoded')
+  t.equal((await raw('a/b')).status, 400, 'a slash in an id is encoded')
 })
 
 tap.test('ranges', async (t) => {
