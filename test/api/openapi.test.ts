@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import tap from 'tap'
@@ -137,5 +138,25 @@ tap.test('templates as an OpenAPI document', async (t) => {
       (await server.fetch('/v1/template/a%20name%20%2F%20with%20signs?since=2024-01-01', {}, { role: 'reader' })).body,
       { count: 1 },
     )
+  })
+
+  await t.test('its page sends who one says that one is', async (t) => {
+    const fields = { secret: 's', token: '', role: 'customer', user: '7' }
+    const { text: script } = await server.fetch('/v1/openapi/assets/page.js')
+    const { text: html } = await server.fetch('/v1/openapi')
+    const asked: { requestInterceptor(request: { headers: object }): object }[] = []
+    runInNewContext(script, {
+      document: { getElementById: () => ({ addEventListener: () => undefined }) },
+      location: { pathname: '/v1/openapi' },
+      FormData: function FormData() {
+        return Object.entries(fields)
+      },
+      SwaggerUIBundle: (options: (typeof asked)[number]) => asked.push(options),
+    })
+
+    t.same(asked[0]?.requestInterceptor({ headers: {} }), {
+      headers: { 'X-Service-Admin-Secret': 's', 'X-Service-Role': 'customer', 'X-Service-User-Id': '7' },
+    })
+    for (const name in fields) t.match(html, `<input name="${name}"`)
   })
 })

@@ -26,7 +26,7 @@ const HTML = `<!doctype html>
 const STYLE = 'html, body, #graphiql { height: 100%; margin: 0 }\n'
 
 const SCRIPT = `const { createElement } = React
-const headers = JSON.stringify({ 'X-Service-Admin-Secret': '', Authorization: '', 'X-Service-Role': '' }, null, 2)
+const headers = JSON.stringify({ 'X-Service-Admin-Secret': '', Authorization: '', 'X-Service-Role': '', 'X-Service-User-Id': '' }, null, 2)
 const query = \`# Who you are goes under "Headers" below.
 # Then reload the schema: the round arrow.
 #

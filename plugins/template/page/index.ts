@@ -17,6 +17,7 @@ const HTML = `<!doctype html>
 <label>Admin secret <input name="secret" type="password" autocomplete="off"></label>
 <label>or token <input name="token" type="password" autocomplete="off"></label>
 <label>Role <input name="role" autocomplete="off"></label>
+<label>User id <input name="user" autocomplete="off" size="6"></label>
 <button>Show what may be run</button>
 </form>
 <div id="page"></div>
@@ -35,10 +36,11 @@ const STYLE = `body { margin: 0; background: #fafafa }
 const SCRIPT = `const form = document.getElementById('credentials')
 const url = location.pathname + '.json'
 function credentials(headers) {
-  const { secret, token, role } = Object.fromEntries(new FormData(form))
+  const { secret, token, role, user } = Object.fromEntries(new FormData(form))
   if (secret) headers['X-Service-Admin-Secret'] = secret
   if (token) headers['Authorization'] = 'Bearer ' + token
   if (role) headers['X-Service-Role'] = role
+  if (user) headers['X-Service-User-Id'] = user
   return headers
 }
 function show() {
