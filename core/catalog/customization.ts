@@ -1,6 +1,7 @@
 import { at, notExists, parseFailed, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
+import type { TableRef } from '../plan/ir.js'
 import { type Customization, tableName } from './catalog.js'
 import type { Found } from './introspect.js'
 
@@ -40,13 +41,15 @@ const NAME = /^(?!__)[A-Za-z_]\w*$/
 export function readCustomization(
   configuration: Json,
   table: Found,
-  taken: { readonly fields: ReadonlySet<string>; readonly types: ReadonlySet<string> },
+  taken: { readonly fields: ReadonlySet<string>; readonly types: ReadonlyMap<string, TableRef> },
 ): Customization | undefined {
   if (configuration === null) return undefined
   const { custom_name: name, custom_root_fields: roots, ...rest } = objectOf(configuration, '$', KEYS)
   const own = name === undefined || name === null ? {} : { name: nameOf(name, '$.custom_name') }
-  if (own.name !== undefined && (taken.types.has(own.name) || RESERVED.has(own.name))) {
-    throw unexpectedPayload(`the name "${own.name}" is taken`, '$.custom_name')
+  const owner = own.name === undefined ? undefined : taken.types.get(own.name)
+  if (owner || RESERVED.has(own.name ?? '')) {
+    const by = owner ? ` in GraphQL by table "${tableName(owner)}"` : ''
+    throw unexpectedPayload(`the name "${own.name}" is taken${by}`, '$.custom_name')
   }
   const rootFields = namesIn(roots, '$.custom_root_fields', ROOT_FIELDS)
   refuseTwice(rootFields, '$.custom_root_fields')

@@ -166,7 +166,10 @@ export class Draft implements Tables {
     const tracked = this.tracked(table)
     const taken = new Set([...(tracked?.relationships.keys() ?? []), ...(tracked?.computedFields.keys() ?? [])])
     const others = [...this.metadata.tables.values()].filter(({ ref }) => tableKey(ref) !== tableKey(table))
-    return readCustomization(configuration, table, { fields: taken, types: new Set(others.map(typeName)) })
+    return readCustomization(configuration, table, {
+      fields: taken,
+      types: new Map(others.map((each) => [typeName(each), each.ref])),
+    })
   }
 
   /** A table that was given the name in GraphQL that another one has by itself. */

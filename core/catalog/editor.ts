@@ -311,12 +311,10 @@ function noPermission(ref: TableRef, role: string, type: PermissionType): Servic
   return new ServiceError(400, 'permission-denied', message, '$.args')
 }
 
-/** @param within where a path goes on that is more than `$` */
-function under<T>(path: string, fn: () => T, within?: string): T {
+function under<T>(path: string, fn: () => T): T {
   try {
     return fn()
   } catch (error) {
-    if (!(error instanceof ServiceError)) throw error
-    throw error.under(within === undefined || error.path === '$' ? path : at(path, within))
+    throw error instanceof ServiceError ? error.under(path) : error
   }
 }
