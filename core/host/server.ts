@@ -239,7 +239,13 @@ async function listen(app: App, config: HttpConfig): Promise<string> {
     await app.listenOn(config.socket)
     return `unix:${config.socket.path}`
   }
-  const { host, port } = await app.listen(config.host, config.port)
+  const { host, port } = await app.listen(config.host, config.port).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'EADDRINUSE') throw cause
+    const where = `${config.host}:${config.port}`
+    throw new Error(`${where} is in use by another program: choose another port (--port, ROWHOUSE_PORT, http.port)`, {
+      cause,
+    })
+  })
   return `http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
 }
 

@@ -39,6 +39,17 @@ t.test('start guesses nothing: it wants a database, a way to authenticate, and n
   t.match(wrong, { code: 1, err: /2 mistakes[^]*\$\.http[^]*prot[^]*\$\.plugins\.qery/ })
 })
 
+t.test('a port that is taken is named, with the settings that choose another', async (t) => {
+  const folder = await newFolder(t)
+  const { url } = await freshDatabase(t)
+  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
+  const first = await start(t, folder, ['start', '--port', '0'], env)
+  const { port } = new URL(first.url)
+
+  const second = await run(folder, ['start', '--port', port], env)
+  t.match(second, { code: 1, err: new RegExp(`127\\.0\\.0\\.1:${port} is in use.*ROWHOUSE_PORT`) })
+})
+
 t.test('metadata travels between databases', async (t) => {
   const folder = await newFolder(t)
   const [from, to] = [await freshDatabase(t), await freshDatabase(t)]
