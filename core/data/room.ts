@@ -160,7 +160,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   async function answer(plan: Compiled, request: Request, call: Call): Promise<string> {
     assertBranded(plan)
     const once = () => execute(database, plan, executionOf(request, call, plan), call.signal)
-    if (plan.kind === 'read' || plan.kind === 'count') return twice(once, call)
+    if (plan.kind === 'read' || plan.kind === 'count' || plan.kind === 'roots') return twice(once, call)
     return once()
   }
 

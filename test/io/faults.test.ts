@@ -36,12 +36,18 @@ t.test('a read whose connection is lost is asked again, once', async (t) => {
   t.match(await once, { status: 200, text: '[{"id":1}]' })
   t.equal(proxy.sentTimes('from "public"."slow"'), 2)
 
+  const query = JSON.stringify({ query: '{ slow(limit: 1) { id } }' })
+  const inGraphql = server.fetch('/v1/graphql', { method: 'POST', body: query })
+  await lose()
+  t.match(await inGraphql, { status: 200, text: '{"data":{"slow":[{"id":1}]}}' })
+  t.equal(proxy.sentTimes('from "public"."slow"'), 4)
+
   const twice = server.query('select', SLOW)
   await lose()
-  await until('it is asked again', () => proxy.sentTimes('from "public"."slow"') === 4)
+  await until('it is asked again', () => proxy.sentTimes('from "public"."slow"') === 6)
   await lose()
   isUnavailable(t, await twice)
-  t.equal(proxy.sentTimes('from "public"."slow"'), 4)
+  t.equal(proxy.sentTimes('from "public"."slow"'), 6)
   t.match(await server.query('select', ITEMS), { status: 200 }, 'and the next one is served')
 })
 
