@@ -2,7 +2,7 @@ import { at, notExists, parseFailed, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import type { TableRef } from '../plan/ir.js'
-import { type Customization, tableName } from './catalog.js'
+import { type Customization, GRAPHQL_TYPES, tableName } from './catalog.js'
 import type { Found } from './introspect.js'
 
 /** Root fields of a table by what they do. */
@@ -19,18 +19,6 @@ export const ROOT_FIELDS = [
   'delete_by_pk',
 ]
 const KEYS = ['custom_name', 'custom_root_fields', 'custom_column_names', 'column_config']
-/** Types that every schema has. */
-const RESERVED: ReadonlySet<string> = new Set([
-  'Int',
-  'Float',
-  'String',
-  'Boolean',
-  'ID',
-  'query_root',
-  'mutation_root',
-  'subscription_root',
-  'order_by',
-])
 const NAME = /^(?!__)[A-Za-z_]\w*$/
 
 /**
@@ -47,7 +35,7 @@ export function readCustomization(
   const { custom_name: name, custom_root_fields: roots, ...rest } = objectOf(configuration, '$', KEYS)
   const own = name === undefined || name === null ? {} : { name: nameOf(name, '$.custom_name') }
   const owner = own.name === undefined ? undefined : taken.types.get(own.name)
-  if (owner || RESERVED.has(own.name ?? '')) {
+  if (owner || GRAPHQL_TYPES.has(own.name ?? '')) {
     const by = owner ? ` in GraphQL by table "${tableName(owner)}"` : ''
     throw unexpectedPayload(`the name "${own.name}" is taken${by}`, '$.custom_name')
   }

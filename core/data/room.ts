@@ -160,7 +160,9 @@ export async function openData(database: Database, options: DataOptions): Promis
   async function answer(plan: Compiled, request: Request, call: Call): Promise<string> {
     assertBranded(plan)
     const once = () => execute(database, plan, executionOf(request, call, plan), call.signal)
-    if (plan.kind === 'read' || plan.kind === 'count' || plan.kind === 'roots') return twice(once, call)
+    // What calls a function that may change something has a statement for it, and is asked once.
+    const reads = plan.kind === 'read' || plan.kind === 'count' || plan.kind === 'roots'
+    if (reads && plan.statements.length === 1) return twice(once, call)
     return once()
   }
 

@@ -1,12 +1,13 @@
-import type {
-  Action,
-  ComputedField,
-  FunctionArgument,
-  FunctionData,
-  Names,
-  SqlType,
-  Table,
-  TableRef,
+import {
+  type Action,
+  type ComputedField,
+  type FunctionArgument,
+  type FunctionData,
+  GRAPHQL_TYPES,
+  type Names,
+  type SqlType,
+  type Table,
+  type TableRef,
 } from 'rowhouse/plan'
 import { keyOf } from './names.js'
 
@@ -119,19 +120,6 @@ const TYPES: Record<Dialect, readonly string[]> = {
 }
 /** Types of comparisons. */
 const COMPARISON = /_(comparison|cast)_exp$|^st_d_within_(geography_)?input$/
-const TAKEN: readonly string[] = [
-  'Int',
-  'Float',
-  'String',
-  'Boolean',
-  'ID',
-  'query_root',
-  'mutation_root',
-  'subscription_root',
-  'order_by',
-  'st_d_within_input',
-  'st_d_within_geography_input',
-]
 
 /** A table whose name, or the name of one of its types, is taken by a table before it is left out. */
 function expose(names: Names, dialect: Dialect): Exposed {
@@ -139,7 +127,7 @@ function expose(names: Names, dialect: Dialect): Exposed {
   const byTable = new Map<string, string>()
   const query = new Map<string, RootField>()
   const mutation = new Map<string, RootField>()
-  const types = new Set(TAKEN)
+  const types = new Set(GRAPHQL_TYPES)
   const customization = (table: Table) => (dialect === 'modern' ? table.customization : undefined)
   for (const { name, of: table } of inOrder(names.tables(), (each) => customization(each)?.name)) {
     if (table.system || (dialect === 'alpha' && table.schema !== 'public')) continue
@@ -254,7 +242,7 @@ export function scalarName(type: SqlType): string {
   const builtIn = BUILT_IN.get(type.name)
   if (builtIn && type.schema === 'pg_catalog') return builtIn
   const name = (RENAMED.get(type.name) ?? type.name).replaceAll(/\W/g, '_').replace(/^(?=\d)/, '_')
-  return type.kind === 'row' ? `${name}_row` : TAKEN.includes(name) ? `${name}_scalar` : name
+  return type.kind === 'row' ? `${name}_row` : GRAPHQL_TYPES.has(name) ? `${name}_scalar` : name
 }
 const BUILT_IN: ReadonlyMap<string, string> = new Map([
   ['int4', 'Int'],
