@@ -5,6 +5,7 @@ import { dev } from './cli/dev.js'
 import { doctor } from './cli/doctor.js'
 import { metadata } from './cli/metadata.js'
 import { migrateDatabase } from './cli/migrate.js'
+import { findPluginCommand, type FoundCommand, pluginCommands } from './cli/plugin-command.js'
 import { start } from './cli/start.js'
 import { nearest } from './host/spelling.js'
 import { version } from './host/server.js'
@@ -74,7 +75,8 @@ ${CONFIG_HELP}`,
   check: {
     usage: 'rowhouse check [--config FILE]',
     summary: 'is the configuration right, and does the database fit?',
-    help: `Says every mistake at once and ends with 1 when there is one. Changes nothing.
+    help: `Says every mistake at once and ends with 1 when there is one. Changes nothing. It looks with the eyes of rowhouse
+start: without a secret or a database that rowhouse dev would make.
 
 ${CONFIG_HELP}`,
     options: { config },
@@ -107,15 +109,15 @@ ${CONFIG_HELP}`,
 
 async function main([name, ...rest]: readonly string[]): Promise<number> {
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
-    console.log(overview())
+    console.log(await overview(rest))
     return name === undefined ? 2 : 0
   }
   if (name === '--version' || name === '-v') {
     console.log(version)
     return 0
   }
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
-  if (!command) return misused(`there is no command "${name}"${maybe(name, Object.keys(COMMANDS))}`)
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : await ofPlugin(name, rest)
+  if (!command) return misused(`there is no command "${name}"${maybe(name, Object.keys(await summaries(rest)))}`)
   const options: Options = { ...command.options, help: { type: 'boolean', short: 'h' } }
   let parsed
   try {
@@ -137,9 +139,39 @@ async function main([name, ...rest]: readonly string[]): Promise<number> {
   }
 }
 
-function overview(): string {
-  const width = Math.max(...Object.keys(COMMANDS).map(({ length }) => length))
-  const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
+async function ofPlugin(name: string, args: readonly string[]): Promise<Command | undefined> {
+  const found = await findPluginCommand(name, args)
+  if (!found) return undefined
+  const { usage, summary, help, flags = {} } = found.command
+  const options = Object.fromEntries(Object.entries(flags).map(([key, type]) => [key, { type }]))
+  return {
+    usage,
+    summary,
+    help: `${help}\n${CONFIG_HELP}`,
+    options: { ...options, config },
+    words: 0,
+    run: (invocation) => runOfPlugin(found, invocation),
+  }
+}
+
+/** Ctrl-C lets it close what it opened; pressed again, it ends the process at once. */
+async function runOfPlugin(found: FoundCommand, { flags }: Invocation): Promise<number> {
+  const abort = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => abort.abort(new Error('interrupted')))
+  return found.run(flags, { signal: abort.signal, print: console.log, tell: console.error })
+}
+
+/** Of each command by name: the core's, then those of plugins. */
+async function summaries(args: readonly string[]): Promise<Readonly<Record<string, string>>> {
+  const others = (await pluginCommands(args)).map(({ command }) => [command.name, command.summary] as const)
+  const own = Object.entries(COMMANDS).map(([name, { summary }]) => [name, summary] as const)
+  return { ...Object.fromEntries(own), ...Object.fromEntries(others), ...Object.fromEntries(own) }
+}
+
+async function overview(args: readonly string[]): Promise<string> {
+  const all = Object.entries(await summaries(args))
+  const width = Math.max(...all.map(([{ length }]) => length))
+  const lines = all.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`)
   return `rowhouse ${version}: a backend server for PostgreSQL\n\n${lines.join('\n')}\n\nrowhouse COMMAND --help tells more.`
 }
 

@@ -60,15 +60,44 @@ export interface ByteRange {
 }
 
 /**
- * Keeps bytes under keys that the server made (never a client's file id). A key is written once.
- * There is no `list` or `stat`: size, type and owner live in the database.
+ * Keeps bytes under keys that the server made (never a client's file id). A key is written once. Size, type and owner
+ * live in the database. A method that is absent is a capability that the store does not have.
  */
 export interface ObjectStore {
-  /** Resolves when the bytes are durable. Fails if the key exists. */
+  /**
+   * Resolves when the bytes are durable. Fails, and leaves nothing, if the key exists, the body breaks off, or `signal`
+   * aborts. A store that cannot be reached fails, here and below, with ServiceError 503 `storage_unavailable`; what it
+   * has then is for `delete`, again until that succeeds.
+   */
   put(key: string, body: Readable, signal: AbortSignal): Promise<{ readonly size: number }>
   /** Fails with an error whose `code` is `ENOENT` when the key does not exist. */
   get(key: string, range: ByteRange | undefined, signal: AbortSignal): Promise<Readable>
-  /** Deleting what is not there succeeds. */
+  /**
+   * As `get`, in one piece: all of these bytes, or those of them that there are. For a few bytes, which are sooner there
+   * without a stream.
+   */
+  read?(key: string, range: ByteRange, signal: AbortSignal): Promise<Buffer>
+  /** Deleting what is not there succeeds. Takes along what an upload to that key has left behind. */
   delete(key: string): Promise<void>
+  /** All there is, in any order: for a check against the database, never for a request. */
+  list?(signal: AbortSignal): AsyncIterable<StoredObject>
+  /** An address where anybody can get the object until it expires, without this server. */
+  signedUrl?(key: string, options: SignedUrlOptions): Promise<string>
+  /** Absolute path of the object, for a proxy on the same machine to send. */
+  path?(key: string): string
   close?(): Promise<void>
+}
+
+export interface StoredObject {
+  readonly key: string
+  /** In bytes. */
+  readonly size: number
+}
+
+/** What the answer of a signed address says of the object. */
+export interface SignedUrlOptions {
+  readonly expiresInSeconds: number
+  readonly contentType: string
+  /** `Content-Disposition`; absent: none. */
+  readonly disposition?: string
 }

@@ -11,18 +11,22 @@ export { at, ServiceError } from './errors.js'
 export { definePlugin, defineProvider } from './host/plugin.js'
 export type {
   Authenticator,
+  CommandContext,
   Credentials,
   Host,
   Migration,
   Plugin,
+  PluginCommand,
   Provider,
   ProviderContext,
   ServiceName,
   Services,
 } from './host/plugin.js'
+export { addressProblem } from './http/address.js'
 export { assertSameOrigin, isSameOrigin, requireJson } from './http/csrf.js'
 export { readBody } from './http/body.js'
 export { readJson } from './http/json-body.js'
+export { createOutbound, type Outbound, OutboundError } from './http/outbound.js'
 export { respond, wantedFormat } from './http/respond.js'
 export { staticPage, type StaticPage } from './http/static-page.js'
 import './http/state.js'

@@ -16,7 +16,7 @@ const POLL_MS = 5000
  */
 export async function watchCatalog(
   database: Database,
-  known: () => string,
+  known: (version: string) => boolean,
   reload: () => Promise<void>,
   log: Logger,
 ): Promise<Watch> {
@@ -45,7 +45,7 @@ export async function watchCatalog(
       const { rows } = await database.admin.query<{ version: string }>(
         'select version::text from svc_catalog.svc_version',
       )
-      if (rows[0] && rows[0].version !== known()) await reload()
+      if (rows[0] && !known(rows[0].version)) await reload()
     } catch (error) {
       if (!closed) log.warn({ error: messageOf(error) }, 'could not ask for the metadata version')
     }

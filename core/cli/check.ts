@@ -25,6 +25,7 @@ export const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD 
 export async function findAll(flags: Invocation['flags']): Promise<readonly Finding[]> {
   const { config, loaded } = await loadAll({ ...source(flags), sections, checks, builtins: builtins() })
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
+  findings.push(...loaded.warnings.map((text) => ({ ok: false, text })))
   const authenticates = canAuthenticate(config.values)
   findings.push({ ok: authenticates, text: authenticates ? 'authentication: configured' : NO_AUTHENTICATION })
   const { adminSecret } = config.values.auth

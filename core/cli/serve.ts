@@ -1,5 +1,7 @@
 import type { Server } from '../host/server.js'
 
+const FINISHING = 'finishing what is under way; Ctrl-C again ends at once'
+
 /**
  * Waits for the signal to end, then finishes what is under way. A second signal ends the process at once.
  * @param failed resolves with the reason when it makes no sense to go on
@@ -22,9 +24,11 @@ export async function serve(
   })
   const failure = await Promise.race([signalled, failed])
   if (failure) console.error(failure.message)
+  const told = process.stderr.isTTY && !failure ? setTimeout(() => console.error(FINISHING), 1000) : undefined
   try {
     await server.close()
   } finally {
+    clearTimeout(told)
     await afterwards()
   }
   return failure ? 1 : 0

@@ -22,7 +22,7 @@ export function builtins(sample = false): Builtins {
     providers: {
       email: provider('email', 'memory'),
       sms: provider('sms', 'memory'),
-      storage: provider('storage', 'disk', 'memory'),
+      storage: provider('storage', 'disk', 'memory', 's3'),
     },
     defaults: { storage: 'disk' },
   }

@@ -7,8 +7,9 @@ import type { Json } from '../json/parse.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
 import type { Answer, Call } from './operations.js'
+import type { Transaction } from './transaction.js'
 
-export type { Transaction } from './transaction.js'
+export type { Transaction }
 
 /** A request split by a front end: what it is, and the values in it. */
 export interface Request {
@@ -52,10 +53,15 @@ export interface Data {
   /**
    * Runs one statement of a plugin on tables of its own, and commits it. Nothing is checked: it is no way for a client.
    * @param values of `$1` and so on
+   * @param transaction to run it in; that commits it then
    * @throws ServiceError 503 while the database cannot be reached, 504 when it took too long; 400 `postgres-error` with
    *   the `DatabaseError` as its cause for what PostgreSQL refuses
    */
-  query<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
+  query<Row extends object>(
+    text: string,
+    values?: readonly unknown[],
+    transaction?: Transaction,
+  ): Promise<readonly Row[]>
   /** Runs `fn` in a transaction, the one that `call` is in already or a new one; tried again after a conflict. */
   transaction<T>(call: Call, fn: (call: Call & Required<Pick<Call, 'transaction'>>) => Promise<T>): Promise<T>
   /** Changes metadata in a transaction: all instances see it, or none. */

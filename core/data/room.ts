@@ -1,3 +1,4 @@
+import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
 import type { CatalogData } from '../catalog/catalog.js'
 import { readCatalog } from '../catalog/change.js'
@@ -76,6 +77,8 @@ export async function openData(database: Database, options: DataOptions): Promis
   let watch: Watch | undefined
   let current = openSnapshot(await readCommitted(), true)
   let lookedAt = 0
+  /** The versions that changes made here bring, from before their commit until they are in place. */
+  const coming = new Set<string>()
   logInconsistent()
 
   async function readCommitted(): Promise<CatalogData> {
@@ -254,17 +257,21 @@ export async function openData(database: Database, options: DataOptions): Promis
             inTransaction(client, async () => {
               const answer = await fn({ ...call, transaction: inner })
               altered = await inner.finish()
+              if (altered) coming.add(altered.version)
               return answer
             }),
           )
           if (altered) await swap(altered)
           return result
         } finally {
+          if (altered) coming.delete(altered.version)
           if (inner.discarded) discard()
         }
       }),
     )
   }
+
+  const isKnown = (version: string): boolean => version === current.catalog.version || coming.has(version)
 
   async function reload(): Promise<void> {
     await swap(await readCommitted())
@@ -279,13 +286,11 @@ export async function openData(database: Database, options: DataOptions): Promis
     },
     run,
     read,
-    query: <Row extends object>(text: string, values: readonly unknown[] = []) =>
-      again(() =>
-        withClient(database.main, async (client) => {
-          const name = database.config.prepare ? { name: nameOf(text) } : {}
-          return (await client.query<Row>({ ...name, text, values: [...values] })).rows
-        }),
-      ),
+    async query<Row extends object>(text: string, values: readonly unknown[] = [], inside?: Transaction) {
+      const name = database.config.prepare ? { name: nameOf(text) } : {}
+      const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
+      return inside ? ask(inside.client) : again(() => withClient(database.main, ask))
+    },
     transaction,
     alter: (call, fn) =>
       transactionOn(database.admin, call, async ({ transaction: inner }) => fn(new Editor(await inner.lock()))),
@@ -338,7 +343,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     async start(urls) {
       // The first snapshot was read before anybody could say what templates mean.
       if (resolve && current.catalog.templates.length > 0) await reload()
-      watch = await watchCatalog(database, () => current.catalog.version, reload, log)
+      watch = await watchCatalog(database, isKnown, reload, log)
       if (options.threads === 0) return
       pool = new CompilePool({ ...options, planners: urls }, current.encoded()?.buffer.byteLength ?? 0)
     },

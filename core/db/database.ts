@@ -54,6 +54,8 @@ export interface Database {
 }
 
 export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metrics): Database {
+  // Connections that were given up may still be told that the database stops, which is no news.
+  let closing = false
   const base = (purpose: string): pg.ClientConfig => ({
     connectionString: config.url,
     application_name: `rowhouse ${purpose}`,
@@ -71,7 +73,9 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
       idleTimeoutMillis: 30_000,
       maxLifetimeSeconds: 1800,
     })
-    const lost = (error: Error) => log.warn({ purpose, error: error.message }, 'lost a database connection')
+    const lost = (error: Error) => {
+      if (!closing) log.warn({ purpose, error: error.message }, 'lost a database connection')
+    }
     made.on('error', lost)
     // A connection may also fail while it is checked out and no query waits on it.
     made.on('connect', (client) => {
@@ -97,6 +101,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
       return client
     },
     async close() {
+      closing = true
       await Promise.all([main.end(), admin.end(), streams.end()])
     },
   }

@@ -22,7 +22,7 @@ const isNames = (value: unknown) => Array.isArray(value) && value.every((item) =
 
 const NAME = /^[a-z][a-z0-9-]*$/
 
-function pluginProblem({ name, database, needs, config, migrations, setup }: Fields): string | undefined {
+function pluginProblem({ name, database, needs, config, migrations, commands, setup }: Fields): string | undefined {
   if (typeof name !== 'string' || !NAME.test(name)) return 'has no name of lower case letters, digits and hyphens'
   if (CORE_SERVICES.includes(name)) return `"${name}" has the name of a service of the core`
   if (typeof setup !== 'function') return `"${name}" has no function "setup"`
@@ -33,6 +33,8 @@ function pluginProblem({ name, database, needs, config, migrations, setup }: Fie
   if (needs !== undefined && !isNames(needs)) return `"${name}" has "needs" that are not a list of names`
   if (migrations !== undefined && !(Array.isArray(migrations) && migrations.every(isMigration)))
     return `"${name}" has "migrations" that are not a list of {id, sql}`
+  if (commands !== undefined && !(Array.isArray(commands) && commands.every(isCommand)))
+    return `"${name}" has "commands" that are not a list of {name, summary, usage, help, run}`
   return configProblem(name, config)
 }
 
@@ -50,4 +52,12 @@ function configProblem(name: string, config: unknown): string | undefined {
 
 function isMigration(value: unknown): boolean {
   return isObject(value) && typeof value['id'] === 'string' && typeof value['sql'] === 'string'
+}
+
+function isCommand(value: unknown): boolean {
+  if (!isObject(value) || typeof value['name'] !== 'string' || !NAME.test(value['name'])) return false
+  const texts = ['summary', 'usage', 'help'].every((key) => typeof value[key] === 'string')
+  const { flags = {}, run } = value
+  const kinds = isObject(flags) && Object.values(flags).every((kind) => kind === 'boolean' || kind === 'string')
+  return texts && kinds && typeof run === 'function'
 }

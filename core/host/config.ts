@@ -154,7 +154,11 @@ async function readWritten(file: string, mistakes: Mistake[]): Promise<unknown> 
   try {
     const written = json ? parseJson(await readFile(file, 'utf8')) : await importDefault(pathToFileURL(file))
     if (isPlain(written)) return written
-    mistakes.push({ path: '$', message: `must ${json ? 'hold' : 'export by default'} one object`, where: file })
+    mistakes.push({
+      path: '$',
+      message: `must ${json ? 'hold one object' : 'export one object: export default { ... }'}`,
+      where: file,
+    })
   } catch (error) {
     mistakes.push({ path: '$', message: `cannot be read: ${messageOf(error)}`, where: file })
   }

@@ -18,6 +18,8 @@ export interface Shared {
   readonly log: Logger
   readonly metrics: Registry
   readonly providers: Providers
+  /** Absolute; where the server keeps files of its own. */
+  readonly dataDir: string
   /** `data` and `operations`, then what each plugin returned from `setup`, by name. */
   readonly services: Map<string, unknown>
   /** By plugin, in load order. */
@@ -37,7 +39,7 @@ export interface Shared {
 }
 
 /** An empty registry. `services` gets `data` and `operations` from the server before the first plugin is set up. */
-export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers'>): Shared {
+export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' | 'dataDir'>): Shared {
   return {
     ...base,
     services: new Map(),
@@ -70,6 +72,7 @@ export function createHost(plugin: Pick<Plugin, 'name' | 'needs'>, shared: Share
 
   return {
     router,
+    dataDir: shared.dataDir,
     use: <K extends ServiceName>(service: K) =>
       (service === 'log' ? log : findService(plugin, service, shared.services)) as Services[K],
     provider: (kind, which) => shared.providers.get(kind, which),

@@ -220,7 +220,8 @@ async function loadEveryKind(loading: Loading): Promise<(readonly [string, Loade
 
 function warnings([kind, { default: name, byName }]: readonly [string, LoadedKind]): string[] {
   if (name === undefined || byName.has(name)) return []
-  return [`providers.${kind}.default is "${name}", which has no configuration`]
+  const others = byName.size === 0 ? '' : `; configured: ${[...byName.keys()].join(', ')}`
+  return [`providers.${kind}.default is "${name}", which has no configuration: set providers.${kind}.${name}${others}`]
 }
 
 /** Those of one key, which is then cut off. */

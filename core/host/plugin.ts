@@ -38,6 +38,8 @@ export interface Plugin<S extends Schema = Schema, N extends ServiceName = Servi
   readonly config?: S
   /** Its tables, in order, all in the schema `svc_catalog`. A migration that has run must never change. */
   readonly migrations?: readonly Migration[]
+  /** What it adds to the command line. */
+  readonly commands?: readonly PluginCommand<Infer<S>>[]
   setup(host: Host<N>, config: Infer<S>): Provided<K> | Promise<Provided<K>>
 }
 type Provided<K> = K extends ServiceName ? Services[K] : void
@@ -47,6 +49,41 @@ export interface Migration {
   /** e.g. `001-init`; unique within its plugin. */
   readonly id: string
   readonly sql: string
+}
+
+/** A command of `rowhouse`. It has the configuration, the database and the providers of a server, and no server runs. */
+export interface PluginCommand<C = unknown> {
+  /** Lower case, as in `rowhouse NAME`; the core's own come first. */
+  readonly name: string
+  /** Half a line, for `rowhouse --help`. */
+  readonly summary: string
+  /** e.g. `rowhouse NAME [--all] [--config FILE]` */
+  readonly usage: string
+  /** What `rowhouse NAME --help` says below the usage; `--config` is explained there by the core. */
+  readonly help: string
+  /** By name without `--`; beside `config` and `help`. */
+  readonly flags?: Readonly<Record<string, 'boolean' | 'string'>>
+  /**
+   * @param config of the plugin, as in `setup`
+   * @returns the exit code; 2 is for a wrong call. What it throws is told, and ends with 1
+   */
+  run(context: CommandContext, config: C): Promise<number>
+}
+
+export interface CommandContext {
+  readonly flags: Readonly<Record<string, string | boolean | undefined>>
+  /** Aborts when somebody presses Ctrl-C. */
+  readonly signal: AbortSignal
+  /** As `query` of the service `data`; a plugin with `database: false` has none. The plugin's tables are up to date. */
+  query<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
+  provider: Host['provider']
+  providerName: Host['providerName']
+  /** All that are configured. */
+  providerNames(kind: keyof ProviderKinds): readonly string[]
+  /** A line of the result, to standard output. */
+  print(text: string): void
+  /** A line about what goes on, to standard error. */
+  tell(text: string): void
 }
 
 /** Reads credentials of one kind. `null`: not mine, ask the next. Throws a 401 for credentials that are wrong. */
@@ -63,6 +100,8 @@ export type Probe = () => Promise<string | void> | string | void
 export interface Host<N extends ServiceName = ServiceName> {
   /** Routes of this plugin. Each is labelled with its name in logs and metrics. `ctx.state.session` is the caller. */
   readonly router: Router
+  /** Absolute; where the server keeps files of its own. A plugin makes a folder there. */
+  readonly dataDir: string
   /** A service of the core, or of a plugin named in `needs`. */
   use<K extends N | 'log' | 'data' | 'operations'>(service: K): Services[K]
   /** The configured provider of a kind, the default one when no name is given. */

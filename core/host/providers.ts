@@ -27,6 +27,8 @@ export interface Providers {
   get<K extends keyof ProviderKinds>(kind: K, name?: string): Promise<ProviderKinds[K]>
   /** The name that `get` uses for a kind when none is given. */
   defaultName(kind: string): string | undefined
+  /** All that are configured. */
+  names(kind: string): readonly string[]
   /** Closes those that were made, in reverse order. */
   close(): Promise<void>
 }
@@ -61,6 +63,7 @@ export function createProviders(
       return (await instance) as ProviderKinds[K]
     },
     defaultName,
+    names: (kind) => [...(kinds.get(kind)?.byName.keys() ?? [])],
     async close() {
       const hooks = [...made.values()].map(({ title, instance }) => ({
         owner: `provider "${title}"`,

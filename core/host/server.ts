@@ -120,13 +120,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const closing = (owner: string, run: () => Promise<void> | void) => void closers.push({ owner, run })
   try {
     const metrics = createMetrics()
-    const providers = createProviders(loaded.providers, {
-      log,
-      timeoutMs: STEP_MS,
-      dataDir: resolve(options.cwd, values.dataDir),
-    })
+    const dataDir = resolve(options.cwd, values.dataDir)
+    const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
     closing('providers', () => providers.close())
-    const shared = createShared({ log, metrics: metrics.registry, providers })
+    const shared = createShared({ log, metrics: metrics.registry, providers, dataDir })
 
     const store = needsDatabase(loaded) ? await openStore() : undefined
     closing('plugins', () => closeHooks(shared.hooks.close, STEP_MS))

@@ -2,6 +2,7 @@ import { createLocalJWKSet, errors } from 'jose'
 import type { CryptoKey, FlattenedJWSInput, JSONWebKeySet, JWSHeaderParameters } from 'jose'
 import { ServiceError } from '../errors.js'
 import { fetchJson } from './fetch-json.js'
+import { createOutbound, type Outbound } from './outbound.js'
 
 export interface KeySetOptions {
   readonly timeoutMs: number
@@ -22,6 +23,7 @@ const RETRY_MS = 1_000
  * @throws ServiceError 503 unavailable: there is no set to look in
  */
 export function createKeySet(url: URL, options: KeySetOptions, failed: (error: unknown) => void): FindKey {
+  const outbound = createOutbound({ timeoutMs: options.timeoutMs, maxBytes: MAX_BYTES })
   let keys: { find: FindKey; at: number } | undefined
   let triedAt = -Infinity
   let pending: Promise<void> | undefined
@@ -30,7 +32,7 @@ export function createKeySet(url: URL, options: KeySetOptions, failed: (error: u
     if (pending) return pending
     if (performance.now() - triedAt < minIntervalMs) return Promise.resolve()
     triedAt = performance.now()
-    pending = fetchKeys(url, options.timeoutMs)
+    pending = fetchKeys(outbound, url)
       .then((find) => void (keys = { find, at: performance.now() }), failed)
       .finally(() => (pending = undefined))
     return pending
@@ -58,9 +60,9 @@ export function createKeySet(url: URL, options: KeySetOptions, failed: (error: u
   }
 }
 
-async function fetchKeys(url: URL, timeoutMs: number): Promise<FindKey> {
-  const headers = new Headers({ accept: 'application/jwk-set+json, application/json' })
-  const { status, json } = await fetchJson(url, { method: 'GET', headers, timeoutMs, maxBytes: MAX_BYTES })
+async function fetchKeys(outbound: Outbound, url: URL): Promise<FindKey> {
+  const headers = { accept: 'application/jwk-set+json, application/json' }
+  const { status, json } = await fetchJson(outbound, { method: 'GET', url, headers })
   if (status !== 200) throw new Error(`the key set was answered with status ${status}`)
   if (!isKeySet(json)) throw new Error('the key set is not a JSON Web Key Set')
   return createLocalJWKSet(json)

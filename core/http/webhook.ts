@@ -5,6 +5,7 @@ import type { WebhookConfig } from './config.js'
 import { fetchJson } from './fetch-json.js'
 import type { RequestHeaders } from './headers.js'
 import { chosenRole, invalidToken, isVariableValue, makeSession, requestedRole } from './identity.js'
+import { createOutbound, type OutboundRequest } from './outbound.js'
 
 const MAX_BYTES = 64 * 1024
 
@@ -16,26 +17,29 @@ export function createWebhook(
   config: WebhookConfig,
 ): (headers: RequestHeaders, raw: readonly string[]) => Promise<Session> {
   const url = new URL(config.url)
+  const outbound = createOutbound({ timeoutMs: config.timeoutMs, maxBytes: MAX_BYTES })
   return async (headers, raw) => {
-    const { status, json } = await ask(url, config, forwarded(raw))
+    const { status, json } = await fetchJson(outbound, question(url, config, forwarded(raw))).catch(
+      (error: unknown) => {
+        throw badAnswer(error)
+      },
+    )
     if (status === 401) throw invalidToken()
     if (status !== 200 || typeof json !== 'object' || json === null) throw badAnswer()
     return sessionOf(json, headers)
   }
 }
 
-async function ask(url: URL, config: WebhookConfig, forward: Headers) {
-  const post = config.method === 'POST'
-  try {
-    return await fetchJson(url, {
-      method: config.method,
-      headers: post ? new Headers({ 'content-type': 'application/json' }) : forward,
-      ...(post ? { body: JSON.stringify({ headers: Object.fromEntries(forward) }) } : {}),
-      timeoutMs: config.timeoutMs,
-      maxBytes: MAX_BYTES,
-    })
-  } catch (error) {
-    throw badAnswer(error)
+function question(url: URL, { method }: WebhookConfig, forward: Headers): OutboundRequest {
+  const headers = Object.fromEntries(forward)
+  if (method === 'GET') return { method, url, headers }
+  // It judges and changes nothing.
+  return {
+    method,
+    url,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ headers }),
+    repeatable: true,
   }
 }
 

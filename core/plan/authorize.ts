@@ -15,11 +15,12 @@ import {
   type OrderTarget,
   type Read,
   type Returning,
+  type Rule,
   type TableRef,
   TRUE,
   type Update,
 } from './ir.js'
-import { type Action, namesFor } from './names.js'
+import { type Action, namesFor, RULE_ACTIONS } from './names.js'
 
 /**
  * Rewrites a plan so that it can only do what `role` may: row filters are added, columns are checked, presets and checks
@@ -156,9 +157,26 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
   }
 
   const count = (count: Count): Count => {
+    if (count.under)
+      return {
+        ...count,
+        where: and([rule(count.under, tableFor(count.table, RULE_ACTIONS[count.under])), count.where]),
+      }
     const table = tableFor(count.table, 'select')
     columns(table, count.distinct ?? [], 'select')
     return { ...count, where: and([selectFilter(table), condition(count.where, table)]) }
+  }
+
+  const rule = (under: Rule, table: Table): BoolExp => {
+    const { select, insert, update, delete: remove } = permissions(table)
+    const place = {
+      select: select?.filter,
+      inserted: insert?.check,
+      update: update?.filter,
+      updated: update?.check,
+      delete: remove?.filter,
+    }[under]
+    return place === undefined ? TRUE : filter(place)
   }
 
   const insert = (insert: Insert): Insert => {

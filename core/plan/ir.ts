@@ -266,7 +266,14 @@ export interface Count {
   readonly table: TableRef
   readonly where: BoolExp
   readonly distinct?: readonly string[]
+  /** Counted is what this rule of the role accepts. `where` is then the server's own, not a client's. */
+  readonly under?: Rule
 }
+/**
+ * What a permission says of rows: the filter of `select`, `update` or `delete`, or what must hold of a row once it is
+ * written, `inserted` or `updated`.
+ */
+export type Rule = 'select' | 'inserted' | 'update' | 'updated' | 'delete'
 
 /** The rows that a write answers with. */
 export interface Returning {

@@ -9,9 +9,18 @@ import {
   tableName,
 } from '../catalog/catalog.js'
 import { notExists, permissionDenied, type ServiceError } from '../errors.js'
-import type { TableRef } from './ir.js'
+import type { Rule, TableRef } from './ir.js'
 
 export type Action = 'select' | 'insert' | 'update' | 'delete'
+
+/** The permission that a rule is part of. */
+export const RULE_ACTIONS: Readonly<Record<Rule, Action>> = {
+  select: 'select',
+  inserted: 'insert',
+  update: 'update',
+  updated: 'update',
+  delete: 'delete',
+}
 
 /**
  * The names that one role may use. A planner resolves every name through this and never learns the role: a name that is

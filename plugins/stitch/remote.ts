@@ -1,8 +1,5 @@
-import http from 'node:http'
-import https from 'node:https'
-import { ServiceError } from 'rowhouse'
+import { createOutbound, OutboundError, ServiceError } from 'rowhouse'
 import { type Json, parseJson } from 'rowhouse/plan'
-import { guardedLookup } from './address.js'
 import type { SchemaConfig } from './config.js'
 
 export interface RemoteAnswer {
@@ -47,74 +44,29 @@ export type RemoteCode = 'remote-unavailable' | 'remote-timeout' | 'remote-too-l
 const JSON_LIMITS = { maxDepth: 200, maxKeys: 100_000, maxContainers: Infinity }
 
 export function createRemote(name: string, { timeoutMs, maxBytes }: SchemaConfig): Remote {
-  const options = { keepAlive: true, maxSockets: 32, lookup: guardedLookup }
-  const agents = { http: new http.Agent(options), https: new https.Agent(options) }
-
-  const once = (request: RemoteRequest, signal: AbortSignal): Promise<{ status: number; body: Buffer }> =>
-    new Promise((resolve, reject) => {
-      const url = new URL(request.url)
-      const secure = url.protocol === 'https:'
-      const sent = (secure ? https : http).request(url, {
-        method: request.method,
-        agent: secure ? agents.https : agents.http,
-        headers: {
-          accept: 'application/json, application/graphql-response+json',
-          'user-agent': 'rowhouse',
-          ...request.headers,
-          ...(request.body === undefined
-            ? {}
-            : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(request.body) }),
-        },
-        signal,
-      })
-      sent.on('error', (error) => reject(Object.assign(error, { reused: sent.reusedSocket })))
-      sent.on('response', (response) => {
-        const chunks: Buffer[] = []
-        let size = 0
-        response.on('error', reject)
-        response.on('data', (chunk: Buffer) => {
-          size += chunk.length
-          chunks.push(chunk)
-          if (size <= maxBytes) return
-          reject(new RemoteError('remote-too-large', `the schema "${name}" answered more than ${maxBytes} bytes`))
-          sent.destroy()
-        })
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks) }))
-      })
-      sent.end(request.body)
-    })
-
-  const asked = async (request: RemoteRequest, signal: AbortSignal) => {
-    try {
-      return await once(request, signal)
-    } catch (error) {
-      // The other side closed a kept connection just when it was used again.
-      if (request.repeatable && (error as { reused?: boolean }).reused && !signal.aborted) return once(request, signal)
-      throw error
-    }
+  const outbound = createOutbound({ timeoutMs, maxBytes })
+  const whatFailed: Readonly<Record<OutboundError['code'], readonly [RemoteCode, string]>> = {
+    'too-large': ['remote-too-large', `answered more than ${maxBytes} bytes`],
+    timeout: ['remote-timeout', `did not answer within ${timeoutMs} ms`],
+    unavailable: ['remote-unavailable', 'cannot be reached'],
   }
-
   return {
     name,
     async ask(request, signal) {
-      const deadline = AbortSignal.timeout(timeoutMs)
-      try {
-        const { status, body } = await asked(request, AbortSignal.any([signal, deadline]))
-        const text = body.toString('utf8')
-        if (status >= 300 && status < 400) throw new RemoteError('remote-invalid', `${named(name)} sent a redirect`)
-        return { status, text, json: parsed(text) }
-      } catch (error) {
-        if (error instanceof RemoteError) throw error
-        if (deadline.aborted) {
-          throw new RemoteError('remote-timeout', `${named(name)} did not answer within ${timeoutMs} ms`, error)
-        }
-        throw new RemoteError('remote-unavailable', `${named(name)} cannot be reached`, error)
+      const headers = {
+        accept: 'application/json, application/graphql-response+json',
+        ...request.headers,
+        ...(request.body === undefined ? {} : { 'content-type': 'application/json' }),
       }
+      const { status, body } = await outbound.ask({ ...request, headers }, signal).catch((error: unknown) => {
+        const [code, what] = whatFailed[error instanceof OutboundError ? error.code : 'unavailable']
+        throw new RemoteError(code, `${named(name)} ${what}`, error)
+      })
+      const text = body.toString('utf8')
+      if (status >= 300 && status < 400) throw new RemoteError('remote-invalid', `${named(name)} sent a redirect`)
+      return { status, text, json: parsed(text) }
     },
-    close() {
-      agents.http.destroy()
-      agents.https.destroy()
-    },
+    close: () => outbound.close(),
   }
 }
 

@@ -1,7 +1,7 @@
+import { addressProblem } from 'rowhouse'
 import http from 'node:http'
 import type { GraphQLSchema } from 'graphql'
 import type { Services } from 'rowhouse'
-import { addressProblem } from './address.js'
 import type { Mistake, StitchConfig } from './config.js'
 import { loadSchema } from './load.js'
 import { merge, type Merged } from './merge.js'

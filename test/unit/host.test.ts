@@ -15,6 +15,7 @@ function shared(kinds: ReadonlyMap<string, LoadedKind> = new Map()) {
     log,
     metrics: new Registry(),
     providers: createProviders(kinds, { log, dataDir: '.', timeoutMs: 30_000 }),
+    dataDir: '/srv/data',
   })
 }
 
@@ -158,6 +159,10 @@ t.test('two plugins cannot add the same operation', async (t) => {
   t.throws(() => createHost({ name: 'b' }, registry).operation('select', operation), {
     message: 'plugin "b": operation "select" exists already',
   })
+})
+
+t.test('a plugin is told where the server keeps its files', async (t) => {
+  t.equal(createHost({ name: 'x' }, shared()).dataDir, '/srv/data')
 })
 
 t.test('metrics carry the name of their plugin', async (t) => {

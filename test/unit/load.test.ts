@@ -309,7 +309,7 @@ t.test('a provider of another kind is refused', async (t) => {
 t.test('a default without a configuration is a warning, because only its use fails', async (t) => {
   const { warnings } = await load(t, { config: { providers: { sms: { default: 'vonage' } } } })
 
-  t.same(warnings, ['providers.sms.default is "vonage", which has no configuration'])
+  t.same(warnings, ['providers.sms.default is "vonage", which has no configuration: set providers.sms.vonage'])
 })
 
 t.test('secrets of plugins and providers are shown as stars', async (t) => {

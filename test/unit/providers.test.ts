@@ -1,6 +1,8 @@
-import { readdir } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { readdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { pino } from 'pino'
 import t from 'tap'
 import email from '../../providers/email/memory.js'
@@ -39,5 +41,14 @@ for (const durability of ['full', 'process'] as const) {
       'nothing is left',
     )
     await t.rejects(provider.delete('../../etc/passwd'), /is no key/)
+
+    const key = randomUUID()
+    await provider.put(key, Readable.from([Buffer.from('x')]), AbortSignal.timeout(10_000))
+    const other = key.endsWith('00') ? '01' : '00'
+    for (const name of ['notes.txt', '.DS_Store', key]) await writeFile(join(dataDir, 'files', other, name), 'not ours')
+    await writeFile(join(dataDir, 'files', 'README'), 'not ours')
+    const listed = []
+    for await (const object of provider.list?.(AbortSignal.timeout(10_000)) ?? []) listed.push(object)
+    t.same(listed, [{ key, size: 1 }], 'what is no object of ours is not listed')
   })
 }

@@ -1,0 +1,142 @@
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { type Database, isConnectionError, openDatabase, withClient } from '../db/database.js'
+import { asPlugin } from '../host/check-shape.js'
+import { ConfigError } from '../host/config.js'
+import { type Builtins, loadAll, type Loaded } from '../host/load.js'
+import { pendingMigrations } from '../host/migrate.js'
+import type { CommandContext, Plugin, PluginCommand } from '../host/plugin.js'
+import { createProviders } from '../host/providers.js'
+import { checks, type Config, migrationSets, sections, type ServerOptions } from '../host/server.js'
+import { createLogger } from '../log.js'
+import { createMetrics } from '../metrics.js'
+import { commandDatabase } from './command-database.js'
+import { builtins, source } from './setting.js'
+
+/** A command of a plugin, and how it is run. */
+export interface FoundCommand {
+  readonly plugin: string
+  readonly command: PluginCommand
+  /** @throws Error when the configuration has mistakes or does not load the plugin */
+  run(flags: CommandContext['flags'], io: CommandIo): Promise<number>
+}
+export type CommandIo = Pick<CommandContext, 'signal' | 'print' | 'tell'>
+type Options = Omit<ServerOptions, 'log' | 'address' | 'progress'>
+
+/** The commands of the plugins that the configuration loads; of the built-in ones when it has mistakes. */
+export async function pluginCommands(args: readonly string[]): Promise<readonly FoundCommand[]> {
+  const options = optionsOf(args)
+  try {
+    return await loadedCommands(options)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return builtinCommands(options.builtins.plugins, () => Promise.reject(error))
+  }
+}
+
+/** Also of a plugin that the configuration does not load: running it says so. */
+export async function findPluginCommand(name: string, args: readonly string[]): Promise<FoundCommand | undefined> {
+  const found = (await pluginCommands(args)).find(({ command }) => command.name === name)
+  if (found) return found
+  const { plugins, optional } = optionsOf(args).builtins
+  const all = await builtinCommands({ ...plugins, ...optional }, async (plugin) => {
+    throw new Error(`${name} is a command of the plugin "${plugin}", which the configuration does not load`)
+  })
+  return all.find(({ command }) => command.name === name)
+}
+
+/** @throws ConfigError */
+export async function loadedCommands(options: Options): Promise<readonly FoundCommand[]> {
+  const parts = await loadAll({ ...options, sections, checks })
+  return parts.loaded.plugins.flatMap(({ plugin, config }) =>
+    (plugin.commands ?? []).map((command) => ({
+      plugin: plugin.name,
+      command,
+      run: (flags, io) =>
+        withContext({ ...parts, cwd: options.cwd, plugin }, { ...io, flags }, (context) =>
+          command.run(context, config as never),
+        ),
+    })),
+  )
+}
+
+/** Read before anything is known of the command. */
+function optionsOf(args: readonly string[]): Options & { readonly builtins: Builtins } {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { config: { type: 'string' } },
+    strict: false,
+    allowPositionals: true,
+  })
+  return { ...source({ config: values.config }), builtins: builtins() }
+}
+
+async function builtinCommands(
+  urls: Readonly<Record<string, URL>>,
+  refuse: (plugin: string) => Promise<never>,
+): Promise<readonly FoundCommand[]> {
+  const all = Object.values(urls).map(async (url): Promise<readonly FoundCommand[]> => {
+    const shaped = asPlugin(((await import(url.href)) as { readonly default: unknown }).default)
+    if (!shaped.ok) return []
+    const { name, commands = [] } = shaped.value
+    return commands.map((command) => ({ plugin: name, command, run: () => refuse(name) }))
+  })
+  return (await Promise.all(all)).flat()
+}
+
+interface Parts {
+  readonly config: Config
+  readonly loaded: Loaded
+  readonly plugin: Plugin
+  readonly cwd: string
+}
+
+/** Opens what a command may use, and closes it whatever happens. */
+async function withContext(
+  { config: { values }, loaded, plugin, cwd }: Parts,
+  io: CommandIo & Pick<CommandContext, 'flags'>,
+  run: (context: CommandContext) => Promise<number>,
+): Promise<number> {
+  const log = createLogger({ level: 'error' })
+  const dataDir = resolve(cwd, values.dataDir)
+  const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
+  const wanted = plugin.database !== false
+  const place = wanted ? await commandDatabase(values.database.url, dataDir, io.tell) : undefined
+  const database = place && openDatabase({ ...values.database, url: place.url }, log, createMetrics())
+  try {
+    if (database) await mustBeMigrated(database, loaded, plugin)
+    return await run({
+      ...io,
+      query: async <Row extends object>(text: string, rowValues: readonly unknown[] = []) => {
+        if (!database) throw new Error(`plugin "${plugin.name}" has "database": false, so its commands have none`)
+        return withClient(database.main, async (client) => (await client.query<Row>(text, [...rowValues])).rows)
+      },
+      provider: (kind, name) => providers.get(kind, name),
+      providerName: (kind) => providers.defaultName(kind),
+      providerNames: (kind) => providers.names(kind),
+    })
+  } finally {
+    await providers.close()
+    await database?.close()
+    await place?.close()
+  }
+}
+
+const STEP_MS = 30_000
+
+async function mustBeMigrated(database: Database, loaded: Loaded, { name }: Plugin): Promise<void> {
+  const client = await database.connect('command').catch((cause: unknown) => {
+    if (!isConnectionError(cause) || !(cause instanceof Error)) throw cause
+    const { message, code } = cause as NodeJS.ErrnoException
+    throw new Error(`the database cannot be reached: ${message || code}`, { cause })
+  })
+  try {
+    const sets = migrationSets(loaded).filter(({ owner }) => owner === 'core' || owner === name)
+    const [pending] = await pendingMigrations(client, sets)
+    if (!pending) return
+    const step = `${pending.owner} ${pending.id}`
+    throw new Error(`the database is not up to date (${step} has not run): a start does it, or rowhouse migrate`)
+  } finally {
+    await client.end()
+  }
+}
