@@ -1,28 +1,29 @@
-import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+import { filesOf, testFile } from './files.js'
+import { spawnThrowaway, TEST_DATABASE_URL } from './kit/cluster.js'
+import { createPool, type Job } from './pool.js'
 
 /**
- * `node build/test/run.js [files]`: runs the tests on one throwaway PostgreSQL for all of them. Without files: every test
- * that needs npm packages alone.
+ * `node build/test/run.js [files]`: runs tests side by side on one throwaway PostgreSQL for all of them, or on the one that
+ * `ROWHOUSE_TEST_DATABASE_URL` names. Without files: every test that needs npm packages alone, and what is checked of the
+ * sources. One file alone says all that it has to say.
  */
-const files = process.argv.slice(2)
-const FOLDERS = ['unit', 'api', 'db', 'io', 'fuzz']
+const named = process.argv.slice(2)
 
-const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
-const run = (command: string, args: readonly string[]): void => {
-  const { status } = spawnSync(command, args, { stdio: 'inherit' })
-  if (status !== 0) process.exit(status ?? 1)
-}
+/** What takes longest begins first, so that it is not left alone at the end. */
+const FOLDERS = ['io', 'fuzz', 'db', 'api', 'unit']
+const CHECKS = ['check:imports', 'lint', 'format:check'].map((name): Job => ({
+  name,
+  command: 'npm',
+  args: ['run', '--silent', name],
+}))
 
-// tap compiles its own plugin set once; with the default one it would load a TypeScript that it cannot use.
-if (!existsSync(here('../../.tap/plugins'))) run('npx', ['tap', 'build'])
-const wanted = files.length > 0 ? files : FOLDERS.map((folder) => `build/test/${folder}/**/*.test.js`)
-run(process.execPath, [
-  here('./kit/cluster.js'),
-  'npx',
-  'tap',
-  '--disable-coverage',
-  process.stdout.isTTY ? '--reporter=terse' : '--reporter=base',
-  ...wanted,
-])
+const given = process.env[TEST_DATABASE_URL]
+const cluster = given === undefined ? await spawnThrowaway() : { url: given, stop: async () => {} }
+const files = (named.length > 0 ? named : FOLDERS.flatMap(filesOf)).map((file) =>
+  testFile(file, { databaseUrl: cluster.url }),
+)
+const pool = createPool({ verbose: files.length === 1 })
+const ok = await pool.run(named.length > 0 ? files : [...CHECKS, ...files])
+pool.summary()
+await cluster.stop()
+if (!ok) process.exitCode = 1

@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { loadedCommands } from '../../core/cli/plugin-command.js'
+import { builtins } from '../../core/cli/setting.js'
 import { inspectEmbedded } from '../../core/postgres/index.js'
 import { freshDatabase } from '../kit/database.js'
 import { until } from '../kit/until.js'
@@ -16,7 +18,7 @@ t.test('help is there for the program and for each command, and mistakes get a h
   const folder = await newFolder(t)
 
   t.match(await run(folder, ['--help']), { code: 0, out: /dev .*\n.*start/ })
-  for (const command of ['dev', 'start', 'migrate', 'check', 'doctor', 'metadata']) {
+  for (const command of ['dev', 'start', 'migrate', 'check', 'doctor', 'metadata', 'fsck']) {
     t.match(await run(folder, [command, '--help']), {
       code: 0,
       out: new RegExp(`rowhouse ${command}[^]*--config FILE`),
@@ -139,7 +141,17 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   const teapots = { type: 'count', args: { table: 'product', where: { sku: 'NEW-1' } } }
   t.same(await post(again.url, teapots, await readFile(secret, 'utf8')), { count: 1 })
   t.match(await run(folder, ['dev', '--port', '0']), { code: 1, err: /runs already/ })
+  const init = {
+    method: 'PUT',
+    body: 'x',
+    headers: { 'X-Service-Admin-Secret': key, 'X-Service-User-Id': '1', 'Content-Type': 'a/b' },
+  }
+  t.equal((await fetch(`${again.url}/v1/file/x`, init)).status, 200)
+  const checked = { code: 0, out: /^1 files, 1 blobs, 1 objects in the stores; read 0: clean\n$/ }
+  t.match(await run(folder, ['fsck']), checked)
   t.equal(await again.stop('SIGINT'), 0)
+  t.match(await run(folder, ['fsck']), checked, 'on a database that is started for it')
+  t.equal((await inspectEmbedded(join(folder, '.rowhouse'))).server, undefined)
 })
 
 t.test('a database that dies under dev is started again, once', async (t) => {
@@ -193,6 +205,66 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
   const wrong = await run(folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
   t.match(wrong, { code: 1, err: /plugin "hello" uses "data", which does not exist where no plugin needs a database/ })
 })
+
+t.test('a plugin brings a command of its own', async (t) => {
+  const folder = await newFolder(t)
+  const { url } = await freshDatabase(t)
+  await writeFile(join(folder, 'package.json'), '{"type": "module"}')
+  await writeFile(join(folder, 'counter.js'), COUNTER)
+  const counter = { use: './counter.js', first: 3 }
+  await writeFile(
+    join(folder, 'on.json'),
+    JSON.stringify({ plugins: { counter }, providers: { email: { memory: {} } } }),
+  )
+  const env = { DATABASE_URL: url }
+
+  const on = (databaseUrl: string) =>
+    loadedCommands({
+      cwd: folder,
+      file: 'on.json',
+      env: databaseUrl === '' ? {} : { DATABASE_URL: databaseUrl },
+      builtins: builtins(),
+    })
+  const counted = async (databaseUrl: string) => {
+    const count = (await on(databaseUrl)).find(({ command }) => command.name === 'count')
+    return count?.run({}, { signal: AbortSignal.timeout(60_000), print() {}, tell() {} })
+  }
+
+  await t.rejects(counted(''), /no database: set DATABASE_URL/)
+  await t.rejects(counted('postgresql://127.0.0.1:1/x'), /cannot be reached.*127\.0\.0\.1:1/)
+  await t.rejects(counted(url), /not up to date \(core \S+ has not run\).*rowhouse migrate/)
+  t.match(await run(folder, ['migrate', '--config', 'on.json'], env), { code: 0 })
+  await t.rejects(counted(url), /only up/)
+
+  const [help, ownHelp, hint, done] = await Promise.all([
+    run(folder, ['--help', '--config', 'on.json']),
+    run(folder, ['count', '--help', '--config', 'on.json']),
+    run(folder, ['cont', '--config', 'on.json']),
+    run(folder, ['count', '--up', '--config', 'on.json'], env),
+  ])
+  t.match(help, { code: 0, out: /metadata .*\n[^]* count +counts up\n/ })
+  t.match(ownHelp, { code: 0, out: /rowhouse count \[--up\]\n\nCounts\.\n\n +--config FILE/ })
+  t.match(hint, { code: 2, err: /did you mean count\?/ })
+  t.same(done, { code: 4, out: '4 memory\n', err: 'counting\n' })
+})
+
+const COUNTER = `export default {
+  name: 'counter',
+  config: { type: 'object', properties: { first: { type: 'integer', default: 0 } } },
+  commands: [{
+    name: 'count', summary: 'counts up', usage: 'rowhouse count [--up]', help: 'Counts.\\n', flags: { up: 'boolean' },
+    async run({ flags, query, provider, providerNames, print, tell }, { first }) {
+      if (!flags.up) throw new Error('only up')
+      tell('counting')
+      const [{ next }] = await query('select $1::int + 1 as next', [first])
+      await provider('email')
+      print(next + ' ' + providerNames('email').join())
+      return next
+    },
+  }],
+  setup() {},
+}
+`
 
 const HELLO = `export default {
   name: 'hello',

@@ -7,7 +7,7 @@ import { until } from '../kit/until.js'
 type Tap = Parameters<typeof testServer>[0]
 
 const AS_USER = { role: 'user', variables: { 'x-service-user-id': '1' } }
-const CHANGES = 200
+const CHANGES = 60
 
 t.test('two instances change metadata at the same time and none of the changes is lost', async (t) => {
   const { instances, database } = await start(t)

@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { realpathSync } from 'node:fs'
 import { access, constants, readdir, rm } from 'node:fs/promises'
-import { constants as os, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { startEmbedded } from '../../core/postgres/index.js'
 import { readHolder } from '../../core/postgres/lock.js'
@@ -42,45 +43,46 @@ async function sweep(): Promise<void> {
 }
 
 /**
- * `node build/test/kit/cluster.js <command...>`: one throwaway cluster for a whole test run. Runs the command with
- * `ROWHOUSE_TEST_DATABASE_URL` set, and ends with its exit code. A cluster that is given already is used, not stopped.
+ * A throwaway cluster that a process of its own holds, so that it is gone when this process has ended, whatever way. It does
+ * not keep this process alive.
+ * @param env of that process, e.g. `PG_BIN`
  */
-async function runCommand([file = '', ...args]: string[]): Promise<number> {
-  if (process.env[TEST_DATABASE_URL] !== undefined) return runToEnd(file, args, {})
-  const cluster = await startThrowaway()
-  try {
-    return await runToEnd(file, args, { [TEST_DATABASE_URL]: cluster.url })
-  } finally {
-    await cluster.stop()
+export async function spawnThrowaway(
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ url: string; stop(): Promise<void> }> {
+  const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
+  })
+  let complaint = ''
+  child.stderr.on('data', (text: Buffer) => (complaint += text.toString()))
+  const closed = once(child, 'close')
+  const url = await new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).once('line', resolve)
+    child.once('close', () => reject(new Error(`the throwaway cluster did not start:\n${complaint}`)))
+  })
+  child.unref()
+  for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref()
+  const stop = async () => {
+    child.ref()
+    child.stdin.end()
+    await closed
   }
-}
-
-/** Ctrl-C reaches the command by itself, as one of our process group; a plain kill is passed on. */
-async function runToEnd(file: string, args: string[], env: Record<string, string>): Promise<number> {
-  const child = spawn(file, args, { stdio: 'inherit', env: { ...process.env, ...env } })
-  process.on('SIGINT', () => {})
-  process.on('SIGTERM', () => child.kill('SIGTERM'))
-  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
-  return code ?? 128 + (signal === null ? 0 : os.signals[signal])
+  return { url, stop }
 }
 
 /**
- * `node build/test/kit/cluster.js --until-stdin-ends`: prints the URL of a throwaway cluster, and removes it when the
- * process that started this one has ended, whatever way.
+ * `node build/test/kit/cluster.js`: prints the URL of a throwaway cluster, and removes it when the process that started
+ * this one has ended. Ctrl-C reaches it too, and is not meant for it.
  */
-async function serveUntilStdinEnds(): Promise<number> {
-  const cluster = await startThrowaway()
+async function serveUntilStdinEnds(): Promise<void> {
   process.on('SIGINT', () => {})
+  const cluster = await startThrowaway()
   process.stdout.write(`${cluster.url}\n`)
   process.stdin.resume()
   await once(process.stdin, 'end')
   await cluster.stop()
-  return 0
 }
 
 const main = process.argv[1]
-if (main !== undefined && realpathSync(main) === fileURLToPath(import.meta.url)) {
-  const args = process.argv.slice(2)
-  if (args.length === 0) throw new Error('usage: node build/test/kit/cluster.js <command...>')
-  process.exitCode = await (args[0] === '--until-stdin-ends' ? serveUntilStdinEnds() : runCommand(args))
-}
+if (main !== undefined && realpathSync(main) === fileURLToPath(import.meta.url)) await serveUntilStdinEnds()

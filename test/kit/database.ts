@@ -1,9 +1,6 @@
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { TEST_DATABASE_URL } from './cluster.js'
+import { spawnThrowaway, TEST_DATABASE_URL } from './cluster.js'
 
 /**
  * Creates an empty database with a name of its own, text sorted by code point, on the cluster that
@@ -48,22 +45,8 @@ async function onServer(url: string, use: (client: pg.Client) => Promise<unknown
 
 let own: Promise<string> | undefined
 
-/** Starts one cluster at most, in a process that ends with this one and does not keep it alive. */
+/** Starts one cluster at most, which ends with this process. */
 function clusterUrl(): Promise<string> {
   const given = process.env[TEST_DATABASE_URL]
-  return given === undefined ? (own ??= startOwnCluster()) : Promise.resolve(given)
-}
-
-async function startOwnCluster(): Promise<string> {
-  const program = fileURLToPath(new URL('cluster.js', import.meta.url))
-  const child = spawn(process.execPath, [program, '--until-stdin-ends'], { stdio: ['pipe', 'pipe', 'pipe'] })
-  let complaint = ''
-  child.stderr.on('data', (text: Buffer) => (complaint += text.toString()))
-  const url = await new Promise<string>((resolve, reject) => {
-    createInterface({ input: child.stdout }).once('line', resolve)
-    child.once('close', () => reject(new Error(`the throwaway cluster did not start:\n${complaint}`)))
-  })
-  child.unref()
-  for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref()
-  return url
+  return given === undefined ? (own ??= spawnThrowaway().then(({ url }) => url)) : Promise.resolve(given)
 }

@@ -4,13 +4,15 @@ import { Transform } from 'node:stream'
 
 /**
  * What happens to connections. `refuse`: new ones are reset; `hang`: nothing moves any more, in new ones and old;
- * `cut`: a connection is reset when so many bytes have come from the target since the mode was set.
+ * `cut`: a connection is reset when so many bytes have come from the target since the mode was set; after so many `times`
+ * everything passes again; `garble`: what the target answers to this text cannot be read, once.
  */
 export type Mode =
   | { readonly kind: 'pass' }
   | { readonly kind: 'refuse' }
   | { readonly kind: 'hang' }
-  | { readonly kind: 'cut'; readonly afterBytes: number }
+  | { readonly kind: 'cut'; readonly afterBytes: number; readonly times?: number }
+  | { readonly kind: 'garble'; readonly after: string }
 
 export interface Proxy {
   /** The target's URL, by way of the proxy. */
@@ -20,6 +22,8 @@ export interface Proxy {
   /** What clients sent so far holds this text so many times. */
   sentTimes(text: string): number
   set(mode: Mode): void
+  /** Sets a mode when a client sends this text in one piece, before it goes on to the target. */
+  when(text: string, mode: Mode): void
   /** Resets every connection. */
   killAll(): void
   close(): Promise<void>
@@ -33,6 +37,9 @@ export async function startProxy(t: { teardown(fn: () => Promise<void>): unknown
   let mode: Mode = { kind: 'pass' }
   let received = 0
   let left = 0
+  let times = Infinity
+  let garbled: Socket | undefined
+  let trigger: { readonly text: string; readonly mode: Mode } | undefined
 
   const server = createServer((client) => {
     if (mode.kind === 'refuse') {
@@ -47,16 +54,29 @@ export async function startProxy(t: { teardown(fn: () => Promise<void>): unknown
       upstream.destroy()
     }
     for (const socket of [client, upstream]) socket.on('error', end).on('close', end)
-    client.pipe(gate((chunk) => void sent.push(chunk))).pipe(upstream)
+    client.pipe(gate((chunk) => look(chunk, client))).pipe(upstream)
     upstream.pipe(gate((chunk) => count(chunk, client))).pipe(client)
     if (mode.kind === 'hang') stop(client, upstream)
   })
 
+  function look(chunk: Buffer, client: Socket): void {
+    sent.push(chunk)
+    if (mode.kind === 'garble' && chunk.includes(mode.after)) garbled = client
+    if (trigger === undefined || !chunk.includes(trigger.text)) return
+    proxy.set(trigger.mode)
+    trigger = undefined
+  }
   function count(chunk: Buffer, client: Socket): void {
     received += chunk.length
+    if (garbled === client) {
+      chunk[0] = 0xff
+      garbled = undefined
+    }
     if (mode.kind !== 'cut') return
     left -= chunk.length
-    if (left <= 0) reset(client)
+    if (left > 0) return
+    reset(client)
+    if (--times === 0) mode = { kind: 'pass' }
   }
   function reset(client: Socket): void {
     pairs.get(client)?.destroy()
@@ -80,10 +100,14 @@ export async function startProxy(t: { teardown(fn: () => Promise<void>): unknown
     set(next) {
       mode = next
       left = next.kind === 'cut' ? next.afterBytes : 0
+      times = next.kind === 'cut' ? (next.times ?? Infinity) : Infinity
       for (const pair of pairs) {
         if (next.kind === 'hang') stop(...pair)
         else for (const socket of pair) socket.resume()
       }
+    },
+    when(text, next) {
+      trigger = { text, mode: next }
     },
     killAll() {
       for (const client of pairs.keys()) reset(client)

@@ -1,4 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { startServer } from '../../core/host/server.js'
 import { freshDatabase } from './database.js'
 
@@ -52,6 +54,7 @@ export interface TestOptions {
 export const ADMIN_SECRET = 'a secret of a test, 32 characters.'
 const builtin = (path: string): URL => new URL(`../../${path}`, import.meta.url)
 
+const STORES = ['disk', 'memory', 's3']
 const provider = (name: string): URL => builtin(`providers/${name}.js`)
 
 const PLUGINS = {
@@ -66,9 +69,11 @@ export async function testServer(
   { threads = 0, databaseUrl, config = {}, builtins = {}, files = false }: TestOptions = {},
 ): Promise<TestServer> {
   const database = databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} }
+  // Where nobody has left a configuration.
+  const cwd = await mkdtemp(join(tmpdir(), 'rowhouse-test-server-'))
   const server = await startServer({
     env: {},
-    cwd: tmpdir(),
+    cwd,
     overrides: {
       log: { level: 'fatal' },
       compile: { threads },
@@ -81,13 +86,14 @@ export async function testServer(
     },
     builtins: {
       plugins: { ...PLUGINS, ...(files ? { filestore: builtin('plugins/filestore/index.js') } : {}), ...builtins },
-      providers: { storage: { disk: provider('storage/disk'), memory: provider('storage/memory') } },
+      providers: { storage: Object.fromEntries(STORES.map((name) => [name, provider(`storage/${name}`)])) },
       ...(files ? { defaults: { storage: 'disk' } } : {}),
     },
   })
   t.teardown(async () => {
     await server.close()
     await database.drop()
+    await rm(cwd, { recursive: true, force: true })
   })
 
   async function ask(path: string, init: RequestInit = {}, as: As = {}): Promise<Answered> {

@@ -280,7 +280,7 @@ interface User {
 
 /** Runs a program as a user, without what the test runner puts into the environment of its children. */
 async function run(user: User, file: string, ...args: string[]): Promise<{ code: number | null; output: string }> {
-  const env = { PATH: process.env.PATH ?? '', HOME: '/nonexistent', TAP_TIMEOUT: '300' }
+  const env = { PATH: process.env.PATH ?? '', HOME: '/nonexistent', TAP_TIMEOUT: '500' }
   const child = spawn(file, args, { ...user, cwd: '/', env, stdio: ['ignore', 'pipe', 'pipe'] })
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)])

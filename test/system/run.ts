@@ -1,15 +1,23 @@
-import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, rmSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { filesOf, testFile } from '../files.js'
+import { spawnThrowaway } from '../kit/cluster.js'
+import { createPool } from '../pool.js'
 import { installGenerators } from './codegen/packages.js'
+import { canRunSwift, SWIFT_PACKAGES } from './s3/swift.js'
 
 /**
- * `npm run test:system`: what needs root, Debian packages or npm's registry. Installs what is missing where it can, and says in a line
- * what it could not run.
+ * `npm run test:system`: what needs root, Debian packages or npm's registry. Installs what is missing where it can, while
+ * other tests run, and says in a line what it could not run.
  */
 const SERVERS = '/usr/lib/postgresql'
 const CHROMIUM = '/usr/bin/chromium'
+const NGINX = '/usr/sbin/nginx'
+/** Programs and their packages. */
+const TOOLS = { '/usr/bin/strace': 'strace', '/usr/sbin/mkfs.ext4': 'e2fsprogs' }
 
 /** Tests of the API that depend on what PostgreSQL does. */
 const OF_THE_DATABASE = [
@@ -23,18 +31,73 @@ const OF_THE_DATABASE = [
   'templates',
   'writes-at-the-edge',
 ].map((name) => `build/test/api/${name}.test.js`)
+/** Names are quoted the same way for each. */
+const dependsOnIt = (file: string): boolean => !file.endsWith('/names.test.js')
+/** Others than those that `npm test` asks; what our part of the work does is the same for each PostgreSQL. */
+const ORACLE = { ROWHOUSE_ORACLE_CASES: '800', ROWHOUSE_ORACLE_SEED: '15' }
 
-const run = fileURLToPath(new URL('../run.js', import.meta.url))
-const failures: string[] = []
+const pool = createPool()
+const mayInstall = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
+const notRun: string[] = []
+let updated: Promise<void> | undefined
 
-function tests(what: string, files: readonly string[], env: Readonly<Record<string, string>> = {}): void {
-  console.log(`\n== ${what}`)
-  const { status } = spawnSync(process.execPath, [run, ...files], { stdio: 'inherit', env: { ...process.env, ...env } })
-  if (status !== 0) failures.push(what)
+const outcomes = await Promise.all([generatedClients(), embedded(), systemParts()])
+pool.summary()
+for (const what of notRun) console.log(`not run here: ${what}`)
+if (!outcomes.flat().every((ok) => ok)) process.exitCode = 1
+
+/** The embedded database as root and as an ordinary user. */
+function embedded(): Promise<boolean> {
+  return pool.run([testFile('build/test/system/embedded.test.js')])
+}
+
+async function generatedClients(): Promise<boolean> {
+  const folder = await installGenerators()
+  if (folder === undefined) {
+    notRun.push('generated clients (their generators come from the npm registry)')
+    return true
+  }
+  const ok = await onCluster(filesOf('system/codegen'), { ROWHOUSE_GENERATORS: folder }, { first: true })
+  await rm(folder, { recursive: true, force: true })
+  return ok
+}
+
+/** What needs Debian's packages, each part as soon as its own are there. */
+async function systemParts(): Promise<boolean[]> {
+  const parts: Promise<boolean>[] = []
+  const bin = await systemPostgres()
+  if (bin === undefined) notRun.push('the database suite on the PostgreSQL of the system (none is installed)')
+  else parts.push(onCluster([...filesOf('db').filter(dependsOnIt), ...OF_THE_DATABASE], { PG_BIN: bin, ...ORACLE }))
+  if (bin === undefined || !(await hasPostgis(bin)))
+    notRun.push('PostGIS (needs the package postgresql-<version>-postgis-3)')
+  else parts.push(onCluster(filesOf('system/postgis'), { PG_BIN: bin }, { first: true }))
+  if (!(await hasChromium())) notRun.push('the pages in a browser (needs the package chromium)')
+  else parts.push(onCluster(filesOf('system/pages'), {}, { first: true }))
+  if (!(await hasTools()))
+    notRun.push('kills, power cuts and faults of the disk under files (need root, strace, e2fsprogs)')
+  else parts.push(onCluster(filesOf('system/files'), {}, { first: true }))
+  if (!(await hasNginx())) notRun.push('downloads that nginx sends (needs the package nginx-light)')
+  else parts.push(onCluster(filesOf('system/nginx'), {}, { first: true }))
+  if (!(await hasSwift()))
+    notRun.push(`files on an S3 store (needs root, extended attributes, the packages ${SWIFT_PACKAGES.join(' ')})`)
+  else parts.push(onCluster(filesOf('system/s3'), {}, { first: true }))
+  return Promise.all(parts)
+}
+
+async function onCluster(
+  files: readonly string[],
+  env: Readonly<Record<string, string>>,
+  options?: { first: boolean },
+): Promise<boolean> {
+  const cluster = await spawnThrowaway(env)
+  const jobs = files.map((file) => testFile(file, { databaseUrl: cluster.url, env }))
+  const ok = await pool.run(jobs, options)
+  await cluster.stop()
+  return ok
 }
 
 /** The newest PostgreSQL of the machine, after installing Debian's if there is none. */
-function systemPostgres(): string | undefined {
+async function systemPostgres(): Promise<string | undefined> {
   const find = () =>
     existsSync(SERVERS)
       ? readdirSync(SERVERS)
@@ -43,52 +106,47 @@ function systemPostgres(): string | undefined {
           .find((bin) => existsSync(join(bin, 'initdb')))
       : undefined
   const found = find()
-  if (found || !mayInstall()) return found
-  install('postgresql')
+  if (found || !mayInstall) return found
+  await install('postgresql')
   return find()
 }
 
 /** True when the server has PostGIS, after installing Debian's package of it. */
-function hasPostgis(bin: string): boolean {
+async function hasPostgis(bin: string): Promise<boolean> {
   const version = /postgresql\/(\d+)\/bin$/.exec(bin)?.[1] ?? ''
   const control = `/usr/share/postgresql/${version}/extension/postgis.control`
-  if (existsSync(control) || !mayInstall()) return existsSync(control)
-  install(`postgresql-${version}-postgis-3`)
+  if (existsSync(control) || !mayInstall) return existsSync(control)
+  await install(`postgresql-${version}-postgis-3`)
   return existsSync(control)
 }
 
-function hasChromium(): boolean {
-  if (!existsSync(CHROMIUM) && mayInstall()) install('chromium')
+async function hasChromium(): Promise<boolean> {
+  if (!existsSync(CHROMIUM) && mayInstall) await install('chromium')
   return existsSync(CHROMIUM)
 }
 
-const mayInstall = (): boolean => process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
+/** What the disk under files is made to fail with. */
+async function hasTools(): Promise<boolean> {
+  for (const [tool, name] of Object.entries(TOOLS)) if (!existsSync(tool) && mayInstall) await install(name)
+  return process.getuid?.() === 0 && Object.keys(TOOLS).every((tool) => existsSync(tool))
+}
 
-function install(name: string): void {
+async function hasNginx(): Promise<boolean> {
+  if (!existsSync(NGINX) && mayInstall) await install('nginx-light')
+  return existsSync(NGINX)
+}
+
+async function hasSwift(): Promise<boolean> {
+  if (!canRunSwift() && mayInstall) await install(...SWIFT_PACKAGES)
+  return canRunSwift()
+}
+
+async function install(...names: readonly string[]): Promise<void> {
+  await (updated ??= aptGet('update', '-qq'))
+  await aptGet('install', '-y', '-qq', '--no-install-recommends', ...names)
+}
+
+async function aptGet(...args: string[]): Promise<void> {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  spawnSync('apt-get', ['update', '-qq'], { stdio: 'inherit' })
-  spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', name], { stdio: 'inherit', env })
-}
-
-const bin = systemPostgres()
-tests('the embedded database as root and as an ordinary user', ['build/test/system/*.test.js'])
-if (bin === undefined)
-  console.log('not run here: the database suite on the PostgreSQL of the system (none is installed)')
-else tests(`the database suite on ${bin}`, ['build/test/db/**/*.test.js', ...OF_THE_DATABASE], { PG_BIN: bin })
-if (bin === undefined || !hasPostgis(bin))
-  console.log('not run here: PostGIS (needs the package postgresql-<version>-postgis-3)')
-else tests('PostGIS', ['build/test/system/postgis/*.test.js'], { PG_BIN: bin })
-if (!hasChromium()) console.log('not run here: the pages in a browser (needs the package chromium)')
-else tests('the pages in Chromium', ['build/test/system/pages/*.test.js'])
-const generators = installGenerators()
-if (generators === undefined)
-  console.log('not run here: generated clients (their generators come from the npm registry)')
-else {
-  tests('generated clients', ['build/test/system/codegen/*.test.js'], { ROWHOUSE_GENERATORS: generators })
-  rmSync(generators, { recursive: true, force: true })
-}
-
-if (failures.length > 0) {
-  console.log(`failed: ${failures.join('; ')}`)
-  process.exitCode = 1
+  await once(spawn('apt-get', args, { stdio: 'inherit', env }), 'close')
 }

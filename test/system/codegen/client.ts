@@ -22,10 +22,10 @@ export interface Client {
 }
 
 /** Where the generators are; installs them unless `ROWHOUSE_GENERATORS` says where they are. */
-export function generators(t: { teardown(fn: () => Promise<void>): unknown }): string {
+export async function generators(t: { teardown(fn: () => Promise<void>): unknown }): Promise<string> {
   const given = process.env['ROWHOUSE_GENERATORS']
   if (given !== undefined) return given
-  const folder = installGenerators()
+  const folder = await installGenerators()
   if (folder === undefined) throw new Error('the generators cannot be installed: is the npm registry within reach?')
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   return folder

@@ -31,7 +31,7 @@ interface Sample {
 }
 type Samples = Readonly<Record<string, Sample>>
 
-const home = generators(t)
+const home = await generators(t)
 const buyer: As = { role: 'customer', variables: { 'x-service-user-id': '786' } }
 
 t.test('clients of the sample shop', async (t) => {

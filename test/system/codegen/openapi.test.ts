@@ -11,7 +11,7 @@ interface Sample {
   readonly args: Args
 }
 
-const home = generators(t)
+const home = await generators(t)
 
 t.test('clients of the templates of the sample shop', async (t) => {
   const server = await testServer(t, {
