@@ -1,6 +1,5 @@
 import { isUserId, type Session, USER_ID } from 'rowhouse'
-import type { FileOperation, FilestoreConfig } from './config.js'
-import { accessDenied, badRequest, missingHeader } from './errors.js'
+import { badRequest, missingHeader } from './errors.js'
 
 export interface Caller {
   readonly role: string
@@ -14,11 +13,4 @@ export function callerOf({ role, variables }: Session): Caller {
   if (userId === undefined) throw missingHeader('X-Service-User-Id')
   if (!isUserId(userId)) throw badRequest('X-Service-User-Id should be an integer')
   return { role, userId }
-}
-
-/** @throws ServiceError 403 unless the role may do that with files */
-export function permit({ role }: Caller, operation: FileOperation, { permissions }: FilestoreConfig): void {
-  if (role === 'admin') return
-  const may = Object.hasOwn(permissions, role) ? permissions[role] : undefined
-  if (!may?.includes(operation)) throw accessDenied(`no permission for role ${role}`)
 }

@@ -12,15 +12,21 @@ export function startCollector(host: Host, files: Files, { everySeconds, graceSe
   let running: Promise<void> | undefined
 
   async function round(): Promise<void> {
+    const stuck: string[] = []
     for (let full = true; full && !stopped;) {
-      const waste = await files.waste(graceSeconds, BATCH)
+      const waste = await files.waste(graceSeconds, BATCH, stuck)
       for (const { blob, provider } of stopped ? [] : waste) {
-        await (await host.provider('storage', provider)).delete(blob)
-        await files.forget(blob)
-        collected.inc()
+        try {
+          await (await host.provider('storage', provider)).delete(blob)
+          await files.forget(blob)
+          collected.inc()
+        } catch (error) {
+          if (stuck.push(blob) === 1) log.warn({ err: error, blob }, 'bytes could not be taken away; it is tried again')
+        }
       }
       full = waste.length === BATCH
     }
+    if (stuck.length > 1) log.warn({ blobs: stuck.length }, 'bytes of these could not be taken away')
   }
 
   const collect = (): Promise<void> =>

@@ -1,11 +1,17 @@
 import type { Context } from 'koa'
-import type { StoredFile } from './files.js'
+
+/** What tells one content of a file from another. */
+export interface Version {
+  /** With its quotes. */
+  readonly etag: string
+  readonly updatedAt: Date
+}
 
 /**
  * What the conditions of a GET or HEAD say of a file (RFC 9110 section 13.2.2): send it, it is the one that the client
  * has (304), or it is not the one that it wants (412).
  */
-export function readCondition(ctx: Context, { etag, updatedAt }: StoredFile): 200 | 304 | 412 {
+export function readCondition(ctx: Context, { etag, updatedAt }: Version): 200 | 304 | 412 {
   const match = ctx.get('If-Match')
   if (match !== '' && !lists(match, etag)) return 412
   if (match === '' && isLater(updatedAt, ctx.get('If-Unmodified-Since'))) return 412
@@ -16,11 +22,30 @@ export function readCondition(ctx: Context, { etag, updatedAt }: StoredFile): 20
 }
 
 /** Whether a range may be sent: the client has a part of this very version, or does not say of which. */
-export function mayContinue(ctx: Context, { etag, updatedAt }: StoredFile): boolean {
+export function mayContinue(ctx: Context, { etag, updatedAt }: Version): boolean {
   const version = ctx.get('If-Range')
   if (version === '') return true
   if (/^(?:W\/)?"/.test(version)) return version === etag
-  return Date.parse(version) / 1000 === seconds(updatedAt)
+  // A date tells versions apart only when there can be no second one in the same second.
+  return Date.parse(version) / 1000 === seconds(updatedAt) && Date.now() - updatedAt.getTime() > CLOCK_MS
+}
+/** How far the clocks of server and database may be apart, and the second itself. */
+const CLOCK_MS = 10_000
+
+/**
+ * What the conditions of a PUT, POST or DELETE say of the file as it is (RFC 9110 section 13.2.2), undefined being none.
+ * @returns undefined when there are no conditions
+ */
+export function writeConditions(ctx: Context): ((current: Version | undefined) => boolean) | undefined {
+  const match = ctx.get('If-Match')
+  const noneMatch = ctx.get('If-None-Match')
+  const since = ctx.get('If-Unmodified-Since')
+  if (match === '' && noneMatch === '' && since === '') return undefined
+  return (current) => {
+    if (match !== '' && !(current && lists(match, current.etag))) return false
+    if (match === '' && current && isLater(current.updatedAt, since)) return false
+    return noneMatch === '' || !(current && lists(noneMatch, current.etag, true))
+  }
 }
 
 /** @param weak whether `W/"a"` is `"a"` */

@@ -14,7 +14,7 @@ export function readContentType(header: string | undefined): string {
   const type = header?.trim()
   if (type === undefined || type === '') throw missingHeader('Content-Type')
   if (type.length > MAX || !TYPE.test(type)) throw badRequest('Content-Type is not a media type')
-  return type
+  return type.replaceAll('\t', ' ')
 }
 
 /** Types that a browser shows and never runs. */

@@ -4,12 +4,16 @@ const MAX_BYTES = 1024
 
 /**
  * The id in a path such as `/v1/file/report%2F2024.pdf`, decoded once. It is data and never a path of ours.
- * @throws ServiceError 400 unless it is 1 to 1,024 bytes of well-formed text without control characters
+ * @throws ServiceError 400 when it is none
  */
 export function readFileId(path: string, prefix: string): string {
   const written = path.slice(prefix.length)
   if (written.includes('/')) throw badRequest('a / in a file_id is written %2F')
-  const id = decoded(written)
+  return checkFileId(decoded(written))
+}
+
+/** @throws ServiceError 400 unless it is 1 to 1,024 bytes of well-formed text without control characters */
+export function checkFileId(id: string): string {
   const bytes = Buffer.byteLength(id)
   if (bytes === 0) throw badRequest('missing parameter: file_id')
   if (bytes > MAX_BYTES) throw badRequest(`a file_id has at most ${MAX_BYTES} bytes`)

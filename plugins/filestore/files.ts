@@ -1,6 +1,6 @@
-import type { Data } from 'rowhouse'
-import { ServiceError } from 'rowhouse'
-import { alreadyExists, notFound } from './errors.js'
+import { type Data, ServiceError, type Transaction } from 'rowhouse'
+import type { Version } from './conditions.js'
+import { AlreadyExists, notFound, uploadLost } from './errors.js'
 
 /** What is known of a file, as clients see it. */
 export interface FileRecord {
@@ -15,24 +15,32 @@ export interface FileRecord {
 }
 
 /** A file and where its bytes are. */
-export interface StoredFile {
+export interface StoredFile extends Version {
   readonly contentType: string
   readonly size: number
-  /** With its quotes. */
-  readonly etag: string
-  readonly updatedAt: Date
   readonly blob: string
   readonly provider: string
+  /** Its bytes are others than were written. Missing ones are found out when they are read: they may be back. */
+  readonly damaged: boolean
 }
 
 export interface NewFile {
-  /** Undefined: the server makes one up. */
   readonly id: string
   /** It must not exist yet. */
   readonly create: boolean
   readonly contentType: string
   readonly userId: string
   readonly role: string
+  /** The resumable upload that this is the end of. */
+  readonly upload?: string
+}
+
+/** Bytes that are durable, and the file that they are to be. */
+export interface StoredBlob {
+  readonly blob: string
+  readonly size: number
+  readonly sha256: Buffer
+  readonly file: NewFile
 }
 
 /** How long an upload may be silent before its bytes are taken away. */
@@ -52,31 +60,71 @@ export class Files {
     return { ...row, size: Number(row.size) }
   }
 
-  /** Says that bytes are about to be written. @throws ServiceError 400 when the file must not exist and does */
-  async reserve(blob: string, provider: string, { id, create }: NewFile): Promise<void> {
-    const rows = await this.data.query(RESERVE, [blob, provider, create ? id : null])
-    if (rows.length === 0) throw alreadyExists(id)
+  /**
+   * Says that bytes are about to be written.
+   * @param size of which quotas know, until they are a file: what is announced, or may come
+   * @throws ServiceError 400 when the file must not exist and does
+   */
+  async reserve(
+    blob: string,
+    provider: string,
+    { id, create, userId }: NewFile,
+    size?: number,
+    transaction?: Transaction,
+  ): Promise<void> {
+    const values = [blob, provider, create ? id : null, size ?? null, userId]
+    const rows = await this.data.query(RESERVE, values, transaction)
+    if (rows.length === 0) throw new AlreadyExists(id)
   }
 
-  /** False when somebody has taken the bytes for lost. */
-  async renew(blob: string): Promise<boolean> {
-    return (await this.data.query(RENEW, [blob])).length > 0
+  /**
+   * Bytes of all files of a user but the one that will be replaced, and of all that is on its way but what it comes from.
+   * Until the transaction ends nobody else asks.
+   */
+  async used(file: Pick<NewFile, 'id' | 'userId' | 'upload'>, transaction: Transaction): Promise<number> {
+    const { id, userId, upload = null } = file
+    await this.data.query(LOCK_USER, [userId], transaction)
+    const [row] = await this.data.query<{ used: string }>(USED, [userId, id, upload], transaction)
+    return Number(row?.used)
+  }
+
+  /** Tells quotas that what was announced has come, and is less. */
+  async settle(blob: string, size: number): Promise<void> {
+    await this.data.query(SETTLE, [blob, size])
+  }
+
+  /** How many of them nobody has taken for lost. */
+  async renew(blobs: readonly string[]): Promise<number> {
+    return (await this.data.query(RENEW, [blobs])).length
+  }
+
+  /** False when the bytes are a file's by now. What nobody knows any more can never become one. */
+  async giveUp(blob: string): Promise<boolean> {
+    if ((await this.data.query(GIVE_UP_ONE, [blob])).length > 0) return true
+    return (await this.data.query(KNOWN, [blob])).length === 0
+  }
+
+  /** What a file is now; in a transaction it stays so until that ends. */
+  async version(id: string, transaction?: Transaction): Promise<Version | undefined> {
+    const [row] = await this.data.query<Version>(transaction ? `${VERSION} for update` : VERSION, [id], transaction)
+    return row
   }
 
   /**
    * Makes bytes that are durable the content of the file.
+   * @param create it must not exist yet
    * @returns JSON text of the record
    * @throws ServiceError 400 when the file must not exist and does; 503 when the bytes were taken for lost
    */
-  async commit(blob: string, size: number, sha256: Buffer, file: NewFile): Promise<string> {
-    const { id, create, contentType, userId, role } = file
-    const values = [blob, size, sha256, id, contentType, userId, role, `"${sha256.toString('hex')}"`]
+  async store({ blob, size, sha256, file }: StoredBlob, create: boolean, transaction?: Transaction): Promise<string> {
+    const { id, contentType, userId, role, upload = null } = file
+    const values = [blob, size, sha256, id, contentType, userId, role, `"${sha256.toString('hex')}"`, upload]
     const rows = await this.data
-      .query<{ record: string }>(create ? CREATE : REPLACE, values)
-      .catch((error: unknown) => Promise.reject(isTaken(error) ? alreadyExists(id) : error))
+      .query<{ record: string }>(create ? CREATE : REPLACE, values, transaction)
+      .catch((error: unknown) => Promise.reject(isTaken(error) ? new AlreadyExists(id) : error))
     const [row] = rows
     if (row) return row.record
-    throw new ServiceError(503, 'upload_lost', 'the upload took too long; send it again', '$', { retryAfter: 1 })
+    throw uploadLost()
   }
 
   /** Forgets bytes that never became a file, or are no file's any more, once they are gone. */
@@ -84,24 +132,31 @@ export class Files {
     await this.data.query(FORGET, [blob])
   }
 
-  async remove(id: string): Promise<void> {
-    const rows = await this.data.query(REMOVE, [id])
+  /** @throws ServiceError 404 */
+  async remove(id: string, transaction?: Transaction): Promise<void> {
+    const rows = await this.data.query(REMOVE, [id], transaction)
     if (rows.length === 0) throw notFound(id)
   }
 
-  /** Bytes to take away: those that no file has had for a while, and those whose writer is gone. */
+  /**
+   * Bytes to take away: those that no file has had for a while, and those whose writer is gone.
+   * @param stuck those that could not be taken away a moment ago
+   */
   async waste(
     graceSeconds: number,
     most: number,
+    stuck: readonly string[],
   ): Promise<readonly { readonly blob: string; readonly provider: string }[]> {
     await this.data.query(GIVE_UP)
-    return this.data.query(WASTE, [graceSeconds, most])
+    return this.data.query(WASTE, [graceSeconds, most, stuck])
   }
 }
 
 /** SQLSTATE 23505 on the primary key of the files. */
 function isTaken(error: unknown): boolean {
-  const cause = error instanceof Error ? (error.cause as { code?: string; constraint?: string } | undefined) : undefined
+  const cause = (error instanceof ServiceError ? error.cause : error) as
+    | { code?: string; constraint?: string }
+    | undefined
   return cause?.code === '23505' && cause.constraint === 'svc_file_pkey'
 }
 
@@ -109,24 +164,40 @@ const RECORD = `json_build_object('file_id', file_id, 'content_type', content_ty
   'file_size', file_size, 'user_id', user_id, 'user_role', user_role, 'created_at', created_at)::text as record`
 
 const FIND = `
-select content_type as "contentType", file_size::text as size, etag, updated_at as "updatedAt", blob_id as blob, provider
+select content_type as "contentType", file_size::text as size, etag, updated_at as "updatedAt", blob_id as blob, provider,
+  coalesce(damaged in ('size', 'sha256'), false) as damaged
 from svc_catalog.svc_file join svc_catalog.svc_blob using (blob_id) where file_id = $1`
 
+const VERSION = 'select etag, updated_at as "updatedAt" from svc_catalog.svc_file where file_id = $1'
+
 const RESERVE = `
-insert into svc_catalog.svc_blob (blob_id, provider, state, leased_until)
-select $1, $2, 'writing', now() + interval '${LEASE_SECONDS} seconds'
+insert into svc_catalog.svc_blob (blob_id, provider, state, leased_until, size, user_id)
+select $1, $2, 'writing', now() + interval '${LEASE_SECONDS} seconds', $4, $5
 where $3::text is null or not exists (select 1 from svc_catalog.svc_file where file_id = $3)
 returning 1`
 
+/** One key for each user, among the locks of this purpose. */
+const LOCK_USER = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_file of ' || $1, 0))"
+const USED = `
+select (
+  coalesce((select sum(file_size) from svc_catalog.svc_file where user_id = $1 and file_id <> $2), 0) +
+  coalesce((select sum(size) from svc_catalog.svc_blob where user_id = $1 and state = 'writing'), 0) +
+  coalesce((select sum(length) from svc_catalog.svc_upload
+    where user_id = $1 and stored_at is null and expires_at > now() and upload_id is distinct from $3), 0)
+)::text as used`
+const SETTLE = `update svc_catalog.svc_blob set size = $2 where blob_id = $1 and state = 'writing'`
+
 const RENEW = `
 update svc_catalog.svc_blob set leased_until = now() + interval '${LEASE_SECONDS} seconds'
-where blob_id = $1 and state = 'writing' returning 1`
+where blob_id = any($1) and state = 'writing' returning 1`
 
 /** Nothing is stored unless the blob is still being written: who has given it up may have deleted the bytes. */
 const STORE = `
 with blob as (
   update svc_catalog.svc_blob set state = 'live', size = $2, sha256 = $3, leased_until = null
   where blob_id = $1 and state = 'writing' returning blob_id
+), upload as (
+  update svc_catalog.svc_upload set stored_at = now() where upload_id = $9 and exists (select from blob)
 )
 insert into svc_catalog.svc_file (file_id, blob_id, content_type, file_size, user_id, user_role, etag)
 select $4, blob_id, $5, $2, $6, $7, $8 from blob`
@@ -134,7 +205,7 @@ const CREATE = `${STORE} returning ${RECORD}`
 const REPLACE = `${STORE}
 on conflict (file_id) do update set blob_id = excluded.blob_id, content_type = excluded.content_type,
   file_size = excluded.file_size, user_id = excluded.user_id, user_role = excluded.user_role, etag = excluded.etag,
-  updated_at = now()
+  updated_at = greatest(clock_timestamp(), svc_file.updated_at)
 returning ${RECORD}`
 
 const REMOVE = 'delete from svc_catalog.svc_file where file_id = $1 returning 1'
@@ -142,6 +213,11 @@ const FORGET = `delete from svc_catalog.svc_blob where blob_id = $1 and state <>
 
 const GIVE_UP = `
 update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch' where state = 'writing' and leased_until < now()`
+/** If they cannot be deleted now they have the grace of others: a store may still be getting them. */
+const GIVE_UP_ONE = `
+update svc_catalog.svc_blob set state = 'dead', dead_at = now() where state <> 'live' and blob_id = $1 returning 1`
+const KNOWN = 'select 1 from svc_catalog.svc_blob where blob_id = $1'
 const WASTE = `
 select blob_id as blob, provider from svc_catalog.svc_blob
-where state = 'dead' and dead_at <= now() - make_interval(secs => $1) order by dead_at limit $2`
+where state = 'dead' and dead_at <= now() - make_interval(secs => $1) and blob_id <> all ($3::uuid[])
+order by dead_at limit $2`

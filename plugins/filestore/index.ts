@@ -1,10 +1,18 @@
 import { definePlugin } from 'rowhouse'
+import { Access } from './access.js'
+import { Changes } from './changes.js'
 import { startCollector } from './collector.js'
 import { config } from './config.js'
 import { errorBody } from './errors.js'
 import { Files } from './files.js'
+import { createHook } from './hook.js'
+import { fsck } from './fsck/command.js'
 import { fileRoutes } from './routes.js'
+import { PLANNER, Rules } from './rules.js'
 import { migrations } from './schema.js'
+import { startScrub } from './scrub.js'
+import { SignedUrls } from './signed-urls.js'
+import { resumableUploads } from './tus/index.js'
 import { Uploads } from './uploads.js'
 
 /** Files by an id of the client's: upload, replace, download, delete. */
@@ -12,11 +20,27 @@ export default definePlugin({
   name: 'filestore',
   config,
   migrations,
-  setup(host, options) {
-    const files = new Files(host.use('data'))
+  commands: [fsck],
+  async setup(host, options) {
+    const data = host.use('data')
+    const files = new Files(data)
+    const changes = new Changes(data, files)
+    const rules = new Rules(data)
+    const hook = options.hook && createHook(options.hook)
+    host.planner(PLANNER, new URL('./plan.js', import.meta.url))
     host.formatError(errorBody)
-    fileRoutes(host, files, new Uploads(host, files, options), options)
+    const uploads = new Uploads(host, files, changes, options)
+    const access = new Access(options, rules, hook)
+    const urls = new SignedUrls(data)
+    const parts = { host, config: options, files, changes, uploads, rules, access, urls }
+    fileRoutes(parts)
+    await resumableUploads(parts)
     const collector = startCollector(host, files, options.collect)
-    host.onClose(() => collector.stop())
+    host.onClose(async () => {
+      hook?.close()
+      await collector.stop()
+    })
+    const scrub = startScrub(host, options.scrub)
+    host.onClose(() => scrub.stop())
   },
 })

@@ -1,65 +1,100 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { Transform, type TransformCallback } from 'node:stream'
+import { type Readable, Transform, type TransformCallback, type Writable } from 'node:stream'
 import { ServiceError } from 'rowhouse'
-import type { FilestoreConfig } from './config.js'
 import { badRequest } from './errors.js'
 
 /** Over this time a client has to be as fast as it must. */
 const WINDOW_MS = 30_000
-const CHUNK_BYTES = 256 * 1024
+const CHUNK_BYTES = 1024 * 1024
 
-/**
- * The body of an upload on its way to the store: counted, hashed, and ended with an error when it is too long, too slow
- * or cut off. The connection stays as it is, for the answer.
- */
+/** Bytes on their way to the store: counted, hashed, and ended with an error when they are too many. */
 export class Meter extends Transform {
   size = 0
-  private readonly hash: Hash = createHash('sha256')
+  private readonly hash: Hash | null
   private readonly maxBytes: number
 
-  constructor(
-    req: IncomingMessage,
-    { maxBytes, minBytesPerSecond }: Pick<FilestoreConfig, 'maxBytes' | 'minBytesPerSecond'>,
-  ) {
+  /** @param hash null: nobody will ask for it */
+  constructor(maxBytes: number, hash: Hash | null = createHash('sha256')) {
     super({ highWaterMark: CHUNK_BYTES })
+    this.hash = hash
     this.maxBytes = maxBytes
-    let before = 0
-    const watch = setInterval(() => {
-      // Who waits for the store is not slow.
-      if (this.size - before < (minBytesPerSecond * WINDOW_MS) / 1000 && !this.writableNeedDrain)
-        this.destroy(tooSlow())
-      before = this.size
-    }, WINDOW_MS)
-    // Stays: the error of a connection that broke comes a moment after its end.
-    const cut = () => {
-      if (!req.complete) this.destroy(badRequest('the body ended early'))
-    }
-    req.on('error', cut).on('close', cut)
-    this.once('close', () => {
-      clearInterval(watch)
-      req.unpipe(this)
-      if (!req.complete) req.pause()
-    })
     // The error is told to who reads.
     this.on('error', () => {})
-    req.pipe(this)
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
     this.size += chunk.length
     if (this.size > this.maxBytes) return done(tooLarge(this.maxBytes))
-    this.hash.update(chunk)
+    this.hash?.update(chunk)
     done(null, chunk)
   }
 
   /** Of all that came through; once. */
   sha256(): Buffer {
+    if (!this.hash) throw new Error('these bytes were not hashed')
     return this.hash.digest()
   }
 }
 
+/** Measures the body of a request. @param hash null: none */
+export function meterRequest(
+  req: IncomingMessage,
+  maxBytes: number,
+  minBytesPerSecond: number,
+  hash?: Hash | null,
+): Meter {
+  const meter = new Meter(maxBytes, hash)
+  feed(req, meter, minBytesPerSecond)
+  return meter
+}
+
+/**
+ * Sends the body of a request into a stream, and ends that with an error when the body is too slow or cut off. The
+ * connection stays as it is, for the answer.
+ */
+export function feed(req: IncomingMessage, into: Writable, minBytesPerSecond: number): void {
+  const { socket } = req
+  let before = socket.bytesRead
+  const watch = setInterval(() => {
+    // Who waits for the store is not slow.
+    const slow = socket.bytesRead - before < (minBytesPerSecond * WINDOW_MS) / 1000
+    if (slow && !into.writableNeedDrain) into.destroy(tooSlow())
+    before = socket.bytesRead
+  }, WINDOW_MS)
+  const cut = () => {
+    if (!req.complete) into.destroy(badRequest('the body ended early'))
+  }
+  // Stays: the error of a connection that broke comes a moment after its end.
+  req.on('error', cut).on('close', cut)
+  into.once('close', () => {
+    clearInterval(watch)
+    req.unpipe(into)
+    if (!req.complete) req.pause()
+  })
+  req.pipe(into)
+}
+
+/** Measures another stream. @param failure what an error of that is to the client */
+export function meterStream(
+  bytes: Readable,
+  maxBytes: number,
+  failure: (error: Error) => Error = (error) => error,
+): Meter {
+  const meter = new Meter(maxBytes)
+  const fail = (error: Error) => meter.destroy(failure(error))
+  if (bytes.errored) fail(bytes.errored)
+  bytes.once('error', fail)
+  meter.once('close', () => bytes.unpipe(meter).destroy())
+  bytes.pipe(meter)
+  return meter
+}
+
 export const tooLarge = (maxBytes: number): ServiceError =>
-  new ServiceError(413, 'payload_too_large', `a file has at most ${maxBytes} bytes (plugins.filestore.maxBytes)`)
+  new ServiceError(
+    413,
+    'payload_too_large',
+    `there is room for ${maxBytes} bytes at most (plugins.filestore.maxBytes, and limits)`,
+  )
 const tooSlow = () =>
   new ServiceError(408, 'request_timeout', 'the upload is too slow (plugins.filestore.minBytesPerSecond)')

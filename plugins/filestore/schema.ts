@@ -1,4 +1,5 @@
 import type { Migration } from 'rowhouse'
+import { uploadsMigration } from './tus/schema.js'
 
 /**
  * A file is a row that points to a blob: bytes that were written once and never change. Replacing a file is pointing
@@ -45,6 +46,63 @@ create trigger svc_release_replaced after update of blob_id on svc_catalog.svc_f
   for each row when (old.blob_id is distinct from new.blob_id) execute function svc_catalog.svc_release_blob();
 create trigger svc_release_deleted after delete on svc_catalog.svc_file
   for each row execute function svc_catalog.svc_release_blob();
+`,
+  },
+  {
+    id: '002-guard',
+    sql: `
+-- Records can be changed by SQL and, where somebody permits it, through the APIs. They stay what can be served.
+alter table svc_catalog.svc_file
+  add constraint svc_file_id_check
+    check (octet_length(file_id) between 1 and 1024 and file_id !~ '[\\u0001-\\u001f\\u007f-\\u009f]'),
+  add constraint svc_file_type_check check (length(content_type) <= 255 and content_type ~ '^[!-~]+/[ -~]+$');
+create function svc_catalog.svc_check_file() returns trigger language plpgsql as $$
+begin
+  if not exists (
+    select from svc_catalog.svc_blob where blob_id = new.blob_id and state = 'live' and size = new.file_size
+      and '"' || encode(sha256, 'hex') || '"' = new.etag
+  ) then
+    raise exception 'the record of a file has the size and the hash of its bytes' using errcode = '23514';
+  end if;
+  return null;
+end $$;
+create trigger svc_check_file after insert or update of blob_id, file_size, etag on svc_catalog.svc_file
+  for each row execute function svc_catalog.svc_check_file();
+`,
+  },
+  {
+    id: '003-scrub',
+    sql: `
+-- verified_at: when the bytes were last read again; damaged: what was wrong with them then, until they are found whole;
+-- scrub_until: who reads them now has that long.
+alter table svc_catalog.svc_blob
+  add column verified_at timestamptz,
+  add column damaged text check (damaged in ('missing', 'size', 'sha256')),
+  add column scrub_until timestamptz;
+create index svc_blob_scrub on svc_catalog.svc_blob (coalesce(verified_at, created_at)) where state = 'live';
+create index svc_blob_damaged on svc_catalog.svc_blob (blob_id) where damaged is not null;
+`,
+  },
+  uploadsMigration,
+  {
+    id: '005-quota',
+    sql: `
+-- Of a blob that is being written size is what may come, where quotas have to know that.
+alter table svc_catalog.svc_blob add column user_id bigint;
+create index svc_blob_coming on svc_catalog.svc_blob (user_id) where state = 'writing';
+create index svc_file_of_user on svc_catalog.svc_file (user_id);
+`,
+  },
+  {
+    id: '006-signed-urls',
+    sql: `
+-- What signs addresses of files. Another value makes those that were given out worthless, within a minute.
+create table svc_catalog.svc_file_secret (
+  only_one boolean primary key default true check (only_one),
+  secret bytea not null
+);
+insert into svc_catalog.svc_file_secret (secret)
+values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 `,
   },
 ]

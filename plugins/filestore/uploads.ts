@@ -1,75 +1,79 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type Host, type ObjectStore, ServiceError } from 'rowhouse'
+import { type Call, type Host, type ObjectStore, ServiceError, type Services } from 'rowhouse'
+import type { Changes, Guard } from './changes.js'
 import type { FilestoreConfig } from './config.js'
-import { badRequest } from './errors.js'
-import { type Files, LEASE_SECONDS, type NewFile } from './files.js'
-import { Meter, tooLarge } from './meter.js'
+import { badRequest, exhausted, uploadLost } from './errors.js'
+import { type Files, LEASE_SECONDS, type NewFile, type StoredBlob } from './files.js'
+import { type Meter, tooLarge } from './meter.js'
+import { reserve } from './quota.js'
 
-/** Takes the body of a request in and makes it a file: reserve, write, commit. */
+/** A file that comes in. */
+export interface Upload {
+  readonly file: NewFile
+  /** In bytes, where it is known. */
+  readonly size?: number
+  /** Starts the flow of its bytes, once there is a place for them. */
+  begin(maxBytes: number): Meter
+}
+
+/** Makes bytes that come files: reserve, write, commit. */
 export class Uploads {
   private readonly host: Host
   private readonly files: Files
+  private readonly changes: Changes
   private readonly config: FilestoreConfig
 
-  constructor(host: Host, files: Files, config: FilestoreConfig) {
+  constructor(host: Host, files: Files, changes: Changes, config: FilestoreConfig) {
     this.host = host
     this.files = files
+    this.changes = changes
     this.config = config
   }
 
   /**
-   * @returns JSON text of the record, when bytes and record are durable
-   * @throws ServiceError; then the file is as it was
+   * Takes uploads in one after the other and makes them files at once.
+   * @param guard what must hold of each file before and after
+   * @returns JSON text of each record, when bytes and records are durable
+   * @throws ServiceError; then every file is as it was
    */
-  async take(req: IncomingMessage, file: NewFile, signal: AbortSignal): Promise<string> {
-    this.checkHeaders(req)
-    const blob = randomUUID()
+  async take(uploads: Iterable<Upload> | AsyncIterable<Upload>, call: Call, guard?: Guard): Promise<readonly string[]> {
     const store = await this.host.provider('storage')
-    await this.files.reserve(blob, this.host.providerName('storage') as string, file)
-    const meter = new Meter(req, this.config)
+    const provider = this.host.providerName('storage') as string
+    const lease = holdLease(this.files, this.host.use('log'))
+    const signal = AbortSignal.any([call.signal, lease.lost])
+    const stored: StoredBlob[] = []
     try {
-      await this.write(store, blob, meter, signal)
-      return await this.files.commit(blob, meter.size, meter.sha256(), file)
-    } catch (error) {
-      // Whether a commit whose answer was lost has happened is not known: the lease will tell.
-      if (!(error instanceof ServiceError) || error.status !== 503 || error.code === 'upload_lost') {
-        await this.discard(store, blob)
+      for await (const upload of uploads) {
+        const { file } = upload
+        if (guard) await this.changes.foresee(file.id, file.create, guard)
+        const blob = randomUUID()
+        const room = await reserve(this.parts, { blob, provider }, file, upload.size, call)
+        lease.blobs.push(blob)
+        const written = await write(store, blob, upload.begin(room.maxBytes), signal)
+        if (room.estimated) await this.files.settle(blob, written.size)
+        stored.push({ blob, file, ...written })
       }
-      throw failure(meter.errored instanceof ServiceError ? meter.errored : error)
-    }
-  }
-
-  private checkHeaders(req: IncomingMessage): void {
-    const { 'content-encoding': encoding = 'identity', 'content-length': length } = req.headers
-    if (encoding.toLowerCase() !== 'identity') throw badRequest(`Content-Encoding "${encoding}" is not supported`)
-    if (Number(length ?? 0) > this.config.maxBytes) throw tooLarge(this.config.maxBytes)
-  }
-
-  private async write(store: ObjectStore, blob: string, meter: Meter, signal: AbortSignal): Promise<void> {
-    const lost = new AbortController()
-    const renewal = setInterval(
-      () => {
-        this.files.renew(blob).then(
-          (held) => held || lost.abort(new ServiceError(503, 'upload_lost', 'the upload took too long; send it again')),
-          (error: unknown) => this.host.use('log').warn({ err: error }, 'a lease could not be renewed'),
-        )
-      },
-      (LEASE_SECONDS * 1000) / 3,
-    )
-    try {
-      await store.put(blob, meter, AbortSignal.any([signal, lost.signal]))
+      return await this.changes.commit(stored, guard, call)
     } catch (error) {
-      throw lost.signal.aborted ? lost.signal.reason : error
+      for (const blob of lease.blobs) await this.discard(store, blob)
+      throw storeFailure(lease.lost.aborted ? lease.lost.reason : error)
     } finally {
-      clearInterval(renewal)
-      meter.destroy()
+      lease.end()
     }
   }
 
-  /** Bytes first: a row without bytes is taken away later, bytes without a row would stay. */
+  private get parts() {
+    return { data: this.host.use('data'), files: this.files, config: this.config }
+  }
+
+  /**
+   * Whether a commit whose answer was lost has happened is not known here, but where it would have: what is a file's is
+   * let be. Then the bytes, and the row last: a row without bytes is taken away later, bytes without a row would stay.
+   */
   private async discard(store: ObjectStore, blob: string): Promise<void> {
     try {
+      if (!(await this.files.giveUp(blob))) return
       await store.delete(blob)
       await this.files.forget(blob)
     } catch (error) {
@@ -78,13 +82,52 @@ export class Uploads {
   }
 }
 
-const FULL = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EMFILE', 'ENFILE'])
+async function write(
+  store: ObjectStore,
+  blob: string,
+  meter: Meter,
+  signal: AbortSignal,
+): Promise<Pick<StoredBlob, 'size' | 'sha256'>> {
+  try {
+    await store.put(blob, meter, signal)
+    return { size: meter.size, sha256: meter.sha256() }
+  } catch (error) {
+    throw meter.errored instanceof ServiceError ? meter.errored : error
+  } finally {
+    meter.destroy()
+  }
+}
 
-function failure(error: unknown): unknown {
-  const { code } = error as NodeJS.ErrnoException
-  if (error instanceof ServiceError || code === undefined || !FULL.has(code)) return error
-  return new ServiceError(503, 'storage_unavailable', 'the store takes no more files now', '$', {
-    cause: error,
-    retryAfter: 30,
-  })
+/** Says again and again that blobs are still being written, as long as that is so. */
+function holdLease(files: Files, log: Services['log']) {
+  const lost = new AbortController()
+  const blobs: string[] = []
+  const renewal = setInterval(
+    () => {
+      const { length } = blobs
+      files.renew(blobs).then(
+        (held) => held === length || lost.abort(uploadLost()),
+        (error: unknown) => log.warn({ err: error }, 'a lease could not be renewed'),
+      )
+    },
+    (LEASE_SECONDS * 1000) / 3,
+  )
+  return { blobs, lost: lost.signal, end: () => clearInterval(renewal) }
+}
+
+/**
+ * @returns how many bytes are announced, if they are
+ * @throws ServiceError 400, 413 when the headers of an upload say already that it cannot be taken
+ */
+export function checkUploadHeaders({ headers }: IncomingMessage, maxBytes: number): number | undefined {
+  const { 'content-encoding': encoding = 'identity', 'content-length': length } = headers
+  if (encoding.toLowerCase() !== 'identity') throw badRequest(`Content-Encoding "${encoding}" is not supported`)
+  if (headers['content-range'] !== undefined) throw badRequest('Content-Range is not supported: a body is a whole file')
+  if (Number(length ?? 0) > maxBytes) throw tooLarge(maxBytes)
+  return length === undefined ? undefined : Number(length)
+}
+
+/** What a client is told of an error of a store. */
+export function storeFailure(error: unknown): unknown {
+  return error instanceof ServiceError ? error : (exhausted('the store takes no more files now', error) ?? error)
 }

@@ -1,9 +1,11 @@
-import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, readdir, stat, unlink } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { addAbortSignal, type Readable } from 'node:stream'
-import { defineProvider } from 'rowhouse'
+import { defineProvider, type StoredObject } from 'rowhouse'
 
-const CHUNK_BYTES = 256 * 1024
+const CHUNK_BYTES = 512 * 1024
+const KEY = /^[0-9A-Za-z-]{2,}$/
+const FOLDERS = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, '0'))
 
 /**
  * Keeps each object as a file that is written once. With the durability `full`, what `put` and `delete` have done
@@ -31,7 +33,7 @@ export default defineProvider({
     const flushed = full ? directoryFlushes() : async () => {}
     await makeFolders(folder, full)
     const place = (key: string) => {
-      if (!/^[0-9A-Za-z-]{2,}$/.test(key)) throw new Error(`"${key}" is no key`)
+      if (!KEY.test(key)) throw new Error(`"${key}" is no key`)
       const directory = join(folder, key.slice(-2).toLowerCase())
       return { directory, path: join(directory, key) }
     }
@@ -58,11 +60,22 @@ export default defineProvider({
         const file = await open(place(key).path)
         return addAbortSignal(signal, file.createReadStream({ ...range, highWaterMark: CHUNK_BYTES }))
       },
+      async read(key, { start, end }, signal) {
+        signal.throwIfAborted()
+        const file = await open(place(key).path)
+        try {
+          return await readAll(file, start, end - start + 1)
+        } finally {
+          await file.close()
+        }
+      },
       async delete(key) {
         const { directory, path } = place(key)
         await unlink(path).catch(ignoreMissing)
         await flushed(directory)
       },
+      list: (signal) => listAll(folder, signal),
+      path: (key) => place(key).path,
     }
   },
 })
@@ -79,19 +92,49 @@ async function writeAll(file: FileHandle, body: Readable): Promise<number> {
   return size
 }
 
+async function readAll(file: FileHandle, start: number, most: number): Promise<Buffer> {
+  const bytes = Buffer.allocUnsafeSlow(most)
+  for (let read = 0; read < most;) {
+    const { bytesRead } = await file.read(bytes, read, most - read, start + read)
+    if (bytesRead === 0) return bytes.subarray(0, read)
+    read += bytesRead
+  }
+  return bytes
+}
+
+/** What is in its place under the name of a key; what else people keep in the folder is none of ours. */
+async function* listAll(folder: string, signal: AbortSignal): AsyncIterable<StoredObject> {
+  for (const ends of groups(FOLDERS, 16)) {
+    signal.throwIfAborted()
+    const keys = (await Promise.all(ends.map((end) => keysIn(folder, end)))).flat()
+    for (const some of groups(keys, 64)) {
+      const files = await Promise.all(
+        some.map((key) => stat(join(folder, key.slice(-2).toLowerCase(), key)).catch(ignoreMissing)),
+      )
+      for (const [i, file] of files.entries()) if (file?.isFile()) yield { key: some[i] as string, size: file.size }
+    }
+  }
+}
+
+async function keysIn(folder: string, end: string): Promise<readonly string[]> {
+  const names = (await readdir(join(folder, end)).catch(ignoreMissing)) ?? []
+  return names.filter((name) => KEY.test(name) && name.slice(-2).toLowerCase() === end)
+}
+
+const groups = <T>(items: readonly T[], size: number): readonly (readonly T[])[] =>
+  Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size))
+
 /** One folder for each of the 256 ends that a UUID has, all there before the first upload. */
 async function makeFolders(folder: string, full: boolean): Promise<void> {
   const made = await mkdir(folder, { recursive: true, mode: 0o700 })
-  const names = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, '0'))
-  await Promise.all(names.map((name) => mkdir(join(folder, name), { mode: 0o700 }).catch(ignoreExisting)))
+  await Promise.all(FOLDERS.map((name) => mkdir(join(folder, name), { mode: 0o700 }).catch(ignoreExisting)))
   if (!full) return
   await flush(folder)
-  // The folders above are new as well, down from the first that was made.
-  for (let above = resolve(folder, '..'); made !== undefined && above.length >= resolve(made, '..').length;) {
-    await flush(above)
-    const next = resolve(above, '..')
-    if (next === above) break
-    above = next
+  // Names above are new as well: of what was made now, and the folder's own after a start that was killed.
+  const last = resolve(made ?? folder, '..')
+  for (let above = resolve(folder, '..'); above.length >= last.length; above = resolve(above, '..')) {
+    await flush(above).catch(ignoreForbidden)
+    if (above === resolve(above, '..')) break
   }
 }
 
@@ -124,8 +167,11 @@ function directoryFlushes(): (directory: string) => Promise<void> {
   }
 }
 
-function ignoreMissing(error: NodeJS.ErrnoException): void {
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
+}
+function ignoreForbidden(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EACCES') throw error
 }
 function ignoreExisting(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EEXIST') throw error

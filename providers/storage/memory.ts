@@ -8,6 +8,12 @@ export default defineProvider({
   name: 'memory',
   create() {
     const objects = new Map<string, Buffer>()
+    const find = (key: string, signal: AbortSignal): Buffer => {
+      signal.throwIfAborted()
+      const bytes = objects.get(key)
+      if (bytes === undefined) throw Object.assign(new Error(`there is no key "${key}"`), { code: 'ENOENT' })
+      return bytes
+    }
     return {
       async put(key, body, signal) {
         if (objects.has(key)) throw Object.assign(new Error(`key "${key}" exists already`), { code: 'EEXIST' })
@@ -17,13 +23,20 @@ export default defineProvider({
         return { size: bytes.length }
       },
       async get(key, range, signal) {
-        signal.throwIfAborted()
-        const bytes = objects.get(key)
-        if (bytes === undefined) throw Object.assign(new Error(`there is no key "${key}"`), { code: 'ENOENT' })
+        const bytes = find(key, signal)
         return addAbortSignal(signal, Readable.from(chunks(range ? bytes.subarray(range.start, range.end + 1) : bytes)))
+      },
+      async read(key, { start, end }, signal) {
+        return Buffer.from(find(key, signal).subarray(start, end + 1))
       },
       async delete(key) {
         objects.delete(key)
+      },
+      async *list(signal) {
+        for (const [key, { length }] of objects) {
+          signal.throwIfAborted()
+          yield { key, size: length }
+        }
       },
     }
   },

@@ -1,14 +1,13 @@
 import { createHash } from 'node:crypto'
 import { request } from 'node:http'
-import { readdir, rm, truncate } from 'node:fs/promises'
+import { appendFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import tap, { type Test } from 'tap'
+import tap from 'tap'
+import { admin, filestore, user } from '../kit/files.js'
 import { type As, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
-const admin: As = { variables: { 'x-service-user-id': '7' } }
-const user: As = { role: 'user', variables: { 'x-service-user-id': '42' } }
 const RECORD = {
   content_type: 'text/plain; charset=utf-8',
   file_status: 'uploaded',
@@ -16,39 +15,6 @@ const RECORD = {
   user_id: 7,
   user_role: 'admin',
   created_at: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}\+00:00$/,
-}
-
-interface Files extends TestServer {
-  put(
-    id: string,
-    body: string | Buffer,
-    as?: As,
-    headers?: Record<string, string>,
-    method?: string,
-  ): ReturnType<TestServer['fetch']>
-  get(id: string, headers?: Record<string, string>, as?: As): ReturnType<TestServer['fetch']>
-  /** Files on the disk. */
-  blobs(): Promise<number>
-}
-
-async function filestore(t: Test, filestore: object = {}): Promise<Files> {
-  const dataDir = t.testdir({})
-  const server = await testServer(t, { files: true, config: { dataDir, plugins: { filestore } } })
-  const path = (id: string) => `/v1/file/${encodeURIComponent(id)}`
-  return {
-    ...server,
-    put: (id, body, as = admin, headers = {}, method = 'PUT') =>
-      server.fetch(
-        path(id),
-        { method, body: body as string, headers: { 'Content-Type': 'text/plain; charset=utf-8', ...headers } },
-        as,
-      ),
-    get: (id, headers = {}, as = admin) => server.fetch(path(id), { headers }, as),
-    async blobs() {
-      const all = await readdir(join(dataDir, 'files'), { recursive: true, withFileTypes: true })
-      return all.filter((entry) => entry.isFile()).length
-    },
-  }
 }
 
 tap.test('a file comes and goes', async (t) => {
@@ -97,6 +63,18 @@ tap.test('a file comes and goes', async (t) => {
 const blobRows = async (server: TestServer): Promise<number> =>
   Number((await server.must('run_sql', { sql: 'select count(*) from svc_catalog.svc_blob' })).result[1][0])
 
+tap.test('bytes that cannot be taken away stay known, and do not keep others from going', async (t) => {
+  const server = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 0 } })
+  await server.must('run_sql', {
+    sql: `insert into svc_catalog.svc_blob (blob_id, provider, state, dead_at)
+      values ('00000000-0000-4000-8000-000000000000', 'a store that is gone', 'dead', 'epoch')`,
+  })
+  await server.put('f', 'one')
+  await server.put('f', 'two')
+  await until('1 blobs on the disk', async () => (await server.blobs()) === 1)
+  await until('2 blobs known', async () => (await blobRows(server)) === 2)
+})
+
 tap.test('an id that the server makes', async (t) => {
   const server = await filestore(t)
   for (const path of ['/v1/file', '/v1/file/']) {
@@ -144,6 +122,7 @@ tap.test('who may, and what a request needs', async (t) => {
     t.match(await server.put('f', 'y', admin, { 'Content-Type': type }), bad('Content-Type is not a media type'), type)
   }
   t.match(await server.put('f', 'y', admin, { 'Content-Encoding': 'gzip' }), { status: 400 })
+  t.match(await server.put('f', 'y', admin, { 'Content-Range': 'bytes 0-0/2' }), { status: 400 }, 'a part of a file')
   for (const method of ['POST', 'PUT', 'GET', 'DELETE']) {
     const init = { method, ...(method.startsWith('P') ? { body: 'x', headers: { 'Content-Type': 'a/b' } } : {}) }
     t.match(await server.fetch('/v1/file/a/f', init, admin), bad('a / in a file_id is written %2F'), method)
@@ -151,6 +130,7 @@ tap.test('who may, and what a request needs', async (t) => {
     t.match(await server.fetch('/v1/file/', init, admin), bad('missing parameter: file_id'), method)
   }
   t.equal((await server.get('f')).text, 'x')
+  t.match(await server.put('f', 'x', admin, { 'Content-Type': 'a/b;\tc=d' }), { body: { content_type: 'a/b; c=d' } })
   t.match(await server.fetch('/v1/file/f', { method: 'PATCH' }, admin), { status: 405 })
 })
 
@@ -233,6 +213,17 @@ tap.test('ranges', async (t) => {
   t.match(await server.get('ten', { Range: 'bytes=0-0', 'If-Range': etag }), { status: 206, text: '0' })
   t.match(await server.get('ten', { Range: 'bytes=0-0', 'If-Range': '"other"' }), { status: 200, text: '0123456789' })
   t.match(await server.get('ten', { Range: 'bytes=0-0', 'If-Range': `W/${etag}` }), { status: 200 })
+  const by = (response: { headers: Headers }) => ({
+    Range: 'bytes=0-0',
+    'If-Range': response.headers.get('last-modified') as string,
+  })
+  t.match(
+    await server.get('ten', by(await server.get('ten'))),
+    { status: 200 },
+    'another may follow in the same second',
+  )
+  await server.must('run_sql', { sql: "update svc_catalog.svc_file set updated_at = now() - interval '1 hour'" })
+  t.match(await server.get('ten', by(await server.get('ten'))), { status: 206, text: '0' })
 })
 
 tap.test('conditions, HEAD, and how it is shown', async (t) => {
@@ -354,6 +345,25 @@ tap.test('a lease that ran out: the upload fails, and its bytes go', async (t) =
   await until('1 blobs on the disk', async () => (await server.blobs()) === 1)
 })
 
+tap.test('an upload that others have forgotten takes its bytes with it', async (t) => {
+  const server = await filestore(t)
+  await server.put('f', 'before')
+  const { port } = new URL(server.url)
+  const socket = connect(Number(port), '127.0.0.1')
+  const answer: Buffer[] = []
+  socket.on('data', (chunk: Buffer) => answer.push(chunk)).on('error', () => {})
+  socket.write(
+    'PUT /v1/file/f HTTP/1.1\r\nHost: x\r\nX-Service-Admin-Secret: a secret of a test, 32 characters.\r\nX-Service-User-Id: 7\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nafte',
+  )
+  await until('its bytes are on the disk', async () => (await server.blobs()) === 2)
+  // A collector came before the store had anything.
+  await server.must('run_sql', { sql: "delete from svc_catalog.svc_blob where state = 'writing'" })
+  socket.write('r')
+  await until('the upload is refused', () => Buffer.concat(answer).includes('upload_lost'))
+  socket.destroy()
+  await until('1 blobs on the disk', async () => (await server.blobs()) === 1)
+})
+
 tap.test('one file, many writers and readers: every answer is one whole version', async (t) => {
   const server = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 0 } })
   const version = (n: number) => Buffer.alloc(40_000 + n, String.fromCharCode(97 + (n % 26)))
@@ -384,22 +394,59 @@ tap.test('one file, many writers and readers: every answer is one whole version'
   await until('2 blobs on the disk', async () => (await server.blobs()) === 2)
 })
 
-tap.test('bytes that are cut short break the answer off', async (t) => {
-  const dataDir = t.testdir({})
-  const server = await testServer(t, { files: true, config: { dataDir } })
-  await server.fetch(
-    '/v1/file/f',
-    { method: 'PUT', body: 'x'.repeat(300_000), headers: { 'Content-Type': 'a/b' } },
-    admin,
-  )
-  const all = await readdir(join(dataDir, 'files'), { recursive: true, withFileTypes: true })
-  const [blob] = all.filter((entry) => entry.isFile())
-  await truncate(join(blob?.parentPath ?? '', blob?.name ?? ''), 200_000)
-  await t.rejects(server.fetch('/v1/file/f', {}, admin))
-  t.match(await server.fetch('/v1/file/f', { headers: { Range: 'bytes=0-9' } }, admin), {
-    status: 206,
-    text: 'xxxxxxxxxx',
-  })
+tap.test('bytes that are cut short are a 500, or break the answer off', async (t) => {
+  const server = await filestore(t)
+  for (const [id, size] of Object.entries({ short: 300_000, long: 3_000_000 })) {
+    await server.put(id, 'x'.repeat(size))
+    await truncate(await server.blobOf(id), 200_000)
+  }
+
+  t.match(await server.get('short'), { status: 500, body: { message: 'internal server error' } })
+  await t.rejects(server.get('long'))
+  t.match(await server.get('long', { Range: 'bytes=0-9' }), { status: 206, text: 'xxxxxxxxxx' })
+})
+
+tap.test('bytes that somebody has added are a 500', async (t) => {
+  const server = await filestore(t)
+  await server.put('f', 'x'.repeat(300_000))
+  await appendFile(await server.blobOf('f'), 'y')
+
+  t.match(await server.get('f'), { status: 500, body: { message: 'internal server error' } })
+})
+
+tap.test('small files are kept in memory', async (t) => {
+  const server = await filestore(t, { cacheBytes: 3000, collect: { everySeconds: 1, graceSeconds: 900 } })
+  for (const id of ['a', 'b', 'changed']) await server.put(id, id.repeat(1000).slice(0, 1000))
+  const [a, changed] = [await server.blobOf('a'), await server.blobOf('changed')]
+  await writeFile(changed, 'x'.repeat(1000))
+  const first = await server.get('a')
+
+  t.match(await server.get('changed'), { status: 500 }, 'what is not what was written is neither sent nor kept')
+  t.match(first, { status: 200, text: 'a'.repeat(1000) })
+  await rm(a)
+  t.match(await server.get('a'), { status: 200, text: first.text })
+  t.match(await server.get('a', { Range: 'bytes=1-2' }), { status: 206, text: 'aa' })
+  t.match(await server.get('a', {}, user), { status: 403 }, 'who may read it is asked every time')
+  await server.put('a', 'new')
+  t.match(await server.get('a'), { status: 200, text: 'new' })
+  await server.fetch('/v1/file/a', { method: 'DELETE' }, admin)
+  t.match(await server.get('a'), { status: 404 })
+})
+
+tap.test('of small files those that were asked for last are kept', async (t) => {
+  const server = await filestore(t, { cacheBytes: 3500 })
+  const ids = ['a', 'b', 'c']
+  const blobs: string[] = []
+  for (const id of ids) {
+    await server.put(id, id.repeat(1000))
+    blobs.push(await server.blobOf(id))
+  }
+  for (const id of ['a', 'b', 'a', 'c']) await server.get(id)
+  for (const blob of blobs) await rm(blob)
+
+  t.match(await server.get('a'), { status: 200 })
+  t.match(await server.get('b'), { status: 500 })
+  t.match(await server.get('c'), { status: 200 })
 })
 
 tap.test('bytes that are lost', async (t) => {

@@ -37,6 +37,13 @@ const SUITES: readonly Suite[] = [
     env: (count, seed) => ({ ROWHOUSE_FUZZ_REQUESTS: String(count), ROWHOUSE_FUZZ_SEED: String(seed) }),
   },
   {
+    name: 'files',
+    file: '../fuzz/files.test.js',
+    unit: 'odd ids, ranges and requests for one file each',
+    count: 10_000,
+    env: (count, seed) => ({ ROWHOUSE_FUZZ_REQUESTS: String(count), ROWHOUSE_FUZZ_SEED: String(seed) }),
+  },
+  {
     name: 'permission oracle',
     file: '../db/permission-oracle.test.js',
     unit: 'cases',

@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { ByteRange, ObjectStore } from '../../../core/contracts.js'
+import type { ByteRange, ObjectStore, StoredObject } from '../../../core/contracts.js'
 import type { ContractCase } from './case.js'
 
 /** What an object store has to do. Every case uses keys of its own and removes what it wrote. */
@@ -43,6 +43,21 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
       }),
   },
   {
+    name: 'a store that reads in one piece gives a range, or what there is of it',
+    run: (store) =>
+      withObject(store, EVERY_BYTE, async (key) => {
+        const read = (start: number, end: number) => store.read?.(key, { start, end }, deadline())
+        if (!store.read) return
+        assert.deepEqual(await read(0, 255), EVERY_BYTE)
+        assert.deepEqual(await read(3, 5), Buffer.from([3, 4, 5]))
+        assert.deepEqual(await read(0, 256), EVERY_BYTE)
+        assert.deepEqual(await read(250, 1_000_000), EVERY_BYTE.subarray(250))
+        assert.deepEqual(await read(256, 300), Buffer.alloc(0))
+        await assert.rejects(store.read(randomUUID(), { start: 0, end: 0 }, deadline()), { code: 'ENOENT' })
+        await assert.rejects(store.read(key, { start: 0, end: 0 }, AbortSignal.abort()))
+      }),
+  },
+  {
     name: 'a key that does not exist is ENOENT',
     async run(store) {
       await assert.rejects(get(store, randomUUID()), { code: 'ENOENT' })
@@ -78,7 +93,25 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
       setImmediate(() => abort.abort())
 
       await assert.rejects(store.put(key, body, abort.signal))
-      await assert.rejects(get(store, key), { code: 'ENOENT' })
+      await assertNothing(store, key)
+    },
+  },
+  {
+    name: 'a large put that is aborted in the middle rejects and leaves nothing',
+    async run(store) {
+      const key = randomUUID()
+      const abort = new AbortController()
+      const rest = pieces()
+      const body = new Readable({
+        read() {
+          const { value, done } = rest.next()
+          if (done) setImmediate(() => abort.abort())
+          else this.push(value)
+        },
+      })
+
+      await assert.rejects(store.put(key, body, abort.signal))
+      await assertNothing(store, key)
     },
   },
   {
@@ -94,7 +127,23 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
       )
 
       await assert.rejects(store.put(key, body, deadline()))
-      await assert.rejects(get(store, key), { code: 'ENOENT' })
+      await assertNothing(store, key)
+    },
+  },
+  {
+    name: 'a large body that breaks off near its end makes put reject and leaves nothing',
+    async run(store) {
+      const key = randomUUID()
+      const body = Readable.from(
+        (async function* () {
+          yield* pieces()
+          await turn()
+          throw new Error('the client went away')
+        })(),
+      )
+
+      await assert.rejects(store.put(key, body, deadline()))
+      await assertNothing(store, key)
     },
   },
   {
@@ -118,15 +167,21 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
         read.update(chunk)
         await turn()
       }
+      const borders = [4, 5, 8].map((mebibytes) => mebibytes * 1_048_576)
+      const across = await Promise.all(borders.map((at) => get(store, key, { start: at - 1, end: at })))
       await store.delete(key)
 
       assert.equal(size, LARGE_PIECES * PIECE_BYTES)
       assert.equal(read.digest('hex'), written.digest('hex'))
       assert.ok(largest < size, 'the object came in one piece')
+      assert.deepEqual(
+        across.map((bytes) => [...bytes]),
+        borders.map((at) => [at / PIECE_BYTES - 1, at / PIECE_BYTES]),
+      )
     },
   },
   {
-    name: 'a reader that leaves halfway hurts nobody',
+    name: 'a reader that leaves halfway, or is told to, hurts nobody',
     async run(store) {
       const key = randomUUID()
       const written = createHash('sha256')
@@ -136,6 +191,11 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
         assert.ok(chunk)
         break
       }
+      const abort = new AbortController()
+      const cut = await store.get(key, undefined, abort.signal)
+      await assert.rejects(async () => {
+        for await (const chunk of cut) if (chunk) abort.abort()
+      })
       const whole = await get(store, key)
       await store.delete(key)
 
@@ -152,6 +212,46 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
       }),
   },
   {
+    name: 'a store that lists says what it holds, with sizes, until it is deleted',
+    async run(store) {
+      if (!store.list) return
+      const keys = Array.from({ length: 3 }, () => randomUUID())
+      for (const [i, key] of keys.entries())
+        await store.put(key, Readable.from([EVERY_BYTE.subarray(0, i)]), deadline())
+      const before = await list(store)
+      for (const key of keys.slice(1)) await store.delete(key)
+      const after = await list(store)
+      await store.delete(keys[0] as string)
+
+      for (const [i, key] of keys.entries()) assert.equal(before.get(key), i)
+      for (const [i, key] of keys.entries()) assert.equal(after.get(key), i === 0 ? 0 : undefined)
+    },
+  },
+  {
+    name: 'listing ends when nobody waits any more',
+    run: (store) =>
+      withObject(store, EVERY_BYTE, async () => {
+        if (store.list) await assert.rejects(list(store, AbortSignal.abort()))
+      }),
+  },
+  {
+    name: 'a signed address gives the bytes as what it was signed for (where the store has them)',
+    async run(store) {
+      const { signedUrl } = store
+      if (!signedUrl) return
+      await withObject(store, EVERY_BYTE, async (key) => {
+        const disposition = 'attachment; filename="a b.bin"'
+        const url = await signedUrl.call(store, key, { expiresInSeconds: 60, contentType: 'image/png', disposition })
+        const answer = await fetch(url, { signal: deadline() })
+
+        assert.equal(answer.status, 200)
+        assert.equal(answer.headers.get('content-type'), 'image/png')
+        assert.equal(answer.headers.get('content-disposition'), disposition)
+        assert.deepEqual(Buffer.from(await answer.arrayBuffer()), EVERY_BYTE)
+      })
+    },
+  },
+  {
     name: 'closing succeeds',
     async run(store) {
       await store.close?.()
@@ -162,7 +262,7 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
 const DEADLINE_MS = 60_000
 const EVERY_BYTE = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
 const PIECE_BYTES = 65_536
-const LARGE_PIECES = 128
+const LARGE_PIECES = 192
 
 const deadline = () => AbortSignal.timeout(DEADLINE_MS)
 
@@ -180,10 +280,30 @@ async function get(store: ObjectStore, key: string, range?: ByteRange): Promise<
   return buffer(await store.get(key, range, deadline()))
 }
 
-function* pieces(hash: { update(bytes: Buffer): unknown }) {
+async function list(store: ObjectStore, signal = deadline()): Promise<ReadonlyMap<string, number>> {
+  const all = new Map<string, number>()
+  for await (const { key, size } of store.list?.(signal) ?? []) {
+    assert.ok(!all.has(key), 'an object was listed twice')
+    all.set(key, size)
+  }
+  return all
+}
+
+async function listed(store: ObjectStore, key: string): Promise<readonly StoredObject[]> {
+  const found: StoredObject[] = []
+  for await (const object of store.list?.(deadline()) ?? []) if (object.key === key) found.push(object)
+  return found
+}
+
+async function assertNothing(store: ObjectStore, key: string): Promise<void> {
+  await assert.rejects(get(store, key), { code: 'ENOENT' })
+  assert.deepEqual(await listed(store, key), [])
+}
+
+function* pieces(hash?: { update(bytes: Buffer): unknown }) {
   for (let i = 0; i < LARGE_PIECES; i++) {
     const piece = Buffer.alloc(PIECE_BYTES, i)
-    hash.update(piece)
+    hash?.update(piece)
     yield piece
   }
 }

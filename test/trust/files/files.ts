@@ -1,148 +1,54 @@
-import { spawnSync } from 'node:child_process'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
-import { freshDatabase } from '../../kit/database.js'
 import type { Part, PartOptions, Score } from '../part.js'
-import { checkDisk, Model } from './model.js'
-import { type Fault, killAt, startVictim, type Victim, writeConfig } from './victim.js'
+import { diskFaults } from './disk-faults.js'
+import { KILLS, kills } from './kill.js'
+import { largeFile } from './large.js'
+import { lateUpload } from './late-upload.js'
+import { orderOfCalls } from './order.js'
+import { powerCuts } from './power.js'
+import { whyNoPower, whyNoTrace } from './why-not.js'
 
-/** The server killed at every call to the system while files come and go. */
+/** That files are whole and stay, whatever happens to the server and its disk. */
 export const files: Part = {
-  about: 'kill -9 at each call to the system while files are stored, replaced, deleted and collected (needs strace)',
+  about:
+    'files are stored, replaced, deleted and collected while the server is killed and its disk fails (needs root, strace)',
   run,
 }
 
-/** Of the thread that works on files, and of the one that serves. */
-const CALLS = ['openat', 'write', 'fsync', 'close', 'unlink', 'read', 'writev', 'epoll_pwait', 'epoll_wait']
-const FAULTS: readonly Fault[] = ['in-place', 'late']
-/** A round of the collector. */
-const COLLECTED_MS = 1200
-const MOST_POINTS = 400
+interface Story {
+  /** For `--only`. */
+  readonly names: readonly string[]
+  run(options: PartOptions): Promise<Score>
+}
+
+const STORIES: readonly Story[] = [
+  { names: ['power'], run: async (options) => (await noPower()) ?? powerCuts(options) },
+  { names: ['order'], run: async (options) => noTrace('the order of calls') ?? orderOfCalls(options) },
+  { names: ['late'], run: async (options) => noTrace('late uploads') ?? lateUpload(options) },
+  { names: ['disk'], run: async (options) => noTrace('faults of the disk') ?? diskFaults(options) },
+  { names: ['large'], run: largeFile },
+  { names: KILLS, run: async (options) => noTrace('kills') ?? kills(options) },
+]
 
 async function run(options: PartOptions): Promise<Score> {
-  if (!canTrace()) return { done: 'not run: strace is missing or may not trace here', violations: [], figures: [] }
-  const { minutes, only, progress } = options
-  const calls = CALLS.filter((call) => only.test(call))
-  const end = performance.now() + minutes * 60_000
-  const violations: string[] = []
-  for (const fault of FAULTS) {
-    const { violations: caught, points } = await withServer(fault, (loop) => loop.until(['write'], 12, true))
-    progress(`planted fault "${fault}": ${caught.length > 0 ? 'caught' : 'NOT CAUGHT'} at ${points} points`)
-    if (caught.length === 0) violations.push(`the planted fault "${fault}" was not caught`)
-  }
-  const {
-    points,
-    acknowledged,
-    violations: found,
-  } = await withServer(undefined, async (loop) => {
-    for (const [i, call] of calls.entries()) {
-      const share = (end - performance.now()) / (calls.length - i)
-      const { points: killed, complete } = await loop.every(call, performance.now() + share)
-      progress(`${call}: ${killed} points${complete ? '' : ', out of time'}`)
-    }
-    return loop.score()
-  })
+  const wanted = STORIES.filter(({ names }) => names.some((name) => options.only.test(name)))
+  if (wanted.length === 0) throw new Error(`nothing has a name like ${options.only.source}`)
+  const scores: Score[] = []
+  for (const story of wanted) scores.push(await story.run(options))
   return {
-    done: `${points} kills, ${acknowledged} acknowledged changes`,
-    violations: [...violations, ...found],
-    figures: [`${FAULTS.length} planted faults caught`],
+    done: scores.map(({ done }) => done).join('; '),
+    violations: scores.flatMap(({ violations }) => violations),
+    figures: scores.flatMap(({ figures }) => figures),
   }
 }
 
-interface LoopScore {
-  readonly points: number
-  readonly acknowledged: number
-  readonly violations: readonly string[]
+const notRun = (what: string, why: string): Score => ({ done: `${what} NOT RUN: ${why}`, violations: [], figures: [] })
+
+const noTrace = (what: string): Score | undefined => {
+  const why = whyNoTrace()
+  return why === undefined ? undefined : notRun(what, why)
 }
 
-/** One database and one folder, on which a server lives, is killed, and lives again. */
-class Loop {
-  private readonly folder: string
-  private readonly databaseUrl: string
-  private readonly database: pg.Client
-  private readonly fault: Fault | undefined
-  private readonly model = new Model()
-  private readonly violations: string[] = []
-  private points = 0
-  private victim: Victim | undefined
-
-  constructor(folder: string, databaseUrl: string, database: pg.Client, fault: Fault | undefined) {
-    this.folder = folder
-    this.databaseUrl = databaseUrl
-    this.database = database
-    this.fault = fault
-  }
-
-  score(): LoopScore {
-    return { points: this.points, acknowledged: this.model.acknowledged, violations: this.violations }
-  }
-
-  /** Each call of a kind in turn, until the server lives through them all. */
-  async every(call: string, end: number): Promise<{ points: number; complete: boolean }> {
-    let points = 0
-    for (; points < MOST_POINTS && performance.now() < end; points++) {
-      if (!(await this.killedAt(call, points + 1))) return { points, complete: true }
-    }
-    return { points, complete: false }
-  }
-
-  /** The first points of some calls. @param enough whether one violation is all that is wanted */
-  async until(calls: readonly string[], most: number, enough: boolean): Promise<LoopScore> {
-    for (const call of calls) {
-      for (let n = 1; n <= most; n++) {
-        await this.killedAt(call, n)
-        if (enough && this.violations.length > 0) return this.score()
-      }
-    }
-    return this.score()
-  }
-
-  private async killedAt(call: string, n: number): Promise<boolean> {
-    const victim = (this.victim ??= await startVictim(this.folder, this.databaseUrl))
-    const strace = await killAt(victim, call, n)
-    const alive = await Promise.race([
-      this.model
-        .play(victim.url, ['a', ...(this.fault === 'in-place' ? [] : ['b'])])
-        .then(() => sleep(COLLECTED_MS, true)),
-      victim.gone.then(() => false),
-    ]).catch(() => victim.gone.then(() => false))
-    strace.kill('SIGINT')
-    if (!alive) {
-      this.points++
-      this.victim = await startVictim(this.folder, this.databaseUrl)
-    }
-    const { url } = this.victim as Victim
-    const wrong = await this.model.check(url)
-    if (this.fault === undefined) wrong.push(...(await checkDisk(this.database, this.folder)))
-    this.violations.push(...wrong.map((each) => `${call} ${n}: ${each}`))
-    return !alive
-  }
-
-  async stop(): Promise<void> {
-    this.victim?.process.kill('SIGKILL')
-    await this.victim?.gone
-  }
+async function noPower(): Promise<Score | undefined> {
+  const why = await whyNoPower()
+  return why === undefined ? undefined : notRun('power cuts', why)
 }
-
-async function withServer<T>(fault: Fault | undefined, fn: (loop: Loop) => Promise<T>): Promise<T> {
-  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-trust-'))
-  await mkdir(join(folder, 'data'))
-  await writeConfig(folder, fault)
-  const { url, drop } = await freshDatabase()
-  const database = new pg.Client({ connectionString: url })
-  await database.connect()
-  const loop = new Loop(folder, url, database, fault)
-  try {
-    return await fn(loop)
-  } finally {
-    await loop.stop()
-    await database.end()
-    await drop()
-    await rm(folder, { recursive: true, force: true })
-  }
-}
-
-const canTrace = (): boolean => spawnSync('strace', ['-o', '/dev/null', 'true']).status === 0

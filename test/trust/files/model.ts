@@ -18,7 +18,13 @@ interface Known {
 /** What the clients know, and what must then be true. */
 export class Model {
   private readonly files = new Map<string, Known>()
+  private readonly told: () => void
   acknowledged = 0
+
+  /** @param told called at each change that the server has acknowledged */
+  constructor(told: () => void = () => {}) {
+    this.told = told
+  }
 
   /** A post, puts, replacements and deletes; ends early when the server is gone. */
   async play(url: string, ids: readonly string[]): Promise<void> {
@@ -47,6 +53,7 @@ export class Model {
     this.acknowledged++
     known.acknowledged = to
     known.tried.length = 0
+    this.told()
   }
 
   /** @returns what is not as it must be */

@@ -5,12 +5,10 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { ADMIN_SECRET } from '../../kit/server.js'
+import { type Fault, plant } from './plant.js'
 
 const CLI = fileURLToPath(new URL('../../../core/cli.js', import.meta.url))
-const PLANTED = fileURLToPath(new URL('planted.js', import.meta.url))
 const START_MS = 60_000
-
-export type Fault = 'in-place' | 'late'
 
 /** A server that may be killed, and started again on the same files and database. */
 export interface Victim {
@@ -20,19 +18,25 @@ export interface Victim {
   readonly gone: Promise<unknown>
 }
 
-/** @param folder of the configuration; the bytes are in its `data/files` */
-export async function writeConfig(folder: string, fault: Fault | undefined): Promise<void> {
-  const planted = { default: 'planted', planted: { use: PLANTED, root: join(folder, 'data'), fault } }
+/**
+ * @param folder of the configuration; the bytes are in its `data/files`
+ * @returns what takes away what was planted
+ */
+export async function writeConfig(folder: string, fault?: Fault, filestore: object = {}): Promise<() => Promise<void>> {
+  const planted = fault === undefined ? undefined : await plant(fault, join(folder, 'data'))
+  const collect = { everySeconds: 1, graceSeconds: 0 }
   const config = {
-    plugins: { filestore: { collect: { everySeconds: 1, graceSeconds: 0 } } },
-    ...(fault === undefined ? {} : { providers: { storage: planted } }),
+    plugins: { filestore: { collect, resumable: { maxPerUser: 10_000 }, ...filestore, ...planted?.filestore } },
+    ...(planted?.storage === undefined ? {} : { providers: { storage: planted.storage } }),
     compile: { threads: 0 },
     http: { drainDelayMs: 0 },
   }
   await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify(config))
+  return planted?.remove ?? (async () => {})
 }
 
-export async function startVictim(folder: string, databaseUrl: string): Promise<Victim> {
+/** @param threads for files; one, so that their calls have an order */
+export async function startVictim(folder: string, databaseUrl: string, threads = 1): Promise<Victim> {
   const child = spawn(process.execPath, [CLI, 'start', '--port', '0'], {
     cwd: folder,
     env: {
@@ -40,8 +44,7 @@ export async function startVictim(folder: string, databaseUrl: string): Promise<
       DATABASE_URL: databaseUrl,
       ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET,
       ROWHOUSE_DATA_DIR: join(folder, 'data'),
-      // One thread for files, so that its calls have an order.
-      UV_THREADPOOL_SIZE: '1',
+      UV_THREADPOOL_SIZE: String(threads),
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -61,23 +64,4 @@ export async function startVictim(folder: string, databaseUrl: string): Promise<
     }
   })
   return { url, process: child, gone }
-}
-
-/** Kills the server at its n-th call of a kind; resolves when strace holds it. */
-export async function killAt(victim: Victim, call: string, n: number): Promise<ChildProcess> {
-  const { pid } = victim.process
-  const inject = `inject=${call}:signal=SIGKILL:when=${n}`
-  const strace = spawn('strace', ['-f', '-o', '/dev/null', '-e', `trace=${call}`, '-e', inject, '-p', String(pid)], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-  })
-  let said = ''
-  await new Promise<void>((resolve, reject) => {
-    strace.once('error', reject)
-    strace.once('exit', () => reject(new Error(`strace: ${said}`)))
-    strace.stderr.on('data', (chunk: Buffer) => {
-      said += chunk.toString()
-      if (said.includes('attached')) resolve()
-    })
-  })
-  return strace
 }

@@ -1,0 +1,112 @@
+import { on } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import busboy from 'busboy'
+import { ServiceError } from 'rowhouse'
+import type { FilestoreConfig } from './config.js'
+import { readContentType } from './content-type.js'
+import { badRequest } from './errors.js'
+import { checkFileId } from './file-id.js'
+import { feed, type Meter, meterStream } from './meter.js'
+
+/** One file of a form (RFC 7578). */
+export interface FormFile {
+  /** What the field `file_id` before it says. */
+  readonly id: string | undefined
+  readonly contentType: string
+  /** @param maxBytes that it may have */
+  meter(maxBytes: number): Meter
+}
+
+const MOST = { files: 100, fields: 200, fieldSize: 4096, parts: 300 }
+
+export const isForm = (contentType: string): boolean => /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
+
+/**
+ * The files of a form as they come in; each has to be read to its end before the next.
+ * @throws ServiceError 400 when it is no form, or one that broke off
+ */
+export async function* filesOf(
+  req: IncomingMessage,
+  { minBytesPerSecond }: Pick<FilestoreConfig, 'minBytesPerSecond'>,
+  signal: AbortSignal,
+): AsyncGenerator<FormFile> {
+  const form = parserOf(req)
+  // It may find more than one mistake, and some late.
+  form.on('error', () => {})
+  endParts(form)
+  let id: string | undefined
+  let problem: ServiceError | undefined
+  const ids = new WeakMap<Readable, string>()
+  form.on('field', (name, value, { valueTruncated }) => {
+    if (name !== 'file_id') return
+    id = value
+    if (valueTruncated) problem = badRequest('a file_id has at most 1024 bytes')
+  })
+  for (const most of ['filesLimit', 'fieldsLimit', 'partsLimit'] as const) {
+    form.on(most, () => (problem = badRequest(`a form has at most ${MOST.files} files and ${MOST.fields} fields`)))
+  }
+  form.on('file', (_name, bytes) => {
+    // It is told to who reads; who does not must not end the process.
+    bytes.on('error', () => {})
+    if (id !== undefined) ids.set(bytes, id)
+    id = undefined
+  })
+  try {
+    const found = on(form, 'file', { signal, close: ['close'] })
+    feed(req, form, minBytesPerSecond)
+    for await (const [, bytes, { filename, mimeType }] of found as AsyncIterable<FileEvent>) {
+      const own = ids.get(bytes)
+      if (filename === undefined) await skip(bytes)
+      else {
+        yield {
+          id: own === undefined ? undefined : checkFileId(own),
+          contentType: readContentType(mimeType),
+          meter: (maxBytes) => meterStream(bytes, maxBytes, refusal),
+        }
+      }
+      if (problem) throw problem
+    }
+    if (problem) throw problem
+  } catch (error) {
+    throw signal.aborted ? error : refusal(error)
+  } finally {
+    form.destroy()
+  }
+}
+type FileEvent = [name: string, bytes: Readable, info: busboy.FileInfo]
+
+function parserOf({ headers }: IncomingMessage): busboy.Busboy {
+  try {
+    return busboy({ headers, limits: MOST, defParamCharset: 'utf8' })
+  } catch (error) {
+    throw refusal(error)
+  }
+}
+
+/** busboy leaves a part open whose headers run into a boundary: it would wait for its end for ever. */
+function endParts(form: busboy.Busboy): void {
+  const noEnd = () => new Error('the headers of a part do not end')
+  let open: Readable | undefined
+  form.on('file', (_name, bytes) => {
+    open?.destroy(noEnd())
+    open = bytes
+    const push = bytes.push.bind(bytes)
+    bytes.push = (chunk, encoding) => {
+      if (chunk === null) open = undefined
+      return push(chunk, encoding)
+    }
+  })
+  const final = form._final.bind(form)
+  form._final = (done) => (open ? done(noEnd()) : final(done))
+}
+
+/** Browsers send a part for a field in which no file was chosen. */
+async function skip(bytes: Readable): Promise<void> {
+  for await (const _ of bytes) throw badRequest('a file of a form needs a filename')
+}
+
+const refusal = (error: unknown): Error =>
+  error instanceof ServiceError
+    ? error
+    : badRequest(`the form cannot be read: ${error instanceof Error ? error.message : String(error)}`)

@@ -1,0 +1,45 @@
+import { type Call, type Data, ServiceError } from 'rowhouse'
+import { type RolePermissions, type Rule, tableKey } from 'rowhouse/plan'
+import { noPermission } from './errors.js'
+import { FILE_TABLE } from './plan.js'
+
+export const PLANNER = 'file'
+
+const KEY = tableKey(FILE_TABLE)
+/**
+ * Row permissions of `svc_catalog.svc_file`, made like those of any table: `select` says which files may be read, `insert`
+ * and `update` which may be stored and replaced, `delete` which may be deleted.
+ */
+export class Rules {
+  private readonly data: Data
+
+  constructor(data: Data) {
+    this.data = data
+  }
+
+  /** Whether there are any: the table is tracked. Then who has no permission on it may do nothing. */
+  get inForce(): boolean {
+    return this.data.catalog.tables.has(KEY)
+  }
+
+  /** Whether a rule of the caller's role accepts a file, as it is in the call's transaction. @throws ServiceError 403 when the role has no such rule */
+  async accept(under: Rule, id: string, call: Call): Promise<boolean> {
+    try {
+      const counted = await this.data.run({ planner: PLANNER, shape: { under }, values: [id] }, call)
+      return (JSON.parse(counted as string) as { readonly count: number }).count > 0
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === 'permission-denied') throw noPermission(call.session.role)
+      throw error
+    }
+  }
+
+  /** Whether the role has a permission of that type at all. */
+  may(type: keyof Omit<RolePermissions, 'role'>, role: string): boolean {
+    return this.data.catalog.tables.get(KEY)?.permissionsByRole.get(role)?.[type] !== undefined
+  }
+
+  /** @throws ServiceError 403 unless it has */
+  require(type: keyof Omit<RolePermissions, 'role'>, role: string): void {
+    if (!this.may(type, role)) throw noPermission(role)
+  }
+}

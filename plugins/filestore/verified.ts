@@ -1,0 +1,64 @@
+import type { Data } from 'rowhouse'
+import type { Damage, Written } from './verify.js'
+
+/** What is known of stored bytes that were read again. */
+export class Verified {
+  private readonly data: Pick<Data, 'query'>
+
+  constructor(data: Pick<Data, 'query'>) {
+    this.data = data
+  }
+
+  /** The bytes that were not read for the longest time, if that is long enough; nobody else gets them meanwhile. */
+  async claim(everyDays: number, bytesPerSecond: number): Promise<Written | undefined> {
+    const [row] = await this.data.query<Row>(CLAIM, [everyDays * DAY_SECONDS, bytesPerSecond])
+    return row && { ...row, size: Number(row.size) }
+  }
+
+  /** Gives up what could not be read, for a day, so that others have their turn. */
+  async postpone(blob: string): Promise<void> {
+    await this.data.query(POSTPONE, [blob])
+  }
+
+  /**
+   * Keeps what was found, until the bytes are read again.
+   * @returns the file; undefined when it has other bytes by now, and what was found means nothing
+   */
+  async record(blob: string, damage: Damage | undefined): Promise<{ readonly file: string | null } | undefined> {
+    const [row] = await this.data.query<{ file: string | null }>(RECORD, [blob, damage ?? null])
+    return row
+  }
+
+  /** How many files are known to be damaged. */
+  async damaged(): Promise<number> {
+    const [row] = await this.data.query<{ count: number }>(DAMAGED)
+    return row?.count ?? 0
+  }
+}
+
+type Row = Omit<Written, 'size'> & { readonly size: string }
+const DAY_SECONDS = 86_400
+
+/** By svc_blob_scrub. Bytes that were never read again were right when they were written. */
+const CLAIM = `
+update svc_catalog.svc_blob set scrub_until = now() + make_interval(secs => greatest(60, 3 * size / $2::float8))
+where blob_id = (
+  select blob_id from svc_catalog.svc_blob
+  where state = 'live' and coalesce(verified_at, created_at) <= now() - make_interval(secs => $1)
+    and (scrub_until is null or scrub_until < now())
+  order by coalesce(verified_at, created_at) limit 1 for update skip locked
+)
+returning blob_id as blob, provider, size::text as size, sha256`
+
+const POSTPONE = `update svc_catalog.svc_blob set scrub_until = now() + interval '1 day' where blob_id = $1`
+
+/** Bytes are taken away only when they are dead: what is missing and still live is lost. */
+const RECORD = `
+with blob as (
+  update svc_catalog.svc_blob set verified_at = now(), damaged = $2, scrub_until = null
+  where blob_id = $1 and state = 'live' returning blob_id
+)
+select file_id as file from blob left join svc_catalog.svc_file using (blob_id)`
+
+const DAMAGED = `
+select count(*)::int as count from svc_catalog.svc_blob where damaged is not null and state = 'live'`

@@ -1,0 +1,84 @@
+import { createHash, type Hash } from 'node:crypto'
+import type { ByteRange, ObjectStore } from 'rowhouse'
+
+/** Bytes of a file, as they were when they were written. */
+export interface Written {
+  readonly blob: string
+  readonly provider: string
+  readonly size: number
+  readonly sha256: Buffer
+}
+
+/** What is wrong with bytes: they are not there, they are more or fewer, they are others. */
+export type Damage = 'missing' | 'size' | 'sha256'
+
+export interface Reading {
+  /** How much is asked of the store at once. */
+  readonly pieceBytes: number
+  readonly signal: AbortSignal
+  /** Told after each piece; the next one waits for it. */
+  readonly onPiece?: (bytes: number) => Promise<void> | void
+}
+
+/**
+ * Reads bytes again and compares them with what was written.
+ * @throws what the store throws when it cannot be read; that is no damage
+ */
+export async function verify(
+  store: ObjectStore,
+  written: Written,
+  { pieceBytes, signal, onPiece }: Reading,
+): Promise<Damage | undefined> {
+  const { blob, size, sha256 } = written
+  const hash = createHash('sha256')
+  for (let start = 0; ; start += pieceBytes) {
+    const last = start + pieceBytes >= size
+    const wanted = last ? size - start : pieceBytes
+    // The last piece asks for a byte more than there should be.
+    const range = size === 0 ? undefined : { start, end: start + wanted - (last ? 0 : 1) }
+    const read = await withDeadline(signal, (piece) => readPiece(store, blob, range, wanted, hash, piece))
+    if (read === undefined) return 'missing'
+    await onPiece?.(read)
+    if (read !== wanted) return 'size'
+    if (last) return hash.digest().equals(sha256) ? undefined : 'sha256'
+  }
+}
+
+/** @returns how many bytes there are, or more than `most`; undefined when there is no such blob */
+async function readPiece(
+  store: ObjectStore,
+  blob: string,
+  range: ByteRange | undefined,
+  most: number,
+  hash: Hash,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  let read = 0
+  try {
+    for await (const chunk of (await store.get(blob, range, signal)) as AsyncIterable<Buffer>) {
+      hash.update(chunk)
+      read += chunk.length
+      if (read > most) break
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  return read
+}
+
+const PIECE_MS = 60_000
+
+async function withDeadline<T>(signal: AbortSignal, fn: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const abort = new AbortController()
+  const late = setTimeout(() => abort.abort(new Error(`the store took longer than ${PIECE_MS / 1000} s`)), PIECE_MS)
+  const stop = () => abort.abort(signal.reason)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    signal.throwIfAborted()
+    return await fn(abort.signal)
+  } finally {
+    clearTimeout(late)
+    signal.removeEventListener('abort', stop)
+  }
+}

@@ -1,0 +1,372 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import pg from 'pg'
+import tap, { type Test } from 'tap'
+import { admin, filestore, type Files, user } from '../kit/files.js'
+import type { As } from '../kit/server.js'
+
+const anonymous: As = { role: 'anonymous', variables: { 'x-service-user-id': '0' } }
+const other: As = { role: 'user', variables: { 'x-service-user-id': '43' } }
+const FILE = { schema: 'svc_catalog', name: 'svc_file' }
+
+const denied = (role: string) => ({
+  status: 403,
+  body: { code: 'access_denied', message: `no permission for role ${role}` },
+})
+const refused = { status: 403, body: { code: 'access_denied', message: 'access denied' } }
+const hidden = (id: string) => ({ status: 404, body: { code: 'not_found', message: `file not found : ${id}` } })
+const failed = { status: 500, body: { code: 'fatal_internal_error', message: 'internal server error' } }
+
+const remove = (server: Files, id: string, as: As, headers: Record<string, string> = {}) =>
+  server.fetch(`/v1/file/${id}`, { method: 'DELETE', headers }, as)
+
+tap.test('hooks that need no service', async (t) => {
+  const tries = {
+    'user-read-write': { user: ['create', 'read'], anonymous: [] },
+    'public-read-user-write': { user: ['create', 'read'], anonymous: ['read'] },
+    'public-read': { user: ['read'], anonymous: ['read'] },
+  }
+  for (const [url, may] of Object.entries(tries)) {
+    const server = await filestore(t, { hook: { url } })
+    await server.put('f', 'x')
+    for (const as of [user, anonymous]) {
+      const allowed = may[as.role as 'user']
+      const statuses = {
+        read: (await server.get('f', {}, as)).status,
+        create: (await server.put('g', 'x', as)).status,
+        delete: (await remove(server, 'f', as)).status,
+      }
+      for (const [operation, status] of Object.entries(statuses)) {
+        t.equal(status, allowed.includes(operation as never) ? 200 : 403, `${url}: ${as.role} ${operation}`)
+      }
+    }
+    t.match(await remove(server, 'f', user), refused, url)
+    t.equal((await remove(server, 'f', admin)).status, 200, `${url}: the admin`)
+  }
+})
+
+/** A service that answers as it is told, and remembers what it was asked. */
+async function service(t: Test) {
+  const asked: { method: string | undefined; url: URL; headers: Readonly<Record<string, unknown>> }[] = []
+  let answer: { status: number; headers?: Record<string, string>; body?: string } | 'hang' | 'cut' | 'upgrade' = {
+    status: 200,
+  }
+  const listening = createServer((req, res) => {
+    asked.push({ method: req.method, url: new URL(req.url ?? '', 'http://hook'), headers: req.headers })
+    if (answer === 'cut') return req.socket.destroy()
+    if (answer === 'upgrade') return req.socket.end('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
+    if (answer !== 'hang') res.writeHead(answer.status, answer.headers).end(answer.body)
+  })
+  await new Promise<void>((resolve) => listening.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    listening.closeAllConnections()
+    listening.close()
+  })
+  return {
+    asked,
+    url: `http://127.0.0.1:${(listening.address() as AddressInfo).port}/may?key=k`,
+    answers(next: typeof answer) {
+      answer = next
+    },
+  }
+}
+
+tap.test('a hook is asked before anything happens', async (t) => {
+  const hook = await service(t)
+  const server = await filestore(t, { hook: { url: hook.url } })
+  const id = 'a b&file_op=read/ü'
+
+  t.equal((await server.put(id, 'x', user, {}, 'POST')).status, 200)
+  t.equal((await server.put(id, 'y', user)).status, 200)
+  t.equal((await server.get(id, {}, user)).text, 'y')
+  t.equal((await server.fetch(`/v1/file/${encodeURIComponent(id)}`, { method: 'HEAD' }, user)).status, 200)
+  t.equal((await remove(server, encodeURIComponent(id), user)).status, 200)
+  t.same(
+    hook.asked.map(({ method, url }) => [method, url.pathname, Object.fromEntries(url.searchParams)]),
+    [
+      ['GET', '/may', { key: 'k', file_id: id, file_op: 'create' }],
+      ['GET', '/may', { key: 'k', file_id: id, file_op: 'create', file_method: 'put' }],
+      ['GET', '/may', { key: 'k', file_id: id, file_op: 'read' }],
+      ['GET', '/may', { key: 'k', file_id: id, file_op: 'read' }],
+      ['GET', '/may', { key: 'k', file_id: id, file_op: 'delete' }],
+    ],
+  )
+  t.match(hook.asked[0]?.headers, {
+    'x-service-user-id': '42',
+    'x-service-user-role': 'user',
+    'x-service-role': 'user',
+    'x-service-allowed-roles': 'user',
+  })
+  t.notOk(JSON.stringify(hook.asked).includes('secret'), 'no credential of the caller goes on')
+
+  hook.asked.length = 0
+  t.equal((await server.put('admin', 'x', admin)).status, 200)
+  t.same(hook.asked, [], 'the admin is not asked for')
+})
+
+tap.test('what a hook does not allow does not happen', async (t) => {
+  const hook = await service(t)
+  const server = await filestore(t, { hook: { url: hook.url, timeoutMs: 300 } })
+  await server.put('f', 'kept')
+  const all = async (expected: object, name: string) => {
+    t.match(await server.get('f', {}, user), expected, `${name}: read`)
+    t.match(await server.put('f', 'x', user), expected, `${name}: replace`)
+    t.match(await server.put('g', 'x', user, {}, 'POST'), expected, `${name}: create`)
+    t.match(await remove(server, 'f', user), expected, `${name}: delete`)
+  }
+
+  hook.answers({ status: 403, body: 'a long story' })
+  await all(refused, '403')
+  for (const status of [201, 204, 400, 401, 404, 500, 503]) {
+    hook.answers({ status })
+    t.match(await server.get('f', {}, user), failed, String(status))
+  }
+  hook.answers({ status: 302, headers: { location: hook.url } })
+  await all(failed, 'redirect')
+  hook.answers({ status: 200, body: 'x'.repeat(100_000) })
+  t.match(await server.get('f', {}, user), failed, 'an answer without end')
+  for (const how of ['hang', 'cut', 'upgrade'] as const) {
+    hook.answers(how)
+    await all(failed, how)
+  }
+  t.equal((await server.get('f')).text, 'kept')
+  t.match(await server.get('g'), hidden('g'))
+})
+
+tap.test('a hook that is none stops the start', async (t) => {
+  for (const url of ['public', '/v1/hooks/other', 'ftp://x', 'http://169.254.169.254/', 'http://u:p@x/']) {
+    await t.rejects(filestore(t, { hook: { url } }), /plugins\.filestore\.hook\.url/, url)
+  }
+})
+
+/** Documents of users, each with a file; a user reads what it owns and what is shared with it. */
+async function documents(t: Test, config: object = {}): Promise<Files> {
+  const server = await filestore(t, config)
+  await server.must('run_sql', {
+    sql: `create table document (file_id text primary key, owner_id bigint not null, locked boolean not null default false);
+      create table share (file_id text not null references document, user_id bigint not null)`,
+  })
+  for (const table of ['document', 'share', FILE]) await server.must('track_table', table)
+  await server.must('create_object_relationship', {
+    table: FILE,
+    name: 'document',
+    using: { manual_configuration: { remote_table: 'document', column_mapping: { file_id: 'file_id' } } },
+  })
+  await server.must('create_array_relationship', {
+    table: 'document',
+    name: 'shares',
+    using: { foreign_key_constraint_on: { table: 'share', column: 'file_id' } },
+  })
+  const owns = { document: { owner_id: 'X-SERVICE-USER-ID' } }
+  const permit = (type: string, permission: object) =>
+    server.must(`create_${type}_permission`, { table: FILE, role: 'user', permission })
+  await permit('select', {
+    columns: ['file_id', 'file_size'],
+    filter: { $or: [owns, { document: { shares: { user_id: 'X-SERVICE-USER-ID' } } }] },
+  })
+  await permit('insert', { check: { ...owns, file_size: { $lte: 10 }, content_type: { $like: 'text/%' } } })
+  await permit('update', { columns: [], filter: { document: { locked: false, ...owns.document } }, check: owns })
+  await permit('delete', { filter: owns })
+  return server
+}
+
+const own = (server: Files, id: string, owner = 42) =>
+  server.must('insert', { table: 'document', objects: [{ file_id: id, owner_id: owner }] })
+
+tap.test('rules on the table of the records decide over files', async (t) => {
+  const server = await documents(t)
+  await own(server, 'mine')
+
+  t.match(await server.put('nobodys', 'x', user, {}, 'POST'), refused, 'no document')
+  t.match(await server.get('nobodys'), hidden('nobodys'), 'and nothing is stored')
+  t.match(await server.put('mine', 'x', user, { 'Content-Type': 'image/png' }), refused, 'of another type')
+  t.match(await server.put('mine', 'longer than ten', user), refused, 'too long')
+  t.equal((await server.put('mine', 'ten bytes!', user, {}, 'POST')).status, 200)
+  t.equal((await server.get('mine', {}, user)).text, 'ten bytes!')
+
+  t.match(await server.get('mine', {}, other), hidden('mine'), 'hidden from another')
+  t.match(await remove(server, 'mine', other), hidden('mine'))
+  t.match(await server.put('mine', 'x', other), refused)
+  await server.must('insert', { table: 'share', objects: [{ file_id: 'mine', user_id: 43 }] })
+  t.equal((await server.get('mine', { Range: 'bytes=0-2' }, other)).text, 'ten')
+  t.match(await remove(server, 'mine', other), refused, 'seen, and not to be deleted')
+
+  t.equal((await server.put('mine', 'longer than ten', user)).status, 200, 'replacing has rules of its own')
+  await server.must('update', { table: 'document', $set: { locked: true }, where: { file_id: 'mine' } })
+  t.match(await server.put('mine', 'x', user), refused, 'locked')
+  t.equal((await server.get('mine', {}, user)).text, 'longer than ten')
+
+  const list = await server.query('select', { table: FILE, columns: ['file_id'] }, other)
+  t.same(list.body, [{ file_id: 'mine' }], 'what may be listed is what may be read')
+  t.equal((await remove(server, 'mine', user)).status, 200)
+  t.equal((await server.put('free', 'any type, any length', admin, { 'Content-Type': 'a/b' })).status, 200, 'the admin')
+  t.match(await server.get('free', {}, { role: 'guest', variables: user.variables ?? {} }), denied('guest'))
+  t.equal((await server.blobs()) >= 1, true)
+})
+
+tap.test('resumable uploads and forms are no way around rules and hook', async (t) => {
+  const hook = await service(t)
+  const server = await documents(t, { hook: { url: hook.url } })
+  await own(server, 'mine')
+  await own(server, 'new')
+  await server.put('mine', 'kept')
+  const base64 = (text: string) => Buffer.from(text).toString('base64')
+  const tus = (id: string, text: string, as: As, replace = false, type = 'text/plain') =>
+    server.fetch(
+      '/v1/upload',
+      {
+        method: 'POST',
+        body: text,
+        headers: {
+          'Tus-Resumable': '1.0.0',
+          'Upload-Length': String(text.length),
+          'Upload-Metadata': `file_id ${base64(id)},content_type ${base64(type)},replace ${base64(String(replace))}`,
+          'Content-Type': 'application/offset+octet-stream',
+        },
+      },
+      as,
+    )
+  const form = (path: string, text: string, as: As, id = '') => {
+    const body = new FormData()
+    if (id !== '') body.append('file_id', id)
+    body.append('f', new Blob([text], { type: 'text/plain' }), 'f')
+    return server.fetch(path, { method: path === '/v1/file' ? 'POST' : 'PUT', body }, as)
+  }
+
+  t.match(await tus('mine', 'taken', other, true), refused, 'another one replaces it')
+  t.match(await tus('new', 'taken', other), refused, 'another one makes it')
+  t.match(await tus('new', 'x', user, false, 'image/png'), refused, 'of another type')
+  t.match(await form('/v1/file/mine', 'taken', other), refused)
+  t.match(await form('/v1/file', 'taken', other, 'new'), refused)
+  t.match(await tus('new', 'x', { role: 'guest', variables: user.variables ?? {} }), denied('guest'))
+  hook.answers({ status: 403 })
+  t.match(await tus('new', 'x', user), refused, 'the hook')
+  t.match(await form('/v1/file/mine', 'taken', user), refused)
+  t.match(await form('/v1/file', 'x', user, 'new'), refused)
+  t.equal((await server.get('mine')).text, 'kept')
+  t.match(await server.get('new'), hidden('new'))
+
+  hook.answers({ status: 200 })
+  t.equal((await tus('mine', 'by tus', user, true)).status, 201)
+  t.equal((await server.get('mine')).text, 'by tus')
+  t.equal((await form('/v1/file', 'by form', user, 'new')).status, 200)
+})
+
+tap.test('a rule that is gone or broken opens nothing', async (t) => {
+  for (const how of ['by us', 'by somebody else', 'untracked']) {
+    const server = await documents(t, { permissions: { user: ['read', 'create', 'delete'] } })
+    await own(server, 'mine')
+    t.equal((await server.put('mine', 'x', user)).status, 200)
+    const sql = 'drop table share; alter table document drop column owner_id'
+    if (how === 'by us') await server.must('run_sql', { sql, cascade: true })
+    if (how === 'by somebody else') {
+      const client = new pg.Client({ connectionString: server.databaseUrl })
+      await client.connect()
+      await client.query(sql)
+      await client.end()
+      await server.must('reload_metadata', {})
+    }
+    if (how === 'untracked') {
+      await server.must('untrack_table', { table: FILE, cascade: true })
+      t.match(await server.get('mine', {}, other), { status: 200 }, 'there are no rules any more, on purpose')
+      continue
+    }
+    t.match(await server.get('mine', {}, user), denied('user'), how)
+    t.match(await server.put('mine', 'y', user), denied('user'), how)
+    t.match(await remove(server, 'mine', user), denied('user'), how)
+    t.equal((await server.get('mine')).text, 'x', how)
+  }
+})
+
+tap.test('all that is configured has to agree', async (t) => {
+  const hook = await service(t)
+  const server = await documents(t, { permissions: { user: ['read'] }, hook: { url: hook.url } })
+  await own(server, 'mine')
+  await server.put('mine', 'x')
+
+  t.match(await server.put('mine', 'y', user), denied('user'), 'no entry')
+  t.match(await server.get('mine', {}, other), hidden('mine'), 'no rule')
+  t.equal(hook.asked.length, 0, 'and the hook need not be asked')
+  t.equal((await server.get('mine', {}, user)).text, 'x')
+  hook.answers({ status: 403 })
+  t.match(await server.get('mine', {}, user), refused, 'the hook')
+})
+
+tap.test('records stay what they say', async (t) => {
+  const server = await documents(t)
+  await server.put('a', 'a')
+  await server.put('b', 'b')
+  const broken = [
+    { $set: { file_size: 9 } },
+    { $set: { etag: '"x"' } },
+    { $set: { content_type: 'a/b\r\nX: y' } },
+    { $set: { file_id: 'a\u0007' } },
+    { $set: { file_id: '' } },
+    { $set: { file_status: 'gone' } },
+  ]
+  for (const change of broken) {
+    t.equal((await server.query('update', { table: FILE, ...change, where: { file_id: 'a' } })).status, 400)
+  }
+  t.match(
+    await server.query('update', { table: FILE, $set: { file_id: 'c' }, where: { file_id: 'a' } }),
+    { status: 200 },
+    'a file may be renamed',
+  )
+  t.equal((await server.get('c')).text, 'a')
+  t.equal(
+    (await server.query('delete', { table: FILE, where: { file_id: 'c' } })).status,
+    200,
+    'and deleted like a row',
+  )
+  t.match(await server.get('c'), hidden('c'))
+})
+
+tap.test('conditions on writing', async (t) => {
+  const server = await filestore(t)
+  const stale = { status: 412, body: { code: 'precondition_failed', message: 'the file is another version' } }
+
+  t.match(await server.put('f', 'x', admin, { 'If-Match': '*' }), stale, 'nothing to replace')
+  t.match(await server.get('f'), hidden('f'))
+  t.equal((await server.put('f', 'one', admin, { 'If-None-Match': '*' })).status, 200, 'only if there is none')
+  t.match(await server.put('f', 'x', admin, { 'If-None-Match': '*' }), stale)
+  const first = (await server.get('f')).headers.get('etag') as string
+  t.equal((await server.put('f', 'two', admin, { 'If-Match': `"other", ${first}` })).status, 200)
+  t.match(await server.put('f', 'x', admin, { 'If-Match': first }), stale)
+  t.match(await server.put('f', 'x', admin, { 'If-Match': `W/${first}` }), stale)
+  const second = (await server.get('f')).headers.get('etag') as string
+  t.match(await server.put('f', 'x', admin, { 'If-None-Match': `W/${second}` }), stale)
+  t.match(await server.put('f', 'x', admin, { 'If-Unmodified-Since': 'Mon, 01 Jan 2001 00:00:00 GMT' }), stale)
+  t.match(await remove(server, 'f', admin, { 'If-Match': first }), stale)
+  t.match(await remove(server, 'f', admin, { 'If-Unmodified-Since': 'Mon, 01 Jan 2001 00:00:00 GMT' }), stale)
+  t.equal((await server.get('f')).text, 'two')
+  t.match(await remove(server, 'g', admin, { 'If-Match': '*' }), hidden('g'))
+  t.equal((await remove(server, 'f', admin, { 'If-Match': second })).status, 200)
+})
+
+tap.test('of many that replace one version, one wins', async (t) => {
+  const server = await filestore(t)
+  await server.put('f', 'start')
+  const etag = (await server.get('f')).headers.get('etag') as string
+  const tried = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => server.put('f', `by ${i}`, admin, { 'If-Match': etag })),
+  )
+  const won = tried.flatMap(({ status }, i) => (status === 200 ? [i] : []))
+  t.equal(won.length, 1)
+  t.same(new Set(tried.map(({ status }) => status)), new Set([200, 412]))
+  t.equal((await server.get('f')).text, `by ${won[0]}`)
+
+  const made = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => server.put('new', `by ${i}`, admin, { 'If-None-Match': '*' })),
+  )
+  t.equal(made.filter(({ status }) => status === 200).length, 1)
+  t.same(new Set(made.map(({ status }) => status)), new Set([200, 412]))
+})
+
+tap.test('of many that make a file that has rules, all are judged', async (t) => {
+  const server = await documents(t)
+  await own(server, 'mine')
+  const tried = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => server.put('mine', `by ${i}`, i % 2 === 0 ? user : other)),
+  )
+  tried.forEach(({ status }, i) => t.equal(status, i % 2 === 0 ? 200 : 403, String(i)))
+})

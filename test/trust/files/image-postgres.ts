@@ -1,0 +1,94 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chown, mkdir, readFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import pg from 'pg'
+import { chooseAccount } from '../../../core/postgres/account.js'
+import { findBinaries } from '../../../core/postgres/binaries.js'
+import { SHARED } from '../../../core/postgres/home.js'
+import { environment } from '../../../core/postgres/run.js'
+import { until } from '../../kit/until.js'
+
+/** A PostgreSQL that waits for its disk, in a folder whose power is cut. */
+export interface ImagePostgres {
+  /** The same at every start. */
+  readonly url: string
+  /** Recovers, and resolves when it answers. */
+  start(): Promise<void>
+  /** With -9, all of it. */
+  kill(): Promise<void>
+}
+
+const SETTINGS = [
+  'listen_addresses=127.0.0.1',
+  'unix_socket_directories=',
+  'shared_buffers=16MB',
+  'min_wal_size=2MB',
+  'max_wal_size=8MB',
+]
+
+export async function makeImagePostgres(folder: string): Promise<ImagePostgres> {
+  const account = await chooseAccount()
+  const { bin } = await findBinaries({ account, copyTo: SHARED })
+  const as = account === undefined ? {} : { uid: account.uid, gid: account.gid }
+  const how = { ...as, cwd: '/', env: environment() }
+  await mkdir(folder, { mode: 0o700 })
+  if (account !== undefined) await chown(folder, account.uid, account.gid)
+  const made = ['-D', folder, '-U', 'rowhouse', '--auth=trust', '--encoding=UTF8', '--locale=C', '--wal-segsize=1']
+  const { status, stderr } = spawnSync(join(bin, 'initdb'), [...made, '--no-sync'], { ...how, encoding: 'utf8' })
+  if (status !== 0) throw new Error(`initdb: ${stderr}`)
+  const port = await freePort()
+  const url = `postgresql://rowhouse@127.0.0.1:${port}/postgres`
+  let server: ChildProcess | undefined
+  return {
+    url,
+    async start() {
+      const settings = [`port=${port}`, ...SETTINGS].flatMap((setting) => ['-c', setting])
+      // It ends with us, whatever way.
+      const command = ['--pdeathsig', 'KILL', join(bin, 'postgres'), '-D', folder, ...settings]
+      const child = spawn('setpriv', command, { ...how, stdio: ['ignore', 'ignore', 'pipe'] })
+      server = child
+      let said = ''
+      child.stderr.on('data', (chunk: Buffer) => (said = `${said}${chunk.toString()}`.slice(-4000)))
+      await until('PostgreSQL answers', () => {
+        if (child.exitCode !== null) throw new Error(`PostgreSQL ended: ${said}`)
+        return answers(url)
+      })
+    },
+    async kill() {
+      if (!server || server.exitCode !== null || server.signalCode !== null) return
+      const gone = once(server, 'exit')
+      const children = await readFile(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').catch(() => '')
+      for (const pid of [server.pid as number, ...children.trim().split(' ').filter(Boolean).map(Number)]) {
+        try {
+          process.kill(pid, 'SIGKILL')
+        } catch {
+          // It ended by itself.
+        }
+      }
+      await gone
+    },
+  }
+}
+
+async function answers(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.end()
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function freePort(): Promise<number> {
+  const listener = createServer().listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  const { port } = listener.address() as { port: number }
+  listener.close()
+  await once(listener, 'close')
+  return port
+}

@@ -1,0 +1,65 @@
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** A fault that a loop has to catch, or the loop proves nothing. */
+export type Fault = keyof typeof FAULTS
+
+/** What it does wrong. */
+export const FAULTS = {
+  'in-place': 'writes over the bytes that are there',
+  late: 'says that bytes are durable before they are there, so that the record comes first',
+  unsynced: 'does not wait for the disk',
+  unnamed: 'makes the bytes of an upload durable and not their name',
+  forgetful: 'forgets bytes before it is durable that they are gone',
+  unfenced: 'commits an upload that was given up',
+} as const
+
+export interface Planted {
+  /** The section `providers.storage`. */
+  readonly storage?: object
+  /** Of the section `plugins.filestore`. */
+  readonly filestore?: object
+  remove(): Promise<void>
+}
+
+/** @param root where bytes are */
+export async function plant(fault: Fault, root: string): Promise<Planted> {
+  switch (fault) {
+    case 'in-place':
+    case 'late': {
+      const planted = fileURLToPath(new URL('planted.js', import.meta.url))
+      return { storage: { default: 'planted', planted: { use: planted, root, fault } }, remove: async () => {} }
+    }
+    case 'unsynced':
+      return { storage: { default: 'disk', disk: { durability: 'process' } }, remove: async () => {} }
+    case 'unnamed':
+      return changedStore(/(await file\.close\(\);\s*)await flushed\(directory\);/)
+    case 'forgetful':
+      return changedStore(/(await unlink\(path\)\.catch\(ignoreMissing\);\s*)await flushed\(directory\);/)
+    case 'unfenced': {
+      const fence = /(sha256 = \$3, leased_until = null\s*where blob_id = \$1) and state = 'writing'/
+      const { file, remove } = await changed('plugins/filestore/files.js', fence)
+      return { filestore: { use: join(dirname(file), 'index.js') }, remove }
+    }
+  }
+}
+
+async function changedStore(without: RegExp): Promise<Planted> {
+  const { file, remove } = await changed('providers/storage/disk.js', without)
+  return { storage: { default: 'disk', disk: { use: file } }, remove }
+}
+
+/** Our own code with a piece of it left out. @param without its first group stays */
+async function changed(name: string, without: RegExp): Promise<{ file: string; remove(): Promise<void> }> {
+  const original = fileURLToPath(new URL(`../../../${name}`, import.meta.url))
+  const source = await readFile(original, 'utf8')
+  const changedSource = source.replace(without, '$1')
+  if (changedSource === source) throw new Error(`${name} has changed: ${without.source} is not in it`)
+  // Inside the package, so that it still finds "rowhouse".
+  const folder = await mkdtemp(fileURLToPath(new URL('../../planted-', import.meta.url)))
+  await cp(dirname(original), folder, { recursive: true })
+  const file = join(folder, name.slice(name.lastIndexOf('/') + 1))
+  await writeFile(file, changedSource)
+  return { file, remove: () => rm(folder, { recursive: true }) }
+}
