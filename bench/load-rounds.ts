@@ -148,16 +148,21 @@ function peerDoors(scenario: LoadScenario, size: Size, { name, child }: RunningP
   ]
 }
 
-type Run = (window: Window) => Promise<{
+export type Run = (window: Window) => Promise<{
   readonly requests: number
   readonly failures: number
   readonly rps: number
   readonly p50?: number
   readonly p99?: number
+  readonly rate?: number
 }>
 
 /** One window after its lead-in, with the CPU time that it took. */
-function measured(bench: Bench, child: Child | undefined, run: Run): () => Promise<Omit<Cell, 'system' | 'round'>> {
+export function measured(
+  bench: Bench,
+  child: Child | undefined,
+  run: Run,
+): () => Promise<Omit<Cell, 'system' | 'round'>> {
   return async () => {
     if (bench.window.kind === 'seconds') await run(LEAD_IN)
     const before = readCpu(child?.pid, bench.database.pid)

@@ -10,6 +10,7 @@ import { chooseTool, type Window } from './load/load.js'
 import { installPeers } from './peers.js'
 import { byPk } from './scenarios/by-pk.js'
 import { measureColdStart } from './scenarios/cold-start.js'
+import { measureFiles } from './scenarios/files.js'
 import { filter } from './scenarios/filter.js'
 import { list } from './scenarios/list.js'
 import { nested } from './scenarios/nested.js'
@@ -24,14 +25,15 @@ const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,..
 
   --seconds N    length of a window, default 3; a second before each is not counted
   --rounds N     windows of each system, default 5
-  --only a,b     scenarios, default all: a by-pk, b list, c nested, d filter, g stream, i cold start, q GraphQL schema
-  --full         10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them
+  --only a,b     scenarios, default all: a by-pk, b list, c nested, d filter, g stream, h files, i cold start, q GraphQL schema
+  --full         10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them; 1 GiB as the largest
+                 file instead of 128 MiB
   --peers        other servers beside ours, in a to d; installed when they are first asked for
   --json FILE    every window, besides the table on standard output
   --requests N   windows of so many requests instead of seconds: to try the bench out, not to measure`
 
 const LOADS = [byPk, list, nested, filter]
-const OTHERS = { g: measureStream, i: measureColdStart, q: measureSchema }
+const OTHERS = { g: measureStream, h: measureFiles, i: measureColdStart, q: measureSchema }
 const IDS = [...LOADS.map(({ id }) => id), ...Object.keys(OTHERS)]
 
 const options = readOptions()
@@ -66,7 +68,7 @@ async function main(): Promise<void> {
   const sections: Section[] = []
   const loads = LOADS.filter(({ id }) => only.has(id))
   if (loads.length > 0) sections.push(...(await measureLoads(loads, bench)))
-  for (const [id, measure] of Object.entries(OTHERS)) if (only.has(id)) sections.push(await measure(bench))
+  for (const [id, measure] of Object.entries(OTHERS)) if (only.has(id)) sections.push(...[await measure(bench)].flat())
 
   const about = {
     date: new Date().toISOString(),

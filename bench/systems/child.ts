@@ -75,7 +75,7 @@ function post(port: number, { path, headers, body }: Post): Promise<number | und
   })
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer()
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo

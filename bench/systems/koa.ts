@@ -1,12 +1,21 @@
 import Koa from 'koa'
+import { PIECE } from '../load/pattern.js'
 
-/** The least that a Koa server can do: read a JSON body and answer as many bytes of JSON as `?bytes=` says. */
+/**
+ * The least that a Koa server can do: read a JSON body and answer as many bytes of JSON as `?bytes=` says. GET is answered
+ * with the first so many bytes of a file.
+ */
 process.stdin.once('end', () => process.exit()).resume()
 process.once('SIGTERM', () => process.exit())
 
 const bodies = new Map<string, string>()
 const koa = new Koa()
 koa.use(async (ctx) => {
+  if (ctx.method === 'GET') {
+    ctx.type = 'application/octet-stream'
+    ctx.body = PIECE.subarray(0, Number(ctx.query['bytes']))
+    return
+  }
   const chunks: Buffer[] = []
   for await (const chunk of ctx.req) chunks.push(chunk as Buffer)
   JSON.parse(Buffer.concat(chunks).toString())

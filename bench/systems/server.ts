@@ -37,14 +37,28 @@ export async function byToken(): Promise<Readonly<Record<string, string>>> {
   return { authorization: `Bearer ${token}` }
 }
 
-/** @param probe the request that must be answered before it counts as started, as the role `admin` */
-export async function startServerChild(databaseUrl: string, probe: object = NOTHING_MUCH): Promise<BenchServer> {
+/** Where a server keeps files. */
+export interface FilesOnDisk {
+  readonly folder: string
+  readonly durability: 'full' | 'process'
+}
+
+/**
+ * @param probe the request that must be answered before it counts as started, as the role `admin`
+ * @param files absent: it has none
+ */
+export async function startServerChild(
+  databaseUrl: string,
+  probe: object = NOTHING_MUCH,
+  files?: FilesOnDisk,
+): Promise<BenchServer> {
   const env = {
     DATABASE_URL: databaseUrl,
     ROWHOUSE_ADMIN_SECRET: secret,
     ROWHOUSE_AUTH__GATEWAY_SECRET: secret,
     ROWHOUSE_AUTH__JWT__ALGORITHMS: 'HS256',
     ROWHOUSE_AUTH__JWT__KEY: key,
+    ...(files ? { FILES: files.folder, DURABILITY: files.durability } : {}),
   }
   const child = await startChild('rowhouse', env, queryPost(probe, admin))
   const schema = async () => {
@@ -56,7 +70,7 @@ export async function startServerChild(databaseUrl: string, probe: object = NOTH
 }
 
 /** Answered by any database, without any table. */
-const NOTHING_MUCH = { type: 'bulk', args: [] }
+export const NOTHING_MUCH = { type: 'bulk', args: [] }
 
 export function queryPost(query: unknown, headers: Readonly<Record<string, string>>): Post {
   return {

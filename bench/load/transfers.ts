@@ -1,0 +1,28 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { runProgram } from '../program.js'
+import type { Load, Window } from './load.js'
+
+/** Files that are fetched or sent, over keep-alive connections that wait for each answer. */
+export interface TransferJob {
+  readonly port: number
+  readonly method: 'GET' | 'PUT'
+  /** The n-th request has its number behind it. */
+  readonly path: string
+  /** How many different paths there are; Infinity is `null`: none is asked twice. */
+  readonly count: number | null
+  readonly headers: Readonly<Record<string, string>>
+  /** Of each file: what an answer to GET has, and a request to PUT. */
+  readonly bytes: number
+  readonly clients: number
+  readonly window: Window
+}
+
+/** @param folder for what the client reads */
+export async function runTransfers(job: TransferJob, folder: string): Promise<Load> {
+  const file = join(folder, 'transfers.json')
+  await writeFile(file, JSON.stringify(job))
+  const client = fileURLToPath(new URL('./transfer-client.js', import.meta.url))
+  return JSON.parse(await runProgram(process.execPath, [client, file])) as Load
+}

@@ -1,0 +1,228 @@
+import { createHash } from 'node:crypto'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Bench } from '../bench.js'
+import { readMemory } from '../cpu.js'
+import { FULL } from '../data.js'
+import { withClient } from '../database.js'
+import { piecesOf } from '../load/pattern.js'
+import { runTransfers } from '../load/transfers.js'
+import { measured } from '../load-rounds.js'
+import { interleave, type Job, type Section } from '../section.js'
+import { type Child, startChild } from '../systems/child.js'
+import { findNginx, startNginx } from '../systems/nginx.js'
+import { byGateway, type FilesOnDisk, NOTHING_MUCH, queryPost, startServerChild } from '../systems/server.js'
+
+const KIB = 1024
+const MIB = 1024 * KIB
+const COLUMNS = {
+  rps: 'requests/s',
+  rate: 'MiB/s',
+  p50: 'p50 ms',
+  p99: 'p99 ms',
+  server: 'server CPU µs/request',
+  database: 'PostgreSQL CPU µs/request',
+  peak: 'peak RSS MiB',
+}
+const CLEANED_MS = 60_000
+
+interface Transfer {
+  readonly method: 'GET' | 'PUT'
+  readonly bytes: number
+  readonly clients: number
+  /** How many different files are fetched. */
+  readonly count: number
+}
+
+/** Files of three sizes, fetched and sent, beside nginx on the same file system. */
+export async function measureFiles(bench: Bench): Promise<Section[]> {
+  const trial = bench.window.kind === 'requests'
+  const nginx = await findNginx(!trial, bench.progress)
+  const large = { bytes: bench.size === FULL ? KIB * MIB : 128 * MIB, clients: 1, count: 1 }
+  const small = { bytes: KIB, clients: 16, count: 100 }
+  const medium = { bytes: MIB, clients: 8, count: 16 }
+  const both = [small, medium].flatMap((size) => [
+    { method: 'GET', ...size } as const,
+    { method: 'PUT', ...size } as const,
+  ])
+  const sections = await measureTransfers(bench, both, nginx)
+  // Servers of their own: the peak of their memory is of these files.
+  for (const method of trial ? [] : (['GET', 'PUT'] as const)) {
+    sections.push(...(await measureTransfers(bench, [{ method, ...large }], nginx)))
+  }
+  return sections
+}
+
+async function measureTransfers(
+  bench: Bench,
+  transfers: readonly Transfer[],
+  nginx: string | undefined,
+): Promise<Section[]> {
+  const systems: System[] = []
+  try {
+    systems.push(await startOurs(bench, 'rowhouse', 'process'))
+    systems.push(await startOurs(bench, 'rowhouse, durability full', 'full'))
+    if (nginx !== undefined) systems.push(await startTheirs(bench, nginx))
+    systems.push(await startLeast())
+    const sections: Section[] = []
+    for (const transfer of transfers) {
+      const able = systems.filter(({ does }) => does(transfer))
+      sections.push(await measureTransfer(bench, transfer, able, nginx === undefined))
+    }
+    return sections
+  } finally {
+    for (const system of systems) await system.stop()
+  }
+}
+
+async function measureTransfer(
+  bench: Bench,
+  transfer: Transfer,
+  systems: readonly System[],
+  withoutNginx: boolean,
+): Promise<Section> {
+  const { method, bytes, clients } = transfer
+  const name = `${method} of ${sizeName(bytes)}`
+  for (const system of systems) await prepare(system, transfer)
+  const jobs = systems.map((system) => ({ system: system.name, measure: () => measure(bench, transfer, system) }))
+  const cells = await interleave(jobs, bench.rounds, (text) => bench.progress(`h: ${name}: ${text}`))
+  for (const { clear } of systems) await clear()
+  return {
+    id: 'h',
+    title: `${name}, ${clients} ${clients === 1 ? 'client' : 'clients'}`,
+    columns: COLUMNS,
+    compared: 'rps',
+    cells,
+    notMeasured: withoutNginx ? ['nginx, which is not installed (Debian: nginx-light)'] : [],
+  }
+}
+
+interface System {
+  readonly name: string
+  readonly child: Child
+  readonly headers: Readonly<Record<string, string>>
+  /** Of a file; its number comes behind. */
+  readonly path: string
+  does(transfer: Transfer): boolean
+  /** Takes away all files. */
+  clear(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Asked by a role that may read and store any file, with one permission for each operation. */
+async function startOurs(bench: Bench, name: string, durability: FilesOnDisk['durability']): Promise<System> {
+  const folder = await mkdtemp(join(bench.folder, 'ours-'))
+  const url = await bench.database.create(`files_${folder.slice(-6).toLowerCase()}`)
+  const child = await startServerChild(url, NOTHING_MUCH, { folder, durability })
+  return {
+    name,
+    child,
+    headers: { ...byGateway, 'content-type': 'application/octet-stream' },
+    path: '/v1/file/f',
+    // Reading is the same.
+    does: ({ method }) => method === 'PUT' || durability === 'process',
+    clear: () => clearOurs(url),
+    async stop() {
+      await child.stop()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+/** The collector takes the bytes away. */
+function clearOurs(url: string): Promise<void> {
+  return withClient(url, async (client) => {
+    await client.query('delete from svc_catalog.svc_file')
+    for (const start = performance.now(); performance.now() - start < CLEANED_MS; await sleep(100)) {
+      const { rows } = await client.query('select from svc_catalog.svc_blob limit 1')
+      if (rows.length === 0) return
+    }
+    throw new Error('h: the bytes of deleted files are still there')
+  })
+}
+
+async function startTheirs(bench: Bench, program: string): Promise<System> {
+  const folder = await mkdtemp(join(bench.folder, 'nginx-'))
+  const child = await startNginx(program, folder)
+  const files = join(folder, 'files')
+  return {
+    name: 'nginx',
+    child,
+    headers: {},
+    path: '/f',
+    does: () => true,
+    async clear() {
+      for (const file of await readdir(files)) await rm(join(files, file))
+    },
+    async stop() {
+      await child.stop()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
+async function startLeast(): Promise<System> {
+  const child = await startChild('koa', {}, queryPost({}, {}))
+  return {
+    name: 'koa',
+    child,
+    headers: {},
+    path: `/?bytes=${KIB}&n=`,
+    does: ({ method, bytes }) => method === 'GET' && bytes === KIB,
+    clear: async () => {},
+    stop: () => child.stop(),
+  }
+}
+
+/** Stores files, and checks that each is got back as it was, before anything is timed. */
+async function prepare(system: System, { method, bytes, count }: Transfer): Promise<void> {
+  const wanted = digest(piecesOf(bytes))
+  for (let n = 0; n < (method === 'GET' ? count : 1); n++) {
+    if (system.name !== 'koa') {
+      const body = Readable.toWeb(Readable.from(piecesOf(bytes))) as ReadableStream
+      const headers = { ...system.headers, 'content-length': String(bytes) }
+      const { status } = await fetch(addressOf(system, n), { method: 'PUT', headers, body, duplex: 'half' })
+      if (status >= 300) throw new Error(`h: ${system.name} answers PUT with ${status}`)
+    }
+    const answer = await fetch(addressOf(system, n), { headers: system.headers })
+    if (answer.status !== 200) throw new Error(`h: ${system.name} answers GET with ${answer.status}`)
+    const hash = createHash('sha256')
+    for await (const chunk of answer.body ?? []) hash.update(chunk as Uint8Array)
+    if (hash.digest('hex') !== wanted) throw new Error(`h: ${system.name} does not give back what it was given`)
+  }
+  if (method === 'PUT') await system.clear()
+}
+
+const addressOf = ({ child, path }: System, n: number): string => `http://127.0.0.1:${child.port}${path}${n}`
+
+function digest(pieces: Iterable<Buffer>): string {
+  const hash = createHash('sha256')
+  for (const piece of pieces) hash.update(piece)
+  return hash.digest('hex')
+}
+
+let windows = 0
+
+async function measure(
+  bench: Bench,
+  { method, bytes, clients, count }: Transfer,
+  { child, path, headers, clear }: System,
+): Promise<Awaited<ReturnType<Job['measure']>>> {
+  const cell = await measured(bench, child, async (window) => {
+    const upload = method === 'PUT'
+    // A file is stored once: a name of its own for each.
+    const place = upload ? { path: `${path}${++windows}-`, count: null } : { path, count }
+    const job = { port: child.port, method, headers, bytes, clients, window, ...place }
+    const { seconds, ...load } = await runTransfers(job, bench.folder)
+    const rps = load.requests / seconds
+    return { ...load, rps, rate: (rps * bytes) / MIB }
+  })()
+  if (method === 'PUT') await clear()
+  const peak = readMemory(child.pid, 'VmHWM')
+  return { ...cell, figures: { ...cell.figures, ...(peak === undefined ? {} : { peak }) } }
+}
+
+const sizeName = (bytes: number): string =>
+  bytes >= KIB * MIB ? `${bytes / MIB / KIB} GiB` : bytes >= MIB ? `${bytes / MIB} MiB` : `${bytes / KIB} KiB`
