@@ -15,25 +15,48 @@ export interface Receipt {
   readonly detail: string
 }
 
-export interface Mail {
-  readonly to: string
-  readonly from: string
-  readonly fromName?: string
+/** An address that was read and checked: ASCII, `local@domain`, nothing that a header or an envelope could misread. */
+export interface Mailbox {
+  readonly address: string
+  /** Without line breaks and control characters. */
+  readonly name?: string
+}
+
+interface Envelope {
+  /** Ours, a UUID, the same at every try: for `Message-ID`, and for a provider that sends what it knows only once. */
+  readonly id: string
+  readonly to: Mailbox
+  readonly from: Mailbox
+  readonly cc?: readonly Mailbox[]
+  readonly bcc?: readonly Mailbox[]
+  readonly replyTo?: Mailbox
+  readonly attachments?: readonly Attachment[]
+}
+export interface Attachment {
+  /** Without line breaks, control characters and slashes. */
+  readonly filename: string
+  /** `type/subtype`, perhaps with parameters. */
+  readonly contentType: string
+  readonly content: Buffer
+}
+
+export interface Mail extends Envelope {
   readonly subject: string
   /** At least one of `text` and `html` is present. */
   readonly text?: string
   readonly html?: string
 }
 
-export interface TemplateMail {
-  readonly to: string
-  readonly from: string
-  readonly fromName?: string
+/** A mail that the provider makes of a template it keeps. */
+export interface TemplateMail extends Envelope {
   readonly template: string
+  /** Each name once. */
   readonly content: readonly { readonly name: string; readonly content: string }[]
 }
 
 export interface Sms {
+  /** Ours, a UUID, the same at every try. */
+  readonly id: string
   /** National number, digits only. */
   readonly to: string
   /** Calling code, digits only. */
@@ -41,16 +64,58 @@ export interface Sms {
   readonly message: string
 }
 
-/** Sends email. A method that is absent is a capability that the provider does not have. */
-export interface EmailSender {
-  send(mail: Mail, signal: AbortSignal): Promise<Receipt>
-  sendTemplate?(mail: TemplateMail, signal: AbortSignal): Promise<Receipt>
+/** What senders of every kind have. A method or property that is absent is a capability that the provider lacks. */
+interface Sender {
+  /**
+   * For so long after it first got a message the provider knows it by its `id`, and sends it once however often it is
+   * asked. Absent: a message that may have been sent is sent again, or not, as its sender wished.
+   */
+  readonly sendsOnceForSeconds?: number
+  /** It sends nothing anywhere: what it took stays to be read here. */
+  readonly catches?: boolean
+  /**
+   * Reads what the provider posts about messages it took. Absent: it is not configured to, and the address does not exist.
+   * @throws ServiceError 401 when the provider did not make it, 400 when it cannot be read
+   */
+  events?(posted: PostedEvents): Promise<readonly DeliveryEvent[]> | readonly DeliveryEvent[]
   close?(): Promise<void>
 }
 
-export interface SmsSender {
+/**
+ * Sends email. A send is over when the provider has taken the message.
+ * @throws SendError. Any other error counts as one that leaves it unknown whether the message was sent.
+ */
+export interface EmailSender extends Sender {
+  /** It may send from addresses of these domains only. Absent: of any. */
+  readonly domains?: readonly string[]
+  send(mail: Mail, signal: AbortSignal): Promise<Receipt>
+  sendTemplate?(mail: TemplateMail, signal: AbortSignal): Promise<Receipt>
+}
+
+/** Sends SMS; as `EmailSender`. */
+export interface SmsSender extends Sender {
   send(sms: Sms, signal: AbortSignal): Promise<Receipt>
-  close?(): Promise<void>
+}
+
+export interface PostedEvents {
+  /** By lower-case name. */
+  readonly headers: Readonly<Record<string, string | undefined>>
+  readonly query: Readonly<Record<string, string | undefined>>
+  readonly body: Buffer
+}
+
+/** What became of a message after the provider took it. */
+export interface DeliveryEvent {
+  /** `Receipt.id` of the message. */
+  readonly id: string
+  /** `bounced`: it never will be delivered; `deferred`: not yet; `complained`: the reader called it spam. */
+  readonly kind: 'delivered' | 'deferred' | 'bounced' | 'complained'
+  /** Where it was to go; email only. */
+  readonly address?: string
+  /** The address takes no mail any more, whatever is in it. */
+  readonly permanent?: boolean
+  /** The provider's words. */
+  readonly detail: string
 }
 
 /** Inclusive, in bytes. */

@@ -26,10 +26,17 @@ export { addressProblem } from './http/address.js'
 export { assertSameOrigin, isSameOrigin, requireJson } from './http/csrf.js'
 export { readBody } from './http/body.js'
 export { readJson } from './http/json-body.js'
-export { createOutbound, type Outbound, OutboundError } from './http/outbound.js'
+export {
+  createOutbound,
+  type Outbound,
+  type OutboundAnswer,
+  OutboundError,
+  type OutboundRequest,
+} from './http/outbound.js'
 export { respond, wantedFormat } from './http/respond.js'
 export { staticPage, type StaticPage } from './http/static-page.js'
 import './http/state.js'
+export { type Outcome, SendError } from './send-error.js'
 export type { Json, JsonObject } from './json/parse.js'
 export type { Infer, Schema } from './schema.js'
 export { INTERNAL, isUserId, type Session, USER_ID } from './session.js'

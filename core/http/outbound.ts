@@ -1,4 +1,4 @@
-import http from 'node:http'
+import http, { type IncomingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import { guardedLookup, isRefused } from './address.js'
 
@@ -12,7 +12,7 @@ export interface Outbound {
   close(): void
 }
 export interface OutboundRequest {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'PUT'
   readonly url: string | URL
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
@@ -21,6 +21,7 @@ export interface OutboundRequest {
 }
 export interface OutboundAnswer {
   readonly status: number
+  readonly headers: IncomingHttpHeaders
   readonly body: Buffer
 }
 export interface OutboundLimits {
@@ -28,24 +29,30 @@ export interface OutboundLimits {
   readonly timeoutMs: number
   /** Of the body of an answer. */
   readonly maxBytes: number
+  /** How long a connection waits for the next request; default: as long as the other side keeps it. */
+  readonly idleMs?: number
 }
 
 /** Why there is no answer. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   readonly code: 'unavailable' | 'timeout' | 'too-large'
+  /** Whether the other side may have got the request. */
+  readonly sent: boolean
 
-  constructor(code: OutboundError['code'], message: string, cause?: unknown) {
+  constructor(code: OutboundError['code'], message: string, sent: boolean, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
     this.code = code
+    this.sent = sent
   }
 }
 
-export function createOutbound({ timeoutMs, maxBytes }: OutboundLimits): Outbound {
-  const options = { keepAlive: true, maxSockets: 32, lookup: guardedLookup }
+export function createOutbound({ timeoutMs, maxBytes, idleMs }: OutboundLimits): Outbound {
+  const idle = idleMs === undefined ? {} : { timeout: idleMs }
+  const options = { keepAlive: true, maxSockets: 32, lookup: guardedLookup, ...idle }
   const agents = { http: new http.Agent(options), https: new https.Agent(options) }
 
-  const once = (request: OutboundRequest, signal: AbortSignal): Promise<OutboundAnswer> =>
+  const once = (request: OutboundRequest, signal: AbortSignal, leaves: () => void): Promise<OutboundAnswer> =>
     new Promise((resolve, reject) => {
       const url = new URL(request.url)
       if (isRefused(url.hostname)) throw new Error(`"${url.hostname}" is a link-local address`)
@@ -56,6 +63,10 @@ export function createOutbound({ timeoutMs, maxBytes }: OutboundLimits): Outboun
         agent: secure ? agents.https : agents.http,
         headers: { 'user-agent': 'rowhouse', ...request.headers, ...length },
         signal,
+      })
+      sent.on('socket', (socket) => {
+        if (sent.reusedSocket) leaves()
+        else socket.once(secure ? 'secureConnect' : 'connect', leaves)
       })
       sent.on('error', (error) => reject(Object.assign(error, { reused: sent.reusedSocket })))
       // Without an error when the answer wants another protocol (101).
@@ -68,10 +79,12 @@ export function createOutbound({ timeoutMs, maxBytes }: OutboundLimits): Outboun
           size += chunk.length
           chunks.push(chunk)
           if (size <= maxBytes) return
-          reject(new OutboundError('too-large', `the answer is longer than ${maxBytes} bytes`))
+          reject(new OutboundError('too-large', `the answer is longer than ${maxBytes} bytes`, true))
           sent.destroy()
         })
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks) }))
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) }),
+        )
       })
       sent.end(request.body)
     })
@@ -81,17 +94,19 @@ export function createOutbound({ timeoutMs, maxBytes }: OutboundLimits): Outboun
       const deadline = AbortSignal.timeout(timeoutMs)
       const either = signal ? AbortSignal.any([signal, deadline]) : deadline
       const { repeatable = request.method === 'GET' } = request
+      let left = false
+      const leaves = () => (left = true)
       try {
-        return await once(request, either).catch((error: { readonly reused?: boolean }) => {
+        return await once(request, either, leaves).catch((error: { readonly reused?: boolean }) => {
           // The other side closed a kept connection just when it was used again.
-          if (repeatable && error.reused && !either.aborted) return once(request, either)
+          if (repeatable && error.reused && !either.aborted) return once(request, either, leaves)
           throw error
         })
       } catch (error) {
         if (error instanceof OutboundError) throw error
         signal?.throwIfAborted()
-        if (deadline.aborted) throw new OutboundError('timeout', `no answer within ${timeoutMs} ms`, error)
-        throw new OutboundError('unavailable', error instanceof Error ? error.message : String(error), error)
+        if (deadline.aborted) throw new OutboundError('timeout', `no answer within ${timeoutMs} ms`, left, error)
+        throw new OutboundError('unavailable', error instanceof Error ? error.message : String(error), left, error)
       }
     },
     close() {

@@ -5,6 +5,8 @@ export interface MemoryEmail extends EmailSender {
   readonly sent: readonly (Mail | TemplateMail)[]
 }
 
+const A_DAY = 86_400
+
 /** Sends nothing; keeps the last mails. */
 export default defineProvider({
   kind: 'email',
@@ -14,13 +16,21 @@ export default defineProvider({
     properties: { keep: { type: 'integer', default: 1000, minimum: 1, description: 'how many of the last mails' } },
   },
   create({ keep }): MemoryEmail {
-    const sent: (Mail | TemplateMail)[] = []
-    let count = 0
+    const byId = new Map<string, Mail | TemplateMail>()
     const send = async (mail: Mail | TemplateMail, signal: AbortSignal) => {
       signal.throwIfAborted()
-      if (sent.push(mail) > keep) sent.shift()
-      return { id: `memory-${++count}`, detail: `kept in memory for ${mail.to}` }
+      byId.set(mail.id, mail)
+      for (const oldest of byId.size > keep ? [...byId.keys()].slice(0, 1) : []) byId.delete(oldest)
+      return { id: `memory-${mail.id}`, detail: `kept in memory for ${mail.to.address}` }
     }
-    return { sent, send, sendTemplate: send }
+    return {
+      get sent() {
+        return [...byId.values()]
+      },
+      sendsOnceForSeconds: A_DAY,
+      catches: true,
+      send,
+      sendTemplate: send,
+    }
   },
 })

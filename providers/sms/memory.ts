@@ -5,6 +5,8 @@ export interface MemorySms extends SmsSender {
   readonly sent: readonly Sms[]
 }
 
+const A_DAY = 86_400
+
 /** Sends nothing; keeps the last messages. */
 export default defineProvider({
   kind: 'sms',
@@ -14,14 +16,18 @@ export default defineProvider({
     properties: { keep: { type: 'integer', default: 1000, minimum: 1, description: 'how many of the last messages' } },
   },
   create({ keep }): MemorySms {
-    const sent: Sms[] = []
-    let count = 0
+    const byId = new Map<string, Sms>()
     return {
-      sent,
+      get sent() {
+        return [...byId.values()]
+      },
+      sendsOnceForSeconds: A_DAY,
+      catches: true,
       async send(sms, signal) {
         signal.throwIfAborted()
-        if (sent.push(sms) > keep) sent.shift()
-        return { id: `memory-${++count}`, detail: `kept in memory for +${sms.countryCode} ${sms.to}` }
+        byId.set(sms.id, sms)
+        for (const oldest of byId.size > keep ? [...byId.keys()].slice(0, 1) : []) byId.delete(oldest)
+        return { id: `memory-${sms.id}`, detail: `kept in memory for +${sms.countryCode} ${sms.to}` }
       },
     }
   },

@@ -1,38 +1,66 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import type { EmailSender, Receipt } from '../../../core/contracts.js'
 import type { ContractCase } from './case.js'
 
-const head = { to: 'reader@example.com', from: 'rowhouse@example.com', fromName: 'Rowhöuse', subject: 'Hello, wörld' }
+/** A mail that nobody has sent yet. */
+const head = () => ({
+  id: randomUUID(),
+  to: { address: 'reader@example.com', name: 'A Reader' },
+  from: { address: 'rowhouse@example.com', name: 'Rowhöuse' },
+})
+const subject = 'Hello, wörld'
 
-/** What an email provider has to do. It sends real mail if the provider does. */
+/** What an email provider has to do. It sends real mail if the provider does, from `rowhouse@example.com`. */
 export const emailContract: readonly ContractCase<EmailSender>[] = [
   {
     name: 'a mail of text has a receipt with an id and a detail',
     async run(provider) {
-      assertReceipt(await provider.send({ ...head, text: 'Hello' }, AbortSignal.timeout(DEADLINE_MS)))
+      assertReceipt(await provider.send({ ...head(), subject, text: 'Hello' }, soon()))
     },
   },
   {
     name: 'a mail of HTML has a receipt',
     async run(provider) {
-      assertReceipt(await provider.send({ ...head, html: '<p>Hello</p>' }, AbortSignal.timeout(DEADLINE_MS)))
+      assertReceipt(await provider.send({ ...head(), subject, html: '<p>Hello</p>' }, soon()))
+    },
+  },
+  {
+    name: 'a mail with everything has a receipt',
+    async run(provider) {
+      const others = {
+        cc: [{ address: 'one@example.com', name: 'One, "the" first' }],
+        bcc: [{ address: 'two@example.com' }],
+        replyTo: { address: 'answers@example.com' },
+        attachments: [{ filename: 'ü.txt', contentType: 'text/plain', content: Buffer.from('attached') }],
+      }
+      assertReceipt(await provider.send({ ...head(), ...others, subject, text: 'Hello', html: '<p>Hello' }, soon()))
     },
   },
   {
     name: 'two mails have two ids',
     async run(provider) {
-      const one = await provider.send({ ...head, text: 'one', html: '<p>one' }, AbortSignal.timeout(DEADLINE_MS))
-      const other = await provider.send({ ...head, text: 'other' }, AbortSignal.timeout(DEADLINE_MS))
+      const one = await provider.send({ ...head(), subject, text: 'one', html: '<p>one' }, soon())
+      const other = await provider.send({ ...head(), subject, text: 'other' }, soon())
 
       assert.notEqual(one.id, other.id)
+    },
+  },
+  {
+    name: 'the same mail again has the same id, where a mail is sent once',
+    async run(provider) {
+      if (provider.sendsOnceForSeconds === undefined) return
+      const mail = { ...head(), subject, text: 'once' }
+      const { id } = await provider.send(mail, soon())
+
+      assert.equal((await provider.send(mail, soon())).id, id)
     },
   },
   {
     name: 'a mail from a template has a receipt, if the provider has templates',
     async run(provider) {
       const content = [{ name: 'greeting', content: 'Hello' }]
-      const mail = { to: head.to, from: head.from, template: 'welcome', content }
-      const receipt = await provider.sendTemplate?.(mail, AbortSignal.timeout(DEADLINE_MS))
+      const receipt = await provider.sendTemplate?.({ ...head(), template: 'welcome', content }, soon())
 
       if (receipt !== undefined) assertReceipt(receipt)
     },
@@ -40,7 +68,7 @@ export const emailContract: readonly ContractCase<EmailSender>[] = [
   {
     name: 'nothing is sent when nobody waits any more',
     async run(provider) {
-      await assert.rejects(provider.send({ ...head, text: 'Hello' }, AbortSignal.abort()))
+      await assert.rejects(provider.send({ ...head(), subject, text: 'Hello' }, AbortSignal.abort()))
     },
   },
   {
@@ -51,7 +79,7 @@ export const emailContract: readonly ContractCase<EmailSender>[] = [
   },
 ]
 
-const DEADLINE_MS = 30_000
+const soon = () => AbortSignal.timeout(30_000)
 
 function assertReceipt({ id, detail }: Receipt): void {
   assert.equal(typeof id, 'string')

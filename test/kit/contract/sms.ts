@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import type { SmsSender } from '../../../core/contracts.js'
 import type { ContractCase } from './case.js'
 
-const sms = { to: '5550100', countryCode: '1', message: 'Hello, wörld 👋' }
+/** A message that nobody has sent yet. */
+const sms = () => ({ id: randomUUID(), to: '5550100', countryCode: '1', message: 'Hello, wörld 👋' })
 
 /** What an SMS provider has to do. It sends real messages if the provider does. */
 export const smsContract: readonly ContractCase<SmsSender>[] = [
   {
     name: 'a sent message has a receipt with an id and a detail',
     async run(provider) {
-      const receipt = await provider.send(sms, AbortSignal.timeout(DEADLINE_MS))
+      const receipt = await provider.send(sms(), soon())
 
       assert.equal(typeof receipt.id, 'string')
       assert.notEqual(receipt.id, '')
@@ -19,16 +21,23 @@ export const smsContract: readonly ContractCase<SmsSender>[] = [
   {
     name: 'two messages have two ids',
     async run(provider) {
-      const one = await provider.send(sms, AbortSignal.timeout(DEADLINE_MS))
-      const other = await provider.send(sms, AbortSignal.timeout(DEADLINE_MS))
+      assert.notEqual((await provider.send(sms(), soon())).id, (await provider.send(sms(), soon())).id)
+    },
+  },
+  {
+    name: 'the same message again has the same id, where a message is sent once',
+    async run(provider) {
+      if (provider.sendsOnceForSeconds === undefined) return
+      const same = sms()
+      const { id } = await provider.send(same, soon())
 
-      assert.notEqual(one.id, other.id)
+      assert.equal((await provider.send(same, soon())).id, id)
     },
   },
   {
     name: 'nothing is sent when nobody waits any more',
     async run(provider) {
-      await assert.rejects(provider.send(sms, AbortSignal.abort()))
+      await assert.rejects(provider.send(sms(), AbortSignal.abort()))
     },
   },
   {
@@ -39,4 +48,4 @@ export const smsContract: readonly ContractCase<SmsSender>[] = [
   },
 ]
 
-const DEADLINE_MS = 30_000
+const soon = () => AbortSignal.timeout(30_000)
