@@ -56,7 +56,7 @@ export default definePlugin({
     const counter = host.use('counter')
     host.router.get('/v1/greet/:name', async (ctx) => {
       const sms = await host.provider('sms')
-      const sent = await sms.send({ to: '5550100', countryCode: '1', message: 'Hi' }, AbortSignal.timeout(60_000))
+      const sent = await sms.send({ id: ctx.state.requestId, to: '5550100', countryCode: '1', message: 'Hi' }, AbortSignal.timeout(60_000))
       ctx.body = { greeting: \`Hello, \${ctx.params['name']}\`, n: counter.next(), sent: sent.id }
     })
   },
