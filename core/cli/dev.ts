@@ -30,7 +30,7 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
         ...(secret === undefined ? {} : { auth: { adminSecret: secret } }),
         log: { level: flags['verbose'] === true ? 'info' : 'warn' },
       },
-      builtins: builtins(embedded !== undefined && flags['no-sample'] !== true),
+      builtins: builtins({ sample: embedded !== undefined && flags['no-sample'] !== true, catches: true }),
       progress,
     })
     const file = secret === undefined ? undefined : secretFile(dataDir)

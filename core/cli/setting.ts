@@ -6,8 +6,8 @@ type Flags = Readonly<Record<string, string | boolean | undefined>>
 
 const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
 
-/** What comes with the program. The sample is a plugin that only `dev` loads; the optional ones wait to be named. */
-export function builtins(sample = false): Builtins {
+/** What comes with the program. The optional plugins wait to be named. `dev` loads the sample, and catches messages. */
+export function builtins({ sample = false, catches = false } = {}): Builtins {
   const provider = (kind: string, ...names: readonly string[]) =>
     Object.fromEntries(names.map((name) => [name, new URL(`../../providers/${kind}/${name}.js`, import.meta.url)]))
   return {
@@ -16,6 +16,7 @@ export function builtins(sample = false): Builtins {
       template: plugin('template'),
       graphql: plugin('graphql'),
       filestore: plugin('filestore'),
+      notify: plugin('notify'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
     optional: { stitch: plugin('stitch') },
@@ -24,7 +25,7 @@ export function builtins(sample = false): Builtins {
       sms: provider('sms', 'memory'),
       storage: provider('storage', 'disk', 'memory', 's3'),
     },
-    defaults: { storage: 'disk' },
+    defaults: { storage: 'disk', ...(catches ? { email: 'memory', sms: 'memory' } : {}) },
   }
 }
 

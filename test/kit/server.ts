@@ -47,6 +47,10 @@ export interface TestOptions {
   readonly builtins?: Readonly<Record<string, URL>>
   /** Whether files may be stored; on disk unless the configuration says otherwise. */
   readonly files?: boolean
+  /** Whether messages may be sent: by the providers of the configuration. */
+  readonly notify?: boolean
+  /** Built-in providers beside the usual ones, by kind and name. */
+  readonly providers?: Readonly<Record<'email' | 'sms', Readonly<Record<string, URL>>>>
   /** Sections of the configuration. */
   readonly config?: Readonly<Record<string, unknown>>
 }
@@ -66,7 +70,7 @@ const PLUGINS = {
 /** A whole server, over HTTP, on a database of its own; both are gone when the test ends. */
 export async function testServer(
   t: { teardown(fn: () => Promise<void>): unknown },
-  { threads = 0, databaseUrl, config = {}, builtins = {}, files = false }: TestOptions = {},
+  { threads = 0, databaseUrl, config = {}, builtins = {}, files = false, notify = false, providers }: TestOptions = {},
 ): Promise<TestServer> {
   const database = databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} }
   // Where nobody has left a configuration.
@@ -85,8 +89,17 @@ export async function testServer(
       http: { port: 0, ...(config['http'] as object | undefined) },
     },
     builtins: {
-      plugins: { ...PLUGINS, ...(files ? { filestore: builtin('plugins/filestore/index.js') } : {}), ...builtins },
-      providers: { storage: Object.fromEntries(STORES.map((name) => [name, provider(`storage/${name}`)])) },
+      plugins: {
+        ...PLUGINS,
+        ...(files ? { filestore: builtin('plugins/filestore/index.js') } : {}),
+        ...(notify ? { notify: builtin('plugins/notify/index.js') } : {}),
+        ...builtins,
+      },
+      providers: {
+        storage: Object.fromEntries(STORES.map((name) => [name, provider(`storage/${name}`)])),
+        email: { memory: provider('email/memory'), ...providers?.email },
+        sms: { memory: provider('sms/memory'), ...providers?.sms },
+      },
       ...(files ? { defaults: { storage: 'disk' } } : {}),
     },
   })

@@ -43,7 +43,7 @@ const server = await startServer({
   env: process.env,
   cwd: import.meta.dirname,
   overrides: { http: { port: 0 } },
-  builtins: builtins(true),
+  builtins: builtins({ sample: true }),
 })
 process.once('SIGTERM', () => void server.close().then(() => process.exit()))
 process.send?.({ url: server.url })

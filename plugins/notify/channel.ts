@@ -1,0 +1,140 @@
+import { type EmailSender, type Host, type Receipt, SendError, type SmsSender } from 'rowhouse'
+import { Breaker } from './breaker.js'
+import type { NotifyConfig } from './config.js'
+import { noDefault, notConfigured } from './errors.js'
+import { domainOf } from './mailbox.js'
+import type { Message, Channel as Name } from './message.js'
+import { Rate } from './rate.js'
+
+/** How long a message waits for its turn with a provider. */
+const TURN_MS = 2000
+/** How long after its signal a provider may take to say how far it was. */
+const GRACE_MS = 500
+
+/** What asking a provider came to. */
+export type Answer =
+  | { readonly kind: 'sent'; readonly receipt: Receipt; readonly caught: boolean }
+  | { readonly kind: 'not sent'; readonly error: SendError }
+  /** It was not asked. */
+  | { readonly kind: 'passed'; readonly why: string }
+
+interface Member {
+  readonly name: string
+  readonly breaker: Breaker
+  readonly rate: Rate
+}
+
+/** The providers of one kind, in the order in which they are asked. */
+export class Channel {
+  readonly name: Name
+  private readonly host: Host
+  private readonly config: NotifyConfig
+  private readonly members = new Map<string, Member>()
+
+  constructor(host: Host, name: Name, config: NotifyConfig) {
+    this.host = host
+    this.name = name
+    this.config = config
+  }
+
+  /** Without a default there is nobody to ask. */
+  get providers(): readonly string[] {
+    const first = this.host.providerName(this.name)
+    return first === undefined ? [] : [first, ...this.config[this.name].failover.filter((name) => name !== first)]
+  }
+
+  /** The one whom a message goes to first. */
+  get first(): string | undefined {
+    return this.providers.find((name) => !this.member(name).breaker.open) ?? this.providers[0]
+  }
+
+  /** Those that are let alone now. */
+  get troubled(): readonly string[] {
+    return this.providers.filter((name) => this.member(name).breaker.open)
+  }
+
+  /** @throws ServiceError 500 as the API promises it when nobody can send */
+  async default(): Promise<{ readonly name: string; readonly sender: EmailSender | SmsSender }> {
+    const [name] = this.providers
+    if (name === undefined) throw noDefault()
+    return { name, sender: await this.sender(name) }
+  }
+
+  async sender(name: string): Promise<EmailSender | SmsSender> {
+    return (await this.host.provider(this.name, name).catch((error: { readonly code?: string }) => {
+      throw error.code === 'not-configured' ? notConfigured(name) : error
+    })) as EmailSender | SmsSender
+  }
+
+  /** For so long a provider knows what it has taken, in seconds. */
+  async onceFor(name: string): Promise<number> {
+    return (await this.sender(name).catch(() => undefined))?.sendsOnceForSeconds ?? 0
+  }
+
+  /** Asks one provider, if that makes sense now. */
+  async ask(name: string, message: Message, signal: AbortSignal): Promise<Answer> {
+    const { breaker, rate } = this.member(name)
+    const sender = await this.sender(name).catch((error: unknown) => error as Error)
+    if (sender instanceof Error) return passed(`it cannot be made: ${sender.message}`)
+    const send = sendingOf(sender, message)
+    if (typeof send === 'string') return passed(send)
+    if (!breaker.allows()) return passed('it has failed several times and is let alone for a while')
+    if (!(await rate.turn(TURN_MS))) return passed('it is sent as many messages as it may be (perSecond)')
+    try {
+      const receipt = await within(signal, send(signal))
+      breaker.succeeded()
+      return { kind: 'sent', receipt, caught: sender.catches === true }
+    } catch (thrown) {
+      const error = thrown instanceof SendError ? thrown : failed(thrown)
+      if (error.outcome === 'refused') breaker.succeeded()
+      else breaker.failure()
+      return { kind: 'not sent', error }
+    }
+  }
+
+  private member(name: string): Member {
+    let member = this.members.get(name)
+    if (!member) {
+      const rate = new Rate(this.config[this.name].perSecond[name])
+      this.members.set(name, (member = { name, breaker: new Breaker(this.config.breaker), rate }))
+    }
+    return member
+  }
+}
+
+/** A provider that does not end when it is told to is given up a moment later. */
+async function within<T>(signal: AbortSignal, sending: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const giveUp = () => reject(new SendError('unknown', 'no answer in time'))
+    signal.addEventListener('abort', () => (timer = setTimeout(giveUp, GRACE_MS)), { once: true })
+  })
+  try {
+    return await Promise.race([sending, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const passed = (why: string): Answer => ({ kind: 'passed', why })
+
+/** What the provider did with the message before it threw, nobody knows. */
+const failed = (cause: unknown): SendError =>
+  new SendError('unknown', cause instanceof Error ? cause.message : String(cause), { cause })
+
+/** Sends the message, or why this provider cannot. */
+function sendingOf(
+  sender: EmailSender | SmsSender,
+  message: Message,
+): ((signal: AbortSignal) => Promise<Receipt>) | string {
+  if (message.channel === 'sms') return (signal) => (sender as SmsSender).send(message.sms, signal)
+  const email = sender as EmailSender
+  const { address } = ('mail' in message ? message.mail : message.template).from
+  if (!maySendFrom(email, address)) return `it may not send from ${domainOf(address)}`
+  if ('mail' in message) return (signal) => email.send(message.mail, signal)
+  const { template } = message
+  return email.sendTemplate ? (signal) => email.sendTemplate!(template, signal) : 'it has no templates'
+}
+
+export const maySendFrom = ({ domains }: EmailSender, address: string): boolean =>
+  domains === undefined || domains.some((domain) => domain.toLowerCase() === domainOf(address))

@@ -1,0 +1,188 @@
+import type { Host, SendError, Services } from 'rowhouse'
+import type { Channel } from './channel.js'
+import type { NotifyConfig } from './config.js'
+import { channelOf, type Channel as ChannelName, type Message, messageOf, type OutboxRow } from './message.js'
+import type { Claimed, Ending, Outbox } from './outbox.js'
+import type { Suppression } from './suppression.js'
+
+const MOST_SECONDS = 15 * 60
+
+/** Hands messages over, and writes down what came of it. */
+export class Delivery {
+  private readonly outbox: Outbox
+  private readonly suppression: Suppression
+  private readonly channels: Readonly<Record<ChannelName, Channel>>
+  private readonly config: NotifyConfig
+  private readonly log: Services['log']
+  private readonly ended: (channel: ChannelName, state: Ending['state']) => void
+
+  constructor(parts: {
+    readonly host: Host
+    readonly outbox: Outbox
+    readonly suppression: Suppression
+    readonly channels: Readonly<Record<ChannelName, Channel>>
+    readonly config: NotifyConfig
+  }) {
+    this.outbox = parts.outbox
+    this.suppression = parts.suppression
+    this.channels = parts.channels
+    this.config = parts.config
+    this.log = parts.host.use('log')
+    const messages = parts.host.metric.counter('messages_total', 'tries to send a message, by how they ended', [
+      'kind',
+      'state',
+    ])
+    this.ended = (kind, state) => messages.inc({ kind, state })
+  }
+
+  /** One try. Never throws for what is wrong with a message or a provider. */
+  async try(row: OutboxRow): Promise<void> {
+    const ending = await this.attempt(row)
+    this.ended(channelOf(row.kind), ending.state)
+    // Who comes too late has been taken for dead, and the message is somebody else's.
+    if (!(await this.outbox.end(row, ending))) this.log.warn({ message: row.id }, 'the lease of a message was lost')
+  }
+
+  /** A try of whoever was sending it before: it may have been sent, and may be sent again if that does no harm. */
+  async tryAfterLoss(row: Claimed): Promise<void> {
+    if (!row.lost) return this.try(row)
+    const lost = 'whoever was sending it was not heard of again; it may have been sent'
+    if (row.mode === 'sync' || !(await this.mayRepeat(row)))
+      await this.outbox.end(row, notSent('unknown', lost, { provider: row.provider }))
+    else await this.try(row)
+  }
+
+  private async attempt(row: OutboxRow): Promise<Ending> {
+    const channel = this.channels[channelOf(row.kind)]
+    let message: Message
+    try {
+      message = messageOf(row)
+    } catch (error) {
+      return notSent('failed', (error as Error).message, { code: 'invalid_payload' })
+    }
+    const stopped = await this.stopped(message)
+    if (stopped) return stopped
+    const signal = AbortSignal.timeout((this.config.queue.leaseSeconds * 1000) / 2)
+    const uncertain = row.unknown_for !== null
+    const why: string[] = []
+    let wait = 0
+    let last: SendError | undefined
+    let holder = row.provider
+    for (const name of uncertain ? [row.provider as string] : this.after(channel, row.provider)) {
+      // Who sends has to be known before it does.
+      if (row.mode === 'queue' && name !== holder && !(await this.outbox.hand(row, name)))
+        return notSent('failed', 'taken over', {})
+      holder = name
+      const answer = await channel.ask(name, message, signal)
+      if (answer.kind === 'sent') {
+        const { receipt, caught } = answer
+        return { state: 'sent', provider: name, providerId: receipt.id, detail: receipt.detail, caught }
+      }
+      if (answer.kind === 'passed') {
+        why.push(`${name}: ${answer.why}`)
+        continue
+      }
+      const { error } = answer
+      this.log.warn({ err: error, message: row.id, provider: name, outcome: error.outcome }, 'a message was not sent')
+      why.push(`${name}: ${error.message}`)
+      last = error
+      wait = Math.max(wait, error.retryAfter ?? 0)
+      if (error.outcome === 'refused')
+        return notSent(uncertain ? 'unknown' : 'failed', why.join('; '), { cause: error })
+      if (error.outcome === 'unknown') return this.notKnown(row, name, why.join('; '), error)
+    }
+    return this.later(row, why.join('; ') || 'no provider is configured', wait, last)
+  }
+
+  /** Why it must not be sent, whoever would take it. */
+  private async stopped(message: Message): Promise<Ending | undefined> {
+    if (message.channel === 'email') {
+      const { to, cc = [], bcc = [] } = 'mail' in message ? message.mail : message.template
+      const found = await this.suppression.find([to, ...cc, ...bcc].map(({ address }) => address))
+      return found && notSent('failed', `${found.address} gets no mail: ${found.reason}`, { code: 'suppressed' })
+    }
+    const { countryCodes, perNumberPerHour, perDay } = this.config.sms
+    const { id, countryCode } = message.sms
+    if (countryCodes.length > 0 && !countryCodes.includes(countryCode)) {
+      return notSent(
+        'failed',
+        `calling code ${countryCode} is not among those allowed (plugins.notify.sms.countryCodes)`,
+        { code: 'not_allowed' },
+      )
+    }
+    if (perNumberPerHour === 0 && perDay === 0) return undefined
+    const counts = await this.outbox.smsCounts(id)
+    if (perNumberPerHour > 0 && counts.number >= perNumberPerHour) {
+      return notSent(
+        'failed',
+        `this number got ${counts.number} messages within an hour (plugins.notify.sms.perNumberPerHour)`,
+        { code: 'too_many' },
+      )
+    }
+    if (perDay > 0 && counts.day >= perDay) {
+      return notSent('failed', `${counts.day} messages were sent within a day (plugins.notify.sms.perDay)`, {
+        code: 'too_many',
+      })
+    }
+    return undefined
+  }
+
+  /** The chain, beginning with the one that was chosen for it. */
+  private after(channel: Channel, first: string | null): readonly string[] {
+    const { providers } = channel
+    return first === null || !providers.includes(first)
+      ? providers
+      : [first, ...providers.filter((name) => name !== first)]
+  }
+
+  private async notKnown(row: OutboxRow, provider: string, why: string, cause: SendError): Promise<Ending> {
+    const again = row.mode === 'queue' && !this.isOld(row) && (await this.mayRepeat({ ...row, provider }))
+    if (!again) return notSent('unknown', `${why}; it may have been sent`, { cause, provider })
+    return notSent('queued', why, { cause, provider, seconds: this.pause(row, cause.retryAfter) })
+  }
+
+  private later(row: OutboxRow, why: string, wait: number, cause: SendError | undefined): Ending {
+    const uncertain = row.unknown_for !== null
+    const more = { cause, provider: uncertain ? row.provider : null, passed: cause === undefined }
+    if (row.mode === 'sync' || this.isOld(row)) return notSent(uncertain ? 'unknown' : 'failed', why, more)
+    return notSent('queued', why, { ...more, seconds: this.pause(row, wait) })
+  }
+
+  private isOld({ age }: OutboxRow): boolean {
+    return age > this.config.queue.maxAgeSeconds
+  }
+
+  /** Whether a message that may have been sent may be sent again: it does no harm, or its sender has nothing against it. */
+  private async mayRepeat({ at_most_once, kind, provider, unknown_for }: OutboxRow): Promise<boolean> {
+    if (!at_most_once) return true
+    return (unknown_for ?? 0) < (await this.channels[channelOf(kind)].onceFor(provider as string))
+  }
+
+  /** In seconds: longer each time, and not all at the same moment. */
+  private pause({ attempts }: OutboxRow, atLeast = 0): number {
+    const doubled = this.config.queue.retrySeconds * 2 ** Math.min(attempts - 1, 20)
+    return Math.max(atLeast, Math.min(doubled, MOST_SECONDS) * (0.5 + Math.random()))
+  }
+}
+
+interface NotSent {
+  readonly code?: string
+  readonly cause?: SendError | undefined
+  readonly provider?: string | null
+  readonly seconds?: number
+  readonly passed?: boolean
+}
+
+function notSent(
+  state: 'failed' | 'unknown' | 'queued',
+  error: string,
+  {
+    cause,
+    code = cause?.unreadable ? 'response_changed' : 'unexpected',
+    provider = null,
+    seconds = 0,
+    passed = false,
+  }: NotSent,
+): Ending {
+  return { state, error, code, detail: cause?.response ?? null, provider, seconds, passed }
+}

@@ -1,0 +1,26 @@
+import { ServiceError } from 'rowhouse'
+
+/** 400: the request is not as it should be. @param path of what is wrong, e.g. `$.to` */
+export const invalidPayload = (message: string, path = '$'): ServiceError =>
+  new ServiceError(400, 'invalid_payload', `Error in ${path}: ${message}`, path)
+export const missingKey = (key: string, path = '$'): ServiceError =>
+  invalidPayload(`the key '${key}' was not present`, path)
+export const unauthorized = (): ServiceError => new ServiceError(401, 'unauthorized', 'Only role: admin is allowed')
+export const noDefault = (): ServiceError =>
+  new ServiceError(500, 'default_not_found', 'No default email/sms provider set')
+export const notConfigured = (provider: string): ServiceError =>
+  new ServiceError(500, 'config_not_found', `No ${provider} config found`)
+export const noTemplates = (provider: string): ServiceError =>
+  new ServiceError(400, 'invalid_provider', `sending templates is not available for ${provider}`)
+export const notFound = (id: string): ServiceError => new ServiceError(404, 'not_found', `message not found : ${id}`)
+
+/** `{code, message}`, and about a message that was not sent its `id`, its `state`, and in `detail` why. */
+export function errorBody({ status, code, message, path, internal }: ServiceError): object {
+  const more = typeof internal === 'object' && internal !== null ? internal : {}
+  if (status === 500 && code === 'unexpected' && internal === undefined) return FALLBACK
+  if (OF_THE_BODY.has(code)) return { code: 'invalid_payload', message: `Error in ${path}: ${message}` }
+  return { code: code.replaceAll('-', '_'), message, ...more }
+}
+/** Codes of the core for a body that is not as it should be. */
+const OF_THE_BODY: ReadonlySet<string> = new Set(['invalid-json', 'parse-failed', 'unexpected-payload'])
+const FALLBACK = { code: 'unexpected', message: 'fallback 500 error handler' }

@@ -1,0 +1,76 @@
+import { type Json, type JsonObject } from 'rowhouse'
+import { at, describe, isObject } from 'rowhouse/plan'
+import { invalidPayload, missingKey } from './errors.js'
+import { CONTROL } from './mailbox.js'
+
+/** The keys of an object, read one by one. What is wrong is told with its path. */
+export class Fields {
+  private readonly object: JsonObject
+  private readonly path: string
+
+  /** @throws ServiceError 400 when it is no object, or has other keys */
+  constructor(value: Json, keys: readonly string[], path = '$') {
+    if (!isObject(value)) throw invalidPayload(`expecting an object, but found ${describe(value)}`, path)
+    for (const key in value) if (!keys.includes(key)) throw invalidPayload(`unexpected key "${key}"`, at(path, key))
+    this.object = value
+    this.path = path
+  }
+
+  at(key: string): string {
+    return at(this.path, key)
+  }
+
+  /** undefined: absent, or null. */
+  value(key: string): Json | undefined {
+    return this.object[key] ?? undefined
+  }
+
+  required(key: string): Json {
+    const value = this.value(key)
+    if (value === undefined) throw missingKey(key, this.path)
+    return value
+  }
+
+  /** Text of any kind. */
+  text(key: string): string | undefined {
+    const value = this.value(key)
+    if (value === undefined) return undefined
+    if (typeof value !== 'string')
+      throw invalidPayload(`expecting a string, but found ${describe(value)}`, this.at(key))
+    if (/[\0\p{Cs}]/u.test(value)) {
+      throw invalidPayload('expecting text without U+0000 and half characters', this.at(key))
+    }
+    return value
+  }
+
+  /** Text that may stand in a header. */
+  line(key: string, most = 900): string | undefined {
+    const text = this.text(key)
+    if (text === undefined) return undefined
+    if (CONTROL.test(text)) throw invalidPayload('line breaks and control characters are not allowed', this.at(key))
+    if (text.length > most) throw invalidPayload(`it has more than ${most} characters`, this.at(key))
+    return text
+  }
+
+  boolean(key: string): boolean {
+    const value = this.value(key) ?? false
+    if (typeof value !== 'boolean')
+      throw invalidPayload(`expecting a boolean, but found ${describe(value)}`, this.at(key))
+    return value
+  }
+
+  /** An integer, or a text of digits. */
+  digits(key: string): string {
+    const value = this.required(key)
+    const text = typeof value === 'number' || typeof value === 'string' ? String(value) : ''
+    if (!/^\d{1,15}$/.test(text)) throw invalidPayload('expecting a number in digits', this.at(key))
+    return text
+  }
+
+  list(key: string): readonly Json[] | undefined {
+    const value = this.value(key)
+    if (value === undefined) return undefined
+    if (!Array.isArray(value)) throw invalidPayload(`expecting a list, but found ${describe(value)}`, this.at(key))
+    return value
+  }
+}

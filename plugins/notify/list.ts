@@ -1,0 +1,63 @@
+import type { Data } from 'rowhouse'
+import { invalidPayload } from './errors.js'
+import { MESSAGE_COLUMNS, type MessageRecord } from './record.js'
+
+const STATES = ['queued', 'sending', 'sent', 'failed', 'unknown']
+const KINDS = ['email', 'email-template', 'sms']
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+export interface MessagePage {
+  readonly messages: readonly MessageRecord[]
+  /** `before` of the next page; null: this is the last. */
+  readonly next: string | null
+}
+
+/** The messages, newest first. */
+export class MessageList {
+  private readonly data: Data
+
+  constructor(data: Data) {
+    this.data = data
+  }
+
+  /** @param query of the URL: `state`, `kind`, `limit`, `before` @throws ServiceError 400 */
+  async page(query: Readonly<Record<string, unknown>>): Promise<MessagePage> {
+    const state = oneOf(query, 'state', STATES)
+    const kind = oneOf(query, 'kind', KINDS)
+    const limit = Number(query['limit'] ?? 50)
+    if (!Number.isInteger(limit) || limit < 1 || limit > 1000)
+      throw invalidPayload('expecting a number up to 1000', '$.limit')
+    const before = query['before']
+    if (before !== undefined && !isId(before)) throw invalidPayload('expecting "next" of the page before', '$.before')
+    const rows = await this.data.query<MessageRecord>(
+      `select ${MESSAGE_COLUMNS} from svc_catalog.svc_outbox
+       where ($1::text is null or state = $1) and ($2::text is null or kind = $2)
+         and ($3::uuid is null or (created_at, id) < (select created_at, id from svc_catalog.svc_outbox where id = $3))
+       order by svc_outbox.created_at desc, svc_outbox.id desc limit $4`,
+      [state ?? null, kind ?? null, before ?? null, limit + 1],
+    )
+    return { messages: rows.slice(0, limit), next: rows.length > limit ? (rows[limit - 1]?.id ?? null) : null }
+  }
+
+  /** One, with its contents; those are null when they were deleted. undefined: there is none. */
+  async find(id: string): Promise<object | undefined> {
+    if (!isId(id)) return undefined
+    const [found] = await this.data.query(
+      `select ${MESSAGE_COLUMNS}, text, html, message, content, cc, bcc, reply_to,
+         coalesce((select json_agg(json_build_object('filename', filename, 'content_type', content_type, 'size', length(content))
+           order by position) from svc_catalog.svc_outbox_attachment where message_id = id), '[]') as attachments
+       from svc_catalog.svc_outbox where id = $1`,
+      [id],
+    )
+    return found
+  }
+}
+
+export const isId = (value: unknown): value is string => typeof value === 'string' && UUID.test(value)
+
+function oneOf(query: Readonly<Record<string, unknown>>, key: string, values: readonly string[]): string | undefined {
+  const value = query[key]
+  if (value === undefined) return undefined
+  if (typeof value === 'string' && values.includes(value)) return value
+  throw invalidPayload(`expecting one of ${values.join(', ')}`, `$.${key}`)
+}

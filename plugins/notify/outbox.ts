@@ -1,0 +1,247 @@
+import type { Data, Transaction } from 'rowhouse'
+import type { OutboxRow } from './message.js'
+import type { Draft } from './payload.js'
+import { MESSAGE_COLUMNS, type MessageRecord } from './record.js'
+
+const TABLE = 'svc_catalog.svc_outbox'
+
+/** The columns that a draft fills. */
+const DRAFT = `id uuid, kind text, "to" text, "from" text, from_name text, sub text, text text, html text, cc jsonb, bcc jsonb,
+  reply_to text, template text, content jsonb, country_code text, message text, at_most_once boolean, mode text`
+const NAMES = [...DRAFT.matchAll(/("?\w+"?) (?:uuid|text|jsonb|boolean)/g)].map(([, name]) => name).join(', ')
+
+const CONTENTS = ['text', 'html', 'message', 'content', 'cc', 'bcc', 'reply_to']
+const DELETE_CONTENTS = CONTENTS.map((name) => `${name} = null`).join(', ')
+
+/** What is needed to send a message. */
+const ROW = `o.id::text, o.kind, o."to", o."from", o.from_name, o.sub, o.text, o.html, o.cc, o.bcc, o.reply_to, o.template,
+  o.content, o.country_code, o.message, o.at_most_once, o.mode, o.attempts, o.provider,
+  extract(epoch from now() - o.unknown_since)::float8 as unknown_for, extract(epoch from now() - o.queued_at)::float8 as age,
+  (select json_agg(json_build_object('filename', filename, 'content_type', content_type, 'content', encode(content, 'base64'))
+    order by position) from svc_catalog.svc_outbox_attachment a where a.message_id = o.id) as attachments`
+
+export interface NewMessage extends Draft {
+  readonly id: string
+}
+export interface StoredAttachment {
+  readonly filename: string
+  readonly contentType: string
+  readonly content: Buffer
+}
+/** A request that is to have its effect once. */
+export interface Once {
+  readonly caller: string
+  readonly key: string
+  readonly hash: Buffer
+}
+export interface Claimed extends OutboxRow {
+  /** Whoever was sending it before has not been heard of since. */
+  readonly lost: boolean
+}
+
+/** How a try has ended. */
+export type Ending =
+  | {
+      readonly state: 'sent'
+      readonly provider: string
+      readonly providerId: string
+      readonly detail: string
+      /** It went nowhere, and stays to be read. */
+      readonly caught: boolean
+    }
+  | {
+      readonly state: 'failed' | 'unknown' | 'queued'
+      readonly error: string
+      readonly code: string
+      /** The provider's words. */
+      readonly detail: string | null
+      /** Who may have sent it. */
+      readonly provider: string | null
+      /** Until the next try. */
+      readonly seconds: number
+      /** Nobody was asked: what was known before is worth more. */
+      readonly passed?: boolean
+    }
+
+/** The messages in the database. */
+export class Outbox {
+  private readonly data: Data
+
+  constructor(data: Data) {
+    this.data = data
+  }
+
+  /**
+   * Stores messages, all or none, before anything of them leaves.
+   * @param leaseSeconds of `sync`: for so long nobody else sends them
+   * @param once unless the same request came before
+   * @returns false when it did; then nothing was stored
+   */
+  async put(
+    messages: readonly NewMessage[],
+    mode: 'queue' | 'sync',
+    attachments: readonly StoredAttachment[],
+    leaseSeconds: number,
+    once?: Once,
+    transaction?: Transaction,
+  ): Promise<boolean> {
+    const rows = messages.map((message) => ({ ...message, mode }))
+    const files = attachments.map(({ filename, contentType, content }, position) => ({
+      position,
+      filename,
+      content_type: contentType,
+      content: content.toString('base64'),
+    }))
+    const values: unknown[] = [JSON.stringify(rows), JSON.stringify(files), leaseSeconds]
+    if (once)
+      values.push(
+        once.caller,
+        once.key,
+        once.hash,
+        messages.map(({ id }) => id),
+      )
+    const stored = await this.data.query(once ? PUT_ONCE : PUT, values, transaction)
+    return stored.length > 0
+  }
+
+  /** What an earlier request with that key was, and its messages. */
+  async before({
+    caller,
+    key,
+  }: Once): Promise<{ readonly hash: Buffer; readonly messages: readonly string[] } | undefined> {
+    const [found] = await this.data.query<{ request_hash: Buffer; messages: string[] }>(
+      'select request_hash, messages::text[] from svc_catalog.svc_idempotency where caller = $1 and key = $2',
+      [caller, key],
+    )
+    return found && { hash: found.request_hash, messages: found.messages }
+  }
+
+  /** Takes messages that are due, for a time: nobody else has them until then. */
+  claim(
+    most: number,
+    leaseSeconds: number,
+    providers: Readonly<Record<'email' | 'sms', string | null>>,
+  ): Promise<readonly Claimed[]> {
+    return this.data.query<Claimed>(CLAIM, [most, leaseSeconds, providers.email, providers.sms])
+  }
+
+  /** Before another provider gets it. @returns false when somebody else has it by now */
+  async hand({ id, attempts }: OutboxRow, provider: string): Promise<boolean> {
+    const rows = await this.data.query(
+      `update ${TABLE} set provider = $3 where id = $1 and attempts = $2 and state in ('queued', 'sending') returning 1`,
+      [id, attempts, provider],
+    )
+    return rows.length > 0
+  }
+
+  /** @returns false when somebody else has it by now */
+  async end({ id, attempts }: OutboxRow, ending: Ending): Promise<boolean> {
+    const { state } = ending
+    const rows =
+      state === 'sent'
+        ? await this.data.query(ending.caught ? CAUGHT : SENT, [
+            id,
+            attempts,
+            ending.provider,
+            ending.providerId,
+            ending.detail,
+          ])
+        : await this.data.query(NOT_SENT, [
+            id,
+            attempts,
+            state,
+            ending.error,
+            ending.code,
+            ending.detail,
+            ending.provider,
+            ending.seconds,
+            ending.passed ?? false,
+          ])
+    return rows.length > 0
+  }
+
+  /** As the API shows them, in the order of `ids`. */
+  async records(ids: readonly string[]): Promise<readonly MessageRecord[]> {
+    return this.data.query<MessageRecord>(
+      `select ${MESSAGE_COLUMNS} from ${TABLE} where id = any($1::uuid[]) order by array_position($1::uuid[], id)`,
+      [ids],
+    )
+  }
+
+  /** Puts a message that was not sent back into the queue. @returns false when it is none of those */
+  async again(id: string): Promise<boolean> {
+    const rows = await this.data.query(
+      `update ${TABLE} set state = 'queued', mode = 'queue', attempts = attempts + 1, next_at = now(), queued_at = now(),
+         provider = null, unknown_since = null, error = null, error_code = null, detail = null
+       where id = $1 and state in ('failed', 'unknown') and (text is not null or html is not null or message is not null
+         or kind = 'email-template') returning 1`,
+      [id],
+    )
+    return rows.length > 0
+  }
+
+  /** Messages to the number of this one within an hour before it, and to all within a day. */
+  async smsCounts(id: string): Promise<{ readonly number: number; readonly day: number }> {
+    const [counts] = await this.data.query<{ number: number; day: number }>(
+      `select count(*) filter (where o.country_code = m.country_code and o."to" = m."to"
+           and o.created_at > m.created_at - interval '1 hour')::int as number, count(*)::int as day
+       from ${TABLE} m, ${TABLE} o where m.id = $1 and o.kind = 'sms' and o.state <> 'failed'
+         and o.created_at > m.created_at - interval '1 day' and (o.created_at, o.id) < (m.created_at, m.id)`,
+      [id],
+    )
+    return counts as { number: number; day: number }
+  }
+
+  /** Deletes some of what is old. @returns whether there may be more */
+  async prune(keepDays: number): Promise<boolean> {
+    const deleted = await this.data.query(
+      `delete from ${TABLE} where id in (select id from ${TABLE} where state not in ('queued', 'sending')
+         and created_at < now() - make_interval(days => $1) order by created_at limit 1000) returning 1`,
+      [keepDays],
+    )
+    const expired = await this.data.query(
+      `delete from svc_catalog.svc_idempotency where (caller, key) in (select caller, key from svc_catalog.svc_idempotency
+         where expires_at < now() limit 1000) returning 1`,
+    )
+    return deleted.length === 1000 || expired.length === 1000
+  }
+}
+
+const MESSAGES = `insert into ${TABLE} (${NAMES}, next_at) select ${NAMES}, now() + make_interval(secs => $3)
+  from json_to_recordset($1::json) as r (${DRAFT})`
+const ATTACHMENTS = `insert into svc_catalog.svc_outbox_attachment (message_id, position, filename, content_type, content)
+  select m.id, a.position, a.filename, a.content_type, decode(a.content, 'base64') from m,
+  json_to_recordset($2::json) as a (position int, filename text, content_type text, content text)`
+const PUT = `with m as (${MESSAGES} returning id), a as (${ATTACHMENTS}) select 1 from m`
+/** A key that has expired is free again. */
+const PUT_ONCE = `with o as (
+    insert into svc_catalog.svc_idempotency as i (caller, key, request_hash, messages, expires_at)
+    values ($4, $5, $6, $7::uuid[], now() + interval '24 hours')
+    on conflict (caller, key) do update set request_hash = excluded.request_hash, messages = excluded.messages,
+      expires_at = excluded.expires_at where i.expires_at < now()
+    returning 1),
+  m as (${MESSAGES} where exists (select from o) returning id), a as (${ATTACHMENTS}) select 1 from m`
+
+const CLAIM = `with due as (
+    select id, state = 'sending' or mode = 'sync' as lost from ${TABLE}
+    where state in ('queued', 'sending') and next_at <= now() order by next_at limit $1 for update skip locked),
+  o as (
+    update ${TABLE} t set state = 'sending', attempts = t.attempts + 1, next_at = now() + make_interval(secs => $2),
+      provider = coalesce(t.provider, case t.kind when 'sms' then $4::text else $3::text end),
+      unknown_since = case when due.lost then coalesce(t.unknown_since, t.next_at) else t.unknown_since end
+    from due where t.id = due.id returning t.*, due.lost)
+  select ${ROW}, o.lost from o`
+
+const OWNED = `id = $1 and attempts = $2 and state in ('queued', 'sending')`
+const DONE = `state = 'sent', sent_at = now(), provider = $3, provider_id = $4, detail = $5, error = null, error_code = null,
+  unknown_since = null`
+const CAUGHT = `update ${TABLE} set ${DONE} where ${OWNED} returning 1`
+const SENT = `with m as (update ${TABLE} set ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning id),
+  a as (delete from svc_catalog.svc_outbox_attachment where message_id in (select id from m))
+  select 1 from m`
+const NOT_SENT = `update ${TABLE} set state = $3, provider = $7,
+    error = coalesce(case when $9 then error end, $4), error_code = coalesce(case when $9 then error_code end, $5),
+    detail = coalesce(case when $9 then detail end, $6),
+    unknown_since = case when $7::text is null then null else coalesce(unknown_since, now()) end,
+    next_at = now() + make_interval(secs => $8)
+  where ${OWNED} returning 1`

@@ -1,0 +1,107 @@
+import type { Context } from 'koa'
+import { type Host, type Json, readJson, ServiceError, USER_ID } from 'rowhouse'
+import type { NotifyConfig } from './config.js'
+import { invalidPayload, missingKey, notFound, unauthorized } from './errors.js'
+import { Fields } from './fields.js'
+import { isId, type MessageList } from './list.js'
+import { readMailbox } from './mailbox.js'
+import type { Outbox } from './outbox.js'
+import { type Payload, readEmail, readSms, readTemplateEmail } from './payload.js'
+import type { Sending } from './send.js'
+import type { Suppression } from './suppression.js'
+import type { Worker } from './worker.js'
+
+export interface RouteParts {
+  readonly host: Host
+  readonly config: NotifyConfig
+  readonly sending: Sending
+  readonly outbox: Outbox
+  readonly messages: MessageList
+  readonly suppression: Suppression
+  readonly worker: Worker
+}
+
+/** @throws ServiceError 401 */
+export function adminOnly(ctx: Context): void {
+  if (ctx.state.session.role !== 'admin') throw unauthorized()
+}
+
+export function sendRoutes({
+  host: { router },
+  config,
+  sending,
+  outbox,
+  messages,
+  suppression,
+  worker,
+}: RouteParts): void {
+  const route = (read: (body: Json) => Payload) => async (ctx: Context) => {
+    adminOnly(ctx)
+    const payload = read(await readJson(ctx))
+    const key = ctx.get('Idempotency-Key')
+    if (key !== '' && !/^[!-~]{1,255}$/.test(key))
+      throw invalidPayload('expecting up to 255 visible characters', '$.Idempotency-Key')
+    const caller = ctx.state.session.variables.get(USER_ID) ?? ''
+    const { messages: ids, ...sent } = await sending.send(payload, key === '' ? undefined : { caller, key })
+    ctx.set('Location', `/v1/send/${ids[0]}`)
+    ctx.body = sent
+  }
+  router.post(
+    '/v1/send/email',
+    route((body) => readEmail(body, config.email)),
+  )
+  router.post(
+    '/v1/send/email-template',
+    route((body) => readTemplateEmail(body, config.email)),
+  )
+  router.post('/v1/send/sms', route(readSms))
+
+  router.get('/v1/send/suppressed', async (ctx) => {
+    adminOnly(ctx)
+    const after = ctx.query['after'] ?? ''
+    if (typeof after !== 'string') throw invalidPayload('expecting one address', '$.after')
+    ctx.body = { suppressed: await suppression.list(after, 1000) }
+  })
+  router.post('/v1/send/suppressed', async (ctx) => {
+    adminOnly(ctx)
+    const fields = new Fields(await readJson(ctx), ['address', 'reason'])
+    const address = fields.text('address')
+    if (address === undefined) throw missingKey('address')
+    await suppression.add(plain(address, fields.at('address')), fields.line('reason') ?? 'by hand')
+    ctx.body = { address: address.toLowerCase() }
+  })
+  router.delete('/v1/send/suppressed/:address', async (ctx) => {
+    adminOnly(ctx)
+    const { address } = ctx['params'] as { address: string }
+    if (!(await suppression.remove(address))) throw new ServiceError(404, 'not_found', `not suppressed : ${address}`)
+    ctx.body = { address: address.toLowerCase() }
+  })
+
+  router.get('/v1/send', async (ctx) => {
+    adminOnly(ctx)
+    ctx.body = await messages.page(ctx.query)
+  })
+  router.get('/v1/send/:id', async (ctx) => {
+    adminOnly(ctx)
+    const { id } = ctx['params'] as { id: string }
+    const found = await messages.find(id)
+    if (!found) throw notFound(id)
+    ctx.body = found
+  })
+  router.post('/v1/send/:id/retry', async (ctx) => {
+    adminOnly(ctx)
+    const { id } = ctx['params'] as { id: string }
+    if (!isId(id) || !(await messages.find(id))) throw notFound(id)
+    if (!(await outbox.again(id))) {
+      throw new ServiceError(409, 'not_failed', 'only a message that failed, or of which it is unknown, is sent again')
+    }
+    worker.wake()
+    ctx.body = { id, detail: 'queued' }
+  })
+}
+
+function plain(text: string, path: string): string {
+  const read = readMailbox(text)
+  if (!read || read.name !== undefined) throw invalidPayload('expecting an address', path)
+  return read.address
+}

@@ -1,0 +1,110 @@
+import type { Migration } from 'rowhouse'
+
+export const migrations: readonly Migration[] = [
+  {
+    id: '001-outbox',
+    sql: `
+-- A message is a row before its first byte leaves. queued: it waits until next_at; sending: somebody is sending it, and is
+-- taken for dead after next_at; sent: the provider took it; failed: it was not sent and will not be; unknown: it may have
+-- been sent, and nobody tries again. mode sync: who asked for it waits for the answer.
+create table svc_catalog.svc_outbox (
+  id uuid primary key default gen_random_uuid(),
+  kind text not null check (kind in ('email', 'email-template', 'sms')),
+  "to" text not null,
+  "from" text,
+  from_name text,
+  sub text,
+  text text,
+  html text,
+  cc jsonb,
+  bcc jsonb,
+  reply_to text,
+  template text,
+  content jsonb,
+  country_code text,
+  message text,
+  at_most_once boolean not null default false,
+  mode text not null default 'queue' check (mode in ('queue', 'sync')),
+  state text not null default 'queued' check (state in ('queued', 'sending', 'sent', 'failed', 'unknown')),
+  attempts integer not null default 0,
+  next_at timestamptz not null default now(),
+  queued_at timestamptz not null default now(),
+  -- Who is sending it, has sent it, or may have; since when that is not known.
+  provider text,
+  unknown_since timestamptz,
+  provider_id text,
+  detail text,
+  error text,
+  error_code text,
+  delivery text check (delivery in ('delivered', 'deferred', 'bounced', 'complained')),
+  delivery_detail text,
+  delivery_at timestamptz,
+  created_at timestamptz not null default now(),
+  sent_at timestamptz,
+  check (state not in ('queued', 'sending') or case kind
+    when 'sms' then country_code is not null and message is not null
+    when 'email' then "from" is not null and sub is not null and (text is not null or html is not null)
+    else "from" is not null and template is not null end)
+);
+create index svc_outbox_due on svc_catalog.svc_outbox (next_at) where state in ('queued', 'sending');
+create index svc_outbox_newest on svc_catalog.svc_outbox (created_at desc, id desc);
+create index svc_outbox_reference on svc_catalog.svc_outbox (provider, provider_id) where provider_id is not null;
+create index svc_outbox_numbers on svc_catalog.svc_outbox (created_at) where kind = 'sms';
+
+-- Whoever may insert a message says what is sent and to whom, and nothing of what became of it.
+create function svc_catalog.svc_new_message() returns trigger language plpgsql as $$
+begin
+  new.state := 'queued';
+  new.attempts := 0;
+  new.created_at := now();
+  new.queued_at := now();
+  -- Who waits for the answer of a message sends it; if nothing is heard of that, it is for the others.
+  new.next_at := case new.mode when 'sync' then greatest(new.next_at, now() + interval '1 minute') else now() end;
+  new.provider := null;
+  new.unknown_since := null;
+  new.provider_id := null;
+  new.detail := null;
+  new.error := null;
+  new.error_code := null;
+  new.delivery := null;
+  new.delivery_detail := null;
+  new.delivery_at := null;
+  new.sent_at := null;
+  return new;
+end $$;
+create trigger svc_new_message before insert on svc_catalog.svc_outbox
+  for each row execute function svc_catalog.svc_new_message();
+
+-- Of no client: a role that may insert messages may not attach what it likes.
+create table svc_catalog.svc_outbox_attachment (
+  message_id uuid not null references svc_catalog.svc_outbox on delete cascade,
+  position integer not null,
+  filename text not null,
+  content_type text not null,
+  content bytea not null,
+  primary key (message_id, position)
+);
+
+create table svc_catalog.svc_idempotency (
+  caller text not null,
+  key text not null,
+  request_hash bytea not null,
+  messages uuid[] not null,
+  expires_at timestamptz not null,
+  primary key (caller, key)
+);
+create index svc_idempotency_expired on svc_catalog.svc_idempotency (expires_at);
+`,
+  },
+  {
+    id: '002-suppression',
+    sql: `
+-- Addresses that get no mail any more, because a provider said so or an admin.
+create table svc_catalog.svc_suppression (
+  address text primary key check (address = lower(address)),
+  reason text not null,
+  created_at timestamptz not null default now()
+);
+`,
+  },
+]

@@ -1,0 +1,238 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { type EmailSender, type Receipt, ServiceError } from 'rowhouse'
+import type { AttachmentDraft } from './attachments.js'
+import { type Channel, maySendFrom } from './channel.js'
+import type { NotifyConfig } from './config.js'
+import type { Delivery } from './delivery.js'
+import { invalidPayload, noTemplates } from './errors.js'
+import { domainOf } from './mailbox.js'
+import { channelOf, type OutboxRow } from './message.js'
+import type { NewMessage, Once, Outbox, StoredAttachment } from './outbox.js'
+import type { Draft, Payload } from './payload.js'
+import type { MessageRecord } from './record.js'
+import type { Worker } from './worker.js'
+
+/** What a request is answered with. */
+export interface Sent extends Receipt {
+  /** Of several recipients, in their order. */
+  readonly results?: readonly ((Receipt & { readonly to: string }) | Failure)[]
+}
+interface Failure {
+  readonly to: string
+  readonly code: string
+  readonly message: string
+}
+
+export interface SendParts {
+  readonly outbox: Outbox
+  readonly delivery: Delivery
+  readonly worker: Worker
+  readonly channels: Readonly<Record<'email' | 'sms', Channel>>
+  readonly config: NotifyConfig
+  /** Makes a mail of a template that is kept here; undefined: there is none of that name. */
+  readonly render: (draft: Draft) => Promise<Draft | undefined>
+  /** The bytes of a file of the filestore. */
+  readonly readFile: (
+    id: string,
+    maxBytes: number,
+  ) => Promise<{ readonly contentType: string; readonly content: Buffer }>
+}
+
+/** Sends messages on request: stored first, then handed over while the caller waits, or later. */
+export class Sending {
+  private readonly parts: SendParts
+
+  constructor(parts: SendParts) {
+    this.parts = parts
+  }
+
+  /**
+   * @param once the caller's `Idempotency-Key`, if there is one
+   * @returns the ids of the messages as well
+   * @throws ServiceError as the API promises it
+   */
+  async send(
+    payload: Payload,
+    once?: Pick<Once, 'caller' | 'key'>,
+  ): Promise<Sent & { readonly messages: readonly string[] }> {
+    const { outbox, worker, delivery, config } = this.parts
+    const drafts = await this.prepare(payload.drafts)
+    const attachments = await this.bytes(payload.attachments)
+    const messages = drafts.map((draft): NewMessage => ({ ...draft, id: randomUUID() }))
+    const mode = payload.queue ? 'queue' : 'sync'
+    const request = once && { ...once, hash: hashOf(payload) }
+    if (!(await outbox.put(messages, mode, attachments, config.queue.leaseSeconds, request))) {
+      return this.repeated(request as Once, payload)
+    }
+    if (payload.queue) worker.wake()
+    else await each(messages, config.queue.concurrency, (message) => delivery.try(rowOf(message, attachments)))
+    return this.answer(
+      messages.map(({ id }) => id),
+      payload,
+    )
+  }
+
+  /** Whether these can be sent at all, and how. */
+  async prepare(drafts: readonly Draft[]): Promise<readonly Draft[]> {
+    const [first] = drafts as [Draft, ...Draft[]]
+    const channel = this.parts.channels[channelOf(first.kind)]
+    const { name, sender } = await channel.default()
+    if (first.kind === 'sms') return drafts
+    if (first.kind === 'email-template' && !(sender as EmailSender).sendTemplate) {
+      const made = await Promise.all(drafts.map((draft) => this.parts.render(draft)))
+      if (made.includes(undefined)) throw noTemplates(name)
+      drafts = made as readonly Draft[]
+    }
+    if (!(await this.maySend(channel, first.from as string))) {
+      const { domains = [] } = sender as EmailSender
+      const path = first.kind === 'email' ? '$.from' : '$.fromEmail'
+      throw invalidPayload(
+        `${name} sends from ${domains.join(', ')} only, not from ${domainOf(first.from as string)}`,
+        path,
+      )
+    }
+    return drafts
+  }
+
+  private async maySend(channel: Channel, from: string): Promise<boolean> {
+    for (const name of channel.providers) {
+      const sender = await channel.sender(name).catch(() => undefined)
+      if (sender === undefined || maySendFrom(sender as EmailSender, from)) return true
+    }
+    return false
+  }
+
+  private async bytes(drafts: readonly AttachmentDraft[]): Promise<readonly StoredAttachment[]> {
+    let left = this.parts.config.email.maxAttachmentBytes
+    const stored: StoredAttachment[] = []
+    for (const draft of drafts) {
+      if ('content' in draft) stored.push(draft)
+      else {
+        const { content, contentType } = await this.parts.readFile(draft.fileId, left)
+        stored.push({ filename: draft.filename, contentType: draft.contentType ?? contentType, content })
+      }
+      left -= stored.at(-1)?.content.length ?? 0
+    }
+    return stored
+  }
+
+  /** The answer that the same request had before. */
+  private async repeated(request: Once, payload: Payload): Promise<Sent & { readonly messages: readonly string[] }> {
+    const before = await this.parts.outbox.before(request)
+    if (!before) throw inProgress()
+    if (!before.hash.equals(request.hash)) {
+      throw new ServiceError(409, 'idempotency_key_reused', 'this Idempotency-Key came with another request before')
+    }
+    return this.answer(before.messages, payload)
+  }
+
+  private async answer(
+    ids: readonly string[],
+    payload: Payload,
+  ): Promise<Sent & { readonly messages: readonly string[] }> {
+    if (payload.queue) return { ...queued(ids, payload), messages: ids }
+    const records = await this.parts.outbox.records(ids)
+    if (records.length < ids.length || records.some(isUnderWay)) throw inProgress()
+    const [first] = records as [MessageRecord, ...MessageRecord[]]
+    const sent = records.filter(({ state }) => state === 'sent')
+    if (sent.length === 0) throw errorOf(first)
+    if (!payload.several) return { ...receiptOf(first), messages: ids }
+    const results = records.map((record) => {
+      if (record.state === 'sent') return { to: record.to, ...receiptOf(record) }
+      const { code, message } = errorOf(record)
+      return { to: record.to, code, message, detail: record.detail ?? record.error ?? '' }
+    })
+    return {
+      id: (sent[0] as MessageRecord).provider_id as string,
+      detail: `${sent.length} of ${ids.length} sent`,
+      results,
+      messages: ids,
+    }
+  }
+}
+
+function queued(ids: readonly string[], { several, drafts }: Payload): Sent {
+  const one = { id: ids[0] as string, detail: 'queued' }
+  return several
+    ? { ...one, results: ids.map((id, i) => ({ to: drafts[i]?.to as string, id, detail: 'queued' })) }
+    : one
+}
+
+const isUnderWay = ({ state }: MessageRecord): boolean => state === 'queued' || state === 'sending'
+const receiptOf = ({ provider_id, detail }: MessageRecord): Receipt => ({
+  id: provider_id as string,
+  detail: detail as string,
+})
+const inProgress = () =>
+  new ServiceError(409, 'in_progress', 'the same request is still being worked on', '$', { retryAfter: 1 })
+
+const STATUS: Readonly<Record<string, number>> = {
+  invalid_payload: 400,
+  suppressed: 400,
+  not_allowed: 400,
+  too_many: 429,
+}
+
+/** Why a message was not sent, as the API promises it. */
+export function errorOf({ id, kind, state, provider, detail, error, error_code }: MessageRecord): ServiceError {
+  const code = error_code ?? 'unexpected'
+  const internal = { id, state, provider, detail: [error, detail].filter(Boolean).join(': ') }
+  const status = STATUS[code] ?? 500
+  if (status !== 500) return new ServiceError(status, code, error ?? '', '$', { internal })
+  const message =
+    code === 'response_changed'
+      ? (detail ?? '')
+      : `unexpected response from the ${kind === 'sms' ? 'sms' : 'email'} provider`
+  return new ServiceError(500, code, message, '$', { internal })
+}
+
+/** As the outbox would give it, without asking. */
+const rowOf = (message: NewMessage, attachments: readonly StoredAttachment[]): OutboxRow => ({
+  ...EMPTY,
+  ...message,
+  attachments: attachments.map(({ filename, contentType, content }) => ({
+    filename,
+    content_type: contentType,
+    content: content.toString('base64'),
+  })),
+})
+const EMPTY = {
+  from: null,
+  from_name: null,
+  sub: null,
+  text: null,
+  html: null,
+  cc: null,
+  bcc: null,
+  reply_to: null,
+  template: null,
+  content: null,
+  country_code: null,
+  message: null,
+  mode: 'sync',
+  attempts: 0,
+  provider: null,
+  unknown_for: null,
+  age: 0,
+} as const
+
+/** Of what the caller wants, not of how it is written. */
+function hashOf({ drafts, attachments, queue }: Payload): Buffer {
+  const hash = createHash('sha256').update(JSON.stringify([drafts, queue]))
+  for (const attachment of attachments) {
+    const { filename, contentType } = attachment
+    const bytes =
+      'content' in attachment ? createHash('sha256').update(attachment.content).digest('hex') : attachment.fileId
+    hash.update(JSON.stringify([filename, contentType, bytes]))
+  }
+  return hash.digest()
+}
+
+/** So many at once. */
+async function each<T>(items: readonly T[], atOnce: number, fn: (item: T) => Promise<void>): Promise<void> {
+  const left = [...items]
+  const run = async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) await fn(next)
+  }
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, run))
+}

@@ -1,0 +1,42 @@
+import type { Data } from 'rowhouse'
+
+/** Addresses that get no mail any more. */
+export class Suppression {
+  private readonly data: Data
+
+  constructor(data: Data) {
+    this.data = data
+  }
+
+  /** The first of these that is among them. */
+  async find(addresses: readonly string[]): Promise<{ readonly address: string; readonly reason: string } | undefined> {
+    const [found] = await this.data.query<{ address: string; reason: string }>(
+      'select address, reason from svc_catalog.svc_suppression where address = any($1::text[]) limit 1',
+      [addresses.map((address) => address.toLowerCase())],
+    )
+    return found
+  }
+
+  async add(address: string, reason: string): Promise<void> {
+    await this.data.query(
+      `insert into svc_catalog.svc_suppression (address, reason) values ($1, $2) on conflict (address) do nothing`,
+      [address.toLowerCase(), reason],
+    )
+  }
+
+  /** @returns false when it was not there */
+  async remove(address: string): Promise<boolean> {
+    const removed = await this.data.query('delete from svc_catalog.svc_suppression where address = $1 returning 1', [
+      address.toLowerCase(),
+    ])
+    return removed.length > 0
+  }
+
+  list(after: string, limit: number): Promise<readonly object[]> {
+    return this.data.query(
+      `select address, reason, to_json(created_at) #>> '{}' as created_at from svc_catalog.svc_suppression
+       where address > $1 order by address limit $2`,
+      [after, limit],
+    )
+  }
+}

@@ -1,0 +1,316 @@
+import tap from 'tap'
+import type { Mail, Sms } from '../../core/index.js'
+import { MAIL, notifyServer, SMS } from '../kit/notify.js'
+import { sendError } from '../kit/sender.js'
+import { testServer } from '../kit/server.js'
+
+const ID = /^[0-9a-f-]{36}$/
+const invalid = (message: RegExp | string) => ({ status: 400, body: { code: 'invalid_payload', message } })
+
+tap.test('what the specification promises of sending', async (t) => {
+  const server = await notifyServer(t)
+  const { email, sms } = server
+
+  await t.test('an email is answered with the reference and the details of the provider', async (t) => {
+    email.answers.push(async () => ({ id: 'ref-1', detail: '250 queued as 1' }))
+    const sent = await server.send('email', { ...MAIL, fromName: 'The Shop', html: '<p>Hi' })
+
+    t.same([sent.status, sent.body], [200, { id: 'ref-1', detail: '250 queued as 1' }])
+    const { id, ...mail } = email.handed[0] as Mail
+    t.match(id, ID)
+    t.equal(sent.headers.get('location'), `/v1/send/${id}`)
+    t.same(mail, {
+      to: { address: 'reader@example.com', name: 'A Reader' },
+      from: { address: 'shop@example.com', name: 'The Shop' },
+      attachments: [],
+      subject: 'Hello',
+      text: 'Hi',
+      html: '<p>Hi',
+    })
+  })
+
+  await t.test('an SMS, its numbers integers or digits', async (t) => {
+    for (const body of [SMS, { ...SMS, to: '5550100', countryCode: '1' }]) {
+      t.match(await server.send('sms', body), { status: 200, body: { id: String, detail: 'taken' } })
+      const { id: _, ...handed } = sms.handed.at(-1) as Sms
+      t.same(handed, { to: '5550100', countryCode: '1', message: 'Hello' })
+    }
+  })
+
+  await t.test('a key that is missing is named', async (t) => {
+    const without = (body: object, key: string) =>
+      Object.fromEntries(Object.entries(body).filter(([name]) => name !== key))
+    for (const key of ['to', 'from', 'sub']) {
+      t.match(await server.send('email', without(MAIL, key)), invalid(`Error in $: the key '${key}' was not present`))
+    }
+    t.match(await server.send('email', without(MAIL, 'text')), invalid(/'text' and 'html'/))
+    t.equal((await server.send('email', { ...without(MAIL, 'text'), html: '<p>' })).status, 200)
+    for (const key of ['to', 'countryCode', 'message']) {
+      t.match(await server.send('sms', without(SMS, key)), invalid(`Error in $: the key '${key}' was not present`))
+    }
+    for (const key of ['to', 'fromEmail', 'templateName']) {
+      const body = { to: 'a@example.com', fromEmail: 'b@example.com', templateName: 'welcome' }
+      t.match(
+        await server.send('email-template', without(body, key)),
+        invalid(`Error in $: the key '${key}' was not present`),
+      )
+    }
+    t.match(await server.fetch('/v1/send/email', { method: 'POST', body: '{"to": ' }), invalid(/^Error in \$/))
+    t.match(await server.send('email', []), invalid('Error in $: expecting an object, but found an array'))
+  })
+
+  await t.test('others than admin are unauthorized, whatever they send', async (t) => {
+    const expected = { status: 401, body: { code: 'unauthorized', message: 'Only role: admin is allowed' } }
+    for (const path of ['email', 'sms', 'email-template']) {
+      const init = { method: 'POST', body: '{' }
+      t.match(await server.fetch(`/v1/send/${path}`, init, { role: 'user' }), expected)
+      t.match(await server.bare(`/v1/send/${path}`, init), expected, 'anonymous')
+    }
+    for (const path of ['/v1/send', '/v1/send/x', '/v1/send/suppressed']) {
+      t.match(await server.fetch(path, {}, { role: 'user' }), expected, path)
+    }
+  })
+
+  await t.test('what a provider did not take', async (t) => {
+    email.answers.push(sendError('refused', 'it said no', { response: '550 no such\nmailbox' }))
+    t.match(await server.send('email', MAIL), {
+      status: 500,
+      body: {
+        code: 'unexpected',
+        message: 'unexpected response from the email provider',
+        state: 'failed',
+        detail: 'first: it said no: 550 no such mailbox',
+      },
+    })
+    sms.answers.push(sendError('unknown', 'what is that', { response: '<html>', unreadable: true }))
+    t.match(await server.send('sms', SMS), {
+      status: 500,
+      body: { code: 'response_changed', message: '<html>', state: 'unknown' },
+    })
+    email.answers.push(async () => {
+      throw new Error('a fault of the provider’s code')
+    })
+    t.match(await server.send('email', MAIL), { status: 500, body: { code: 'unexpected', state: 'unknown' } })
+    t.match(await server.fetch('/v1/send/nothing', { method: 'POST' }), { status: 405 })
+  })
+
+  await t.test('templates that the provider does not have', async (t) => {
+    const mail = { to: 'a@example.com', fromEmail: 'b@example.com', templateName: 'welcome' }
+    t.match(await server.send('email-template', mail), {
+      status: 400,
+      body: { code: 'invalid_provider', message: 'sending templates is not available for first' },
+    })
+  })
+})
+
+tap.test('templates of a provider', async (t) => {
+  const server = await notifyServer(t)
+  server.email.extra = { sendTemplate: async ({ id: _, ...mail }) => ({ id: 'made', detail: JSON.stringify(mail) }) }
+  const templateContent = [{ name: 'who', content: 'Ann' }]
+  const body = {
+    to: 'a@example.com',
+    fromEmail: 'b@example.com',
+    fromName: 'B',
+    templateName: 'welcome',
+    templateContent,
+  }
+  const sent = await server.send('email-template', body)
+
+  t.match(sent, { status: 200, body: { id: 'made' } })
+  t.same(JSON.parse(sent.body.detail), {
+    to: { address: 'a@example.com' },
+    from: { address: 'b@example.com', name: 'B' },
+    attachments: [],
+    template: 'welcome',
+    content: templateContent,
+  })
+  const { fromEmail, ...others } = body
+  t.equal((await server.send('email-template', { ...others, from: fromEmail })).status, 200, 'as in the other payload')
+  const twice = [...templateContent, ...templateContent]
+  t.match(await server.send('email-template', { ...body, templateContent: twice }), invalid(/"who" is given twice/))
+})
+
+tap.test('without a provider', async (t) => {
+  const none = await testServer(t, { notify: true })
+  const send = (server: typeof none, what: string, body: object) =>
+    server.fetch(`/v1/send/${what}`, { method: 'POST', body: JSON.stringify(body) })
+  const noDefault = { status: 500, body: { code: 'default_not_found', message: 'No default email/sms provider set' } }
+  t.match(await send(none, 'email', MAIL), noDefault)
+  t.match(await send(none, 'sms', SMS), noDefault)
+  t.match(await send(none, 'email', {}), invalid(/'to'/), 'the payload comes first')
+
+  const other = await testServer(t, {
+    notify: true,
+    config: { providers: { email: { default: 'smtp', memory: {} }, sms: { default: 'vonage', memory: {} } } },
+  })
+  t.match(await send(other, 'email', MAIL), {
+    status: 500,
+    body: { code: 'config_not_found', message: 'No smtp config found' },
+  })
+  t.match(await send(other, 'sms', SMS), { status: 500, body: { message: 'No vonage config found' } })
+})
+
+tap.test('fields that a header or an envelope could misread', async (t) => {
+  const server = await notifyServer(t)
+  const addresses = [
+    'a@x.example\r\nBcc: evil@example.com',
+    'a@x.example, b@x.example',
+    'a@x.example; b@x.example',
+    '"a@x.example\u0000@y.example"',
+    '"quoted local"@x.example',
+    'Name <a@x.example> <b@x.example>',
+    'Name <a@x.example>, b@x.example',
+    'group: a@x.example;',
+    'a@[127.0.0.1]',
+    'a@127.0.0.1',
+    'a@x..example',
+    '.a@x.example',
+    'a@-x.example',
+    'a@x.example\u2028b',
+    'ä@x.example',
+    'a(comment)@x.example',
+    '<a@x.example',
+    'a b@x.example',
+    'Na<me <a@x.example>',
+    `${'a'.repeat(65)}@x.example`,
+    `a@${'x'.repeat(64)}.example`,
+    '',
+    ' ',
+    '@x.example',
+    'a@',
+  ]
+  for (const address of addresses) {
+    for (const key of ['to', 'from', 'replyTo', 'cc', 'bcc']) {
+      t.match(
+        await server.send('email', { ...MAIL, [key]: address }),
+        invalid(/expecting one address|U\+0000/),
+        `${key}: ${encodeURIComponent(address)}`,
+      )
+    }
+  }
+  for (const value of [1, {}, { path: '/etc/passwd' }, true, ['a']]) {
+    for (const key of ['from', 'sub', 'text', 'html', 'fromName']) {
+      t.match(
+        await server.send('email', { ...MAIL, [key]: value }),
+        invalid(/^Error in \$\.\w+: expecting a string/),
+        key,
+      )
+    }
+  }
+  for (const key of ['sub', 'fromName']) {
+    for (const bad of ['a\r\nBcc: evil@example.com', 'a\nb', 'a\u0000', 'a\u0085b', 'a\u2028b']) {
+      t.match(await server.send('email', { ...MAIL, [key]: bad }), invalid(/line breaks|U\+0000/), key)
+    }
+  }
+  t.match(await server.send('email', { ...MAIL, text: 'a\u0000' }), invalid(/U\+0000/))
+  t.match(await server.send('email', { ...MAIL, headers: {} }), invalid(/unexpected key "headers"/))
+  for (const to of ['12-34', -1, 1.5, '', 12, 1e15, '+49123']) {
+    t.match(await server.send('sms', { ...SMS, to }), invalid(/number/), `to ${to}`)
+  }
+  for (const countryCode of [0, 1234, '01', 'x']) {
+    t.match(await server.send('sms', { ...SMS, countryCode }), invalid(/code|number/), `countryCode ${countryCode}`)
+  }
+  t.match(await server.send('sms', { ...SMS, message: ' ' }), invalid(/empty/))
+  t.match(await server.send('sms', { ...SMS, message: 'x'.repeat(1601) }), invalid(/1600/))
+  t.same(server.email.handed, [])
+  t.same(await server.messages(), [], 'nothing was stored')
+
+  const fine: [string, object][] = [
+    ['Ann "the" Bee <a@x.example>', { address: 'a@x.example' }],
+    ['"Bee, Ann" <a@x.example>', { address: 'a@x.example', name: 'Bee, Ann' }],
+    ['"\\"Ann\\"" <a@x.example>', { address: 'a@x.example', name: '"Ann"' }],
+    ['Änn <a+b@x.example>', { address: 'a+b@x.example', name: 'Änn' }],
+    ['<a@x.example>', { address: 'a@x.example' }],
+    ['a@bücher.example', { address: 'a@xn--bcher-kva.example' }],
+    ["o'hara@localhost", { address: "o'hara@localhost" }],
+  ]
+  for (const [to, expected] of fine.slice(1)) {
+    t.equal((await server.send('email', { ...MAIL, to })).status, 200, encodeURIComponent(to))
+    t.same((server.email.handed.at(-1) as Mail).to, expected)
+  }
+  t.match(await server.send('email', { ...MAIL, to: fine[0]?.[0] }), invalid(/expecting one address/))
+})
+
+tap.test('several recipients, copies, answers elsewhere, attachments', async (t) => {
+  const server = await notifyServer(t)
+  const { email } = server
+
+  const to = ['a@example.com', 'B <b@example.com>', 'c@example.com']
+  email.answers.push(async ({ to }) => {
+    if ((to as { address: string }).address.startsWith('b')) return sendError('refused', 'no')()
+    return { id: 'x', detail: 'taken' }
+  })
+  email.answers.push(...email.answers, ...email.answers)
+  const sent = await server.send('email', { ...MAIL, to })
+  t.match(sent, {
+    status: 200,
+    body: {
+      detail: '2 of 3 sent',
+      results: [
+        { to: 'a@example.com', id: 'x', detail: 'taken' },
+        { to: 'B <b@example.com>', code: 'unexpected', message: /email provider/, detail: 'first: no' },
+        { to: 'c@example.com', id: 'x' },
+      ],
+    },
+  })
+  t.equal(email.handed.length, 3, 'a mail each')
+
+  email.answers.push(sendError('refused', 'no'), sendError('refused', 'no'))
+  t.match(await server.send('email', { ...MAIL, to: to.slice(0, 2) }), { status: 500 }, 'none was sent')
+  t.match(await server.send('email', { ...MAIL, to: [] }), invalid(/empty/))
+  t.match(
+    await server.send('email', { ...MAIL, to: Array.from({ length: 51 }, (_, i) => `a${i}@example.com`) }),
+    invalid(/more than 50/),
+  )
+  t.match(await server.send('email', { ...MAIL, to, cc: 'x@example.com' }), invalid(/go with one/))
+
+  const all = {
+    cc: ['One <one@example.com>', 'two@example.com'],
+    bcc: 'three@example.com',
+    replyTo: 'Answers <four@example.com>',
+    attachments: [
+      { filename: 'ü.txt', contentType: 'text/plain; charset=utf-8', content: Buffer.from('hällo').toString('base64') },
+      { filename: 'empty', content: '' },
+    ],
+  }
+  t.equal((await server.send('email', { ...MAIL, ...all })).status, 200)
+  t.match(email.handed.at(-1), {
+    cc: [{ address: 'one@example.com', name: 'One' }, { address: 'two@example.com' }],
+    bcc: [{ address: 'three@example.com' }],
+    replyTo: { address: 'four@example.com', name: 'Answers' },
+    attachments: [
+      { filename: 'ü.txt', contentType: 'text/plain; charset=utf-8', content: Buffer.from('hällo') },
+      { filename: 'empty', contentType: 'application/octet-stream', content: Buffer.alloc(0) },
+    ],
+  })
+  const wrong: [object, RegExp][] = [
+    [{ filename: 'a', content: 'no base64!' }, /base64/],
+    [{ filename: '../a', content: '' }, /file name/],
+    [{ filename: 'a\r\nb', content: '' }, /line breaks/],
+    [{ filename: 'a', contentType: 'x\r\ny', content: '' }, /line breaks/],
+    [{ filename: 'a', contentType: 'text', content: '' }, /type\/subtype/],
+    [{ filename: 'a', path: '/etc/passwd' }, /unexpected key "path"/],
+    [{ filename: 'a' }, /'content' and 'file_id'/],
+    [{ content: '' }, /'filename'/],
+    [{ filename: 'a', content: { path: '/etc/passwd' } }, /expecting a string/],
+  ]
+  for (const [attachment, message] of wrong) {
+    t.match(await server.send('email', { ...MAIL, attachments: [attachment] }), invalid(message), String(message))
+  }
+  const small = await notifyServer(t, { email: { maxAttachmentBytes: 3 } })
+  const content = Buffer.from('four').toString('base64')
+  t.match(
+    await small.send('email', { ...MAIL, attachments: [{ filename: 'a', content }] }),
+    invalid(/more than 3 bytes/),
+  )
+})
+
+tap.test('a provider sends from its domains only', async (t) => {
+  const server = await notifyServer(t)
+  server.email.extra = { domains: ['Example.com'] }
+
+  t.equal((await server.send('email', MAIL)).status, 200)
+  for (const from of ['a@example.org', 'a@sub.example.com', 'a@notexample.com', 'a@example.com.evil.example']) {
+    t.match(await server.send('email', { ...MAIL, from }), invalid(/first sends from Example.com only/), from)
+  }
+})

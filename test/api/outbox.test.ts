@@ -1,0 +1,335 @@
+import { randomUUID } from 'node:crypto'
+import pg from 'pg'
+import tap from 'tap'
+import type { Mail } from '../../core/index.js'
+import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
+import { sendError } from '../kit/sender.js'
+import { until } from '../kit/until.js'
+
+const FAST = { queue: { retrySeconds: 0.01, pollMs: 20 } }
+
+const stateOf = async (server: NotifyServer, id: string) => (await server.fetch(`/v1/send/${id}`)).body
+async function run(server: NotifyServer, sql: string): Promise<void> {
+  const client = new pg.Client(server.databaseUrl)
+  await client.connect()
+  await client.query(sql).finally(() => client.end())
+}
+const becomes = (server: NotifyServer, id: string, state: string) =>
+  until(`${id} becomes ${state}`, async () => (await stateOf(server, id)).state === state)
+
+tap.test('a queued message is answered at once and sent later', async (t) => {
+  const server = await notifyServer(t, FAST)
+  let release = () => {}
+  server.email.answers.push(() => new Promise((resolve) => (release = () => resolve({ id: 'late', detail: '250 ok' }))))
+  const { status, body, headers } = await server.send('email', { ...MAIL, queue: true })
+
+  t.match({ status, body }, { status: 200, body: { id: /^[0-9a-f-]{36}$/, detail: 'queued' } })
+  t.equal(headers.get('location'), `/v1/send/${body.id}`)
+  await becomes(server, body.id, 'sending')
+  t.match(await stateOf(server, body.id), { provider: 'first', attempts: 1, text: 'Hi', sub: 'Hello', mode: 'queue' })
+  release()
+  await becomes(server, body.id, 'sent')
+  t.match(await stateOf(server, body.id), {
+    provider: 'first',
+    provider_id: 'late',
+    detail: '250 ok',
+    to: MAIL.to,
+    text: null,
+    html: null,
+    error: null,
+  })
+  t.equal((server.email.handed[0] as Mail).id, body.id)
+
+  const several = await server.send('email', { ...MAIL, to: ['a@example.com', 'b@example.com'], queue: true })
+  t.match(several.body, {
+    detail: 'queued',
+    results: [{ to: 'a@example.com', detail: 'queued' }, { to: 'b@example.com' }],
+  })
+  for (const { id } of several.body.results) await becomes(server, id, 'sent')
+})
+
+tap.test('what was certainly not sent is tried again, in the same way', async (t) => {
+  const server = await notifyServer(t, FAST)
+  const attachments = [{ filename: 'a', content: Buffer.from('bytes').toString('base64') }]
+  server.email.answers.push(sendError('retry', 'not now'), sendError('retry', 'busy', { retryAfter: 0.05 }))
+  const { body } = await server.send('email', { ...MAIL, attachments, queue: true })
+  await becomes(server, body.id, 'sent')
+
+  t.equal(server.email.handed.length, 3)
+  t.same(server.email.handed[1], server.email.handed[0])
+  t.same((server.email.handed[2] as Mail).attachments?.[0]?.content, Buffer.from('bytes'))
+  t.match(await stateOf(server, body.id), { attempts: 3, attachments: [] })
+
+  server.email.answers.push(sendError('refused', 'no such mailbox', { response: '550 no' }))
+  const refused = (await server.send('email', { ...MAIL, queue: true })).body
+  await becomes(server, refused.id, 'failed')
+  t.match(await stateOf(server, refused.id), {
+    error: 'first: no such mailbox',
+    detail: '550 no',
+    text: 'Hi',
+    attempts: 1,
+  })
+
+  t.match(await server.send(`${refused.id}/retry`, {}), { status: 200, body: { id: refused.id, detail: 'queued' } })
+  await becomes(server, refused.id, 'sent')
+  t.match(await server.send(`${refused.id}/retry`, {}), { status: 409, body: { code: 'not_failed' } })
+  t.match(await server.send(`${body.id.replace(/^./, 'f')}/retry`, {}), { status: 404, body: { code: 'not_found' } })
+})
+
+tap.test('a message is no longer tried when it is too old', async (t) => {
+  const server = await notifyServer(t, { queue: { ...FAST.queue, maxAgeSeconds: 1 } })
+  for (let i = 0; i < 500; i++) server.sms.answers.push(sendError('retry', 'never'))
+  const { id } = (await server.send('sms', { ...SMS, queue: true })).body
+  await becomes(server, id, 'failed')
+  t.match(await stateOf(server, id), { error: 'first: never', message: 'Hello' })
+})
+
+tap.test('of what may have been sent', async (t) => {
+  const unknown = () => sendError('unknown', 'no answer')
+  const server = await notifyServer(t, { ...FAST, email: { failover: ['second'] }, breaker: { failures: 100 } })
+  const { email, second } = server
+
+  await t.test('a caller who waits is told, and nobody else is asked', async (t) => {
+    email.answers.push(unknown())
+    const answer = await server.send('email', MAIL)
+    t.match(answer, {
+      status: 500,
+      body: { code: 'unexpected', state: 'unknown', detail: /no answer; it may have been sent/ },
+    })
+    t.equal((await stateOf(server, answer.body.id)).state, 'unknown')
+    t.same(second.handed, [])
+  })
+  await t.test('a queued one is tried again through the same provider only', async (t) => {
+    email.handed.length = 0
+    email.answers.push(unknown(), sendError('retry', 'later'), unknown())
+    const { id } = (await server.send('email', { ...MAIL, queue: true })).body
+    await becomes(server, id, 'sent')
+    t.equal(email.handed.length, 4)
+    t.same(second.handed, [])
+  })
+  await t.test('not when it may be sent once at most', async (t) => {
+    email.handed.length = 0
+    email.answers.push(unknown())
+    const { id } = (await server.send('email', { ...MAIL, queue: true, atMostOnce: true })).body
+    await becomes(server, id, 'unknown')
+    t.equal(email.handed.length, 1)
+  })
+})
+
+tap.test('a provider that knows what it took may be asked again for what is sent once at most', async (t) => {
+  const server = await notifyServer(t, FAST)
+  server.email.extra = { sendsOnceForSeconds: 60 }
+  server.email.answers.push(sendError('unknown', 'no answer'))
+  const { id } = (await server.send('email', { ...MAIL, queue: true, atMostOnce: true })).body
+  await becomes(server, id, 'sent')
+  t.equal(server.email.handed.length, 2)
+})
+
+tap.test('failover, and a provider that is let alone', async (t) => {
+  const server = await notifyServer(t, {
+    ...FAST,
+    email: { failover: ['second'] },
+    breaker: { failures: 2, seconds: 60 },
+  })
+  const { email, second } = server
+  email.answers.push(sendError('retry', 'down'), sendError('retry', 'down'))
+  const first = await server.send('email', MAIL)
+  t.match(first, { status: 200, body: { id: /^second-/ } })
+  t.equal((await server.send('email', { ...MAIL, queue: true })).status, 200)
+  await until('both are sent', async () => (await server.messages('?state=sent')).length === 2)
+  t.match(await server.messages(), [{ provider: 'second' }, { provider: 'second' }])
+  t.equal(email.handed.length, 2)
+
+  t.equal((await server.send('email', MAIL)).status, 200)
+  t.equal(email.handed.length, 2, 'not asked')
+  t.equal(second.handed.length, 3)
+  t.match((await server.fetch('/readyz')).body, {
+    probes: [{}, { name: 'notify.providers', ok: true, detail: /first/ }],
+  })
+
+  second.answers.push(sendError('refused', 'no'))
+  t.match(await server.send('email', MAIL), { status: 500, body: { state: 'failed' } }, 'a refusal is final')
+})
+
+tap.test('so many messages a second', async (t) => {
+  const server = await notifyServer(t, { ...FAST, sms: { perSecond: { first: 0.1 } } })
+  for (let i = 0; i < 11; i++) await server.send('sms', SMS)
+  t.match(await server.send('sms', SMS), { status: 500, body: { state: 'failed', detail: /perSecond/ } })
+  t.ok(server.sms.handed.length >= 1 && server.sms.handed.length < 12)
+})
+
+tap.test('where and how often SMS go', async (t) => {
+  const server = await notifyServer(t, { sms: { countryCodes: ['1'], perNumberPerHour: 2, perDay: 3 } })
+  t.match(await server.send('sms', { ...SMS, countryCode: 44 }), {
+    status: 400,
+    body: { code: 'not_allowed', message: /44/ },
+  })
+  t.equal((await server.send('sms', SMS)).status, 200)
+  t.equal((await server.send('sms', SMS)).status, 200)
+  t.match(await server.send('sms', SMS), { status: 429, body: { code: 'too_many', message: /perNumberPerHour/ } })
+  t.equal((await server.send('sms', { ...SMS, to: 5550101 })).status, 200)
+  t.match(await server.send('sms', { ...SMS, to: 5550102 }), { status: 429, body: { message: /perDay/ } })
+  t.equal(server.sms.handed.length, 3)
+})
+
+tap.test('Idempotency-Key', async (t) => {
+  const server = await notifyServer(t, FAST)
+  const { email } = server
+  const key = { 'Idempotency-Key': 'order-7' }
+
+  const first = await server.send('email', MAIL, key)
+  const again = await server.send('email', MAIL, key)
+  t.same([again.status, again.body], [200, first.body])
+  t.equal(again.headers.get('location'), first.headers.get('location'))
+  t.equal(email.handed.length, 1)
+  t.match(await server.send('email', { ...MAIL, sub: 'Other' }, key), {
+    status: 409,
+    body: { code: 'idempotency_key_reused' },
+  })
+  t.match(await server.send('sms', SMS, key), { status: 409 })
+  t.equal(
+    (await server.send('email', MAIL, { ...key, 'X-Service-User-Id': '9' })).status,
+    200,
+    'keys are of their callers',
+  )
+  t.equal(email.handed.length, 2)
+
+  email.answers.push(sendError('refused', 'no', { response: '550' }))
+  const failed = await server.send('email', MAIL, { 'Idempotency-Key': 'bad' })
+  const repeated = await server.send('email', MAIL, { 'Idempotency-Key': 'bad' })
+  t.equal(failed.status, 500)
+  t.same(repeated.body, failed.body)
+  t.equal(email.handed.length, 3)
+
+  let release = () => {}
+  email.answers.push(() => new Promise((resolve) => (release = () => resolve({ id: 'x', detail: '' }))))
+  const slow = server.send('email', MAIL, { 'Idempotency-Key': 'slow' })
+  await until('it is being sent', async () => email.handed.length === 4)
+  const meanwhile = await server.send('email', MAIL, { 'Idempotency-Key': 'slow' })
+  t.match(meanwhile, { status: 409, body: { code: 'in_progress' } })
+  t.equal(meanwhile.headers.get('retry-after'), '1')
+  release()
+  t.match(await slow, { status: 200 })
+
+  const queued = await server.send('email', { ...MAIL, queue: true }, { 'Idempotency-Key': 'q' })
+  t.same((await server.send('email', { ...MAIL, queue: true }, { 'Idempotency-Key': 'q' })).body, queued.body)
+  t.equal((await server.messages('?limit=100')).length, 5)
+
+  const crowd = await Promise.all(
+    Array.from({ length: 10 }, () => server.send('sms', SMS, { 'Idempotency-Key': 'crowd' })),
+  )
+  t.equal(server.sms.handed.length, 1)
+  t.ok(crowd.some(({ status }) => status === 200))
+  t.ok(crowd.every(({ status }) => status === 200 || status === 409))
+  for (const bad of ['a b', 'x'.repeat(256)]) {
+    t.match(await server.send('sms', SMS, { 'Idempotency-Key': bad }), {
+      status: 400,
+      body: { code: 'invalid_payload' },
+    })
+  }
+})
+
+tap.test('a provider that does not end', async (t) => {
+  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: 1 } })
+  server.email.answers.push(() => new Promise<never>(() => {}))
+  const { id } = (await server.send('email', { ...MAIL, queue: true })).body
+  await becomes(server, id, 'sent')
+  t.match(await stateOf(server, id), { attempts: 2, provider: 'first' })
+
+  server.email.answers.push(() => new Promise<never>(() => {}))
+  t.match(await server.send('email', MAIL), { status: 500, body: { state: 'unknown', detail: /no answer in time/ } })
+})
+
+tap.test('a server that is not heard of again while it sends', async (t) => {
+  const server = await notifyServer(t, FAST)
+  const lost = async (more: string) => {
+    const id = randomUUID()
+    const sql = `begin; insert into svc_catalog.svc_outbox (id, kind, "to", "from", sub, text, at_most_once, mode)
+      values ('${id}', 'email', 'a@example.com', 'b@example.com', 'Lost', 'x', ${more});
+      update svc_catalog.svc_outbox set state = 'sending', attempts = 1, provider = 'second', next_at = now() where id = '${id}'; commit`
+    await run(server, sql)
+    return id
+  }
+  await becomes(server, await lost(`false, 'queue'`), 'sent')
+  t.equal(server.second.handed.length, 1, 'through the provider that may have sent it')
+  const once = await lost(`true, 'queue'`)
+  await becomes(server, once, 'unknown')
+  t.match(await stateOf(server, once), {
+    error: /not heard of again; it may have been sent/,
+    text: 'x',
+    provider: 'second',
+  })
+  await becomes(server, await lost(`false, 'sync'`), 'unknown')
+  t.equal(server.second.handed.length, 1)
+})
+
+tap.test('rows that come by SQL', async (t) => {
+  const server = await notifyServer(t, FAST)
+  const insert = (columns: string, values: string) =>
+    run(server, `insert into svc_catalog.svc_outbox (kind, "to", ${columns}) values (${values})`)
+  await insert(
+    '"from", sub, text, state, attempts, provider',
+    `'email', 'a@example.com', 'b@example.com', 'S', 'x', 'sent', 7, 'second'`,
+  )
+  await until('it is sent', async () => (await server.messages('?state=sent')).length === 1)
+  t.match(await server.messages(), [{ provider: 'first', attempts: 1, sub: 'S' }])
+
+  const bad: [string, string][] = [
+    ['"from", sub, text', `'email', 'a@example.com, b@example.com', 'b@example.com', 'S', 'x'`],
+    ['"from", sub, text', `'email', 'a@example.com', 'b@example.com', E'S\r\nBcc: c@example.com', 'x'`],
+    ['"from", from_name, sub, text', `'email', 'a@example.com', 'b@example.com', E'B\\n', 'S', 'x'`],
+    ['"from", sub, text, cc', `'email', 'a@example.com', 'b@example.com', 'S', 'x', '{"path": "/etc/passwd"}'`],
+    ['country_code, message', `'sms', '12; drop', '1', 'x'`],
+  ]
+  for (const [columns, values] of bad) await insert(columns, values)
+  await until('they failed', async () => (await server.messages('?state=failed')).length === bad.length)
+  t.equal(server.email.handed.length, 1)
+  t.ok((await server.messages('?state=failed')).every(({ error_code }) => error_code === 'invalid_payload'))
+  await t.rejects(insert('sub', `'email', 'a@example.com', 'S'`), /check constraint/)
+})
+
+tap.test('the list of messages', async (t) => {
+  const server = await notifyServer(t)
+  for (let i = 0; i < 5; i++) await server.send(i % 2 ? 'sms' : 'email', i % 2 ? SMS : { ...MAIL, sub: `Mail ${i}` })
+  server.email.answers.push(sendError('refused', 'no'))
+  await server.send('email', MAIL)
+
+  const page = (await server.fetch('/v1/send?limit=2')).body
+  t.match(page.messages, [{ state: 'failed' }, { sub: 'Mail 4', state: 'sent' }])
+  const rest = (await server.fetch(`/v1/send?limit=100&before=${page.next}`)).body
+  t.equal(rest.messages.length, 4)
+  t.equal(rest.next, null)
+  t.equal((await server.messages('?kind=sms')).length, 2)
+  t.equal((await server.messages('?state=failed')).length, 1)
+  for (const query of ['state=x', 'kind=x', 'limit=0', 'limit=x', 'before=x', 'limit=1&limit=2']) {
+    t.match(await server.fetch(`/v1/send?${query}`), { status: 400, body: { code: 'invalid_payload' } }, query)
+  }
+  t.match(await server.fetch('/v1/send/nothing'), {
+    status: 404,
+    body: { code: 'not_found', message: 'message not found : nothing' },
+  })
+})
+
+tap.test('addresses that get no mail any more', async (t) => {
+  const server = await notifyServer(t)
+  const add = (body: object) => server.fetch('/v1/send/suppressed', { method: 'POST', body: JSON.stringify(body) })
+  t.match(await add({ address: 'Reader@example.com', reason: 'asked us' }), {
+    status: 200,
+    body: { address: 'reader@example.com' },
+  })
+  t.match(await add({ address: 'x' }), { status: 400 })
+  t.match(await add({}), { status: 400, body: { message: "Error in $: the key 'address' was not present" } })
+
+  t.match(await server.send('email', MAIL), {
+    status: 400,
+    body: { code: 'suppressed', message: 'reader@example.com gets no mail: asked us', state: 'failed' },
+  })
+  t.match(await server.send('email', { ...MAIL, to: 'other@example.com', bcc: 'READER@example.com' }), { status: 400 })
+  t.same(server.email.handed, [])
+  t.match((await server.fetch('/v1/send/suppressed')).body, {
+    suppressed: [{ address: 'reader@example.com', reason: 'asked us' }],
+  })
+  t.equal((await server.fetch('/v1/send/suppressed/READER@example.com', { method: 'DELETE' })).status, 200)
+  t.equal((await server.fetch('/v1/send/suppressed/reader@example.com', { method: 'DELETE' })).status, 404)
+  t.equal((await server.send('email', MAIL)).status, 200)
+})
