@@ -105,7 +105,7 @@ tap.test('what the specification promises of sending', async (t) => {
 
 tap.test('templates of a provider', async (t) => {
   const server = await notifyServer(t)
-  server.email.extra = { sendTemplate: async ({ id: _, ...mail }) => ({ id: 'made', detail: JSON.stringify(mail) }) }
+  server.email.extra = { sendTemplate: async (mail) => ({ id: 'made', detail: JSON.stringify({ ...mail, id: 'x' }) }) }
   const templateContent = [{ name: 'who', content: 'Ann' }]
   const body = {
     to: 'a@example.com',
@@ -118,6 +118,7 @@ tap.test('templates of a provider', async (t) => {
 
   t.match(sent, { status: 200, body: { id: 'made' } })
   t.same(JSON.parse(sent.body.detail), {
+    id: 'x',
     to: { address: 'a@example.com' },
     from: { address: 'b@example.com', name: 'B' },
     attachments: [],
