@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import {
-  type Answer,
   type Call,
   type Data,
   type Json,
@@ -9,11 +8,12 @@ import {
   type Operations,
   ServiceError,
 } from 'rowhouse'
-import { tableKey } from 'rowhouse/plan'
+import { isObject, rowsOf, tableKey } from 'rowhouse/plan'
 import type { NotifyConfig } from './config.js'
-import type { Outbox } from './outbox.js'
+import { invalidPayload } from './errors.js'
+import type { NewMessage, Outbox } from './outbox.js'
 import { type Draft, type Payload, readEmail, readSms } from './payload.js'
-import type { Sending } from './send.js'
+import { queued, type Sending } from './send.js'
 
 const OUTBOX = { schema: 'svc_catalog', name: 'svc_outbox' }
 
@@ -33,51 +33,107 @@ export function sendOperations(
   operations: Operations,
 ): Record<string, Operation> {
   const data = host.use('data')
-  const operation = (read: (args: Json) => Payload): Operation => ({
-    async run(args, call) {
-      const payload = under(() => read(args))
-      if (payload.attachments.length > 0) throw refused('attachments are for POST /v1/send/email')
-      const drafts = await sending.prepare(payload.drafts).catch(asQuery)
-      const rows = drafts.map((draft) => ({ id: randomUUID(), ...draft }))
-      if (data.catalogFor(call).tables.has(tableKey(OUTBOX))) await insert(rows, call)
-      else if (call.session.role !== 'admin')
-        throw new ServiceError(400, 'access-denied', `"svc_outbox" is not tracked: admin only`, '$')
-      else await outbox.put(rows, 'queue', [], config.queue.leaseSeconds, undefined, call.transaction)
-      const results = rows.map(({ id, to }) => ({ to, id, detail: 'queued' }))
-      const { id, detail } = results[0] as (typeof results)[number]
-      return text(payload.several ? { id, detail, results } : { id, detail })
+  const insertOf = (rows: readonly object[]): Json => ({
+    type: 'insert',
+    args: {
+      table: OUTBOX,
+      objects: rowsOf(
+        rows.map((row) => JSON.parse(JSON.stringify(row)) as JsonObject),
+        '$',
+      ),
     },
   })
-  /** What permissions on the outbox say holds here as for any table. */
-  const insert = async (rows: readonly (Draft & { readonly id: string })[], call: Call) => {
-    const objects = rows.map((row) => JSON.parse(JSON.stringify(row)) as JsonObject)
-    await operations
-      .run({ type: 'insert', args: { table: OUTBOX, objects } }, { ...call, format: 'json' })
-      .catch((error) => {
-        throw error instanceof ServiceError
-          ? new ServiceError(error.status, error.code, error.message, '$.args', { cause: error })
-          : error
-      })
+  const store = async (rows: readonly NewMessage[], call: Call): Promise<void> => {
+    if (data.catalogFor(call).tables.has(tableKey(OUTBOX))) {
+      // What permissions on the outbox say holds here as for any table.
+      await operations.run(insertOf(rows), { ...call, format: 'json' }).catch(atArgs)
+    } else if (call.session.role === 'admin') {
+      await outbox.put(rows, 'queue', [], config.queue.leaseSeconds, undefined, call.transaction)
+    } else throw new ServiceError(400, 'access-denied', 'restricted access : admin only, as svc_outbox is not tracked')
   }
+  /** Whether the caller's permission sets a column by itself. */
+  const isPreset = (column: string, call: Call): boolean => {
+    const permissions = data.catalogFor(call).tables.get(tableKey(OUTBOX))?.permissionsByRole.get(call.session.role)
+    return permissions?.insert?.set.some((preset) => preset.column === column) ?? false
+  }
+  /** @param standIns for what a payload must have, where a permission will set it */
+  const operation = (kind: Draft['kind'], read: (args: Json) => Payload, standIns: JsonObject): Operation => ({
+    lift: (args) => operations.lift(insertOf([{ id: NOBODY, kind, at_most_once: false, ...sampleOf(args) }])),
+    async run(args, call) {
+      try {
+        const given = isObject(args) ? args : {}
+        const absent = Object.keys(standIns).filter((key) => given[key] === undefined && isPreset(columnOf(key), call))
+        const filled = absent.map((key) => [key, standIns[key]])
+        const payload = read(filled.length > 0 ? { ...(Object.fromEntries(filled) as JsonObject), ...given } : args)
+        if (payload.attachments.length > 0) throw invalidPayload('they are for POST /v1/send/email', '$.attachments')
+        const rows = (await sending.prepare(payload.drafts)).map((draft) => {
+          const row: Record<string, unknown> = { id: randomUUID(), ...draft }
+          for (const key of absent) delete row[columnOf(key)]
+          return row as unknown as NewMessage
+        })
+        await store(rows, call)
+        return {
+          kind: 'text',
+          text: JSON.stringify(
+            queued(
+              rows.map(({ id }) => id),
+              payload,
+            ),
+          ),
+        }
+      } catch (error) {
+        throw asQuery(error)
+      }
+    },
+  })
   return {
-    send_email: operation((args) => readEmail(args, config.email)),
-    send_sms: operation(readSms),
+    send_email: operation('email', (args) => readEmail(args, config.email), {
+      to: MAILBOX,
+      from: MAILBOX,
+      sub: '',
+      text: '',
+    }),
+    send_sms: operation('sms', readSms, { to: '0000', countryCode: '1', message: '-' }),
   }
 }
 
-const text = (value: object): Answer => ({ kind: 'text', text: JSON.stringify(value) })
-const refused = (message: string) => new ServiceError(400, 'unexpected-payload', message, '$.args.attachments')
+const MAILBOX = 'preset@example.com'
+const NOBODY = '00000000-0000-0000-0000-000000000000'
+
+/** The columns that a message fills, by its fields, with something that fits. */
+const SAMPLES: Readonly<Record<string, readonly [column: string, sample: Json]>> = {
+  to: ['to', ''],
+  from: ['from', ''],
+  fromName: ['from_name', ''],
+  sub: ['sub', ''],
+  text: ['text', ''],
+  html: ['html', ''],
+  cc: ['cc', []],
+  bcc: ['bcc', []],
+  replyTo: ['reply_to', ''],
+  countryCode: ['country_code', ''],
+  message: ['message', ''],
+  atMostOnce: ['at_most_once', false],
+}
+const columnOf = (field: string): string => SAMPLES[field]?.[0] ?? field
+
+/** What a message would insert, whatever its fields say: a template has parameters there. */
+function sampleOf(args: Json): JsonObject {
+  const fields = isObject(args) ? Object.keys(args) : []
+  return Object.fromEntries(
+    fields.flatMap((field) => [SAMPLES[field] ?? []].filter(({ length }) => length > 0)),
+  ) as JsonObject
+}
+
+/** The path of an error is of the insert, which nobody has written. */
+function atArgs(error: unknown): never {
+  if (!(error instanceof ServiceError)) throw error
+  throw new ServiceError(error.status, error.code, error.message, '$.args', { cause: error, internal: error.internal })
+}
 
 /** What is wrong with a payload, as the JSON query API says such things. */
-function under<T>(read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    throw asQuery(error)
-  }
-}
-function asQuery(error: unknown): never {
-  if (!(error instanceof ServiceError) || error.code !== 'invalid_payload') throw error
+function asQuery(error: unknown): unknown {
+  if (!(error instanceof ServiceError) || error.code !== 'invalid_payload') return error
   const message = error.message.replace(/^Error in [^ ]*: /, '')
-  throw new ServiceError(400, 'unexpected-payload', message, `$.args${error.path.slice(1)}`, { cause: error })
+  return new ServiceError(400, 'unexpected-payload', message, `$.args${error.path.slice(1)}`, { cause: error })
 }

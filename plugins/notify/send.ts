@@ -83,7 +83,7 @@ export class Sending {
       if (made.includes(undefined)) throw noTemplates(name)
       drafts = made as readonly Draft[]
     }
-    if (!(await this.maySend(channel, first.from as string))) {
+    if (!(await this.maySend(channel, first.from))) {
       const { domains = [] } = sender as EmailSender
       const path = first.kind === 'email' ? '$.from' : '$.fromEmail'
       throw invalidPayload(
@@ -94,7 +94,9 @@ export class Sending {
     return drafts
   }
 
-  private async maySend(channel: Channel, from: string): Promise<boolean> {
+  /** @param from undefined: a permission sets it, and the provider is asked when it is sent */
+  private async maySend(channel: Channel, from: string | undefined): Promise<boolean> {
+    if (from === undefined) return true
     for (const name of channel.providers) {
       const sender = await channel.sender(name).catch(() => undefined)
       if (sender === undefined || maySendFrom(sender as EmailSender, from)) return true
@@ -151,7 +153,8 @@ export class Sending {
   }
 }
 
-function queued(ids: readonly string[], { several, drafts }: Payload): Sent {
+/** The answer for messages that are stored. */
+export function queued(ids: readonly string[], { several, drafts }: Payload): Sent {
   const one = { id: ids[0] as string, detail: 'queued' }
   return several
     ? { ...one, results: ids.map((id, i) => ({ to: drafts[i]?.to as string, id, detail: 'queued' })) }

@@ -24,12 +24,6 @@ function read(values: readonly string[], { name, use, type }: Parameter, path: s
     // An array as PostgreSQL writes it.
     return isArray && first.startsWith('{') ? first : [first]
   }
-  // A value that is an array: as PostgreSQL writes it, or as a list would be given.
-  if (use === 'value' && type?.kind === 'array') {
-    if (values.length > 1) return [...values]
-    if (first.startsWith('[')) return json(first, path)
-    return first.startsWith('{') ? first : [first]
-  }
   if (values.length > 1) throw invalid(`parameter "${name}" is no list and may be given once`, path)
   switch (use) {
     case 'rows':
@@ -37,6 +31,8 @@ function read(values: readonly string[], { name, use, type }: Parameter, path: s
     case 'count':
       if (!/^\d{1,15}$/.test(first)) throw invalid(`expecting a whole number for parameter "${name}"`, path)
       return Number(first)
+    case 'text':
+      return first
     case 'value':
       return type?.kind === 'json' || type?.kind === 'jsonb' ? json(first, path) : first
   }

@@ -55,6 +55,7 @@ export function parameterSchema({ use, type, columns, default: fallback }: Param
     case 'count':
       return { type: ['integer', 'null'], minimum: 0, ...more }
     case 'value':
+    case 'text':
       return { ...(type ? orNull(schemaOf(type)) : {}), ...more }
   }
 }

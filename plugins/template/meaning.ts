@@ -15,6 +15,7 @@ import {
   type SqlType,
   type Table,
   type TableRef,
+  TEXT,
 } from 'rowhouse/plan'
 import { fill, parseTemplate, type Place, type Template, type Use } from './template.js'
 
@@ -81,6 +82,7 @@ export class Meanings {
     }
     const typeOf = (place: Place): SqlType | undefined => {
       if (place.use === 'count') return INT8
+      if (place.use === 'text') return TEXT
       for (const [each, type] of types) if (each.path === place.path) return type
       return undefined
     }
@@ -106,7 +108,7 @@ export class Meanings {
       return []
     }
     if (!type) return []
-    if (use === 'value') return [{ kind: 'const', value: encode(value, type, where), type }]
+    if (use === 'value' || use === 'text') return [{ kind: 'const', value: encode(value, type, where), type }]
     if (!Array.isArray(value)) throw new ServiceError(400, 'parse-failed', 'expecting an array', where)
     const elements = value.filter((element) => element !== null)
     encodeList(elements, type, where)

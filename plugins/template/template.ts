@@ -19,6 +19,8 @@ export type Use =
   | 'count'
   /** The rows of an insert. */
   | 'rows'
+  /** A field of a message. */
+  | 'text'
 
 export interface Place {
   readonly param: string
@@ -88,7 +90,18 @@ const TYPES = {
   }),
   delete: fillWhere,
   count: fillWhere,
+  send_email: fillMessage,
+  send_sms: fillMessage,
 } satisfies Record<string, Filler>
+
+/** Of the plugin notify. */
+function fillMessage(args: JsonObject, give: Give, path: string): JsonObject {
+  return map(args, path, (_, value, here) => {
+    if (isParam(value)) return one(value, 'text', give, here)
+    if (!Array.isArray(value)) return value
+    return value.map((each, i) => (isParam(each) ? one(each, 'text', give, at(here, i)) : each))
+  })
+}
 
 function fillWhere(args: JsonObject, give: Give, path: string): JsonObject {
   return { ...args, ...each(args, ['where'], (value, here) => fillExp(value, give, here), path) }

@@ -99,6 +99,7 @@ function sample({ use }: Place): Json {
     case 'list':
       return []
     case 'value':
+    case 'text':
       return ''
   }
 }

@@ -1,0 +1,141 @@
+import tap, { type Test } from 'tap'
+import { notifyServer, type NotifyServer } from '../kit/notify.js'
+import { until } from '../kit/until.js'
+
+const FAST = { queue: { retrySeconds: 0.01, pollMs: 20 } }
+const OUTBOX = { schema: 'svc_catalog', name: 'svc_outbox' }
+const mail = (sub: string) => ({ to: 'reader@example.com', from: 'shop@example.com', sub, text: 'Hi' })
+
+async function shop(t: Test): Promise<NotifyServer> {
+  const server = await notifyServer(t, FAST)
+  await server.must('run_sql', {
+    sql: 'create table buy (id serial primary key, what text not null unique, user_id int); create table member (id int primary key, email text)',
+  })
+  await server.must('track_table', 'buy')
+  await server.must('track_table', 'member')
+  return server
+}
+
+const buy = (what: string) => ({ type: 'insert', args: { table: 'buy', objects: [{ what }], returning: ['id'] } })
+
+tap.test('a message exists if and only if the rows beside it do', async (t) => {
+  const server = await shop(t)
+  const done = await server.query('bulk', [buy('kite'), { type: 'send_email', args: mail('kite') }])
+  t.match(done, { status: 200, body: [{ affected_rows: 1 }, { id: /^[0-9a-f-]{36}$/, detail: 'queued' }] })
+  t.match(await server.query('bulk', [{ type: 'send_email', args: mail('again') }, buy('kite')]), { status: 400 })
+  t.match(await server.query('send_sms', { to: 5550100, countryCode: 1, message: 'alone' }), {
+    status: 200,
+    body: { detail: 'queued' },
+  })
+  t.match(
+    await server.query('bulk', [
+      { type: 'send_email', args: { ...mail('two'), to: ['a@example.com', 'b@example.com'] } },
+    ]),
+    {
+      body: [{ detail: 'queued', results: [{ to: 'a@example.com' }, { to: 'b@example.com' }] }],
+    },
+  )
+  await until('all are sent', async () => (await server.messages('?state=sent')).length === 4)
+  t.equal((await server.messages()).length, 4)
+  t.same(server.email.handed.map((each) => 'subject' in each && each.subject).toSorted(), ['kite', 'two', 'two'])
+
+  const bad = (args: object) => server.query('bulk', [buy('x'), { type: 'send_email', args }])
+  t.match(await bad({ ...mail('x'), to: 'a@x, b@x' }), {
+    status: 400,
+    body: { code: 'unexpected-payload', path: '$.args[1].args.to' },
+  })
+  t.match(await bad({ from: 'a@example.com' }), {
+    status: 400,
+    body: { path: '$.args[1].args', error: /'to' was not present/ },
+  })
+  t.match(await bad({ ...mail('x'), attachments: [{ filename: 'a', content: '' }] }), {
+    status: 400,
+    body: { path: '$.args[1].args.attachments' },
+  })
+  t.match(await server.query('send_email', mail('x'), { role: 'user' }), {
+    status: 400,
+    body: { code: 'access-denied', path: '$' },
+  })
+})
+
+tap.test('a role sends what its permission allows', async (t) => {
+  const server = await shop(t)
+  await server.must('track_table', OUTBOX)
+  await server.must('run_sql', { sql: `insert into member values (42, 'member@example.com')` })
+  const permit = (role: string, permission: object) =>
+    server.must('create_insert_permission', { table: OUTBOX, role, permission })
+  await permit('user', {
+    columns: ['id', 'kind', 'to', 'sub', 'text', 'at_most_once'],
+    set: { from: 'shop@example.com' },
+    check: { kind: 'email', $exists: { _table: 'member', _where: { email: { $ceq: ['$', 'to'] } } } },
+  })
+  const user = { role: 'user', variables: { 'x-service-user-id': '42' } }
+  const args = { to: 'member@example.com', sub: 'To me', text: 'x' }
+
+  t.match(await server.query('send_email', args, user), { status: 200, body: { detail: 'queued' } })
+  await until('it is sent', async () => (await server.messages('?state=sent')).length === 1)
+  t.match(server.email.handed, [{ from: { address: 'shop@example.com' }, to: { address: 'member@example.com' } }])
+
+  t.match(await server.query('send_email', { ...args, to: 'other@example.org' }, user), {
+    status: 400,
+    body: { error: /check constraint failed/ },
+  })
+  t.match(await server.query('send_email', { ...args, from: 'boss@example.com' }, user), {
+    status: 400,
+    body: { code: 'permission-denied', error: /"from"/ },
+  })
+  t.match(await server.query('send_email', { ...args, html: '<p>' }, user), { status: 400, body: { error: /"html"/ } })
+  t.match(await server.query('send_sms', { to: 5550100, countryCode: 1, message: 'x' }, user), { status: 400 })
+  t.match(await server.query('send_email', { ...args, from: 'a@example.com' }, { role: 'guest' }), {
+    status: 400,
+    body: { code: 'permission-denied' },
+  })
+  t.equal((await server.query('send_email', { ...args, from: 'a@example.com' })).status, 200, 'admin')
+  await until('both are sent', async () => (await server.messages('?state=sent')).length === 2)
+  t.equal((await server.messages()).length, 2)
+})
+
+tap.test('a template sends', async (t) => {
+  const server = await shop(t)
+  await server.must('track_table', OUTBOX)
+  const template = {
+    type: 'bulk',
+    args: [
+      { type: 'insert', args: { table: 'buy', objects: { param: 'rows' } } },
+      {
+        type: 'send_email',
+        args: { to: { param: 'to' }, from: 'shop@example.com', sub: { param: 'sub', default: 'Thanks' }, text: 'x' },
+      },
+      { type: 'send_sms', args: { to: { param: 'number' }, countryCode: '1', message: 'Bought' } },
+    ],
+  }
+  await server.must('create_query_template', { name: 'bought', template })
+  const call = (body: object, as = {}) =>
+    server.fetch('/v1/template/bought', { method: 'POST', body: JSON.stringify(body) }, as)
+
+  t.match(await call({ rows: [{ what: 'kite' }], to: 'a@example.com', number: '5550100' }), {
+    status: 200,
+    body: [{ affected_rows: 1 }, { detail: 'queued' }, { detail: 'queued' }],
+  })
+  await until('both are sent', async () => (await server.messages('?state=sent')).length === 2)
+  t.match(server.email.handed, [{ subject: 'Thanks', to: { address: 'a@example.com' } }])
+
+  t.match(await call({ rows: [{ what: 'top' }], to: 'a@x, b@x', number: '5550100' }), {
+    status: 400,
+    body: { path: '$.to', error: /when processing parameter "to"/ },
+  })
+  t.match(await call({ rows: [{ what: 'top' }], to: 'a@example.com' }), {
+    status: 400,
+    body: { code: 'invalid-params' },
+  })
+  t.equal(
+    (await call({ rows: [{ what: 'top' }], to: 'a@example.com', number: '5550100' }, { role: 'user' })).status,
+    400,
+  )
+  t.equal((await server.messages()).length, 2)
+  const openapi = (await server.fetch('/v1/openapi.json')).body
+  t.match(openapi.paths['/v1/template/bought'].post.requestBody.content['application/json'].schema, {
+    properties: { to: { type: ['string', 'null'] }, sub: { default: 'Thanks' }, number: {} },
+    required: ['rows', 'to', 'number'],
+  })
+})
