@@ -3,6 +3,7 @@ import { Channel } from './channel.js'
 import { config } from './config.js'
 import { Delivery } from './delivery.js'
 import { errorBody, invalidPayload } from './errors.js'
+import { eventRoutes } from './events.js'
 import { MessageList } from './list.js'
 import { sendOperations } from './operations.js'
 import { Outbox } from './outbox.js'
@@ -50,6 +51,7 @@ export default definePlugin({
       },
     })
     host.formatError(errorBody)
+    eventRoutes(host, suppression)
     sendRoutes({ ...parts, sending, worker, messages: new MessageList(data) })
     for (const [type, operation] of Object.entries(sendOperations(parts, sending, host.use('operations')))) {
       host.operation(type, operation)

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import tap from 'tap'
-import type { Mail } from '../../core/index.js'
+import { type DeliveryEvent, type Mail, ServiceError } from '../../core/index.js'
 import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
 import { sendError } from '../kit/sender.js'
 import { until } from '../kit/until.js'
@@ -332,4 +332,47 @@ tap.test('addresses that get no mail any more', async (t) => {
   t.equal((await server.fetch('/v1/send/suppressed/READER@example.com', { method: 'DELETE' })).status, 200)
   t.equal((await server.fetch('/v1/send/suppressed/reader@example.com', { method: 'DELETE' })).status, 404)
   t.equal((await server.send('email', MAIL)).status, 200)
+})
+
+tap.test('what providers post about messages', async (t) => {
+  const server = await notifyServer(t)
+  const { email } = server
+  email.extra = {
+    events({ headers, query, body }) {
+      if (headers['x-proof'] !== 'right') throw new ServiceError(401, 'unauthorized', 'wrong proof')
+      t.equal(query['a'], '1')
+      return JSON.parse(body.toString()) as DeliveryEvent[]
+    },
+  }
+  const post = (path: string, events: unknown, proof = 'right') =>
+    server.bare(`/v1/send/events/${path}?a=1`, {
+      method: 'POST',
+      body: JSON.stringify(events),
+      headers: { 'x-proof': proof },
+    })
+  const { headers, body } = await server.send('email', MAIL)
+  const message = async () => (await server.fetch(headers.get('location') as string)).body
+  t.match(await message(), { provider_id: body.id, delivery: null })
+
+  const event = (kind: string, more: object = {}) => [{ id: body.id, kind, detail: `it was ${kind}`, ...more }]
+  t.match(await post('email/first', event('deferred')), { status: 200, body: { events: 1 } })
+  t.match(await message(), { delivery: 'deferred', delivery_detail: 'it was deferred' })
+  await post('email/first', event('delivered'))
+  await post('email/first', event('deferred'))
+  t.match(await message(), { delivery: 'delivered' }, 'in any order')
+  await post('email/first', event('complained', { permanent: true, address: 'Reader@example.com' }))
+  t.match(await message(), { delivery: 'complained' })
+  t.match(await server.send('email', MAIL), {
+    status: 400,
+    body: { code: 'suppressed', message: /complained: it was/ },
+  })
+  t.match(await post('email/first', [...event('delivered'), { id: 'nobody', kind: 'bounced', detail: '' }]), {
+    status: 200,
+  })
+
+  t.match(await post('email/first', event('bounced'), 'wrong'), { status: 401, body: { code: 'unauthorized' } })
+  for (const path of ['email/second', 'email/nobody', 'storage/disk', 'sms/first']) {
+    t.match(await post(path, []), { status: 404, body: { code: 'not_found' } }, path)
+  }
+  t.equal((await server.bare('/v1/send/events/email/first')).status, 405)
 })
