@@ -3,6 +3,7 @@ import type { Channel } from './channel.js'
 import type { NotifyConfig } from './config.js'
 import { channelOf, type Channel as ChannelName, type Message, messageOf, type OutboxRow } from './message.js'
 import type { Claimed, Ending, Outbox } from './outbox.js'
+import type { MessageRecord } from './record.js'
 import type { Suppression } from './suppression.js'
 
 const MOST_SECONDS = 15 * 60
@@ -35,21 +36,26 @@ export class Delivery {
     this.ended = (kind, state) => messages.inc({ kind, state })
   }
 
-  /** One try. Never throws for what is wrong with a message or a provider. */
-  async try(row: OutboxRow): Promise<void> {
+  /**
+   * One try. Never throws for what is wrong with a message or a provider.
+   * @returns how the message stands then; undefined when it was somebody else's by then
+   */
+  async try(row: OutboxRow): Promise<MessageRecord | undefined> {
     const ending = await this.attempt(row)
     this.ended(channelOf(row.kind), ending.state)
-    // Who comes too late has been taken for dead, and the message is somebody else's.
-    if (!(await this.outbox.end(row, ending))) this.log.warn({ message: row.id }, 'the lease of a message was lost')
+    const record = await this.outbox.end(row, ending)
+    // Who comes too late has been taken for dead.
+    if (!record) this.log.warn({ message: row.id }, 'the lease of a message was lost')
+    return record
   }
 
   /** A try of whoever was sending it before: it may have been sent, and may be sent again if that does no harm. */
-  async tryAfterLoss(row: Claimed): Promise<void> {
+  async tryAfterLoss(row: Claimed): Promise<MessageRecord | undefined> {
     if (!row.lost) return this.try(row)
     const lost = 'whoever was sending it was not heard of again; it may have been sent'
     if (row.mode === 'sync' || !(await this.mayRepeat(row)))
-      await this.outbox.end(row, notSent('unknown', lost, { provider: row.provider }))
-    else await this.try(row)
+      return this.outbox.end(row, notSent('unknown', lost, { provider: row.provider }))
+    return this.try(row)
   }
 
   private async attempt(row: OutboxRow): Promise<Ending> {

@@ -134,19 +134,19 @@ export class Outbox {
     return rows.length > 0
   }
 
-  /** @returns false when somebody else has it by now */
-  async end({ id, attempts }: OutboxRow, ending: Ending): Promise<boolean> {
+  /** @returns how it stands then; undefined when somebody else has it by now */
+  async end({ id, attempts }: OutboxRow, ending: Ending): Promise<MessageRecord | undefined> {
     const { state } = ending
-    const rows =
+    const [record] =
       state === 'sent'
-        ? await this.data.query(ending.caught ? CAUGHT : SENT, [
+        ? await this.data.query<MessageRecord>(ending.caught ? CAUGHT : SENT, [
             id,
             attempts,
             ending.provider,
             ending.providerId,
             ending.detail,
           ])
-        : await this.data.query(NOT_SENT, [
+        : await this.data.query<MessageRecord>(NOT_SENT, [
             id,
             attempts,
             state,
@@ -157,7 +157,7 @@ export class Outbox {
             ending.seconds,
             ending.passed ?? false,
           ])
-    return rows.length > 0
+    return record
   }
 
   /** As the API shows them, in the order of `ids`. */
@@ -235,13 +235,13 @@ const CLAIM = `with due as (
 const OWNED = `id = $1 and attempts = $2 and state in ('queued', 'sending')`
 const DONE = `state = 'sent', sent_at = now(), provider = $3, provider_id = $4, detail = $5, error = null, error_code = null,
   unknown_since = null`
-const CAUGHT = `update ${TABLE} set ${DONE} where ${OWNED} returning 1`
-const SENT = `with m as (update ${TABLE} set ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning id),
+const CAUGHT = `update ${TABLE} set ${DONE} where ${OWNED} returning ${MESSAGE_COLUMNS}`
+const SENT = `with m as (update ${TABLE} set ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning *),
   a as (delete from svc_catalog.svc_outbox_attachment where message_id in (select id from m))
-  select 1 from m`
+  select ${MESSAGE_COLUMNS} from m`
 const NOT_SENT = `update ${TABLE} set state = $3, provider = $7,
     error = coalesce(case when $9 then error end, $4), error_code = coalesce(case when $9 then error_code end, $5),
     detail = coalesce(case when $9 then detail end, $6),
     unknown_since = case when $7::text is null then null else coalesce(unknown_since, now()) end,
     next_at = now() + make_interval(secs => $8)
-  where ${OWNED} returning 1`
+  where ${OWNED} returning ${MESSAGE_COLUMNS}`

@@ -23,6 +23,11 @@ interface Failure {
   readonly message: string
 }
 
+/** With the ids of the messages. */
+export interface Answered extends Sent {
+  readonly messages: readonly string[]
+}
+
 export interface SendParts {
   readonly outbox: Outbox
   readonly delivery: Delivery
@@ -48,13 +53,9 @@ export class Sending {
 
   /**
    * @param once the caller's `Idempotency-Key`, if there is one
-   * @returns the ids of the messages as well
    * @throws ServiceError as the API promises it
    */
-  async send(
-    payload: Payload,
-    once?: Pick<Once, 'caller' | 'key'>,
-  ): Promise<Sent & { readonly messages: readonly string[] }> {
+  async send(payload: Payload, once?: Pick<Once, 'caller' | 'key'>): Promise<Answered> {
     const { outbox, worker, delivery, config } = this.parts
     const drafts = await this.prepare(payload.drafts)
     const attachments = await this.bytes(payload.attachments)
@@ -64,12 +65,15 @@ export class Sending {
     if (!(await outbox.put(messages, mode, attachments, config.queue.leaseSeconds, request))) {
       return this.repeated(request as Once, payload)
     }
-    if (payload.queue) worker.wake()
-    else await each(messages, config.queue.concurrency, (message) => delivery.try(rowOf(message, attachments)))
-    return this.answer(
-      messages.map(({ id }) => id),
-      payload,
+    const ids = messages.map(({ id }) => id)
+    if (payload.queue) {
+      worker.wake()
+      return { ...queued(ids, payload), messages: ids }
+    }
+    const records = await each(messages, config.queue.concurrency, (message) =>
+      delivery.try(rowOf(message, attachments)),
     )
+    return records.includes(undefined) ? this.answer(ids, payload) : answerOf(records as MessageRecord[], payload)
   }
 
   /** Whether these can be sent at all, and how. */
@@ -119,7 +123,7 @@ export class Sending {
   }
 
   /** The answer that the same request had before. */
-  private async repeated(request: Once, payload: Payload): Promise<Sent & { readonly messages: readonly string[] }> {
+  private async repeated(request: Once, payload: Payload): Promise<Answered> {
     const before = await this.parts.outbox.before(request)
     if (!before) throw inProgress()
     if (!before.hash.equals(request.hash)) {
@@ -128,29 +132,28 @@ export class Sending {
     return this.answer(before.messages, payload)
   }
 
-  private async answer(
-    ids: readonly string[],
-    payload: Payload,
-  ): Promise<Sent & { readonly messages: readonly string[] }> {
+  private async answer(ids: readonly string[], payload: Payload): Promise<Answered> {
     if (payload.queue) return { ...queued(ids, payload), messages: ids }
     const records = await this.parts.outbox.records(ids)
-    if (records.length < ids.length || records.some(isUnderWay)) throw inProgress()
-    const [first] = records as [MessageRecord, ...MessageRecord[]]
-    const sent = records.filter(({ state }) => state === 'sent')
-    if (sent.length === 0) throw errorOf(first)
-    if (!payload.several) return { ...receiptOf(first), messages: ids }
-    const results = records.map((record) => {
-      if (record.state === 'sent') return { to: record.to, ...receiptOf(record) }
-      const { code, message } = errorOf(record)
-      return { to: record.to, code, message, detail: record.detail ?? record.error ?? '' }
-    })
-    return {
-      id: (sent[0] as MessageRecord).provider_id as string,
-      detail: `${sent.length} of ${ids.length} sent`,
-      results,
-      messages: ids,
-    }
+    if (records.length < ids.length) throw inProgress()
+    return answerOf(records, payload)
   }
+}
+
+/** The answer for messages that were tried. @throws ServiceError when none was sent */
+function answerOf(records: readonly MessageRecord[], { several }: Payload): Answered {
+  if (records.some(isUnderWay)) throw inProgress()
+  const messages = records.map(({ id }) => id)
+  const [sent] = records.filter(({ state }) => state === 'sent')
+  if (!sent) throw errorOf(records[0] as MessageRecord)
+  if (!several) return { ...receiptOf(sent), messages }
+  const results = records.map((record) => {
+    if (record.state === 'sent') return { to: record.to, ...receiptOf(record) }
+    const { code, message } = errorOf(record)
+    return { to: record.to, code, message, detail: record.detail ?? record.error ?? '' }
+  })
+  const count = results.filter((result) => !('code' in result)).length
+  return { id: sent.provider_id as string, detail: `${count} of ${records.length} sent`, results, messages }
 }
 
 /** The answer for messages that are stored. */
@@ -231,11 +234,16 @@ function hashOf({ drafts, attachments, queue }: Payload): Buffer {
   return hash.digest()
 }
 
-/** So many at once. */
-async function each<T>(items: readonly T[], atOnce: number, fn: (item: T) => Promise<void>): Promise<void> {
-  const left = [...items]
+/** So many at once; the results are in the order of the items. */
+async function each<T, R>(items: readonly T[], atOnce: number, fn: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  let next = 0
   const run = async () => {
-    for (let next = left.shift(); next !== undefined; next = left.shift()) await fn(next)
+    while (next < items.length) {
+      const i = next++
+      results[i] = await fn(items[i] as T)
+    }
   }
   await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, run))
+  return results
 }

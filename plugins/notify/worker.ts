@@ -71,8 +71,9 @@ export class Worker {
   }
 
   private run(row: Claimed): void {
-    const done = this.delivery
+    const done: Promise<void> = this.delivery
       .tryAfterLoss(row)
+      .then(() => {})
       // Its lease ends, and it is tried again.
       .catch((error: unknown) => this.log.warn({ err: error, message: row.id }, 'a message could not be tried'))
       .finally(() => {
