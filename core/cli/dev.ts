@@ -3,6 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { Invocation } from '../cli.js'
 import { type Server, startServer } from '../host/server.js'
+import { isPlain } from '../host/settle.js'
 import { type EmbeddedPostgres, inspectEmbedded, startEmbedded } from '../postgres/index.js'
 import { serve } from './serve.js'
 import { builtins, readSections, source, wantsDatabase } from './setting.js'
@@ -91,7 +92,8 @@ async function welcome(
   const credential = shown ? `$(cat ${shown})` : '$ROWHOUSE_ADMIN_SECRET'
   const curl = (body: object, role = '') =>
     `curl -s ${server.url}/v1/query -H "X-Service-Admin-Secret: ${credential}"${role} -d '${JSON.stringify(body)}'`
-  const lines = (await hasShop(server, credentialOf(server))) ? shop(curl) : empty(curl)
+  const lines = (await hasShop(server, credentialOf(server))) ? [...shop(curl)] : [...empty(curl)]
+  if (await catchesMail(server)) lines.push(mail(server.url, credential))
   return `
 Rowhouse runs at ${server.url} on ${database}.
 ${secretLine(file)} Try, from this folder:
@@ -139,6 +141,16 @@ const empty = (curl: Curl): readonly string[] => [
   curl({ type: 'insert', args: { table: 'note', objects: [{ text: 'hello' }], returning: ['id', 'text'] } }),
 ]
 
+const mail = (url: string, credential: string): string =>
+  `curl -s ${url}/v1/send/email -H "X-Service-Admin-Secret: ${credential}" -d '${JSON.stringify({
+    to: 'reader@example.com',
+    from: 'shop@example.com',
+    sub: 'It works',
+    text: 'This mail goes nowhere.',
+  })}'
+
+Mail and SMS are caught: see ${url}/v1/send in a browser, with that secret.`
+
 const credentialOf = ({ config }: Server): string => config.values.auth.adminSecret ?? ''
 
 async function hasShop({ url }: Server, secret: string): Promise<boolean> {
@@ -147,6 +159,17 @@ async function hasShop({ url }: Server, secret: string): Promise<boolean> {
     headers: { 'X-Service-Admin-Secret': secret },
     body: '{"type":"select","args":{"table":"orders","columns":["id","status"],"limit":1}}',
   })
+  await response.body?.cancel()
+  return response.ok
+}
+
+/** Whether the plugin notify is there, and nobody has said whom mail goes to. */
+async function catchesMail(server: Server): Promise<boolean> {
+  const { providers, settings } = server.config.parts
+  if (isPlain(providers) && providers['email'] !== undefined) return false
+  if (settings.some(({ keys: [part, kind] }) => part === 'providers' && kind?.toLowerCase() === 'email')) return false
+  const headers = { 'X-Service-Admin-Secret': credentialOf(server) }
+  const response = await fetch(`${server.url}/v1/send?limit=1`, { headers })
   await response.body?.cancel()
   return response.ok
 }

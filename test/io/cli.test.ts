@@ -120,16 +120,23 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
     .output()
     .split('\n')
     .filter((line) => line.startsWith('curl '))
-  t.equal(lines.length, 3)
+  t.equal(lines.length, 4)
   const answers = await Promise.all(lines.map((line) => paste(folder, line)))
   t.match(answers[0], [{ name: String, orders: [{ id: Number }] }])
   t.match(answers[1], { affected_rows: 1, returning: [{ name: 'Teapot' }] })
   t.match(answers[2], [{ id: Number, status: String }])
+  t.match(answers[3], { id: /^memory-/, detail: /kept in memory/ })
   const secret = join(folder, '.rowhouse/admin-secret')
   t.equal((await stat(secret)).mode & 0o777, 0o600)
   t.notMatch(server.output(), await readFile(secret, 'utf8'))
 
   const key = await readFile(secret, 'utf8')
+  const caught = await fetch(`${server.url}/v1/send`, { headers: { 'X-Service-Admin-Secret': key } })
+  const { messages } = (await caught.json()) as { messages: { id: string }[] }
+  t.match(messages, [{ state: 'sent', sub: 'It works', provider: 'memory' }])
+  const mail = await fetch(`${server.url}/v1/send/${messages[0]?.id}`, { headers: { 'X-Service-Admin-Secret': key } })
+  t.match(await mail.json(), { text: 'This mail goes nowhere.' })
+  t.match(server.output(), /Mail and SMS are caught: see http/)
   const outside = { type: 'run_sql', args: { sql: "copy (select 1) to program 'true'" } }
   t.match(await post(server.url, outside, key), { internal: { error: { status_code: '42501' } } })
   const extension = { type: 'run_sql', args: { sql: 'create extension citext' } }
