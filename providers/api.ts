@@ -1,4 +1,12 @@
-import { createOutbound, type OutboundAnswer, OutboundError, type OutboundRequest, SendError } from 'rowhouse'
+import {
+  createOutbound,
+  type OutboundAnswer,
+  OutboundError,
+  type OutboundRequest,
+  type Outcome,
+  SendError,
+} from 'rowhouse'
+import { jsonIn, shortLine } from './answer.js'
 
 /** Longer than any answer of a provider. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -13,6 +21,13 @@ export const timeoutMs = {
   default: 10_000,
   description: 'time for the answer to one message, in milliseconds',
 } as const
+
+/** @param address of the provider, where the operator names no other */
+export const apiUrl = <const A extends string>(address: A) =>
+  ({ type: 'string', pattern: '^https?://', default: address, description: 'address of the API' }) as const
+
+/** @param path of the API, e.g. `/v3/mail/send`; the address may have a path too */
+export const below = (address: string, path: string): URL => new URL(address.replace(/\/+$/, '') + path)
 
 /** A provider's HTTP API, asked to send a message. */
 export interface Api {
@@ -31,12 +46,17 @@ export interface ApiAnswer {
   readonly text: string
   /** undefined: it is no JSON. */
   readonly json: unknown
+  /** Status and text as one short line, for a receipt. */
+  readonly detail: string
 }
 
-/** @param refuses whether an answer of this status says that the message itself can never be sent; default: 400, 413, 422 */
+/** Whether an answer that is not 2xx says that the message itself can never be sent. */
+type Refuses = (status: number, text: string, headers: OutboundAnswer['headers']) => boolean
+
+/** @param refuses default: 400, 413, 422 */
 export function createApi(
   limits: { readonly timeoutMs: number },
-  refuses: (status: number, text: string) => boolean = (status) => status === 400 || status === 413 || status === 422,
+  refuses: Refuses = (status) => status === 400 || status === 413 || status === 422,
 ): Api {
   const outbound = createOutbound({ timeoutMs: limits.timeoutMs, maxBytes: MAX_ANSWER_BYTES, idleMs: IDLE_MS })
   return {
@@ -45,18 +65,24 @@ export function createApi(
       const answer = await outbound.ask({ method: 'POST', repeatable: false, ...request }, signal).catch(failed)
       const text = answer.body.toString()
       const { status, headers } = answer
-      if (status >= 200 && status < 300) return { headers, text, json: parsed(text) }
-      const seconds = Number(headers['retry-after'])
-      const more = { response: `${status} ${text}`, ...(seconds > 0 ? { retryAfter: seconds } : {}) }
-      throw new SendError(outcomeOf(status, text, refuses), `the provider answered with status ${status}`, more)
+      if (status >= 200 && status < 300)
+        return { headers, text, json: jsonIn(text), detail: shortLine(`${status} ${text}`) }
+      const retryAfter = secondsUntil(headers['retry-after'])
+      const more = { response: `${status} ${text}`, ...(retryAfter > 0 ? { retryAfter } : {}) }
+      const outcome = refuses(status, text, headers) ? 'refused' : outcomeOf(status)
+      throw new SendError(outcome, `the provider answered with status ${status}`, more)
     },
     close: async () => outbound.close(),
   }
 }
 
-/** What only a gateway in front says may have happened behind it. */
-const outcomeOf = (status: number, text: string, refuses: (status: number, text: string) => boolean) =>
-  refuses(status, text) ? 'refused' : status === 502 || status === 504 || status < 400 ? 'unknown' : 'retry'
+/** What only a gateway in front says may have happened behind it; a conflict is with another try of the same message. */
+const outcomeOf = (status: number): Outcome =>
+  status < 400 || status === 409 || status === 502 || status === 504 ? 'unknown' : 'retry'
+
+/** @param retryAfter seconds, or a date; NaN when it is neither */
+const secondsUntil = (retryAfter = ''): number =>
+  /^\d+$/.test(retryAfter) ? Number(retryAfter) : Math.ceil((Date.parse(retryAfter) - Date.now()) / 1000)
 
 function failed(error: unknown): never {
   const sent = !(error instanceof OutboundError) || error.sent
@@ -68,11 +94,3 @@ function failed(error: unknown): never {
 /** The provider took the message, and its answer does not say under which name. */
 export const unreadable = (response: string): SendError =>
   new SendError('unknown', 'the answer has not the form that it should have', { response, unreadable: true })
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}

@@ -21,7 +21,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
     },
     optional: { stitch: plugin('stitch') },
     providers: {
-      email: provider('email', 'memory'),
+      email: provider('email', 'mailgun', 'memory', 'postmark', 'resend', 'sendgrid', 'ses'),
       sms: provider('sms', 'memory'),
       storage: provider('storage', 'disk', 'memory', 's3'),
     },

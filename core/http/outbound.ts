@@ -15,7 +15,7 @@ export interface OutboundRequest {
   readonly method: 'GET' | 'POST' | 'PUT'
   readonly url: string | URL
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | Buffer
   /** Asking twice does no harm. Default: for GET. */
   readonly repeatable?: boolean
 }

@@ -1,0 +1,148 @@
+import { createHash, createHmac } from 'node:crypto'
+import {
+  defineProvider,
+  type DeliveryEvent,
+  type EmailSender,
+  type Mail,
+  type PostedEvents,
+  type TemplateMail,
+} from 'rowhouse'
+import { shortLine, textAt } from '../answer.js'
+import { apiUrl, below, createApi, unreadable } from '../api.js'
+import { isRecent, isSame, jsonOf, notSigned } from '../events.js'
+import { common, secret } from './config.js'
+import { byName, written } from './mailbox.js'
+
+const RECENT_SECONDS = 15 * 60
+
+/** Sends with the messages API of Mailgun. */
+export default defineProvider({
+  kind: 'email',
+  name: 'mailgun',
+  config: {
+    type: 'object',
+    required: ['apiKey', 'domain'],
+    properties: {
+      apiKey: secret('of the account, or a sending key of the domain'),
+      domain: {
+        type: 'string',
+        pattern: '^[0-9A-Za-z.-]+$',
+        description: 'the domain at Mailgun that mail goes out by',
+      },
+      url: apiUrl('https://api.mailgun.net'),
+      signingKey: secret('HTTP webhook signing key; absent: no events'),
+      ...common,
+    },
+  },
+  create({ apiKey, domain, url, timeoutMs, domains, signingKey }): EmailSender {
+    const api = createApi({ timeoutMs })
+    const to = below(url, `/v3/${domain}/messages`)
+    const authorization = `Basic ${Buffer.from(`api:${apiKey}`).toString('base64')}`
+
+    async function post(form: FormData, signal: AbortSignal) {
+      const encoded = new Response(form)
+      const headers = { authorization, 'content-type': encoded.headers.get('content-type') ?? '' }
+      const body = Buffer.from(await encoded.arrayBuffer())
+      const answer = await api.send({ url: to, headers, body }, signal)
+      const id = textAt(answer.json, 'id')
+      if (id === undefined) throw unreadable(answer.text)
+      return { id: bare(id), detail: answer.detail }
+    }
+
+    return {
+      send(mail, signal) {
+        const form = envelope(mail)
+        form.append('subject', mail.subject)
+        if (mail.text !== undefined) form.append('text', mail.text)
+        if (mail.html !== undefined) form.append('html', mail.html)
+        return post(form, signal)
+      },
+      sendTemplate(mail, signal) {
+        const form = envelope(mail)
+        form.append('template', mail.template)
+        form.append('t:variables', JSON.stringify(byName(mail.content)))
+        return post(form, signal)
+      },
+      ...(domains ? { domains } : {}),
+      ...(signingKey === undefined ? {} : { events: eventReader(signingKey) }),
+      close: () => api.close(),
+    }
+  },
+})
+
+function envelope(mail: Mail | TemplateMail): FormData {
+  const form = new FormData()
+  form.append('from', written(mail.from))
+  form.append('to', written(mail.to))
+  for (const one of mail.cc ?? []) form.append('cc', written(one))
+  for (const one of mail.bcc ?? []) form.append('bcc', written(one))
+  if (mail.replyTo) form.append('h:Reply-To', written(mail.replyTo))
+  form.append('v:rowhouse_id', mail.id)
+  for (const { filename, contentType, content } of mail.attachments ?? [])
+    form.append('attachment', new Blob([content], { type: contentType }), filename)
+  return form
+}
+
+/** Answers have the reference in angle brackets, events have not. */
+const bare = (id: string) => id.replace(/^<(.*)>$/s, '$1')
+
+function eventReader(signingKey: string) {
+  const isNew = onceSigned()
+  return ({ body }: PostedEvents): readonly DeliveryEvent[] => {
+    const posted = jsonOf(body)
+    const [timestamp, token, signature] = ['timestamp', 'token', 'signature'].map((key) =>
+      textAt(posted, 'signature', key),
+    )
+    const right = createHmac('sha256', signingKey).update(`${timestamp}${token}`).digest('hex')
+    if (token === undefined || !isSame(signature ?? '', right)) throw notSigned()
+    if (!isRecent(timestamp, RECENT_SECONDS) || !isNew(token, body)) throw notSigned()
+    return eventOf(posted)
+  }
+}
+
+/**
+ * The signature is of time and token alone: whoever saw one could put it on events of his own. So a token belongs to the
+ * body that it first came with; the same again is Mailgun, which did not get our answer.
+ */
+function onceSigned(): (token: string, body: Buffer) => boolean {
+  const seen = new Map<string, { readonly digest: string; readonly atMs: number }>()
+  return (token, body) => {
+    const now = Date.now()
+    // A token may come with a time ahead of ours, and be recent for so much longer.
+    for (const [old, { atMs }] of seen) {
+      if (now - atMs <= 2000 * RECENT_SECONDS) break
+      seen.delete(old)
+    }
+    const digest = createHash('sha256').update(body).digest('base64')
+    const first = seen.get(token)
+    if (first === undefined) seen.set(token, { digest, atMs: now })
+    return first === undefined || first.digest === digest
+  }
+}
+
+/** Why a permanent failure is one of the address. */
+const GONE = ['bounce', 'suppress-bounce', 'suppress-complaint']
+
+function eventOf(posted: unknown): readonly DeliveryEvent[] {
+  const text = (...keys: readonly string[]) => textAt(posted, 'event-data', ...keys)
+  const id = text('message', 'headers', 'message-id')
+  if (id === undefined) return []
+  const address = text('recipient')
+  const reason = text('reason')
+  const said = text('delivery-status', 'message') ?? text('delivery-status', 'description')
+  const detail = shortLine(said ?? text('reject', 'reason') ?? reason ?? '')
+  const about = { id: bare(id), ...(address === undefined ? {} : { address }), detail }
+  switch (text('event') ?? '') {
+    case 'delivered':
+      return [{ ...about, kind: 'delivered' }]
+    case 'failed':
+      if (text('severity') === 'temporary') return [{ ...about, kind: 'deferred' }]
+      return [{ ...about, kind: 'bounced', ...(GONE.includes(reason ?? '') ? { permanent: true } : {}) }]
+    case 'rejected':
+      return [{ ...about, kind: 'bounced' }]
+    case 'complained':
+      return [{ ...about, kind: 'complained', permanent: true }]
+    default:
+      return []
+  }
+}

@@ -1,0 +1,148 @@
+import {
+  type Attachment,
+  defineProvider,
+  type DeliveryEvent,
+  type EmailSender,
+  type Mail,
+  type PostedEvents,
+  type TemplateMail,
+} from 'rowhouse'
+import { jsonIn, shortLine, textAt, valueAt } from '../answer.js'
+import { apiUrl, below, createApi, unreadable } from '../api.js'
+import { isSame, jsonOf, notEvents, notSigned } from '../events.js'
+import { common, secret } from './config.js'
+import { byName, each, written } from './mailbox.js'
+
+/**
+ * Codes of Postmark that come with status 422 and say nothing against the message: the sender is not confirmed there, or
+ * the account may not send.
+ */
+const NOT_THE_MESSAGE: readonly unknown[] = [400, 401, 405, 412, 413]
+
+const refuses = (status: number, text: string): boolean =>
+  status === 413 || (status === 422 && !NOT_THE_MESSAGE.includes(valueAt(jsonIn(text), 'ErrorCode')))
+
+/** Sends with the email API of Postmark. */
+export default defineProvider({
+  kind: 'email',
+  name: 'postmark',
+  config: {
+    type: 'object',
+    required: ['serverToken'],
+    properties: {
+      serverToken: secret('API token of the server'),
+      url: apiUrl('https://api.postmarkapp.com'),
+      messageStream: {
+        type: 'string',
+        minLength: 1,
+        default: 'outbound',
+        description: 'ID of the message stream that mail goes out by',
+      },
+      webhook: {
+        type: 'object',
+        required: ['username', 'password'],
+        properties: {
+          username: { type: 'string', minLength: 1, description: 'as in the address of the webhook' },
+          password: secret('as in the address of the webhook'),
+        },
+        description: 'what Postmark posts events with; absent: no events',
+      },
+      ...common,
+    },
+  },
+  create({ serverToken, url, timeoutMs, domains, messageStream, webhook }): EmailSender {
+    const api = createApi({ timeoutMs }, refuses)
+    const headers = {
+      accept: 'application/json',
+      'content-type': 'application/json',
+      'x-postmark-server-token': serverToken,
+    }
+
+    async function post(path: string, body: object, signal: AbortSignal) {
+      const mail = { ...body, MessageStream: messageStream }
+      const answer = await api.send({ url: below(url, path), headers, body: JSON.stringify(mail) }, signal)
+      const id = textAt(answer.json, 'MessageID')
+      if (id === undefined || valueAt(answer.json, 'ErrorCode') !== 0) throw unreadable(answer.text)
+      return { id, detail: answer.detail }
+    }
+
+    return {
+      send: (mail, signal) =>
+        post('/email', { ...envelope(mail), Subject: mail.subject, TextBody: mail.text, HtmlBody: mail.html }, signal),
+      sendTemplate: (mail, signal) =>
+        post(
+          '/email/withTemplate',
+          { ...envelope(mail), ...named(mail.template), TemplateModel: byName(mail.content) },
+          signal,
+        ),
+      ...(domains ? { domains } : {}),
+      ...(webhook === undefined ? {} : { events: eventReader(webhook) }),
+      close: () => api.close(),
+    }
+  },
+})
+
+const envelope = (mail: Mail | TemplateMail) => ({
+  From: written(mail.from),
+  To: written(mail.to),
+  Cc: each(mail.cc, written)?.join(', '),
+  Bcc: each(mail.bcc, written)?.join(', '),
+  ReplyTo: mail.replyTo && written(mail.replyTo),
+  Attachments: each(mail.attachments, attached),
+  Metadata: { rowhouse_id: mail.id },
+})
+
+const attached = ({ filename, contentType, content }: Attachment) => ({
+  Name: filename,
+  Content: content.toString('base64'),
+  ContentType: contentType,
+})
+
+/** An alias begins with a letter. */
+const named = (template: string) =>
+  /^\d+$/.test(template) ? { TemplateId: Number(template) } : { TemplateAlias: template }
+
+function eventReader({ username, password }: { readonly username: string; readonly password: string }) {
+  const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+  return ({ headers, body }: PostedEvents): readonly DeliveryEvent[] => {
+    if (!isSame(headers['authorization'] ?? '', authorization)) throw notSigned()
+    const event = jsonOf(body)
+    if (textAt(event, 'RecordType') === undefined) throw notEvents()
+    return eventOf(event)
+  }
+}
+
+/** Types of a bounce after which the mail is there, or somebody answered it. */
+const NO_BOUNCE = [
+  'AddressChange',
+  'AutoResponder',
+  'ChallengeVerification',
+  'InboundError',
+  'OpenRelayTest',
+  'Subscribe',
+  'Unsubscribe',
+]
+
+function eventOf(event: unknown): readonly DeliveryEvent[] {
+  const id = textAt(event, 'MessageID')
+  if (id === undefined) return []
+  const address = textAt(event, 'Recipient') ?? textAt(event, 'Email')
+  const detail = shortLine(textAt(event, 'Details') ?? textAt(event, 'Description') ?? '')
+  const about = { id, ...(address === undefined ? {} : { address }), detail }
+  switch (textAt(event, 'RecordType') ?? '') {
+    case 'Delivery':
+      return [{ ...about, kind: 'delivered' }]
+    case 'SpamComplaint':
+      return [{ ...about, kind: 'complained', permanent: true }]
+    case 'Bounce': {
+      const type = textAt(event, 'Type') ?? ''
+      if (NO_BOUNCE.includes(type)) return []
+      if (type === 'Transient') return [{ ...about, kind: 'deferred' }]
+      // Postmark itself sends nothing to it any more.
+      const gone = type === 'HardBounce' || valueAt(event, 'Inactive') === true
+      return [{ ...about, kind: 'bounced', ...(gone ? { permanent: true } : {}) }]
+    }
+    default:
+      return []
+  }
+}

@@ -1,0 +1,125 @@
+import { createHmac } from 'node:crypto'
+import {
+  type Attachment,
+  defineProvider,
+  type DeliveryEvent,
+  type EmailSender,
+  type Mail,
+  type PostedEvents,
+  type TemplateMail,
+} from 'rowhouse'
+import { shortLine, textAt, valueAt } from '../answer.js'
+import { apiUrl, below, createApi, unreadable } from '../api.js'
+import { isRecent, isSame, jsonOf, notEvents, notSigned } from '../events.js'
+import { common, secret } from './config.js'
+import { byName, each, written } from './mailbox.js'
+
+/** Resend keeps a key for 24 hours; one less, for clocks and for the way there. */
+const ONCE_SECONDS = 23 * 3600
+
+const RECENT_SECONDS = 5 * 60
+
+/** What is no base64 would be a short key, or none, and anybody could sign. */
+const LEAST_KEY_BYTES = 16
+
+/** Sends with the API of Resend. */
+export default defineProvider({
+  kind: 'email',
+  name: 'resend',
+  config: {
+    type: 'object',
+    required: ['apiKey'],
+    properties: {
+      apiKey: secret('with the permission to send'),
+      url: apiUrl('https://api.resend.com'),
+      webhookSecret: secret('signing secret of the webhook, "whsec_..."; absent: no events'),
+      ...common,
+    },
+  },
+  create({ apiKey, url, timeoutMs, domains, webhookSecret }): EmailSender {
+    const api = createApi({ timeoutMs })
+    const to = below(url, '/emails')
+
+    async function post(mail: Mail | TemplateMail, body: object, signal: AbortSignal) {
+      const headers = {
+        authorization: `Bearer ${apiKey}`,
+        'content-type': 'application/json',
+        'idempotency-key': mail.id,
+      }
+      const sent = { ...envelope(mail), ...body }
+      const answer = await api.send({ url: to, headers, body: JSON.stringify(sent) }, signal)
+      const id = textAt(answer.json, 'id')
+      if (id === undefined) throw unreadable(answer.text)
+      return { id, detail: answer.detail }
+    }
+
+    return {
+      sendsOnceForSeconds: ONCE_SECONDS,
+      send: (mail, signal) => post(mail, { subject: mail.subject, text: mail.text, html: mail.html }, signal),
+      sendTemplate: (mail, signal) =>
+        post(mail, { template: { id: mail.template, variables: byName(mail.content) } }, signal),
+      ...(domains ? { domains } : {}),
+      ...(webhookSecret === undefined ? {} : { events: eventReader(webhookSecret) }),
+      close: () => api.close(),
+    }
+  },
+})
+
+const envelope = (mail: Mail | TemplateMail) => ({
+  from: written(mail.from),
+  to: [written(mail.to)],
+  cc: each(mail.cc, written),
+  bcc: each(mail.bcc, written),
+  reply_to: mail.replyTo && written(mail.replyTo),
+  attachments: each(mail.attachments, attached),
+  tags: [{ name: 'rowhouse_id', value: mail.id }],
+})
+
+const attached = ({ filename, contentType, content }: Attachment) => ({
+  filename,
+  content: content.toString('base64'),
+  content_type: contentType,
+})
+
+function eventReader(webhookSecret: string) {
+  const key = Buffer.from(webhookSecret.replace(/^whsec_/, ''), 'base64')
+  if (key.length < LEAST_KEY_BYTES) throw new Error('resend: "webhookSecret" is not the signing secret of a webhook')
+  return ({ headers, body }: PostedEvents): readonly DeliveryEvent[] => {
+    const timestamp = headers['svix-timestamp']
+    const right = createHmac('sha256', key).update(`${headers['svix-id']}.${timestamp}.`).update(body).digest('base64')
+    // Several while a secret is being changed.
+    const signatures = (headers['svix-signature'] ?? '').split(' ')
+    if (!isRecent(timestamp, RECENT_SECONDS) || !signatures.some((one) => isSame(one, `v1,${right}`))) throw notSigned()
+    const event = jsonOf(body)
+    if (textAt(event, 'type') === undefined) throw notEvents()
+    return eventOf(event)
+  }
+}
+
+function eventOf(event: unknown): readonly DeliveryEvent[] {
+  const id = textAt(event, 'data', 'email_id')
+  if (id === undefined) return []
+  // An event of a mail to several does not say which of them it is about.
+  const all = valueAt(event, 'data', 'to')
+  const address = Array.isArray(all) && all.length === 1 ? textAt(all, '0') : undefined
+  const about = { id, ...(address === undefined ? {} : { address }) }
+  const said = (key: string, word: string) => shortLine(textAt(event, 'data', key, word) ?? '')
+  switch (textAt(event, 'type') ?? '') {
+    case 'email.delivered':
+      return [{ ...about, kind: 'delivered', detail: '' }]
+    case 'email.delivery_delayed':
+      return [{ ...about, kind: 'deferred', detail: '' }]
+    case 'email.bounced': {
+      const gone = textAt(event, 'data', 'bounce', 'type') === 'Permanent'
+      return [{ ...about, kind: 'bounced', ...(gone ? { permanent: true } : {}), detail: said('bounce', 'message') }]
+    }
+    case 'email.suppressed':
+      return [{ ...about, kind: 'bounced', permanent: true, detail: said('suppressed', 'message') }]
+    case 'email.failed':
+      return [{ ...about, kind: 'bounced', detail: said('failed', 'reason') }]
+    case 'email.complained':
+      return [{ ...about, kind: 'complained', permanent: true, detail: '' }]
+    default:
+      return []
+  }
+}

@@ -1,0 +1,134 @@
+import { createPublicKey, verify } from 'node:crypto'
+import {
+  type Attachment,
+  defineProvider,
+  type DeliveryEvent,
+  type EmailSender,
+  type Mail,
+  type Mailbox,
+  type PostedEvents,
+  type TemplateMail,
+} from 'rowhouse'
+import { shortLine, textAt } from '../answer.js'
+import { apiUrl, below, createApi, unreadable } from '../api.js'
+import { isRecent, jsonOf, notEvents, notSigned } from '../events.js'
+import { common, secret } from './config.js'
+import { byName, each } from './mailbox.js'
+
+/** Events are posted again for 24 hours. The signature covers them, so that an old one says again what it said. */
+const RECENT_SECONDS = 25 * 3600
+
+/** Sends with the v3 mail API of Twilio SendGrid. */
+export default defineProvider({
+  kind: 'email',
+  name: 'sendgrid',
+  config: {
+    type: 'object',
+    required: ['apiKey'],
+    properties: {
+      apiKey: secret('with the permission to send mail'),
+      url: apiUrl('https://api.sendgrid.com'),
+      verificationKey: {
+        type: 'string',
+        minLength: 1,
+        description: 'public key of the signed event webhook, in base64; absent: no events',
+      },
+      ...common,
+    },
+  },
+  create({ apiKey, url, timeoutMs, domains, verificationKey }): EmailSender {
+    const api = createApi({ timeoutMs })
+    const to = below(url, '/v3/mail/send')
+    const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+
+    async function post(body: object, signal: AbortSignal) {
+      const answer = await api.send({ url: to, headers, body: JSON.stringify(body) }, signal)
+      const id = textAt(answer.headers, 'x-message-id')
+      if (id === undefined) throw unreadable(answer.text)
+      return { id, detail: answer.detail }
+    }
+
+    return {
+      send: (mail, signal) => post({ ...envelope(mail), subject: mail.subject, content: content(mail) }, signal),
+      sendTemplate: (mail, signal) =>
+        post({ ...envelope(mail, byName(mail.content)), template_id: mail.template }, signal),
+      ...(domains ? { domains } : {}),
+      ...(verificationKey === undefined ? {} : { events: eventReader(verificationKey) }),
+      close: () => api.close(),
+    }
+  },
+})
+
+const envelope = (mail: Mail | TemplateMail, data?: object) => ({
+  personalizations: [
+    { to: [box(mail.to)], cc: each(mail.cc, box), bcc: each(mail.bcc, box), dynamic_template_data: data },
+  ],
+  from: box(mail.from),
+  reply_to: mail.replyTo && box(mail.replyTo),
+  attachments: each(mail.attachments, attached),
+  custom_args: { rowhouse_id: mail.id },
+})
+
+const box = ({ address, name }: Mailbox) => ({ email: address, name })
+
+/** Plain text has to come first, and neither may be empty. */
+const content = ({ text, html }: Mail) => [
+  ...(text ? [{ type: 'text/plain', value: text }] : []),
+  ...(html ? [{ type: 'text/html', value: html }] : []),
+]
+
+/** The type may have no parameters. */
+const attached = ({ filename, contentType, content }: Attachment) => ({
+  content: content.toString('base64'),
+  type: contentType.replace(/;.*/s, '').trim(),
+  filename,
+  disposition: 'attachment',
+})
+
+function eventReader(verificationKey: string) {
+  const key = publicKey(verificationKey)
+  return ({ headers, body }: PostedEvents): readonly DeliveryEvent[] => {
+    const timestamp = headers['x-twilio-email-event-webhook-timestamp']
+    const signature = Buffer.from(headers['x-twilio-email-event-webhook-signature'] ?? '', 'base64')
+    const signed = Buffer.concat([Buffer.from(timestamp ?? ''), body])
+    if (!isRecent(timestamp, RECENT_SECONDS) || !verify('sha256', signed, key, signature)) throw notSigned()
+    const events = jsonOf(body)
+    if (!Array.isArray(events)) throw notEvents()
+    return events.flatMap(eventOf)
+  }
+}
+
+function publicKey(base64: string) {
+  try {
+    return createPublicKey({ key: Buffer.from(base64, 'base64'), format: 'der', type: 'spki' })
+  } catch {
+    throw new Error('sendgrid: "verificationKey" is not the verification key of a signed event webhook')
+  }
+}
+
+/** Of a mail that was dropped: why nothing to this address will go out. */
+const GONE = ['Bounced Address', 'Invalid', 'Spam Reporting Address']
+
+function eventOf(event: unknown): readonly DeliveryEvent[] {
+  // What follows the reference is of SendGrid's own machines.
+  const id = textAt(event, 'sg_message_id')?.split('.')[0]
+  if (id === undefined) return []
+  const address = textAt(event, 'email')
+  const reason = textAt(event, 'reason')
+  const detail = shortLine(reason ?? textAt(event, 'response') ?? textAt(event, 'status') ?? '')
+  const about = { id, ...(address === undefined ? {} : { address }), detail }
+  switch (textAt(event, 'event') ?? '') {
+    case 'delivered':
+      return [{ ...about, kind: 'delivered' }]
+    case 'deferred':
+      return [{ ...about, kind: 'deferred' }]
+    case 'bounce':
+      return [{ ...about, kind: 'bounced', ...(textAt(event, 'type') === 'blocked' ? {} : { permanent: true }) }]
+    case 'dropped':
+      return [{ ...about, kind: 'bounced', ...(GONE.includes(reason ?? '') ? { permanent: true } : {}) }]
+    case 'spamreport':
+      return [{ ...about, kind: 'complained', permanent: true }]
+    default:
+      return []
+  }
+}

@@ -1,0 +1,110 @@
+import { AwsV4Signer } from 'aws4fetch'
+import {
+  type Attachment,
+  defineProvider,
+  type EmailSender,
+  type Mail,
+  type OutboundAnswer,
+  type TemplateMail,
+} from 'rowhouse'
+import { textAt } from '../answer.js'
+import { below, createApi, unreadable } from '../api.js'
+import { common, secret } from './config.js'
+import { byName, each, writtenInAscii } from './mailbox.js'
+
+/** Errors of SES that are about the message. The others with status 400 are about the account, or its domain. */
+const REFUSALS = ['BadRequestException', 'MessageRejected']
+
+/** Sends with version 2 of the API of Amazon SES. */
+export default defineProvider({
+  kind: 'email',
+  name: 'ses',
+  config: {
+    type: 'object',
+    required: ['region', 'accessKeyId', 'secretAccessKey'],
+    properties: {
+      region: { type: 'string', pattern: '^[0-9a-z-]+$', description: 'where SES is used, e.g. "eu-west-1"' },
+      accessKeyId: { type: 'string', minLength: 1, description: 'of a user who may ses:SendEmail' },
+      secretAccessKey: secret('of the access key'),
+      sessionToken: secret('of temporary credentials'),
+      url: { type: 'string', pattern: '^https?://', description: 'address of the API; absent: that of the region' },
+      configurationSet: { type: 'string', minLength: 1, description: 'name of the configuration set' },
+      ...common,
+    },
+  },
+  create({
+    region,
+    accessKeyId,
+    secretAccessKey,
+    sessionToken,
+    url,
+    configurationSet,
+    timeoutMs,
+    domains,
+  }): EmailSender {
+    const api = createApi({ timeoutMs }, refuses)
+    const to = below(url ?? `https://email.${region}.amazonaws.com`, '/v2/email/outbound-emails').href
+    const token = sessionToken === undefined ? {} : { sessionToken }
+    const keys = { accessKeyId, secretAccessKey, ...token, service: 'ses', region }
+
+    async function post(mail: Mail | TemplateMail, content: object, signal: AbortSignal) {
+      const body = JSON.stringify({ ...envelope(mail), Content: content, ConfigurationSetName: configurationSet })
+      const request = { method: 'POST', url: to, headers: { 'content-type': 'application/json' }, body }
+      const signed = await new AwsV4Signer({ ...request, ...keys }).sign()
+      const answer = await api.send({ url: to, headers: Object.fromEntries(signed.headers), body }, signal)
+      const id = textAt(answer.json, 'MessageId')
+      if (id === undefined) throw unreadable(answer.text)
+      return { id, detail: answer.detail }
+    }
+
+    return {
+      send: (mail, signal) => post(mail, { Simple: simple(mail) }, signal),
+      sendTemplate: (mail, signal) => post(mail, { Template: template(mail) }, signal),
+      ...(domains ? { domains } : {}),
+      close: () => api.close(),
+    }
+  },
+})
+
+/** The error's name stands in a header, perhaps with an address behind a colon. */
+function refuses(status: number, _text: string, headers: OutboundAnswer['headers']): boolean {
+  const name = textAt(headers, 'x-amzn-errortype')?.split(':')[0] ?? ''
+  return status === 413 || (status === 400 && REFUSALS.includes(name))
+}
+
+const envelope = (mail: Mail | TemplateMail) => ({
+  FromEmailAddress: writtenInAscii(mail.from),
+  Destination: {
+    ToAddresses: [writtenInAscii(mail.to)],
+    CcAddresses: each(mail.cc, writtenInAscii),
+    BccAddresses: each(mail.bcc, writtenInAscii),
+  },
+  ReplyToAddresses: mail.replyTo && [writtenInAscii(mail.replyTo)],
+  EmailTags: [{ Name: 'rowhouse_id', Value: mail.id }],
+})
+
+const simple = ({ subject, text, html, attachments }: Mail) => ({
+  Subject: utf8(subject),
+  Body: {
+    ...(text === undefined ? {} : { Text: utf8(text) }),
+    ...(html === undefined ? {} : { Html: utf8(html) }),
+  },
+  Attachments: each(attachments, attached),
+})
+
+const template = ({ template, content, attachments }: TemplateMail) => ({
+  TemplateName: template,
+  TemplateData: JSON.stringify(byName(content)),
+  Attachments: each(attachments, attached),
+})
+
+const utf8 = (text: string) => ({ Data: text, Charset: 'UTF-8' })
+
+/** In the mail they are base64 too: the default is for text of 7 bits. */
+const attached = ({ filename, contentType, content }: Attachment) => ({
+  FileName: filename,
+  ContentType: contentType,
+  ContentDisposition: 'ATTACHMENT',
+  ContentTransferEncoding: 'BASE64',
+  RawContent: content.toString('base64'),
+})

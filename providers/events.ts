@@ -1,0 +1,28 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { ServiceError } from 'rowhouse'
+
+/** Compares secrets and signatures; takes as long for wrong ones. */
+export const isSame = (one: string, other: string): boolean => timingSafeEqual(hash(one), hash(other))
+const hash = (text: string) => createHash('sha256').update(text).digest()
+
+/** @param seconds since 1970, as the provider wrote them */
+export function isRecent(seconds: string | undefined, withinSeconds: number): boolean {
+  const age = Date.now() / 1000 - Number(seconds === undefined || seconds === '' ? NaN : seconds)
+  return Math.abs(age) <= withinSeconds
+}
+
+/** 401: the provider did not make it, or not now. */
+export const notSigned = (): ServiceError =>
+  new ServiceError(401, 'unauthorized', 'it does not come from the provider, or is too old')
+
+/** @throws ServiceError 400 */
+export function jsonOf(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString())
+  } catch (cause) {
+    throw new ServiceError(400, 'invalid_payload', 'the body is not JSON', '$', { cause })
+  }
+}
+
+export const notEvents = (): ServiceError =>
+  new ServiceError(400, 'invalid_payload', 'the body is not what the provider posts about messages')
