@@ -61,12 +61,17 @@ export default defineProvider({
 
 const envelope = (mail: Mail | TemplateMail, data?: object) => ({
   personalizations: [
-    { to: [box(mail.to)], cc: each(mail.cc, box), bcc: each(mail.bcc, box), dynamic_template_data: data },
+    {
+      to: [box(mail.to)],
+      cc: each(mail.cc, box),
+      bcc: each(mail.bcc, box),
+      custom_args: { rowhouse_id: mail.id },
+      dynamic_template_data: data,
+    },
   ],
   from: box(mail.from),
   reply_to: mail.replyTo && box(mail.replyTo),
   attachments: each(mail.attachments, attached),
-  custom_args: { rowhouse_id: mail.id },
 })
 
 const box = ({ address, name }: Mailbox) => ({ email: address, name })

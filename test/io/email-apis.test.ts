@@ -64,12 +64,12 @@ const sendgridHead = {
     { content: 'YXR0YWNoZWQ=', type: 'text/plain', filename: 'ü "1".txt', disposition: 'attachment' },
     { content: BYTES, type: 'application/octet-stream', filename: 'every.bin', disposition: 'attachment' },
   ],
-  custom_args: { rowhouse_id: ID },
 }
 const sendgridTo = {
   to: [{ email: 'reader@example.com', name: HEAD.to.name }],
   cc: [{ email: 'one@example.com', name: "O'One" }, { email: 'two@example.com' }],
   bcc: [{ email: 'three@example.com' }],
+  custom_args: { rowhouse_id: ID },
 }
 const sendgridError = (status: number, headers = {}) =>
   json(status, { errors: [{ message: 'no', field: null }] }, headers)

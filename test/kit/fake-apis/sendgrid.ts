@@ -11,7 +11,7 @@ const head = {
   attachments: list(
     shape(
       {
-        content: base64,
+        content: { ...base64, minLength: 1 },
         type: { type: 'string', pattern: '^[^;\\s]+$' },
         filename: text,
         disposition: { enum: ['inline', 'attachment'] },
@@ -19,9 +19,13 @@ const head = {
       ['content', 'filename'],
     ),
   ),
+}
+const personalization = {
+  to: boxes,
+  cc: boxes,
+  bcc: boxes,
   custom_args: { type: 'object', additionalProperties: { type: 'string' } },
 }
-const personalization = { to: boxes, cc: boxes, bcc: boxes }
 const problemOfMail = checker(
   shape(
     {
