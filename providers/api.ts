@@ -36,13 +36,19 @@ export interface Api {
    * @throws SendError for any other
    */
   send(
-    request: Omit<OutboundRequest, 'method'> & { readonly method?: 'POST' | 'PUT' },
+    request: Omit<OutboundRequest, 'method'> & { readonly method?: OutboundRequest['method'] },
     signal: AbortSignal,
   ): Promise<ApiAnswer>
   close(): Promise<void>
 }
+export interface ApiLimits {
+  readonly timeoutMs: number
+  /** Texts that are never shown, should an answer repeat them. */
+  readonly hidden?: readonly string[]
+}
 export interface ApiAnswer {
   readonly headers: OutboundAnswer['headers']
+  /** To be shown: what is hidden is `***`. */
   readonly text: string
   /** undefined: it is no JSON. */
   readonly json: unknown
@@ -55,21 +61,23 @@ type Refuses = (status: number, text: string, headers: OutboundAnswer['headers']
 
 /** @param refuses default: 400, 413, 422 */
 export function createApi(
-  limits: { readonly timeoutMs: number },
+  { timeoutMs, hidden = [] }: ApiLimits,
   refuses: Refuses = (status) => status === 400 || status === 413 || status === 422,
 ): Api {
-  const outbound = createOutbound({ timeoutMs: limits.timeoutMs, maxBytes: MAX_ANSWER_BYTES, idleMs: IDLE_MS })
+  const outbound = createOutbound({ timeoutMs, maxBytes: MAX_ANSWER_BYTES, idleMs: IDLE_MS })
+  const hide = hider(hidden)
   return {
     async send(request, signal) {
       signal.throwIfAborted()
       const answer = await outbound.ask({ method: 'POST', repeatable: false, ...request }, signal).catch(failed)
-      const text = answer.body.toString()
+      const body = answer.body.toString()
+      const text = hide(body)
       const { status, headers } = answer
       if (status >= 200 && status < 300)
-        return { headers, text, json: jsonIn(text), detail: shortLine(`${status} ${text}`) }
+        return { headers, text, json: jsonIn(body), detail: shortLine(`${status} ${text}`) }
       const retryAfter = secondsUntil(headers['retry-after'])
       const more = { response: `${status} ${text}`, ...(retryAfter > 0 ? { retryAfter } : {}) }
-      const outcome = refuses(status, text, headers) ? 'refused' : outcomeOf(status)
+      const outcome = refuses(status, body, headers) ? 'refused' : outcomeOf(status)
       throw new SendError(outcome, `the provider answered with status ${status}`, more)
     },
     close: async () => outbound.close(),
@@ -94,3 +102,14 @@ function failed(error: unknown): never {
 /** The provider took the message, and its answer does not say under which name. */
 export const unreadable = (response: string): SendError =>
   new SendError('unknown', 'the answer has not the form that it should have', { response, unreadable: true })
+
+/** Shorter texts are no secrets, and stand in every answer. */
+const SHORTEST_HIDDEN = 6
+
+/** Word by word: of `Bearer abcdef` an answer may repeat the second one alone; also as an address or JSON has it. */
+function hider(hidden: readonly string[]): (text: string) => string {
+  const words = hidden.flatMap((one) => one.split(/\s+/)).filter((word) => word.length >= SHORTEST_HIDDEN)
+  const forms = words.flatMap((word) => [word, encodeURIComponent(word), JSON.stringify(word).slice(1, -1)])
+  const longestFirst = [...new Set(forms)].toSorted((a, b) => b.length - a.length)
+  return (text) => longestFirst.reduce((shown, word) => shown.replaceAll(word, '***'), text)
+}

@@ -22,7 +22,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
     optional: { stitch: plugin('stitch') },
     providers: {
       email: provider('email', 'mailgun', 'memory', 'postmark', 'resend', 'sendgrid', 'ses'),
-      sms: provider('sms', 'memory'),
+      sms: provider('sms', 'memory', 'vonage', 'twilio', 'http'),
       storage: provider('storage', 'disk', 'memory', 's3'),
     },
     defaults: { storage: 'disk', ...(catches ? { email: 'memory', sms: 'memory' } : {}) },

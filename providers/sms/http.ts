@@ -1,0 +1,107 @@
+import { defineProvider, SendError } from 'rowhouse'
+import { createApi, unreadable } from '../api.js'
+import { baseOf } from './address.js'
+import { config, type HttpConfig } from './http/config.js'
+import { checkFields, filled, formOf, placeholdersOf, used } from './http/fields.js'
+import { textAt } from './http/pointer.js'
+
+/** Of an answer, in a receipt. */
+const MOST = 200
+
+const TYPES = { json: 'application/json', form: 'application/x-www-form-urlencoded' } as const
+
+/** Sends through any gateway that takes a message in one request. */
+export default defineProvider({
+  kind: 'sms',
+  name: 'http',
+  config,
+  create(settings) {
+    const { url, method, format, fields, from, idPointer, accepted, refused, refusedStatuses } = settings
+    const { idempotencyHeader, sendsOnceForSeconds, timeoutMs } = settings
+    check(settings)
+    const isRefused = (json: unknown) => holds(refused, json)
+    const api = createApi(
+      { timeoutMs, hidden: secrets(settings) },
+      (status, text) => refusedStatuses.includes(status) || (refused !== undefined && isRefused(parsed(text))),
+    )
+    const headers = lowerCased(settings.headers)
+    return {
+      ...(sendsOnceForSeconds === undefined ? {} : { sendsOnceForSeconds }),
+      async send(sms, signal) {
+        const values = filled(fields, placeholdersOf(sms, from ?? '')) as object
+        const address = new URL(url)
+        if (format === 'query') for (const [name, value] of formOf(values)) address.searchParams.append(name, value)
+        const { json, text } = await api.send(
+          {
+            method,
+            url: address,
+            headers: {
+              ...(format === 'query' ? {} : { 'content-type': TYPES[format] }),
+              ...headers,
+              ...(idempotencyHeader === undefined ? {} : { [idempotencyHeader.toLowerCase()]: sms.id }),
+            },
+            ...(format === 'query'
+              ? {}
+              : { body: format === 'json' ? JSON.stringify(values) : String(formOf(values)) }),
+          },
+          signal,
+        )
+        if (isRefused(json)) throw new SendError('refused', 'the gateway refused the message', { response: text })
+        if (accepted !== undefined && !holds(accepted, json)) {
+          if (textAt(accepted.pointer, json) === undefined) throw unreadable(text)
+          throw new SendError('retry', 'the gateway did not take the message', { response: text })
+        }
+        const id = idPointer === undefined ? sms.id : textAt(idPointer, json)
+        if (id === undefined || id === '') throw unreadable(text)
+        return {
+          id,
+          detail: `accepted: ${text
+            .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+            .trim()
+            .slice(0, MOST)}`,
+        }
+      },
+      close: () => api.close(),
+    }
+  },
+})
+
+/** @throws Error when the settings do not fit each other */
+function check({ url, method, format, fields, from, idempotencyHeader, sendsOnceForSeconds }: HttpConfig): void {
+  baseOf(url)
+  checkFields(fields, from)
+  if (format !== 'json') formOf(fields)
+  if (method === 'GET' && format !== 'query') throw new Error('a GET has no body: set "format" to "query"')
+  if (sendsOnceForSeconds !== undefined && idempotencyHeader === undefined && !used(fields).has('id')) {
+    throw new Error('"sendsOnceForSeconds" needs "idempotencyHeader", or {id} in "fields"')
+  }
+}
+
+type Sign = NonNullable<HttpConfig['accepted']>
+
+function holds(sign: Sign | undefined, json: unknown): boolean {
+  const text = sign && textAt(sign.pointer, json)
+  return text !== undefined && sign !== undefined && sign.values.includes(text)
+}
+
+const lowerCased = (headers: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+
+/** Whatever was configured to be sent may be one. Not what has a place for the message in it. */
+function secrets({ headers, fields }: HttpConfig): readonly string[] {
+  const texts: string[] = Object.values(headers)
+  const collect = (part: unknown): void => {
+    if (typeof part === 'string' && used(part).size === 0) texts.push(part)
+    else if (typeof part === 'object' && part !== null) for (const inner of Object.values(part)) collect(inner)
+  }
+  collect(fields)
+  return texts
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

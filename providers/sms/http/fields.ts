@@ -1,0 +1,69 @@
+import type { Sms } from 'rowhouse'
+import { digits } from '../number.js'
+
+/** What stands for a part of the message in the texts of `fields`. */
+export type Placeholders = Readonly<Record<(typeof NAMES)[number], string>>
+
+const NAMES = ['to', 'number', 'national', 'countryCode', 'message', 'id', 'from'] as const
+const NUMBERS = ['to', 'number', 'national'] as const
+
+export const placeholdersOf = (sms: Sms, from: string): Placeholders => ({
+  to: `+${digits(sms)}`,
+  number: digits(sms),
+  national: sms.to,
+  countryCode: sms.countryCode,
+  message: sms.message,
+  id: sms.id,
+  from,
+})
+
+/** A copy of which each text has its placeholders filled in, once: what is filled in is not looked at again. */
+export function filled(template: unknown, values: Placeholders): unknown {
+  if (typeof template === 'string') {
+    return template.replaceAll(/\{(\w+)\}/g, (whole, name: string) =>
+      Object.hasOwn(values, name) ? values[name as keyof Placeholders] : whole,
+    )
+  }
+  if (Array.isArray(template)) return template.map((item: unknown) => filled(item, values))
+  if (typeof template !== 'object' || template === null) return template
+  return Object.fromEntries(Object.entries(template).map(([key, item]) => [key, filled(item, values)]))
+}
+
+/** Placeholders that the texts of a template have. */
+export function used(template: unknown): ReadonlySet<string> {
+  const names = new Set<string>()
+  const look = (part: unknown): void => {
+    if (typeof part === 'string') for (const [, name] of part.matchAll(/\{(\w+)\}/g)) names.add(name!)
+    else if (typeof part === 'object' && part !== null) for (const inner of Object.values(part)) look(inner)
+  }
+  look(template)
+  return names
+}
+
+/**
+ * Says what is missing in a template. It names no text of it, which may be a secret.
+ * @throws Error when messages would go out without their text or their number
+ */
+export function checkFields(fields: object, from: string | undefined): void {
+  const names = used(fields)
+  if (!names.has('message')) throw new Error('no text of "fields" holds {message}')
+  if (!NUMBERS.some((name) => names.has(name)))
+    throw new Error('no text of "fields" holds {to}, {number} or {national}')
+  if (names.has('national') && !names.has('to') && !names.has('number') && !names.has('countryCode')) {
+    throw new Error('"fields" hold {national} without {countryCode}')
+  }
+  if (names.has('from') && from === undefined) throw new Error('"fields" hold {from}, and "from" is not set')
+}
+
+/**
+ * The fields as those of a form.
+ * @throws Error when one is neither text nor number nor boolean
+ */
+export function formOf(fields: object): URLSearchParams {
+  const form = new URLSearchParams()
+  for (const [name, value] of Object.entries(fields)) {
+    if (typeof value === 'object') throw new Error(`"fields" that are a form hold texts: "${name}" is none`)
+    form.append(name, String(value))
+  }
+  return form
+}

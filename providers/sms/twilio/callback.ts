@@ -1,0 +1,47 @@
+import { createHmac } from 'node:crypto'
+import type { DeliveryEvent, PostedEvents } from 'rowhouse'
+import { invalidPayload, isSame, unauthorized } from '../posted.js'
+
+/** All others are on the way to one of these. */
+const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
+  delivered: 'delivered',
+  undelivered: 'bounced',
+  failed: 'bounced',
+}
+
+/**
+ * Reads a status callback.
+ * @param url that Twilio was told to post to: it is part of what is signed
+ * @throws ServiceError 401 when it is not signed with the token, 400 when it cannot be read
+ */
+export function readCallback({ headers, body }: PostedEvents, url: string, token: string): readonly DeliveryEvent[] {
+  const fields = new URLSearchParams(body.toString())
+  const signature = headers['x-twilio-signature']
+  if (signature === undefined) throw unauthorized('the status callback is not signed')
+  const signed = createHmac('sha1', token).update(signedText(url, fields)).digest('base64')
+  if (!isSame(signature, signed)) throw unauthorized('the signature of the status callback is wrong')
+
+  const id = fields.get('MessageSid')
+  const status = fields.get('MessageStatus')
+  if (!id || !status) throw invalidPayload('the status callback has no "MessageSid" or no "MessageStatus"')
+  const kind = Object.hasOwn(KINDS, status) ? KINDS[status] : undefined
+  if (kind === undefined) return []
+  const code = fields.get('ErrorCode')
+  return [{ id, kind, detail: code ? `${status}, error code ${code}` : status }]
+}
+
+/** The address, then each name and value without anything between, by name; of what is there twice, one. */
+function signedText(url: string, fields: URLSearchParams): string {
+  const names = [...new Set(fields.keys())].toSorted()
+  return (
+    url +
+    names
+      .map((name) =>
+        [...new Set(fields.getAll(name))]
+          .toSorted()
+          .map((v) => name + v)
+          .join(''),
+      )
+      .join('')
+  )
+}

@@ -1,0 +1,28 @@
+/**
+ * What is wrong with this message, whoever sends it; all else is about credentials, pace, account or sender.
+ * @see the pages of Twilio's error dictionary
+ */
+const REFUSED = new Set([
+  21211, // "To" is no valid number
+  21214, // "To" cannot be reached
+  21217, // not a number
+  21421, // not a number
+  21602, // no body
+  21604, // no "To"
+  21605, // body too long
+  21610, // the reader has unsubscribed
+  21614, // "To" is no mobile number
+  21617, // body too long
+  21619, // no body
+  21635, // "To" is a landline
+])
+
+/** Whether an answer that is an error says that its message never can be sent. */
+export function isRefused(text: string): boolean {
+  try {
+    const answer = JSON.parse(text) as { readonly code?: unknown } | null
+    return REFUSED.has(Number(answer?.code))
+  } catch {
+    return false
+  }
+}

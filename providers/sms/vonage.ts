@@ -1,0 +1,101 @@
+import type { SMS } from '@vonage/sms'
+import { defineProvider, SendError } from 'rowhouse'
+import { createApi, timeoutMs, unreadable } from '../api.js'
+import { baseOf } from './address.js'
+import { digits } from './number.js'
+import { receiptOf } from './vonage/answer.js'
+import { readReceipt } from './vonage/delivery.js'
+import { isGsm } from './vonage/gsm.js'
+
+/** The versions that are tested. */
+const PACKAGES = ['@vonage/auth@1.15.0', '@vonage/sms@1.21.0']
+
+/** Sends through the SMS API of Vonage, as its packages say it; the requests go out through the server's own client. */
+export default defineProvider({
+  kind: 'sms',
+  name: 'vonage',
+  config: {
+    type: 'object',
+    required: ['apiKey', 'apiSecret', 'from'],
+    properties: {
+      apiKey: { type: 'string', minLength: 1, secret: true, description: 'key of the account' },
+      apiSecret: { type: 'string', minLength: 1, secret: true, description: 'secret of the account' },
+      from: { type: 'string', minLength: 1, description: 'sender: a number of the account, digits only, or a name' },
+      signatureSecret: {
+        type: 'string',
+        minLength: 1,
+        secret: true,
+        description: 'what delivery receipts are signed with; absent: none is taken',
+      },
+      signatureMethod: {
+        type: 'string',
+        enum: ['sha256', 'sha512'],
+        default: 'sha256',
+        description: 'how delivery receipts are signed: the HMAC that the account is set to',
+      },
+      url: {
+        type: 'string',
+        pattern: '^https?://',
+        default: 'https://rest.nexmo.com',
+        description: 'where the API is',
+      },
+      timeoutMs,
+    },
+    additionalProperties: false,
+  },
+  async create({ apiKey, apiSecret, from, signatureSecret, signatureMethod, url, timeoutMs }) {
+    const { Auth, SMS, SMSFailure, TypeEnum } = await load()
+    const restHost = baseOf(url)
+    const auth = new Auth({ apiKey, apiSecret })
+    // What is wrong with a message it says with status 200.
+    const api = createApi({ timeoutMs, hidden: [apiSecret, await auth.createBasicHeader()] }, () => false)
+    return {
+      async send(sms, signal) {
+        signal.throwIfAborted()
+        const client = new SMS(auth, { restHost })
+        let text = ''
+        // The package's own has no limit on size, follows redirects, cannot be aborted, and its errors hold the secret.
+        client.sendRequest = async <T>(request: Parameters<SMS['sendRequest']>[0]) => {
+          const { headers } = await client.addAuthenticationToRequest(request)
+          const answer = await api.send(
+            {
+              url: request.url,
+              headers: { ...(headers as Record<string, string>), 'content-type': 'application/json' },
+              body: JSON.stringify(request.data),
+            },
+            signal,
+          )
+          text = answer.text
+          return { config: request, request, data: answer.json as T, headers: {}, status: 200, statusText: '' }
+        }
+        const { messages } = await client
+          .send({
+            from,
+            to: digits(sms),
+            text: sms.message,
+            type: isGsm(sms.message) ? TypeEnum.TEXT : TypeEnum.UNICODE,
+            clientRef: sms.id,
+          })
+          .catch((error: unknown) => {
+            if (error instanceof SMSFailure) return error.getResponse()
+            throw error instanceof SendError ? error : unreadable(text)
+          })
+        return receiptOf(messages, text)
+      },
+      ...(signatureSecret === undefined
+        ? {}
+        : { events: (posted) => readReceipt(posted, signatureSecret, signatureMethod) }),
+      close: () => api.close(),
+    }
+  },
+})
+
+async function load() {
+  try {
+    const [{ Auth }, { SMS, SMSFailure, TypeEnum }] = await Promise.all([import('@vonage/auth'), import('@vonage/sms')])
+    return { Auth, SMS, SMSFailure, TypeEnum }
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw cause
+    throw new Error(`it needs packages that are not installed: npm install ${PACKAGES.join(' ')}`, { cause })
+  }
+}

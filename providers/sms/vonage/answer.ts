@@ -1,0 +1,53 @@
+import { type Receipt, SendError } from 'rowhouse'
+import { unreadable } from '../../api.js'
+
+/** One part of a message; long ones are several. */
+interface Part {
+  readonly status?: unknown
+  readonly messageId?: unknown
+  readonly errorText?: unknown
+  readonly remainingBalance?: unknown
+}
+
+const SENT = '0'
+
+/**
+ * What is wrong with this message, whoever sends it: a parameter that is missing (2) or invalid (3), a message (6) or
+ * number (7, 33) that nothing can be sent to, too long (12). The others are about pace, account or sender.
+ */
+const REFUSED = new Set(['2', '3', '6', '7', '12', '33'])
+
+/**
+ * @param messages of the answer, as the package gives it
+ * @param text the answer, to be shown
+ * @throws SendError unless each part was taken
+ */
+export function receiptOf(messages: unknown, text: string): Receipt {
+  const parts: readonly Part[] = Array.isArray(messages) ? messages : []
+  if (parts.length === 0 || !parts.every(isPart)) throw unreadable(text)
+  const failed = parts.filter(({ status }) => status !== SENT)
+  const [first] = failed
+  if (first !== undefined) {
+    const what = failed.length === parts.length ? '' : ` for ${failed.length} of ${parts.length} parts`
+    const message = `Vonage answered with status ${String(first.status)}${what}`
+    throw new SendError(outcomeOf(failed, parts), message, { response: text })
+  }
+  const { messageId, remainingBalance } = parts[0]!
+  if (typeof messageId !== 'string' || messageId === '') throw unreadable(text)
+  const size = parts.length === 1 ? '1 part' : `${parts.length} parts`
+  const balance = typeof remainingBalance === 'string' ? `, balance ${remainingBalance.slice(0, 20)}` : ''
+  return { id: messageId, detail: `accepted, ${size}${balance}` }
+}
+
+const isPart = (part: unknown): boolean =>
+  typeof part === 'object' &&
+  part !== null &&
+  'status' in part &&
+  typeof part.status === 'string' &&
+  /^\d{1,3}$/.test(part.status)
+
+/** Of a message that was sent in part, more may be sent than is wanted. */
+function outcomeOf(failed: readonly Part[], parts: readonly Part[]) {
+  if (failed.length < parts.length) return 'unknown'
+  return failed.some(({ status }) => REFUSED.has(String(status))) ? 'refused' : 'retry'
+}

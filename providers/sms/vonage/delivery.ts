@@ -1,0 +1,62 @@
+import { createHmac } from 'node:crypto'
+import type { DeliveryEvent, PostedEvents } from 'rowhouse'
+import { invalidPayload, isSame, unauthorized } from '../posted.js'
+
+/** As in the account's settings; the others that Vonage has are broken hashes. */
+export type SignatureMethod = 'sha256' | 'sha512'
+
+/** Vonage posts a receipt for 72 hours until it is answered, and what is late in the end is as true as before. */
+const MAX_AGE_SECONDS = 73 * 60 * 60
+
+/** `accepted` and `unknown` say nothing that was not known. */
+const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
+  delivered: 'delivered',
+  buffered: 'deferred',
+  expired: 'bounced',
+  failed: 'bounced',
+  rejected: 'bounced',
+}
+
+/**
+ * Reads a signed delivery receipt, posted as JSON or as a form.
+ * @throws ServiceError 401 when it is not signed with the secret or too old, 400 when it cannot be read
+ */
+export function readReceipt(posted: PostedEvents, secret: string, method: SignatureMethod): readonly DeliveryEvent[] {
+  const { sig, ...fields } = fieldsOf(posted)
+  if (sig === undefined) throw unauthorized('the delivery receipt is not signed')
+  const signed = createHmac(method, secret).update(signedText(fields)).digest('hex')
+  if (!isSame(sig.toLowerCase(), signed)) throw unauthorized('the signature of the delivery receipt is wrong')
+  const age = Date.now() / 1000 - Number(fields['timestamp'])
+  if (!(Math.abs(age) <= MAX_AGE_SECONDS)) throw unauthorized('the delivery receipt is too old')
+
+  const { messageId, status, 'err-code': code } = fields
+  if (!messageId || !status) throw invalidPayload('the delivery receipt has no "messageId" or no "status"')
+  const kind = Object.hasOwn(KINDS, status) ? KINDS[status] : undefined
+  if (kind === undefined) return []
+  return [{ id: messageId, kind, detail: code === undefined ? status : `${status}, error code ${code}` }]
+}
+
+/** Sorted by name, each with `&` in front; in values `&` and `=` are `_`. */
+function signedText(fields: Readonly<Record<string, string>>): string {
+  const names = Object.keys(fields).toSorted()
+  return names.map((name) => `&${name}=${fields[name]!.replaceAll(/[&=]/g, '_')}`).join('')
+}
+
+function fieldsOf({ headers, body }: PostedEvents): Record<string, string> {
+  const text = body.toString()
+  if (!/\bjson\b/i.test(headers['content-type'] ?? '')) return Object.fromEntries(new URLSearchParams(text))
+  const entries = Object.entries(objectOf(text))
+  for (const [name, value] of entries)
+    if (typeof value !== 'string' && typeof value !== 'number') throw invalidPayload(`"${name}" is not a text`)
+  return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]))
+}
+
+function objectOf(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  } catch {
+    // As any other body that is none.
+  }
+  throw invalidPayload('the delivery receipt is not a JSON object')
+}
