@@ -24,7 +24,6 @@ export default defineProvider({
       { timeoutMs, hidden: secrets(settings) },
       (status, text) => refusedStatuses.includes(status) || (refused !== undefined && isRefused(parsed(text))),
     )
-    const headers = lowerCased(settings.headers)
     return {
       ...(sendsOnceForSeconds === undefined ? {} : { sendsOnceForSeconds }),
       async send(sms, signal) {
@@ -37,8 +36,8 @@ export default defineProvider({
             url: address,
             headers: {
               ...(format === 'query' ? {} : { 'content-type': TYPES[format] }),
-              ...headers,
-              ...(idempotencyHeader === undefined ? {} : { [idempotencyHeader.toLowerCase()]: sms.id }),
+              ...settings.headers,
+              ...(idempotencyHeader === undefined ? {} : { [idempotencyHeader]: sms.id }),
             },
             ...(format === 'query'
               ? {}
@@ -53,13 +52,7 @@ export default defineProvider({
         }
         const id = idPointer === undefined ? sms.id : textAt(idPointer, json)
         if (id === undefined || id === '') throw unreadable(text)
-        return {
-          id,
-          detail: `accepted: ${text
-            .replaceAll(/[\p{Cc}\s]+/gu, ' ')
-            .trim()
-            .slice(0, MOST)}`,
-        }
+        return { id, detail: `accepted: ${brief(text)}` }
       },
       close: () => api.close(),
     }
@@ -77,6 +70,13 @@ function check({ url, method, format, fields, from, idempotencyHeader, sendsOnce
   }
 }
 
+/** One short line. */
+const brief = (text: string) =>
+  text
+    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .slice(0, MOST)
+
 type Sign = NonNullable<HttpConfig['accepted']>
 
 function holds(sign: Sign | undefined, json: unknown): boolean {
@@ -84,14 +84,11 @@ function holds(sign: Sign | undefined, json: unknown): boolean {
   return text !== undefined && sign !== undefined && sign.values.includes(text)
 }
 
-const lowerCased = (headers: Readonly<Record<string, string>>) =>
-  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
-
-/** Whatever was configured to be sent may be one. Not what has a place for the message in it. */
+/** Whatever was configured to be sent may be one. */
 function secrets({ headers, fields }: HttpConfig): readonly string[] {
   const texts: string[] = Object.values(headers)
   const collect = (part: unknown): void => {
-    if (typeof part === 'string' && used(part).size === 0) texts.push(part)
+    if (typeof part === 'string') texts.push(part)
     else if (typeof part === 'object' && part !== null) for (const inner of Object.values(part)) collect(inner)
   }
   collect(fields)

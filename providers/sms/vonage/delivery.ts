@@ -54,7 +54,7 @@ function fieldsOf({ headers, body }: PostedEvents): Record<string, string> {
 function objectOf(text: string): object {
   try {
     const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+    if (typeof value === 'object' && value !== null) return value
   } catch {
     // As any other body that is none.
   }

@@ -13,6 +13,8 @@ const GSM = [
   'pqrstuvwxyzäöñüà',
 ]
 const EXTENSION = '\f^{}\\[~]|€'
+/** Each letter that a message of the type `text` can hold. */
+export const ALPHABET = GSM.join('').replace('\u001b', '') + EXTENSION
 
 /** A message as the phone shows it. */
 export interface Shown {
@@ -75,7 +77,6 @@ function problem(fields: Record<string, unknown> | undefined): string | undefine
 function received(fields: Record<string, unknown>): Shown {
   const text = String(fields['text'])
   const unicode = fields['type'] === 'unicode'
-  const table = GSM.join('') + EXTENSION
   const letters = Array.from(text)
   const size = unicode ? text.length : letters.reduce((sum, one) => sum + (EXTENSION.includes(one) ? 2 : 1), 0)
   const [alone, each] = unicode ? [70, 67] : [160, 153]
@@ -83,7 +84,7 @@ function received(fields: Record<string, unknown>): Shown {
     id: randomBytes(8).toString('hex').toUpperCase(),
     to: String(fields['to']),
     from: String(fields['from']),
-    text: unicode ? text : letters.map((one) => (table.includes(one) ? one : '?')).join(''),
+    text: unicode ? text : letters.map((one) => (ALPHABET.includes(one) ? one : '?')).join(''),
     parts: size <= alone ? 1 : Math.ceil(size / each),
     reference: String(fields['client-ref']),
   }
