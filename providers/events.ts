@@ -12,8 +12,8 @@ export function isRecent(seconds: string | undefined, withinSeconds: number): bo
 }
 
 /** 401: the provider did not make it, or not now. */
-export const notSigned = (): ServiceError =>
-  new ServiceError(401, 'unauthorized', 'it does not come from the provider, or is too old')
+export const notSigned = (message = 'it does not come from the provider, or is too old'): ServiceError =>
+  new ServiceError(401, 'unauthorized', message)
 
 /** @throws ServiceError 400 */
 export function jsonOf(body: Buffer): unknown {
@@ -24,5 +24,6 @@ export function jsonOf(body: Buffer): unknown {
   }
 }
 
-export const notEvents = (): ServiceError =>
-  new ServiceError(400, 'invalid_payload', 'the body is not what the provider posts about messages')
+/** 400: the provider made it, and it cannot be read. */
+export const notEvents = (message = 'the body is not what the provider posts about messages'): ServiceError =>
+  new ServiceError(400, 'invalid_payload', message)

@@ -142,14 +142,14 @@ const empty = (curl: Curl): readonly string[] => [
 ]
 
 const mail = (url: string, credential: string): string =>
-  `curl -s ${url}/v1/send/email -H "X-Service-Admin-Secret: ${credential}" -d '${JSON.stringify({
+  `Mail and SMS are caught: see ${url}/v1/send in a browser, with that secret.
+
+curl -s ${url}/v1/send/email -H "X-Service-Admin-Secret: ${credential}" -d '${JSON.stringify({
     to: 'reader@example.com',
     from: 'shop@example.com',
     sub: 'It works',
     text: 'This mail goes nowhere.',
-  })}'
-
-Mail and SMS are caught: see ${url}/v1/send in a browser, with that secret.`
+  })}'`
 
 const credentialOf = ({ config }: Server): string => config.values.auth.adminSecret ?? ''
 

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { DeliveryEvent, PostedEvents } from 'rowhouse'
-import { invalidPayload, isSame, unauthorized } from '../posted.js'
+import { isSame, notEvents, notSigned } from '../../events.js'
 
 /** All others are on the way to one of these. */
 const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
@@ -17,13 +17,13 @@ const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
 export function readCallback({ headers, body }: PostedEvents, url: string, token: string): readonly DeliveryEvent[] {
   const fields = new URLSearchParams(body.toString())
   const signature = headers['x-twilio-signature']
-  if (signature === undefined) throw unauthorized('the status callback is not signed')
+  if (signature === undefined) throw notSigned('the status callback is not signed')
   const signed = createHmac('sha1', token).update(signedText(url, fields)).digest('base64')
-  if (!isSame(signature, signed)) throw unauthorized('the signature of the status callback is wrong')
+  if (!isSame(signature, signed)) throw notSigned('the signature of the status callback is wrong')
 
   const id = fields.get('MessageSid')
   const status = fields.get('MessageStatus')
-  if (!id || !status) throw invalidPayload('the status callback has no "MessageSid" or no "MessageStatus"')
+  if (!id || !status) throw notEvents('the status callback has no "MessageSid" or no "MessageStatus"')
   const kind = Object.hasOwn(KINDS, status) ? KINDS[status] : undefined
   if (kind === undefined) return []
   const code = fields.get('ErrorCode')

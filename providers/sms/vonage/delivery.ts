@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { DeliveryEvent, PostedEvents } from 'rowhouse'
-import { invalidPayload, isSame, unauthorized } from '../posted.js'
+import { isSame, notEvents, notSigned } from '../../events.js'
 
 /** As in the account's settings; the others that Vonage has are broken hashes. */
 export type SignatureMethod = 'sha256' | 'sha512'
@@ -23,14 +23,14 @@ const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
  */
 export function readReceipt(posted: PostedEvents, secret: string, method: SignatureMethod): readonly DeliveryEvent[] {
   const { sig, ...fields } = fieldsOf(posted)
-  if (sig === undefined) throw unauthorized('the delivery receipt is not signed')
+  if (sig === undefined) throw notSigned('the delivery receipt is not signed')
   const signed = createHmac(method, secret).update(signedText(fields)).digest('hex')
-  if (!isSame(sig.toLowerCase(), signed)) throw unauthorized('the signature of the delivery receipt is wrong')
+  if (!isSame(sig.toLowerCase(), signed)) throw notSigned('the signature of the delivery receipt is wrong')
   const age = Date.now() / 1000 - Number(fields['timestamp'])
-  if (!(Math.abs(age) <= MAX_AGE_SECONDS)) throw unauthorized('the delivery receipt is too old')
+  if (!(Math.abs(age) <= MAX_AGE_SECONDS)) throw notSigned('the delivery receipt is too old')
 
   const { messageId, status, 'err-code': code } = fields
-  if (!messageId || !status) throw invalidPayload('the delivery receipt has no "messageId" or no "status"')
+  if (!messageId || !status) throw notEvents('the delivery receipt has no "messageId" or no "status"')
   const kind = Object.hasOwn(KINDS, status) ? KINDS[status] : undefined
   if (kind === undefined) return []
   return [{ id: messageId, kind, detail: code === undefined ? status : `${status}, error code ${code}` }]
@@ -47,7 +47,7 @@ function fieldsOf({ headers, body }: PostedEvents): Record<string, string> {
   if (!/\bjson\b/i.test(headers['content-type'] ?? '')) return Object.fromEntries(new URLSearchParams(text))
   const entries = Object.entries(objectOf(text))
   for (const [name, value] of entries)
-    if (typeof value !== 'string' && typeof value !== 'number') throw invalidPayload(`"${name}" is not a text`)
+    if (typeof value !== 'string' && typeof value !== 'number') throw notEvents(`"${name}" is not a text`)
   return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]))
 }
 
@@ -58,5 +58,5 @@ function objectOf(text: string): object {
   } catch {
     // As any other body that is none.
   }
-  throw invalidPayload('the delivery receipt is not a JSON object')
+  throw notEvents('the delivery receipt is not a JSON object')
 }
