@@ -1,9 +1,11 @@
 import pg from 'pg'
 import { readCatalog } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
-import { loadAll, needsDatabase } from '../host/load.js'
+import { canAuthenticate, listenersOf, NO_AUTHENTICATION, placeOf, withoutSocket } from '../host/listeners.js'
+import { type Loaded, needsDatabase } from '../host/load.js'
 import { pendingMigrations } from '../host/migrate.js'
-import { canAuthenticate, checks, migrationSets, NO_AUTHENTICATION, sections } from '../host/server.js'
+import { type Config, loadServer, migrationSets } from '../host/server.js'
+import { gatewayMistake } from '../http/session.js'
 import { builtins, source } from './setting.js'
 
 /** One thing that was looked at. */
@@ -23,7 +25,7 @@ export const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD 
 
 /** @throws ConfigError with every mistake of the configuration */
 export async function findAll(flags: Invocation['flags']): Promise<readonly Finding[]> {
-  const { config, loaded } = await loadAll({ ...source(flags), sections, checks, builtins: builtins() })
+  const { config, loaded } = await loadServer({ ...source(flags), builtins: builtins() })
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
   findings.push(...loaded.warnings.map((text) => ({ ok: false, text })))
   const authenticates = canAuthenticate(config.values)
@@ -32,6 +34,7 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   if (adminSecret !== undefined && adminSecret.length < 32) {
     findings.push({ ok: false, text: 'auth.adminSecret is shorter than 32 characters' })
   }
+  findings.push(...findListeners(config.values, loaded))
   if (!needsDatabase(loaded)) return [...findings, { ok: true, text: 'database: no plugin needs one' }]
   const { url } = config.values.database
   if (url === undefined) {
@@ -50,6 +53,17 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   } finally {
     await client.end().catch(() => undefined)
   }
+}
+
+function findListeners({ auth, http }: Config['values'], { plugins }: Loaded): readonly Finding[] {
+  const mistake = gatewayMistake(auth, withoutSocket(http))
+  const findings = mistake === undefined ? [] : [{ ok: false, text: mistake }]
+  if (http.listeners.length === 0) return findings
+  const places = listenersOf(http).map((listener) => {
+    const served = plugins.map(({ plugin }) => plugin.name).filter((name) => listener.serves(name))
+    return { ok: true, text: `listener: ${placeOf(listener)} for ${served.join(', ') || 'no plugin'}` }
+  })
+  return [...findings, ...places]
 }
 
 async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrationSets>): Promise<readonly Finding[]> {

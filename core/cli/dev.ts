@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { Invocation } from '../cli.js'
+import { listenersOf } from '../host/listeners.js'
 import { type Server, startServer } from '../host/server.js'
 import { isPlain } from '../host/settle.js'
 import { type EmbeddedPostgres, inspectEmbedded, startEmbedded } from '../postgres/index.js'
@@ -12,7 +13,8 @@ import { builtins, readSections, source, wantsDatabase } from './setting.js'
 export async function dev({ flags, words: [given] }: Invocation): Promise<number> {
   const { values } = await readSections(flags)
   const { dataDir } = values
-  if (values.http.socket) throw new Error('http.socket is for rowhouse start: rowhouse dev listens on a port')
+  const onSocket = listenersOf(values.http).find(({ http }) => http.socket)
+  if (onSocket) throw new Error(`${onSocket.setting}.socket is for rowhouse start: rowhouse dev listens on ports`)
   const progress = (message: string) => console.error(message)
   const url = given ?? values.database.url
   const wanted = await wantsDatabase(flags)
@@ -91,20 +93,27 @@ async function welcome(
   const shown = file && relative(process.cwd(), file)
   const credential = shown ? `$(cat ${shown})` : '$ROWHOUSE_ADMIN_SECRET'
   const curl = (body: object, role = '') =>
-    `curl -s ${server.url}/v1/query -H "X-Service-Admin-Secret: ${credential}"${role} -d '${JSON.stringify(body)}'`
+    `curl -s ${urlOf(server, 'query')}/v1/query -H "X-Service-Admin-Secret: ${credential}"${role} -d '${JSON.stringify(body)}'`
   const lines = (await hasShop(server, credentialOf(server))) ? [...shop(curl)] : [...empty(curl)]
-  if (await catchesMail(server)) lines.push(mail(server.url, credential))
+  if (await catchesMail(server)) lines.push(mail(urlOf(server, 'notify'), credential))
   return `
 Rowhouse runs at ${server.url} on ${database}.
-${secretLine(file)} Try, from this folder:
+${otherAddresses(server)}${secretLine(file)} Try, from this folder:
 
 ${lines.join('\n\n')}
 `
 }
 
 /** Where no plugin needs a database there is nothing to query here. */
-const proxyWelcome = ({ url }: Server, file: string | undefined): string =>
-  `\nRowhouse runs at ${url} without a database: no plugin needs one.\n${secretLine(file)}\n`
+const proxyWelcome = (server: Server, file: string | undefined): string =>
+  `\nRowhouse runs at ${server.url} without a database: no plugin needs one.\n${otherAddresses(server)}${secretLine(file)}\n`
+
+/** A line for each plugin, or plugins, with a listener of their own. */
+const otherAddresses = ({ addresses: [, ...others] }: Server): string =>
+  others.map(({ url, plugins }) => `At ${url}: ${plugins.join(', ')}.\n`).join('')
+
+const urlOf = ({ url, addresses }: Server, plugin: string): string =>
+  addresses.find(({ plugins }) => plugins.includes(plugin))?.url ?? url
 
 const secretLine = (file: string | undefined): string =>
   `The admin secret is in ${file === undefined ? 'ROWHOUSE_ADMIN_SECRET or the configuration' : relative(process.cwd(), file)}.`
@@ -153,8 +162,8 @@ curl -s ${url}/v1/send/email -H "X-Service-Admin-Secret: ${credential}" -d '${JS
 
 const credentialOf = ({ config }: Server): string => config.values.auth.adminSecret ?? ''
 
-async function hasShop({ url }: Server, secret: string): Promise<boolean> {
-  const response = await fetch(`${url}/v1/query`, {
+async function hasShop(server: Server, secret: string): Promise<boolean> {
+  const response = await fetch(`${urlOf(server, 'query')}/v1/query`, {
     method: 'POST',
     headers: { 'X-Service-Admin-Secret': secret },
     body: '{"type":"select","args":{"table":"orders","columns":["id","status"],"limit":1}}',
@@ -169,7 +178,7 @@ async function catchesMail(server: Server): Promise<boolean> {
   if (isPlain(providers) && providers['email'] !== undefined) return false
   if (settings.some(({ keys: [part, kind] }) => part === 'providers' && kind?.toLowerCase() === 'email')) return false
   const headers = { 'X-Service-Admin-Secret': credentialOf(server) }
-  const response = await fetch(`${server.url}/v1/send?limit=1`, { headers })
+  const response = await fetch(`${urlOf(server, 'notify')}/v1/send?limit=1`, { headers })
   await response.body?.cancel()
   return response.ok
 }

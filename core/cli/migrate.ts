@@ -1,14 +1,13 @@
 import pg from 'pg'
 import type { Invocation } from '../cli.js'
-import { loadAll } from '../host/load.js'
 import { migrate, pendingMigrations } from '../host/migrate.js'
-import { checks, migrationSets, sections } from '../host/server.js'
+import { loadServer, migrationSets } from '../host/server.js'
 import { builtins, databaseUrl, source } from './setting.js'
 
 /** Migrates, or says what there is to migrate. */
 export async function migrateDatabase({ flags }: Invocation): Promise<number> {
   const url = await databaseUrl(flags)
-  const { loaded } = await loadAll({ ...source(flags), sections, checks, builtins: builtins() })
+  const { loaded } = await loadServer({ ...source(flags), builtins: builtins() })
   const sets = migrationSets(loaded)
   const client = new pg.Client({
     connectionString: url,

@@ -3,11 +3,11 @@ import { parseArgs } from 'node:util'
 import { type Database, isConnectionError, openDatabase, withClient } from '../db/database.js'
 import { asPlugin } from '../host/check-shape.js'
 import { ConfigError } from '../host/config.js'
-import { type Builtins, loadAll, type Loaded } from '../host/load.js'
+import type { Builtins, Loaded } from '../host/load.js'
 import { pendingMigrations } from '../host/migrate.js'
 import type { CommandContext, Plugin, PluginCommand } from '../host/plugin.js'
 import { createProviders } from '../host/providers.js'
-import { checks, type Config, migrationSets, sections, type ServerOptions } from '../host/server.js'
+import { type Config, loadServer, migrationSets, type ServerOptions } from '../host/server.js'
 import { createLogger } from '../log.js'
 import { createMetrics } from '../metrics.js'
 import { commandDatabase } from './command-database.js'
@@ -47,7 +47,7 @@ export async function findPluginCommand(name: string, args: readonly string[]): 
 
 /** @throws ConfigError */
 export async function loadedCommands(options: Options): Promise<readonly FoundCommand[]> {
-  const parts = await loadAll({ ...options, sections, checks })
+  const parts = await loadServer(options)
   return parts.loaded.plugins.flatMap(({ plugin, config }) =>
     (plugin.commands ?? []).map((command) => ({
       plugin: plugin.name,

@@ -1,6 +1,6 @@
 import { type LoadedConfig, loadConfig } from '../host/config.js'
-import { type Builtins, loadAll, needsDatabase } from '../host/load.js'
-import { checks, sections } from '../host/server.js'
+import { type Builtins, needsDatabase } from '../host/load.js'
+import { checks, loadServer, sections } from '../host/server.js'
 
 type Flags = Readonly<Record<string, string | boolean | undefined>>
 
@@ -48,7 +48,7 @@ export function readSections(flags: Flags): Promise<LoadedConfig<typeof sections
  * @throws ConfigError with every mistake of the configuration
  */
 export async function wantsDatabase(flags: Flags): Promise<boolean> {
-  return needsDatabase((await loadAll({ ...source(flags), sections, checks, builtins: builtins() })).loaded)
+  return needsDatabase((await loadServer({ ...source(flags), builtins: builtins() })).loaded)
 }
 
 /** @throws Error that says where a database may be named */

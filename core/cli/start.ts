@@ -1,5 +1,6 @@
 import type { Invocation } from '../cli.js'
-import { canAuthenticate, NO_AUTHENTICATION, startServer } from '../host/server.js'
+import { canAuthenticate, NO_AUTHENTICATION } from '../host/listeners.js'
+import { startServer } from '../host/server.js'
 import { serve } from './serve.js'
 import { builtins, databaseUrl, readSections, source, wantsDatabase } from './setting.js'
 

@@ -30,7 +30,7 @@ export interface Shared {
   readonly authenticators: Authenticator[]
   /** By `type`. */
   readonly operations: Map<string, Operation>
-  readonly links: { readonly title: string; readonly href: string }[]
+  readonly links: { readonly plugin: string; readonly title: string; readonly href: string }[]
   /** Modules of planners, by name. */
   readonly planners: Map<string, URL>
   /** By name; each plugin's begin with its own. */
@@ -80,7 +80,7 @@ export function createHost(plugin: Pick<Plugin, 'name' | 'needs'>, shared: Share
     middleware: (fn) => void shared.middlewares.push(fn),
     authenticator: (fn) => void shared.authenticators.push(fn),
     operation: (type, operation) => add(shared.operations, type, operation, `${owner}: operation "${type}"`),
-    link: (title, href) => void shared.links.push({ title, href }),
+    link: (title, href) => void shared.links.push({ plugin: name, title, href }),
     planner: (planner, module) => add(shared.planners, planner, module, `${owner}: planner "${planner}"`),
     formatError: (fn) => add(shared.errorFormats, name, fn, `${owner}: an error format`),
     health: (probe, fn) => {

@@ -44,15 +44,29 @@ export interface Loaded {
   readonly warnings: readonly string[]
 }
 
+/** A section names a plugin, which must be loaded. */
+export interface Mention {
+  /** e.g. `$.http.listeners[0].plugins[0]` */
+  readonly path: string
+  readonly plugin: string
+}
+
+export type LoadOptions<S extends Sections> = ConfigOptions<S> & {
+  readonly builtins: Builtins
+  /** All plugins that sections name. Sections with mistakes are missing. */
+  readonly mentions?: (values: Partial<LoadedConfig<S>['values']>) => readonly Mention[]
+}
+
 /**
  * Reads the configuration and imports everything that it names.
  * @throws ConfigError with every mistake of sections, plugins and providers together
  */
 export async function loadAll<const S extends Sections>(
-  options: ConfigOptions<S> & { readonly builtins: Builtins },
+  options: LoadOptions<S>,
 ): Promise<{ readonly config: LoadedConfig<S>; readonly loaded: Loaded }> {
   const { config, mistakes } = await readConfig(options)
-  const { loaded, mistakes: others } = await load(config, options.builtins)
+  const mentions = options.mentions?.(config.values) ?? []
+  const { loaded, mistakes: others } = await load(config, options.builtins, mentions)
   if (mistakes.length + others.length > 0) throw new ConfigError([...mistakes, ...others])
   return { config, loaded }
 }
@@ -117,19 +131,20 @@ interface Node {
 interface Loading {
   readonly config: LoadedConfig
   readonly builtins: Builtins
+  readonly mentions: readonly Mention[]
   readonly mistakes: Mistake[]
 }
 
-async function load(config: LoadedConfig, builtins: Builtins) {
+async function load(config: LoadedConfig, builtins: Builtins, mentions: readonly Mention[] = []) {
   const mistakes: Mistake[] = []
-  const loading = { config, builtins, mistakes }
+  const loading = { config, builtins, mentions, mistakes }
   const [plugins, kinds] = await Promise.all([loadEveryPlugin(loading), loadEveryKind(loading)])
   const providers = new Map(kinds)
   return { loaded: { plugins, providers, warnings: [...providers].flatMap(warnings) }, mistakes }
 }
 
 async function loadEveryPlugin(loading: Loading): Promise<readonly LoadedPlugin[]> {
-  const { config, builtins, mistakes } = loading
+  const { config, builtins, mentions, mistakes } = loading
   const nodes = pluginNodes(loading)
   const disabled = nodes.filter(({ value }) => value === false).map(({ key }) => key)
   const wanted = nodes.filter(({ value }) => value !== false)
@@ -155,6 +170,15 @@ async function loadEveryPlugin(loading: Loading): Promise<readonly LoadedPlugin[
     const off = disabled.find((name) => message.includes(`needs "${name}"`))
     const reason = off === undefined ? '' : ` ("${off}" is switched off)`
     mistakes.push({ path: plugin.node.path, message: message + reason, where: config.parts.where })
+  }
+  const names = loaded.map(({ plugin }) => plugin.name)
+  for (const { path, plugin } of mentions) {
+    // What could not be loaded has been reported already.
+    if (names.includes(plugin) || absent.includes(plugin)) continue
+    const message = disabled.includes(plugin)
+      ? `the plugin "${plugin}" is switched off`
+      : `no plugin "${plugin}" is loaded${hint(plugin, names)}`
+    mistakes.push({ path, message, where: config.parts.where })
   }
   return order.map(({ plugin, config: own }) => ({ plugin, config: own }))
 }

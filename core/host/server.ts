@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
@@ -8,18 +7,18 @@ import { type DataRoom, openData } from '../data/room.js'
 import { type Database, databaseConfig, openDatabase, isConnectionError } from '../db/database.js'
 import { checkDatabase } from '../db/check-config.js'
 import { checkAuth, checkHttp } from '../http/check-config.js'
-import { type App, createApp } from '../http/app.js'
 import { authConfig, httpConfig } from '../http/config.js'
-import type { HttpConfig } from '../http/config.js'
-import type { About, ReadyReport } from '../http/core-routes.js'
-import { createAuthenticate } from '../http/session.js'
+import type { ReadyReport } from '../http/core-routes.js'
+import { at } from '../errors.js'
 import { createLogger } from '../log.js'
 import { createMetrics } from '../metrics.js'
 import type { Schema } from '../schema.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
+import { type Address, createFront } from './front.js'
 import { createHost, createShared, type Shared } from './host.js'
 import { closeHooks, runHooks, runStep, runWithin } from './lifecycle.js'
-import { type Builtins, loadAll, type Loaded, needsDatabase } from './load.js'
+import { type Builtins, loadAll, type Loaded, type Mention, needsDatabase } from './load.js'
+import { refuseOpenDoor } from './listeners.js'
 import { migrate, type MigrationSet } from './migrate.js'
 import type { Plugin, Probe } from './plugin.js'
 import { createProviders } from './providers.js'
@@ -95,8 +94,10 @@ export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections' | 'c
 
 export interface Server {
   readonly config: Config
-  /** Where it listens; on a unix socket `unix:` and its path. */
+  /** Where it listens for all plugins without a listener of their own; on a unix socket `unix:` and its path. */
   readonly url: string
+  /** Everywhere it listens, `url` first. */
+  readonly addresses: readonly Address[]
   readonly log: Logger
   /** Takes no more requests, finishes those under way, closes everything in reverse order. */
   close(): Promise<void>
@@ -109,12 +110,12 @@ export const version: string = (
 
 /** Loads, migrates, sets up and listens: the whole life of a server, top to bottom. */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const { config: configured, loaded } = await loadAll({ ...options, sections, checks })
+  const { config: configured, loaded } = await loadServer(options)
   const config = listeningAt(options.address, configured)
   const { values } = config
   const log = options.log ?? createLogger({ level: values.log.level })
   for (const warning of loaded.warnings) log.warn(warning)
-  refuseOpenDoor(config)
+  refuseOpenDoor(values)
 
   const closers: { readonly owner: string; run(): Promise<void> | void }[] = []
   const closing = (owner: string, run: () => Promise<void> | void) => void closers.push({ owner, run })
@@ -130,18 +131,27 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, shared)
     for (const [name, module] of shared.planners) await store?.data.loadPlanner(name, module)
 
-    const app = openHttp({ config, shared, store, log, metrics, loaded })
+    const front = createFront({
+      ...values,
+      log,
+      metrics,
+      shared,
+      plugins: loaded.plugins.map(({ plugin }) => plugin.name),
+      ready: () => ready(store, shared),
+      about: async () => ({ version, database: await stateOf(store) }),
+    })
     closing('http', async () => {
-      await app.drain()
+      await front.drain()
       await runHooks(shared.hooks.drain, 'drain', STEP_MS)
-      await app.close()
+      await front.close()
     })
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
-    const url = await listen(app, values.http)
+    const addresses = await front.listen()
     await store?.data.start(shared.planners)
 
-    log.info({ url, plugins: loaded.plugins.map(({ plugin }) => plugin.name) }, 'listening')
-    return { config, url, log, close: once(() => closeHooks(closers, 3 * STEP_MS)) }
+    for (const address of addresses) log.info(address, 'listening')
+    const [{ url }] = addresses
+    return { config, url, addresses, log, close: once(() => closeHooks(closers, 3 * STEP_MS)) }
 
     async function openStore(): Promise<Store> {
       const database = openDatabase(values.database, log, metrics)
@@ -165,7 +175,22 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 function listeningAt(address: ServerOptions['address'], config: Config): Config {
   if (!address) return config
   const { socket: _, ...http } = config.values.http
-  return { ...config, values: { ...config.values, http: { ...http, ...address } } }
+  return { ...config, values: { ...config.values, http: { ...http, ...address, listeners: [] } } }
+}
+
+/**
+ * Reads the configuration and imports everything that it names.
+ * @throws ConfigError with every mistake
+ */
+export function loadServer(options: Omit<ServerOptions, 'log' | 'address' | 'progress'>) {
+  return loadAll({ ...options, sections, checks, mentions })
+}
+
+/** The plugins that `http.listeners` names. */
+function mentions({ http }: Partial<Config['values']>): readonly Mention[] {
+  return (http?.listeners ?? []).flatMap(({ plugins }, index) =>
+    plugins.map((plugin, i) => ({ path: at(`${at('$.http.listeners', index)}.plugins`, i), plugin })),
+  )
 }
 
 /** The migrations of the core and of every plugin that is loaded. */
@@ -196,56 +221,6 @@ interface Store {
   readonly data: DataRoom
 }
 
-interface Parts {
-  readonly config: Config
-  readonly shared: Shared
-  /** Not there when no plugin needs it. */
-  readonly store: Store | undefined
-  readonly log: Logger
-  readonly metrics: ReturnType<typeof createMetrics>
-  readonly loaded: Loaded
-}
-
-function openHttp({ config, shared, store, log, metrics, loaded }: Parts): App {
-  const { http, auth } = config.values
-  const app = createApp({
-    config: http,
-    log,
-    metrics,
-    authenticate: createAuthenticate(auth, log, shared.authenticators, http.socket !== undefined),
-    ready: () => ready(store, shared),
-    about: async (): Promise<About> => ({
-      version,
-      database: store === undefined ? 'none' : (await ping(store.database)) === undefined ? 'up' : 'down',
-      links: shared.links,
-    }),
-    // Behind a socket is a gateway, and before that the world.
-    loopback: http.socket === undefined && isLoopback(http.host),
-  })
-  for (const { plugin } of loaded.plugins) {
-    const formatError = shared.errorFormats.get(plugin.name)
-    const router = shared.routers.get(plugin.name)
-    if (router) app.use({ name: plugin.name, router, ...(formatError ? { formatError } : {}) })
-  }
-  for (const middleware of shared.middlewares) app.middleware(middleware)
-  return app
-}
-
-async function listen(app: App, config: HttpConfig): Promise<string> {
-  if (config.socket) {
-    await app.listenOn(config.socket)
-    return `unix:${config.socket.path}`
-  }
-  const { host, port } = await app.listen(config.host, config.port).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code !== 'EADDRINUSE') throw cause
-    const where = `${config.host}:${config.port}`
-    throw new Error(`${where} is in use by another program: choose another port (--port, ROWHOUSE_PORT, http.port)`, {
-      cause,
-    })
-  })
-  return `http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
-}
-
 const PROBE_MS = 2000
 
 async function ready(store: Store | undefined, shared: Shared): Promise<ReadyReport> {
@@ -274,6 +249,11 @@ async function mustAnswer(database: Database): Promise<void> {
   if (problem !== undefined) throw new Error(problem)
 }
 
+async function stateOf(store: Store | undefined): Promise<'up' | 'down' | 'none'> {
+  if (store === undefined) return 'none'
+  return (await ping(store.database)) === undefined ? 'up' : 'down'
+}
+
 /** Why the database does not answer; undefined when it does. */
 async function ping(database: Database): Promise<string | undefined> {
   try {
@@ -283,28 +263,6 @@ async function ping(database: Database): Promise<string | undefined> {
     return error instanceof Error ? error.message : String(error)
   }
 }
-
-/** Without any way to prove who one is, only this machine may connect. */
-function refuseOpenDoor({ values }: Config): void {
-  const { http } = values
-  if (canAuthenticate(values) || http.socket !== undefined || isLoopback(http.host)) return
-  throw new Error(
-    `refusing to listen on ${http.host} without a way to authenticate: set ROWHOUSE_ADMIN_SECRET, or auth.jwt, auth.webhook or auth.gatewaySecret in the configuration`,
-  )
-}
-
-export const NO_AUTHENTICATION =
-  'no way to authenticate: set ROWHOUSE_ADMIN_SECRET, or auth.jwt, auth.webhook or auth.gatewaySecret'
-
-/** Whether there is any way to prove who one is. */
-export function canAuthenticate({ auth, http }: Config['values']): boolean {
-  const { adminSecret, gatewaySecret, jwt, webhook, mode } = auth
-  return (
-    (adminSecret ?? gatewaySecret ?? jwt ?? webhook) !== undefined || (mode === 'gateway' && http.socket !== undefined)
-  )
-}
-
-const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
 
 function once(fn: () => Promise<void>): () => Promise<void> {
   let done: Promise<void> | undefined

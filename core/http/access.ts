@@ -2,19 +2,13 @@ import { randomUUID } from 'node:crypto'
 import type { Context, Middleware } from 'koa'
 import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
-import type { Metrics } from '../metrics.js'
 import { clientAddressOf } from './client-address.js'
 import type { HttpConfig } from './config.js'
+import type { Traffic } from './traffic.js'
 
 /** Names the request, and writes one log line and one measurement when it has ended, however it ended. */
-export function access(config: HttpConfig, log: Logger, metrics: Metrics): Middleware {
-  const durations = metrics.histogram(
-    'http_request_duration_seconds',
-    'time from the headers of a request to the end of its answer',
-    ['method', 'route', 'status', 'plugin'],
-    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
-  )
-  const inFlight = metrics.gauge('http_requests_in_flight', 'requests whose answer has not ended')
+export function access(config: HttpConfig, log: Logger, traffic: Traffic): Middleware {
+  const { durations, inFlight } = traffic
   const origins = new Set(config.cors.origins)
   const clientOf = clientAddressOf(config)
 

@@ -2,7 +2,6 @@ import type { RequestListener } from 'node:http'
 import Koa from 'koa'
 import type { Context, Middleware } from 'koa'
 import type { Logger } from '../log.js'
-import type { Metrics } from '../metrics.js'
 import { access } from './access.js'
 import { admission } from './admission.js'
 import type { HttpConfig } from './config.js'
@@ -17,12 +16,14 @@ import { pluginRoutes } from './router.js'
 import type { PluginRoutes } from './router.js'
 import { securityHeaders } from './security-headers.js'
 import type { Authenticate } from './session.js'
+import type { Traffic } from './traffic.js'
 import './state.js'
 
 export interface AppOptions {
   readonly config: HttpConfig
   readonly log: Logger
-  readonly metrics: Metrics
+  /** The same for all apps of one server. */
+  readonly traffic: Traffic
   readonly authenticate: Authenticate
   /** Asks every health probe, each within its deadline. */
   readonly ready: () => Promise<ReadyReport>
@@ -42,7 +43,7 @@ export interface App extends Listener {
 
 /** One HTTP front: who asks, whose route it is, and one answer for whatever is thrown on the way. */
 export function createApp(options: AppOptions): App {
-  const { config, log, metrics } = options
+  const { config, log, traffic } = options
   const plugins: PluginRoutes[] = []
   const middlewares: Middleware[] = []
 
@@ -50,7 +51,7 @@ export function createApp(options: AppOptions): App {
   koa.context.onerror = function (this: Context, error: Error | null) {
     if (error) answerLateError(this, error)
   }
-  koa.use(access(config, log, metrics))
+  koa.use(access(config, log, traffic))
   koa.use((ctx, next) => {
     if (listener.state === 'draining') ctx.set('Connection', 'close')
     return next()
@@ -59,7 +60,7 @@ export function createApp(options: AppOptions): App {
   koa.use(cors(config.cors))
   koa.use(answerErrors(plugins))
   koa.use(expectable)
-  const admit = admission(config, options.authenticate, metrics)
+  const admit = admission(config, options.authenticate, traffic)
   koa.use(coreRoutes({ ...options, plugins, identify: admit.identify, draining: () => listener.state !== 'open' }))
   koa.use(admit.middleware)
   koa.use(each(middlewares))
@@ -67,7 +68,7 @@ export function createApp(options: AppOptions): App {
 
   const handle = koa.callback()
   const callback: RequestListener = (req, res) => void handle(req, res)
-  const listener = createListener(callback, config, log, metrics)
+  const listener = createListener(callback, config, log, traffic)
   return Object.assign(listener, {
     callback,
     use: (routes: PluginRoutes) => void plugins.push(routes),

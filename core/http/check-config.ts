@@ -4,11 +4,41 @@ import type { AuthConfig, HttpConfig, JwtConfig } from './config.js'
 import { keyMistakes } from './jwt-key.js'
 
 /** What is wrong with the section `http` beyond its schema. */
-export function checkHttp({ trustedProxies }: HttpConfig): readonly Wrong[] {
-  return readProxies(trustedProxies).wrong.map((index) => ({
+export function checkHttp(config: HttpConfig): readonly Wrong[] {
+  const proxies = readProxies(config.trustedProxies).wrong.map((index) => ({
     keys: ['trustedProxies', index],
     message: 'must be an IP address, a range as 10.0.0.0/8, or "unix"',
   }))
+  return [...proxies, ...listenerMistakes(config)]
+}
+
+/** Each listener is at one place of its own, and a plugin is at one of them. */
+function listenerMistakes({ listeners, ...main }: HttpConfig): readonly Wrong[] {
+  const places = new Set([placeOf(main, main)])
+  const plugins = new Set<string>()
+  return listeners.flatMap((listener, index) => {
+    const wrong = (keys: Wrong['keys'], message: string): Wrong => ({ keys: ['listeners', index, ...keys], message })
+    const twice = listener.plugins.flatMap((name, i) => {
+      if (plugins.has(name)) return [wrong(['plugins', i], `"${name}" has a listener already`)]
+      plugins.add(name)
+      return []
+    })
+    if (listener.port === undefined && listener.socket === undefined) {
+      return [...twice, wrong([], 'needs a "port" or a "socket"')]
+    }
+    if (listener.socket !== undefined && (listener.port ?? listener.host) !== undefined) {
+      return [...twice, wrong(['socket'], 'stands in place of "host" and "port"')]
+    }
+    const place = placeOf(listener, main)
+    if (places.has(place) && listener.port !== 0)
+      return [...twice, wrong([], 'is where another listener is: name its plugins there')]
+    places.add(place)
+    return twice
+  })
+}
+
+function placeOf({ host, port, socket }: Partial<HttpConfig>, main: Pick<HttpConfig, 'host'>): string {
+  return socket === undefined ? `${host ?? main.host} ${port}` : socket.path
 }
 
 /** What is wrong with the section `auth` beyond its schema. Quotes no secret. */

@@ -3,24 +3,50 @@ import type { Infer } from '../schema.js'
 const milliseconds = { type: 'integer', minimum: 0, maximum: 3_600_000 } as const
 const count = { type: 'integer', minimum: 1 } as const
 
+const host = { type: 'string' } as const
+const port = { type: 'integer', minimum: 0, maximum: 65_535 } as const
+const socket = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['path'],
+  properties: {
+    // 103 bytes and an end fit on every platform.
+    path: { type: 'string', minLength: 1, maxLength: 103, description: 'its file; a stale one is replaced' },
+    mode: { type: 'string', pattern: '^0?[0-7]{3}$', default: '660', description: 'who may connect, octal' },
+  },
+} as const
+
+const listener = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['plugins'],
+  properties: {
+    plugins: {
+      type: 'array',
+      minItems: 1,
+      items: { type: 'string', minLength: 1 },
+      description: 'names of the plugins that are served here, and nowhere else',
+    },
+    host: { ...host, description: 'address to listen on; `http.host` unless given' },
+    port: { ...port, description: 'port; 0 takes a free one' },
+    socket: { ...socket, description: 'a unix socket to listen on in place of host and port' },
+  },
+} as const
+
 /** The section `http` of the configuration. */
 export const httpConfig = {
   type: 'object',
   additionalProperties: false,
   default: {},
   properties: {
-    host: { type: 'string', default: '127.0.0.1', description: 'address to listen on' },
-    port: { type: 'integer', minimum: 0, maximum: 65_535, default: 8080, description: 'port; 0 takes a free one' },
-    socket: {
-      type: 'object',
-      additionalProperties: false,
-      required: ['path'],
-      description: 'a unix socket to listen on in place of host and port',
-      properties: {
-        // 103 bytes and an end fit on every platform.
-        path: { type: 'string', minLength: 1, maxLength: 103, description: 'its file; a stale one is replaced' },
-        mode: { type: 'string', pattern: '^0?[0-7]{3}$', default: '660', description: 'who may connect, octal' },
-      },
+    host: { ...host, default: '127.0.0.1', description: 'address to listen on' },
+    port: { ...port, default: 8080, description: 'port; 0 takes a free one' },
+    socket: { ...socket, description: 'a unix socket to listen on in place of host and port' },
+    listeners: {
+      type: 'array',
+      items: listener,
+      default: [],
+      description: 'further places to listen, each for some of the plugins',
     },
     trustedProxies: {
       type: 'array',
@@ -55,7 +81,7 @@ export const httpConfig = {
     },
     maxHeaderBytes: { ...count, default: 16 * 1024, description: 'size of all headers together, in bytes' },
     maxHeaders: { ...count, default: 100, description: 'number of header lines' },
-    maxConnections: { ...count, default: 10_000, description: 'open connections; more are refused' },
+    maxConnections: { ...count, default: 10_000, description: 'open connections of each listener; more are refused' },
     maxConcurrentRequests: {
       ...count,
       default: 1_000,

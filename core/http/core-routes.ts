@@ -1,12 +1,12 @@
 import type { Context, Middleware } from 'koa'
 import { ServiceError } from '../errors.js'
-import type { Metrics } from '../metrics.js'
 import type { Session } from '../session.js'
 import type { HttpConfig } from './config.js'
 import { page, PAGE_POLICY } from './page.js'
 import { createRouter, routesOf, withoutImpliedHead } from './router.js'
 import type { PluginRoutes } from './router.js'
 import { createSecrets } from './secret.js'
+import type { Traffic } from './traffic.js'
 
 /** What the health probes say. */
 export interface ReadyReport {
@@ -30,7 +30,7 @@ export interface About {
 
 export interface CoreRoutesOptions {
   readonly config: HttpConfig
-  readonly metrics: Metrics
+  readonly traffic: Traffic
   readonly ready: () => Promise<ReadyReport>
   readonly about: () => About | Promise<About>
   readonly loopback: boolean
@@ -41,7 +41,7 @@ export interface CoreRoutesOptions {
 
 /** The core's own endpoints. They come before the session, because probes have no credentials to send. */
 export function coreRoutes(options: CoreRoutesOptions): Middleware {
-  const { ready, about, draining, metrics } = options
+  const { ready, about, draining, traffic } = options
   const metricsToken = createSecrets([options.config.metricsToken])
   const router = createRouter()
 
@@ -76,8 +76,8 @@ export function coreRoutes(options: CoreRoutesOptions): Middleware {
     if (!metricsToken.matches(bearer(ctx)) && !(await mayLook(ctx))) {
       throw new ServiceError(401, 'access-denied', 'metrics are for the role admin and the holder of http.metricsToken')
     }
-    ctx.type = metrics.registry.contentType
-    ctx.body = await metrics.registry.metrics()
+    ctx.type = traffic.registry.contentType
+    ctx.body = await traffic.registry.metrics()
   })
   withoutImpliedHead(router)
 

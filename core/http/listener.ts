@@ -4,18 +4,18 @@ import { Server as NetServer } from 'node:net'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../log.js'
-import type { Metrics } from '../metrics.js'
 import type { HttpConfig } from './config.js'
 import { reset } from './reset.js'
 import { listenOnSocket } from './unix-socket.js'
+import type { Traffic } from './traffic.js'
 import type { SocketFile } from './unix-socket.js'
 import { answerUnread } from './unread.js'
 
 export interface Listener {
   /** @returns where it listens; the port is the one that was found when 0 was asked for */
   listen(host: string, port: number): Promise<Address>
-  /** Listens on a unix socket instead. */
-  listenOn(socket: SocketFile): Promise<void>
+  /** Listens on a unix socket instead. @param setting where its path is configured, for errors */
+  listenOn(socket: SocketFile, setting?: string): Promise<void>
   /** Where it listens; undefined before and after, and on a unix socket. */
   readonly address: Address | undefined
   /** `leaving`: still listening, not ready any more; `draining`: finishes what is under way; `closed`: done. */
@@ -37,7 +37,7 @@ const LEFTOVER_MS = 5_000
 const POLL_MS = 25
 
 /** A node:http server with its limits, and an end that loses no request. */
-export function createListener(handle: RequestListener, config: HttpConfig, log: Logger, metrics: Metrics): Listener {
+export function createListener(handle: RequestListener, config: HttpConfig, log: Logger, traffic: Traffic): Listener {
   /** The open connections with the answers that are owed on each. */
   const sockets = new Map<Socket, Set<ServerResponse>>()
   let state: Listener['state'] = 'open'
@@ -68,7 +68,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     socket.once('close', () => sockets.delete(socket))
   })
   server.setTimeout(config.idleWriteTimeoutMs, endIfStuck)
-  answerUnread(server, (socket) => sockets.get(socket) ?? [], config, metrics)
+  answerUnread(server, (socket) => sockets.get(socket) ?? [], config, traffic)
 
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
     track(req, res)
@@ -146,8 +146,8 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
           resolve(addressOf(server.address())!)
         })
       }),
-    async listenOn(socket) {
-      await listenOnSocket(server, socket)
+    async listenOn(socket, setting = 'http.socket.path') {
+      await listenOnSocket(server, socket, setting)
       lastRequestAt = performance.now()
     },
     drain: () => (drained ??= drain()),

@@ -18,30 +18,31 @@ import { createWebhook } from './webhook.js'
  * Finds out who sent a request.
  * @throws ServiceError 400: headers that cannot be read one way only; 401: wrong credentials; 403: a role that the
  *   caller does not hold; 500, 503: the service that would know is out of order
+ * @param overSocket it came over a unix socket, whose permissions keep others than the gateway away; without a gateway
+ *   this proves nothing
  */
-export type Authenticate = (req: IncomingMessage) => Promise<Session>
+export type Authenticate = (req: IncomingMessage, overSocket?: boolean) => Promise<Session>
 
 /**
  * The ways to prove an identity, in the order in which they are asked. Nobody is admin without proof.
  * @param extra authenticators of plugins; may still grow until the first request
- * @param socket requests come over a unix socket alone, whose permissions keep others than the gateway away; without a
- *   gateway this proves nothing
+ * @param withoutSocket the settings of the listeners that have a port in place of a unix socket
  * @throws Error at once, naming the setting, when the configuration cannot be right
  */
 export function createAuthenticate(
   config: AuthConfig,
   log: Logger,
   extra: readonly Authenticator[],
-  socket = false,
+  withoutSocket: readonly string[] = ['http.socket'],
 ): Authenticate {
   const adminSecrets = createSecrets([config.adminSecret, ...config.previousAdminSecrets])
   const gatewaySecrets = createSecrets([config.gatewaySecret, ...config.previousGatewaySecrets])
-  checkSecrets(config, log, socket)
-  const atGateway = config.mode === 'gateway' && socket
+  checkSecrets(config, log, withoutSocket)
   const readToken = config.jwt && createTokenReader(config.jwt, log)
   const askWebhook = config.webhook && createWebhook(config.webhook)
 
-  return async (req) => {
+  return async (req, overSocket = false) => {
+    const atGateway = config.mode === 'gateway' && overSocket
     const headers = readHeaders(req)
     const proven =
       fromAdminSecret(headers, adminSecrets) ?? fromGateway(headers, gatewaySecrets, config.mode, atGateway)
@@ -56,16 +57,21 @@ export function createAuthenticate(
   }
 }
 
-function checkSecrets(config: AuthConfig, log: Logger, socket: boolean): void {
+function checkSecrets(config: AuthConfig, log: Logger, withoutSocket: readonly string[]): void {
   const mistakes = checkAuth(config).map(({ keys, message }) => `${keys.reduce<string>(at, 'auth')}: ${message}`)
   if (mistakes.length > 0) throw new Error(mistakes.join('\n'))
-  if (config.mode === 'gateway' && config.gatewaySecret === undefined && !socket) {
-    throw new Error('auth.gatewaySecret is needed when auth.mode is "gateway" and http.socket is not set')
-  }
+  const open = gatewayMistake(config, withoutSocket)
+  if (open !== undefined) throw new Error(open)
   for (const name of ['adminSecret', 'gatewaySecret'] as const) {
     const secret = config[name]
     if (secret !== undefined && secret.length < 32) log.warn(`auth.${name} is shorter than 32 characters`)
   }
+}
+
+/** In the mode `gateway` a listener on a port proves nothing by itself. */
+export function gatewayMistake(config: AuthConfig, [unset]: readonly string[]): string | undefined {
+  if (config.mode !== 'gateway' || config.gatewaySecret !== undefined || unset === undefined) return undefined
+  return `auth.gatewaySecret is needed when auth.mode is "gateway" and ${unset} is not set`
 }
 
 async function fromAuthenticators(headers: RequestHeaders, extra: readonly Authenticator[]): Promise<Session | null> {

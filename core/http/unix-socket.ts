@@ -11,9 +11,10 @@ export interface SocketFile {
 /**
  * Listens on a unix socket. A file that a killed server left behind is replaced; one on which somebody answers, and one
  * that is no socket, are left alone.
- * @throws Error that names the setting
+ * @param setting where the path is configured
+ * @throws Error that names it
  */
-export async function listenOnSocket(server: Server, { path, mode }: SocketFile): Promise<void> {
+export async function listenOnSocket(server: Server, { path, mode }: SocketFile, setting: string): Promise<void> {
   try {
     await listen(server, path, mode).catch(async (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EADDRINUSE') throw error
@@ -24,7 +25,7 @@ export async function listenOnSocket(server: Server, { path, mode }: SocketFile)
     const { code, message } = error as NodeJS.ErrnoException
     // libuv says so of a folder that is missing, too.
     const why = code === 'EACCES' ? 'its folder is missing or cannot be written' : message
-    throw new Error(`http.socket.path: cannot listen on ${path}: ${why}`, { cause: error })
+    throw new Error(`${setting}: cannot listen on ${path}: ${why}`, { cause: error })
   }
 }
 

@@ -1,8 +1,8 @@
 import { STATUS_CODES } from 'node:http'
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Metrics } from '../metrics.js'
 import type { HttpConfig } from './config.js'
+import type { Traffic } from './traffic.js'
 
 /** How long a client may take to read why, and to notice that it should stop sending. */
 const LINGER_MS = 2_000
@@ -16,9 +16,8 @@ export function answerUnread(
   server: Server,
   answersOn: (socket: Socket) => Iterable<ServerResponse>,
   config: HttpConfig,
-  metrics: Metrics,
+  { unread }: Traffic,
 ): void {
-  const refused = metrics.counter('http_unread_total', 'requests refused because they could not be read', ['code'])
   const answered = new WeakSet<Socket>()
 
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
@@ -31,7 +30,7 @@ export function answerUnread(
       return
     }
     answered.add(socket)
-    refused.inc({ code: refusal.code })
+    unread.inc({ code: refusal.code })
     socket.end(textOf(refusal))
     // A request whose body broke: whoever handles it must not answer a second time.
     if (owed.length > 0) socket.destroySoon()

@@ -207,10 +207,59 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
   t.equal(await (await fetch(`${server.url}/v1/hello`)).text(), 'hi')
   t.equal(await server.stop('SIGTERM'), 0)
   t.match(await run(folder, ['check'], { ROWHOUSE_ADMIN_SECRET: SECRET }), { code: 0, out: /no plugin needs one/ })
+  t.notMatch((await run(folder, ['check'], { ROWHOUSE_ADMIN_SECRET: SECRET })).out, 'listener')
 
   await writeFile(join(folder, 'hello.js'), HELLO.replace('setup(host) {', "setup(host) {\n    host.use('data')"))
   const wrong = await run(folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
   t.match(wrong, { code: 1, err: /plugin "hello" uses "data", which does not exist where no plugin needs a database/ })
+})
+
+t.test('a plugin has a listener of its own, of which every command knows', async (t) => {
+  const folder = await newFolder(t)
+  await writeFile(join(folder, 'package.json'), '{"type": "module"}')
+  await writeFile(join(folder, 'hello.js'), HELLO)
+  const configure = (http: object) => {
+    const off = { query: false, template: false, graphql: false, filestore: false }
+    const config = { http: { port: 0, ...http }, plugins: { ...off, hello: { use: './hello.js' } } }
+    return writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify(config))
+  }
+  const env = { ROWHOUSE_ADMIN_SECRET: SECRET }
+  const hello = async (url = '') => (await fetch(`${url}/v1/hello`)).status
+
+  await configure({ listeners: { plugins: ['hello'], port: 0 } })
+  t.match(await run(folder, ['check'], env), {
+    code: 0,
+    out: /listener: 127\.0\.0\.1:0 for no plugin\n.*listener: 127\.0\.0\.1:0 for hello\n/,
+  })
+  const dev = await start(t, folder, ['dev'])
+  const shown = /At (http:\S+): hello\./.exec(dev.output())?.[1]
+  t.same([await hello(shown), await hello(dev.url)], [200, 404])
+  t.equal(await dev.stop('SIGINT'), 0)
+
+  const server = await start(t, folder, ['start'], env)
+  const logged = () => [...server.output().matchAll(/"url":"(\S+?)","plugins":(\[.*?\])/g)]
+  await until('both are logged', () => logged().length === 2)
+  t.same(
+    logged().map(([, , plugins]) => plugins),
+    ['[]', '["hello"]'],
+  )
+  t.same([await hello(logged()[0]?.[1]), await hello(logged()[1]?.[1])], [404, 200])
+  t.equal(await server.stop('SIGTERM'), 0)
+
+  await configure({ listeners: [{ plugins: ['helo'], port: 0 }] })
+  const path = '\\$\\.http\\.listeners\\[0\\]\\.plugins\\[0\\]'
+  for (const command of ['check', 'start', 'dev']) {
+    const wrong = await run(folder, [command], env)
+    t.match(
+      wrong,
+      { code: 1, err: new RegExp(`${path}: no plugin "helo" is loaded, did you mean "hello"\\?`) },
+      command,
+    )
+  }
+  await configure({ listeners: [{ plugins: ['hello'], socket: { path: join(folder, 'http') } }] })
+  t.match(await run(folder, ['dev'], env), { code: 1, err: /http\.listeners\[0\]\.socket is for rowhouse start/ })
+  const gateway = await run(folder, ['check'], { ...env, ROWHOUSE_AUTH__MODE: 'gateway' })
+  t.match(gateway, { code: 1, out: /BAD  auth\.gatewaySecret is needed .* http\.socket is not set/ })
 })
 
 t.test('a plugin brings a command of its own', async (t) => {

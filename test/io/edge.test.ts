@@ -20,6 +20,7 @@ import type { Authenticate } from '../../core/http/session.js'
 import { startServer } from '../../core/host/server.js'
 import type { ServerOptions } from '../../core/host/server.js'
 import { settle } from '../../core/host/settle.js'
+import { createTraffic } from '../../core/http/traffic.js'
 import { createLogger } from '../../core/log.js'
 import { createMetrics } from '../../core/metrics.js'
 import type { Session } from '../../core/session.js'
@@ -255,7 +256,7 @@ async function start(t: Test, http: object = {}, authenticate: Authenticate = as
   const app = createApp({
     config,
     log: createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } }),
-    metrics,
+    traffic: createTraffic(config, metrics),
     authenticate,
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'up', links: [] }),

@@ -17,6 +17,7 @@ import { assertSameOrigin, requireJson } from '../../core/http/csrf.js'
 import { createRouter } from '../../core/http/router.js'
 import { createAuthenticate } from '../../core/http/session.js'
 import type { Authenticate } from '../../core/http/session.js'
+import { createTraffic } from '../../core/http/traffic.js'
 import { createLogger } from '../../core/log.js'
 import { createMetrics } from '../../core/metrics.js'
 import type { Schema } from '../../core/schema.js'
@@ -620,7 +621,7 @@ async function start(
   const app = createApp({
     config,
     log,
-    metrics: createMetrics(),
+    traffic: createTraffic(config, createMetrics()),
     authenticate: authenticate(log),
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'up', links: [] }),

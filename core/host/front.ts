@@ -1,0 +1,88 @@
+import type { Logger } from 'pino'
+import { createApp } from '../http/app.js'
+import type { AuthConfig, HttpConfig } from '../http/config.js'
+import type { About, ReadyReport } from '../http/core-routes.js'
+import { createAuthenticate } from '../http/session.js'
+import { createTraffic } from '../http/traffic.js'
+import type { Metrics } from '../metrics.js'
+import type { Shared } from './host.js'
+import { isLocal, listenAt, listenersOf, withoutSocket } from './listeners.js'
+
+/** Where a server can be reached. */
+export interface Address {
+  /** On a unix socket `unix:` and its path. */
+  readonly url: string
+  /** Those that are served there. */
+  readonly plugins: readonly string[]
+}
+
+/** All listeners of a server. */
+export interface Front {
+  /** @returns the place of `http` first */
+  listen(): Promise<readonly [Address, ...Address[]]>
+  /** Stops listening without failing a request, everywhere at once. */
+  drain(): Promise<void>
+  /** Ends everything at once. */
+  close(): Promise<void>
+}
+
+export interface FrontOptions {
+  readonly http: HttpConfig
+  readonly auth: AuthConfig
+  readonly log: Logger
+  readonly metrics: Metrics
+  readonly shared: Shared
+  /** Names, in load order. */
+  readonly plugins: readonly string[]
+  readonly ready: () => Promise<ReadyReport>
+  readonly about: () => Promise<Omit<About, 'links'>>
+}
+
+/** One app for each listener: a plugin is served where it belongs, and all else is the same everywhere. */
+export function createFront(options: FrontOptions): Front {
+  const { http, auth, log, metrics, shared, ready, about } = options
+  const listeners = listenersOf(http)
+  const common = {
+    log,
+    ready,
+    traffic: createTraffic(http, metrics),
+    authenticate: createAuthenticate(auth, log, shared.authenticators, withoutSocket(http)),
+  }
+  const fronts = listeners.map((listener) => {
+    const plugins = options.plugins.filter((name) => listener.serves(name))
+    const app = createApp({
+      ...common,
+      config: listener.http,
+      about: async () => {
+        const links = shared.links.filter(({ plugin }) => listener.serves(plugin))
+        return { ...(await about()), links: links.map(({ title, href }) => ({ title, href })) }
+      },
+      loopback: isLocal(listener),
+    })
+    for (const name of plugins) {
+      const formatError = shared.errorFormats.get(name)
+      const router = shared.routers.get(name)
+      if (router) app.use({ name, router, ...(formatError ? { formatError } : {}) })
+    }
+    for (const middleware of shared.middlewares) app.middleware(middleware)
+    return { app, listener, plugins }
+  })
+
+  const close = async () => void (await Promise.all(fronts.map(({ app }) => app.close())))
+  return {
+    async listen() {
+      const addresses: Address[] = []
+      try {
+        for (const { app, listener, plugins } of fronts) {
+          addresses.push({ url: await listenAt(app, listener), plugins })
+        }
+      } catch (error) {
+        await close()
+        throw error
+      }
+      return addresses as [Address, ...Address[]]
+    },
+    drain: async () => void (await Promise.all(fronts.map(({ app }) => app.drain()))),
+    close,
+  }
+}
