@@ -22,7 +22,16 @@ const isNames = (value: unknown) => Array.isArray(value) && value.every((item) =
 
 const NAME = /^[a-z][a-z0-9-]*$/
 
-function pluginProblem({ name, database, needs, config, migrations, commands, setup }: Fields): string | undefined {
+function pluginProblem({
+  name,
+  database,
+  needs,
+  wants,
+  config,
+  migrations,
+  commands,
+  setup,
+}: Fields): string | undefined {
   if (typeof name !== 'string' || !NAME.test(name)) return 'has no name of lower case letters, digits and hyphens'
   if (CORE_SERVICES.includes(name)) return `"${name}" has the name of a service of the core`
   if (typeof setup !== 'function') return `"${name}" has no function "setup"`
@@ -31,6 +40,7 @@ function pluginProblem({ name, database, needs, config, migrations, commands, se
     return `"${name}" has "database": false and needs "data"`
   if (database === false && migrations !== undefined) return `"${name}" has "database": false and migrations`
   if (needs !== undefined && !isNames(needs)) return `"${name}" has "needs" that are not a list of names`
+  if (wants !== undefined && !isNames(wants)) return `"${name}" has "wants" that are not a list of names`
   if (migrations !== undefined && !(Array.isArray(migrations) && migrations.every(isMigration)))
     return `"${name}" has "migrations" that are not a list of {id, sql}`
   if (commands !== undefined && !(Array.isArray(commands) && commands.every(isCommand)))

@@ -55,8 +55,10 @@ export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' 
   }
 }
 
+type Uses = Pick<Plugin, 'name' | 'needs' | 'wants'>
+
 /** What one plugin sees of the server. */
-export function createHost(plugin: Pick<Plugin, 'name' | 'needs'>, shared: Shared): Host {
+export function createHost(plugin: Uses, shared: Shared): Host {
   const { name } = plugin
   const owner = `plugin "${name}"`
   const log = shared.log.child({ plugin: name })
@@ -75,6 +77,8 @@ export function createHost(plugin: Pick<Plugin, 'name' | 'needs'>, shared: Share
     dataDir: shared.dataDir,
     use: <K extends ServiceName>(service: K) =>
       (service === 'log' ? log : findService(plugin, service, shared.services)) as Services[K],
+    find: <K extends ServiceName>(service: K) =>
+      (service === 'log' ? log : findWanted(plugin, service, shared.services)) as Services[K] | undefined,
     provider: (kind, which) => shared.providers.get(kind, which),
     providerName: (kind) => shared.providers.defaultName(kind),
     middleware: (fn) => void shared.middlewares.push(fn),
@@ -100,8 +104,8 @@ export function createHost(plugin: Pick<Plugin, 'name' | 'needs'>, shared: Share
 }
 
 /** The compiler refuses an undeclared need as well; this is for plugins that are not type checked. */
-function findService({ name, needs }: Pick<Plugin, 'name' | 'needs'>, service: string, services: Shared['services']) {
-  if (!CORE_SERVICES.includes(service) && !(needs as readonly string[] | undefined)?.includes(service))
+function findService({ name, needs }: Uses, service: string, services: Shared['services']): unknown {
+  if (!CORE_SERVICES.includes(service) && !isNamed(service, needs))
     throw new Error(`plugin "${name}" uses "${service}" without naming it in "needs"`)
   const found = services.get(service)
   if (found === undefined && CORE_SERVICES.includes(service))
@@ -109,6 +113,15 @@ function findService({ name, needs }: Pick<Plugin, 'name' | 'needs'>, service: s
   if (found === undefined) throw new Error(`plugin "${name}" uses "${service}", which offers no service`)
   return found
 }
+
+/** As above; in a ring of wants it comes later than the plugin that asks. */
+function findWanted({ name, needs, wants }: Uses, service: string, services: Shared['services']): unknown {
+  if (!isNamed(service, needs) && !isNamed(service, wants))
+    throw new Error(`plugin "${name}" looks for "${service}" without naming it in "wants"`)
+  return services.get(service)
+}
+
+const isNamed = (service: string, names: readonly string[] = []): boolean => names.includes(service)
 
 function add<T>(map: Map<string, T>, key: string, value: T, what: string): void {
   if (map.has(key)) throw new Error(`${what} exists already`)

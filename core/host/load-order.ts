@@ -2,18 +2,21 @@
 export interface Needing {
   readonly name: string
   readonly needs?: readonly string[]
+  readonly wants?: readonly string[]
 }
 
 /** Services of the core, which every plugin has without asking. */
 export const CORE_SERVICES: readonly string[] = ['log', 'data', 'operations']
 
 /**
- * Sorts plugins so that each comes after what it needs, and otherwise as listed.
+ * Sorts plugins so that each comes after what it needs, and what it wants if it is there, and otherwise as listed. A want
+ * that would close a ring gives no order.
  * @param absent names whose plugin could not be loaded, which has been reported already
  * @returns the order, and a message for each plugin that cannot have one
  */
 export function loadOrder<P extends Needing>(plugins: readonly P[], absent: readonly string[]) {
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]))
+  const wanted = wantedFirst(plugins, byName)
   const order = new Set<P>()
   const problems: { readonly plugin: P; readonly message: string }[] = []
 
@@ -30,8 +33,29 @@ export function loadOrder<P extends Needing>(plugins: readonly P[], absent: read
       else if (!CORE_SERVICES.includes(need) && !absent.includes(need))
         problems.push({ plugin, message: `plugin "${plugin.name}" needs "${need}", which no loaded plugin provides` })
     }
+    for (const provider of wanted.get(plugin) ?? []) visit(provider, [...waiting, plugin.name])
     order.add(plugin)
   }
   for (const plugin of plugins) visit(plugin, [])
   return { order: [...order], problems }
+}
+
+/** Of each plugin those that it wants and that do not come after it anyway, by their needs and by wants listed before. */
+function wantedFirst<P extends Needing>(plugins: readonly P[], byName: ReadonlyMap<string, P>) {
+  const wanted = new Map<P, P[]>()
+  const comesAfter = (plugin: P, first: P, seen = new Set<P>()): boolean => {
+    if (plugin === first) return true
+    if (seen.has(plugin)) return false
+    seen.add(plugin)
+    const needed = (plugin.needs ?? []).flatMap((name) => byName.get(name) ?? [])
+    return [...needed, ...(wanted.get(plugin) ?? [])].some((next) => comesAfter(next, first, seen))
+  }
+  for (const plugin of plugins) {
+    for (const name of plugin.wants ?? []) {
+      const provider = byName.get(name)
+      if (provider === undefined || comesAfter(provider, plugin)) continue
+      wanted.set(plugin, [...(wanted.get(plugin) ?? []), provider])
+    }
+  }
+  return wanted
 }

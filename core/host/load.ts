@@ -37,7 +37,7 @@ export interface LoadedKind {
 }
 
 export interface Loaded {
-  /** Each after what it needs. */
+  /** Each after what it needs and wants. */
   readonly plugins: readonly LoadedPlugin[]
   readonly providers: ReadonlyMap<string, LoadedKind>
   /** Worth a line in the log at the start. */
@@ -164,7 +164,10 @@ async function loadEveryPlugin(loading: Loading): Promise<readonly LoadedPlugin[
 
   const loaded = found.filter((one) => one !== undefined)
   const absent = wanted.map(({ key }) => key).filter((key) => !loaded.some(({ node }) => node.key === key))
-  const needing = loaded.map((one) => ({ ...one, name: one.plugin.name, needs: one.plugin.needs ?? [] }))
+  const needing = loaded.map((one) => {
+    const { name, needs = [], wants = [] } = one.plugin
+    return { ...one, name, needs, wants }
+  })
   const { order, problems } = loadOrder(needing, absent)
   for (const { plugin, message } of problems) {
     const off = disabled.find((name) => message.includes(`needs "${name}"`))

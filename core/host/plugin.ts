@@ -24,7 +24,12 @@ export type ServiceName = keyof Services
  * A plugin: what must be known before it runs is data, everything else is code in `setup`.
  * @see plugins/README.md for a complete one
  */
-export interface Plugin<S extends Schema = Schema, N extends ServiceName = ServiceName, K extends string = string> {
+export interface Plugin<
+  S extends Schema = Schema,
+  N extends ServiceName = ServiceName,
+  K extends string = string,
+  W extends ServiceName = ServiceName,
+> {
   /** Lower case; also the key of its config, and the name of the service that it offers, if it offers one. */
   readonly name: K
   /**
@@ -34,13 +39,18 @@ export interface Plugin<S extends Schema = Schema, N extends ServiceName = Servi
   readonly database?: false
   /** Services that must exist before `setup` runs; gives the load order. `log`, `data`, `operations` always exist. */
   readonly needs?: readonly N[]
+  /**
+   * Services that are used if they are there: `host.find` gives them. They exist before `setup` runs, as with `needs`,
+   * except where plugins want each other, or one needs what wants it: then a want gives no order.
+   */
+  readonly wants?: readonly W[]
   /** JSON schema of its config: validates, fills defaults, documents, and types the second argument of `setup`. */
   readonly config?: S
   /** Its tables, in order, all in the schema `svc_catalog`. A migration that has run must never change. */
   readonly migrations?: readonly Migration[]
   /** What it adds to the command line. */
   readonly commands?: readonly PluginCommand<Infer<S>>[]
-  setup(host: Host<N>, config: Infer<S>): Provided<K> | Promise<Provided<K>>
+  setup(host: Host<N, W>, config: Infer<S>): Provided<K> | Promise<Provided<K>>
 }
 type Provided<K> = K extends ServiceName ? Services[K] : void
 
@@ -97,13 +107,18 @@ export interface Credentials {
 export type Probe = () => Promise<string | void> | string | void
 
 /** The only way for a plugin to contribute. */
-export interface Host<N extends ServiceName = ServiceName> {
+export interface Host<N extends ServiceName = ServiceName, W extends ServiceName = ServiceName> {
   /** Routes of this plugin. Each is labelled with its name in logs and metrics. `ctx.state.session` is the caller. */
   readonly router: Router
   /** Absolute; where the server keeps files of its own. A plugin makes a folder there. */
   readonly dataDir: string
   /** A service of the core, or of a plugin named in `needs`. */
   use<K extends N | 'log' | 'data' | 'operations'>(service: K): Services[K]
+  /**
+   * A service that is named in `wants` or `needs`; undefined when no plugin that is loaded offers it, or it is not set up
+   * yet. For plugins that want each other: ask after `setup`.
+   */
+  find<K extends N | W>(service: K): Services[K] | undefined
   /** The configured provider of a kind, the default one when no name is given. */
   provider<K extends keyof ProviderKinds>(kind: K, name?: string): Promise<ProviderKinds[K]>
   /**
@@ -160,7 +175,8 @@ export function definePlugin<
   const S extends Schema = { readonly type: 'object' },
   const N extends ServiceName = never,
   const K extends string = string,
->(plugin: Plugin<S, N, K>): Plugin<S, N, K> {
+  const W extends ServiceName = never,
+>(plugin: Plugin<S, N, K, W>): Plugin<S, N, K, W> {
   return plugin
 }
 

@@ -35,6 +35,39 @@ definePlugin({
 })
 
 definePlugin({
+  name: 'finds-what-it-wants',
+  wants: ['greeter'],
+  setup(host) {
+    const found: string | undefined = host.find('greeter')?.greet('you')
+    host.use('log').info(found)
+    // error TS2532
+    host.find('greeter').greet('you')
+    // error TS2345
+    host.use('greeter')
+  },
+})
+
+definePlugin({
+  name: 'finds-what-it-needs',
+  needs: ['greeter'],
+  setup: (host) => host.use('log').info(host.find('greeter')?.greet('you')),
+})
+
+definePlugin({
+  name: 'undeclared-want',
+  needs: ['log'],
+  // error TS2345
+  setup: (host) => void host.find('greeter'),
+})
+
+definePlugin({
+  name: 'unknown-want',
+  // error TS2322
+  wants: ['nobody'],
+  setup() {},
+})
+
+definePlugin({
   name: 'wrong-type-of-config',
   config: { type: 'object', properties: { size: { type: 'integer', default: 1 } } },
   // error TS2339

@@ -104,6 +104,22 @@ t.test('a service can be used when it is named in needs, and no other', async (t
   t.throws(() => other.use('notify' as never), { message: 'plugin "y" uses "notify" without naming it in "needs"' })
 })
 
+t.test('a service that is wanted or needed is found once it is there, and no other is looked for', async (t) => {
+  const registry = shared()
+  const host = createHost({ name: 'x', needs: ['data'], wants: ['notify', 'log'] as never }, registry)
+
+  t.equal(host.find('notify' as never), undefined)
+  registry.services.set('notify', { hello: true })
+  registry.services.set('data', { catalog: true })
+
+  t.same(host.find('notify' as never), { hello: true })
+  t.same(host.find('data'), { catalog: true })
+  t.equal(host.find('log'), host.use('log'))
+  t.throws(() => host.find('files' as never), { message: 'plugin "x" looks for "files" without naming it in "wants"' })
+  t.throws(() => host.find('operations'), { message: /without naming it/ })
+  t.throws(() => host.use('notify' as never), { message: 'plugin "x" uses "notify" without naming it in "needs"' })
+})
+
 t.test('a plugin that offers no service cannot be used', async (t) => {
   const host = createHost({ name: 'x', needs: ['mute'] as never }, shared())
 

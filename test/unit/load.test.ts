@@ -20,8 +20,8 @@ const HELLO = `export default {
   },
   setup() {},
 }`
-const plugin = (name: string, needs: readonly string[] = []) =>
-  `export default { name: '${name}', needs: ${JSON.stringify(needs)}, setup() {} }`
+const plugin = (name: string, needs: readonly string[] = [], wants: readonly string[] = []) =>
+  `export default { name: '${name}', needs: ${JSON.stringify(needs)}, wants: ${JSON.stringify(wants)}, setup() {} }`
 const SMS = `export default {
   kind: 'sms',
   name: 'gateway',
@@ -176,6 +176,57 @@ t.test('plugins that need each other are shown as a ring', async (t) => {
   t.same(await mistakesOf(loading), ['$.plugins.b: plugins need each other in a ring: b -> c -> b'])
 })
 
+t.test('what a plugin wants comes first if it is there', async (t) => {
+  const { plugins } = await load(t, {
+    config: { plugins: { off: false } },
+    files: {
+      'a.js': plugin('a', [], ['none', 'off', 'c', 'log']),
+      'b.js': plugin('b'),
+      'c.js': plugin('c'),
+      'off.js': '',
+    },
+    plugins: { a: 'a.js', b: 'b.js', c: 'c.js', off: 'off.js' },
+  })
+
+  t.same(
+    plugins.map((one) => one.plugin.name),
+    ['c', 'a', 'b'],
+  )
+})
+
+t.test('a want that would close a ring gives no order', async (t) => {
+  const orderOf = async (uses: Readonly<Record<string, { needs?: string[]; wants?: string[] }>>) => {
+    const names = Object.keys(uses)
+    const files = names.map((name) => [`${name}.js`, plugin(name, uses[name]?.needs, uses[name]?.wants)] as const)
+    const paths = names.map((name) => [name, `${name}.js`] as const)
+    const { plugins } = await load(t, { files: Object.fromEntries(files), plugins: Object.fromEntries(paths) })
+    return plugins.map((one) => one.plugin.name)
+  }
+
+  t.same(
+    await orderOf({ a: { wants: ['b'] }, b: { wants: ['a'] } }),
+    ['b', 'a'],
+    'the first that is listed has its way',
+  )
+  t.same(await orderOf({ a: { wants: ['b'] }, b: { needs: ['a'] } }), ['a', 'b'], 'a need counts more')
+  t.same(await orderOf({ a: { needs: ['b'] }, b: { wants: ['a'] } }), ['b', 'a'])
+  t.same(await orderOf({ a: { wants: ['a'] } }), ['a'])
+  t.same(
+    await orderOf({ a: { wants: ['c'] }, b: { needs: ['a'], wants: ['c'] }, c: { needs: ['d'] }, d: { wants: ['b'] } }),
+    ['d', 'c', 'a', 'b'],
+    'through others as well',
+  )
+})
+
+t.test('a ring of needs is told, whoever wants one of it', async (t) => {
+  const loading = load(t, {
+    files: { 'a.js': plugin('a', [], ['b']), 'b.js': plugin('b', ['c']), 'c.js': plugin('c', ['b'], ['a']) },
+    plugins: { a: 'a.js', b: 'b.js', c: 'c.js' },
+  })
+
+  t.same(await mistakesOf(loading), ['$.plugins.b: plugins need each other in a ring: b -> c -> b'])
+})
+
 t.test('what is not a plugin is refused with the reason', async (t) => {
   const loading = load(t, {
     config: {
@@ -186,6 +237,7 @@ t.test('what is not a plugin is refused with the reason', async (t) => {
         text: { use: './text.js' },
         Loud: { use: './loud.js' },
         still: { use: './still.js' },
+        wants: { use: './wants.js' },
         data: { use: './data.js' },
         other: { use: './hello.js' },
         helo: {},
@@ -198,6 +250,7 @@ t.test('what is not a plugin is refused with the reason', async (t) => {
       'text.js': 'export default "text"',
       'loud.js': `export default { name: 'Loud', setup() {} }`,
       'still.js': `export default { name: 'still' }`,
+      'wants.js': `export default { name: 'wants', wants: 'data', setup() {} }`,
       'data.js': plugin('data'),
       'hello.js': HELLO,
     },
@@ -216,8 +269,9 @@ t.test('what is not a plugin is refused with the reason', async (t) => {
     /^\$\.plugins\.other: is the plugin "hello", so its key must be "hello"$/,
     /^\$\.plugins\.still: the plugin "still" has no function "setup"$/,
     /^\$\.plugins\.text: the plugin is not an object; make it with definePlugin$/,
+    /^\$\.plugins\.wants: the plugin "wants" has "wants" that are not a list of names$/,
   ])
-  t.equal(mistakes.length, 10)
+  t.equal(mistakes.length, 11)
 })
 
 t.test('a package that is not installed is named', async (t) => {
