@@ -1,23 +1,16 @@
-import { pipeline, type Readable, Transform } from 'node:stream'
 import type { Context } from 'koa'
-import type { ByteRange, Host, ObjectStore } from 'rowhouse'
+import type { ByteRange } from 'rowhouse'
 import { mayContinue, readCondition } from './conditions.js'
+import { bytesOf, mustBeReplaced, refuseDamaged, type StoredParts } from './bytes.js'
 import type { FilestoreConfig } from './config.js'
 import { isPassive } from './content-type.js'
-import { broken, exhausted, otherVersion } from './errors.js'
-import type { Files, StoredFile } from './files.js'
+import { otherVersion } from './errors.js'
+import type { StoredFile } from './files.js'
 import { handOff } from './hand-off.js'
 import { readRange } from './range.js'
-import type { SmallBlobs } from './small-blobs.js'
 
-/** What is read at once, and sent from memory. */
-const PIECE_BYTES = 2 ** 20
-
-export interface DownloadParts {
-  readonly host: Host
-  readonly files: Files
+export interface DownloadParts extends StoredParts {
   readonly config: FilestoreConfig
-  readonly small: SmallBlobs
 }
 
 /** Answers a GET or HEAD with a file, a part of it, or what its conditions say. */
@@ -31,7 +24,7 @@ export async function sendFile(ctx: Context, parts: DownloadParts, id: string): 
     ctx.status = 304
     return
   }
-  if (file.damaged) throw broken(new Error(`the bytes of blob ${file.blob} are damaged: see rowhouse fsck`))
+  refuseDamaged(file)
   const head = ctx.method === 'HEAD'
   const header = head ? '' : ctx.get('X-Service-Filestore-Range') || ctx.get('Range')
   const partial = header !== '' && mayContinue(ctx, file)
@@ -50,7 +43,7 @@ async function sendBytes(
   file: StoredFile,
   range: ByteRange | undefined,
 ): Promise<void> {
-  const { host, files, config, small } = parts
+  const { host, config } = parts
   const length = ctx.response.get('Content-Length')
   if (length === '0') {
     ctx.body = ''
@@ -58,62 +51,14 @@ async function sendBytes(
   }
   const store = await host.provider('storage', file.provider)
   if (await handOff(ctx, store, file, config.handOff)) return
-  const kept = small.get(file.blob)
-  if (kept) {
-    ctx.body = range ? kept.subarray(range.start, range.end + 1) : kept
-    return
-  }
   try {
-    ctx.body =
-      canRead(store) && Number(length) <= PIECE_BYTES
-        ? await readPiece(store, small, file, range, ctx.state.signal)
-        : exactly(Number(length), await store.get(file.blob, range, ctx.state.signal))
+    ctx.body = await bytesOf(parts, store, file, range, ctx.state.signal)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-      throw exhausted('the store cannot be read now', error) ?? error
-    }
-    // It may have been replaced in between; the same bytes missing twice are lost.
-    const now = await files.find(id)
-    if (now.blob === file.blob) throw broken(error)
+    await mustBeReplaced(parts, id, file, error)
     return sendFile(ctx, parts, id)
   }
   // A stream takes the length away.
   ctx.set('Content-Length', length)
-}
-
-type Reading = ObjectStore & Required<Pick<ObjectStore, 'read'>>
-const canRead = (store: ObjectStore): store is Reading => store.read !== undefined
-
-/**
- * Of all of a file one byte more is asked for, to see that there is none.
- * @throws ServiceError 500 when they are not what was written, as far as that is seen
- */
-async function readPiece(
-  store: Reading,
-  small: SmallBlobs,
-  { blob, size, etag }: StoredFile,
-  range: ByteRange | undefined,
-  signal: AbortSignal,
-): Promise<Buffer> {
-  const wanted = range ? range.end - range.start + 1 : size
-  const bytes = await store.read(blob, range ?? { start: 0, end: size }, signal)
-  if (bytes.length > wanted) throw broken(new Error(`blob ${blob} has more than its ${size} bytes`))
-  if (bytes.length < wanted) throw broken(new Error(`${wanted - bytes.length} bytes of blob ${blob} are missing`))
-  if (!range && !small.keep(blob, bytes, etag)) throw broken(new Error(`the bytes of blob ${blob} are damaged`))
-  return bytes
-}
-
-/** Bytes that are missing, or more than there should be, break the answer off: the length was promised. */
-function exactly(length: number, bytes: Readable): Readable {
-  let left = length
-  const count = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      left -= chunk.length
-      done(left < 0 ? new Error('the stored bytes are more than the record says') : null, chunk)
-    },
-    flush: (done) => done(left === 0 ? null : new Error(`${left} of the stored bytes are missing`)),
-  })
-  return pipeline(bytes, count, () => {})
 }
 
 /** What is said of a file, whatever part of it is sent. What a browser could run, it must not run as ours. */

@@ -8,6 +8,8 @@ export const accessDenied = (message: string): ServiceError => new ServiceError(
 export const noPermission = (role: string): ServiceError => accessDenied(`no permission for role ${role}`)
 export const otherVersion = (): ServiceError =>
   new ServiceError(412, 'precondition_failed', 'the file is another version')
+export const longerThan = (id: string, maxBytes: number): ServiceError =>
+  new ServiceError(413, 'payload_too_large', `the file has more than ${maxBytes} bytes : ${id}`)
 export const notFound = (id: string): ServiceError => new ServiceError(404, 'not_found', `file not found : ${id}`)
 
 /** 400: a file must not exist, and does. */

@@ -11,9 +11,13 @@ import { fileRoutes } from './routes.js'
 import { PLANNER, Rules } from './rules.js'
 import { migrations } from './schema.js'
 import { startScrub } from './scrub.js'
+import { filestoreService } from './service.js'
 import { SignedUrls } from './signed-urls.js'
+import { createSmallBlobs } from './small-blobs.js'
 import { resumableUploads } from './tus/index.js'
 import { Uploads } from './uploads.js'
+
+export type { FileContent, Filestore } from './service.js'
 
 /** Files by an id of the client's: upload, replace, download, delete. */
 export default definePlugin({
@@ -32,7 +36,8 @@ export default definePlugin({
     const uploads = new Uploads(host, files, changes, options)
     const access = new Access(options, rules, hook)
     const urls = new SignedUrls(data)
-    const parts = { host, config: options, files, changes, uploads, rules, access, urls }
+    const small = createSmallBlobs(options.cacheBytes)
+    const parts = { host, config: options, files, changes, uploads, rules, access, urls, small }
     fileRoutes(parts)
     await resumableUploads(parts)
     const collector = startCollector(host, files, options.collect)
@@ -42,5 +47,6 @@ export default definePlugin({
     })
     const scrub = startScrub(host, options.scrub)
     host.onClose(() => scrub.stop())
+    return filestoreService(parts)
   },
 })

@@ -5,6 +5,7 @@ import type { FilestoreConfig } from './config.js'
 import type { Files } from './files.js'
 import type { Rules } from './rules.js'
 import type { SignedUrls } from './signed-urls.js'
+import type { SmallBlobs } from './small-blobs.js'
 import type { Uploads } from './uploads.js'
 
 /** What the routes are made of. */
@@ -17,4 +18,5 @@ export interface Parts {
   readonly rules: Rules
   readonly access: Access
   readonly urls: SignedUrls
+  readonly small: SmallBlobs
 }

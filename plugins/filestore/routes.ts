@@ -14,16 +14,14 @@ import { filesOf, isForm } from './form.js'
 import { type Meter, meterRequest } from './meter.js'
 import type { Parts } from './parts.js'
 import { readSigning } from './signing.js'
-import { createSmallBlobs } from './small-blobs.js'
 import { checkUploadHeaders, type Upload } from './uploads.js'
 
 const PREFIX = '/v1/file/'
 /** Whatever stands behind the prefix, so that an id with a mistake in it gets our answer. */
 const ONE = `${PREFIX}{*file_id}`
 
-export function fileRoutes({ host, config, files, changes, uploads, rules, access, urls }: Parts): void {
+export function fileRoutes({ host, config, files, changes, uploads, rules, access, urls, small }: Parts): void {
   const { router } = host
-  const small = createSmallBlobs(config.cacheBytes)
 
   const guardOf = (ctx: Context, { ruled }: Permit, call: Call): Guard | undefined => {
     const conditions = writeConditions(ctx)

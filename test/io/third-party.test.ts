@@ -44,16 +44,20 @@ export default definePlugin({
 })
 `
 
-/** Needs the other one, and an SMS provider of the same stranger. */
+/** Needs the other one, wants a built-in one, and has an SMS provider of the same stranger. */
 const GREETER = `
 import { definePlugin } from 'rowhouse'
+import type {} from 'rowhouse/plugins/filestore'
 import type {} from '@acme/counter'
 
 export default definePlugin({
   name: 'greeter',
   needs: ['counter'],
+  wants: ['filestore'],
   setup(host) {
     const counter = host.use('counter')
+    const read: ((id: string, maxBytes: number, signal: AbortSignal) => Promise<{ content: Buffer }>) | undefined = host.find('filestore')?.read
+    if (read) throw new Error('there are no files here')
     host.router.get('/v1/greet/:name', async (ctx) => {
       const sms = await host.provider('sms')
       const sent = await sms.send({ id: ctx.state.requestId, to: '5550100', countryCode: '1', message: 'Hi' }, AbortSignal.timeout(60_000))

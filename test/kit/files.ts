@@ -23,10 +23,17 @@ export interface Files extends TestServer {
   blobOf(id: string): Promise<string>
 }
 
-/** @param filestore its part of the configuration */
-export async function filestore(t: Test, filestore: object = {}): Promise<Files> {
+/**
+ * @param filestore its part of the configuration
+ * @param builtins plugins beside it
+ */
+export async function filestore(
+  t: Test,
+  filestore: object = {},
+  builtins: Readonly<Record<string, URL>> = {},
+): Promise<Files> {
   const dataDir = t.testdir({})
-  const server = await testServer(t, { files: true, config: { dataDir, plugins: { filestore } } })
+  const server = await testServer(t, { files: true, builtins, config: { dataDir, plugins: { filestore } } })
   const path = (id: string) => `/v1/file/${encodeURIComponent(id)}`
   return {
     ...server,
