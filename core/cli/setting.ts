@@ -21,8 +21,8 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
     },
     optional: { stitch: plugin('stitch') },
     providers: {
-      email: provider('email', 'mailgun', 'memory', 'postmark', 'resend', 'sendgrid', 'ses'),
-      sms: provider('sms', 'memory', 'vonage', 'twilio', 'http'),
+      email: provider('email', 'log', 'mailgun', 'memory', 'postmark', 'resend', 'sendgrid', 'ses', 'smtp'),
+      sms: provider('sms', 'http', 'log', 'memory', 'twilio', 'vonage'),
       storage: provider('storage', 'disk', 'memory', 's3'),
     },
     defaults: { storage: 'disk', ...(catches ? { email: 'memory', sms: 'memory' } : {}) },

@@ -187,7 +187,7 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
   const folder = await newFolder(t)
   await writeFile(join(folder, 'package.json'), '{"type": "module"}')
   await writeFile(join(folder, 'hello.js'), HELLO)
-  const off = { query: false, template: false, graphql: false, filestore: false }
+  const off = { query: false, template: false, graphql: false, filestore: false, notify: false }
   await writeFile(
     join(folder, 'rowhouse.config.json'),
     JSON.stringify({ plugins: { ...off, hello: { use: './hello.js' } } }),
@@ -219,7 +219,7 @@ t.test('a plugin has a listener of its own, of which every command knows', async
   await writeFile(join(folder, 'package.json'), '{"type": "module"}')
   await writeFile(join(folder, 'hello.js'), HELLO)
   const configure = (http: object) => {
-    const off = { query: false, template: false, graphql: false, filestore: false }
+    const off = { query: false, template: false, graphql: false, filestore: false, notify: false }
     const config = { http: { port: 0, ...http }, plugins: { ...off, hello: { use: './hello.js' } } }
     return writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify(config))
   }

@@ -5,7 +5,9 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pino } from 'pino'
 import t from 'tap'
+import emailLog from '../../providers/email/log.js'
 import email from '../../providers/email/memory.js'
+import smsLog from '../../providers/sms/log.js'
 import sms from '../../providers/sms/memory.js'
 import disk from '../../providers/storage/disk.js'
 import storage from '../../providers/storage/memory.js'
@@ -21,6 +23,31 @@ t.test('the memory email provider keeps the contract', async (t) => {
 t.test('the memory SMS provider keeps the contract', async (t) => {
   const provider = await sms.create({ keep: 10 }, { log, dataDir: tmpdir() })
   for (const { name, run } of smsContract) await t.resolves(run(provider), name)
+})
+
+t.test('the log providers keep the contract, and write a line for each message', async (t) => {
+  const lines: string[] = []
+  const context = { log: pino({}, { write: (line: string) => lines.push(line) }), dataDir: tmpdir() }
+  const [mail, message] = [await emailLog.create({}, context), await smsLog.create({}, context)]
+
+  for (const { name, run } of emailContract) await t.resolves(run(mail), name)
+  t.match(
+    lines.map((line): unknown => JSON.parse(line)),
+    [
+      { to: 'reader@example.com', from: 'rowhouse@example.com', subject: 'Hello, wörld', text: 'Hello', msg: 'mail' },
+      { text: '<p>Hello</p>' },
+      { text: 'Hello' },
+      { text: 'one' },
+      { text: 'other' },
+    ],
+  )
+  t.equal(lines.splice(0).length, 5)
+  for (const { name, run } of smsContract) await t.resolves(run(message), name)
+  t.match(
+    lines.map((line): unknown => JSON.parse(line)),
+    Array.from({ length: 3 }, () => ({ to: '+15550100', text: 'Hello, wörld 👋', msg: 'SMS' })),
+  )
+  t.equal(mail.catches ?? message.catches, undefined)
 })
 
 t.test('the memory storage provider keeps the contract', async (t) => {

@@ -1,0 +1,72 @@
+import { defineProvider, SendError } from 'rowhouse'
+import { config, securityOf, type SmtpConfig } from './smtp/config.js'
+import type { Connection, ConnectionOptions, Progress, Taken } from './smtp/connection.js'
+import { failure, isLost } from './smtp/failure.js'
+import { compose, type Message } from './smtp/message.js'
+import { createPool } from './smtp/pool.js'
+
+/** Sends by a mail server that speaks SMTP. */
+export default defineProvider({
+  kind: 'email',
+  name: 'smtp',
+  config,
+  create(settings) {
+    const pool = createPool(connectionOptions(settings), settings.connections)
+
+    /** A kept connection that the server has closed meanwhile has taken nothing, and another one is used. */
+    async function deliver(message: Message, progress: Progress, signal: AbortSignal): Promise<Taken> {
+      for (;;) {
+        const connection: Connection = await pool.take(signal)
+        const kept = connection.taken > 0
+        try {
+          return await connection.send(message, progress, signal)
+        } catch (error) {
+          if (!kept || signal.aborted || !isLost(error, progress)) throw error
+        } finally {
+          pool.give(connection)
+        }
+      }
+    }
+
+    return {
+      ...(settings.domains === undefined ? {} : { domains: settings.domains }),
+      async send(mail, signal) {
+        const progress: Progress = { begun: false, whole: false }
+        try {
+          const message = await compose(mail)
+          const deadline = AbortSignal.timeout(settings.timeoutMs)
+          const { response, rejected } = await deliver(message, progress, AbortSignal.any([signal, deadline]))
+          if (!progress.whole || !/^2\d\d[ -]/.test(response)) {
+            throw new SendError('unknown', 'the server did not answer the message', { response, unreadable: true })
+          }
+          const except = rejected.length > 0 ? ` (it did not take: ${rejected.join(', ')})` : ''
+          return { id: message.id, detail: `${response}${except}` }
+        } catch (error) {
+          throw failure(error, progress)
+        }
+      },
+      close: () => pool.close(),
+    }
+  },
+})
+
+function connectionOptions(settings: SmtpConfig): ConnectionOptions {
+  const { host, port, username, password, ca, servername, name, connectTimeoutMs, silenceTimeoutMs } = settings
+  const security = securityOf(settings)
+  return {
+    smtp: {
+      host,
+      port,
+      secure: security === 'tls',
+      requireTLS: security === 'starttls',
+      ignoreTLS: security === 'none',
+      ...(name === undefined ? {} : { name }),
+      connectionTimeout: connectTimeoutMs,
+      greetingTimeout: connectTimeoutMs,
+      dnsTimeout: connectTimeoutMs,
+      socketTimeout: silenceTimeoutMs,
+      tls: { ...(ca === undefined ? {} : { ca }), ...(servername === undefined ? {} : { servername }) },
+    },
+    user: username === undefined || password === undefined ? undefined : { user: username, pass: password },
+  }
+}

@@ -1,0 +1,62 @@
+import { type Outcome, SendError } from 'rowhouse'
+import type { Progress } from './connection.js'
+
+/** What nodemailer adds to an error. */
+interface Told extends Error {
+  readonly code?: string
+  /** What was said to the server before it answered. */
+  readonly command?: string
+  readonly response?: string
+  readonly responseCode?: number
+}
+
+/** What the server did not take, by the command that it answered. */
+const WHAT: Readonly<Record<string, string>> = {
+  CONN: 'the connection',
+  EHLO: 'our greeting',
+  HELO: 'our greeting',
+  STARTTLS: 'TLS',
+  AUTH: 'the user name and password',
+  'MAIL FROM': 'the sender',
+  'RCPT TO': 'any recipient',
+  DATA: 'the message',
+}
+
+/** What is known of a mail whose sending ended with an error. */
+export function failure(error: unknown, progress: Progress): SendError {
+  if (error instanceof SendError) return error
+  const told: Told = error instanceof Error ? error : new Error(String(error))
+  const outcome = outcomeOf(told, progress)
+  const answer = answerOf(told)
+  if (answer === undefined) return new SendError(outcome, told.message.trim(), { cause: told })
+  const what = WHAT[told.command ?? ''] ?? WHAT[told.command?.split(' ')[0] ?? ''] ?? 'what we said'
+  const unreadable = told.responseCode === undefined
+  return new SendError(outcome, `the server did not take ${what}`, { response: answer, unreadable })
+}
+
+/** Whether the connection ended, and none of the mail had left: on another one, it may be sent. */
+export function isLost(error: unknown, { begun }: Progress): boolean {
+  if (begun || !(error instanceof Error)) return false
+  const { response, responseCode } = error as Told
+  return response === undefined || responseCode === 421
+}
+
+function outcomeOf(told: Told, { begun }: Progress): Outcome {
+  const { code, command, responseCode = 0 } = told
+  if (code === 'EMESSAGE' && command === 'MAIL FROM') return 'refused'
+  if (begun) {
+    if (code !== 'EMESSAGE' || responseCode === 421 || responseCode < 400 || responseCode > 599) return 'unknown'
+    return responseCode >= 500 ? 'refused' : 'retry'
+  }
+  return code === 'EENVELOPE' && isOfTheMail(responseCode) ? 'refused' : 'retry'
+}
+
+/** Others say what the server thinks of us, or of itself: that it takes no mail (521), or wants to know who we are (53x). */
+const isOfTheMail = (code: number): boolean =>
+  code >= 500 && code <= 599 && ![502, 503, 521].includes(code) && Math.floor(code / 10) !== 53
+
+/** The words that follow a password are not shown: they might repeat it. */
+function answerOf({ response, command }: Told): string | undefined {
+  if (response === undefined) return undefined
+  return command?.startsWith('AUTH') ? /^\d{0,3}(?: \d\.\d{1,3}\.\d{1,3})?/.exec(response)?.[0] : response
+}

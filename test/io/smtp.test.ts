@@ -1,0 +1,312 @@
+import fc from 'fast-check'
+import t from 'tap'
+import type { Mail } from '../../core/contracts.js'
+import { SendError } from '../../core/send-error.js'
+import { selfSigned } from '../kit/certificate.js'
+import { emailContract } from '../kit/index.js'
+import { mail, parse, sender, soon, startSink, USER } from '../kit/smtp.js'
+
+const starttls = { security: 'starttls', ...USER } as const
+
+t.test('the smtp provider keeps the contract', async (t) => {
+  const sink = await startSink(t)
+  const provider = await sender(t, { port: sink.port, ...starttls })
+
+  for (const { name, run } of emailContract) await t.resolves(run(provider), name)
+  t.equal(sink.received.length, 5, 'and sends what it was asked to, once')
+  t.equal(sink.connections, 1, 'one after the other by one connection')
+})
+
+t.test('a mail goes out as its user, through TLS', async (t) => {
+  for (const [what, security, options] of [
+    ['STARTTLS', 'starttls', {}],
+    ['TLS from the first byte', 'tls', { secure: true }],
+  ] as const) {
+    const sink = await startSink(t, options)
+    const provider = await sender(t, { port: sink.port, security, ...USER })
+    const one = mail()
+
+    const receipt = await provider.send(one, soon())
+
+    t.same(receipt, { id: `${one.id}@example.com`, detail: '250 queued as 1' }, what)
+    t.match(sink.received, [{ from: 'shop@example.com', to: ['reader@example.org'], user: 'rowhouse', secure: true }])
+    t.equal((await parse(sink.received[0]!.bytes)).messageId, `<${receipt.id}>`)
+  }
+})
+
+t.test(
+  'a plain connection is only for those who ask for it, and a password never goes over the net in one',
+  async (t) => {
+    const sink = await startSink(t, { authOptional: true })
+    const plain = await startSink(t, { authOptional: true, disabledCommands: ['STARTTLS'] })
+
+    const local = await sender(t, { host: '127.0.0.1', port: sink.port, security: 'none' })
+    await local.send(mail(), soon())
+    t.match(sink.received, [{ secure: false }])
+    const careful = await sender(t, { port: plain.port, security: 'starttls' })
+    await t.rejects(
+      careful.send(mail(), soon()),
+      { name: 'SendError', outcome: 'retry' },
+      'a server without STARTTLS gets nothing',
+    )
+    t.same(plain.received, [])
+    const config = { host: 'mail.example.com', port: 25 } as const
+    await t.rejects(sender(t, { ...config, security: 'none', ...USER }), /only this machine/)
+    await t.rejects(sender(t, { ...config, username: 'x' }), /belong together/)
+    await t.resolves(sender(t, { ...config, security: 'none' }))
+    await t.resolves(sender(t, { ...config, ...USER }), 'STARTTLS is the default')
+  },
+)
+
+t.test('what was sent is what is read', async (t) => {
+  const sink = await startSink(t)
+  const provider = await sender(t, { port: sink.port, ...starttls })
+  const name = 'Ünï, "the" <first> \\ 👋'
+  const cases: Readonly<Record<string, Partial<Mail>>> = {
+    'Unicode, quotes and commas in names': {
+      from: { address: 'shop@example.com', name },
+      to: { address: "o'brien+news@example.org", name: `${name}, second` },
+      cc: [
+        { address: 'cc@example.org', name: 'One, Two; "Three"' },
+        { address: 'plain@example.net' },
+        { address: 'encoded@example.net', name: '=?utf-8?Q?a?=' },
+      ],
+      replyTo: { address: 'answers@example.com', name: '(x)' },
+      subject: 'Grüße, 世界 👋: "quoted", =?UTF-8?Q?=41?=',
+    },
+    'text and HTML': { text: 'Grüße\n\n世界', html: '<p>Grüße <b>世界</b>' },
+    'only HTML': { text: '', html: '<p>x</p>' },
+    'a subject of one word of 3,000 characters': { subject: 'x'.repeat(3_000) },
+    'a subject of many words': { subject: 'words and '.repeat(200) },
+    'a name of 1,200 characters': { to: { address: 'a@example.org', name: '"\\'.repeat(600) } },
+    'lines that are longer than SMTP has room for': {
+      text: `${'y'.repeat(3_000)}\n${'ü'.repeat(2_000)}`,
+      html: 'x'.repeat(5_000),
+    },
+    'dots at the start of lines': { text: '.\n..\n.x\n\n.\nQUIT\n.' },
+    'no text and no subject': { text: '', subject: '' },
+    'spaces around the subject': { subject: '  a  b  ' },
+  }
+
+  for (const [what, more] of Object.entries(cases)) {
+    const sent = mail(more)
+    await provider.send(sent, soon())
+    const { bytes } = sink.received.at(-1)!
+    const read = await parse(bytes)
+    t.same(
+      { from: read.from, to: read.to, cc: read.cc ?? [], replyTo: read.replyTo ?? [], subject: read.subject ?? '' },
+      {
+        from: seen(sent.from),
+        to: [seen(sent.to)],
+        cc: (sent.cc ?? []).map(seen),
+        replyTo: sent.replyTo ? [seen(sent.replyTo)] : [],
+        subject: sent.subject,
+      },
+      what,
+    )
+    t.equal((read.text ?? '').trimEnd(), sent.text ?? '', `${what}: text`)
+    t.equal((read.html ?? '').trimEnd(), sent.html ?? '', `${what}: HTML`)
+    t.ok(longest(bytes) <= 998, `${what}: no line is too long`)
+  }
+})
+
+const seen = ({ address, name = '' }: { readonly address: string; readonly name?: string }) => ({ address, name })
+const longest = (bytes: Buffer): number =>
+  Math.max(
+    ...bytes
+      .toString('latin1')
+      .split('\r\n')
+      .map(({ length }) => length),
+  )
+
+t.test('attachments arrive byte by byte', async (t) => {
+  const sink = await startSink(t)
+  const provider = await sender(t, { port: sink.port, ...starttls })
+  const every = Buffer.from(Array.from({ length: 70_000 }, (_, i) => (i * 7) % 256))
+  const attachments = [
+    { filename: 'Grüße "x"; \\ 世界.bin', contentType: 'application/octet-stream', content: every },
+    {
+      filename: `${'long-'.repeat(40)}.txt`,
+      contentType: 'text/plain; charset=iso-8859-1',
+      content: Buffer.from('.\r\n\n\rx'),
+    },
+    {
+      filename: 'forwarded.eml',
+      contentType: 'message/rfc822',
+      content: Buffer.from(`Subject: é\r\n\r\n${'z'.repeat(2_000)}`),
+    },
+    { filename: 'parts', contentType: 'multipart/mixed; boundary=x', content: Buffer.from('--x\r\n') },
+    { filename: 'page.html', contentType: 'text/html', content: Buffer.from('<p>ü') },
+    { filename: 'nothing', contentType: 'image/png', content: Buffer.alloc(0) },
+  ]
+
+  await provider.send(mail({ html: '<p>x', attachments }), soon())
+  await provider.send(mail({ text: '', attachments: attachments.slice(0, 1) }), soon())
+
+  const [all, one] = await Promise.all(sink.received.map(({ bytes }) => parse(bytes)))
+  t.same(
+    all?.attachments.map(({ filename, content, disposition }) => [filename, base64(content), disposition]),
+    attachments.map(({ filename, content }) => [filename, base64(content), 'attachment']),
+  )
+  t.same(
+    all?.attachments.map(({ mimeType }) => mimeType),
+    ['application/octet-stream', 'text/plain', ...Array(2).fill('application/octet-stream'), 'text/html', 'image/png'],
+  )
+  t.same(
+    one?.attachments.map(({ content }) => base64(content)),
+    [base64(every)],
+  )
+  t.ok(sink.received.every(({ bytes }) => longest(bytes) <= 998))
+})
+
+const base64 = (content: ArrayBuffer | Uint8Array | string): string =>
+  Buffer.from(content as Uint8Array).toString('base64')
+
+t.test('everybody of the envelope gets it, and nobody reads who got it blind', async (t) => {
+  const sink = await startSink(t)
+  const provider = await sender(t, { port: sink.port, ...starttls })
+  const sent = mail({
+    cc: [{ address: 'cc@example.org' }, { address: 'reader@example.org' }],
+    bcc: [{ address: 'hidden@example.net', name: 'Hidden' }],
+  })
+
+  await provider.send(sent, soon())
+
+  t.same(sink.received[0]!.to, ['reader@example.org', 'cc@example.org', 'hidden@example.net'])
+  t.notMatch(sink.received[0]!.bytes.toString(), /hidden|bcc/i)
+})
+
+t.test('a mail that some do not get is sent, and the receipt says who does not', async (t) => {
+  const sink = await startSink(t, {
+    onRcptTo: ({ address }, _session, done) => done(address.startsWith('no') ? new Error('nobody here') : null),
+  })
+  const provider = await sender(t, { port: sink.port, ...starttls })
+
+  const receipt = await provider.send(mail({ cc: [{ address: 'no@example.org' }] }), soon())
+  t.equal(receipt.detail, '250 queued as 1 (it did not take: no@example.org)')
+  await t.rejects(provider.send(mail({ to: { address: 'no@example.org' } }), soon()), {
+    name: 'SendError',
+    outcome: 'refused',
+    response: /nobody here/,
+  })
+})
+
+t.test('connections are kept, as many as configured, and one that the server closed is not missed', async (t) => {
+  const sink = await startSink(t)
+  const provider = await sender(t, { port: sink.port, ...starttls, connections: 2 })
+
+  await Promise.all(Array.from({ length: 20 }, () => provider.send(mail(), soon())))
+  t.equal(sink.received.length, 20)
+  t.equal(sink.connections, 2)
+  sink.cut()
+  await Promise.all(Array.from({ length: 4 }, () => provider.send(mail(), soon())))
+  t.equal(sink.received.length, 24)
+  t.equal(sink.connections, 4)
+  await Promise.all(Array.from({ length: 200 }, () => provider.send(mail(), soon())))
+  t.equal(sink.received.length, 224)
+  t.ok(sink.connections >= 6, 'each is used for 100 mails')
+  t.equal(new Set(sink.received.map(({ bytes }) => /Message-ID: (.*)/.exec(bytes.toString())?.[1])).size, 224)
+})
+
+t.test('a wrong password is not shown, and sends nothing', async (t) => {
+  const sink = await startSink(t, { onAuth: ({ password }, _session, done) => done(new Error(`is it ${password}?`)) })
+  const provider = await sender(t, { port: sink.port, ...starttls, password: 'top secret' })
+
+  const error = (await provider.send(mail(), soon()).catch((thrown: unknown) => thrown)) as SendError
+  t.match(error, { outcome: 'retry', message: /user name and password/, response: /^535/ })
+  t.notMatch(`${error.message} ${error.response}`, /secret/)
+  t.notMatch(JSON.stringify(error), /top secret|dG9wIHNlY3JldA/)
+})
+
+t.test('a certificate has to be of the server and of somebody trusted', async (t) => {
+  const sink = await startSink(t)
+  const stranger = selfSigned('localhost').cert
+  for (const wrong of [{ ca: stranger }, { host: '127.0.0.1' }, { servername: 'other.example.com' }]) {
+    const provider = await sender(t, { port: sink.port, ...starttls, ...wrong })
+    await t.rejects(provider.send(mail(), soon()), { name: 'SendError', outcome: 'retry', message: /cert|altnames/i })
+  }
+  const named = await sender(t, { host: '127.0.0.1', servername: 'localhost', port: sink.port, ...starttls })
+  await t.resolves(named.send(mail(), soon()), 'a name of the certificate can be configured')
+  t.equal(sink.received.length, 1)
+})
+
+t.test('after closing nothing is sent, and what was under way is', async (t) => {
+  const sink = await startSink(t)
+  const provider = await sender(t, { port: sink.port, ...starttls, connections: 1 })
+  const sends = [provider.send(mail(), soon()), provider.send(mail(), soon())]
+  await Promise.all([sends[0], provider.send(mail(), AbortSignal.abort()).catch(() => {})])
+
+  await provider.close?.()
+
+  await t.rejects(provider.send(mail(), soon()), { name: 'SendError', outcome: 'retry' })
+  const settled = await Promise.allSettled(sends)
+  t.equal(settled.filter(({ status }) => status === 'fulfilled').length, sink.received.length)
+})
+
+t.test('no text in an address, a name, a subject or a file name makes a header or a recipient', async (t) => {
+  const sink = await startSink(t)
+  const provider = await sender(t, { port: sink.port, ...starttls })
+  const hostile = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 60 }),
+    fc.array(fc.constantFrom(...PARTS)).map((parts) => parts.join('')),
+  )
+  const tame = fc
+    .array(fc.constantFrom(...PARTS.filter((part) => !/[\p{Cc}\p{Cs}]/u.test(part))))
+    .map((parts) => parts.join(''))
+  const text = fc.oneof({ weight: 5, arbitrary: tame }, { weight: 1, arbitrary: hostile })
+  const address = fc.oneof(
+    { weight: 6, arbitrary: fc.constant('reader@example.org') },
+    hostile,
+    hostile.map((part) => `${part}@example.org`),
+    hostile.map((part) => `reader@${part}`),
+  )
+  const type = fc.oneof({ weight: 6, arbitrary: fc.constant('text/plain') }, hostile)
+  const given = fc.record({ to: address, from: text, name: text, subject: text, filename: text, type })
+  let sent = 0
+
+  await fc.assert(
+    fc.asyncProperty(given, async ({ to, from, name, subject, filename, type }) => {
+      const before = sink.received.length
+      const one = mail({
+        to: { address: to, name },
+        from: { address: 'shop@example.com', name: from },
+        subject,
+        attachments: [{ filename, contentType: type, content: Buffer.from('x') }],
+      })
+      const receipt = await provider.send(one, soon()).catch((error: unknown) => error)
+      if (receipt instanceof SendError) {
+        return receipt.outcome === 'refused' && sink.received.length === before
+      }
+      sent++
+      const { to: recipients, from: envelopeFrom, bytes } = sink.received.at(-1)!
+      const read = await parse(bytes)
+      t.same(recipients, [to])
+      t.equal(envelopeFrom, 'shop@example.com')
+      t.same(
+        read.headers.map(({ key }) => key).sort(),
+        HEADERS.filter((key) => key !== 'subject' || subject !== ''),
+      )
+      t.same(
+        [read.to, read.from, read.subject ?? ''],
+        [[{ address: to, name }], { address: 'shop@example.com', name: from }, subject],
+      )
+      t.ok(longest(bytes) <= 998)
+      return sink.received.length === before + 1
+    }),
+    { numRuns: 600 },
+  )
+  t.ok(sent > 60, `${sent} of 600 were mails`)
+})
+
+const HEADERS = ['content-type', 'date', 'from', 'message-id', 'mime-version', 'subject', 'to']
+const PARTS = [
+  '\r',
+  '\n',
+  '\r\n',
+  'Bcc: evil@example.net',
+  'evil@example.net',
+  '=?UTF-8?Q?=0A?=',
+  'word',
+  '👋',
+  ...Array.from('\0\t\u0085\u2028\ud800ü <>,;:"\\@.%\'='),
+]

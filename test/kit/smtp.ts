@@ -1,0 +1,101 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { pino } from 'pino'
+import PostalMime, { type Email } from 'postal-mime'
+import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
+import type { EmailSender, Mail } from '../../core/contracts.js'
+import smtp from '../../providers/email/smtp.js'
+import { selfSigned } from './certificate.js'
+
+type Teardown = { teardown(fn: () => Promise<void>): unknown }
+
+export const USER = { username: 'rowhouse', password: 'correct horse' }
+export const certificate = selfSigned('localhost')
+
+/** One mail as the server got it. */
+export interface Received {
+  readonly from: string
+  readonly to: readonly string[]
+  readonly user: string | undefined
+  readonly secure: boolean
+  /** Without what SMTP adds. */
+  readonly bytes: Buffer
+}
+export interface Sink {
+  readonly port: number
+  readonly received: readonly Received[]
+  /** How many connections there were. */
+  readonly connections: number
+  /** Ends those that are open. */
+  cut(): void
+}
+
+/** A mail server on loopback that keeps what it gets. It wants `USER` unless told otherwise. */
+export async function startSink(t: Teardown, options: SMTPServerOptions = {}): Promise<Sink> {
+  const received: Received[] = []
+  let connections = 0
+  const server = new SMTPServer({
+    key: certificate.key,
+    cert: certificate.cert,
+    onConnect(_session, done) {
+      connections++
+      done()
+    },
+    onAuth({ username, password }, _session, done) {
+      const right = username === USER.username && password === USER.password
+      done(right ? null : new Error('wrong'), right ? { user: username } : undefined)
+    },
+    onData(stream, { envelope, user, secure }, done) {
+      const chunks: Buffer[] = []
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk))
+      stream.on('end', () => {
+        const from = envelope.mailFrom === false ? '' : envelope.mailFrom.address
+        const to = envelope.rcptTo.map(({ address }) => address)
+        received.push({ from, to, user: user as string | undefined, secure, bytes: Buffer.concat(chunks) })
+        done(null, `queued as ${received.length}`)
+      })
+    },
+    ...options,
+  })
+  server.on('error', () => {})
+  server.listen(0, '127.0.0.1')
+  await once(server.server, 'listening')
+  t.teardown(() => new Promise((resolve) => server.close(resolve)))
+  return {
+    port: (server.server.address() as AddressInfo).port,
+    received,
+    get connections() {
+      return connections
+    },
+    cut() {
+      for (const connection of server.connections) connection._socket.destroy()
+    },
+  }
+}
+
+type SmtpSettings = Parameters<typeof smtp.create>[0]
+
+/** The provider with its defaults, for a server on this machine. */
+export async function sender(t: Teardown, settings: Partial<SmtpSettings>): Promise<EmailSender> {
+  const defaults = { connections: 3, connectTimeoutMs: 10_000, silenceTimeoutMs: 20_000, timeoutMs: 30_000 }
+  const all = { host: 'localhost', port: 465, ca: certificate.cert, ...defaults, ...settings }
+  const provider = await smtp.create(all, { log: pino({ level: 'silent' }), dataDir: tmpdir() })
+  t.teardown(async () => provider.close?.())
+  return provider
+}
+
+export const parse = (bytes: Buffer): Promise<Email> => PostalMime.parse(bytes)
+
+/** A mail with a new id. */
+export const mail = (more: Partial<Mail> = {}): Mail => ({
+  id: crypto.randomUUID(),
+  from: { address: 'shop@example.com', name: 'Shop' },
+  to: { address: 'reader@example.org' },
+  subject: 'Hello',
+  text: 'Hello',
+  ...more,
+})
+
+/** Nobody waits that long. */
+export const soon = (): AbortSignal => AbortSignal.timeout(60_000)
