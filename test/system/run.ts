@@ -16,6 +16,7 @@ import { canRunSwift, SWIFT_PACKAGES } from './s3/swift.js'
 const SERVERS = '/usr/lib/postgresql'
 const CHROMIUM = '/usr/bin/chromium'
 const NGINX = '/usr/sbin/nginx'
+const EXIM = '/usr/sbin/exim4'
 /** Programs and their packages. */
 const TOOLS = { '/usr/bin/strace': 'strace', '/usr/sbin/mkfs.ext4': 'e2fsprogs' }
 
@@ -78,6 +79,14 @@ async function systemParts(): Promise<boolean[]> {
   else parts.push(onCluster(filesOf('system/files'), {}, { first: true }))
   if (!(await hasNginx())) notRun.push('downloads that nginx sends (needs the package nginx-light)')
   else parts.push(onCluster(filesOf('system/nginx'), {}, { first: true }))
+  if (!(await hasExim())) notRun.push('mail by a real server (needs root and the package exim4-daemon-light)')
+  else
+    parts.push(
+      pool.run(
+        filesOf('system/smtp').map((file) => testFile(file)),
+        { first: true },
+      ),
+    )
   if (!(await hasSwift()))
     notRun.push(`files on an S3 store (needs root, extended attributes, the packages ${SWIFT_PACKAGES.join(' ')})`)
   else parts.push(onCluster(filesOf('system/s3'), {}, { first: true }))
@@ -134,6 +143,11 @@ async function hasTools(): Promise<boolean> {
 async function hasNginx(): Promise<boolean> {
   if (!existsSync(NGINX) && mayInstall) await install('nginx-light')
   return existsSync(NGINX)
+}
+
+async function hasExim(): Promise<boolean> {
+  if (!existsSync(EXIM) && mayInstall) await install('exim4-daemon-light')
+  return process.getuid?.() === 0 && existsSync(EXIM)
 }
 
 async function hasSwift(): Promise<boolean> {
