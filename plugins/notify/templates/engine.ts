@@ -1,0 +1,125 @@
+import { defaultOperators, type Emitter, Liquid, type LiquidOptions } from 'liquidjs'
+
+/** Characters of one part of a template. Mail programs cut off messages longer than about this. */
+export const MOST_SOURCE = 131_072
+/** Tags and outputs of one part: the parser's work grows with the square of them. */
+export const MOST_TAGS = 2_000
+/** Characters of one part once it is filled in. */
+export const MOST_OUTPUT = 1_048_576
+/** Characters and list members that filters and ranges make while one part is filled in. */
+const MOST_MEMORY = 2_000_000
+const MOST_RENDER_MS = 250
+
+/** What a template may do; whatever reads files or other templates, or has no limit, is not here. */
+export const TAGS: ReadonlySet<string> = new Set(['assign', 'case', 'comment', 'for', 'if', 'raw', 'unless'])
+export const FILTERS: ReadonlySet<string> = new Set([
+  'append',
+  'capitalize',
+  'date',
+  'default',
+  'divided_by',
+  'downcase',
+  'first',
+  'join',
+  'last',
+  'minus',
+  'modulo',
+  'plus',
+  'prepend',
+  'remove',
+  'replace',
+  'reverse',
+  'round',
+  'size',
+  'split',
+  'strip',
+  'times',
+  'truncate',
+  'upcase',
+  'url_encode',
+])
+
+const OPTIONS: LiquidOptions = {
+  // In place of the file system.
+  templates: {},
+  strictVariables: true,
+  strictFilters: true,
+  // `if name` and `name | default: ""` are how a template says that a variable may be missing.
+  lenientIf: true,
+  ownPropertyOnly: true,
+  timezoneOffset: 0,
+  locale: 'en-US',
+  parseLimit: MOST_SOURCE,
+  renderLimit: MOST_RENDER_MS,
+  memoryLimit: MOST_MEMORY,
+  operators: timed(),
+}
+
+/** For subjects and texts: values come out as they are. */
+export function plainEngine(): Liquid {
+  return engine(printed)
+}
+
+/** For HTML: every value comes out escaped, and there is no way around it. */
+export function htmlEngine(): Liquid {
+  const liquid = engine((value) => escaped(printed(value)))
+  // Escapes by itself, so that its own tags are not escaped; followed by another filter, they are.
+  liquid.registerFilter('newline_to_br', {
+    raw: true,
+    handler: (value: unknown) => escaped(printed(value)).replaceAll(/\r?\n/g, '<br>\n'),
+  })
+  return liquid
+}
+
+function engine(outputEscape: (value: unknown) => string): Liquid {
+  const liquid = new Liquid({ ...OPTIONS, outputEscape })
+  for (const name in liquid.tags) if (!TAGS.has(name)) delete liquid.tags[name]
+  for (const name in liquid.filters) if (!FILTERS.has(name)) delete liquid.filters[name]
+  return liquid
+}
+
+/** The library looks at the clock between tags; one condition may have thousands of long comparisons. */
+function timed(): typeof defaultOperators {
+  const all = Object.entries(defaultOperators).map(([name, operator]) => {
+    const compare = operator as (...operands: unknown[]) => unknown
+    const checked = (...operands: unknown[]): unknown => {
+      // The last of them is the context.
+      const { renderLimit } = operands.at(-1) as { renderLimit: { check(now: number): void } }
+      renderLimit.check(performance.now())
+      return compare(...operands)
+    }
+    return [name, checked]
+  })
+  return Object.fromEntries(all) as typeof defaultOperators
+}
+
+/** Collects what a template writes, up to a limit. */
+export class Output implements Emitter {
+  buffer = ''
+  private readonly most: number
+
+  constructor(most: number) {
+    this.most = most
+  }
+
+  write(part: unknown): void {
+    const text = printed(part)
+    if (this.buffer.length + text.length > this.most) throw new Error(`longer than ${this.most} characters`)
+    this.buffer += text
+  }
+}
+
+function printed(value: unknown): string {
+  if (value === null || value === undefined) return ''
+  if (Array.isArray(value)) return value.map(printed).join('')
+  return typeof value === 'object' ? '' : String(value as string | number | boolean)
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character]!)

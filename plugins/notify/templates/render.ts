@@ -1,0 +1,98 @@
+import { Context, type Emitter, LiquidError, type Template, toValueSync } from 'liquidjs'
+import { htmlEngine, MOST_OUTPUT, MOST_SOURCE, MOST_TAGS, Output, plainEngine } from './engine.js'
+import { invalidPayload } from './errors.js'
+
+/** A mail template as its author wrote it: Liquid. At least one of `text` and `html` is there. */
+export interface Source {
+  readonly subject: string
+  readonly text: string | null
+  readonly html: string | null
+}
+
+/** A value for a variable of a template. */
+export interface Content {
+  readonly name: string
+  readonly content: string
+}
+
+export interface Rendered {
+  readonly subject: string
+  readonly text?: string
+  readonly html?: string
+}
+
+/** A template that was read, to be filled in any number of times. */
+export type Parsed = (content: readonly Content[]) => Rendered
+
+/** Characters of a subject, before and after: a line of a mail has no more (RFC 5322 section 2.1.1). */
+export const MOST_SUBJECT = 998
+/** Line breaks and control characters, which could begin another header. */
+export const CONTROL = /[\p{Cc}\u2028\u2029]/u
+
+const plain = plainEngine()
+const html = htmlEngine()
+
+/**
+ * @param of what errors say after the part they are about, e.g. ` of template "welcome"`
+ * @returns what fills it in, and throws a ServiceError 400 `invalid_payload` for a variable without a value, a subject
+ * that would have a line break, and what takes too long or gets too large
+ * @throws ServiceError 400 `invalid_payload` with the line for what is not Liquid, or more than we allow of it
+ */
+export function parseTemplate(source: Source, of = ''): Parsed {
+  const subject = parsePart('subject', source.subject, of, MOST_SUBJECT)
+  const text = source.text === null ? undefined : parsePart('text', source.text, of, MOST_OUTPUT)
+  const body = source.html === null ? undefined : parsePart('html', source.html, of, MOST_OUTPUT)
+  return (content) => ({
+    subject: subject(content),
+    ...(text ? { text: text(content) } : {}),
+    ...(body ? { html: body(content) } : {}),
+  })
+}
+
+type Part = 'subject' | 'text' | 'html'
+
+function parsePart(part: Part, source: string, of: string, most: number): (content: readonly Content[]) => string {
+  const liquid = part === 'html' ? html : plain
+  const about = `${part}${of}`
+  if (source.length > MOST_SOURCE) throw invalidPayload(`${about}: longer than ${MOST_SOURCE} characters`)
+  if (source.split(/\{[{%]/, MOST_TAGS + 2).length > MOST_TAGS + 1) {
+    throw invalidPayload(`${about}: more than ${MOST_TAGS} tags and outputs`)
+  }
+  const parsed = explained(about, () => liquid.parse(source))
+  return (content) =>
+    explained(about, () => {
+      const output = part === 'subject' ? new Line(most) : new Output(most)
+      return rendered(parsed, content, output, liquid)
+    })
+}
+
+function rendered(parsed: Template[], content: readonly Content[], output: Emitter, liquid: typeof plain): string {
+  // Without a prototype: a variable may be called "constructor", and is only there when it was given.
+  const values = Object.create(null) as Record<string, string>
+  for (const { name, content: value } of content) values[name] = value
+  const context = new Context(values, liquid.options, { sync: true }, { liquid })
+  toValueSync(liquid.renderer.renderTemplates(parsed, context, output))
+  return output.buffer
+}
+
+/** A header of a mail. */
+class Line extends Output {
+  override write(part: unknown): void {
+    super.write(part)
+    if (CONTROL.test(this.buffer)) throw new Error('a subject must not have line breaks and control characters')
+  }
+}
+
+/** Says of an error in which line of which part it is. */
+function explained<T>(about: string, run: () => T): T {
+  try {
+    return run()
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    const deep = /call stack/.test(message) ? 'nested too deep' : undefined
+    if (!LiquidError.is(error)) throw invalidPayload(`${about}: ${deep ?? message}`, error)
+    const [line, column] = error.token.getPosition()
+    const what = deep ?? message.replace(/, line:\d+, col:\d+$/, '')
+    throw invalidPayload(`${about}, line ${line}, column ${column}: ${what}`, error)
+  }
+}

@@ -1,0 +1,61 @@
+import type { Context } from 'koa'
+import { assertSameOrigin, type Host, readJson } from 'rowhouse'
+import { templateNotFound } from './errors.js'
+import { readDraft, readName, readTry, readTryOfDraft } from './read.js'
+import { parseTemplate, type Rendered } from './render.js'
+import type { MailTemplates } from './templates.js'
+
+export interface TemplateRouteOptions {
+  /** Throws a 401 for everybody but the admin. */
+  adminOnly(ctx: Context): void
+}
+
+const ALL = '/v1/send/template'
+const ONE = `${ALL}/:name`
+
+/** Keeps, shows and tries mail templates. Nothing is sent. */
+export function templateRoutes(
+  router: Host['router'],
+  templates: MailTemplates,
+  { adminOnly }: TemplateRouteOptions,
+): void {
+  router.get(ALL, async (ctx) => {
+    adminOnly(ctx)
+    ctx.body = { templates: await templates.list() }
+  })
+  router.get(ONE, async (ctx) => {
+    adminOnly(ctx)
+    const name = readName(ctx.params['name'])
+    const template = await templates.find(name)
+    if (!template) throw templateNotFound(name)
+    ctx.body = template
+  })
+  router.put(ONE, async (ctx) => {
+    adminOnly(ctx)
+    const name = readName(ctx.params['name'])
+    const draft = readDraft(await readJson(ctx))
+    parseTemplate(draft)
+    ctx.body = await templates.put(name, draft)
+  })
+  router.delete(ONE, async (ctx) => {
+    adminOnly(ctx)
+    assertSameOrigin(ctx, ctx.state.session)
+    const name = readName(ctx.params['name'])
+    if (!(await templates.remove(name))) throw templateNotFound(name)
+    ctx.body = { name, status: 'deleted' }
+  })
+  router.post(`${ALL}/preview`, async (ctx) => {
+    adminOnly(ctx)
+    const { draft, content } = readTryOfDraft(await readJson(ctx))
+    ctx.body = shown(parseTemplate(draft)(content))
+  })
+  router.post(`${ONE}/preview`, async (ctx) => {
+    adminOnly(ctx)
+    const name = readName(ctx.params['name'])
+    const rendered = await templates.render(name, readTry(await readJson(ctx)))
+    if (!rendered) throw templateNotFound(name)
+    ctx.body = shown(rendered)
+  })
+}
+
+const shown = ({ subject, text, html }: Rendered) => ({ subject, text: text ?? null, html: html ?? null })
