@@ -7,11 +7,14 @@ import { eventRoutes } from './events.js'
 import { MessageList } from './list.js'
 import { sendOperations } from './operations.js'
 import { Outbox } from './outbox.js'
-import { readEmail, readSms } from './payload.js'
-import { sendRoutes } from './routes.js'
+import { type Draft, readEmail, readSms } from './payload.js'
+import { adminOnly, sendRoutes } from './routes.js'
 import { migrations } from './schema.js'
 import { Sending } from './send.js'
 import { Suppression } from './suppression.js'
+import { templatesMigration } from './templates/migration.js'
+import { templateRoutes } from './templates/routes.js'
+import { MailTemplates } from './templates/templates.js'
 import { Worker } from './worker.js'
 
 /** What other plugins send with; bodies as those of `POST /v1/send/email` and `/v1/send/sms`. */
@@ -31,12 +34,14 @@ declare module 'rowhouse' {
 export default definePlugin({
   name: 'notify',
   needs: ['operations'],
+  wants: ['filestore'],
   config,
-  migrations,
+  migrations: [...migrations, templatesMigration],
   setup(host, options) {
     const data = host.use('data')
     const outbox = new Outbox(data)
     const suppression = new Suppression(data)
+    const templates = new MailTemplates(data)
     const channels = { email: new Channel(host, 'email', options), sms: new Channel(host, 'sms', options) }
     const parts = { host, config: options, outbox, suppression, channels }
     const delivery = new Delivery(parts)
@@ -45,13 +50,16 @@ export default definePlugin({
       ...parts,
       delivery,
       worker,
-      render: async () => undefined,
-      readFile: async () => {
-        throw invalidPayload('there is no filestore here', '$.attachments')
+      render: async (draft) => (options.email.ownTemplates ? fillIn(templates, draft) : undefined),
+      async readFile(id, maxBytes) {
+        const filestore = host.find('filestore')
+        if (!filestore) throw invalidPayload('the plugin filestore is not loaded', '$.attachments')
+        return filestore.read(id, maxBytes, AbortSignal.timeout(READ_MS))
       },
     })
     host.formatError(errorBody)
     eventRoutes(host, suppression)
+    templateRoutes(host.router, templates, { adminOnly })
     sendRoutes({ ...parts, sending, worker, messages: new MessageList(data) })
     for (const [type, operation] of Object.entries(sendOperations(parts, sending, host.use('operations')))) {
       host.operation(type, operation)
@@ -69,5 +77,16 @@ export default definePlugin({
     }
   },
 })
+
+/** How long a file may take to be read. */
+const READ_MS = 30_000
+
+/** A mail of a template that is kept here. */
+async function fillIn(templates: MailTemplates, { content = [], ...draft }: Draft): Promise<Draft | undefined> {
+  const made = await templates.render(draft.template as string, content)
+  if (!made) return undefined
+  const { subject, ...bodies } = made
+  return { ...draft, kind: 'email', sub: subject, ...bodies }
+}
 
 const receipt = ({ id, detail }: Receipt): Receipt => ({ id, detail })

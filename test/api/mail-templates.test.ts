@@ -11,7 +11,7 @@ interface Templates extends TestServer {
 }
 
 async function templateServer(t: { teardown(fn: () => Promise<void>): unknown }): Promise<Templates> {
-  const server = await testServer(t, { builtins: { notify: new URL('../kit/mail-templates.js', import.meta.url) } })
+  const server = await testServer(t, { notify: true })
   const send = (method: string, path: string, body: unknown, as?: As) =>
     server.fetch(`/v1/send/template/${path}`, { method, body: JSON.stringify(body) }, as)
   return {

@@ -315,3 +315,51 @@ tap.test('a provider sends from its domains only', async (t) => {
     t.match(await server.send('email', { ...MAIL, from }), invalid(/first sends from Example.com only/), from)
   }
 })
+
+tap.test('templates that are kept here', async (t) => {
+  const server = await notifyServer(t)
+  const template = { subject: 'Welcome, {{ who }}', text: 'Hi {{ who }}', html: '<p>Hi {{ who }}' }
+  const stored = await server.fetch('/v1/send/template/welcome', { method: 'PUT', body: JSON.stringify(template) })
+  t.equal(stored.status, 200)
+  const body = { to: 'a@example.com', fromEmail: 'shop@example.com', templateName: 'welcome' }
+  const sent = await server.send('email-template', { ...body, templateContent: [{ name: 'who', content: 'Ann & Bo' }] })
+  t.match(sent, { status: 200, body: { detail: 'taken' } })
+  t.match(server.email.handed, [{ subject: 'Welcome, Ann & Bo', text: 'Hi Ann & Bo', html: '<p>Hi Ann &amp; Bo' }])
+  t.match(await server.messages(), [{ kind: 'email', template: 'welcome', sub: 'Welcome, Ann & Bo' }])
+  t.match(await server.send('email-template', body), invalid(/who/), 'a variable without a value')
+  t.match(await server.send('email-template', { ...body, templateName: 'other' }), {
+    body: { code: 'invalid_provider' },
+  })
+
+  const without = await notifyServer(t, { email: { ownTemplates: false } })
+  await without.fetch('/v1/send/template/welcome', { method: 'PUT', body: JSON.stringify(template) })
+  t.match(await without.send('email-template', body), { status: 400, body: { code: 'invalid_provider' } })
+})
+
+tap.test('a file of the filestore is attached', async (t) => {
+  const server = await notifyServer(t, { email: { maxAttachmentBytes: 100 } }, {}, true)
+  const put = (id: string, text: string) =>
+    server.fetch(`/v1/file/${encodeURIComponent(id)}`, {
+      method: 'PUT',
+      body: text,
+      headers: { 'content-type': 'text/plain; charset=utf-8', 'x-service-user-id': '7' },
+    })
+  t.equal((await put('bills/7.txt', 'a bill')).status, 200)
+  await put('large', 'x'.repeat(200))
+  const send = (attachment: object) => server.send('email', { ...MAIL, attachments: [attachment] })
+
+  t.equal((await send({ file_id: 'bills/7.txt' })).status, 200)
+  t.equal((await send({ file_id: 'bills/7.txt', filename: 'bill', contentType: 'a/b' })).status, 200)
+  const content = Buffer.from('a bill')
+  t.match(server.email.handed, [
+    { attachments: [{ filename: '7.txt', contentType: 'text/plain; charset=utf-8', content }] },
+    { attachments: [{ filename: 'bill', contentType: 'a/b', content }] },
+  ])
+  t.match(await send({ file_id: 'nothing' }), { status: 404, body: { message: 'file not found : nothing' } })
+  t.match(await send({ file_id: 'large' }), { status: 413 })
+  t.match(await send({ file_id: 'a', content: '' }), invalid(/one of the keys/))
+
+  const alone = await notifyServer(t)
+  const answer = await alone.send('email', { ...MAIL, attachments: [{ file_id: 'a' }] })
+  t.match(answer, invalid(/the plugin filestore is not loaded/))
+})

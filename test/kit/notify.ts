@@ -25,6 +25,7 @@ export async function notifyServer(
   t: Test,
   notify: object = {},
   providers: Readonly<Record<string, object>> = {},
+  files = false,
 ): Promise<NotifyServer> {
   const key = randomUUID()
   const [email, second, sms] = ['email', 'second', 'sms'].map((name) => fakeSender(`${name}-${key}`)) as [
@@ -34,6 +35,7 @@ export async function notifyServer(
   ]
   const server = await testServer(t, {
     notify: true,
+    files,
     providers: { email: { first: fake('email'), second: fake('email') }, sms: { first: fake('sms') } },
     config: {
       providers: {
@@ -46,6 +48,7 @@ export async function notifyServer(
         sms: { default: 'first', first: { key: `sms-${key}` }, ...providers['sms'] },
       },
       plugins: { notify },
+      ...(files ? { dataDir: t.testdir({}) } : {}),
     },
   })
   const send = (what: string, body: unknown, headers: Readonly<Record<string, string>> = {}) =>
