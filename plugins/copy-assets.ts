@@ -15,15 +15,29 @@ const ASSETS: Readonly<Record<string, readonly string[]>> = {
   'stitch/page': GRAPHIQL,
   'template/page': ['swagger-ui-dist/swagger-ui.css', 'swagger-ui-dist/swagger-ui-bundle.js'],
 }
+/** Parts of our own that browsers run and TypeScript does not compile. */
+const OWN: Readonly<Record<string, readonly string[]>> = {
+  'notify/page': ['messages.css', 'messages.js', 'message.js', 'api.js', 'dom.js'],
+}
 
 const { resolve } = createRequire(import.meta.url)
 for (const [folder, files] of Object.entries(ASSETS)) {
-  const target = fileURLToPath(new URL(`./${folder}/assets/`, import.meta.url))
-  mkdirSync(target, { recursive: true })
+  const target = assetsOf(folder)
   for (const file of files) {
     const [name, ...rest] = file.split('/') as [string, ...string[]]
     const home = dirname(resolve(`${name}/package.json`))
     copyFileSync(join(home, ...rest), join(target, basename(file)))
     copyFileSync(join(home, 'LICENSE'), join(target, `${name}.LICENSE`))
   }
+}
+for (const [folder, files] of Object.entries(OWN)) {
+  const source = fileURLToPath(new URL(`../../plugins/${folder}/`, import.meta.url))
+  const target = assetsOf(folder)
+  for (const file of files) copyFileSync(join(source, file), join(target, file))
+}
+
+function assetsOf(folder: string): string {
+  const target = fileURLToPath(new URL(`./${folder}/assets/`, import.meta.url))
+  mkdirSync(target, { recursive: true })
+  return target
 }

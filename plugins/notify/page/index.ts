@@ -1,0 +1,67 @@
+import { type Host, staticPage } from 'rowhouse'
+
+const ASSETS = '/v1/send/assets'
+const PARTS = ['messages.css', 'messages.js', 'message.js', 'api.js', 'dom.js']
+
+const HTML = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Messages - Rowhouse</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${ASSETS}/messages.css">
+</head>
+<body>
+<header>
+<h1><a href="/">Rowhouse</a> Messages</h1>
+<form id="credentials">
+<label for="secret">Admin secret</label>
+<input id="secret" type="password" autocomplete="off" spellcheck="false" aria-describedby="refusal">
+<button>Show messages</button>
+</form>
+<p id="known" hidden>Secret kept until this tab is closed. <button id="forget" type="button" class="quiet">Forget it</button></p>
+</header>
+<p id="refusal" class="bad" role="alert"></p>
+<p id="about" class="soft">Every email and SMS of this server, and what became of it. Say who you are to see them; in development the admin secret is in <code>.rowhouse/admin-secret</code>.</p>
+<noscript><p class="bad">This page needs JavaScript.</p></noscript>
+<main id="messages" hidden>
+<section id="all" aria-label="All messages">
+<form id="filters" role="search">
+<label>Search <input id="search" type="search" autocomplete="off" placeholder="address, subject, id"></label>
+<label>State <select id="state">
+<option value="">any</option>
+<option>queued</option>
+<option>sending</option>
+<option>sent</option>
+<option>failed</option>
+<option>unknown</option>
+</select></label>
+<label>Kind <select id="kind">
+<option value="">any</option>
+<option value="email">email</option>
+<option value="email-template">email template</option>
+<option value="sms">SMS</option>
+</select></label>
+</form>
+<p id="count" class="soft" role="status"></p>
+<p id="trouble" class="bad" role="status"></p>
+<ul id="list"></ul>
+<button id="older" type="button" hidden>Older messages</button>
+<div id="nothing"></div>
+</section>
+<article id="one" aria-label="Message" hidden></article>
+</main>
+<script type="module" src="${ASSETS}/messages.js"></script>
+</body>
+</html>
+`
+
+/** The messages and what became of them, as a page for the admin. It asks the API with the secret that is typed there. */
+export function messagesPage(router: Host['router']): ReturnType<typeof staticPage> {
+  return staticPage(router, {
+    html: HTML,
+    assets: ASSETS,
+    files: Object.fromEntries(PARTS.map((name) => [name, new URL(`./assets/${name}`, import.meta.url)])),
+  })
+}
