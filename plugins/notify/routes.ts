@@ -6,6 +6,7 @@ import { Fields } from './fields.js'
 import { isId, type MessageList } from './list.js'
 import { readMailbox } from './mailbox.js'
 import type { Outbox } from './outbox.js'
+import { messagesPage } from './page/index.js'
 import { type Payload, readEmail, readSms, readTemplateEmail } from './payload.js'
 import type { Sending } from './send.js'
 import type { Suppression } from './suppression.js'
@@ -26,15 +27,8 @@ export function adminOnly(ctx: Context): void {
   if (ctx.state.session.role !== 'admin') throw unauthorized()
 }
 
-export function sendRoutes({
-  host: { router },
-  config,
-  sending,
-  outbox,
-  messages,
-  suppression,
-  worker,
-}: RouteParts): void {
+export function sendRoutes({ host, config, sending, outbox, messages, suppression, worker }: RouteParts): void {
+  const { router } = host
   const route = (read: (body: Json) => Payload) => async (ctx: Context) => {
     adminOnly(ctx)
     const payload = read(await readJson(ctx))
@@ -77,7 +71,12 @@ export function sendRoutes({
     ctx.body = { address: address.toLowerCase() }
   })
 
+  const page = messagesPage(router)
+  host.link('Messages', '/v1/send')
   router.get('/v1/send', async (ctx) => {
+    // The page holds nothing; it asks again, with the secret that is typed there.
+    ctx.vary('Accept')
+    if (ctx.accepts('json', 'html') === 'html') return page(ctx)
     adminOnly(ctx)
     ctx.body = await messages.page(ctx.query)
   })

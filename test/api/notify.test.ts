@@ -71,6 +71,16 @@ tap.test('what the specification promises of sending', async (t) => {
     }
   })
 
+  await t.test('a browser gets a page, which asks for itself', async (t) => {
+    const page = await server.bare('/v1/send', { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } })
+    t.match(page, { status: 200, text: /<title>Messages - Rowhouse/ })
+    t.equal(page.headers.get('vary'), 'Accept')
+    t.match(await server.bare('/v1/send', { headers: { accept: '*/*' } }), { status: 401 })
+    for (const [, asset] of page.text.matchAll(/(?:src|href)="(\/v1\/send\/assets[^"]+)"/g)) {
+      t.equal((await server.bare(asset as string)).status, 200, asset)
+    }
+  })
+
   await t.test('what a provider did not take', async (t) => {
     email.answers.push(sendError('refused', 'it said no', { response: '550 no such\nmailbox' }))
     t.match(await server.send('email', MAIL), {

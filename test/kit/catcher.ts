@@ -63,7 +63,7 @@ const shown = (message: Caught): object =>
 
 /** The page of the messages of the plugin `notify`, on an API that answers as that plugin does. */
 export default definePlugin({
-  name: 'notify',
+  name: 'notify' as string,
   setup(host) {
     const { router } = host
     const page = messagesPage(router)
