@@ -9,6 +9,8 @@ export interface MessageRecord {
   readonly from_name: string | null
   readonly sub: string | null
   readonly country_code: string | null
+  /** How an SMS begins, until it was sent. */
+  readonly message: string | null
   readonly template: string | null
   readonly provider: string | null
   readonly provider_id: string | null
@@ -27,5 +29,5 @@ export interface MessageRecord {
 const time = (column: string) => `to_json(${column}) #>> '{}' as ${column}`
 
 export const MESSAGE_COLUMNS = `id::text, kind, state, mode, "to", "from", from_name, sub, country_code, template, provider,
-  provider_id, detail, error, error_code, attempts, ${time('next_at')}, ${time('created_at')}, ${time('sent_at')}, delivery,
+  left(message, 100) as message, provider_id, detail, error, error_code, attempts, ${time('next_at')}, ${time('created_at')}, ${time('sent_at')}, delivery,
   delivery_detail, ${time('delivery_at')}`
