@@ -15,6 +15,7 @@ export class Delivery {
   private readonly channels: Readonly<Record<ChannelName, Channel>>
   private readonly config: NotifyConfig
   private readonly log: Services['log']
+  private readonly underWay = new Set<AbortController>()
   private readonly ended: (channel: ChannelName, state: Ending['state']) => void
 
   constructor(parts: {
@@ -68,7 +69,24 @@ export class Delivery {
     }
     const stopped = await this.stopped(message)
     if (stopped) return stopped
-    const signal = AbortSignal.timeout((this.config.queue.leaseSeconds * 1000) / 2)
+    const controller = new AbortController()
+    const { signal } = controller
+    const timer = setTimeout(() => controller.abort(), (this.config.queue.leaseSeconds * 1000) / 2)
+    this.underWay.add(controller)
+    try {
+      return await this.handOver(row, channel, message, signal)
+    } finally {
+      clearTimeout(timer)
+      this.underWay.delete(controller)
+    }
+  }
+
+  /** Gives up what is under way: providers say at once how far they are. */
+  hurry(): void {
+    for (const controller of this.underWay) controller.abort()
+  }
+
+  private async handOver(row: OutboxRow, channel: Channel, message: Message, signal: AbortSignal): Promise<Ending> {
     const uncertain = row.unknown_for !== null
     const why: string[] = []
     let wait = 0

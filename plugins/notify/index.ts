@@ -8,6 +8,7 @@ import { MessageList } from './list.js'
 import { sendOperations } from './operations.js'
 import { Outbox } from './outbox.js'
 import { type Draft, readEmail, readSms } from './payload.js'
+import { startPruning } from './prune.js'
 import { adminOnly, sendRoutes } from './routes.js'
 import { migrations } from './schema.js'
 import { Sending } from './send.js'
@@ -45,11 +46,14 @@ export default definePlugin({
     const channels = { email: new Channel(host, 'email', options), sms: new Channel(host, 'sms', options) }
     const parts = { host, config: options, outbox, suppression, channels }
     const delivery = new Delivery(parts)
-    const worker = new Worker({ ...parts, delivery })
+    const workers = {
+      email: new Worker({ ...parts, delivery, channel: channels.email }),
+      sms: new Worker({ ...parts, delivery, channel: channels.sms }),
+    }
     const sending = new Sending({
       ...parts,
       delivery,
-      worker,
+      workers,
       render: async (draft) => (options.email.ownTemplates ? fillIn(templates, draft) : undefined),
       async readFile(id, maxBytes) {
         const filestore = host.find('filestore')
@@ -60,7 +64,7 @@ export default definePlugin({
     host.formatError(errorBody)
     eventRoutes(host, suppression)
     templateRoutes(host.router, templates, { adminOnly })
-    sendRoutes({ ...parts, sending, worker, messages: new MessageList(data) })
+    sendRoutes({ ...parts, sending, workers, messages: new MessageList(data) })
     for (const [type, operation] of Object.entries(sendOperations(parts, sending, host.use('operations')))) {
       host.operation(type, operation)
     }
@@ -68,8 +72,14 @@ export default definePlugin({
       const troubled = [...channels.email.troubled, ...channels.sms.troubled]
       if (troubled.length > 0) return `let alone for a while: ${troubled.join(', ')}`
     })
-    host.onReady(() => worker.start())
-    host.onDrain(() => worker.stop())
+    host.onReady(() => {
+      for (const worker of Object.values(workers)) worker.start()
+      const endPruning = startPruning(host, outbox, options.keepDays)
+      host.onClose(endPruning)
+    })
+    host.onDrain(async () => {
+      await Promise.all(Object.values(workers).map((worker) => worker.stop()))
+    })
     const limits = options.email
     return {
       email: async (mail) => receipt(await sending.send(readEmail(mail as never, limits))),

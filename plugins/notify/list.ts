@@ -3,6 +3,8 @@ import { invalidPayload } from './errors.js'
 import { MESSAGE_COLUMNS, type MessageRecord } from './record.js'
 
 const STATES = ['queued', 'sending', 'sent', 'failed', 'unknown']
+/** Few among many that were sent: they have an index of their own. */
+const TROUBLED: ReadonlySet<string> = new Set(STATES.filter((state) => state !== 'sent'))
 const KINDS = ['email', 'email-template', 'sms']
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
@@ -31,7 +33,8 @@ export class MessageList {
     if (before !== undefined && !isId(before)) throw invalidPayload('expecting "next" of the page before', '$.before')
     const rows = await this.data.query<MessageRecord>(
       `select ${MESSAGE_COLUMNS} from svc_catalog.svc_outbox
-       where ($1::text is null or state = $1) and ($2::text is null or kind = $2)
+       where ${TROUBLED.has(state ?? '') ? `state <> 'sent' and` : ''} ($1::text is null or state = $1)
+         and ($2::text is null or kind = $2)
          and ($3::uuid is null or (created_at, id) < (select created_at, id from svc_catalog.svc_outbox where id = $3))
        order by svc_outbox.created_at desc, svc_outbox.id desc limit $4`,
       [state ?? null, kind ?? null, before ?? null, limit + 1],

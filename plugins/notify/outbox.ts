@@ -1,5 +1,5 @@
 import type { Data, Transaction } from 'rowhouse'
-import type { OutboxRow } from './message.js'
+import type { Channel, OutboxRow } from './message.js'
 import type { Draft } from './payload.js'
 import { MESSAGE_COLUMNS, type MessageRecord } from './record.js'
 
@@ -116,13 +116,12 @@ export class Outbox {
     return found && { hash: found.request_hash, messages: found.messages }
   }
 
-  /** Takes messages that are due, for a time: nobody else has them until then. */
-  claim(
-    most: number,
-    leaseSeconds: number,
-    providers: Readonly<Record<'email' | 'sms', string | null>>,
-  ): Promise<readonly Claimed[]> {
-    return this.data.query<Claimed>(CLAIM, [most, leaseSeconds, providers.email, providers.sms])
+  /**
+   * Takes messages of a channel that are due, for a time: nobody else has them until then.
+   * @param provider who is to send those of which that is not known yet
+   */
+  claim(channel: Channel, most: number, leaseSeconds: number, provider: string | null): Promise<readonly Claimed[]> {
+    return this.data.query<Claimed>(CLAIM, [channel === 'sms', most, leaseSeconds, provider])
   }
 
   /** Before another provider gets it. @returns false when somebody else has it by now */
@@ -224,10 +223,11 @@ const PUT_ONCE = `with o as (
 
 const CLAIM = `with due as (
     select id, state = 'sending' or mode = 'sync' as lost from ${TABLE}
-    where state in ('queued', 'sending') and next_at <= now() order by next_at limit $1 for update skip locked),
+    where state in ('queued', 'sending') and next_at <= now() and (kind = 'sms') = $1
+    order by next_at limit $2 for update skip locked),
   o as (
-    update ${TABLE} t set state = 'sending', attempts = t.attempts + 1, next_at = now() + make_interval(secs => $2),
-      provider = coalesce(t.provider, case t.kind when 'sms' then $4::text else $3::text end),
+    update ${TABLE} t set state = 'sending', attempts = t.attempts + 1, next_at = now() + make_interval(secs => $3),
+      provider = coalesce(t.provider, $4::text),
       unknown_since = case when due.lost then coalesce(t.unknown_since, t.next_at) else t.unknown_since end
     from due where t.id = due.id returning t.*, due.lost)
   select ${ROW}, o.lost from o`

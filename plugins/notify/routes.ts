@@ -19,7 +19,7 @@ export interface RouteParts {
   readonly outbox: Outbox
   readonly messages: MessageList
   readonly suppression: Suppression
-  readonly worker: Worker
+  readonly workers: Readonly<Record<'email' | 'sms', Worker>>
 }
 
 /** @throws ServiceError 401 */
@@ -27,7 +27,7 @@ export function adminOnly(ctx: Context): void {
   if (ctx.state.session.role !== 'admin') throw unauthorized()
 }
 
-export function sendRoutes({ host, config, sending, outbox, messages, suppression, worker }: RouteParts): void {
+export function sendRoutes({ host, config, sending, outbox, messages, suppression, workers }: RouteParts): void {
   const { router } = host
   const route = (read: (body: Json) => Payload) => async (ctx: Context) => {
     adminOnly(ctx)
@@ -94,7 +94,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     if (!(await outbox.again(id))) {
       throw new ServiceError(409, 'not_failed', 'only a message that failed, or of which it is unknown, is sent again')
     }
-    worker.wake()
+    for (const worker of Object.values(workers)) worker.wake()
     ctx.body = { id, detail: 'queued' }
   })
 }

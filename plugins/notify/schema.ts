@@ -47,6 +47,7 @@ create table svc_catalog.svc_outbox (
     else "from" is not null and template is not null end)
 );
 create index svc_outbox_due on svc_catalog.svc_outbox (next_at) where state in ('queued', 'sending');
+create index svc_outbox_troubled on svc_catalog.svc_outbox (created_at desc, id desc) where state <> 'sent';
 create index svc_outbox_newest on svc_catalog.svc_outbox (created_at desc, id desc);
 create index svc_outbox_reference on svc_catalog.svc_outbox (provider, provider_id) where provider_id is not null;
 create index svc_outbox_numbers on svc_catalog.svc_outbox (created_at) where kind = 'sms';

@@ -31,7 +31,7 @@ export interface Answered extends Sent {
 export interface SendParts {
   readonly outbox: Outbox
   readonly delivery: Delivery
-  readonly worker: Worker
+  readonly workers: Readonly<Record<'email' | 'sms', Worker>>
   readonly channels: Readonly<Record<'email' | 'sms', Channel>>
   readonly config: NotifyConfig
   /** Makes a mail of a template that is kept here; undefined: there is none of that name. */
@@ -56,7 +56,7 @@ export class Sending {
    * @throws ServiceError as the API promises it
    */
   async send(payload: Payload, once?: Pick<Once, 'caller' | 'key'>): Promise<Answered> {
-    const { outbox, worker, delivery, config } = this.parts
+    const { outbox, workers, delivery, config } = this.parts
     const drafts = await this.prepare(payload.drafts)
     const attachments = await this.bytes(payload.attachments)
     const messages = drafts.map((draft): NewMessage => ({ ...draft, id: randomUUID() }))
@@ -67,7 +67,7 @@ export class Sending {
     }
     const ids = messages.map(({ id }) => id)
     if (payload.queue) {
-      worker.wake()
+      workers[channelOf((messages[0] as NewMessage).kind)].wake()
       return { ...queued(ids, payload), messages: ids }
     }
     const records = await each(messages, config.queue.concurrency, (message) =>

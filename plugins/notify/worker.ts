@@ -4,17 +4,21 @@ import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
 import type { Claimed, Outbox } from './outbox.js'
 
-const PRUNE_MS = 60_000
+/** How long messages under way may take when the server stops. */
+const STOP_MS = 15_000
 
-/** Sends what waits in the outbox; every server has one, and each message has one of them at a time. */
+/**
+ * Sends what waits in the outbox for one channel, so that a provider that is slow holds up nobody else's. Every server has
+ * them, and each message is with one of them at a time.
+ */
 export class Worker {
   private readonly outbox: Outbox
   private readonly delivery: Delivery
-  private readonly channels: Readonly<Record<'email' | 'sms', Channel>>
+  private readonly channel: Channel
   private readonly config: NotifyConfig
   private readonly log: Services['log']
   private readonly active = new Set<Promise<void>>()
-  private readonly timers: NodeJS.Timeout[] = []
+  private timer: NodeJS.Timeout | undefined
   private looking: Promise<void> | undefined
   private more = false
   private stopped = false
@@ -23,19 +27,18 @@ export class Worker {
     readonly host: Host
     readonly outbox: Outbox
     readonly delivery: Delivery
-    readonly channels: Readonly<Record<'email' | 'sms', Channel>>
+    readonly channel: Channel
     readonly config: NotifyConfig
   }) {
     this.outbox = parts.outbox
     this.delivery = parts.delivery
-    this.channels = parts.channels
+    this.channel = parts.channel
     this.config = parts.config
     this.log = parts.host.use('log')
   }
 
   start(): void {
-    this.timers.push(setInterval(() => this.wake(), this.config.queue.pollMs).unref())
-    this.timers.push(setInterval(() => void this.prune(), PRUNE_MS).unref())
+    this.timer = setInterval(() => this.wake(), this.config.queue.pollMs).unref()
     this.wake()
   }
 
@@ -48,12 +51,14 @@ export class Worker {
       .finally(() => (this.looking = undefined))
   }
 
-  /** Takes no more; resolves when those under way have ended. */
+  /** Takes no more; resolves when those under way have ended, or were given up. */
   async stop(): Promise<void> {
     this.stopped = true
-    for (const timer of this.timers) clearInterval(timer)
+    clearInterval(this.timer)
     await this.looking
+    const timer = setTimeout(() => this.delivery.hurry(), STOP_MS)
     await Promise.all(this.active)
+    clearTimeout(timer)
   }
 
   private async look(): Promise<void> {
@@ -62,9 +67,8 @@ export class Worker {
       const free = this.config.queue.concurrency - this.active.size
       // Each that ends wakes again.
       if (free === 0) return
-      const { email, sms } = this.channels
-      const first = { email: email.first ?? null, sms: sms.first ?? null }
-      const claimed = await this.outbox.claim(free, this.config.queue.leaseSeconds, first)
+      const { name, first = null } = this.channel
+      const claimed = await this.outbox.claim(name, free, this.config.queue.leaseSeconds, first)
       for (const row of claimed) this.run(row)
       if (claimed.length === free) this.more = true
     }
@@ -81,13 +85,5 @@ export class Worker {
         this.wake()
       })
     this.active.add(done)
-  }
-
-  private async prune(): Promise<void> {
-    try {
-      while (!this.stopped && (await this.outbox.prune(this.config.keepDays))) {}
-    } catch (error) {
-      this.log.warn({ err: error }, 'old messages could not be deleted')
-    }
   }
 }

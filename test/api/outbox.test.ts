@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import tap from 'tap'
-import { type DeliveryEvent, type Mail, ServiceError } from '../../core/index.js'
+import { type DeliveryEvent, type Mail, SendError, ServiceError } from '../../core/index.js'
 import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
 import { sendError } from '../kit/sender.js'
 import { until } from '../kit/until.js'
@@ -375,4 +375,38 @@ tap.test('what providers post about messages', async (t) => {
     t.match(await post(path, []), { status: 404, body: { code: 'not_found' } }, path)
   }
   t.equal((await server.bare('/v1/send/events/email/first')).status, 405)
+})
+
+tap.test('a provider that does not answer holds up no other channel, nor the end of the server', async (t) => {
+  const server = await notifyServer(t, { queue: { ...FAST.queue, concurrency: 2 } })
+  const given: AbortSignal[] = []
+  const hang = (_: unknown, signal: AbortSignal) =>
+    new Promise<never>((_, reject) => {
+      given.push(signal)
+      signal.addEventListener('abort', () => reject(new SendError('unknown', 'given up')))
+    })
+  for (let i = 0; i < 3; i++) {
+    server.email.answers.push(hang)
+    await server.send('email', { ...MAIL, queue: true })
+  }
+  await until('two are under way', () => given.length === 2)
+  const { id } = (await server.send('sms', { ...SMS, queue: true })).body
+  await becomes(server, id, 'sent')
+  await server.close()
+  t.same(
+    given.map(({ aborted }) => aborted),
+    [true, true],
+  )
+  t.equal(server.email.handed.length, 2, 'nothing new is begun')
+  const client = new pg.Client(server.databaseUrl)
+  await client.connect()
+  const { rows } = await client.query(
+    `select state, provider from svc_catalog.svc_outbox where kind = 'email' order by state, provider`,
+  )
+  await client.end()
+  t.same(rows, [
+    { state: 'queued', provider: 'first' },
+    { state: 'queued', provider: 'first' },
+    { state: 'queued', provider: null },
+  ])
 })

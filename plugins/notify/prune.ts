@@ -1,0 +1,26 @@
+import type { Host } from 'rowhouse'
+import type { Outbox } from './outbox.js'
+
+const EVERY_MS = 60_000
+
+/** Deletes what is old, a thousand rows at a time. @returns what ends it */
+export function startPruning(host: Host, outbox: Outbox, keepDays: number): () => Promise<void> {
+  let stopped = false
+  let running: Promise<void> | undefined
+  const prune = async (): Promise<void> => {
+    try {
+      while (!stopped && (await outbox.prune(keepDays))) {}
+    } catch (error) {
+      host.use('log').warn({ err: error }, 'old messages could not be deleted')
+    }
+  }
+  const timer = setInterval(() => {
+    running ??= prune().finally(() => (running = undefined))
+  }, EVERY_MS)
+  timer.unref()
+  return async () => {
+    stopped = true
+    clearInterval(timer)
+    await running
+  }
+}
