@@ -48,6 +48,7 @@ const TEMPLATE = ['fromEmail', 'from', 'fromName', 'templateName', 'templateCont
 const SMS = ['to', 'countryCode', 'message', ...COMMON]
 /** Ten parts, about. */
 const MAX_SMS = 1600
+const MAX_CONTENT = 1000
 
 /** Reads the body of `POST /v1/send/email`. @throws ServiceError 400 `invalid_payload` */
 export function readEmail(body: Json, limits: PayloadLimits): Payload {
@@ -160,14 +161,17 @@ function sender(fields: Fields, key: string): Pick<Draft, 'from' | 'from_name'> 
   return { from: address, ...(given === undefined || given === '' ? {} : { from_name: given }) }
 }
 
-function readContent(fields: Fields): NonNullable<Draft['content']> {
+/** `templateContent`: the variables of a template, each once. */
+export function readContent(fields: Fields): NonNullable<Draft['content']> {
   const list = fields.list('templateContent') ?? []
+  if (list.length > MAX_CONTENT)
+    throw invalidPayload(`there are more than ${MAX_CONTENT}`, fields.at('templateContent'))
   const seen = new Set<string>()
   return list.map((each, i) => {
     const path = at(fields.at('templateContent'), i)
     const entry = new Fields(each, ['name', 'content'], path)
     const name = entry.line('name', 200)
-    if (name === undefined) throw missingKey('name', path)
+    if (name === undefined || name === '') throw missingKey('name', path)
     if (seen.has(name)) throw invalidPayload(`"${name}" is given twice`, path)
     seen.add(name)
     const content = entry.text('content')

@@ -1,14 +1,13 @@
-import type { Json, JsonObject } from 'rowhouse'
-import { isObject } from 'rowhouse/plan'
-import { invalidPayload } from './errors.js'
-import { type Content, CONTROL, MOST_SUBJECT } from './render.js'
+import type { Json } from 'rowhouse'
+import { invalidPayload, missingKey } from '../errors.js'
+import { Fields } from '../fields.js'
+import { readContent } from '../payload.js'
+import { type Content, MOST_SUBJECT } from './render.js'
 import { type Draft, TEMPLATE_NAME } from './templates.js'
 
-const DRAFT_KEYS = ['subject', 'text', 'html', 'comment']
-const CONTENT_KEY = 'templateContent'
+const DRAFT = ['subject', 'text', 'html', 'comment']
+const CONTENT = 'templateContent'
 const MOST_COMMENT = 1_000
-const MOST_CONTENT = 1_000
-const MOST_CONTENT_NAME = 256
 
 /** @throws ServiceError 400 */
 export function readName(name: string | undefined): string {
@@ -18,61 +17,28 @@ export function readName(name: string | undefined): string {
 
 /** The body that stores a template. @throws ServiceError 400 */
 export function readDraft(body: Json): Draft {
-  return draftOf(objectWith(body, DRAFT_KEYS))
+  return draftOf(new Fields(body, DRAFT))
 }
 
 /** The body that tries a stored template. @throws ServiceError 400 */
 export function readTry(body: Json): readonly Content[] {
-  return contentOf(objectWith(body, [CONTENT_KEY]))
+  return readContent(new Fields(body, [CONTENT]))
 }
 
 /** The body that tries a template that is not stored. @throws ServiceError 400 */
 export function readTryOfDraft(body: Json): { readonly draft: Draft; readonly content: readonly Content[] } {
-  const object = objectWith(body, [...DRAFT_KEYS, CONTENT_KEY])
-  return { draft: draftOf(object), content: contentOf(object) }
+  const fields = new Fields(body, [...DRAFT, CONTENT])
+  return { draft: draftOf(fields), content: readContent(fields) }
 }
 
-function draftOf(body: JsonObject): Draft {
-  const { subject } = body
-  if (typeof subject !== 'string' || subject === '') throw invalidPayload('missing parameter: subject')
-  if (subject.length > MOST_SUBJECT) throw invalidPayload(`subject: longer than ${MOST_SUBJECT} characters`)
-  if (CONTROL.test(subject)) throw invalidPayload('subject: must not have line breaks and control characters')
-  const text = textOf(body, 'text')
-  const html = textOf(body, 'html')
-  if (text === null && html === null) throw invalidPayload('one of text and html is needed')
-  const comment = textOf(body, 'comment')
+function draftOf(fields: Fields): Draft {
+  const subject = fields.line('subject', MOST_SUBJECT)
+  if (subject === undefined || subject === '') throw missingKey('subject')
+  const [text = null, html = null] = [fields.text('text'), fields.text('html')]
+  if (text === null && html === null) throw invalidPayload("one of the keys 'text' and 'html' has to be present")
+  const comment = fields.text('comment') ?? null
   if (comment !== null && comment.length > MOST_COMMENT) {
-    throw invalidPayload(`comment: longer than ${MOST_COMMENT} characters`)
+    throw invalidPayload(`it has more than ${MOST_COMMENT} characters`, fields.at('comment'))
   }
   return { subject, text, html, comment }
-}
-
-function textOf(body: JsonObject, key: string): string | null {
-  const value = body[key] ?? null
-  if (value !== null && typeof value !== 'string') throw invalidPayload(`${key}: expecting a text`)
-  return value
-}
-
-function contentOf(body: JsonObject): readonly Content[] {
-  const list = body[CONTENT_KEY] ?? []
-  if (!Array.isArray(list)) throw invalidPayload(`${CONTENT_KEY}: expecting a list of {"name", "content"}`)
-  if (list.length > MOST_CONTENT) throw invalidPayload(`${CONTENT_KEY}: more than ${MOST_CONTENT} members`)
-  const names = new Set<string>()
-  return list.map((member, i) => {
-    const where = `${CONTENT_KEY}[${i}]`
-    const { name, content } = objectWith(member, ['name', 'content'], where)
-    if (typeof name !== 'string' || name === '' || name.length > MOST_CONTENT_NAME) {
-      throw invalidPayload(`${where}.name: expecting a text of 1 to ${MOST_CONTENT_NAME} characters`)
-    }
-    if (typeof content !== 'string') throw invalidPayload(`${where}.content: expecting a text`)
-    if (names.has(name)) throw invalidPayload(`${where}.name: "${name}" is there twice`)
-    names.add(name)
-    return { name, content }
-  })
-}
-
-function objectWith(value: Json | undefined, keys: readonly string[], where = 'the body'): JsonObject {
-  if (!isObject(value)) throw invalidPayload(`${where}: expecting an object with the keys ${keys.join(', ')}`)
-  for (const key in value) if (!keys.includes(key)) throw invalidPayload(`${where}: unexpected key "${key}"`)
-  return value
 }

@@ -1,6 +1,7 @@
 import { Context, type Emitter, LiquidError, type Template, toValueSync } from 'liquidjs'
 import { htmlEngine, MOST_OUTPUT, MOST_SOURCE, MOST_TAGS, Output, plainEngine } from './engine.js'
-import { invalidPayload } from './errors.js'
+import { CONTROL } from '../mailbox.js'
+import { badTemplate } from './errors.js'
 
 /** A mail template as its author wrote it: Liquid. At least one of `text` and `html` is there. */
 export interface Source {
@@ -26,8 +27,6 @@ export type Parsed = (content: readonly Content[]) => Rendered
 
 /** Characters of a subject, before and after: a line of a mail has no more (RFC 5322 section 2.1.1). */
 export const MOST_SUBJECT = 998
-/** Line breaks and control characters, which could begin another header. */
-export const CONTROL = /[\p{Cc}\u2028\u2029]/u
 
 const plain = plainEngine()
 const html = htmlEngine()
@@ -54,9 +53,9 @@ type Part = 'subject' | 'text' | 'html'
 function parsePart(part: Part, source: string, of: string, most: number): (content: readonly Content[]) => string {
   const liquid = part === 'html' ? html : plain
   const about = `${part}${of}`
-  if (source.length > MOST_SOURCE) throw invalidPayload(`${about}: longer than ${MOST_SOURCE} characters`)
+  if (source.length > MOST_SOURCE) throw badTemplate(`${about}: longer than ${MOST_SOURCE} characters`)
   if (source.split(/\{[{%]/, MOST_TAGS + 2).length > MOST_TAGS + 1) {
-    throw invalidPayload(`${about}: more than ${MOST_TAGS} tags and outputs`)
+    throw badTemplate(`${about}: more than ${MOST_TAGS} tags and outputs`)
   }
   const parsed = explained(about, () => liquid.parse(source))
   return (content) =>
@@ -90,9 +89,9 @@ function explained<T>(about: string, run: () => T): T {
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     const deep = /call stack/.test(message) ? 'nested too deep' : undefined
-    if (!LiquidError.is(error)) throw invalidPayload(`${about}: ${deep ?? message}`, error)
+    if (!LiquidError.is(error)) throw badTemplate(`${about}: ${deep ?? message}`, error)
     const [line, column] = error.token.getPosition()
     const what = deep ?? message.replace(/, line:\d+, col:\d+$/, '')
-    throw invalidPayload(`${about}, line ${line}, column ${column}: ${what}`, error)
+    throw badTemplate(`${about}, line ${line}, column ${column}: ${what}`, error)
   }
 }
