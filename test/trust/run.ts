@@ -3,13 +3,14 @@ import { parseArgs } from 'node:util'
 import { files } from './files/files.js'
 import { fuzz } from './fuzz.js'
 import { hostile } from './hostile/hostile.js'
+import { notify } from './notify/notify.js'
 import type { Part, Score } from './part.js'
 
 /**
  * `npm run trust`: long loops of faults and fuzz, each of which ends in a row of a table. What must never happen is a
  * violation; times are figures.
  */
-const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, files }
+const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, files, notify }
 const SHOWN = 30
 const ALIKE = 120
 

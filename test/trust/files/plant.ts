@@ -1,6 +1,6 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { changed } from '../changed.js'
 
 /** A fault that a loop has to catch, or the loop proves nothing. */
 export type Fault = keyof typeof FAULTS
@@ -48,18 +48,4 @@ export async function plant(fault: Fault, root: string): Promise<Planted> {
 async function changedStore(without: RegExp): Promise<Planted> {
   const { file, remove } = await changed('providers/storage/disk.js', without)
   return { storage: { default: 'disk', disk: { use: file } }, remove }
-}
-
-/** Our own code with a piece of it left out. @param without its first group stays */
-async function changed(name: string, without: RegExp): Promise<{ file: string; remove(): Promise<void> }> {
-  const original = fileURLToPath(new URL(`../../../${name}`, import.meta.url))
-  const source = await readFile(original, 'utf8')
-  const changedSource = source.replace(without, '$1')
-  if (changedSource === source) throw new Error(`${name} has changed: ${without.source} is not in it`)
-  // Inside the package, so that it still finds "rowhouse".
-  const folder = await mkdtemp(fileURLToPath(new URL('../../planted-', import.meta.url)))
-  await cp(dirname(original), folder, { recursive: true })
-  const file = join(folder, name.slice(name.lastIndexOf('/') + 1))
-  await writeFile(file, changedSource)
-  return { file, remove: () => rm(folder, { recursive: true }) }
 }

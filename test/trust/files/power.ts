@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { PartOptions, Score } from '../part.js'
+import { randomFrom } from '../random.js'
 import { type DiskImage, makeDiskImage } from './disk-image.js'
 import { type ImagePostgres, makeImagePostgres } from './image-postgres.js'
 import { checkDisk, Model } from './model.js'
@@ -180,14 +181,5 @@ async function withPower<T>(fault: Fault | undefined, seed: number, fn: (power: 
     await image.remove()
     await unplant()
     await rm(folder, { recursive: true, force: true })
-  }
-}
-
-/** The same numbers from 0 to 1 for the same seed. */
-function randomFrom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
   }
 }
