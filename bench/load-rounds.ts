@@ -151,10 +151,11 @@ function peerDoors(scenario: LoadScenario, size: Size, { name, child }: RunningP
 export type Run = (window: Window) => Promise<{
   readonly requests: number
   readonly failures: number
-  readonly rps: number
+  readonly rps?: number
   readonly p50?: number
   readonly p99?: number
   readonly rate?: number
+  readonly delivered?: number
 }>
 
 /** One window after its lead-in, with the CPU time that it took. */

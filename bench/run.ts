@@ -13,6 +13,7 @@ import { measureColdStart } from './scenarios/cold-start.js'
 import { measureFiles } from './scenarios/files.js'
 import { filter } from './scenarios/filter.js'
 import { list } from './scenarios/list.js'
+import { measureMail } from './scenarios/mail.js'
 import { nested } from './scenarios/nested.js'
 import { measureSchema } from './scenarios/schema.js'
 import { measureStream } from './scenarios/stream.js'
@@ -25,7 +26,8 @@ const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,..
 
   --seconds N    length of a window, default 3; a second before each is not counted
   --rounds N     windows of each system, default 5
-  --only a,b     scenarios, default all: a by-pk, b list, c nested, d filter, g stream, h files, i cold start, q GraphQL schema
+  --only a,b     scenarios, default all: a by-pk, b list, c nested, d filter, g stream, h files, i cold start, n mail,
+                 q GraphQL schema
   --full         10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them; 1 GiB as the largest
                  file instead of 128 MiB
   --peers        other servers beside ours, in a to d; installed when they are first asked for
@@ -33,7 +35,7 @@ const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,..
   --requests N   windows of so many requests instead of seconds: to try the bench out, not to measure`
 
 const LOADS = [byPk, list, nested, filter]
-const OTHERS = { g: measureStream, h: measureFiles, i: measureColdStart, q: measureSchema }
+const OTHERS = { g: measureStream, h: measureFiles, i: measureColdStart, n: measureMail, q: measureSchema }
 const IDS = [...LOADS.map(({ id }) => id), ...Object.keys(OTHERS)]
 
 const options = readOptions()

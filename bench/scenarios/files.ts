@@ -115,7 +115,7 @@ interface System {
 async function startOurs(bench: Bench, name: string, durability: FilesOnDisk['durability']): Promise<System> {
   const folder = await mkdtemp(join(bench.folder, 'ours-'))
   const url = await bench.database.create(`files_${folder.slice(-6).toLowerCase()}`)
-  const child = await startServerChild(url, NOTHING_MUCH, { folder, durability })
+  const child = await startServerChild(url, NOTHING_MUCH, { files: { folder, durability } })
   return {
     name,
     child,

@@ -30,7 +30,7 @@ const STOP_MS = 40_000
  * Its log, on standard error, goes to /dev/null.
  */
 export async function startChild(
-  program: 'rowhouse' | 'koa' | 'postgraphile',
+  program: 'rowhouse' | 'koa' | 'postgraphile' | 'nodemailer' | 'sink',
   env: Readonly<Record<string, string>>,
   probe: Post,
 ): Promise<Child> {

@@ -1,16 +1,20 @@
 import { startServer } from '../../core/host/server.js'
 
 const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
-const disk = new URL('../../providers/storage/disk.js', import.meta.url)
+const provider = (name: string): URL => new URL(`../../providers/${name}.js`, import.meta.url)
 const role = ['create', 'read'] as const
 /** Bytes of files that are deleted go at once. */
 const filestore = { maxBytes: 2 ** 32, permissions: { user: role }, collect: { everySeconds: 1, graceSeconds: 0 } }
 
 /**
  * The server under measurement: `DATABASE_URL`, `ROWHOUSE_*` and `PORT` come from the environment. With `FILES`, a folder,
- * it has files there, of the durability that `DURABILITY` says.
+ * it has files there, of the durability that `DURABILITY` says. With `SMTP_PORT` it sends mail there, by as many connections
+ * as `CONNECTIONS` says.
  */
-const { FILES: root, DURABILITY: durability } = process.env
+const { FILES: root, DURABILITY: durability, SMTP_PORT: port, CONNECTIONS: connections } = process.env
+const storage = root === undefined ? undefined : { default: 'disk', disk: { root, durability } }
+const smtp = { host: '127.0.0.1', port: Number(port), security: 'none', connections: Number(connections) }
+const email = port === undefined ? undefined : { default: 'smtp', smtp }
 process.stdin.once('end', () => process.exit()).resume()
 try {
   const server = await startServer({
@@ -18,17 +22,20 @@ try {
     cwd: import.meta.dirname,
     overrides: {
       http: { port: Number(process.env['PORT']) },
-      ...(root === undefined
-        ? {}
-        : { plugins: { filestore }, providers: { storage: { default: 'disk', disk: { root, durability } } } }),
+      plugins: storage ? { filestore } : {},
+      providers: { ...(storage ? { storage } : {}), ...(email ? { email } : {}) },
     },
     builtins: {
       plugins: {
         query: plugin('query'),
         graphql: plugin('graphql'),
-        ...(root === undefined ? {} : { filestore: plugin('filestore') }),
+        ...(storage ? { filestore: plugin('filestore') } : {}),
+        ...(email ? { notify: plugin('notify') } : {}),
       },
-      providers: { storage: { disk } },
+      providers: {
+        storage: { disk: provider('storage/disk') },
+        email: { smtp: provider('email/smtp') },
+      },
     },
   })
   process.once('SIGTERM', () => void server.close().then(() => process.exit()))

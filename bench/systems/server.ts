@@ -14,7 +14,8 @@ export type Ask = (type: string, args: unknown) => Promise<unknown>
 
 const secret = randomBytes(32).toString('hex')
 const key = randomBytes(32).toString('hex')
-const admin = { 'x-service-admin-secret': secret }
+/** The role `admin`. */
+export const byAdmin: Readonly<Record<string, string>> = { 'x-service-admin-secret': secret }
 
 /** The role `user`, vouched for by a gateway: the cheapest proof there is. */
 export const byGateway: Readonly<Record<string, string>> = {
@@ -43,14 +44,18 @@ export interface FilesOnDisk {
   readonly durability: 'full' | 'process'
 }
 
-/**
- * @param probe the request that must be answered before it counts as started, as the role `admin`
- * @param files absent: it has none
- */
+/** What a server has beside its database. */
+export interface More {
+  readonly files?: FilesOnDisk
+  /** Where it sends mail: `SMTP_PORT` and `CONNECTIONS`. */
+  readonly smtp?: Readonly<Record<string, string>>
+}
+
+/** @param probe the request that must be answered before it counts as started, as the role `admin` */
 export async function startServerChild(
   databaseUrl: string,
   probe: object = NOTHING_MUCH,
-  files?: FilesOnDisk,
+  { files, smtp = {} }: More = {},
 ): Promise<BenchServer> {
   const env = {
     DATABASE_URL: databaseUrl,
@@ -59,10 +64,11 @@ export async function startServerChild(
     ROWHOUSE_AUTH__JWT__ALGORITHMS: 'HS256',
     ROWHOUSE_AUTH__JWT__KEY: key,
     ...(files ? { FILES: files.folder, DURABILITY: files.durability } : {}),
+    ...smtp,
   }
-  const child = await startChild('rowhouse', env, queryPost(probe, admin))
+  const child = await startChild('rowhouse', env, queryPost(probe, byAdmin))
   const schema = async () => {
-    const response = await fetch(`http://127.0.0.1:${child.port}/v1alpha1/graphql/schema`, { headers: admin })
+    const response = await fetch(`http://127.0.0.1:${child.port}/v1alpha1/graphql/schema`, { headers: byAdmin })
     if (response.status !== 200) throw new Error(`the schema is answered ${response.status}`)
     return response.text()
   }
@@ -81,7 +87,7 @@ export function queryPost(query: unknown, headers: Readonly<Record<string, strin
 }
 
 async function ask(port: number, query: unknown): Promise<unknown> {
-  const { text } = await send(port, queryPost(query, admin))
+  const { text } = await send(port, queryPost(query, byAdmin))
   return JSON.parse(text)
 }
 
@@ -96,6 +102,6 @@ export async function send(port: number, { path, headers, body }: Post): Promise
 /** The SQL that a select compiles to for the role `user`, with `$1`, `$2`, ... where values go. */
 export async function compiledSql(port: number, query: unknown): Promise<string> {
   const body = { query, role: 'user', headers: { 'X-Service-User-Id': String(USER_ID) } }
-  const post = { ...queryPost(body, admin), path: '/v1/query/explain' }
+  const post = { ...queryPost(body, byAdmin), path: '/v1/query/explain' }
   return (JSON.parse((await send(port, post)).text) as { sql: string }).sql
 }
