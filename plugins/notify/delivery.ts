@@ -4,29 +4,32 @@ import type { NotifyConfig } from './config.js'
 import { channelOf, type Channel as ChannelName, type Message, messageOf, type OutboxRow } from './message.js'
 import type { Claimed, Ending, Outbox } from './outbox.js'
 import type { MessageRecord } from './record.js'
+import { stopOf } from './stops.js'
 import type { Suppression } from './suppression.js'
 
 const MOST_SECONDS = 15 * 60
 
+export interface DeliveryParts {
+  readonly host: Host
+  readonly outbox: Outbox
+  readonly suppression: Suppression
+  readonly channels: Readonly<Record<ChannelName, Channel>>
+  readonly config: NotifyConfig
+}
+
 /** Hands messages over, and writes down what came of it. */
 export class Delivery {
+  private readonly parts: DeliveryParts
   private readonly outbox: Outbox
-  private readonly suppression: Suppression
-  private readonly channels: Readonly<Record<ChannelName, Channel>>
+  private readonly channels: DeliveryParts['channels']
   private readonly config: NotifyConfig
   private readonly log: Services['log']
   private readonly underWay = new Set<AbortController>()
   private readonly ended: (channel: ChannelName, state: Ending['state']) => void
 
-  constructor(parts: {
-    readonly host: Host
-    readonly outbox: Outbox
-    readonly suppression: Suppression
-    readonly channels: Readonly<Record<ChannelName, Channel>>
-    readonly config: NotifyConfig
-  }) {
+  constructor(parts: DeliveryParts) {
+    this.parts = parts
     this.outbox = parts.outbox
-    this.suppression = parts.suppression
     this.channels = parts.channels
     this.config = parts.config
     this.log = parts.host.use('log')
@@ -61,14 +64,19 @@ export class Delivery {
 
   private async attempt(row: OutboxRow): Promise<Ending> {
     const channel = this.channels[channelOf(row.kind)]
+    // What may have been sent has not failed, whatever keeps it from being sent again.
+    const over = row.unknown_for === null ? 'failed' : 'unknown'
     let message: Message
     try {
       message = messageOf(row)
     } catch (error) {
-      return notSent('failed', (error as Error).message, { code: 'invalid_payload' })
+      return notSent(over, (error as Error).message, { code: 'invalid_payload', provider: row.provider })
     }
-    const stopped = await this.stopped(message)
-    if (stopped) return stopped
+    const stop = await stopOf(message, this.parts)
+    if (stop) return notSent(over, stop.why, { code: stop.code, provider: row.provider })
+    if (row.unknown_for !== null && !(await this.mayRepeat(row))) {
+      return notSent('unknown', 'the provider no longer knows whether it took it', { provider: row.provider })
+    }
     const controller = new AbortController()
     const { signal } = controller
     const timer = setTimeout(() => controller.abort(), (this.config.queue.leaseSeconds * 1000) / 2)
@@ -116,39 +124,6 @@ export class Delivery {
       if (error.outcome === 'unknown') return this.notKnown(row, name, why.join('; '), error)
     }
     return this.later(row, why.join('; ') || 'no provider is configured', wait, last)
-  }
-
-  /** Why it must not be sent, whoever would take it. */
-  private async stopped(message: Message): Promise<Ending | undefined> {
-    if (message.channel === 'email') {
-      const { to, cc = [], bcc = [] } = 'mail' in message ? message.mail : message.template
-      const found = await this.suppression.find([to, ...cc, ...bcc].map(({ address }) => address))
-      return found && notSent('failed', `${found.address} gets no mail: ${found.reason}`, { code: 'suppressed' })
-    }
-    const { countryCodes, perNumberPerHour, perDay } = this.config.sms
-    const { id, countryCode } = message.sms
-    if (countryCodes.length > 0 && !countryCodes.includes(countryCode)) {
-      return notSent(
-        'failed',
-        `calling code ${countryCode} is not among those allowed (plugins.notify.sms.countryCodes)`,
-        { code: 'not_allowed' },
-      )
-    }
-    if (perNumberPerHour === 0 && perDay === 0) return undefined
-    const counts = await this.outbox.smsCounts(id)
-    if (perNumberPerHour > 0 && counts.number >= perNumberPerHour) {
-      return notSent(
-        'failed',
-        `this number got ${counts.number} messages within an hour (plugins.notify.sms.perNumberPerHour)`,
-        { code: 'too_many' },
-      )
-    }
-    if (perDay > 0 && counts.day >= perDay) {
-      return notSent('failed', `${counts.day} messages were sent within a day (plugins.notify.sms.perDay)`, {
-        code: 'too_many',
-      })
-    }
-    return undefined
   }
 
   /** The chain, beginning with the one that was chosen for it. */
