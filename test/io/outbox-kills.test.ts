@@ -7,13 +7,14 @@ import { transactionsUnderKills } from '../trust/notify/transactions.js'
 const SEED = 1
 const MESSAGES = 300
 const TRANSACTIONS = 600
+const MOST_KILLS = 8
 
 for (const idempotent of [true, false]) {
   const title = idempotent
     ? 'and sent once, where the provider knows what it took'
     : 'and twice only if nobody could know'
   t.test(`what was accepted is sent, whoever is killed, ${title}`, { timeout: 300_000 }, async (t) => {
-    const score = await outboxUnderKills({ seed: SEED, messages: MESSAGES, idempotent })
+    const score = await outboxUnderKills({ seed: SEED, messages: MESSAGES, mostKills: MOST_KILLS, idempotent })
     t.comment(`${outboxDone(score, idempotent)}; doubled: ${JSON.stringify(score.doubles)}`)
     t.same(score.violations, [])
     t.ok(score.kills > 4)
@@ -21,7 +22,11 @@ for (const idempotent of [true, false]) {
 }
 
 t.test('a mail of a transaction is sent if that is committed, and only then', { timeout: 300_000 }, async (t) => {
-  const { violations, committed, kills } = await transactionsUnderKills({ seed: SEED, transactions: TRANSACTIONS })
+  const { violations, committed, kills } = await transactionsUnderKills({
+    seed: SEED,
+    transactions: TRANSACTIONS,
+    mostKills: MOST_KILLS,
+  })
   t.comment(`${TRANSACTIONS} transactions, ${committed} committed, ${kills} kills`)
   t.same(violations, [])
   t.ok(committed > 0)

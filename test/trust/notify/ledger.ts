@@ -34,23 +34,29 @@ export class Ledger {
     return this.entries.filter(({ answer }) => answer?.status === 200).length
   }
 
-  /** The n-th message of many kinds: some wait for the answer, some may be sent once at most, some nobody takes. */
+  /**
+   * The n-th message of many kinds: some wait for the answer, some may be sent once at most, some nobody takes. A client
+   * without a key that gets no answer sends another message.
+   */
   async send(n: number): Promise<void> {
     const queue = n % 5 !== 4
-    const wanted: Wanted = {
-      sub: `message ${n}`,
+    const kind = {
       queue,
       atMostOnce: n % 4 === 1,
       to: n % 53 === 7 ? 'refused@example.com' : 'reader@example.com',
-      ...(queue && n % 3 !== 0 ? {} : { key: `key-${n}` }),
     }
-    const entry: Entry = { wanted }
-    this.entries.push(entry)
-    for (let i = 0; i < (wanted.key === undefined ? 1 : REPEATS) && !entry.answer; i++) {
-      const answer = await this.ask(wanted)
+    if (!queue || n % 3 === 0) {
+      const entry: Entry = { wanted: { sub: `message ${n}`, ...kind, key: `key-${n}` } }
+      this.entries.push(entry)
+      const answer = await this.patiently(entry.wanted)
       // Whoever was at it may be dead, which is settled later.
-      if (answer?.status === 409) return
-      if (answer) entry.answer = answer
+      if (answer && answer.status !== 409) entry.answer = answer
+      return
+    }
+    for (let i = 0, answer: Answer | undefined; i < REPEATS && !answer; i++) {
+      const wanted = { sub: `message ${n}.${i}`, ...kind }
+      answer = await this.ask(wanted)
+      this.entries.push({ wanted, ...(answer ? { answer } : {}) })
     }
   }
 
@@ -60,7 +66,7 @@ export class Ledger {
     const client = async () => {
       for (let entry = left.pop(); entry; entry = left.pop()) {
         for (const _ of [1, 2]) {
-          const answer = await this.ask(entry.wanted)
+          const answer = await this.patiently(entry.wanted)
           if (answer) entry.answer ??= answer
           if (JSON.stringify(answer) !== JSON.stringify(entry.answer)) {
             this.violations.push(
@@ -85,6 +91,15 @@ export class Ledger {
       if (answer !== undefined) found.push(...differs(wanted, answer, row).map((each) => `${wanted.sub}: ${each}`))
     }
     return found
+  }
+
+  /** Until there is an answer. */
+  private async patiently(wanted: Wanted): Promise<Answer | undefined> {
+    for (let i = 0; i < REPEATS; i++) {
+      const answer = await this.ask(wanted)
+      if (answer) return answer
+    }
+    return undefined
   }
 
   private async ask({ sub, queue, atMostOnce, to, key }: Wanted): Promise<Answer | undefined> {

@@ -26,6 +26,7 @@ export interface OutboxOptions {
   readonly holdEvery?: number
   readonly lifeMs?: readonly [least: number, most: number]
   readonly retrySeconds?: number
+  readonly mostKills?: number
 }
 
 /** Messages are sent by servers that are killed all the time, through a provider that misbehaves. */

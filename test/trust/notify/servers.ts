@@ -33,6 +33,8 @@ export interface ServersOptions {
   readonly random: () => number
   /** How long one lives at least and at most. */
   readonly lifeMs: readonly [least: number, most: number]
+  /** After so many they live on. */
+  readonly mostKills: number
   /** One life in so many is held still for longer than a lease. 0: none. */
   readonly holdEvery: number
   readonly holdMs: number
@@ -94,10 +96,11 @@ export class Servers {
 
   /** @param first that runs already */
   private async slot(first: Running | undefined): Promise<void> {
-    const { random, holdEvery, holdMs, lifeMs } = this.options
+    const { random, holdEvery, holdMs, lifeMs, mostKills } = this.options
     const [least, most] = lifeMs
     for (let running = first ?? (await this.start()); ; running = await this.start()) {
       await sleep(least + random() * (most - least))
+      while (this.kills >= mostKills && !this.calmed) await sleep(least)
       if (!this.calmed && holdEvery > 0 && this.lives.length % holdEvery === holdEvery - 1) {
         await this.hold(running, holdMs)
         await sleep(least)

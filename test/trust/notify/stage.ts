@@ -20,6 +20,8 @@ export interface StageOptions {
   readonly holdEvery: number
   /** How long a server lives at least and at most. */
   readonly lifeMs: readonly [least: number, most: number]
+  /** After so many kills servers live on. */
+  readonly mostKills?: number
   /** Of each server. */
   readonly concurrency: number
   readonly retrySeconds?: number
@@ -90,7 +92,7 @@ export class Stage {
 }
 
 export async function onStage<T>(options: StageOptions, fn: (stage: Stage) => Promise<T>): Promise<T> {
-  const { seed, idempotent, holdEvery, lifeMs, concurrency, retrySeconds = 0.1 } = options
+  const { seed, idempotent, holdEvery, lifeMs, mostKills = Infinity, concurrency, retrySeconds = 0.1 } = options
   const random = randomFrom(seed)
   const planted = await plant(options.fault)
   const { leaseSeconds = LEASE_SECONDS, timeoutMs = TIMEOUT_MS } = planted
@@ -116,7 +118,7 @@ export async function onStage<T>(options: StageOptions, fn: (stage: Stage) => Pr
   await database.connect()
   const leaseMs = leaseSeconds * 1000
   const holdMs = leaseMs + BEYOND_MS
-  const servers = new Servers({ folder, databaseUrl: url, random, lifeMs, holdEvery, holdMs })
+  const servers = new Servers({ folder, databaseUrl: url, random, lifeMs, mostKills, holdEvery, holdMs })
   try {
     await servers.first()
     await keepVersions(database)

@@ -16,6 +16,7 @@ export interface TransactionOptions {
   readonly seed: number
   readonly transactions: number
   readonly fault?: Fault
+  readonly mostKills?: number
 }
 
 const ROLE = 'clerk'
@@ -30,48 +31,51 @@ const LIFE_MS = [300, 1500] as const
 export async function transactionsUnderKills({
   seed,
   transactions,
-  ...fault
+  ...others
 }: TransactionOptions): Promise<TransactionScore> {
   const began = performance.now()
-  return onStage({ seed, idempotent: true, lifeMs: LIFE_MS, holdEvery: 0, concurrency: 6, ...fault }, async (stage) => {
-    const { servers, random, database } = stage
-    await database.query(
-      'create table orders (key text primary key); create table line (amount int check (amount > 0))',
-    )
-    await must(
-      stage,
-      ['orders', 'line'].map((table) => ({ type: 'track_table', args: table })),
-    )
-    const violations: string[] = []
-    const crowd = { clients: CLIENTS, breakMs: BREAK_MS, random }
-    const half = Math.ceil(transactions / 2)
-    servers.play()
-    await each(half, crowd, (n) => order(stage, `order ${n}`, n % 2 === 0, undefined, violations))
-    await servers.calm()
-    await must(stage, permissions())
-    // The others hear of it a moment later: new ones know it.
-    await servers.calm()
-    servers.play()
-    await each(transactions - half, crowd, (n) => order(stage, `order ${half + n}`, n % 2 === 0, ROLE, violations))
-    await stage.drain()
-    const evidence = await stage.evidence()
-    const { rows } = await database.query<{ key: string }>('select key from orders')
-    const committed = new Set(rows.map(({ key }) => key))
-    const sent = new Set(evidence.asked.filter(({ effect }) => effect).map(({ sub }) => sub))
-    violations.push(
-      ...judge(evidence).violations,
-      ...[...committed].filter((key) => !sent.has(key)).map((key) => `${key}: committed, and never sent`),
-      ...[...sent].filter((key) => !committed.has(key)).map((key) => `${key}: sent, and never committed`),
-    )
-    return {
-      transactions,
-      committed: committed.size,
-      kills: servers.kills,
-      attempts: evidence.asked.length,
-      seconds: (performance.now() - began) / 1000,
-      violations,
-    }
-  })
+  return onStage(
+    { seed, idempotent: true, lifeMs: LIFE_MS, holdEvery: 0, concurrency: 6, ...others },
+    async (stage) => {
+      const { servers, random, database } = stage
+      await database.query(
+        'create table orders (key text primary key); create table line (amount int check (amount > 0))',
+      )
+      await must(
+        stage,
+        ['orders', 'line'].map((table) => ({ type: 'track_table', args: table })),
+      )
+      const violations: string[] = []
+      const crowd = { clients: CLIENTS, breakMs: BREAK_MS, random }
+      const half = Math.ceil(transactions / 2)
+      servers.play()
+      await each(half, crowd, (n) => order(stage, `order ${n}`, n % 2 === 0, undefined, violations))
+      await servers.calm()
+      await must(stage, permissions())
+      // The others hear of it a moment later: new ones know it.
+      await servers.calm()
+      servers.play()
+      await each(transactions - half, crowd, (n) => order(stage, `order ${half + n}`, n % 2 === 0, ROLE, violations))
+      await stage.drain()
+      const evidence = await stage.evidence()
+      const { rows } = await database.query<{ key: string }>('select key from orders')
+      const committed = new Set(rows.map(({ key }) => key))
+      const sent = new Set(evidence.asked.filter(({ effect }) => effect).map(({ sub }) => sub))
+      violations.push(
+        ...judge(evidence).violations,
+        ...[...committed].filter((key) => !sent.has(key)).map((key) => `${key}: committed, and never sent`),
+        ...[...sent].filter((key) => !committed.has(key)).map((key) => `${key}: sent, and never committed`),
+      )
+      return {
+        transactions,
+        committed: committed.size,
+        kills: servers.kills,
+        attempts: evidence.asked.length,
+        seconds: (performance.now() - began) / 1000,
+        violations,
+      }
+    },
+  )
 }
 
 /** One transaction. @param commits otherwise its last part fails */
