@@ -179,10 +179,16 @@ class Story {
   /** Every provider said that it did not take it, and a queued message is only given up when it never will be taken. */
   private wasRefused(): boolean {
     const { asked, row } = this
-    return (
-      asked.every(({ answered }) => answered) &&
-      (row.mode === 'sync' ? asked.length > 0 : asked.at(-1)?.deed === 'refused')
-    )
+    if (!asked.every(({ answered }) => answered)) return false
+    if (row.mode === 'queue') return asked.at(-1)?.deed === 'refused'
+    return asked.length > 0 || this.wasTooLate()
+  }
+
+  /** Whoever had it was held still, and asked nobody when it woke up. */
+  private wasTooLate(): boolean {
+    const [claim] = this.versions
+    const { held = [] } = this.lives.get(claim?.server ?? '') ?? {}
+    return held.some(([, to]) => to >= (claim?.at ?? 0))
   }
 
   /** Somebody may have sent it, and nobody knows: there was no clear answer, or who had it was lost. */
