@@ -81,6 +81,7 @@ export function createHost(plugin: Uses, shared: Shared): Host {
       (service === 'log' ? log : findWanted(plugin, service, shared.services)) as Services[K] | undefined,
     provider: (kind, which) => shared.providers.get(kind, which),
     providerName: (kind) => shared.providers.defaultName(kind),
+    providerNames: (kind) => shared.providers.names(kind),
     middleware: (fn) => void shared.middlewares.push(fn),
     authenticator: (fn) => void shared.authenticators.push(fn),
     operation: (type, operation) => add(shared.operations, type, operation, `${owner}: operation "${type}"`),

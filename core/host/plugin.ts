@@ -126,6 +126,8 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
    * the only one that is configured. undefined: there is no default, and `provider(kind)` throws.
    */
   providerName(kind: keyof ProviderKinds): string | undefined
+  /** All that are configured. */
+  providerNames(kind: keyof ProviderKinds): readonly string[]
   /** Koa middleware for all routes, after the session is known and before routing. */
   middleware(fn: Middleware): void
   /** Asked in load order, before a request without credentials becomes anonymous. */

@@ -9,7 +9,11 @@ export class Breaker {
   }
 
   get open(): boolean {
-    return performance.now() < this.until
+    return this.seconds > 0
+  }
+  /** How long it stays so. */
+  get seconds(): number {
+    return Math.max(0, (this.until - performance.now()) / 1000)
   }
 
   /** Whether a message may be handed over now. Once the time is over, for one. */

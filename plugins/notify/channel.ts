@@ -1,6 +1,7 @@
 import { type EmailSender, type Host, type Receipt, SendError, type SmsSender } from 'rowhouse'
 import { Breaker } from './breaker.js'
 import type { NotifyConfig } from './config.js'
+import type { Deadline } from './deadline.js'
 import { noDefault, notConfigured } from './errors.js'
 import { domainOf } from './mailbox.js'
 import type { Message, Channel as Name } from './message.js'
@@ -15,8 +16,8 @@ const GRACE_MS = 500
 export type Answer =
   | { readonly kind: 'sent'; readonly receipt: Receipt; readonly caught: boolean }
   | { readonly kind: 'not sent'; readonly error: SendError }
-  /** It was not asked. */
-  | { readonly kind: 'passed'; readonly why: string }
+  /** It was not asked, and may be asked in so many seconds; for ever, if it cannot send such a message. */
+  | { readonly kind: 'passed'; readonly why: string; readonly seconds: number }
 
 interface Member {
   readonly name: string
@@ -35,6 +36,27 @@ export class Channel {
     this.host = host
     this.name = name
     this.config = config
+  }
+
+  /**
+   * Makes the providers, so that what is wrong with their settings shows when the server starts.
+   * @throws Error also for a name that none of them has
+   */
+  async open(): Promise<void> {
+    const known = this.host.providerNames(this.name)
+    const { failover, perSecond } = this.config[this.name]
+    for (const [key, names] of [
+      ['failover', failover],
+      ['perSecond', Object.keys(perSecond)],
+    ] as const) {
+      const wrong = names.find((name) => !known.includes(name))
+      if (wrong === undefined) continue
+      const configured = known.join(', ') || 'none'
+      throw new Error(
+        `plugins.notify.${this.name}.${key} names "${wrong}", which is no configured provider (${configured})`,
+      )
+    }
+    for (const name of this.providers) if (known.includes(name)) await this.sender(name)
   }
 
   /** Without a default there is nobody to ask. */
@@ -72,14 +94,19 @@ export class Channel {
   }
 
   /** Asks one provider, if that makes sense now. */
-  async ask(name: string, message: Message, signal: AbortSignal): Promise<Answer> {
+  async ask(name: string, message: Message, deadline: Deadline): Promise<Answer> {
     const { breaker, rate } = this.member(name)
     const sender = await this.sender(name).catch((error: unknown) => error as Error)
-    if (sender instanceof Error) return passed(`it cannot be made: ${sender.message}`)
+    if (sender instanceof Error) return passed(sender.message)
     const send = sendingOf(sender, message)
-    if (typeof send === 'string') return passed(send)
-    if (!breaker.allows()) return passed('it has failed several times and is let alone for a while')
-    if (!(await rate.turn(TURN_MS))) return passed('it is sent as many messages as it may be (perSecond)')
+    if (typeof send === 'string') return passed(send, Infinity)
+    const alone = () => passed('it has failed several times and is let alone for a while', breaker.seconds)
+    if (breaker.open) return alone()
+    const away = await rate.turn(TURN_MS)
+    if (away > 0) return passed('it is sent as many messages as it may be (perSecond)', away / 1000)
+    if (!breaker.allows()) return alone()
+    if (deadline.isOver) return passed('the time of this try was over before it was asked')
+    const { signal } = deadline
     try {
       const receipt = await within(signal, send(signal))
       breaker.succeeded()
@@ -107,6 +134,7 @@ async function within<T>(signal: AbortSignal, sending: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     const giveUp = () => reject(new SendError('unknown', 'no answer in time'))
+    if (signal.aborted) giveUp()
     signal.addEventListener('abort', () => (timer = setTimeout(giveUp, GRACE_MS)), { once: true })
   })
   try {
@@ -116,7 +144,7 @@ async function within<T>(signal: AbortSignal, sending: Promise<T>): Promise<T> {
   }
 }
 
-const passed = (why: string): Answer => ({ kind: 'passed', why })
+const passed = (why: string, seconds = 0): Answer => ({ kind: 'passed', why, seconds })
 
 /** What the provider did with the message before it threw, nobody knows. */
 const failed = (cause: unknown): SendError =>

@@ -1,13 +1,20 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Host, SendError, Services } from 'rowhouse'
-import type { Channel } from './channel.js'
+import type { Answer, Channel } from './channel.js'
 import type { NotifyConfig } from './config.js'
+import { Deadline } from './deadline.js'
 import { channelOf, type Channel as ChannelName, type Message, messageOf, type OutboxRow } from './message.js'
 import type { Claimed, Ending, Outbox } from './outbox.js'
 import type { MessageRecord } from './record.js'
 import { stopOf } from './stops.js'
 import type { Suppression } from './suppression.js'
 
-const MOST_SECONDS = 15 * 60
+/** Between two tries of one message. */
+const MOST_PAUSE_SECONDS = 15 * 60
+/** What providers ask for is longer, at most. */
+const MOST_RETRY_AFTER_SECONDS = 60 * 60
+/** Between two tries to write down how a message stands, in milliseconds. */
+const RECORD_PAUSES = [100, 300, 1000, 2000, 4000]
 
 export interface DeliveryParts {
   readonly host: Host
@@ -24,7 +31,7 @@ export class Delivery {
   private readonly channels: DeliveryParts['channels']
   private readonly config: NotifyConfig
   private readonly log: Services['log']
-  private readonly underWay = new Set<AbortController>()
+  private readonly underWay = new Set<Deadline>()
   private readonly ended: (channel: ChannelName, state: Ending['state']) => void
 
   constructor(parts: DeliveryParts) {
@@ -33,122 +40,141 @@ export class Delivery {
     this.channels = parts.channels
     this.config = parts.config
     this.log = parts.host.use('log')
-    const messages = parts.host.metric.counter('messages_total', 'tries to send a message, by how they ended', [
-      'kind',
-      'state',
-    ])
+    const help = 'tries to send a message, by how they ended'
+    const messages = parts.host.metric.counter('messages_total', help, ['kind', 'state'])
     this.ended = (kind, state) => messages.inc({ kind, state })
   }
 
   /**
    * One try. Never throws for what is wrong with a message or a provider.
+   * @param since when it was taken, by `performance.now()`
    * @returns how the message stands then; undefined when it was somebody else's by then
    */
-  async try(row: OutboxRow): Promise<MessageRecord | undefined> {
-    const ending = await this.attempt(row)
-    this.ended(channelOf(row.kind), ending.state)
-    const record = await this.outbox.end(row, ending)
-    // Who comes too late has been taken for dead.
-    if (!record) this.log.warn({ message: row.id }, 'the lease of a message was lost')
-    return record
+  async try(row: OutboxRow, since: number): Promise<MessageRecord | undefined> {
+    const deadline = new Deadline((this.config.queue.leaseSeconds * 1000) / 2, since)
+    this.underWay.add(deadline)
+    try {
+      return await this.record(row, await this.attempt(row, deadline, since))
+    } finally {
+      deadline.clear()
+      this.underWay.delete(deadline)
+    }
   }
 
   /** A try of whoever was sending it before: it may have been sent, and may be sent again if that does no harm. */
-  async tryAfterLoss(row: Claimed): Promise<MessageRecord | undefined> {
-    if (!row.lost) return this.try(row)
-    const lost = 'whoever was sending it was not heard of again; it may have been sent'
-    if (row.mode === 'sync' || !(await this.mayRepeat(row)))
-      return this.outbox.end(row, notSent('unknown', lost, { provider: row.provider }))
-    return this.try(row)
-  }
-
-  private async attempt(row: OutboxRow): Promise<Ending> {
-    const channel = this.channels[channelOf(row.kind)]
-    // What may have been sent has not failed, whatever keeps it from being sent again.
-    const over = row.unknown_for === null ? 'failed' : 'unknown'
-    let message: Message
-    try {
-      message = messageOf(row)
-    } catch (error) {
-      return notSent(over, (error as Error).message, { code: 'invalid_payload', provider: row.provider })
-    }
-    const stop = await stopOf(message, this.parts)
-    if (stop) return notSent(over, stop.why, { code: stop.code, provider: row.provider })
-    if (row.unknown_for !== null && !(await this.mayRepeat(row))) {
-      return notSent('unknown', 'the provider no longer knows whether it took it', { provider: row.provider })
-    }
-    const controller = new AbortController()
-    const { signal } = controller
-    const timer = setTimeout(() => controller.abort(), (this.config.queue.leaseSeconds * 1000) / 2)
-    this.underWay.add(controller)
-    try {
-      return await this.handOver(row, channel, message, signal)
-    } finally {
-      clearTimeout(timer)
-      this.underWay.delete(controller)
-    }
+  async tryAfterLoss(row: Claimed, since: number): Promise<MessageRecord | undefined> {
+    if (!row.lost || (row.mode === 'queue' && (await this.mayRepeat(row)))) return this.try(row, since)
+    const why = 'whoever was sending it was not heard of again; it may have been sent'
+    return this.record(row, unknown(row, why, { provider: row.provider }))
   }
 
   /** Gives up what is under way: providers say at once how far they are. */
   hurry(): void {
-    for (const controller of this.underWay) controller.abort()
+    for (const deadline of this.underWay) deadline.end()
   }
 
-  private async handOver(row: OutboxRow, channel: Channel, message: Message, signal: AbortSignal): Promise<Ending> {
+  /** A provider has it, perhaps: that is worth more than one try to write it down. */
+  private async record(row: OutboxRow, ending: Ending): Promise<MessageRecord | undefined> {
+    for (const pause of RECORD_PAUSES) {
+      try {
+        return await this.recordOnce(row, ending)
+      } catch (error) {
+        this.log.warn({ err: error, message: row.id, state: ending.state }, 'how a message stands could not be written')
+        await sleep(pause)
+      }
+    }
+    return this.recordOnce(row, ending)
+  }
+
+  private async recordOnce(row: OutboxRow, ending: Ending): Promise<MessageRecord | undefined> {
+    const record = await this.outbox.end(row, ending)
+    // Who comes too late has been taken for dead.
+    if (!record) this.log.warn({ message: row.id }, 'the lease of a message was lost')
+    else this.ended(channelOf(row.kind), ending.state)
+    return record
+  }
+
+  private async attempt(row: OutboxRow, deadline: Deadline, since: number): Promise<Ending> {
+    const { provider } = row
+    // What may have been sent has not failed, whatever keeps it from being sent again.
+    const over = row.unknown_for === null ? failed : unknown
+    let message: Message
+    try {
+      message = messageOf(row)
+    } catch (error) {
+      return over(row, (error as Error).message, { code: 'invalid_payload', provider })
+    }
+    const stop = await stopOf(message, this.parts)
+    if (stop) return over(row, stop.why, { code: stop.code, provider })
+    if (row.mode === 'queue' && row.age > this.config.queue.maxAgeSeconds) {
+      return over(row, 'it is too old to be sent (queue.maxAgeSeconds)', { provider })
+    }
+    if (row.unknown_for !== null && !(await this.mayRepeat(row))) {
+      return unknown(row, 'the provider no longer knows whether it took it', { provider })
+    }
+    return this.handOver(row, message, deadline, since)
+  }
+
+  private async handOver(row: OutboxRow, message: Message, deadline: Deadline, since: number): Promise<Ending> {
+    const channel = this.channels[message.channel]
     const uncertain = row.unknown_for !== null
-    const why: string[] = []
-    let wait = 0
-    let last: SendError | undefined
+    const names = uncertain ? [row.provider as string] : inTurn(channel, row.provider)
+    const answers: Told[] = []
     let holder = row.provider
-    for (const name of uncertain ? [row.provider as string] : this.after(channel, row.provider)) {
-      // Who sends has to be known before it does.
-      if (row.mode === 'queue' && name !== holder && !(await this.outbox.hand(row, name)))
-        return notSent('failed', 'taken over', {})
+    for (const name of names) {
+      if (deadline.isOver) break
+      // Who sends has to be known before it does; whoever waits for an answer tells in the end.
+      if (row.mode === 'queue' && name !== holder && !(await this.outbox.hand(row, name))) break
       holder = name
-      const answer = await channel.ask(name, message, signal)
+      const answer = await channel.ask(name, message, deadline)
       if (answer.kind === 'sent') {
         const { receipt, caught } = answer
         return { state: 'sent', provider: name, providerId: receipt.id, detail: receipt.detail, caught }
       }
-      if (answer.kind === 'passed') {
-        why.push(`${name}: ${answer.why}`)
-        continue
-      }
+      answers.push({ name, answer })
+      if (answer.kind === 'passed') continue
       const { error } = answer
-      this.log.warn({ err: error, message: row.id, provider: name, outcome: error.outcome }, 'a message was not sent')
-      why.push(`${name}: ${error.message}`)
-      last = error
-      wait = Math.max(wait, error.retryAfter ?? 0)
-      if (error.outcome === 'refused')
-        return notSent(uncertain ? 'unknown' : 'failed', why.join('; '), { cause: error })
-      if (error.outcome === 'unknown') return this.notKnown(row, name, why.join('; '), error)
+      const { outcome, response } = error
+      this.log.warn(
+        { message: row.id, provider: name, outcome, why: error.message, response },
+        'a message was not sent',
+      )
+      const more = { cause: error, provider: name, asked: true }
+      if (outcome === 'refused') return (uncertain ? unknown : failed)(row, told(answers), more)
+      if (outcome === 'unknown') {
+        const since_ = (performance.now() - since) / 1000
+        return this.notKnown({ ...row, provider: name, unknown_for: row.unknown_for ?? since_ }, told(answers), error)
+      }
     }
-    return this.later(row, why.join('; ') || 'no provider is configured', wait, last)
+    return this.later(row, answers)
   }
 
-  /** The chain, beginning with the one that was chosen for it. */
-  private after(channel: Channel, first: string | null): readonly string[] {
-    const { providers } = channel
-    return first === null || !providers.includes(first)
-      ? providers
-      : [first, ...providers.filter((name) => name !== first)]
+  private async notKnown(row: OutboxRow, why: string, cause: SendError): Promise<Ending> {
+    const more = { cause, provider: row.provider, asked: true }
+    if (row.mode === 'sync' || !(await this.mayRepeat(row))) return unknown(row, `${why}; it may have been sent`, more)
+    return queued(row, why, { ...more, seconds: this.pause(row, cause.retryAfter) })
   }
 
-  private async notKnown(row: OutboxRow, provider: string, why: string, cause: SendError): Promise<Ending> {
-    const again = row.mode === 'queue' && !this.isOld(row) && (await this.mayRepeat({ ...row, provider }))
-    if (!again) return notSent('unknown', `${why}; it may have been sent`, { cause, provider })
-    return notSent('queued', why, { cause, provider, seconds: this.pause(row, cause.retryAfter) })
-  }
-
-  private later(row: OutboxRow, why: string, wait: number, cause: SendError | undefined): Ending {
+  /** Nobody has taken it, and nobody may have. */
+  private later(row: OutboxRow, answers: readonly Told[]): Ending {
+    const why = told(answers) || 'no provider is configured'
+    const errors = answers.flatMap(({ answer }) => (answer.kind === 'not sent' ? [answer.error] : []))
+    const waits = answers.flatMap(({ answer }) => (answer.kind === 'passed' ? [answer.seconds] : []))
     const uncertain = row.unknown_for !== null
-    const more = { cause, provider: uncertain ? row.provider : null, passed: cause === undefined }
-    if (row.mode === 'sync' || this.isOld(row)) return notSent(uncertain ? 'unknown' : 'failed', why, more)
-    return notSent('queued', why, { ...more, seconds: this.pause(row, wait) })
-  }
-
-  private isOld({ age }: OutboxRow): boolean {
-    return age > this.config.queue.maxAgeSeconds
+    const cause = errors.at(-1)
+    const more = {
+      cause,
+      asked: errors.length > 0,
+      provider: uncertain ? row.provider : (answers.at(-1)?.name ?? null),
+    }
+    const never = answers.length > 0 && waits.length === answers.length && waits.every((wait) => wait === Infinity)
+    if (row.mode === 'sync' || never) return (uncertain ? unknown : failed)(row, why, more)
+    if (!more.asked) {
+      const soonest = Math.min(...waits.filter((wait) => wait > 0 && wait < Infinity), MOST_PAUSE_SECONDS)
+      return queued(row, why, { ...more, provider: row.provider, seconds: jittered(soonest) })
+    }
+    const asked = Math.max(0, ...errors.map(({ retryAfter = 0 }) => retryAfter))
+    return queued(row, why, { ...more, provider: uncertain ? row.provider : null, seconds: this.pause(row, asked) })
   }
 
   /** Whether a message that may have been sent may be sent again: it does no harm, or its sender has nothing against it. */
@@ -157,31 +183,54 @@ export class Delivery {
     return (unknown_for ?? 0) < (await this.channels[channelOf(kind)].onceFor(provider as string))
   }
 
-  /** In seconds: longer each time, and not all at the same moment. */
-  private pause({ attempts }: OutboxRow, atLeast = 0): number {
-    const doubled = this.config.queue.retrySeconds * 2 ** Math.min(attempts - 1, 20)
-    return Math.max(atLeast, Math.min(doubled, MOST_SECONDS) * (0.5 + Math.random()))
+  /** In seconds: longer each time. */
+  private pause({ attempts }: OutboxRow, wanted = 0): number {
+    const doubled = this.config.queue.retrySeconds * 2 ** Math.min(attempts, 20)
+    return jittered(Math.max(Math.min(wanted, MOST_RETRY_AFTER_SECONDS), Math.min(doubled, MOST_PAUSE_SECONDS)))
   }
 }
+
+/** What a provider said. */
+interface Told {
+  readonly name: string
+  readonly answer: Exclude<Answer, { readonly kind: 'sent' }>
+}
+const told = (answers: readonly Told[]): string =>
+  answers
+    .map(({ name, answer }) => `${name}: ${answer.kind === 'passed' ? answer.why : answer.error.message}`)
+    .join('; ')
+
+/** The chain, beginning with the one that was chosen for a message. */
+function inTurn({ providers }: Channel, first: string | null): readonly string[] {
+  if (first === null || !providers.includes(first)) return providers
+  return [first, ...providers.filter((name) => name !== first)]
+}
+
+/** Not all at the same moment. */
+const jittered = (seconds: number): number => seconds * (1 + Math.random() / 2)
 
 interface NotSent {
   readonly code?: string
   readonly cause?: SendError | undefined
   readonly provider?: string | null
   readonly seconds?: number
-  readonly passed?: boolean
+  readonly asked?: boolean
 }
-
-function notSent(
-  state: 'failed' | 'unknown' | 'queued',
-  error: string,
-  {
-    cause,
-    code = cause?.unreadable ? 'response_changed' : 'unexpected',
-    provider = null,
-    seconds = 0,
-    passed = false,
-  }: NotSent,
-): Ending {
-  return { state, error, code, detail: cause?.response ?? null, provider, seconds, passed }
-}
+const ending =
+  (state: 'failed' | 'unknown' | 'queued') =>
+  (row: OutboxRow, error: string, more: NotSent): Ending => {
+    const { cause, code = cause?.unreadable ? 'response_changed' : 'unexpected' } = more
+    return {
+      state,
+      error,
+      code,
+      detail: cause?.response ?? null,
+      provider: more.provider ?? null,
+      unknownFor: state === 'failed' ? null : row.unknown_for,
+      seconds: more.seconds ?? 0,
+      asked: more.asked ?? false,
+    }
+  }
+const failed = ending('failed')
+const unknown = ending('unknown')
+const queued = ending('queued')

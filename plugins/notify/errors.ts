@@ -10,13 +10,24 @@ export const noDefault = (): ServiceError =>
   new ServiceError(500, 'default_not_found', 'No default email/sms provider set')
 export const notConfigured = (provider: string): ServiceError =>
   new ServiceError(500, 'config_not_found', `No ${provider} config found`)
-export const noTemplates = (provider: string): ServiceError =>
-  new ServiceError(400, 'invalid_provider', `sending templates is not available for ${provider}`)
+export const noTemplates = (provider: string, template: string): ServiceError =>
+  new ServiceError(400, 'invalid_provider', `sending templates is not available for ${provider}`, '$', {
+    internal: { detail: `${provider} keeps no templates, and there is no "${template}" among those kept here` },
+  })
 export const notFound = (id: string): ServiceError => new ServiceError(404, 'not_found', `message not found : ${id}`)
+
+/** What an answer says of a message that was not sent. */
+export interface WhyNot {
+  readonly id: string
+  readonly state: string
+  readonly provider: string | null
+  readonly detail: string
+}
 
 /** `{code, message}`, and about a message that was not sent its `id`, its `state`, and in `detail` why. */
 export function errorBody({ status, code, message, path, internal }: ServiceError): object {
-  const more = typeof internal === 'object' && internal !== null ? internal : {}
+  // That of the core is about the database.
+  const more = typeof internal === 'object' && internal !== null && 'detail' in internal ? internal : {}
   if (status === 500 && code === 'unexpected' && internal === undefined) return FALLBACK
   if (OF_THE_BODY.has(code)) return { code: 'invalid_payload', message: `Error in ${path}: ${message}` }
   return { code: code.replaceAll('-', '_'), message, ...more }

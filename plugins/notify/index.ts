@@ -72,7 +72,8 @@ export default definePlugin({
       const troubled = [...channels.email.troubled, ...channels.sms.troubled]
       if (troubled.length > 0) return `let alone for a while: ${troubled.join(', ')}`
     })
-    host.onReady(() => {
+    host.onReady(async () => {
+      for (const channel of Object.values(channels)) await channel.open()
       for (const worker of Object.values(workers)) worker.start()
       const endPruning = startPruning(host, outbox, options.keepDays)
       host.onClose(endPruning)

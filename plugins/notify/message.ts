@@ -12,7 +12,10 @@ export interface OutboxRow extends Readonly<Record<Text, string | null>>, Readon
   readonly to: string
   readonly at_most_once: boolean
   readonly mode: 'queue' | 'sync'
+  /** How often a provider was asked. */
   readonly attempts: number
+  /** Whose turn it is: grows each time that somebody takes it. */
+  readonly claims: number
   readonly provider: string | null
   /** Seconds since it is not known whether `provider` has sent it; null: it has not. */
   readonly unknown_for: number | null
@@ -55,7 +58,7 @@ export function messageOf(row: OutboxRow): Message {
     ...(row.cc ? { cc: mailboxes('cc', row.cc) } : {}),
     ...(row.bcc ? { bcc: mailboxes('bcc', row.bcc) } : {}),
     ...(row.reply_to ? { replyTo: mailbox('reply_to', row.reply_to) } : {}),
-    ...(row.attachments ? { attachments: row.attachments.map(attachment) } : {}),
+    ...(row.attachments?.length ? { attachments: row.attachments.map(attachment) } : {}),
   }
   if (kind === 'email-template') {
     const content = contentOf(row.content)

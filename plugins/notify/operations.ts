@@ -47,9 +47,19 @@ export function sendOperations(
     if (data.catalogFor(call).tables.has(tableKey(OUTBOX))) {
       // What permissions on the outbox say holds here as for any table.
       await operations.run(insertOf(rows), { ...call, format: 'json' }).catch(atArgs)
-    } else if (call.session.role === 'admin') {
+    } else {
       await outbox.put(rows, 'queue', [], config.queue.leaseSeconds, undefined, call.transaction)
-    } else throw new ServiceError(400, 'access-denied', 'restricted access : admin only, as svc_outbox is not tracked')
+    }
+  }
+  /** @throws ServiceError 400 when the caller may send nothing at all */
+  const refuseWithout = (call: Call): void => {
+    const { role } = call.session
+    if (role === 'admin') return
+    const outbox = data.catalogFor(call).tables.get(tableKey(OUTBOX))
+    if (!outbox)
+      throw new ServiceError(400, 'access-denied', 'restricted access : admin only, as svc_outbox is not tracked')
+    if (outbox.permissionsByRole.get(role)?.insert) return
+    throw new ServiceError(400, 'permission-denied', `role "${role}" may not insert into "svc_outbox"`, '$.args')
   }
   /** Whether the caller's permission sets a column by itself. */
   const isPreset = (column: string, call: Call): boolean => {
@@ -62,6 +72,8 @@ export function sendOperations(
     async run(args, call) {
       try {
         const given = isObject(args) ? args : {}
+        if (given['queue'] === false) throw invalidPayload('what is sent in a query is always queued', '$.queue')
+        refuseWithout(call)
         const absent = Object.keys(standIns).filter((key) => given[key] === undefined && isPreset(columnOf(key), call))
         const filled = absent.map((key) => [key, standIns[key]])
         const payload = read(filled.length > 0 ? { ...(Object.fromEntries(filled) as JsonObject), ...given } : args)

@@ -15,7 +15,7 @@ const DELETE_CONTENTS = CONTENTS.map((name) => `${name} = null`).join(', ')
 
 /** What is needed to send a message. */
 const ROW = `o.id::text, o.kind, o."to", o."from", o.from_name, o.sub, o.text, o.html, o.cc, o.bcc, o.reply_to, o.template,
-  o.content, o.country_code, o.message, o.at_most_once, o.mode, o.attempts, o.provider,
+  o.content, o.country_code, o.message, o.at_most_once, o.mode, o.attempts, o.claims, o.provider,
   extract(epoch from now() - o.unknown_since)::float8 as unknown_for, extract(epoch from now() - o.queued_at)::float8 as age,
   (select json_agg(json_build_object('filename', filename, 'content_type', content_type, 'content', encode(content, 'base64'))
     order by position) from svc_catalog.svc_outbox_attachment a where a.message_id = o.id) as attachments`
@@ -55,12 +55,14 @@ export type Ending =
       readonly code: string
       /** The provider's words. */
       readonly detail: string | null
-      /** Who may have sent it. */
+      /** Who did not take it, or may have. */
       readonly provider: string | null
+      /** For so many seconds it may have been sent; null: it was not. */
+      readonly unknownFor: number | null
       /** Until the next try. */
       readonly seconds: number
-      /** Nobody was asked: what was known before is worth more. */
-      readonly passed?: boolean
+      /** Whether a provider was asked. If not, what was known before is worth keeping. */
+      readonly asked: boolean
     }
 
 /** The messages in the database. */
@@ -125,36 +127,37 @@ export class Outbox {
   }
 
   /** Before another provider gets it. @returns false when somebody else has it by now */
-  async hand({ id, attempts }: OutboxRow, provider: string): Promise<boolean> {
-    const rows = await this.data.query(
-      `update ${TABLE} set provider = $3 where id = $1 and attempts = $2 and state in ('queued', 'sending') returning 1`,
-      [id, attempts, provider],
-    )
+  async hand({ id, claims }: OutboxRow, provider: string): Promise<boolean> {
+    const rows = await this.data.query(`update ${TABLE} set provider = $3 where ${OWNED} returning 1`, [
+      id,
+      claims,
+      provider,
+    ])
     return rows.length > 0
   }
 
   /** @returns how it stands then; undefined when somebody else has it by now */
-  async end({ id, attempts }: OutboxRow, ending: Ending): Promise<MessageRecord | undefined> {
-    const { state } = ending
+  async end({ id, claims }: OutboxRow, ending: Ending): Promise<MessageRecord | undefined> {
     const [record] =
-      state === 'sent'
+      ending.state === 'sent'
         ? await this.data.query<MessageRecord>(ending.caught ? CAUGHT : SENT, [
             id,
-            attempts,
+            claims,
             ending.provider,
             ending.providerId,
             ending.detail,
           ])
         : await this.data.query<MessageRecord>(NOT_SENT, [
             id,
-            attempts,
-            state,
+            claims,
+            ending.state,
             ending.error,
             ending.code,
             ending.detail,
             ending.provider,
+            ending.unknownFor,
             ending.seconds,
-            ending.passed ?? false,
+            ending.asked,
           ])
     return record
   }
@@ -170,7 +173,7 @@ export class Outbox {
   /** Puts a message that was not sent back into the queue. @returns false when it is none of those */
   async again(id: string): Promise<boolean> {
     const rows = await this.data.query(
-      `update ${TABLE} set state = 'queued', mode = 'queue', attempts = attempts + 1, next_at = now(), queued_at = now(),
+      `update ${TABLE} set state = 'queued', mode = 'queue', claims = claims + 1, next_at = now(), queued_at = now(),
          provider = null, unknown_since = null, error = null, error_code = null, detail = null
        where id = $1 and state in ('failed', 'unknown') and (text is not null or html is not null or message is not null
          or kind = 'email-template') returning 1`,
@@ -179,16 +182,24 @@ export class Outbox {
     return rows.length > 0
   }
 
-  /** Messages to the number of this one within an hour before it, and to all within a day. */
-  async smsCounts(id: string): Promise<{ readonly number: number; readonly day: number }> {
-    const [counts] = await this.data.query<{ number: number; day: number }>(
-      `select count(*) filter (where o.country_code = m.country_code and o."to" = m."to"
-           and o.created_at > m.created_at - interval '1 hour')::int as number, count(*)::int as day
-       from ${TABLE} m, ${TABLE} o where m.id = $1 and o.kind = 'sms' and o.state <> 'failed'
-         and o.created_at > m.created_at - interval '1 day' and (o.created_at, o.id) < (m.created_at, m.id)`,
+  /** Messages to the number of this one within an hour before it. */
+  async smsWithinHour(id: string): Promise<number> {
+    return this.count(
+      `o.country_code || o."to" = m.country_code || m."to" and o.created_at > m.created_at - interval '1 hour'`,
+      id,
+    )
+  }
+  /** All SMS within a day before it. */
+  async smsWithinDay(id: string): Promise<number> {
+    return this.count(`o.created_at > m.created_at - interval '1 day'`, id)
+  }
+  private async count(which: string, id: string): Promise<number> {
+    const [counted] = await this.data.query<{ count: number }>(
+      `select count(*)::int from ${TABLE} m, ${TABLE} o where m.id = $1 and o.kind = 'sms' and o.state <> 'failed'
+         and (o.created_at, o.id) < (m.created_at, m.id) and ${which}`,
       [id],
     )
-    return counts as { number: number; day: number }
+    return counted?.count ?? 0
   }
 
   /** Deletes some of what is old. @returns whether there may be more */
@@ -226,22 +237,27 @@ const CLAIM = `with due as (
     where state in ('queued', 'sending') and next_at <= now() and (kind = 'sms') = $1
     order by next_at limit $2 for update skip locked),
   o as (
-    update ${TABLE} t set state = 'sending', attempts = t.attempts + 1, next_at = now() + make_interval(secs => $3),
+    update ${TABLE} t set state = 'sending', claims = t.claims + 1, next_at = now() + make_interval(secs => $3),
       provider = coalesce(t.provider, $4::text),
-      unknown_since = case when due.lost then coalesce(t.unknown_since, t.next_at) else t.unknown_since end
+      unknown_since = case when due.lost then coalesce(t.unknown_since, t.next_at - make_interval(secs => $3))
+        else t.unknown_since end
     from due where t.id = due.id returning t.*, due.lost)
   select ${ROW}, o.lost from o`
 
-const OWNED = `id = $1 and attempts = $2 and state in ('queued', 'sending')`
-const DONE = `state = 'sent', sent_at = now(), provider = $3, provider_id = $4, detail = $5, error = null, error_code = null,
-  unknown_since = null`
+const OWNED = `id = $1 and claims = $2 and state in ('queued', 'sending')`
+const DONE = `state = 'sent', sent_at = now(), attempts = attempts + 1, provider = $3, provider_id = $4, detail = $5,
+  error = null, error_code = null, unknown_since = null`
 const CAUGHT = `update ${TABLE} set ${DONE} where ${OWNED} returning ${MESSAGE_COLUMNS}`
 const SENT = `with m as (update ${TABLE} set ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning *),
   a as (delete from svc_catalog.svc_outbox_attachment where message_id in (select id from m))
   select ${MESSAGE_COLUMNS} from m`
-const NOT_SENT = `update ${TABLE} set state = $3, provider = $7,
-    error = coalesce(case when $9 then error end, $4), error_code = coalesce(case when $9 then error_code end, $5),
-    detail = coalesce(case when $9 then detail end, $6),
-    unknown_since = case when $7::text is null then null else coalesce(unknown_since, now()) end,
-    next_at = now() + make_interval(secs => $8)
+/** Why nobody was asked is told together with what the last one who was has said. */
+const NOT_SENT = `update ${TABLE} set state = $3,
+    error = $4 || case when $10 then '' else coalesce('; before that: ' || split_part(error, '; before that: ', -1), '') end,
+    error_code = coalesce(case when $10 then null else error_code end, $5),
+    detail = coalesce($6, case when $10 then null else detail end),
+    attempts = attempts + case when $10 then 1 else 0 end, provider = $7,
+    unknown_since = case when $8::float8 is null then null
+      else coalesce(unknown_since, now() - make_interval(secs => $8)) end,
+    next_at = now() + make_interval(secs => $9)
   where ${OWNED} returning ${MESSAGE_COLUMNS}`

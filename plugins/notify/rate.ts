@@ -13,14 +13,14 @@ export class Rate {
     this.burstMs = Math.min(1000, this.everyMs * 10)
   }
 
-  /** Waits for a turn. @returns false, at once, when that would be longer than `mostMs` away */
-  async turn(mostMs: number): Promise<boolean> {
-    if (this.everyMs === 0) return true
+  /** Waits for a turn. @returns 0; at once, in how many ms there may be one, when that is longer than `mostMs` */
+  async turn(mostMs: number): Promise<number> {
+    if (this.everyMs === 0) return 0
     const now = performance.now()
     const at = Math.max(this.next, now - this.burstMs)
-    if (at - now > mostMs) return false
+    if (at - now > mostMs) return at - now
     this.next = at + this.everyMs
     if (at > now) await sleep(at - now)
-    return true
+    return 0
   }
 }

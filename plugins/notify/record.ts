@@ -28,6 +28,7 @@ export interface MessageRecord {
 
 const time = (column: string) => `to_json(${column}) #>> '{}' as ${column}`
 
-export const MESSAGE_COLUMNS = `id::text, kind, state, mode, "to", "from", from_name, sub, country_code, template, provider,
+export const MESSAGE_COLUMNS = `id::text, kind,
+  case when mode = 'sync' and state = 'queued' then 'sending' else state end as state, mode, "to", "from", from_name, sub, country_code, template, provider,
   left(message, 100) as message, provider_id, detail, error, error_code, attempts, ${time('next_at')}, ${time('created_at')}, ${time('sent_at')}, delivery,
   delivery_detail, ${time('delivery_at')}`

@@ -1,5 +1,5 @@
 import type { Context } from 'koa'
-import { type Host, type Json, readJson, ServiceError, USER_ID } from 'rowhouse'
+import { assertSameOrigin, type Host, type Json, readJson, ServiceError, USER_ID } from 'rowhouse'
 import type { NotifyConfig } from './config.js'
 import { invalidPayload, missingKey, notFound, unauthorized } from './errors.js'
 import { Fields } from './fields.js'
@@ -61,14 +61,16 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     const fields = new Fields(await readJson(ctx), ['address', 'reason'])
     const address = fields.text('address')
     if (address === undefined) throw missingKey('address')
-    await suppression.add(plain(address, fields.at('address')), fields.line('reason') ?? 'by hand')
-    ctx.body = { address: address.toLowerCase() }
+    const plain = plainAddress(address, fields.at('address'))
+    await suppression.add(plain, fields.line('reason') ?? 'by hand')
+    ctx.body = { address: plain }
   })
   router.delete('/v1/send/suppressed/:address', async (ctx) => {
     adminOnly(ctx)
-    const { address } = ctx['params'] as { address: string }
+    assertSameOrigin(ctx, ctx.state.session)
+    const address = plainAddress((ctx['params'] as { address: string }).address, '$')
     if (!(await suppression.remove(address))) throw new ServiceError(404, 'not_found', `not suppressed : ${address}`)
-    ctx.body = { address: address.toLowerCase() }
+    ctx.body = { address }
   })
 
   const page = messagesPage(router)
@@ -89,6 +91,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
   })
   router.post('/v1/send/:id/retry', async (ctx) => {
     adminOnly(ctx)
+    assertSameOrigin(ctx, ctx.state.session)
     const { id } = ctx['params'] as { id: string }
     if (!isId(id) || !(await messages.find(id))) throw notFound(id)
     if (!(await outbox.again(id))) {
@@ -99,8 +102,9 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
   })
 }
 
-function plain(text: string, path: string): string {
+/** As it is kept. */
+function plainAddress(text: string, path: string): string {
   const read = readMailbox(text)
   if (!read || read.name !== undefined) throw invalidPayload('expecting an address', path)
-  return read.address
+  return read.address.toLowerCase()
 }

@@ -26,7 +26,9 @@ create table svc_catalog.svc_outbox (
   at_most_once boolean not null default false,
   mode text not null default 'queue' check (mode in ('queue', 'sync')),
   state text not null default 'queued' check (state in ('queued', 'sending', 'sent', 'failed', 'unknown')),
+  -- How often a provider was asked; how often somebody has taken it to do so.
   attempts integer not null default 0,
+  claims integer not null default 0,
   next_at timestamptz not null default now(),
   queued_at timestamptz not null default now(),
   -- Who is sending it, has sent it, or may have; since when that is not known.
@@ -50,17 +52,20 @@ create index svc_outbox_due on svc_catalog.svc_outbox (next_at) where state in (
 create index svc_outbox_troubled on svc_catalog.svc_outbox (created_at desc, id desc) where state <> 'sent';
 create index svc_outbox_newest on svc_catalog.svc_outbox (created_at desc, id desc);
 create index svc_outbox_reference on svc_catalog.svc_outbox (provider, provider_id) where provider_id is not null;
-create index svc_outbox_numbers on svc_catalog.svc_outbox (created_at) where kind = 'sms';
+create index svc_outbox_numbers on svc_catalog.svc_outbox ((country_code || "to"), created_at) where kind = 'sms';
+create index svc_outbox_sms on svc_catalog.svc_outbox (created_at) where kind = 'sms';
 
 -- Whoever may insert a message says what is sent and to whom, and nothing of what became of it.
 create function svc_catalog.svc_new_message() returns trigger language plpgsql as $$
 begin
   new.state := 'queued';
   new.attempts := 0;
+  new.claims := 0;
   new.created_at := now();
   new.queued_at := now();
   -- Who waits for the answer of a message sends it; if nothing is heard of that, it is for the others.
-  new.next_at := case new.mode when 'sync' then greatest(new.next_at, now() + interval '1 minute') else now() end;
+  new.next_at := case new.mode when 'sync'
+    then least(greatest(new.next_at, now() + interval '1 minute'), now() + interval '1 hour') else now() end;
   new.provider := null;
   new.unknown_since := null;
   new.provider_id := null;

@@ -4,7 +4,7 @@ import type { AttachmentDraft } from './attachments.js'
 import { type Channel, maySendFrom } from './channel.js'
 import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
-import { invalidPayload, noTemplates } from './errors.js'
+import { invalidPayload, noTemplates, type WhyNot } from './errors.js'
 import { domainOf } from './mailbox.js'
 import { channelOf, type OutboxRow } from './message.js'
 import type { NewMessage, Once, Outbox, StoredAttachment } from './outbox.js'
@@ -17,7 +17,7 @@ export interface Sent extends Receipt {
   /** Of several recipients, in their order. */
   readonly results?: readonly ((Receipt & { readonly to: string }) | Failure)[]
 }
-interface Failure {
+interface Failure extends WhyNot {
   readonly to: string
   readonly code: string
   readonly message: string
@@ -57,13 +57,19 @@ export class Sending {
    */
   async send(payload: Payload, once?: Pick<Once, 'caller' | 'key'>): Promise<Answered> {
     const { outbox, workers, delivery, config } = this.parts
+    const request = once && { ...once, hash: hashOf(payload) }
+    // What came before needs nothing that it needed then.
+    const before = request && (await this.repeated(request, payload))
+    if (before) return before
     const drafts = await this.prepare(payload.drafts)
     const attachments = await this.bytes(payload.attachments)
     const messages = drafts.map((draft): NewMessage => ({ ...draft, id: randomUUID() }))
     const mode = payload.queue ? 'queue' : 'sync'
-    const request = once && { ...once, hash: hashOf(payload) }
+    const since = performance.now()
     if (!(await outbox.put(messages, mode, attachments, config.queue.leaseSeconds, request))) {
-      return this.repeated(request as Once, payload)
+      const meanwhile = await this.repeated(request as Once, payload)
+      if (meanwhile) return meanwhile
+      throw inProgress()
     }
     const ids = messages.map(({ id }) => id)
     if (payload.queue) {
@@ -71,7 +77,7 @@ export class Sending {
       return { ...queued(ids, payload), messages: ids }
     }
     const records = await each(messages, config.queue.concurrency, (message) =>
-      delivery.try(rowOf(message, attachments)),
+      delivery.try(rowOf(message, attachments), since),
     )
     return records.includes(undefined) ? this.answer(ids, payload) : answerOf(records as MessageRecord[], payload)
   }
@@ -83,9 +89,10 @@ export class Sending {
     const { name, sender } = await channel.default()
     if (first.kind === 'sms') return drafts
     if (first.kind === 'email-template' && !(sender as EmailSender).sendTemplate) {
-      const made = await Promise.all(drafts.map((draft) => this.parts.render(draft)))
-      if (made.includes(undefined)) throw noTemplates(name)
-      drafts = made as readonly Draft[]
+      // They differ in their recipients only.
+      const made = await this.parts.render(first)
+      if (!made) throw noTemplates(name, first.template as string)
+      drafts = drafts.map(({ to }) => ({ ...made, to }))
     }
     if (!(await this.maySend(channel, first.from))) {
       const { domains = [] } = sender as EmailSender
@@ -122,14 +129,12 @@ export class Sending {
     return stored
   }
 
-  /** The answer that the same request had before. */
-  private async repeated(request: Once, payload: Payload): Promise<Answered> {
+  /** The answer that the same request had before; undefined when there was none. */
+  private async repeated(request: Once, payload: Payload): Promise<Answered | undefined> {
     const before = await this.parts.outbox.before(request)
-    if (!before) throw inProgress()
-    if (!before.hash.equals(request.hash)) {
-      throw new ServiceError(409, 'idempotency_key_reused', 'this Idempotency-Key came with another request before')
-    }
-    return this.answer(before.messages, payload)
+    if (!before) return undefined
+    if (before.hash.equals(request.hash)) return this.answer(before.messages, payload)
+    throw new ServiceError(409, 'idempotency_key_reused', 'this Idempotency-Key came with another request before')
   }
 
   private async answer(ids: readonly string[], payload: Payload): Promise<Answered> {
@@ -149,8 +154,8 @@ function answerOf(records: readonly MessageRecord[], { several }: Payload): Answ
   if (!several) return { ...receiptOf(sent), messages }
   const results = records.map((record) => {
     if (record.state === 'sent') return { to: record.to, ...receiptOf(record) }
-    const { code, message } = errorOf(record)
-    return { to: record.to, code, message, detail: record.detail ?? record.error ?? '' }
+    const { code, message, internal } = errorOf(record)
+    return { to: record.to, code, message, ...(internal as WhyNot) }
   })
   const count = results.filter((result) => !('code' in result)).length
   return { id: sent.provider_id as string, detail: `${count} of ${records.length} sent`, results, messages }
@@ -182,7 +187,7 @@ const STATUS: Readonly<Record<string, number>> = {
 /** Why a message was not sent, as the API promises it. */
 export function errorOf({ id, kind, state, provider, detail, error, error_code }: MessageRecord): ServiceError {
   const code = error_code ?? 'unexpected'
-  const internal = { id, state, provider, detail: [error, detail].filter(Boolean).join(': ') }
+  const internal: WhyNot = { id, state, provider, detail: [error, detail].filter(Boolean).join(': ') }
   const status = STATUS[code] ?? 500
   if (status !== 500) return new ServiceError(status, code, error ?? '', '$', { internal })
   const message =
@@ -217,6 +222,7 @@ const EMPTY = {
   message: null,
   mode: 'sync',
   attempts: 0,
+  claims: 0,
   provider: null,
   unknown_for: null,
   age: 0,

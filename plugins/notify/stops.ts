@@ -28,14 +28,13 @@ export async function stopOf(message: Message, { outbox, suppression, config }: 
     const why = `calling code ${countryCode} is not among those allowed (plugins.notify.sms.countryCodes)`
     return { code: 'not_allowed', why }
   }
-  if (perNumberPerHour === 0 && perDay === 0) return undefined
-  const counts = await outbox.smsCounts(id)
-  if (perNumberPerHour > 0 && counts.number >= perNumberPerHour) {
-    const why = `this number got ${counts.number} messages within an hour (plugins.notify.sms.perNumberPerHour)`
+  const toNumber = perNumberPerHour > 0 ? await outbox.smsWithinHour(id) : -1
+  if (toNumber >= perNumberPerHour) {
+    const why = `this number got ${toNumber} messages within an hour (plugins.notify.sms.perNumberPerHour)`
     return { code: 'too_many', why }
   }
-  if (perDay > 0 && counts.day >= perDay) {
-    return { code: 'too_many', why: `${counts.day} messages were sent within a day (plugins.notify.sms.perDay)` }
-  }
+  const all = perDay > 0 ? await outbox.smsWithinDay(id) : -1
+  if (all >= perDay)
+    return { code: 'too_many', why: `${all} messages were sent within a day (plugins.notify.sms.perDay)` }
   return undefined
 }

@@ -68,15 +68,16 @@ export class Worker {
       // Each that ends wakes again.
       if (free === 0) return
       const { name, first = null } = this.channel
+      const since = performance.now()
       const claimed = await this.outbox.claim(name, free, this.config.queue.leaseSeconds, first)
-      for (const row of claimed) this.run(row)
+      for (const row of claimed) this.run(row, since)
       if (claimed.length === free) this.more = true
     }
   }
 
-  private run(row: Claimed): void {
+  private run(row: Claimed, since: number): void {
     const done: Promise<void> = this.delivery
-      .tryAfterLoss(row)
+      .tryAfterLoss(row, since)
       .then(() => {})
       // Its lease ends, and it is tried again.
       .catch((error: unknown) => this.log.warn({ err: error, message: row.id }, 'a message could not be tried'))

@@ -301,7 +301,10 @@ tap.test('bodies and names are strict', async (t) => {
       ],
       /templateContent\[1\]: "a" is given twice$/,
     ],
-    [Array.from({ length: 1_001 }, (_, i) => ({ name: `n${i}`, content: '' })), /templateContent: there are more than 1000/],
+    [
+      Array.from({ length: 1_001 }, (_, i) => ({ name: `n${i}`, content: '' })),
+      /templateContent: there are more than 1000/,
+    ],
   ]
   await server.put('a', draft)
   for (const [templateContent, message] of contents) {

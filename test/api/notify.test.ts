@@ -22,7 +22,6 @@ tap.test('what the specification promises of sending', async (t) => {
     t.same(mail, {
       to: { address: 'reader@example.com', name: 'A Reader' },
       from: { address: 'shop@example.com', name: 'The Shop' },
-      attachments: [],
       subject: 'Hello',
       text: 'Hi',
       html: '<p>Hi',
@@ -131,7 +130,6 @@ tap.test('templates of a provider', async (t) => {
     id: 'x',
     to: { address: 'a@example.com' },
     from: { address: 'b@example.com', name: 'B' },
-    attachments: [],
     template: 'welcome',
     content: templateContent,
   })

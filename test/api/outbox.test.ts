@@ -26,7 +26,7 @@ tap.test('a queued message is answered at once and sent later', async (t) => {
   t.match({ status, body }, { status: 200, body: { id: /^[0-9a-f-]{36}$/, detail: 'queued' } })
   t.equal(headers.get('location'), `/v1/send/${body.id}`)
   await becomes(server, body.id, 'sending')
-  t.match(await stateOf(server, body.id), { provider: 'first', attempts: 1, text: 'Hi', sub: 'Hello', mode: 'queue' })
+  t.match(await stateOf(server, body.id), { provider: 'first', attempts: 0, text: 'Hi', sub: 'Hello', mode: 'queue' })
   release()
   await becomes(server, body.id, 'sent')
   t.match(await stateOf(server, body.id), {
@@ -73,7 +73,7 @@ tap.test('what was certainly not sent is tried again, in the same way', async (t
   t.match(await server.send(`${refused.id}/retry`, {}), { status: 200, body: { id: refused.id, detail: 'queued' } })
   await becomes(server, refused.id, 'sent')
   t.match(await server.send(`${refused.id}/retry`, {}), { status: 409, body: { code: 'not_failed' } })
-  t.match(await server.send(`${body.id.replace(/^./, 'f')}/retry`, {}), { status: 404, body: { code: 'not_found' } })
+  t.match(await server.send(`${randomUUID()}/retry`, {}), { status: 404, body: { code: 'not_found' } })
 })
 
 tap.test('a message is no longer tried when it is too old', async (t) => {
@@ -409,4 +409,98 @@ tap.test('a provider that does not answer holds up no other channel, nor the end
     { state: 'queued', provider: 'first' },
     { state: 'queued', provider: null },
   ])
+})
+
+tap.test('a provider that has forgotten what it took is not asked again for what is sent once at most', async (t) => {
+  const server = await notifyServer(t, { queue: { ...FAST.queue, retrySeconds: 1.5 } })
+  server.email.extra = { sendsOnceForSeconds: 1 }
+  server.email.answers.push(sendError('unknown', 'no answer'))
+  const { id } = (await server.send('email', { ...MAIL, queue: true, atMostOnce: true })).body
+  await becomes(server, id, 'unknown')
+  t.equal(server.email.handed.length, 1)
+  t.match(await stateOf(server, id), { error: /no longer knows.*before that: first: no answer/, provider: 'first' })
+})
+
+tap.test('what nobody can ever send, or is too old, has failed', async (t) => {
+  const server = await notifyServer(t, { ...FAST, email: { failover: ['second'] } })
+  server.email.extra = { domains: ['example.org'] }
+  server.second.extra = { domains: ['example.net'] }
+  const insert = (more: string, values: string) =>
+    run(
+      server,
+      `insert into svc_catalog.svc_outbox (kind, "to", "from", sub, text ${more})
+      values ('email', 'a@example.com', 'b@example.com', 'S', 'x' ${values})`,
+    )
+  await insert('', '')
+  await until('it failed', async () => (await server.messages('?state=failed')).length === 1)
+  t.match(await server.messages(), [
+    { attempts: 0, error: 'first: it may not send from example.com; second: it may not send from example.com' },
+  ])
+
+  await run(
+    server,
+    `insert into svc_catalog.svc_outbox (id, kind, "to", "from", sub, text, mode)
+    values ('${randomUUID()}', 'email', 'a@example.com', 'b@example.org', 'Old', 'x', 'sync');
+    update svc_catalog.svc_outbox set mode = 'queue', queued_at = now() - interval '3 days', next_at = now() where sub = 'Old'`,
+  )
+  await until('it failed', async () => (await server.messages('?state=failed')).length === 2)
+  t.match(await server.messages(), [{ sub: 'Old', error: /too old/ }, {}])
+  t.same(server.email.handed, [])
+})
+
+tap.test('a wait that a provider asks for has an end', async (t) => {
+  const server = await notifyServer(t, FAST)
+  server.email.answers.push(sendError('retry', 'later', { retryAfter: Infinity }))
+  const { id } = (await server.send('email', { ...MAIL, queue: true })).body
+  await until('it was asked', async () => (await stateOf(server, id)).attempts === 1)
+  const { next_at, state } = await stateOf(server, id)
+  t.equal(state, 'queued')
+  t.ok(new Date(next_at).getTime() < Date.now() + 2 * 3600_000)
+})
+
+tap.test('one number is one number, however it is written', async (t) => {
+  const server = await notifyServer(t, { sms: { perNumberPerHour: 1 } })
+  t.equal((await server.send('sms', { to: '5550100', countryCode: '1', message: 'x' })).status, 200)
+  t.equal((await server.send('sms', { to: '550100', countryCode: '15', message: 'x' })).status, 429)
+})
+
+tap.test('what came before needs nothing that it needed then', async (t) => {
+  const server = await notifyServer(t)
+  const template = { subject: 'S', text: 'Hi {{ who }}' }
+  await server.fetch('/v1/send/template/t', { method: 'PUT', body: JSON.stringify(template) })
+  const body = {
+    to: ['a@example.com', 'b@example.com'],
+    fromEmail: 'c@example.com',
+    templateName: 't',
+    templateContent: [{ name: 'who', content: 'x' }],
+  }
+  const first = await server.send('email-template', body, { 'Idempotency-Key': 'k' })
+  t.equal(first.status, 200)
+  await server.fetch('/v1/send/template/t', { method: 'DELETE' })
+  t.same((await server.send('email-template', body, { 'Idempotency-Key': 'k' })).body, first.body)
+})
+
+tap.test('settings that name nobody do not start', async (t) => {
+  for (const [notify, message] of [
+    [{ email: { failover: ['nobody'] } }, /email\.failover names "nobody"/],
+    [{ sms: { perSecond: { nobody: 1 } } }, /sms\.perSecond names "nobody"/],
+  ] as const) {
+    await t.rejects(notifyServer(t, notify), message)
+  }
+})
+
+tap.test('the database is away when a provider has taken a message', async (t) => {
+  const server = await notifyServer(t, FAST)
+  const client = new pg.Client(server.databaseUrl)
+  await client.connect()
+  t.teardown(() => client.end())
+  server.email.answers.push(async () => {
+    // The next statement of the server meets a closed connection.
+    await client.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()`,
+    )
+    return { id: 'taken', detail: 'yes' }
+  })
+  t.match(await server.send('email', MAIL), { status: 200, body: { id: 'taken' } })
+  t.match(await server.messages(), [{ state: 'sent', provider_id: 'taken' }])
 })

@@ -45,5 +45,11 @@ export function senderOf(key: string): EmailSender & SmsSender {
     const answer = sender.answers.shift()
     return answer ? answer(message, signal) : { id: `${key}-${sender.handed.length}`, detail: 'taken' }
   }
-  return { send, ...sender.extra }
+  // Capabilities may be given to it after the server has made it.
+  return new Proxy(
+    { send },
+    {
+      get: (own, name) => Reflect.get(sender.extra, name) ?? Reflect.get(own, name),
+    },
+  ) as EmailSender & SmsSender
 }
