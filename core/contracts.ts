@@ -108,6 +108,8 @@ export interface PostedEvents {
 export interface DeliveryEvent {
   /** `Receipt.id` of the message. */
   readonly id: string
+  /** Our id of the message, where the provider gives it back. */
+  readonly message?: string
   /** `bounced`: it never will be delivered; `deferred`: not yet; `complained`: the reader called it spam. */
   readonly kind: 'delivered' | 'deferred' | 'bounced' | 'complained'
   /** Where it was to go; email only. */

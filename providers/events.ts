@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { ServiceError } from 'rowhouse'
+import { type DeliveryEvent, ServiceError } from 'rowhouse'
 
 /** Compares secrets and signatures; takes as long for wrong ones. */
 export const isSame = (one: string, other: string): boolean => timingSafeEqual(hash(one), hash(other))
@@ -27,3 +27,9 @@ export function jsonOf(body: Buffer): unknown {
 /** 400: the provider made it, and it cannot be read. */
 export const notEvents = (message = 'the body is not what the provider posts about messages'): ServiceError =>
   new ServiceError(400, 'invalid_payload', message)
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** Of an event: the id that was given along with the message, if it is one of ours. */
+export const ourId = (given: string | undefined): Pick<DeliveryEvent, 'message'> =>
+  given !== undefined && UUID.test(given) ? { message: given } : {}

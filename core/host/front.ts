@@ -65,6 +65,7 @@ export function createFront(options: FrontOptions): Front {
       if (router) app.use({ name, router, ...(formatError ? { formatError } : {}) })
     }
     for (const middleware of shared.middlewares) app.middleware(middleware)
+    for (const { plugin, prefix } of shared.proofs) if (listener.serves(plugin)) app.proves(prefix)
     return { app, listener, plugins }
   })
 

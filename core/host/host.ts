@@ -28,6 +28,8 @@ export interface Shared {
   readonly errorFormats: Map<string, ErrorFormat>
   readonly middlewares: Middleware[]
   readonly authenticators: Authenticator[]
+  /** Where a plugin itself finds out who sent a request. */
+  readonly proofs: { readonly plugin: string; readonly prefix: string }[]
   /** By `type`. */
   readonly operations: Map<string, Operation>
   readonly links: { readonly plugin: string; readonly title: string; readonly href: string }[]
@@ -47,6 +49,7 @@ export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' 
     errorFormats: new Map(),
     middlewares: [],
     authenticators: [],
+    proofs: [],
     operations: new Map(),
     links: [],
     planners: new Map(),
@@ -84,6 +87,10 @@ export function createHost(plugin: Uses, shared: Shared): Host {
     providerNames: (kind) => shared.providers.names(kind),
     middleware: (fn) => void shared.middlewares.push(fn),
     authenticator: (fn) => void shared.authenticators.push(fn),
+    proves: (prefix) => {
+      if (!/^\/([^/]+\/)+$/.test(prefix)) throw new Error(`${owner}: "${prefix}" is not a path such as "/v1/hooks/"`)
+      shared.proofs.push({ plugin: name, prefix })
+    },
     operation: (type, operation) => add(shared.operations, type, operation, `${owner}: operation "${type}"`),
     link: (title, href) => void shared.links.push({ plugin: name, title, href }),
     planner: (planner, module) => add(shared.planners, planner, module, `${owner}: planner "${planner}"`),

@@ -132,6 +132,13 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
   middleware(fn: Middleware): void
   /** Asked in load order, before a request without credentials becomes anonymous. */
   authenticator(fn: Authenticator): void
+  /**
+   * Requests below this path prove by themselves who sent them, in a way of their own: nobody is asked for credentials
+   * there, and the session is anonymous whatever they carry.
+   * @param prefix from the first slash to the last, e.g. `/v1/hooks/`
+   * @throws Error when it is another
+   */
+  proves(prefix: string): void
   /** Adds one `type` to the JSON query API. */
   operation(type: string, operation: Operation): void
   /** A pure planner, imported by the workers too: its default export is `(shape, names) => Plan`. */

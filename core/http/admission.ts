@@ -4,6 +4,7 @@ import { USER_ID } from '../session.js'
 import type { Session } from '../session.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
+import { anonymous } from './identity.js'
 import type { Authenticate } from './session.js'
 import type { Traffic } from './traffic.js'
 
@@ -14,14 +15,21 @@ export interface Admission {
   identify(ctx: Context): Promise<Session>
 }
 
-export function admission(config: HttpConfig, authenticate: Authenticate, traffic: Traffic): Admission {
+/** @param unasked prefixes of paths where nobody is asked for credentials; may still grow until the first request */
+export function admission(
+  config: HttpConfig,
+  authenticate: Authenticate,
+  traffic: Traffic,
+  unasked: readonly string[],
+): Admission {
   const { failures, rejected, guesses, room } = traffic
   const overSocket = config.socket !== undefined
 
   async function identified(ctx: Context, refused: () => void): Promise<Session> {
     try {
       if (ctx.req.rawHeaders.length / 2 > config.maxHeaders) throw tooManyHeaders(config.maxHeaders)
-      const session = await authenticate(ctx.req, overSocket)
+      const asked = !unasked.some((prefix) => ctx.path.startsWith(prefix))
+      const session = asked ? await authenticate(ctx.req, overSocket) : anonymous()
       return Object.freeze({ ...session, ...callerOf(session, ctx.state.client) })
     } catch (error) {
       refused()

@@ -37,6 +37,8 @@ export interface App extends Listener {
   use(routes: PluginRoutes): void
   /** Adds Koa middleware for the routes of all plugins; `ctx.state.session` is known. */
   middleware(fn: Middleware): void
+  /** Nobody is asked for credentials below this path: all who ask there are anonymous. */
+  proves(prefix: string): void
   /** For a `node:http` server of somebody else's; its limits and its end are then theirs. */
   readonly callback: RequestListener
 }
@@ -46,6 +48,7 @@ export function createApp(options: AppOptions): App {
   const { config, log, traffic } = options
   const plugins: PluginRoutes[] = []
   const middlewares: Middleware[] = []
+  const unasked: string[] = []
 
   const koa = new Koa({ proxy: false })
   koa.context.onerror = function (this: Context, error: Error | null) {
@@ -60,7 +63,7 @@ export function createApp(options: AppOptions): App {
   koa.use(cors(config.cors))
   koa.use(answerErrors(plugins))
   koa.use(expectable)
-  const admit = admission(config, options.authenticate, traffic)
+  const admit = admission(config, options.authenticate, traffic, unasked)
   koa.use(coreRoutes({ ...options, plugins, identify: admit.identify, draining: () => listener.state !== 'open' }))
   koa.use(admit.middleware)
   koa.use(each(middlewares))
@@ -73,6 +76,7 @@ export function createApp(options: AppOptions): App {
     callback,
     use: (routes: PluginRoutes) => void plugins.push(routes),
     middleware: (fn: Middleware) => void middlewares.push(fn),
+    proves: (prefix: string) => void unasked.push(prefix),
   })
 }
 

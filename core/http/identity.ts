@@ -1,5 +1,5 @@
 import { ServiceError } from '../errors.js'
-import { ROLE_NAME } from '../session.js'
+import { ROLE_NAME, USER_ID } from '../session.js'
 import type { Session } from '../session.js'
 import type { RequestHeaders } from './headers.js'
 
@@ -7,6 +7,9 @@ import type { RequestHeaders } from './headers.js'
 export function makeSession(role: string, variables: ReadonlyMap<string, string>, via: Session['via']): Session {
   return Object.freeze({ role, variables: new Map([...variables, ['x-service-role', role]]), via })
 }
+
+/** Of whoever has proven nothing. */
+export const anonymous = (): Session => makeSession('anonymous', new Map([[USER_ID, '0']]), 'anonymous')
 
 /**
  * The role that the caller wants to act in, if it says so.

@@ -2,14 +2,22 @@ import type { IncomingMessage } from 'node:http'
 import { at } from '../errors.js'
 import type { Authenticator, Credentials } from '../host/plugin.js'
 import type { Logger } from '../log.js'
-import { ROLE_NAME, USER_ID } from '../session.js'
+import { ROLE_NAME } from '../session.js'
 import type { Session } from '../session.js'
 import { checkAuth } from './check-config.js'
 import type { AuthConfig } from './config.js'
 import { fromAdminSecret, fromGateway } from './gateway.js'
 import { readHeaders } from './headers.js'
 import type { RequestHeaders } from './headers.js'
-import { bearerToken, chosenRole, invalidToken, makeSession, missingCredentials, requestedRole } from './identity.js'
+import {
+  anonymous,
+  bearerToken,
+  chosenRole,
+  invalidToken,
+  makeSession,
+  missingCredentials,
+  requestedRole,
+} from './identity.js'
 import { createTokenReader } from './jwt.js'
 import { createSecrets } from './secret.js'
 import { createWebhook } from './webhook.js'
@@ -53,7 +61,8 @@ export function createAuthenticate(
     if (known) return known
     if (askWebhook) return askWebhook(headers, req.rawHeaders)
     if (bearerToken(headers) !== undefined) throw invalidToken()
-    return anonymous(headers)
+    chosenRole(requestedRole(headers), ['anonymous'], 'anonymous')
+    return anonymous()
   }
 }
 
@@ -88,9 +97,4 @@ async function fromAuthenticators(headers: RequestHeaders, extra: readonly Authe
     return makeSession(chosenRole(requestedRole(headers), [session.role], session.role), session.variables, session.via)
   }
   return null
-}
-
-function anonymous(headers: RequestHeaders): Session {
-  const role = chosenRole(requestedRole(headers), ['anonymous'], 'anonymous')
-  return makeSession(role, new Map([[USER_ID, '0']]), 'anonymous')
 }

@@ -1,5 +1,6 @@
 import type { Context } from 'koa'
 import { type Data, type DeliveryEvent, type Host, readBody, ServiceError } from 'rowhouse'
+import { isId } from './list.js'
 import type { Channel as ChannelName } from './message.js'
 import type { Suppression } from './suppression.js'
 
@@ -14,6 +15,7 @@ const KINDS: readonly string[] = ['email', 'sms'] satisfies ChannelName[]
 export function eventRoutes(host: Host, suppression: Suppression): void {
   const data = host.use('data')
   const seen = host.metric.counter('events_total', 'what providers posted about messages', ['kind', 'event'])
+  host.proves('/v1/send/events/')
   host.router.post('/v1/send/events/:kind/:provider', async (ctx: Context) => {
     const { kind, provider } = ctx['params'] as { kind: string; provider: string }
     const sender = await senderOf(host, kind, provider)
@@ -42,12 +44,27 @@ async function senderOf(host: Host, kind: string, provider: string) {
 
 /** Events come in any order: what says more is not undone by what says less. */
 const WEIGHT = `array_position(array['deferred', 'delivered', 'bounced', 'complained'], `
-const mark = (data: Data, provider: string, { id, kind, detail }: DeliveryEvent) =>
-  data.query(
-    `update svc_catalog.svc_outbox set delivery = $3, delivery_detail = left($4, 1000), delivery_at = now()
-     where provider = $1 and provider_id = $2 and coalesce(${WEIGHT} delivery), 0) <= ${WEIGHT} $3::text)`,
-    [provider, id, kind, detail],
-  )
+const TELLS_MORE = `coalesce(${WEIGHT} o.delivery), 0) <= ${WEIGHT} $3::text)`
+const TOLD = `delivery = $3, delivery_detail = left($4, 1000), delivery_at = now()`
+
+/**
+ * An event may come before its message is known to be sent: then our id of it, $5, says which it is. Whatever became of a
+ * message of which it is unknown whether it was sent, its provider took it: it is settled, and its contents go.
+ */
+const MARK = `with found as (
+    select o.id, o.state = 'unknown' as unsettled, ${TELLS_MORE} as more from svc_catalog.svc_outbox o
+    where (o.provider = $1 and o.provider_id = $2) or (o.id = $5::uuid and (o.provider = $1 or o.state = 'unknown'))
+    for update),
+  told as (update svc_catalog.svc_outbox o set ${TOLD} from found where o.id = found.id and not unsettled and more),
+  settled as (
+    update svc_catalog.svc_outbox o set state = 'sent', sent_at = now(), provider = $1, provider_id = $2,
+      detail = 'known by what became of it', error = null, error_code = null, unknown_since = null,
+      text = null, html = null, message = null, content = null, cc = null, bcc = null, reply_to = null,
+      ${TOLD} from found where o.id = found.id and unsettled returning o.id)
+  delete from svc_catalog.svc_outbox_attachment where message_id in (select id from settled)`
+
+const mark = (data: Data, provider: string, { id, message, kind, detail }: DeliveryEvent) =>
+  data.query(MARK, [provider, id, kind, detail, isId(message) ? message : null])
 
 /** Of what is given several times, the first. */
 const first = (values: Readonly<Record<string, string | readonly string[] | undefined>>) =>

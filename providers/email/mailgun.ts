@@ -9,7 +9,7 @@ import {
 } from 'rowhouse'
 import { shortLine, textAt } from '../answer.js'
 import { apiUrl, below, createApi, unreadable } from '../api.js'
-import { isRecent, isSame, jsonOf, notSigned } from '../events.js'
+import { isRecent, isSame, jsonOf, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
 import { byName, written } from './mailbox.js'
 
@@ -131,7 +131,8 @@ function eventOf(posted: unknown): readonly DeliveryEvent[] {
   const reason = text('reason')
   const said = text('delivery-status', 'message') ?? text('delivery-status', 'description')
   const detail = shortLine(said ?? text('reject', 'reason') ?? reason ?? '')
-  const about = { id: bare(id), ...(address === undefined ? {} : { address }), detail }
+  const ours = ourId(text('user-variables', 'rowhouse_id'))
+  const about = { id: bare(id), ...ours, ...(address === undefined ? {} : { address }), detail }
   switch (text('event') ?? '') {
     case 'delivered':
       return [{ ...about, kind: 'delivered' }]

@@ -9,7 +9,7 @@ import {
 } from 'rowhouse'
 import { jsonIn, shortLine, textAt, valueAt } from '../answer.js'
 import { apiUrl, below, createApi, unreadable } from '../api.js'
-import { isSame, jsonOf, notEvents, notSigned } from '../events.js'
+import { isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
 import { byName, each, written } from './mailbox.js'
 
@@ -128,7 +128,8 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
   if (id === undefined) return []
   const address = textAt(event, 'Recipient') ?? textAt(event, 'Email')
   const detail = shortLine(textAt(event, 'Details') ?? textAt(event, 'Description') ?? '')
-  const about = { id, ...(address === undefined ? {} : { address }), detail }
+  const ours = ourId(textAt(event, 'Metadata', 'rowhouse_id'))
+  const about = { id, ...ours, ...(address === undefined ? {} : { address }), detail }
   switch (textAt(event, 'RecordType') ?? '') {
     case 'Delivery':
       return [{ ...about, kind: 'delivered' }]

@@ -10,7 +10,7 @@ import {
 } from 'rowhouse'
 import { shortLine, textAt, valueAt } from '../answer.js'
 import { apiUrl, below, createApi, unreadable } from '../api.js'
-import { isRecent, isSame, jsonOf, notEvents, notSigned } from '../events.js'
+import { isRecent, isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
 import { byName, each, written } from './mailbox.js'
 
@@ -102,7 +102,7 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
   // An event of a mail to several does not say which of them it is about.
   const all = valueAt(event, 'data', 'to')
   const address = Array.isArray(all) && all.length === 1 ? textAt(all, '0') : undefined
-  const about = { id, ...(address === undefined ? {} : { address }) }
+  const about = { id, ...ourId(tagOf(event)), ...(address === undefined ? {} : { address }) }
   const said = (key: string, word: string) => shortLine(textAt(event, 'data', key, word) ?? '')
   switch (textAt(event, 'type') ?? '') {
     case 'email.delivered':
@@ -122,4 +122,11 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
     default:
       return []
   }
+}
+
+/** Tags come as an object, or as the list that they were sent as. */
+function tagOf(event: unknown): string | undefined {
+  const tags = valueAt(event, 'data', 'tags')
+  const named: unknown = Array.isArray(tags) ? tags.find((tag) => textAt(tag, 'name') === 'rowhouse_id') : undefined
+  return textAt(tags, 'rowhouse_id') ?? textAt(named, 'value')
 }

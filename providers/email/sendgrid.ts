@@ -11,7 +11,7 @@ import {
 } from 'rowhouse'
 import { shortLine, textAt } from '../answer.js'
 import { apiUrl, below, createApi, unreadable } from '../api.js'
-import { isRecent, jsonOf, notEvents, notSigned } from '../events.js'
+import { isRecent, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
 import { byName, each } from './mailbox.js'
 
@@ -121,7 +121,8 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
   const address = textAt(event, 'email')
   const reason = textAt(event, 'reason')
   const detail = shortLine(reason ?? textAt(event, 'response') ?? textAt(event, 'status') ?? '')
-  const about = { id, ...(address === undefined ? {} : { address }), detail }
+  const ours = ourId(textAt(event, 'rowhouse_id'))
+  const about = { id, ...ours, ...(address === undefined ? {} : { address }), detail }
   switch (textAt(event, 'event') ?? '') {
     case 'delivered':
       return [{ ...about, kind: 'delivered' }]

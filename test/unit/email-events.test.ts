@@ -1,17 +1,23 @@
-import { createHmac, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import tap, { type Test } from 'tap'
 import type { EmailSender, PostedEvents } from '../../core/contracts.js'
 import { makeProvider } from '../kit/provider.js'
+import {
+  basic,
+  mailgunEvent,
+  now,
+  resendSignature,
+  resendSigner,
+  sendgridSigner,
+  type Sign,
+} from '../kit/signed-events.js'
 
 const UNAUTHORIZED = { name: 'ServiceError', status: 401, code: 'unauthorized' }
 const INVALID = { name: 'ServiceError', status: 400, code: 'invalid_payload' }
 const MINUTE = 60
 
-const now = () => Math.floor(Date.now() / 1000)
 const reader = 'reader@example.com'
-
-/** How a provider posts: body as it is, signed at a time. */
-type Sign = (body: Buffer, seconds?: number) => PostedEvents
+const ours = '3f0c9d5e-8f43-4a7c-9d5b-1f5a0e5c7a11'
 
 async function reads(t: Test, sender: EmailSender, posted: PostedEvents, expected: readonly object[], about: string) {
   t.strictSame(await sender.events?.(posted), expected, about)
@@ -29,21 +35,8 @@ async function keepsOut(t: Test, sender: EmailSender, signed: Sign, event: objec
 }
 
 tap.test('sendgrid', async (t) => {
-  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const verificationKey = publicKey.export({ format: 'der', type: 'spki' }).toString('base64')
+  const { verificationKey, signed } = sendgridSigner()
   const sender = await makeProvider('email', 'sendgrid', { apiKey: 'x', verificationKey })
-  const signed: Sign = (body, seconds = now()) => ({
-    headers: {
-      'x-twilio-email-event-webhook-timestamp': `${seconds}`,
-      'x-twilio-email-event-webhook-signature': sign(
-        'sha256',
-        Buffer.concat([Buffer.from(`${seconds}`), body]),
-        privateKey,
-      ).toString('base64'),
-    },
-    query: {},
-    body,
-  })
   const about = { sg_message_id: 'Yb8HzP5_Si.recvd-6b8c-1-A-0', email: reader, timestamp: now(), rowhouse_id: 'x' }
   const from = { id: 'Yb8HzP5_Si', address: reader }
   const events: readonly (readonly [object, object?])[] = [
@@ -83,6 +76,8 @@ tap.test('sendgrid', async (t) => {
   }
   const all = Buffer.from(JSON.stringify([...events.map(([event]) => ({ ...about, ...event })), null, 'x', {}]))
   t.equal((await sender.events?.(signed(all)))?.length, 7, 'a list of several')
+  const known = Buffer.from(JSON.stringify([{ ...about, rowhouse_id: ours, event: 'delivered' }]))
+  await reads(t, sender, signed(known), [{ ...from, message: ours, kind: 'delivered', detail: '' }], 'our id')
 
   await keepsOut(t, sender, signed, [])
   const posted = signed(all)
@@ -119,7 +114,6 @@ tap.test('sendgrid: a signature that its libraries are tested with', async (t) =
 tap.test('postmark', async (t) => {
   const webhook = { username: 'rowhouse', password: 'pass:wörd' }
   const sender = await makeProvider('email', 'postmark', { serverToken: 'x', webhook })
-  const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`
   const signed: Sign = (body) => ({ headers: { authorization: basic('rowhouse:pass:wörd') }, query: {}, body })
   const about = { MessageID: '883953f4-6105-42a2-a16a-77a8eac79483', MessageStream: 'outbound' }
   const from = { id: about.MessageID, address: reader }
@@ -162,6 +156,13 @@ tap.test('postmark', async (t) => {
     const body = Buffer.from(JSON.stringify({ ...about, ...event }))
     await reads(t, sender, signed(body), expected ? [{ ...from, ...expected }] : [], JSON.stringify(event))
   }
+  for (const [Metadata, message] of [
+    [{ rowhouse_id: ours }, { message: ours }],
+    [{ rowhouse_id: 'another' }, {}],
+  ]) {
+    const body = Buffer.from(JSON.stringify({ ...about, RecordType: 'Delivery', Recipient: reader, Metadata }))
+    await reads(t, sender, signed(body), [{ ...from, ...message, kind: 'delivered', detail: '' }], 'our id')
+  }
   await keepsOut(t, sender, signed, {})
   await refuses(t, sender, signed(Buffer.from('{}')), INVALID, 'an object of something else')
   for (const wrong of ['rowhouse:', 'rowhouse:pass', 'other:pass:wörd', '']) {
@@ -174,16 +175,8 @@ tap.test('mailgun', async (t) => {
   const signingKey = 'signing-key'
   const settings = { apiKey: 'x', domain: 'mg.example.com', signingKey }
   const sender = await makeProvider('email', 'mailgun', settings)
-  const post = (
-    event: unknown,
-    seconds: number | string = now(),
-    token = randomBytes(25).toString('hex'),
-    key = signingKey,
-  ) => {
-    const signature = createHmac('sha256', key).update(`${seconds}${token}`).digest('hex')
-    const posted = { signature: { timestamp: `${seconds}`, token, signature }, 'event-data': event }
-    return { headers: {}, query: {}, body: Buffer.from(JSON.stringify(posted)) }
-  }
+  const post = (event: unknown, seconds?: number | string, token?: string, key = signingKey) =>
+    mailgunEvent(event, key, seconds, token)
   const about = { message: { headers: { 'message-id': '2026.1.0DF@mg.example.com' } }, recipient: reader }
   const from = { id: '2026.1.0DF@mg.example.com', address: reader }
   const said = (code: number, message: string) => ({ 'delivery-status': { code, message, description: 'described' } })
@@ -225,6 +218,8 @@ tap.test('mailgun', async (t) => {
       JSON.stringify(event),
     )
   const delivered = { ...about, event: 'delivered' }
+  const known = post({ ...delivered, 'user-variables': { rowhouse_id: ours } })
+  await reads(t, sender, known, [{ ...from, message: ours, kind: 'delivered', detail: '' }], 'our id')
   t.equal(
     (await sender.events?.(post({ ...delivered, message: { headers: { 'message-id': '<a@b>' } } })))?.[0]?.id,
     'a@b',
@@ -264,17 +259,7 @@ tap.test('resend', async (t) => {
     apiKey: 'x',
     webhookSecret: `whsec_${key.toString('base64')}`,
   })
-  const signatureOf = (secret: Buffer, seconds: number, body: Buffer) =>
-    `v1,${createHmac('sha256', secret).update(`msg_1.${seconds}.`).update(body).digest('base64')}`
-  const signed: Sign = (body, seconds = now()) => ({
-    headers: {
-      'svix-id': 'msg_1',
-      'svix-timestamp': `${seconds}`,
-      'svix-signature': `v1,b3RoZXI= ${signatureOf(key, seconds, body)}`,
-    },
-    query: {},
-    body,
-  })
+  const signed = resendSigner(key)
   const data = {
     email_id: '56761188-7520-42d8-8898-ff6fc54ce618',
     from: 'shop@example.org',
@@ -303,6 +288,16 @@ tap.test('resend', async (t) => {
     )
     await reads(t, sender, signed(body), expected ? [{ ...from, ...expected }] : [], `${type} ${JSON.stringify(more)}`)
   }
+  for (const tags of [
+    { rowhouse_id: ours },
+    [
+      { name: 'other', value: 'x' },
+      { name: 'rowhouse_id', value: ours },
+    ],
+  ]) {
+    const body = Buffer.from(JSON.stringify({ type: 'email.delivered', data: { ...data, tags } }))
+    await reads(t, sender, signed(body), [{ ...from, message: ours, kind: 'delivered', detail: '' }], 'our id')
+  }
   const two = Buffer.from(JSON.stringify({ type: 'email.bounced', data: { ...data, to: [reader, 'b@example.com'] } }))
   await reads(t, sender, signed(two), [{ id: from.id, kind: 'bounced', detail: '' }], 'of a mail to two')
 
@@ -311,7 +306,7 @@ tap.test('resend', async (t) => {
   await refuses(t, sender, signed(two, now() - 6 * MINUTE), UNAUTHORIZED, 'older than 5 minutes')
   await refuses(t, sender, signed(two, now() + 6 * MINUTE), UNAUTHORIZED, 'of a time to come')
   await refuses(t, sender, { ...signed(two), body: Buffer.from('{}') }, UNAUTHORIZED, 'another body')
-  const other = { ...signed(two).headers, 'svix-signature': signatureOf(Buffer.from('other'), now(), two) }
+  const other = { ...signed(two).headers, 'svix-signature': resendSignature(Buffer.from('other'), now(), two) }
   await refuses(t, sender, { ...signed(two), headers: other }, UNAUTHORIZED, 'another secret')
   const named = { ...signed(two).headers, 'svix-id': 'msg_2' }
   await refuses(t, sender, { ...signed(two), headers: named }, UNAUTHORIZED, 'another id')

@@ -167,6 +167,15 @@ t.test('what plugins contribute is kept in load order', async (t) => {
   t.same([...registry.errorFormats.keys()], ['a', 'b'])
 })
 
+t.test('a path whose requests prove who sent them ends with a slash, and is not everything', async (t) => {
+  const registry = shared()
+  const host = createHost({ name: 'a' }, registry)
+  host.proves('/v1/hooks/')
+  t.same(registry.proofs, [{ plugin: 'a', prefix: '/v1/hooks/' }])
+  for (const prefix of ['', '/', '/v1/hooks', 'v1/hooks/', '//'])
+    t.throws(() => host.proves(prefix), { message: /is not a path such as/ }, prefix)
+})
+
 t.test('two plugins cannot add the same operation', async (t) => {
   const registry = shared()
   const operation = { run: () => Promise.reject(new Error('unused')) }

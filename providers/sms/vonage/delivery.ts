@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { DeliveryEvent, PostedEvents } from 'rowhouse'
-import { isSame, notEvents, notSigned } from '../../events.js'
+import { isSame, notEvents, notSigned, ourId } from '../../events.js'
 
 /** As in the account's settings; the others that Vonage has are broken hashes. */
 export type SignatureMethod = 'sha256' | 'sha512'
@@ -29,11 +29,13 @@ export function readReceipt(posted: PostedEvents, secret: string, method: Signat
   const age = Date.now() / 1000 - Number(fields['timestamp'])
   if (!(Math.abs(age) <= MAX_AGE_SECONDS)) throw notSigned('the delivery receipt is too old')
 
-  const { messageId, status, 'err-code': code } = fields
+  const { messageId, status, 'err-code': code, 'client-ref': reference } = fields
   if (!messageId || !status) throw notEvents('the delivery receipt has no "messageId" or no "status"')
   const kind = Object.hasOwn(KINDS, status) ? KINDS[status] : undefined
   if (kind === undefined) return []
-  return [{ id: messageId, kind, detail: code === undefined ? status : `${status}, error code ${code}` }]
+  return [
+    { id: messageId, ...ourId(reference), kind, detail: code === undefined ? status : `${status}, error code ${code}` },
+  ]
 }
 
 /** Sorted by name, each with `&` in front; in values `&` and `=` are `_`. */
