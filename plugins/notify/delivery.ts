@@ -141,10 +141,9 @@ export class Delivery {
       )
       const more = { cause: error, provider: name, asked: true }
       if (outcome === 'refused') return (uncertain ? unknown : failed)(row, told(answers), more)
-      if (outcome === 'unknown') {
-        const since_ = (performance.now() - since) / 1000
-        return this.notKnown({ ...row, provider: name, unknown_for: row.unknown_for ?? since_ }, told(answers), error)
-      }
+      if (outcome !== 'unknown') continue
+      const unknownFor = row.unknown_for ?? (performance.now() - since) / 1000
+      return this.notKnown({ ...row, provider: name, unknown_for: unknownFor }, told(answers), error)
     }
     return this.later(row, answers)
   }

@@ -240,6 +240,24 @@ tap.test('a provider that does not end', async (t) => {
   t.match(await server.send('email', MAIL), { status: 500, body: { state: 'unknown', detail: /no answer in time/ } })
 })
 
+tap.test('who comes to hand a message over when it is taken by another does not', async (t) => {
+  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: 1 } })
+  const client = new pg.Client(server.databaseUrl)
+  await client.connect()
+  t.teardown(() => client.end())
+  const claims = async (id: string) => {
+    const { rows } = await client.query('select claims from svc_catalog.svc_outbox where id = $1', [id])
+    return rows[0].claims as number
+  }
+  await client.query('begin; lock table svc_catalog.svc_suppression')
+  const { id } = (await server.send('email', { ...MAIL, queue: true })).body
+  await until('it is taken again', async () => (await claims(id)) > 1)
+  await client.query('commit')
+  await becomes(server, id, 'sent')
+  await server.close()
+  t.equal(server.email.handed.length, 1)
+})
+
 tap.test('a server that is not heard of again while it sends', async (t) => {
   const server = await notifyServer(t, FAST)
   const lost = async (more: string) => {

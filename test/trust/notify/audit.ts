@@ -8,7 +8,7 @@ export interface Version {
   /** In milliseconds since 1970; a moment before the commit. */
   readonly at: number
   readonly state: 'queued' | 'sending' | 'sent' | 'failed' | 'unknown'
-  readonly attempts: number
+  readonly claims: number
   readonly provider: string | null
   /** Whether it may have been sent. */
   readonly uncertain: boolean
@@ -32,12 +32,12 @@ export const HARNESS = 'harness'
 /** From now on each version of each message is kept. The tables have to be there. */
 export async function keepVersions(database: pg.Client): Promise<void> {
   await database.query(`
-    create table version (n bigserial primary key, id uuid, server text, at float8, state text, attempts int, provider text,
+    create table version (n bigserial primary key, id uuid, server text, at float8, state text, claims int, provider text,
       uncertain boolean);
     create function keep_version() returns trigger language plpgsql as $$
     begin
-      insert into version (id, server, at, state, attempts, provider, uncertain) values (new.id,
-        current_setting('application_name'), extract(epoch from clock_timestamp()) * 1000, new.state, new.attempts,
+      insert into version (id, server, at, state, claims, provider, uncertain) values (new.id,
+        current_setting('application_name'), extract(epoch from clock_timestamp()) * 1000, new.state, new.claims,
         new.provider, new.unknown_since is not null);
       return null;
     end $$;
@@ -48,7 +48,7 @@ export async function keepVersions(database: pg.Client): Promise<void> {
 /** By message, in order. */
 export async function readVersions(database: pg.Client): Promise<ReadonlyMap<string, readonly Version[]>> {
   const { rows } = await database.query<Version>(
-    'select id::text, server, at, state, attempts, provider, uncertain from version order by n',
+    'select id::text, server, at, state, claims, provider, uncertain from version order by n',
   )
   return grouped(rows)
 }

@@ -87,7 +87,7 @@ class Story {
       ({ at, ...each }) => [at, `${each.server} asks ${each.account}: ${each.deed}`] as const,
     )
     const versions = this.versions.map(
-      ({ at, ...each }) => [at, `${each.server} writes ${each.state} ${each.attempts} ${each.provider ?? ''}`] as const,
+      ({ at, ...each }) => [at, `${each.server} writes ${each.state} ${each.claims} ${each.provider ?? ''}`] as const,
     )
     const all = [...asked, ...versions].toSorted(([a], [b]) => a - b)
     const from = all[0]?.[0] ?? 0
@@ -160,7 +160,7 @@ class Story {
     return this.versions.find(
       (version) =>
         version !== claim &&
-        version.attempts === claim.attempts &&
+        version.claims === claim.claims &&
         version.server === claim.server &&
         version.at >= claim.at &&
         version.state !== 'sending',
@@ -199,7 +199,7 @@ class Story {
     if (asked.some((each) => this.whyNotKnown(each, Infinity) !== undefined)) return true
     return this.versions.some((claim, i) => {
       if (!isClaim(claim)) return false
-      const next = this.versions.slice(i + 1).find(({ attempts }) => attempts !== claim.attempts)?.at ?? Infinity
+      const next = this.versions.slice(i + 1).find(({ claims }) => claims !== claim.claims)?.at ?? Infinity
       const { killed, held = [] } = this.lives.get(claim.server) ?? {}
       return (
         (killed !== undefined && killed <= next + SLACK_MS) || held.some(([from, to]) => to >= claim.at && from <= next)
@@ -209,4 +209,4 @@ class Story {
 }
 
 /** Somebody has it now: took it from the queue, or is answering the request that it came with. */
-const isClaim = ({ state, attempts }: Version): boolean => state === 'sending' || (state === 'queued' && attempts === 0)
+const isClaim = ({ state, claims }: Version): boolean => state === 'sending' || (state === 'queued' && claims === 0)

@@ -22,26 +22,26 @@ export const FAULTS = {
     code: [
       'send.js',
       /(if \(!\(await outbox\.put\()/,
-      "if (mode === 'sync') await each(messages, 1, (message) => delivery.try(rowOf(message, attachments)));\n$1",
+      "if (mode === 'sync') await each(messages, 1, (message) => delivery.try(rowOf(message, attachments), since));\n$1",
     ],
   },
   unfenced: {
     what: 'whoever had a message may mark it, though it is taken by another',
     shows: /marked by one who does not have it/,
-    code: ['outbox.js', /(const OWNED = `id = \$1 and )attempts = \$2/, '$1attempts >= $2'],
+    code: ['outbox.js', /(const OWNED = `id = \$1 and )claims = \$2/, '$1claims >= $2'],
   },
   failover: {
     what: 'asks another provider when it is not known whether the first has sent it',
     shows: /by another provider although/,
-    code: ['delivery.js', /if \(error\.outcome === 'unknown'\)\s+return this\.notKnown\(.*\);/, ''],
+    code: ['delivery.js', /if \(outcome !== 'unknown'\)\s+continue;/, 'continue;'],
   },
   impatient: {
     what: 'has a lease that is shorter than the wait for a provider',
     shows: /sent twice without a reason/,
     code: [
       'delivery.js',
-      /AbortSignal\.timeout\(\(this\.config\.queue\.leaseSeconds \* 1000\) \/ 2\)/,
-      'new AbortController().signal',
+      /new Deadline\(\(this\.config\.queue\.leaseSeconds \* 1000\) \/ 2, since\)/,
+      'new Deadline(60_000, since)',
     ],
     leaseSeconds: 1,
     timeoutMs: 5000,
