@@ -36,7 +36,7 @@ export {
 export { respond, wantedFormat } from './http/respond.js'
 export { staticPage, type StaticPage } from './http/static-page.js'
 import './http/state.js'
-export { type Outcome, SendError } from './send-error.js'
+export { type Outcome, SendError, shortLine } from './send-error.js'
 export type { Json, JsonObject } from './json/parse.js'
 export type { Infer, Schema } from './schema.js'
 export { INTERNAL, isUserId, type Session, USER_ID } from './session.js'

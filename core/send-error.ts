@@ -23,7 +23,7 @@ export class SendError extends Error {
     super(message, cause === undefined ? undefined : { cause })
     this.outcome = outcome
     this.unreadable = unreadable
-    if (response !== undefined) this.response = shown(response)
+    if (response !== undefined) this.response = shortLine(response)
     if (retryAfter !== undefined) this.retryAfter = retryAfter
   }
 }
@@ -37,8 +37,8 @@ interface SendDetails {
 
 const MOST = 200
 
-/** One short line. */
-function shown(response: string): string {
-  const line = response.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
+/** What others wrote as one line: no control characters, and not long. */
+export function shortLine(text: string): string {
+  const line = text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
   return line.length > MOST ? `${line.slice(0, MOST)}...` : line
 }

@@ -22,11 +22,3 @@ export function textAt(json: unknown, ...keys: readonly string[]): string | unde
   const value = valueAt(json, ...keys)
   return typeof value === 'string' && value !== '' ? value : undefined
 }
-
-const MOST = 200
-
-/** For a detail: no control characters, and not long. */
-export function shortLine(text: string): string {
-  const line = text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
-  return line.length > MOST ? `${line.slice(0, MOST)}...` : line
-}

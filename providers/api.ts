@@ -5,8 +5,10 @@ import {
   type OutboundRequest,
   type Outcome,
   SendError,
+  shortLine,
 } from 'rowhouse'
-import { jsonIn, shortLine } from './answer.js'
+import { jsonIn } from './answer.js'
+import { throwIfGivenUp } from './given-up.js'
 
 /** Longer than any answer of a provider. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -43,8 +45,8 @@ export interface Api {
 }
 export interface ApiLimits {
   readonly timeoutMs: number
-  /** Texts that are never shown, should an answer repeat them. */
-  readonly hidden?: readonly string[]
+  /** Secrets that requests hold: never shown, should an answer repeat them. */
+  readonly hidden: readonly string[]
 }
 export interface ApiAnswer {
   readonly headers: OutboundAnswer['headers']
@@ -61,14 +63,14 @@ type Refuses = (status: number, text: string, headers: OutboundAnswer['headers']
 
 /** @param refuses default: 400, 413, 422 */
 export function createApi(
-  { timeoutMs, hidden = [] }: ApiLimits,
+  { timeoutMs, hidden }: ApiLimits,
   refuses: Refuses = (status) => status === 400 || status === 413 || status === 422,
 ): Api {
   const outbound = createOutbound({ timeoutMs, maxBytes: MAX_ANSWER_BYTES, idleMs: IDLE_MS })
   const hide = hider(hidden)
   return {
     async send(request, signal) {
-      signal.throwIfAborted()
+      throwIfGivenUp(signal)
       const answer = await outbound.ask({ method: 'POST', repeatable: false, ...request }, signal).catch(failed)
       const body = answer.body.toString()
       const text = hide(body)
@@ -78,11 +80,14 @@ export function createApi(
       const retryAfter = secondsUntil(headers['retry-after'])
       const more = { response: `${status} ${text}`, ...(retryAfter > 0 ? { retryAfter } : {}) }
       const outcome = refuses(status, body, headers) ? 'refused' : outcomeOf(status)
-      throw new SendError(outcome, `the provider answered with status ${status}`, more)
+      throw new SendError(outcome, outcome === 'unknown' ? NOT_KNOWN : NOT_TAKEN, more)
     },
     close: async () => outbound.close(),
   }
 }
+
+const NOT_TAKEN = 'the provider did not take it'
+const NOT_KNOWN = 'the provider did not say whether it took it'
 
 /** What only a gateway in front says may have happened behind it; a conflict is with another try of the same message. */
 const outcomeOf = (status: number): Outcome =>

@@ -1,4 +1,5 @@
 import { defineProvider } from 'rowhouse'
+import { throwIfGivenUp } from '../given-up.js'
 
 /** Sends nothing; writes what is in a mail to the log, to be read there. */
 export default defineProvider({
@@ -6,7 +7,7 @@ export default defineProvider({
   name: 'log',
   create: (_, { log }) => ({
     async send({ id, to, from, subject, text, html }, signal) {
-      signal.throwIfAborted()
+      throwIfGivenUp(signal)
       log.info({ id, to: to.address, from: from.address, subject, text: text ?? html }, 'mail')
       return { id: `log-${id}`, detail: 'written to the log' }
     },

@@ -5,9 +5,10 @@ import {
   type EmailSender,
   type Mail,
   type PostedEvents,
+  shortLine,
   type TemplateMail,
 } from 'rowhouse'
-import { shortLine, textAt } from '../answer.js'
+import { textAt } from '../answer.js'
 import { apiUrl, below, createApi, unreadable } from '../api.js'
 import { isRecent, isSame, jsonOf, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
@@ -35,9 +36,9 @@ export default defineProvider({
     },
   },
   create({ apiKey, domain, url, timeoutMs, domains, signingKey }): EmailSender {
-    const api = createApi({ timeoutMs })
     const to = below(url, `/v3/${domain}/messages`)
     const authorization = `Basic ${Buffer.from(`api:${apiKey}`).toString('base64')}`
+    const api = createApi({ timeoutMs, hidden: [apiKey, authorization] })
 
     async function post(form: FormData, signal: AbortSignal) {
       const encoded = new Response(form)

@@ -1,8 +1,9 @@
-import { defineProvider, type EmailSender, type Mail, type TemplateMail } from 'rowhouse'
+import { defineProvider, type EmailSender, type Mail } from 'rowhouse'
+import { throwIfGivenUp } from '../given-up.js'
 
 /** What was sent is kept, for tests to look at. */
 export interface MemoryEmail extends EmailSender {
-  readonly sent: readonly (Mail | TemplateMail)[]
+  readonly sent: readonly Mail[]
 }
 
 const A_DAY = 86_400
@@ -16,21 +17,19 @@ export default defineProvider({
     properties: { keep: { type: 'integer', default: 1000, minimum: 1, description: 'how many of the last mails' } },
   },
   create({ keep }): MemoryEmail {
-    const byId = new Map<string, Mail | TemplateMail>()
-    const send = async (mail: Mail | TemplateMail, signal: AbortSignal) => {
-      signal.throwIfAborted()
-      byId.set(mail.id, mail)
-      for (const oldest of byId.size > keep ? [...byId.keys()].slice(0, 1) : []) byId.delete(oldest)
-      return { id: `memory-${mail.id}`, detail: `kept in memory for ${mail.to.address}` }
-    }
+    const byId = new Map<string, Mail>()
     return {
       get sent() {
         return [...byId.values()]
       },
       sendsOnceForSeconds: A_DAY,
       catches: true,
-      send,
-      sendTemplate: send,
+      async send(mail, signal) {
+        throwIfGivenUp(signal)
+        byId.set(mail.id, mail)
+        for (const oldest of byId.size > keep ? [...byId.keys()].slice(0, 1) : []) byId.delete(oldest)
+        return { id: `memory-${mail.id}`, detail: `kept in memory for ${mail.to.address}` }
+      },
     }
   },
 })

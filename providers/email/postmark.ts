@@ -5,9 +5,10 @@ import {
   type EmailSender,
   type Mail,
   type PostedEvents,
+  shortLine,
   type TemplateMail,
 } from 'rowhouse'
-import { jsonIn, shortLine, textAt, valueAt } from '../answer.js'
+import { jsonIn, textAt, valueAt } from '../answer.js'
 import { apiUrl, below, createApi, unreadable } from '../api.js'
 import { isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
@@ -51,7 +52,7 @@ export default defineProvider({
     },
   },
   create({ serverToken, url, timeoutMs, domains, messageStream, webhook }): EmailSender {
-    const api = createApi({ timeoutMs }, refuses)
+    const api = createApi({ timeoutMs, hidden: [serverToken] }, refuses)
     const headers = {
       accept: 'application/json',
       'content-type': 'application/json',

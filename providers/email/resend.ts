@@ -6,9 +6,10 @@ import {
   type EmailSender,
   type Mail,
   type PostedEvents,
+  shortLine,
   type TemplateMail,
 } from 'rowhouse'
-import { shortLine, textAt, valueAt } from '../answer.js'
+import { textAt, valueAt } from '../answer.js'
 import { apiUrl, below, createApi, unreadable } from '../api.js'
 import { isRecent, isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
@@ -37,7 +38,7 @@ export default defineProvider({
     },
   },
   create({ apiKey, url, timeoutMs, domains, webhookSecret }): EmailSender {
-    const api = createApi({ timeoutMs })
+    const api = createApi({ timeoutMs, hidden: [apiKey] })
     const to = below(url, '/emails')
 
     async function post(mail: Mail | TemplateMail, body: object, signal: AbortSignal) {

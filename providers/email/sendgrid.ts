@@ -7,9 +7,10 @@ import {
   type Mail,
   type Mailbox,
   type PostedEvents,
+  shortLine,
   type TemplateMail,
 } from 'rowhouse'
-import { shortLine, textAt } from '../answer.js'
+import { textAt } from '../answer.js'
 import { apiUrl, below, createApi, unreadable } from '../api.js'
 import { isRecent, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
@@ -37,7 +38,7 @@ export default defineProvider({
     },
   },
   create({ apiKey, url, timeoutMs, domains, verificationKey }): EmailSender {
-    const api = createApi({ timeoutMs })
+    const api = createApi({ timeoutMs, hidden: [apiKey] })
     const to = below(url, '/v3/mail/send')
     const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
 

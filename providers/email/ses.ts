@@ -42,7 +42,7 @@ export default defineProvider({
     timeoutMs,
     domains,
   }): EmailSender {
-    const api = createApi({ timeoutMs }, refuses)
+    const api = createApi({ timeoutMs, hidden: [secretAccessKey, sessionToken ?? ''] }, refuses)
     const to = below(url ?? `https://email.${region}.amazonaws.com`, '/v2/email/outbound-emails').href
     const token = sessionToken === undefined ? {} : { sessionToken }
     const keys = { accessKeyId, secretAccessKey, ...token, service: 'ses', region }

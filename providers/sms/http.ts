@@ -1,12 +1,10 @@
-import { defineProvider, SendError } from 'rowhouse'
+import { defineProvider, SendError, shortLine } from 'rowhouse'
+import { jsonIn } from '../answer.js'
 import { createApi, unreadable } from '../api.js'
 import { baseOf } from './address.js'
 import { config, type HttpConfig } from './http/config.js'
 import { checkFields, filled, formOf, placeholdersOf, used } from './http/fields.js'
 import { textAt } from './http/pointer.js'
-
-/** Of an answer, in a receipt. */
-const MOST = 200
 
 const TYPES = { json: 'application/json', form: 'application/x-www-form-urlencoded' } as const
 
@@ -22,7 +20,7 @@ export default defineProvider({
     const isRefused = (json: unknown) => holds(refused, json)
     const api = createApi(
       { timeoutMs, hidden: secrets(settings) },
-      (status, text) => refusedStatuses.includes(status) || (refused !== undefined && isRefused(parsed(text))),
+      (status, text) => refusedStatuses.includes(status) || (refused !== undefined && isRefused(jsonIn(text))),
     )
     return {
       ...(sendsOnceForSeconds === undefined ? {} : { sendsOnceForSeconds }),
@@ -52,7 +50,7 @@ export default defineProvider({
         }
         const id = idPointer === undefined ? sms.id : textAt(idPointer, json)
         if (id === undefined || id === '') throw unreadable(text)
-        return { id, detail: `accepted: ${brief(text)}` }
+        return { id, detail: `accepted: ${shortLine(text)}` }
       },
       close: () => api.close(),
     }
@@ -70,13 +68,6 @@ function check({ url, method, format, fields, from, idempotencyHeader, sendsOnce
   }
 }
 
-/** One short line. */
-const brief = (text: string) =>
-  text
-    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
-    .trim()
-    .slice(0, MOST)
-
 type Sign = NonNullable<HttpConfig['accepted']>
 
 function holds(sign: Sign | undefined, json: unknown): boolean {
@@ -93,12 +84,4 @@ function secrets({ headers, fields }: HttpConfig): readonly string[] {
   }
   collect(fields)
   return texts
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

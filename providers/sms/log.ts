@@ -1,4 +1,5 @@
 import { defineProvider } from 'rowhouse'
+import { throwIfGivenUp } from '../given-up.js'
 
 /** Sends nothing; writes messages to the log, to be read there. */
 export default defineProvider({
@@ -6,7 +7,7 @@ export default defineProvider({
   name: 'log',
   create: (_, { log }) => ({
     async send({ id, countryCode, to, message }, signal) {
-      signal.throwIfAborted()
+      throwIfGivenUp(signal)
       log.info({ id, to: `+${countryCode}${to}`, text: message }, 'SMS')
       return { id: `log-${id}`, detail: 'written to the log' }
     },

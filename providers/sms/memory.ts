@@ -1,4 +1,5 @@
 import { defineProvider, type Sms, type SmsSender } from 'rowhouse'
+import { throwIfGivenUp } from '../given-up.js'
 
 /** What was sent is kept, for tests to look at. */
 export interface MemorySms extends SmsSender {
@@ -24,7 +25,7 @@ export default defineProvider({
       sendsOnceForSeconds: A_DAY,
       catches: true,
       async send(sms, signal) {
-        signal.throwIfAborted()
+        throwIfGivenUp(signal)
         byId.set(sms.id, sms)
         for (const oldest of byId.size > keep ? [...byId.keys()].slice(0, 1) : []) byId.delete(oldest)
         return { id: `memory-${sms.id}`, detail: `kept in memory for +${sms.countryCode} ${sms.to}` }

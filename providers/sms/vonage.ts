@@ -1,6 +1,7 @@
 import type { SMS } from '@vonage/sms'
 import { defineProvider, SendError } from 'rowhouse'
 import { createApi, timeoutMs, unreadable } from '../api.js'
+import { throwIfGivenUp } from '../given-up.js'
 import { baseOf } from './address.js'
 import { digits } from './number.js'
 import { receiptOf } from './vonage/answer.js'
@@ -52,7 +53,7 @@ export default defineProvider({
     const api = createApi({ timeoutMs, hidden: [apiSecret, await auth.createBasicHeader()] }, () => false)
     return {
       async send(sms, signal) {
-        signal.throwIfAborted()
+        throwIfGivenUp(signal)
         const client = new SMS(auth, { restHost })
         let text = ''
         // The package's own has no limit on size, follows redirects, cannot be aborted, and its errors hold the secret.

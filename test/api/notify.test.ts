@@ -344,6 +344,26 @@ tap.test('templates that are kept here', async (t) => {
   t.match(await without.send('email-template', body), { status: 400, body: { code: 'invalid_provider' } })
 })
 
+tap.test('templates that are kept here are tried out with the memory provider', async (t) => {
+  const server = await testServer(t, {
+    notify: true,
+    config: { providers: { email: { default: 'memory', memory: { keep: 10 } } } },
+  })
+  const ask = (method: string, path: string, body: object) =>
+    server.fetch(`/v1/send/${path}`, { method, body: JSON.stringify(body) })
+  await ask('PUT', 'template/welcome', { subject: 'Welcome, {{ who }}', text: 'Hi' })
+  const body = {
+    to: 'a@example.com',
+    fromEmail: 'shop@example.com',
+    templateContent: [{ name: 'who', content: 'Ann' }],
+  }
+
+  t.equal((await ask('POST', 'email-template', { ...body, templateName: 'welcome' })).status, 200)
+  t.match((await server.fetch('/v1/send')).body.messages, [{ sub: 'Welcome, Ann', state: 'sent' }])
+  const unknown = await ask('POST', 'email-template', { ...body, templateName: 'other' })
+  t.match(unknown, { status: 400, body: { code: 'invalid_provider' } })
+})
+
 tap.test('a file of the filestore is attached', async (t) => {
   const server = await notifyServer(t, { email: { maxAttachmentBytes: 100 } }, {}, true)
   const put = (id: string, text: string) =>

@@ -280,6 +280,9 @@ const CASES: Readonly<Record<string, Case>> = {
   },
 }
 
+/** Settings that are sent along, and are secrets. */
+const SECRETS = ['apiKey', 'serverToken', 'secretAccessKey', 'sessionToken']
+
 const soon = () => AbortSignal.timeout(30_000)
 
 const make = (name: string, settings: object) => makeProvider('email', name, settings)
@@ -346,8 +349,20 @@ for (const [name, { fake, settings, wrong, mail, templateMail, answers, strange 
       const error = await stranger.send(MAIL, soon()).catch((error: unknown) => error)
       await stranger.close?.()
 
-      t.match(error, { name: 'SendError', outcome: 'retry', message: /status 40[13]/ })
+      t.match(error, { name: 'SendError', outcome: 'retry', response: /^40[13] / })
       t.notMatch(JSON.stringify(error, Object.getOwnPropertyNames(error)), /wrong-secret/)
+    })
+
+    await t.test('a key that an answer repeats is not shown', async (t) => {
+      const secrets = SECRETS.flatMap((key) => (settings[key] as string | undefined)?.split(' ') ?? [])
+      const encoded = name === 'mailgun' ? [Buffer.from(`api:${secrets[0]}`).toString('base64')] : []
+      const repeated = [...secrets, ...encoded]
+      api.next({ status: 500, body: repeated.join(' ') })
+      const error = await sender.send(MAIL, soon()).catch((error: unknown) => error)
+
+      t.not(secrets.length, 0)
+      t.match(error, { name: 'SendError', message: 'the provider did not take it' })
+      t.match(error, { response: `500 ${repeated.map(() => '***').join(' ')}` })
     })
 
     await t.test('the README configures it, and events need their secret', async (t) => {

@@ -79,3 +79,16 @@ for (const durability of ['full', 'process'] as const) {
     t.same(listed, [{ key, size: 1 }], 'what is no object of ours is not listed')
   })
 }
+
+t.test('what nobody waits for is not kept and not written, and may be sent again', async (t) => {
+  const context = { log, dataDir: tmpdir() }
+  const head = { id: randomUUID(), to: { address: 'reader@example.com' }, from: { address: 'shop@example.com' } }
+  const givenUp = { name: 'SendError', outcome: 'retry', message: 'it was given up before it was sent' }
+  for (const provider of [await email.create({ keep: 10 }, context), await emailLog.create({}, context)])
+    await t.rejects(provider.send({ ...head, subject: 'Hi', text: 'Hi' }, AbortSignal.abort()), givenUp)
+  for (const provider of [await sms.create({ keep: 10 }, context), await smsLog.create({}, context)])
+    await t.rejects(
+      provider.send({ id: head.id, to: '5550100', countryCode: '1', message: 'Hi' }, AbortSignal.abort()),
+      givenUp,
+    )
+})

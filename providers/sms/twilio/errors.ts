@@ -1,3 +1,5 @@
+import { jsonIn, valueAt } from '../../answer.js'
+
 /**
  * What is wrong with this message, whoever sends it; all else is about credentials, pace, account or sender.
  * @see the pages of Twilio's error dictionary
@@ -18,11 +20,4 @@ const REFUSED = new Set([
 ])
 
 /** Whether an answer that is an error says that its message never can be sent. */
-export function isRefused(text: string): boolean {
-  try {
-    const answer = JSON.parse(text) as { readonly code?: unknown } | null
-    return REFUSED.has(Number(answer?.code))
-  } catch {
-    return false
-  }
-}
+export const isRefused = (text: string): boolean => REFUSED.has(Number(valueAt(jsonIn(text), 'code')))

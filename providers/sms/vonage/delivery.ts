@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { DeliveryEvent, PostedEvents } from 'rowhouse'
+import { jsonIn } from '../../answer.js'
 import { isSame, notEvents, notSigned, ourId } from '../../events.js'
 
 /** As in the account's settings; the others that Vonage has are broken hashes. */
@@ -54,11 +55,7 @@ function fieldsOf({ headers, body }: PostedEvents): Record<string, string> {
 }
 
 function objectOf(text: string): object {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null) return value
-  } catch {
-    // As any other body that is none.
-  }
+  const value = jsonIn(text)
+  if (typeof value === 'object' && value !== null) return value
   throw notEvents('the delivery receipt is not a JSON object')
 }
