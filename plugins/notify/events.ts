@@ -2,6 +2,7 @@ import type { Context } from 'koa'
 import { type Data, type DeliveryEvent, type Host, readBody, ServiceError } from 'rowhouse'
 import { isId } from './list.js'
 import type { Channel as ChannelName } from './message.js'
+import { DELETE_CONTENTS } from './outbox.js'
 import type { Suppression } from './suppression.js'
 
 const MAX_BYTES = 1024 * 1024
@@ -59,7 +60,7 @@ const MARK = `with found as (
   settled as (
     update svc_catalog.svc_outbox o set state = 'sent', sent_at = now(), provider = $1, provider_id = $2,
       detail = 'known by what became of it', error = null, error_code = null, unknown_since = null,
-      text = null, html = null, message = null, content = null, cc = null, bcc = null, reply_to = null,
+      ${DELETE_CONTENTS},
       ${TOLD} from found where o.id = found.id and unsettled returning o.id)
   delete from svc_catalog.svc_outbox_attachment where message_id in (select id from settled)`
 

@@ -11,7 +11,8 @@ const DRAFT = `id uuid, kind text, "to" text, "from" text, from_name text, sub t
 const NAMES = [...DRAFT.matchAll(/("?\w+"?) (?:uuid|text|jsonb|boolean)/g)].map(([, name]) => name).join(', ')
 
 const CONTENTS = ['text', 'html', 'message', 'content', 'cc', 'bcc', 'reply_to']
-const DELETE_CONTENTS = CONTENTS.map((name) => `${name} = null`).join(', ')
+/** What is deleted when a provider has a message. */
+export const DELETE_CONTENTS = CONTENTS.map((name) => `${name} = null`).join(', ')
 
 /** What is needed to send a message. */
 const ROW = `o.id::text, o.kind, o."to", o."from", o.from_name, o.sub, o.text, o.html, o.cc, o.bcc, o.reply_to, o.template,
@@ -174,7 +175,8 @@ export class Outbox {
   async again(id: string): Promise<boolean> {
     const rows = await this.data.query(
       `update ${TABLE} set state = 'queued', mode = 'queue', claims = claims + 1, next_at = now(), queued_at = now(),
-         provider = null, unknown_since = null, error = null, error_code = null, detail = null
+         provider = null, unknown_since = null, error = null, error_code = null, detail = null, delivery = null,
+         delivery_detail = null, delivery_at = null
        where id = $1 and state in ('failed', 'unknown') and (text is not null or html is not null or message is not null
          or kind = 'email-template') returning 1`,
       [id],
