@@ -87,7 +87,7 @@ export const config = {
         },
         leaseSeconds: {
           type: 'integer',
-          minimum: 1,
+          minimum: 2,
           default: 120,
           description:
             'after this time whoever was sending a message is taken for dead; a try is given up at half of it',

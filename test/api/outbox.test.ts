@@ -230,7 +230,7 @@ tap.test('Idempotency-Key', async (t) => {
 })
 
 tap.test('a provider that does not end', async (t) => {
-  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: 1 } })
+  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: 2 } })
   server.email.answers.push(() => new Promise<never>(() => {}))
   const { id } = (await server.send('email', { ...MAIL, queue: true })).body
   await becomes(server, id, 'sent')
@@ -241,7 +241,7 @@ tap.test('a provider that does not end', async (t) => {
 })
 
 tap.test('who comes to hand a message over when it is taken by another does not', async (t) => {
-  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: 1 } })
+  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: 2 } })
   const client = new pg.Client(server.databaseUrl)
   await client.connect()
   t.teardown(() => client.end())

@@ -43,7 +43,7 @@ export const FAULTS = {
       /new Deadline\(\(this\.config\.queue\.leaseSeconds \* 1000\) \/ 2, since\)/,
       'new Deadline(60_000, since)',
     ],
-    leaseSeconds: 1,
+    leaseSeconds: 2,
     timeoutMs: 5000,
   },
   outside: {
