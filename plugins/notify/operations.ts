@@ -78,11 +78,12 @@ export function sendOperations(
         const filled = absent.map((key) => [key, standIns[key]])
         const payload = read(filled.length > 0 ? { ...(Object.fromEntries(filled) as JsonObject), ...given } : args)
         if (payload.attachments.length > 0) throw invalidPayload('they are for POST /v1/send/email', '$.attachments')
-        const rows = (await sending.prepare(payload.drafts)).map((draft) => {
-          const row: Record<string, unknown> = { id: randomUUID(), ...draft }
-          for (const key of absent) delete row[columnOf(key)]
-          return row as unknown as NewMessage
+        const drafts = payload.drafts.map((draft) => {
+          const said: Record<string, unknown> = { ...draft }
+          for (const key of absent) delete said[columnOf(key)]
+          return said as unknown as Draft
         })
+        const rows = (await sending.prepare(drafts)).map((draft) => ({ id: randomUUID(), ...draft }))
         await store(rows, call)
         return {
           kind: 'text',

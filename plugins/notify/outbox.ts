@@ -113,7 +113,7 @@ export class Outbox {
     key,
   }: Once): Promise<{ readonly hash: Buffer; readonly messages: readonly string[] } | undefined> {
     const [found] = await this.data.query<{ request_hash: Buffer; messages: string[] }>(
-      'select request_hash, messages::text[] from svc_catalog.svc_idempotency where caller = $1 and key = $2',
+      'select request_hash, messages::text[] from svc_catalog.svc_idempotency where caller = $1 and key = $2 and expires_at >= now()',
       [caller, key],
     )
     return found && { hash: found.request_hash, messages: found.messages }
