@@ -5,13 +5,13 @@ import type { Size } from './data.js'
 import { withClient } from './database.js'
 import { runLoad, type Window } from './load/load.js'
 import { pgbench, runPgbench } from './load/pgbench.js'
-import type { Peer } from './peers.js'
 import { ASKED, HIDDEN, rowsOf } from './scenarios/postgraphile.js'
 import { type LoadScenario, requestCount } from './scenarios/scenario.js'
-import { type Cell, interleave, type Job, type Section } from './section.js'
-import { type Child, type Post, startChild } from './systems/child.js'
-import { byPolicy, peerPost, startPeer } from './systems/peer.js'
-import { byGateway, byToken, compiledSql, queryPost, send, startServerChild } from './systems/server.js'
+import { interleave, type Job, type Measured, type Section } from './section.js'
+import type { RunningPeer } from './servers.js'
+import type { Child, Post } from './systems/child.js'
+import { byPolicy, peerPost } from './systems/peer.js'
+import { byGateway, byToken, compiledSql, queryPost, send } from './systems/server.js'
 
 const COLUMNS = {
   rps: 'requests/s',
@@ -29,31 +29,10 @@ const OWN_GRAPHQL = 'rowhouse GraphQL'
 /** Runs before each window and is not counted. */
 const LEAD_IN: Window = { kind: 'seconds', seconds: 1 }
 
-/** Measures scenarios on servers that are started once and warm. */
-export async function measureLoads(scenarios: readonly LoadScenario[], bench: Bench): Promise<Section[]> {
-  const server = await startServerChild(bench.url)
-  const koa = await startChild('koa', {}, queryPost({}, {}))
-  const peers: RunningPeer[] = []
-  try {
-    for (const peer of bench.peers.peers) peers.push({ ...peer, child: await startPeer(peer, bench.url) })
-    const sections: Section[] = []
-    for (const scenario of scenarios) sections.push(await measureLoad(scenario, bench, { server, koa, peers }))
-    return sections
-  } finally {
-    await Promise.all([server, koa, ...peers.map(({ child }) => child)].map((child) => child.stop()))
-  }
-}
-
-interface Servers {
-  readonly server: Child
-  readonly koa: Child
-  readonly peers: readonly RunningPeer[]
-}
-
-type RunningPeer = Peer & { readonly child: Child }
-
-async function measureLoad(scenario: LoadScenario, bench: Bench, { server, koa, peers }: Servers): Promise<Section> {
+/** Measures a read on servers that are warm. */
+export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise<Section> {
   const { size, url } = bench
+  const { server, koa, peers } = await bench.servers()
   const count = requestCount(size)
   const doors = [
     ...ownDoors(scenario, size, server, await byToken()),
@@ -159,11 +138,7 @@ export type Run = (window: Window) => Promise<{
 }>
 
 /** One window after its lead-in, with the CPU time that it took. */
-export function measured(
-  bench: Bench,
-  child: Child | undefined,
-  run: Run,
-): () => Promise<Omit<Cell, 'system' | 'round'>> {
+export function measured(bench: Bench, child: Child | undefined, run: Run): () => Promise<Measured> {
   return async () => {
     if (bench.window.kind === 'seconds') await run(LEAD_IN)
     const before = readCpu(child?.pid, bench.database.pid)

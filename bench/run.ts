@@ -5,19 +5,11 @@ import { parseArgs } from 'node:util'
 import type { Bench } from './bench.js'
 import { FULL, loadData, loadMetadata, SMALL } from './data.js'
 import { startDatabase, withClient } from './database.js'
-import { measureLoads } from './load-rounds.js'
 import { chooseTool, type Window } from './load/load.js'
 import { installPeers } from './peers.js'
-import { byPk } from './scenarios/by-pk.js'
-import { measureColdStart } from './scenarios/cold-start.js'
-import { measureFiles } from './scenarios/files.js'
-import { filter } from './scenarios/filter.js'
-import { list } from './scenarios/list.js'
-import { measureMail } from './scenarios/mail.js'
-import { nested } from './scenarios/nested.js'
-import { measureSchema } from './scenarios/schema.js'
-import { measureStream } from './scenarios/stream.js'
+import { SCENARIOS } from './scenarios/index.js'
 import type { Section } from './section.js'
+import { type Servers, startServers } from './servers.js'
 import { createPolicies } from './systems/peer.js'
 import { startServerChild } from './systems/server.js'
 import { table } from './table.js'
@@ -26,17 +18,14 @@ const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,..
 
   --seconds N    length of a window, default 3; a second before each is not counted
   --rounds N     windows of each system, default 5
-  --only a,b     scenarios, default all: a by-pk, b list, c nested, d filter, g stream, h files, i cold start, n mail,
-                 q GraphQL schema
+  --only a,b     scenarios, default all: ${SCENARIOS.map(({ id, name }) => `${id} ${name}`).join(', ')}
   --full         10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them; 1 GiB as the largest
                  file instead of 128 MiB
   --peers        other servers beside ours, in a to d; installed when they are first asked for
   --json FILE    every window, besides the table on standard output
   --requests N   windows of so many requests instead of seconds: to try the bench out, not to measure`
 
-const LOADS = [byPk, list, nested, filter]
-const OTHERS = { g: measureStream, h: measureFiles, i: measureColdStart, n: measureMail, q: measureSchema }
-const IDS = [...LOADS.map(({ id }) => id), ...Object.keys(OTHERS)]
+const IDS = SCENARIOS.map(({ id }) => id)
 
 const options = readOptions()
 const peers = await installPeers(options.peers, progress)
@@ -65,12 +54,13 @@ async function main(): Promise<void> {
   await loadMetadata(server.ask)
   await server.stop()
   const tool = chooseTool(window)
-  const bench: Bench = { database, url, size, rounds, window, tool, peers, folder, progress }
+  let started: Promise<Servers> | undefined
+  const servers = () => (started ??= startServers(url, peers))
+  const bench: Bench = { database, url, size, rounds, window, tool, peers, servers, folder, progress }
 
   const sections: Section[] = []
-  const loads = LOADS.filter(({ id }) => only.has(id))
-  if (loads.length > 0) sections.push(...(await measureLoads(loads, bench)))
-  for (const [id, measure] of Object.entries(OTHERS)) if (only.has(id)) sections.push(...[await measure(bench)].flat())
+  for (const { id, measure } of SCENARIOS) if (only.has(id)) sections.push(...[await measure(bench)].flat())
+  await (await started)?.stop()
 
   const about = {
     date: new Date().toISOString(),

@@ -8,9 +8,24 @@ export interface Section {
   readonly compared: string
   /** The first system alone where they are not named. */
   readonly subjects?: readonly string[]
+  /** Figures of which less is better; of the others more is. */
+  readonly lessIsBetter?: readonly string[]
+  /** What the cells' `at` is, with its unit: the section is a curve for each system. */
+  readonly along?: string
+  readonly targets?: readonly Target[]
   readonly cells: readonly Cell[]
   /** What could not be measured here, and why. */
   readonly notMeasured: readonly string[]
+}
+
+/** What a figure of ours should come to: a bound of itself, or of its ratio to that of another system. */
+export interface Target {
+  readonly system: string
+  /** A column. */
+  readonly figure: string
+  readonly against?: string
+  readonly least?: number
+  readonly most?: number
 }
 
 /** One system in one round. */
@@ -18,6 +33,8 @@ export interface Cell {
   readonly system: string
   /** From 0. */
   readonly round: number
+  /** Where on the axis of a section with `along`. */
+  readonly at?: number
   /** By column. A figure that this system or this machine does not have is left out. */
   readonly figures: Readonly<Record<string, number>>
   /** Why the figures do not count. */
@@ -26,8 +43,10 @@ export interface Cell {
 
 export interface Job {
   readonly system: string
-  measure(): Promise<Omit<Cell, 'system' | 'round'>>
+  readonly at?: number
+  measure(): Promise<Measured>
 }
+export type Measured = Pick<Cell, 'figures' | 'void'>
 
 /**
  * Every job once a round, in reversed order every other round (A B C, C B A), so that what changes slowly on the machine
@@ -40,9 +59,9 @@ export async function interleave(
 ): Promise<Cell[]> {
   const cells: Cell[] = []
   for (let round = 0; round < rounds; round++) {
-    for (const { system, measure } of round % 2 === 0 ? jobs : jobs.toReversed()) {
-      progress(`round ${round + 1} of ${rounds}: ${system}`)
-      cells.push({ system, round, ...(await measure()) })
+    for (const { system, at, measure } of round % 2 === 0 ? jobs : jobs.toReversed()) {
+      progress(`round ${round + 1} of ${rounds}: ${system}${at === undefined ? '' : ` at ${at}`}`)
+      cells.push({ system, round, ...(at === undefined ? {} : { at }), ...(await measure()) })
     }
   }
   return cells
