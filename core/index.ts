@@ -33,6 +33,8 @@ export {
   OutboundError,
   type OutboundRequest,
 } from './http/outbound.js'
+export { callOf } from './http/exchange.js'
+export type { Exchange, Handler, HandlerRoute } from './http/exchange.js'
 export { respond, wantedFormat } from './http/respond.js'
 export { staticPage, type StaticPage } from './http/static-page.js'
 import './http/state.js'

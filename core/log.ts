@@ -22,8 +22,32 @@ export function createLogger({ level, destination }: LogOptions): Logger {
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describe },
     },
-    destination ?? file({ dest: 2, sync: true }),
+    destination ?? standardError,
   )
+}
+
+const ENOUGH = 16 * 1024
+let lines = ''
+/** Of all loggers: what is logged in one turn of the event loop is written at once, the last of it as the process ends. */
+const standardError: DestinationStream = {
+  write(line) {
+    if (!output) open()
+    if (lines === '') setImmediate(flush)
+    lines += line
+    if (lines.length > ENOUGH) flush()
+  },
+}
+let output: DestinationStream | undefined
+
+function open(): void {
+  output = file({ dest: 2, sync: true })
+  process.on('exit', flush)
+}
+
+function flush(): void {
+  const all = lines
+  lines = ''
+  if (all !== '') output?.write(all)
 }
 
 /**

@@ -17,11 +17,21 @@ export interface Call {
   readonly dialect?: 'alpha' | 'modern'
 }
 
-/** JSON text as PostgreSQL made it, or rows that are still coming. */
-export type Answer = TextAnswer | RowStream
+/** JSON as PostgreSQL made it, as text or as bytes that nobody has looked at, or rows that are still coming. */
+export type Answer = (TextAnswer | BytesAnswer | RowStream) & {
+  /** Of HTTP; 200 when absent. */
+  readonly status?: number
+}
 export interface TextAnswer {
   readonly kind: 'text'
   readonly text: string
+  /** JSON when absent. */
+  readonly contentType?: string
+}
+export interface BytesAnswer {
+  readonly kind: 'bytes'
+  /** In UTF-8. */
+  readonly bytes: Buffer
   /** JSON when absent. */
   readonly contentType?: string
 }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
 import type { CatalogData } from '../catalog/catalog.js'
@@ -22,6 +23,7 @@ import { clientError, isConflict, isStale } from '../db/errors.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
 import { ServiceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
+import { Pace } from '../db/pipeline/pace.js'
 import { BATCH, readRows, type RowBatches } from '../db/stream.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
@@ -70,8 +72,8 @@ export async function openData(database: Database, options: DataOptions): Promis
   const shares = new StreamShares(Math.max(1, Math.floor(database.config.streamPoolSize / 2)))
   /** What compiled here: nothing else is ever executed. */
   const branded = new WeakSet<Compiled>()
-  /** What was asked for more than once: worth a prepared statement on each connection. */
-  const asked = new WeakSet<Compiled>()
+  /** What was asked for more than once is worth a prepared statement on each connection, and is timed. */
+  const paces = new WeakMap<Compiled, Pace>()
   let resolve: TemplateResolver | undefined
   let pool: CompilePool | undefined
   let watch: Watch | undefined
@@ -113,7 +115,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     const hit = snapshot.cache.get(key)
     if (hit) {
       compilations.inc(HIT)
-      asked.add(hit)
+      if (!paces.has(hit)) paces.set(hit, new Pace(database.config.quickMs))
       return hit
     }
     const made = await snapshot.cache.getOrCompile(key, async () => {
@@ -142,8 +144,9 @@ export async function openData(database: Database, options: DataOptions): Promis
   })
   const executionOf = ({ values }: Request, call: Call, plan?: Compiled): Execution => ({
     bindings: { values, variables: call.session.variables },
-    prepare: database.config.prepare && plan !== undefined && asked.has(plan),
+    prepare: database.config.prepare && plan !== undefined && paces.has(plan),
     dialect: call.dialect ?? 'alpha',
+    pace: plan && isPlainRead(plan) ? paces.get(plan) : undefined,
   })
 
   async function run(request: Request, call: Call): Promise<string | undefined> {
@@ -162,18 +165,36 @@ export async function openData(database: Database, options: DataOptions): Promis
 
   async function answer(plan: Compiled, request: Request, call: Call): Promise<string> {
     assertBranded(plan)
+    return (await quickly(plan, request, call))?.toString() ?? byItself(plan, request, call)
+  }
+
+  async function byItself(plan: Compiled, request: Request, call: Call): Promise<string> {
     const once = () => execute(database, plan, executionOf(request, call, plan), call.signal)
-    // What calls a function that may change something has a statement for it, and is asked once.
-    const reads = plan.kind === 'read' || plan.kind === 'count' || plan.kind === 'roots'
-    if (reads && plan.statements.length === 1) return twice(once, call)
-    return once()
+    return isPlainRead(plan) ? twice(once, call) : once()
+  }
+
+  /** @returns undefined: it has not proven to be quick, or could not be answered there, and is to be asked by itself */
+  async function quickly(plan: Compiled, request: Request, call: Call): Promise<Buffer | undefined> {
+    const pace = paces.get(plan)
+    if (!database.pipelines || !pace?.mayShare) return undefined
+    const statement = plan.statements[0] as Prepared
+    const values = bind(statement.params, { values: request.values, variables: call.session.variables })
+    try {
+      const answered = await database.pipelines.ask(statement, values)
+      if (answered) pace.ranShared(answered.ms)
+      return answered?.cell
+    } catch {
+      return undefined
+    }
   }
 
   /** Nothing has been answered and nothing written: a read whose connection broke may simply be asked again. */
   async function twice<T>(read: () => Promise<T>, { signal }: Call): Promise<T> {
-    return read().catch((error: unknown) => {
-      if (isConnectionError(error) && !signal.aborted) return read()
-      throw error
+    return read().catch(async (error: unknown) => {
+      if (!isConnectionError(error) || signal.aborted) throw error
+      // Others may have broken with it, and the pool learns of them only now.
+      await setImmediate()
+      return read()
     })
   }
 
@@ -185,7 +206,11 @@ export async function openData(database: Database, options: DataOptions): Promis
       if (format === 'json') {
         const plan = await compiled(current, taskOf(request, call), caller)
         const bounded = Math.min(most, plan.mostRows ?? Infinity) <= BATCH
-        if (bounded) return { kind: 'text', text: await answer(plan, request, call) }
+        if (bounded) {
+          assertBranded(plan)
+          const bytes = await quickly(plan, request, call)
+          return bytes ? { kind: 'bytes', bytes } : { kind: 'text', text: await byItself(plan, request, call) }
+        }
       }
       // Charged once for both.
       const task = taskOf(request, call, format === 'csv' ? 'cells' : 'rows')
@@ -353,6 +378,10 @@ export async function openData(database: Database, options: DataOptions): Promis
     },
   }
 }
+
+/** It may be asked again. What calls a function that may change something has a statement for that, and is asked once. */
+const isPlainRead = ({ kind, statements }: Compiled): boolean =>
+  statements.length === 1 && (kind === 'read' || kind === 'count' || kind === 'roots')
 
 /** Whether two readings found the same; each has an id of its own. */
 const sameCatalog = (one: CatalogData, other: CatalogData): boolean =>

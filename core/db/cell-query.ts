@@ -32,6 +32,9 @@ export class CellQuery implements Submittable {
   readonly name: string
   readonly answer: Promise<string | null>
   private readonly values: readonly (string | null)[]
+  /** From sending to the answer; NaN before. */
+  ms = NaN
+  private startedAt = 0
   private cell: string | null = null
   private resolve!: (cell: string | null) => void
   private reject!: (error: Error) => void
@@ -49,6 +52,7 @@ export class CellQuery implements Submittable {
   submit(connection: Connection): void {
     const wire = connection as unknown as Wire
     const { name, text } = this
+    this.startedAt = performance.now()
     // One packet for all of it.
     wire.stream.cork()
     try {
@@ -77,6 +81,7 @@ export class CellQuery implements Submittable {
   }
 
   handleReadyForQuery(): void {
+    this.ms = performance.now() - this.startedAt
     this.resolve(this.cell)
   }
 

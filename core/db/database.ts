@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { limitAnswers } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
+import { type Pipelines, openPipelines } from './pipeline/index.js'
 import type { Metrics } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
 
@@ -26,6 +27,18 @@ export const databaseConfig = {
       description: 'Largest part of an answer that is held in memory: a whole answer, or a row of a streamed one',
     },
     poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for requests' },
+    pipelines: {
+      type: 'integer',
+      minimum: 0,
+      default: 4,
+      description: 'Connections that quick reads share, each with many under way; 0: none. Unused without `prepare`',
+    },
+    quickMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 5,
+      description: 'What a read may take on its own connection, most often, to be one that shares',
+    },
     streamPoolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for streamed reads' },
     poolWaitMs: { type: 'integer', minimum: 1, default: 1000, description: 'Longest wait for a connection; then 503' },
     statementTimeoutMs: { type: 'integer', minimum: 1, default: 30_000, description: 'Longest statement; then 504' },
@@ -47,6 +60,8 @@ export interface Database {
   readonly admin: pg.Pool
   /** Streamed reads: no statement timeout, which would run over the whole stream. */
   readonly streams: pg.Pool
+  /** Reads that have proven to be quick. */
+  readonly pipelines: Pipelines | undefined
   readonly config: DatabaseConfig
   /** A connection of its own, outside the pools; the caller ends it. */
   connect(purpose: string, url?: string): Promise<pg.Client>
@@ -88,21 +103,35 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', 4, config.statementTimeoutMs)
   const streams = pool('stream', config.streamPoolSize, 0)
-  measure(metrics, { main, admin, stream: streams })
+  const single = async (purpose: string, more: pg.ClientConfig): Promise<pg.Client> => {
+    const client = new pg.Client({ ...base(purpose), ...more })
+    client.on('error', (error) => {
+      if (!closing) log.warn({ purpose, error: error.message }, 'lost a database connection')
+    })
+    await client.connect()
+    return client
+  }
+  const timeouts = { statement_timeout: config.statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
+  const pipelines =
+    config.pipelines > 0 && config.prepare
+      ? openPipelines({
+          connections: config.pipelines,
+          maxBytes: config.maxAnswerBytes,
+          silenceMs: config.statementTimeoutMs + GRACE_MS,
+          connect: () => single('pipeline', timeouts),
+        })
+      : undefined
+  measure(metrics, { main, admin, stream: streams }, pipelines)
   return {
     main,
     admin,
     streams,
+    pipelines,
     config,
-    async connect(purpose, url = config.url) {
-      const client = new pg.Client({ ...base(purpose), ...(url === undefined ? {} : { connectionString: url }) })
-      client.on('error', (error) => log.warn({ purpose, error: error.message }, 'lost a database connection'))
-      await client.connect()
-      return client
-    },
+    connect: (purpose, url) => single(purpose, url === undefined ? {} : { connectionString: url }),
     async close() {
       closing = true
-      await Promise.all([main.end(), admin.end(), streams.end()])
+      await Promise.all([pipelines?.close(), main.end(), admin.end(), streams.end()])
     },
   }
 }
@@ -125,10 +154,10 @@ function endWhenSilent(client: pg.PoolClient, silenceMs: number): void {
   })
 }
 
-function measure(metrics: Metrics, pools: Readonly<Record<string, pg.Pool>>): void {
+function measure(metrics: Metrics, pools: Readonly<Record<string, pg.Pool>>, pipelines: Pipelines | undefined): void {
   metrics.gauge(
     'database_connections',
-    'connections of a pool by state; waiting: requests that wait for one',
+    'connections of a pool by state; waiting: requests that wait for one; of those that reads share, busy is how many reads are under way',
     ['pool', 'state'],
     (gauge) => {
       for (const [name, { totalCount, idleCount, waitingCount }] of Object.entries(pools)) {
@@ -136,6 +165,9 @@ function measure(metrics: Metrics, pools: Readonly<Record<string, pg.Pool>>): vo
         gauge.set({ pool: name, state: 'busy' }, totalCount - idleCount)
         gauge.set({ pool: name, state: 'waiting' }, waitingCount)
       }
+      if (!pipelines) return
+      gauge.set({ pool: 'pipelined', state: 'open' }, pipelines.open)
+      gauge.set({ pool: 'pipelined', state: 'busy' }, pipelines.underWay)
     },
   )
 }

@@ -4,12 +4,15 @@ import { type Bindings, bind } from '../sql/bind.js'
 import { CellQuery } from './cell-query.js'
 import { type Database, inTransaction, isConnectionError, withClient } from './database.js'
 import { clientError, type Dialect } from './errors.js'
+import type { Pace } from './pipeline/pace.js'
 
 export interface Execution {
   readonly bindings: Bindings
   /** Keep the statement prepared on its connection: it has been asked for before. */
   readonly prepare: boolean
   readonly dialect: Dialect
+  /** Told how long the one statement of a read took. */
+  readonly pace?: Pace | undefined
 }
 
 /**
@@ -90,12 +93,14 @@ async function cell(
   client: ClientBase,
   { text, params, name }: Prepared,
   values: readonly (string | null)[],
-  { prepare, dialect }: Execution,
+  { prepare, dialect, pace }: Execution,
 ): Promise<string> {
   const query = new CellQuery(text, values, prepare ? name : '')
   client.query(query)
   try {
-    return (await query.answer) as string
+    const answer = (await query.answer) as string
+    pace?.ranAlone(query.ms)
+    return answer
   } catch (error) {
     throw isConnectionError(error) ? error : clientError(error, dialect, params)
   }

@@ -62,7 +62,8 @@ export function createFront(options: FrontOptions): Front {
     for (const name of plugins) {
       const formatError = shared.errorFormats.get(name)
       const router = shared.routers.get(name)
-      if (router) app.use({ name, router, ...(formatError ? { formatError } : {}) })
+      const handlers = shared.handlers.get(name) ?? []
+      if (router) app.use({ name, router, handlers, ...(formatError ? { formatError } : {}) })
     }
     for (const middleware of shared.middlewares) app.middleware(middleware)
     for (const { plugin, prefix } of shared.proofs) if (listener.serves(plugin)) app.proves(prefix)

@@ -4,6 +4,8 @@ import type { Logger } from 'pino'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { Operation } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
+import type { Exchange, HandlerRoute } from '../http/exchange.js'
+import { respond } from '../http/respond.js'
 import { createRouter } from '../http/router.js'
 import type { Session } from '../session.js'
 import type { Hook } from './lifecycle.js'
@@ -24,6 +26,8 @@ export interface Shared {
   readonly services: Map<string, unknown>
   /** By plugin, in load order. */
   readonly routers: Map<string, Router>
+  /** By plugin; they are in its router as well. */
+  readonly handlers: Map<string, readonly HandlerRoute[]>
   /** By plugin. */
   readonly errorFormats: Map<string, ErrorFormat>
   readonly middlewares: Middleware[]
@@ -46,6 +50,7 @@ export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' 
     ...base,
     services: new Map(),
     routers: new Map(),
+    handlers: new Map(),
     errorFormats: new Map(),
     middlewares: [],
     authenticators: [],
@@ -67,6 +72,8 @@ export function createHost(plugin: Uses, shared: Shared): Host {
   const log = shared.log.child({ plugin: name })
   const router = createRouter()
   shared.routers.set(name, router)
+  const handlers: HandlerRoute[] = []
+  shared.handlers.set(name, handlers)
   const full = (metric: string) => `rowhouse_${name.replaceAll('-', '_')}_${metric}`
   const metric = (short: string, help: string, labels: readonly string[] = []) => ({
     name: full(short),
@@ -77,6 +84,10 @@ export function createHost(plugin: Uses, shared: Shared): Host {
 
   return {
     router,
+    route(method, path, handler) {
+      handlers.push({ method, path, handler })
+      router[method](path, async (ctx) => respond(ctx, await handler(ctx as unknown as Exchange)))
+    },
     dataDir: shared.dataDir,
     use: <K extends ServiceName>(service: K) =>
       (service === 'log' ? log : findService(plugin, service, shared.services)) as Services[K],

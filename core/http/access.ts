@@ -1,68 +1,63 @@
 import { randomUUID } from 'node:crypto'
-import type { Context, Middleware } from 'koa'
-import { ServiceError } from '../errors.js'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from '../log.js'
 import { clientAddressOf } from './client-address.js'
 import type { HttpConfig } from './config.js'
+import { headerOf } from './header-of.js'
+import { RequestState } from './state.js'
 import type { Traffic } from './traffic.js'
 
-/** Names the request, and writes one log line and one measurement when it has ended, however it ended. */
-export function access(config: HttpConfig, log: Logger, traffic: Traffic): Middleware {
-  const { durations, inFlight } = traffic
-  const origins = new Set(config.cors.origins)
-  const clientOf = clientAddressOf(config)
+/** Names a request, and writes one log line and one measurement when it has ended, however it ended. */
+export type Access = (req: IncomingMessage, res: ServerResponse) => RequestState
 
-  return (ctx, next) => {
+export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic): Access {
+  const clientOf = clientAddressOf(config)
+  const app = { log, origins: new Set(config.cors.origins), limits: config }
+
+  return (req, res) => {
     const start = performance.now()
-    const sentBefore = ctx.req.socket.bytesWritten
-    const requestId = requestIdOf(ctx)
-    const gone = new AbortController()
-    Object.assign(ctx.state, {
-      requestId,
-      log: log.child({ requestId }),
-      signal: gone.signal,
-      client: clientOf(ctx.req),
-      origins,
-      limits: config,
-    })
-    ctx.set('X-Request-Id', requestId)
-    inFlight.inc()
-    ctx.res.once('close', () => {
+    const sentBefore = req.socket.bytesWritten
+    const state = new RequestState(app, requestIdOf(req), clientOf(req))
+    traffic.begin()
+    res.on('close', () => {
       const ms = performance.now() - start
-      const complete = ctx.res.writableFinished || ctx.state.answered === true
-      if (!complete) gone.abort(new ServiceError(499, 'client-gone', 'the client closed the connection'))
-      inFlight.dec()
-      const labels = {
-        method: ctx.method,
-        route: routeOf(ctx),
-        status: ctx.res.statusCode,
-        plugin: ctx.state.plugin ?? '',
-      }
-      durations.observe(labels, ms / 1000)
-      ctx.state.log.info(
+      const complete = res.writableFinished || state.answered === true
+      if (!complete) state.gone()
+      const method = req.method ?? ''
+      const route = routeOf(state)
+      const status = res.statusCode
+      const plugin = state.plugin ?? ''
+      traffic.end(method, route, status, plugin, ms / 1000)
+      log.info(
         {
-          ...labels,
+          requestId: state.requestId,
+          method,
+          route,
+          status,
+          plugin,
           ms: Math.round(ms * 1000) / 1000,
-          bytes: ctx.req.socket.bytesWritten - sentBefore,
-          client: ctx.state.client,
-          role: ctx.state.session?.role,
-          code: ctx.state.code,
-          ...(complete ? {} : { aborted: true }),
+          bytes: req.socket.bytesWritten - sentBefore,
+          client: state.client,
+          role: state.session?.role,
+          code: state.code,
+          aborted: complete ? undefined : true,
         },
         'request',
       )
     })
-    return next()
+    return state
   }
 }
 
-function requestIdOf(ctx: Context): string {
-  const given = ctx.get('X-Request-Id')
-  return /^[A-Za-z0-9_-]{1,64}$/.test(given) ? given : randomUUID()
+/** The pattern of the route, never the path: paths hold what clients write. */
+function routeOf({ route, context }: RequestState): string {
+  const matched: unknown = route ?? context?.['_matchedRoute']
+  return typeof matched === 'string' ? matched : matched instanceof RegExp ? matched.source : '(none)'
 }
 
-/** The pattern of the route, never the path: paths hold what clients write. */
-function routeOf(ctx: Context): string {
-  const matched: unknown = ctx['_matchedRoute']
-  return typeof matched === 'string' ? matched : matched instanceof RegExp ? matched.source : '(none)'
+const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/
+
+function requestIdOf(req: IncomingMessage): string {
+  const given = headerOf(req, 'x-request-id')
+  return given !== undefined && REQUEST_ID.test(given) ? given : randomUUID()
 }

@@ -1,19 +1,20 @@
-import type { Context, Middleware } from 'koa'
 import { ServiceError } from '../errors.js'
 import { USER_ID } from '../session.js'
 import type { Session } from '../session.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 import { anonymous } from './identity.js'
+import type { Exchange } from './exchange.js'
 import type { Authenticate } from './session.js'
 import type { Traffic } from './traffic.js'
 
 export interface Admission {
-  /** Lets a request in if there is room for it, and finds out who sent it. */
-  readonly middleware: Middleware
+  /** Lets a request in if there is room for it, and finds out who sent it: `state.session`. */
+  enter(exchange: Entering): Promise<void>
   /** Only finds out who sent it. */
-  identify(ctx: Context): Promise<Session>
+  identify(exchange: Entering): Promise<Session>
 }
+type Entering = Pick<Exchange, 'req' | 'res' | 'path' | 'state'>
 
 /** @param unasked prefixes of paths where nobody is asked for credentials; may still grow until the first request */
 export function admission(
@@ -25,12 +26,12 @@ export function admission(
   const { failures, rejected, guesses, room } = traffic
   const overSocket = config.socket !== undefined
 
-  async function identified(ctx: Context, refused: () => void): Promise<Session> {
+  async function identified(ctx: Entering, refused: () => void): Promise<Session> {
     try {
       if (ctx.req.rawHeaders.length / 2 > config.maxHeaders) throw tooManyHeaders(config.maxHeaders)
       const asked = !unasked.some((prefix) => ctx.path.startsWith(prefix))
       const session = asked ? await authenticate(ctx.req, overSocket) : anonymous()
-      return Object.freeze({ ...session, ...callerOf(session, ctx.state.client) })
+      return withCaller(session, ctx.state.client)
     } catch (error) {
       refused()
       if (!isWrongGuess(error)) throw error
@@ -44,24 +45,25 @@ export function admission(
 
   return {
     identify: (ctx) => identified(ctx, () => {}),
-    async middleware(ctx, next) {
+    async enter(ctx) {
       const leave = room.enter()
       if (!leave) {
         rejected.inc()
         throw new ServiceError(503, 'too-busy', 'too many requests are under way', '$', { retryAfter: 1 })
       }
-      ctx.res.once('close', leave)
+      ctx.res.on('close', leave)
       ctx.state.session = await identified(ctx, leave)
-      await next()
     },
   }
 }
 
 /** A user is one wherever it calls from. Who has no id of its own, as all anonymous callers, is where it calls from. */
-function callerOf({ role, variables }: Session, client: string): Pick<Session, 'caller'> {
-  if (role === 'admin') return {}
+function withCaller(session: Session, client: string): Session {
+  const { role, variables, via } = session
+  if (role === 'admin') return session
   const userId = role === 'anonymous' ? undefined : variables.get(USER_ID)
-  return { caller: userId === undefined ? `address ${addressKey(client)}` : `user ${userId} ${role}` }
+  const caller = userId === undefined ? `address ${addressKey(client)}` : `user ${userId} ${role}`
+  return Object.freeze({ role, variables, via, caller })
 }
 
 const isWrongGuess = (error: unknown) =>

@@ -1,23 +1,26 @@
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import Koa from 'koa'
 import type { Context, Middleware } from 'koa'
+import type { Answer } from '../data/operations.js'
 import type { Logger } from '../log.js'
-import { access } from './access.js'
+import { createAccess } from './access.js'
 import { admission } from './admission.js'
 import type { HttpConfig } from './config.js'
 import { coreRoutes } from './core-routes.js'
 import type { About, ReadyReport } from './core-routes.js'
-import { cors } from './cors.js'
+import { cors, corsHeaders } from './cors.js'
+import { type Direct, DirectExchange, directRoutes, sendDirectly } from './direct.js'
 import { answerErrors, answerLateError } from './error-answer.js'
 import { expectable } from './expectable.js'
 import { createListener } from './listener.js'
 import type { Listener } from './listener.js'
 import { pluginRoutes } from './router.js'
 import type { PluginRoutes } from './router.js'
-import { securityHeaders } from './security-headers.js'
+import { respond } from './respond.js'
+import { firstHeaders } from './security-headers.js'
 import type { Authenticate } from './session.js'
 import type { Traffic } from './traffic.js'
-import './state.js'
+import type { RequestState } from './state.js'
 
 export interface AppOptions {
   readonly config: HttpConfig
@@ -54,23 +57,74 @@ export function createApp(options: AppOptions): App {
   koa.context.onerror = function (this: Context, error: Error | null) {
     if (error) answerLateError(this, error)
   }
-  koa.use(access(config, log, traffic))
   koa.use((ctx, next) => {
     if (listener.state === 'draining') ctx.set('Connection', 'close')
     return next()
   })
-  koa.use(securityHeaders)
+  koa.use(firstHeaders)
   koa.use(cors(config.cors))
   koa.use(answerErrors(plugins))
+  koa.use((ctx, next) => {
+    const { outcome } = arrivals.get(ctx.req)!
+    if (!outcome) return next()
+    respond(ctx, outcome())
+    return undefined
+  })
   koa.use(expectable)
   const admit = admission(config, options.authenticate, traffic, unasked)
   koa.use(coreRoutes({ ...options, plugins, identify: admit.identify, draining: () => listener.state !== 'open' }))
-  koa.use(admit.middleware)
+  koa.use(async (ctx, next) => {
+    await admit.enter(ctx)
+    await next()
+  })
   koa.use(each(middlewares))
   koa.use(pluginRoutes(plugins))
 
+  /** What is known of requests that Koa has been given. */
+  const arrivals = new WeakMap<IncomingMessage, Arrival>()
+  const createContext = koa.createContext.bind(koa)
+  koa.createContext = ((req: IncomingMessage, res: ServerResponse) => {
+    const ctx = createContext(req, res)
+    const { state } = arrivals.get(req)!
+    ctx.state = state
+    state.context = ctx
+    return ctx
+  }) as typeof koa.createContext
   const handle = koa.callback()
-  const callback: RequestListener = (req, res) => void handle(req, res)
+  const throughKoa = (req: IncomingMessage, res: ServerResponse, arrival: Arrival) => {
+    arrivals.set(req, arrival)
+    void handle(req, res)
+  }
+
+  const access = createAccess(config, log, traffic)
+  const headersFor = corsHeaders(config.cors)
+  const findDirect = directRoutes(plugins)
+  const callback: RequestListener = (req, res) => {
+    const state = access(req, res)
+    const direct = middlewares.length === 0 && listener.state !== 'draining' ? findDirect(req) : undefined
+    if (direct) void answerDirectly(direct, req, res, state)
+    else throughKoa(req, res, { state })
+  }
+
+  /** What a handler answers as a whole is sent at once. Streams and errors have their way through Koa. */
+  async function answerDirectly(
+    { plugin, route, handler, params }: Direct,
+    req: IncomingMessage,
+    res: ServerResponse,
+    state: RequestState,
+  ) {
+    const exchange = new DirectExchange(req, res, state, params)
+    try {
+      await admit.enter(exchange)
+      state.plugin = plugin
+      state.route = route
+      const answer = await handler(exchange)
+      if (answer.kind === 'stream') throughKoa(req, res, { state, outcome: () => answer })
+      else if (!res.destroyed) sendDirectly(res, state, answer, headersFor(exchange.get('origin')))
+    } catch (error) {
+      throughKoa(req, res, { state, outcome: () => raise(error) })
+    }
+  }
   const listener = createListener(callback, config, log, traffic)
   return Object.assign(listener, {
     callback,
@@ -78,6 +132,16 @@ export function createApp(options: AppOptions): App {
     middleware: (fn: Middleware) => void middlewares.push(fn),
     proves: (prefix: string) => void unasked.push(prefix),
   })
+}
+
+/** A request, and what it came to if that is known already. */
+interface Arrival {
+  readonly state: RequestState
+  readonly outcome?: () => Answer
+}
+
+function raise(error: unknown): never {
+  throw error
 }
 
 /** Runs middleware that may still be added after this one was put in its place. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { parseFailed, ServiceError } from '../errors.js'
+import { headerOf } from './header-of.js'
 
 export interface BodyLimits {
   readonly maxBytes: number
@@ -7,7 +8,6 @@ export interface BodyLimits {
   readonly setting?: string
   /** For the whole body. */
   readonly timeoutMs: number
-  readonly signal: AbortSignal
 }
 
 /**
@@ -16,11 +16,11 @@ export interface BodyLimits {
  *   408 request-timeout: not here in time; 400 parse-failed: it ended early
  */
 export async function readBody(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
-  const encoding = req.headers['content-encoding']
+  const encoding = headerOf(req, 'content-encoding')
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new ServiceError(415, 'unsupported-media-type', `Content-Encoding "${encoding}" is not supported`)
   }
-  if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
+  if (Number(headerOf(req, 'content-length') ?? 0) > limits.maxBytes) throw tooLarge(limits)
   const body = await collect(req, limits)
   if (!req.complete) throw endedEarly()
   return body
@@ -36,9 +36,8 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     let size = 0
 
     const timer = setTimeout(() => stop(tooSlow(limits)), limits.timeoutMs)
-    req.on('data', onData).on('end', onEnd).on('error', onGone)
-    limits.signal.addEventListener('abort', onGone)
-    if (req.destroyed || limits.signal.aborted) onGone()
+    req.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+    if (req.destroyed) onGone()
 
     function onData(chunk: Buffer) {
       size += chunk.length
@@ -47,7 +46,7 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     }
     function onEnd() {
       detach()
-      resolve(Buffer.concat(chunks, size))
+      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, size))
     }
     function onGone() {
       stop(endedEarly())
@@ -59,13 +58,13 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     }
     function detach() {
       clearTimeout(timer)
-      limits.signal.removeEventListener('abort', onGone)
-      req.off('data', onData).off('end', onEnd).off('error', onGone)
       // What breaks from here on has been answered.
-      req.on('error', () => {})
+      req.on('error', ignore).off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
   })
 }
+
+const ignore = () => {}
 
 const tooLarge = ({ maxBytes, setting = 'http.maxJsonBytes' }: BodyLimits) =>
   new ServiceError(413, 'payload-too-large', `the body is longer than ${maxBytes} bytes (${setting})`)

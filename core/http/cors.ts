@@ -6,24 +6,32 @@ import type { HttpConfig } from './config.js'
  * answered only if it is in the list, never because it asked.
  */
 export function cors(config: HttpConfig['cors']): Middleware {
-  const origins = new Set(config.origins)
+  const headersFor = corsHeaders(config)
   return (ctx, next) => {
-    if (origins.size === 0) return next()
-    ctx.vary('Origin')
     const origin = ctx.get('Origin')
-    if (!origins.has(origin)) return next()
-
-    ctx.set('Access-Control-Allow-Origin', origin)
-    if (config.credentials) ctx.set('Access-Control-Allow-Credentials', 'true')
+    const headers = headersFor(origin)
+    for (let i = 0; i < headers.length; i += 2) ctx.set(headers[i]!, headers[i + 1]!)
     const method = ctx.get('Access-Control-Request-Method')
-    if (ctx.method !== 'OPTIONS' || method === '') {
-      ctx.set('Access-Control-Expose-Headers', 'Content-Range, ETag, Location, Retry-After, X-Request-Id')
-      return next()
-    }
+    if (ctx.method !== 'OPTIONS' || method === '' || !config.origins.includes(origin)) return next()
+
+    ctx.remove('Access-Control-Expose-Headers')
     ctx.set('Access-Control-Allow-Methods', method)
     ctx.set('Access-Control-Allow-Headers', ctx.get('Access-Control-Request-Headers'))
     ctx.set('Access-Control-Max-Age', String(config.maxAgeSeconds))
     ctx.status = 204
     return undefined
   }
+}
+
+/** @returns what an answer carries for a request from an origin, names and values in turn */
+export function corsHeaders({ origins, credentials }: HttpConfig['cors']): (origin: string) => readonly string[] {
+  const known = new Set(origins)
+  const vary = ['Vary', 'Origin']
+  const allowed = [
+    ...(credentials ? ['Access-Control-Allow-Credentials', 'true'] : []),
+    'Access-Control-Expose-Headers',
+    'Content-Range, ETag, Location, Retry-After, X-Request-Id',
+  ]
+  if (known.size === 0) return () => []
+  return (origin) => (known.has(origin) ? [...vary, 'Access-Control-Allow-Origin', origin, ...allowed] : vary)
 }

@@ -1,13 +1,13 @@
-import type { Context } from 'koa'
 import { ServiceError } from '../errors.js'
 import type { Session } from '../session.js'
+import type { Exchange } from './exchange.js'
 
 /**
  * Refuses a request that another site may have sent with this caller's cookies. For routes that change something, or
  * that run what a caller wrote. Others than cookie callers pass: no browser adds their credentials unasked.
  * @throws ServiceError 403 csrf
  */
-export function assertSameOrigin(ctx: Context, session: Session): void {
+export function assertSameOrigin(ctx: Pick<Exchange, 'get' | 'state'>, session: Session): void {
   if (session.via !== 'cookie' || isSameOrigin(ctx)) return
   throw new ServiceError(
     403,
@@ -17,7 +17,7 @@ export function assertSameOrigin(ctx: Context, session: Session): void {
 }
 
 /** Whether the request provably comes from a page of ours, and because somebody wanted it. */
-export function isSameOrigin(ctx: Context): boolean {
+export function isSameOrigin(ctx: Pick<Exchange, 'get' | 'state'>): boolean {
   // Prefetched: nobody has asked for it yet.
   if (/\bprefetch\b/i.test(ctx.get('Sec-Purpose') || ctx.get('Purpose'))) return false
   // A header that pages of other origins may only send if CORS lets them.
@@ -31,8 +31,9 @@ export function isSameOrigin(ctx: Context): boolean {
  * and small clients use for JSON.
  * @throws ServiceError 415 unsupported-media-type
  */
-export function requireJson(ctx: Context, session: Session): void {
+export function requireJson(ctx: Pick<Exchange, 'get' | 'state'>, session: Session): void {
+  if (session.via !== 'cookie') return
   const type = ctx.get('Content-Type').split(';')[0]!.trim().toLowerCase()
-  if (session.via !== 'cookie' || type === 'application/json') return
+  if (type === 'application/json') return
   throw new ServiceError(415, 'unsupported-media-type', 'the Content-Type should be application/json')
 }

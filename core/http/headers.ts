@@ -34,6 +34,7 @@ export function readHeaders(req: IncomingMessage): RequestHeaders {
 const NEVER_TWICE = new Set(['authorization', 'host'])
 
 function isServiceName(name: string): boolean {
+  if (!name.startsWith('x')) return false
   const read = name.replace(/[^a-z0-9]/g, '-')
   if (!read.startsWith('x-service-')) return false
   if (!VARIABLE_NAME.test(name)) throw refused(name, 'has a name of other characters than letters, digits and "-"')

@@ -1,7 +1,7 @@
-import type { Context } from 'koa'
 import { decodeUtf8, type Json, parseJson } from '../json/parse.js'
 import { readBody } from './body.js'
 import { assertSameOrigin, requireJson } from './csrf.js'
+import type { Exchange } from './exchange.js'
 
 export interface JsonReading {
   /** Says which arrays are rows to insert, which are checked but not taken apart. */
@@ -17,8 +17,11 @@ export interface JsonReading {
  * of another site.
  * @throws ServiceError 400, 403, 408, 413, 415
  */
-export async function readJson(ctx: Context, { isRows, largeForAdmin, empty }: JsonReading = {}): Promise<Json> {
-  const { session, limits, signal } = ctx.state
+export async function readJson(
+  ctx: Omit<Exchange, 'params'>,
+  { isRows, largeForAdmin, empty }: JsonReading = {},
+): Promise<Json> {
+  const { session, limits } = ctx.state
   requireJson(ctx, session)
   assertSameOrigin(ctx, session)
   const large = largeForAdmin === true && session.role === 'admin'
@@ -26,7 +29,6 @@ export async function readJson(ctx: Context, { isRows, largeForAdmin, empty }: J
     maxBytes: large ? limits.maxAdminJsonBytes : limits.maxJsonBytes,
     setting: large ? 'http.maxAdminJsonBytes' : 'http.maxJsonBytes',
     timeoutMs: limits.jsonTimeoutMs,
-    signal,
   })
   if (body.length === 0 && empty !== undefined) return empty
   return parseJson(decodeUtf8(body), undefined, isRows)

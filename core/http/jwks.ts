@@ -22,7 +22,12 @@ const RETRY_MS = 1_000
  * fetch went well or not: key ids are free text of whoever sends tokens.
  * @throws ServiceError 503 unavailable: there is no set to look in
  */
-export function createKeySet(url: URL, options: KeySetOptions, failed: (error: unknown) => void): FindKey {
+export function createKeySet(
+  url: URL,
+  options: KeySetOptions,
+  failed: (error: unknown) => void,
+  fetched: () => void,
+): FindKey {
   const outbound = createOutbound({ timeoutMs: options.timeoutMs, maxBytes: MAX_BYTES })
   let keys: { find: FindKey; at: number } | undefined
   let triedAt = -Infinity
@@ -33,7 +38,10 @@ export function createKeySet(url: URL, options: KeySetOptions, failed: (error: u
     if (performance.now() - triedAt < minIntervalMs) return Promise.resolve()
     triedAt = performance.now()
     pending = fetchKeys(outbound, url)
-      .then((find) => void (keys = { find, at: performance.now() }), failed)
+      .then((find) => {
+        keys = { find, at: performance.now() }
+        fetched()
+      }, failed)
       .finally(() => (pending = undefined))
     return pending
   }

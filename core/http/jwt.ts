@@ -11,6 +11,7 @@ import { bearerToken, chosenRole, invalidToken, isVariableValue, makeSession, re
 import { createKeySet } from './jwks.js'
 import type { FindKey } from './jwks.js'
 import { fixedKey } from './jwt-key.js'
+import { TokenCache } from './token-cache.js'
 
 const MAX_TOKEN_BYTES = 8 * 1024
 
@@ -33,7 +34,12 @@ export function createTokenReader(
     if (token.length > MAX_TOKEN_BYTES) throw invalidToken()
     const issuer = readers.length === 1 ? readers[0] : namedBy(token, readers)
     if (!issuer) throw invalidToken(new Error('the token is of an issuer that is not configured'))
-    return sessionOf(await verified(token, issuer), issuer.config.claims, requestedRole(headers), via)
+    const { payload, sessions } = issuer.tokens.get(token) ?? issuer.tokens.add(token, await verified(token, issuer))
+    const requested = requestedRole(headers)
+    const key = `${via} ${requested ?? ''}`
+    let session = sessions.get(key)
+    if (!session) sessions.set(key, (session = sessionOf(payload, issuer.config.claims, requested, via)))
+    return session
   }
 }
 
@@ -41,6 +47,7 @@ interface Issuer {
   readonly config: JwtConfig
   readonly key: KeyObject | Uint8Array | FindKey
   readonly options: JWTVerifyOptions
+  readonly tokens: TokenCache
 }
 
 /** @param name of its settings */
@@ -56,10 +63,16 @@ function createIssuer(config: JwtConfig, name: string, log: Logger): Issuer {
     ...(issuer === undefined ? {} : { issuer }),
     ...(audience === undefined ? {} : { audience }),
   }
-  return { config, key: keySource(config, name, log), options }
+  const maxAgeMs = config.jwksUrl === undefined ? Infinity : Math.min(config.jwksMaxAgeMs, LOOK_MS)
+  const tokens = new TokenCache(leewaySeconds, maxAgeMs)
+  return { config, key: keySource(config, name, log, () => tokens.clear()), options, tokens }
 }
 
-function keySource(config: JwtConfig, name: string, log: Logger): Issuer['key'] {
+/** A key that its issuer has withdrawn counts so much longer. */
+const LOOK_MS = 10_000
+
+/** @param changed told when other keys may be right */
+function keySource(config: JwtConfig, name: string, log: Logger, changed: () => void): Issuer['key'] {
   if (config.jwksUrl === undefined) return fixedKey(config)
   return createKeySet(
     new URL(config.jwksUrl),
@@ -70,6 +83,7 @@ function keySource(config: JwtConfig, name: string, log: Logger): Issuer['key'] 
       staleMs: config.jwksStaleMs,
     },
     (err) => log.warn({ err }, `${name}.jwksUrl: the key set could not be fetched`),
+    changed,
   )
 }
 

@@ -1,19 +1,21 @@
 import { Readable } from 'node:stream'
 import type { Context } from 'koa'
 import type { Answer, Call } from '../data/operations.js'
+import type { Exchange } from './exchange.js'
+
+export const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** Sends what an operation answered, as it comes. A stream that breaks resets the connection: see `error-answer.ts`. */
 export function respond(ctx: Context, answer: Answer): void {
-  ctx.status = 200
-  ctx.type = answer.contentType ?? 'application/json; charset=utf-8'
-  ctx.body =
-    answer.kind === 'text'
-      ? answer.text
-      : Readable.from(answer.chunks, { objectMode: false, highWaterMark: 128 * 1024 })
+  ctx.status = answer.status ?? 200
+  ctx.type = answer.contentType ?? JSON_TYPE
+  if (answer.kind === 'text') ctx.body = answer.text
+  else if (answer.kind === 'bytes') ctx.body = answer.bytes
+  else ctx.body = Readable.from(answer.chunks, { objectMode: false, highWaterMark: 128 * 1024 })
 }
 
 /** The form of answer that a client likes best; JSON unless it is one of the other two. */
-export function wantedFormat(ctx: Context): Call['format'] {
+export function wantedFormat(ctx: Pick<Exchange, 'accepts'>): Call['format'] {
   const best = ctx.accepts('application/json', 'application/x-ndjson', 'text/csv')
   return best === 'application/x-ndjson' ? 'ndjson' : best === 'text/csv' ? 'csv' : 'json'
 }

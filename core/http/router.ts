@@ -2,11 +2,14 @@ import Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { ServiceError } from '../errors.js'
 import type { Session } from '../session.js'
+import type { HandlerRoute } from './exchange.js'
 
 /** What a plugin adds to an app. */
 export interface PluginRoutes {
   readonly name: string
   readonly router: Router
+  /** Those of `router` that were made with `host.route`. */
+  readonly handlers?: readonly HandlerRoute[]
   /** The body of an error that one of its routes throws. */
   readonly formatError?: (error: ServiceError, session: Session | undefined) => unknown
 }

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 
 /** Secrets of which one is enough. Only their hashes are kept. */
 export interface Secrets {
@@ -9,15 +9,15 @@ export interface Secrets {
 
 /** @param secrets the current one and those still accepted during a rotation */
 export function createSecrets(secrets: readonly (string | undefined)[]): Secrets {
-  const hashes = secrets.filter((secret) => secret !== undefined).map(hash)
+  const hashes = secrets.filter((secret) => secret !== undefined).map(digest)
   return {
     empty: hashes.length === 0,
     matches(candidate) {
-      const hashed = hash(candidate)
+      const hashed = digest(candidate)
       // Every one is compared, so that the time does not tell which matched.
       return hashes.map((known) => timingSafeEqual(known, hashed)).includes(true)
     },
   }
 }
 
-const hash = (text: string) => createHash('sha256').update(text, 'utf8').digest()
+const digest = (text: string) => hash('sha256', text, 'buffer')

@@ -1,30 +1,77 @@
+import type { Context } from 'koa'
+import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
 import type { Session } from '../session.js'
 import type { HttpConfig } from './config.js'
 
-/** What the core puts on `ctx.state` for every request. */
-export interface RequestState {
-  /** Sent back as `X-Request-Id`; also in the access log line and beside the stack of an unexpected error. */
-  readonly requestId: string
-  /** Logs with the request id. */
+/** The same for all requests of an app. */
+export interface AppState {
   readonly log: Logger
-  /** Aborts when the client is gone before its answer was complete. */
-  readonly signal: AbortSignal
-  /** Address of the client, past the proxies that are trusted; empty on a unix socket where nobody says. */
-  readonly client: string
   /** Origins beside our own that may act with a browser's cookies. */
   readonly origins: ReadonlySet<string>
   /** The section `http` of the configuration. */
   readonly limits: HttpConfig
+}
+
+/** What the core knows of a request: `ctx.state`. What not every request needs is made when it is asked for. */
+export class RequestState {
+  /** Sent back as `X-Request-Id`; also in the access log line and beside the stack of an unexpected error. */
+  readonly requestId: string
+  /** Address of the client, past the proxies that are trusted; empty on a unix socket where nobody says. */
+  readonly client: string
   /** The caller. Not there yet while the core's own endpoints run. */
-  session: Session
+  session!: Session
   /** The plugin whose routes are being asked. */
   plugin?: string
+  /** The pattern of the route that a request went to past Koa. */
+  route?: string
+  /** Koa's, where the request has come to it. */
+  context?: Context
   /** `code` of the error that was answered. */
   code?: string
   /** The whole answer has been written, although the connection is kept a moment longer. */
   answered?: boolean
+  private readonly app: AppState
+  private isGone = false
+  private madeLog: Logger | undefined
+  private madeGone: AbortController | undefined
+
+  constructor(app: AppState, requestId: string, client: string) {
+    this.app = app
+    this.requestId = requestId
+    this.client = client
+  }
+
+  get origins(): ReadonlySet<string> {
+    return this.app.origins
+  }
+
+  get limits(): HttpConfig {
+    return this.app.limits
+  }
+
+  /** Logs with the request id. */
+  get log(): Logger {
+    return (this.madeLog ??= this.app.log.child({ requestId: this.requestId }))
+  }
+
+  /** Aborts when the client is gone before its answer was complete. */
+  get signal(): AbortSignal {
+    if (!this.madeGone) {
+      this.madeGone = new AbortController()
+      if (this.isGone) this.madeGone.abort(clientGone())
+    }
+    return this.madeGone.signal
+  }
+
+  /** The client is gone before its answer was complete. */
+  gone(): void {
+    this.isGone = true
+    this.madeGone?.abort(clientGone())
+  }
 }
+
+const clientGone = () => new ServiceError(499, 'client-gone', 'the client closed the connection')
 
 declare module 'koa' {
   interface DefaultState extends RequestState {}

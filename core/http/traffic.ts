@@ -1,4 +1,4 @@
-import type { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { Counter, Registry } from 'prom-client'
 import type { Metrics } from '../metrics.js'
 import type { HttpConfig } from './config.js'
 import { createGuessLimit, type GuessLimit } from './guess-limit.js'
@@ -6,8 +6,10 @@ import { createGuessLimit, type GuessLimit } from './guess-limit.js'
 /** What is measured and limited for all listeners of a server together. */
 export interface Traffic {
   readonly registry: Registry
-  readonly durations: Histogram
-  readonly inFlight: Gauge
+  /** Of requests: one is being worked on. */
+  begin(): void
+  /** Its answer has ended. */
+  end(method: string, route: string, status: number, plugin: string, seconds: number): void
   readonly failures: Counter
   readonly rejected: Counter
   readonly unread: Counter
@@ -22,15 +24,21 @@ export interface Room {
 }
 
 export function createTraffic(config: HttpConfig, metrics: Metrics): Traffic {
+  const durations = metrics.histogram(
+    'http_request_duration_seconds',
+    'time from the headers of a request to the end of its answer',
+    ['method', 'route', 'status', 'plugin'],
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+  )
+  let inFlight = 0
+  metrics.gauge('http_requests_in_flight', 'requests whose answer has not ended', [], (gauge) => gauge.set(inFlight))
   return {
     registry: metrics.registry,
-    durations: metrics.histogram(
-      'http_request_duration_seconds',
-      'time from the headers of a request to the end of its answer',
-      ['method', 'route', 'status', 'plugin'],
-      [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
-    ),
-    inFlight: metrics.gauge('http_requests_in_flight', 'requests whose answer has not ended'),
+    begin: () => void inFlight++,
+    end(method, route, status, plugin, seconds) {
+      inFlight--
+      durations.observe({ method, route, status, plugin }, seconds)
+    },
     failures: metrics.counter('auth_failures_total', 'requests with wrong credentials'),
     rejected: metrics.counter('http_overload_total', 'requests refused because too many were under way'),
     unread: metrics.counter('http_unread_total', 'requests refused because they could not be read', ['code']),

@@ -35,4 +35,10 @@ function failuresOf(error: ServiceError): readonly Failure[] {
   return [{ code, message, path, locations: [] }]
 }
 
-export const asAnswer = (body: string, contentType: string): Answer => ({ kind: 'text', text: body, contentType })
+/** @param type without its charset */
+export const asAnswer = (body: string, type: string, status: number): Answer => ({
+  kind: 'text',
+  text: body,
+  contentType: `${type}; charset=utf-8`,
+  status,
+})

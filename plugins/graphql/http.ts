@@ -1,5 +1,14 @@
-import type { Context } from 'koa'
-import { type Call, type Data, type Host, readJson, respond, ServiceError, type Session } from 'rowhouse'
+import {
+  type Answer,
+  callOf,
+  type Data,
+  type Exchange,
+  type Host,
+  readJson,
+  respond,
+  ServiceError,
+  type Session,
+} from 'rowhouse'
 import { at, isObject, type Json, type JsonObject, parseJson } from 'rowhouse/plan'
 import { asAnswer, failed, ok, type Outcome } from './answer.js'
 import type { GraphqlConfig } from './config.js'
@@ -18,9 +27,9 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
   const persisted = persistedDocuments(config)
   const limitsOf = ({ role }: Session) => ({ ...config.limits, ...config.roles[role] }) as typeof config.limits
 
-  const run = async (ctx: Context, dialect: Dialect, body: Json, path: string, readOnly = false): Promise<Outcome> => {
-    const { session, signal } = ctx.state
-    const call: Call = { session, signal, format: 'json', dialect }
+  const run = async (ctx: Exchange, dialect: Dialect, body: Json, path: string, readOnly = false): Promise<Outcome> => {
+    const { session } = ctx.state
+    const call = callOf(ctx, 'json', dialect)
     const limits = limitsOf(session)
     const options: ExecuteOptions = {
       dialect,
@@ -41,22 +50,22 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     }
   }
 
-  router.post('/v1alpha1/graphql', async (ctx) => {
+  host.route('post', '/v1alpha1/graphql', async (ctx) => {
     const outcome = await reading(ctx, 'alpha', async () => run(ctx, 'alpha', await readJson(ctx), '$'))
-    send(ctx, outcome, outcome.status, `${JSON_TYPE}; charset=utf-8`)
+    return asAnswer(outcome.body, JSON_TYPE, outcome.status)
   })
 
-  router.get('/v1alpha1/graphql/schema', async (ctx) => {
-    const { session, signal } = ctx.state
+  host.route('get', '/v1alpha1/graphql/schema', async (ctx) => {
+    const { session } = ctx.state
     if (session.role !== 'admin') {
       throw new ServiceError(400, 'access-denied', 'restricted access : admin only', '$')
     }
     const shape: PrepareShape = { kind: 'schema', dialect: 'alpha' }
-    const answer = await data.prepare<{ schema: string }>(PLANNER, shape, { session, signal, format: 'json' }, PATIENT)
-    respond(ctx, { kind: 'text', text: JSON.stringify({ schema: answer.schema }) })
+    const answer = await data.prepare<{ schema: string }>(PLANNER, shape, callOf(ctx), PATIENT)
+    return { kind: 'text', text: JSON.stringify({ schema: answer.schema }) }
   })
 
-  router.post('/v1/graphql', async (ctx) => {
+  host.route('post', '/v1/graphql', async (ctx) => {
     const type = wantedType(ctx)
     let batch = false
     const outcome = await reading(ctx, 'modern', async () => {
@@ -65,7 +74,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       batch = true
       return runBatch(ctx, body as readonly Json[])
     })
-    sendModern(ctx, outcome, type, batch)
+    return modernAnswer(outcome, type, batch)
   })
 
   const page = graphiql(router)
@@ -77,11 +86,10 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     }
     const type = wantedType(ctx)
     const outcome = await reading(ctx, 'modern', async () => run(ctx, 'modern', urlRequest(ctx), '$', true))
-    ctx.set('Cache-Control', 'no-store')
-    sendModern(ctx, outcome, type, false)
+    respond(ctx, modernAnswer(outcome, type, false))
   })
 
-  async function runBatch(ctx: Context, body: readonly Json[]): Promise<Outcome> {
+  async function runBatch(ctx: Exchange, body: readonly Json[]): Promise<Outcome> {
     const { maxBatch } = limitsOf(ctx.state.session)
     if (body.length === 0 || body.length > maxBatch) {
       const message = `a batch has 1 to ${maxBatch} operations (plugins.graphql.limits.maxBatch)`
@@ -94,7 +102,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
 }
 
 /** A request that cannot be read is answered like one that cannot be run. */
-async function reading(ctx: Context, dialect: Dialect, fn: () => Promise<Outcome>): Promise<Outcome> {
+async function reading(ctx: Exchange, dialect: Dialect, fn: () => Promise<Outcome>): Promise<Outcome> {
   try {
     return await fn()
   } catch (error) {
@@ -107,7 +115,7 @@ async function reading(ctx: Context, dialect: Dialect, fn: () => Promise<Outcome
 /** Answered by the core: who asks, how much, and from where. */
 const NOT_GRAPHQL = new Set([401, 403, 408, 413, 415, 429, 503])
 
-function failure(ctx: Context, thrown: unknown, dialect: Dialect, path: string): Outcome {
+function failure(ctx: Exchange, thrown: unknown, dialect: Dialect, path: string): Outcome {
   const error =
     thrown instanceof ServiceError
       ? thrown
@@ -143,7 +151,7 @@ function readRequest(body: Json, maxBytes: number, textOf: (body: JsonObject) =>
 
 const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null
 
-function urlRequest(ctx: Context): Json {
+function urlRequest(ctx: Pick<Exchange, 'querystring'>): Json {
   const query = new URLSearchParams(ctx.querystring)
   const body: Record<string, Json> = Object.create(null)
   for (const key of ['query', 'operationName', 'documentId']) {
@@ -158,7 +166,7 @@ function urlRequest(ctx: Context): Json {
 }
 
 /** The media type of the answer. @throws ServiceError 406 when the client takes neither */
-function wantedType(ctx: Context): string {
+function wantedType(ctx: Exchange): string {
   const accept = ctx.get('Accept')
   if (accept === '') return JSON_TYPE
   const found = ctx.accepts(JSON_TYPE, RESPONSE_TYPE)
@@ -167,12 +175,7 @@ function wantedType(ctx: Context): string {
 }
 
 /** Under `application/json` whatever happened in a GraphQL request is 200; the newer type has its status. */
-function sendModern(ctx: Context, outcome: Outcome, type: string, batch: boolean): void {
+function modernAnswer(outcome: Outcome, type: string, batch: boolean): Answer {
   const status = type === RESPONSE_TYPE && !batch ? outcome.status : outcome.unread ? outcome.status : 200
-  send(ctx, outcome, status, `${type}; charset=utf-8`)
-}
-
-function send(ctx: Context, { body }: Outcome, status: number, type: string): void {
-  respond(ctx, asAnswer(body, type))
-  ctx.status = status
+  return asAnswer(outcome.body, type, status)
 }

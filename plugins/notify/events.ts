@@ -21,8 +21,7 @@ export function eventRoutes(host: Host, suppression: Suppression): void {
     const { kind, provider } = ctx['params'] as { kind: string; provider: string }
     const sender = await senderOf(host, kind, provider)
     if (!sender?.events) throw new ServiceError(404, 'not_found', 'nobody posts events here')
-    const { signal } = ctx.state
-    const body = await readBody(ctx.req, { maxBytes: MAX_BYTES, setting: 'of events', timeoutMs: TIMEOUT_MS, signal })
+    const body = await readBody(ctx.req, { maxBytes: MAX_BYTES, setting: 'of events', timeoutMs: TIMEOUT_MS })
     const events = await sender.events({ headers: first(ctx.headers), query: first(ctx.query), body })
     for (const event of events) {
       await mark(data, provider, event)

@@ -25,6 +25,6 @@ export default definePlugin({
       ...wholeOperations(data),
     }
     for (const [type, operation] of Object.entries(all)) host.operation(type, operation)
-    queryRoutes(host.router, data, operations)
+    queryRoutes(host, data, operations)
   },
 })

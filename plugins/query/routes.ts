@@ -1,9 +1,9 @@
 import {
+  callOf,
   type Data,
   type Host,
   type Operations,
   readJson,
-  respond,
   type Session,
   ServiceError,
   wantedFormat,
@@ -11,21 +11,21 @@ import {
 import { explain } from './operations.js'
 
 /** `POST /v1/query`, and `POST /v1/query/explain` for admins. */
-export function queryRoutes(router: Host['router'], data: Data, operations: Operations): void {
-  router.post('/v1/query', async (ctx) => {
-    const { session, signal } = ctx.state
-    const format = wantedFormat(ctx)
-    const query = await readJson(ctx, { isRows: isObjects, largeForAdmin: true })
-    respond(ctx, await operations.run(query, { session, signal, format }))
+export function queryRoutes(host: Pick<Host, 'route'>, data: Data, operations: Operations): void {
+  host.route('post', '/v1/query', async (exchange) => {
+    const format = wantedFormat(exchange)
+    const query = await readJson(exchange, QUERY)
+    return operations.run(query, callOf(exchange, format))
   })
 
-  router.post('/v1/query/explain', async (ctx) => {
-    const { session, signal } = ctx.state
-    refuseOthers(session)
-    const body = await readJson(ctx)
-    respond(ctx, { kind: 'text', text: await explain(data, body, { session, signal, format: 'json' }) })
+  host.route('post', '/v1/query/explain', async (exchange) => {
+    refuseOthers(exchange.state.session)
+    const body = await readJson(exchange)
+    return { kind: 'text', text: await explain(data, body, callOf(exchange)) }
   })
 }
+
+const QUERY = { isRows: isObjects, largeForAdmin: true }
 
 /** `$.args.objects`, or the same inside bulks: the rows of an insert. `args` below `args` are those of a template. */
 function isObjects(path: readonly (string | number)[]): boolean {

@@ -19,6 +19,6 @@ export default definePlugin({
     openApiPage(host.router)
     host.link('Query templates', '/v1/openapi')
     listRoutes(host.router, data, templates)
-    restRoutes(host.router, data, templates)
+    restRoutes(host, data, templates)
   },
 })

@@ -268,7 +268,7 @@ async function start(t: Test, http: object = {}, authenticate: Authenticate = as
     ctx.body = { role, variables: Object.fromEntries(variables) }
   })
   router.post('/echo', async (ctx) => {
-    ctx.body = await readBody(ctx.req, { maxBytes: 1000, timeoutMs: 60_000, signal: ctx.state.signal })
+    ctx.body = await readBody(ctx.req, { maxBytes: 1000, timeoutMs: 60_000 })
   })
   router.get('/wait', async (ctx) => {
     calls.push('wait')

@@ -52,7 +52,7 @@ t.test('a read whose connection is lost is asked again, once', async (t) => {
 })
 
 t.test('a write whose connection is lost is answered 503, is not asked again, and is never half done', async (t) => {
-  const { server, proxy, database } = await startBehindProxy(t)
+  const { server, proxy, database } = await startBehindProxy(t, { database: { pipelines: 0 } })
   const insert = (table: string, n: number) => ({
     type: 'insert',
     args: {

@@ -633,7 +633,7 @@ async function start(
     calls.push('post')
     const timeoutMs = ctx.get('X-Test-Slow') ? 600_000 : config.jsonTimeoutMs
     try {
-      ctx.body = await readBody(ctx.req, { maxBytes: config.maxJsonBytes, timeoutMs, signal: ctx.state.signal })
+      ctx.body = await readBody(ctx.req, { maxBytes: config.maxJsonBytes, timeoutMs })
     } catch (error) {
       errors.push(error)
       throw error

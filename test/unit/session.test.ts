@@ -16,6 +16,7 @@ import { authConfig } from '../../core/http/config.js'
 import type { AuthConfig } from '../../core/http/config.js'
 import { createAuthenticate } from '../../core/http/session.js'
 import { createLogger } from '../../core/log.js'
+import { until } from '../kit/until.js'
 
 const ADMIN = 'admin-secret-marker-0123456789abcdef'
 const GATEWAY = 'gateway-secret-marker-0123456789abcd'
@@ -290,6 +291,24 @@ t.test('tokens', async (t) => {
       t.match(answer, { status: 401, body: { code: 'invalid-token', error: 'invalid authorization token' } })
     })
   }
+  await t.test('are refused once they have expired, however often they were right before', async (t) => {
+    const short = await token({ exp: now() - 28 })
+    t.match(await bearer(short), { status: 200 })
+    t.match(await bearer(short), { status: 200 })
+    await until('it has expired', async () => (await bearer(short)).status === 401)
+  })
+  await t.test('are asked for the role each time', async (t) => {
+    const same = await token({})
+    for (const [role, status] of [
+      ['editor', 200],
+      ['user', 200],
+      ['admin', 403],
+      ['editor', 200],
+    ] as const) {
+      const answer = await server.raw([`Authorization: Bearer ${same}`, `X-Service-Role: ${role}`])
+      t.match(answer, { status, ...(status === 200 ? { body: { role } } : {}) }, role)
+    }
+  })
   await t.test('are still accepted within the leeway', async (t) => {
     t.match(await bearer(await token({ exp: now() - 20, nbf: now() + 20 })), { status: 200 })
   })

@@ -1,0 +1,189 @@
+/**
+ * The messages of PostgreSQL's protocol 3.0 that prepared reads need, in both directions.
+ * @see PostgreSQL manual, "Message Formats" of the frontend/backend protocol
+ */
+
+const SLAB = 16 * 1024
+const NULL = -1
+
+/** Collects messages to send, so that many go out in one write. */
+export class Outgoing {
+  private buffer = Buffer.allocUnsafe(SLAB)
+  private end = 0
+
+  get length(): number {
+    return this.end
+  }
+
+  /** Prepares a statement anew: closing one that is not there is no error. */
+  prepare(name: string, text: string): void {
+    const close = this.begin('C')
+    this.byte('S')
+    this.text(name)
+    this.finish(close)
+    const parse = this.begin('P')
+    this.text(name)
+    this.text(text)
+    this.int16(0)
+    this.finish(parse)
+  }
+
+  /** Gives up a prepared statement. */
+  close(name: string): void {
+    const start = this.begin('C')
+    this.byte('S')
+    this.text(name)
+    this.finish(start)
+  }
+
+  /** Runs a prepared statement, all values and columns as text, and ends with the answer `ready`. */
+  run(name: string, values: readonly (string | null)[]): void {
+    const bind = this.begin('B')
+    this.text('')
+    this.text(name)
+    this.int16(0)
+    this.int16(values.length)
+    for (const value of values) this.value(value)
+    this.int16(0)
+    this.finish(bind)
+    const execute = this.begin('E')
+    this.text('')
+    this.int32(0)
+    this.finish(execute)
+    this.finish(this.begin('S'))
+  }
+
+  /** All that was collected. */
+  take(): Buffer {
+    const taken = this.buffer.subarray(0, this.end)
+    this.buffer = Buffer.allocUnsafe(SLAB)
+    this.end = 0
+    return taken
+  }
+
+  private begin(type: string): number {
+    this.byte(type)
+    const start = this.end
+    this.int32(0)
+    return start
+  }
+
+  private finish(start: number): void {
+    this.buffer.writeInt32BE(this.end - start, start)
+  }
+
+  private byte(character: string): void {
+    this.room(1)
+    this.buffer[this.end++] = character.charCodeAt(0)
+  }
+
+  private int16(value: number): void {
+    this.room(2)
+    this.end = this.buffer.writeInt16BE(value, this.end)
+  }
+
+  private int32(value: number): void {
+    this.room(4)
+    this.end = this.buffer.writeInt32BE(value, this.end)
+  }
+
+  private text(text: string): void {
+    // A character of UTF-16 is three bytes of UTF-8 at most.
+    this.room(text.length * 3 + 1)
+    this.end += this.buffer.write(text, this.end)
+    this.buffer[this.end++] = 0
+  }
+
+  private value(value: string | null): void {
+    if (value === null) {
+      this.int32(NULL)
+      return
+    }
+    this.room(4 + value.length * 3)
+    const written = this.buffer.write(value, this.end + 4)
+    this.buffer.writeInt32BE(written, this.end)
+    this.end += 4 + written
+  }
+
+  private room(bytes: number): void {
+    if (this.end + bytes <= this.buffer.length) return
+    const larger = Buffer.allocUnsafe(Math.max(this.buffer.length * 2, this.end + bytes))
+    this.buffer.copy(larger, 0, 0, this.end)
+    this.buffer = larger
+  }
+}
+
+export interface Receiver {
+  /** The first column of a row; it may share memory with other rows. */
+  row(cell: Buffer): void
+  /** The statement under way has failed. */
+  failed(): void
+  /** The next statement is under way. */
+  ready(): void
+  /** A row is larger than allowed; nothing more should be read. */
+  tooLarge(): void
+}
+
+/** A message is a letter and a length, which counts itself but not the letter. */
+const HEADER = 5
+/** Of a row before its first column: how many columns, and the length of the first. */
+const ROW_HEADER = HEADER + 6
+const DATA_ROW = 0x44
+const ERROR = 0x45
+const READY = 0x5a
+
+/** Takes messages out of chunks that know nothing of them. */
+export class Incoming {
+  private readonly to: Receiver
+  private readonly maxBytes: number
+  /** Of a message that has not come as a whole. */
+  private parts: Buffer[] = []
+  private has = 0
+  private needs = HEADER
+
+  constructor(to: Receiver, maxBytes: number) {
+    this.to = to
+    this.maxBytes = maxBytes
+  }
+
+  read(chunk: Buffer): void {
+    if (this.has === 0) {
+      this.messages(chunk)
+      return
+    }
+    this.parts.push(chunk)
+    this.has += chunk.length
+    if (this.has < this.needs) return
+    const whole = Buffer.concat(this.parts, this.has)
+    this.parts = []
+    this.has = 0
+    this.messages(whole)
+  }
+
+  private messages(bytes: Buffer): void {
+    let at = 0
+    while (at < bytes.length) {
+      this.needs = HEADER
+      if (bytes.length - at >= HEADER) {
+        const type = bytes[at]
+        const length = bytes.readInt32BE(at + 1)
+        if (type === DATA_ROW && length > this.maxBytes) {
+          this.to.tooLarge()
+          return
+        }
+        this.needs = 1 + length
+        if (bytes.length - at >= this.needs) {
+          const end = at + this.needs
+          if (type === DATA_ROW) this.to.row(bytes.subarray(at + ROW_HEADER, end))
+          else if (type === READY) this.to.ready()
+          else if (type === ERROR) this.to.failed()
+          at = end
+          continue
+        }
+      }
+      this.parts.push(at === 0 ? bytes : bytes.subarray(at))
+      this.has = bytes.length - at
+      return
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { BytesAnswer, TextAnswer } from '../data/operations.js'
+import type { Exchange, Handler } from './exchange.js'
+import { headerOf } from './header-of.js'
+import { JSON_TYPE } from './respond.js'
+import type { PluginRoutes } from './router.js'
+import { SECURITY_HEADERS } from './security-headers.js'
+import type { RequestState } from './state.js'
+
+/** A route of `host.route` that a request has found, past Koa and the routers. */
+export interface Direct {
+  readonly plugin: string
+  readonly route: string
+  readonly handler: Handler
+  readonly params: Exchange['params']
+}
+
+type Known = Omit<Direct, 'params'> & { readonly parameter?: string }
+
+/**
+ * Finds the route of a request that needs nothing but its handler: one that says in the ordinary way what it wants. What
+ * is unusual goes through Koa, which runs the same handlers.
+ */
+export function directRoutes(plugins: readonly PluginRoutes[]): (req: IncomingMessage) => Direct | undefined {
+  let known: ReadonlyMap<string, Known> | undefined
+  return (req) => {
+    known ??= routesOf(plugins)
+    const url = req.url ?? ''
+    const query = url.indexOf('?')
+    const path = query < 0 ? url : url.slice(0, query)
+    const exact = known.get(`${req.method} ${path}`)
+    if (exact) return isOrdinary(req) ? { ...exact, params: NONE } : undefined
+    const slash = path.lastIndexOf('/') + 1
+    const found = known.get(`${req.method} ${path.slice(0, slash)}:`)
+    if (!found?.parameter || slash === path.length || !/^[\w.-]+$/.test(path.slice(slash)) || !isOrdinary(req)) return
+    return { ...found, params: { [found.parameter]: path.slice(slash) } }
+  }
+}
+
+const NONE = Object.freeze({})
+
+/** Those that no other route comes before, by method and path; a parameter is a colon. */
+function routesOf(plugins: readonly PluginRoutes[]): ReadonlyMap<string, Known> {
+  const known = new Map<string, Known>()
+  for (const { name, router, handlers = [] } of plugins) {
+    for (const { method, path, handler } of handlers) {
+      const parameter = /:(\w+)$/.exec(path)?.[1]
+      const key = `${method.toUpperCase()} ${path.replace(/:\w+$/, ':')}`
+      const asked = path.replace(/:\w+$/, 'x')
+      const takers = plugins.flatMap((other) =>
+        other.router.match(asked, method.toUpperCase()).pathAndMethod.map((layer) => ({ other, layer })),
+      )
+      const alone = takers.length === 1 && takers[0]?.other.router === router
+      if (alone) known.set(key, { plugin: name, route: path, handler, ...(parameter ? { parameter } : {}) })
+    }
+  }
+  return known
+}
+
+function isOrdinary(req: IncomingMessage): boolean {
+  if (req.httpVersionMinor < 1 || headerOf(req, 'expect') !== undefined) return false
+  return headerOf(req, 'host') !== undefined && likesJson(headerOf(req, 'accept'))
+}
+
+/** It takes anything, or JSON before anything else. */
+const likesJson = (accept: string | undefined): boolean =>
+  accept === undefined ||
+  accept === ANY ||
+  ((accept === JSON || accept.startsWith(`${JSON},`)) && !accept.includes(';'))
+const JSON = 'application/json'
+const ANY = '*/*'
+
+/** The request of a direct route, in the words of Koa's context. */
+export class DirectExchange implements Exchange {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly state: RequestState
+  readonly params: Exchange['params']
+
+  constructor(req: IncomingMessage, res: ServerResponse, state: RequestState, params: Exchange['params']) {
+    this.req = req
+    this.res = res
+    this.state = state
+    this.params = params
+  }
+
+  get method(): string {
+    return this.req.method ?? ''
+  }
+
+  get path(): string {
+    const url = this.req.url ?? ''
+    const query = url.indexOf('?')
+    return query < 0 ? url : url.slice(0, query)
+  }
+
+  get querystring(): string {
+    const url = this.req.url ?? ''
+    const query = url.indexOf('?')
+    return query < 0 ? '' : url.slice(query + 1)
+  }
+
+  get(name: string): string {
+    return headerOf(this.req, name.toLowerCase()) ?? ''
+  }
+
+  set(name: string, value: string): void {
+    this.res.setHeader(name, value)
+  }
+
+  accepts(...types: string[]): string | false {
+    const liked = (this.get('accept') || ANY).split(',').map((type) => type.trim())
+    for (const like of liked) {
+      const found = types.find((type) => like === type || like === ANY || like === type.replace(/[^/]+$/, '*'))
+      if (found !== undefined) return found
+    }
+    return false
+  }
+}
+
+/** A small body goes out in one piece with its headers. */
+const SMALL = 4096
+
+/** Sends an answer that is there as a whole. */
+export function sendDirectly(
+  res: ServerResponse,
+  state: RequestState,
+  answer: (TextAnswer | BytesAnswer) & { readonly status?: number },
+  more: readonly string[],
+): void {
+  const whole = answer.kind === 'text' ? answer.text : answer.bytes
+  const body = typeof whole !== 'string' && whole.length <= SMALL ? whole.toString() : whole
+  res.writeHead(answer.status ?? 200, [
+    ...SECURITY_HEADERS,
+    ...more,
+    'X-Request-Id',
+    state.requestId,
+    'Content-Type',
+    answer.contentType ?? JSON_TYPE,
+    'Content-Length',
+    String(Buffer.byteLength(whole)),
+  ])
+  res.end(body)
+}
