@@ -8,7 +8,7 @@ import { pgbench, runPgbench } from './load/pgbench.js'
 import { ASKED, HIDDEN, rowsOf } from './scenarios/postgraphile.js'
 import { type LoadScenario, requestCount } from './scenarios/scenario.js'
 import { interleave, type Job, type Measured, type Section } from './section.js'
-import type { RunningPeer } from './servers.js'
+import type { RunningBuild, RunningPeer } from './servers.js'
 import type { Child, Post } from './systems/child.js'
 import { byPolicy, peerPost } from './systems/peer.js'
 import { byGateway, byToken, compiledSql, queryPost, send } from './systems/server.js'
@@ -22,20 +22,20 @@ const COLUMNS = {
   load: 'load tool CPU µs/request',
 }
 
-/** More backends than this only get in each other's way on a small machine, so the limit is measured with it as well. */
-const PGBENCH_CLIENTS = 16
+const LESS = ['p50', 'p99', 'server', 'database', 'load']
+
+/** More backends only get in each other's way on a small machine; the limit is the best of these. */
+const PGBENCH_CLIENTS = [1, 4, 16]
 const OWN = 'rowhouse'
 const OWN_GRAPHQL = 'rowhouse GraphQL'
-/** Runs before each window and is not counted. */
-const LEAD_IN: Window = { kind: 'seconds', seconds: 1 }
 
 /** Measures a read on servers that are warm. */
 export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise<Section> {
   const { size, url } = bench
-  const { server, koa, peers } = await bench.servers()
+  const { server, builds, koa, peers } = await bench.servers()
   const count = requestCount(size)
   const doors = [
-    ...ownDoors(scenario, size, server, await byToken()),
+    ...(await Promise.all(builds.map((build) => ownDoors(scenario, bench, build)))).flat(),
     ...peers.flatMap((peer) => peerDoors(scenario, size, peer)),
   ]
   const sql = await compiledSql(server.port, scenario.request(0, size))
@@ -61,19 +61,21 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
       runPgbench({ url, sql, parameters: scenario.parameters(size), count, clients, window }, bench.folder),
     ),
   })
-  const limits = [...new Set([scenario.clients, PGBENCH_CLIENTS])].map(limit)
+  const fewer = PGBENCH_CLIENTS.filter((clients) => clients <= scenario.clients)
+  const limits = pgbench() === undefined ? [] : (bench.full ? fewer : fewer.slice(-1)).map(limit)
   const least = (n: number) => ({ ...queryPost(scenario.request(n, size), {}), path: `/?bytes=${bytes}` })
   const jobs: Job[] = [
     ...doors.map(({ system, child, post }) => ({ system, measure: over(child, post) })),
-    { system: 'koa', measure: over(koa, least) },
-    ...(pgbench() === undefined ? [] : limits),
+    ...(bench.comparing ? [] : [{ system: 'koa', measure: over(koa, least) }, ...limits]),
   ]
   return {
     id: scenario.id,
     title: `${scenario.title}, ${scenario.clients} clients, ${bytes} bytes`,
     columns: COLUMNS,
     compared: 'rps',
+    lessIsBetter: LESS,
     subjects: [OWN, OWN_GRAPHQL],
+    ...(scenario.targets === undefined ? {} : { targets: scenario.targets }),
     cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)),
     notMeasured: [...(pgbench() === undefined ? ['pgbench, which is not installed'] : []), ...bench.peers.notMeasured],
   }
@@ -94,23 +96,24 @@ const answerThrough =
   async (n) =>
     rows((await send(child.port, post(n))).text)
 
-function ownDoors(
+async function ownDoors(
   scenario: LoadScenario,
-  size: Size,
-  child: Child,
-  tokens: Readonly<Record<string, string>>,
-): readonly Door[] {
+  { size, full }: Bench,
+  { server: child, suffix, folder }: RunningBuild,
+): Promise<readonly Door[]> {
+  const query = (headers: Post['headers']) => (n: number) => queryPost(scenario.request(n, size), headers)
   const rows = (answer: string) => answer
-  return [
-    { system: OWN, child, post: (n) => queryPost(scenario.request(n, size), byGateway), rows },
-    {
-      system: OWN_GRAPHQL,
-      child,
-      post: (n) => ({ ...queryPost(scenario.graphql(n, size), byGateway), path: '/v1/graphql' }),
-      rows: (answer) => JSON.stringify((JSON.parse(answer) as { data: { root: unknown } }).data.root),
-    },
-    { system: 'rowhouse with tokens', child, post: (n) => queryPost(scenario.request(n, size), tokens), rows },
-  ]
+  const own: Door = { system: `${OWN}${suffix}`, child, post: query(byGateway), rows }
+  // A second one of this build is there for this only.
+  if (suffix !== '' && folder === undefined) return [own]
+  const graphql: Door = {
+    system: `${OWN_GRAPHQL}${suffix}`,
+    child,
+    post: (n) => ({ ...queryPost(scenario.graphql(n, size), byGateway), path: '/v1/graphql' }),
+    rows: (answer) => JSON.stringify((JSON.parse(answer) as { data: { root: unknown } }).data.root),
+  }
+  const tokens: Door = { system: 'rowhouse with tokens', child, post: query(await byToken()), rows }
+  return [own, graphql, ...(full && suffix === '' ? [tokens] : [])]
 }
 
 /** Without permissions, with documents that ask for permitted rows only; and with policies of the database. */
@@ -140,7 +143,8 @@ export type Run = (window: Window) => Promise<{
 /** One window after its lead-in, with the CPU time that it took. */
 export function measured(bench: Bench, child: Child | undefined, run: Run): () => Promise<Measured> {
   return async () => {
-    if (bench.window.kind === 'seconds') await run(LEAD_IN)
+    // pgbench connects anew for each window: there is nothing that would stay warm.
+    if (child !== undefined && bench.window.kind === 'seconds') await run(bench.leadIn)
     const before = readCpu(child?.pid, bench.database.pid)
     const { failures, ...figures } = await run(bench.window)
     const after = readCpu(child?.pid, bench.database.pid)

@@ -33,14 +33,16 @@ export interface Load {
 
 export type LoadTool = 'wrk' | 'own'
 
-/** wrk where it is installed, because it takes the least from the servers; it cannot count requests. */
+/** wrk where it is installed, because it takes the least from the servers; it cannot count requests, and knows whole seconds only. */
 export function chooseTool({ kind }: Window): LoadTool {
   return kind === 'seconds' && findProgram('wrk') !== undefined ? 'wrk' : 'own'
 }
 
 /** @param folder for what the tool reads */
 export async function runLoad(tool: LoadTool, job: LoadJob, folder: string): Promise<Load> {
-  if (tool === 'wrk' && job.window.kind === 'seconds') return runWrk(job, job.window.seconds, folder)
+  const { window } = job
+  if (tool === 'wrk' && window.kind === 'seconds' && Number.isInteger(window.seconds))
+    return runWrk(job, window.seconds, folder)
   const file = join(folder, 'job.json')
   await writeFile(file, JSON.stringify(job))
   const client = fileURLToPath(new URL('./client.js', import.meta.url))

@@ -28,7 +28,7 @@ export async function runPgbench(
   const { window, clients } = job
   const length =
     window.kind === 'seconds'
-      ? [`--time=${window.seconds}`]
+      ? [`--time=${Math.ceil(window.seconds)}`]
       : [`--transactions=${Math.ceil(window.requests / clients)}`]
   const args = ['--no-vacuum', '--protocol=prepared', '--random-seed=1', `--client=${clients}`, '--jobs=1']
   const output = await runProgram(

@@ -10,7 +10,7 @@ import { withClient } from '../database.js'
 import { piecesOf } from '../load/pattern.js'
 import { runTransfers } from '../load/transfers.js'
 import { measured } from '../load-rounds.js'
-import { interleave, type Job, type Section } from '../section.js'
+import { interleave, type Job, type Section, type Target } from '../section.js'
 import { type Child, startChild } from '../systems/child.js'
 import { findNginx, startNginx } from '../systems/nginx.js'
 import { byGateway, type FilesOnDisk, NOTHING_MUCH, queryPost, startServerChild } from '../systems/server.js'
@@ -94,6 +94,8 @@ async function measureTransfer(
     title: `${name}, ${clients} ${clients === 1 ? 'client' : 'clients'}`,
     columns: COLUMNS,
     compared: 'rps',
+    lessIsBetter: ['p50', 'p99', 'server', 'database', 'peak'],
+    targets: targetsOf(transfer),
     cells,
     notMeasured: withoutNginx ? ['nginx, which is not installed (Debian: nginx-light)'] : [],
   }
@@ -222,6 +224,14 @@ async function measure(
   if (method === 'PUT') await clear()
   const peak = readMemory(child.pid, 'VmHWM')
   return { ...cell, figures: { ...cell.figures, ...(peak === undefined ? {} : { peak }) } }
+}
+
+function targetsOf({ method, bytes }: Transfer): readonly Target[] {
+  const beside = (against: string, least: number) => ({ system: 'rowhouse', figure: 'rps', against, least })
+  if (bytes === KIB) return [method === 'GET' ? beside('koa', 0.5) : beside('nginx', 0.6)]
+  if (bytes === MIB) return [beside('nginx', method === 'GET' ? 0.6 : 0.75)]
+  if (method === 'PUT') return [beside('nginx', 1)]
+  return [beside('nginx', 0.6), { system: 'rowhouse', figure: 'peak', most: 130 }]
 }
 
 const sizeName = (bytes: number): string =>

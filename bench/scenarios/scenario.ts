@@ -1,4 +1,5 @@
 import type { Size } from '../data.js'
+import type { Target } from '../section.js'
 import type { Document, Visible } from './postgraphile.js'
 
 /** A read that is repeated as often as can be. */
@@ -15,6 +16,7 @@ export interface LoadScenario {
   postgraphile(n: number, size: Size, visible: Visible): Document
   /** Written by hand: a query with one JSON value, which the n-th answer must equal. */
   reference(n: number, size: Size): string
+  readonly targets?: readonly Target[]
   /** Values of `$1`, `$2`, ... in the SQL that the request is compiled to. */
   parameters(size: Size): readonly Parameter[]
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { SignJWT } from 'jose'
+import type { Build } from '../bench.js'
 import { USER_ID } from '../data.js'
 import { startChild, type Child, type Post } from './child.js'
 
@@ -49,13 +50,15 @@ export interface More {
   readonly files?: FilesOnDisk
   /** Where it sends mail: `SMTP_PORT` and `CONNECTIONS`. */
   readonly smtp?: Readonly<Record<string, string>>
+  /** The folder of another build's compiled files. */
+  readonly build?: string | undefined
 }
 
 /** @param probe the request that must be answered before it counts as started, as the role `admin` */
 export async function startServerChild(
   databaseUrl: string,
   probe: object = NOTHING_MUCH,
-  { files, smtp = {} }: More = {},
+  { files, smtp = {}, build }: More = {},
 ): Promise<BenchServer> {
   const env = {
     DATABASE_URL: databaseUrl,
@@ -65,6 +68,7 @@ export async function startServerChild(
     ROWHOUSE_AUTH__JWT__KEY: key,
     ...(files ? { FILES: files.folder, DURABILITY: files.durability } : {}),
     ...smtp,
+    ...(build === undefined ? {} : { BUILD: build }),
   }
   const child = await startChild('rowhouse', env, queryPost(probe, byAdmin))
   const schema = async () => {
@@ -74,6 +78,10 @@ export async function startServerChild(
   }
   return { ...child, schema, ask: (type, args) => ask(child.port, { type, args }) }
 }
+
+/** A server of one of the builds that are measured, on its own data. */
+export const startBuild = ({ url, folder }: Build, probe: object = NOTHING_MUCH): Promise<BenchServer> =>
+  startServerChild(url, probe, { build: folder })
 
 /** Answered by any database, without any table. */
 export const NOTHING_MUCH = { type: 'bulk', args: [] }
