@@ -7,6 +7,13 @@ import { createTables } from './many-tables.js'
 
 const PROBE = { type: 'select', args: { table: 't1', columns: ['id', 'name'], limit: 1 } }
 
+const TARGETS = [
+  { system: 'rowhouse, 10 tables', figure: 'ms', most: 350 },
+  { system: 'rowhouse, 10 tables', figure: 'rss', most: 120 },
+  { system: 'rowhouse, 1000 tables', figure: 'ms', most: 500 },
+  { system: 'rowhouse, 1000 tables', figure: 'rss', most: 120 },
+]
+
 /** From the spawn of the process to its first answer. The database runs, and its schema is migrated. */
 export async function measureColdStart(bench: Bench): Promise<Section> {
   const jobs: Job[] = []
@@ -21,6 +28,8 @@ export async function measureColdStart(bench: Bench): Promise<Section> {
     title: 'cold start to the first answer',
     columns: { ms: 'ms', rss: 'RSS MiB' },
     compared: 'ms',
+    lessIsBetter: ['ms', 'rss'],
+    targets: TARGETS,
     cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`i: ${text}`)),
     notMeasured: [],
   }

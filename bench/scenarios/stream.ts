@@ -29,6 +29,12 @@ export async function measureStream(bench: Bench): Promise<Section> {
     title: `stream ${rows} of ${comments(bench.size)} rows as NDJSON`,
     columns: { rate: 'rows/s', first: 'first byte ms', mib: 'MiB', peak: 'peak RSS MiB' },
     compared: 'rate',
+    targets: [
+      { system: 'rowhouse', figure: 'rate', against: 'psql copy', least: 0.95 },
+      { system: 'rowhouse', figure: 'first', most: 20 },
+      { system: 'rowhouse', figure: 'peak', most: 100 },
+    ],
+    lessIsBetter: ['first', 'peak'],
     cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`g: ${text}`)),
     notMeasured: psql === undefined ? ['psql, which is not installed'] : [],
   }
