@@ -16,9 +16,14 @@ const TICK_MS = 10
 /** @returns undefined where there is no /proc */
 export function readCpu(server: number | undefined, postmaster: number): Cpu | undefined {
   const own = stat(process.pid)
-  const main = stat(postmaster)
+  let main = stat(postmaster)
+  let backends = childrenOf(postmaster)
+  // A backend that the postmaster reaps meanwhile would be in neither.
+  for (let again = stat(postmaster); again && again.reaped !== main?.reaped; again = stat(postmaster)) {
+    main = again
+    backends = childrenOf(postmaster)
+  }
   if (!own || !main) return undefined
-  const backends = processes().filter(({ parent }) => parent === postmaster)
   return {
     server: (server === undefined ? undefined : stat(server))?.own ?? 0,
     database: main.own + main.reaped + backends.reduce((sum, backend) => sum + backend.own, 0),
@@ -69,10 +74,11 @@ interface Stat {
   readonly reaped: number
 }
 
-function processes(): Stat[] {
+function childrenOf(parent: number): Stat[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => stat(Number(name)) ?? [])
+    .filter((process) => process.parent === parent)
 }
 
 /** proc(5), /proc/pid/stat: the name, second, may hold anything and ends at the last bracket. */

@@ -11,13 +11,21 @@ export type Window =
 
 /** What is asked, over keep-alive connections that wait for each answer. */
 export interface LoadJob {
+  /** Without it this machine. */
+  readonly host?: string
   readonly port: number
+  /** Without it POST. */
+  readonly method?: string
   readonly path: string
+  /** In place of `path`: one for each body. */
+  readonly paths?: readonly string[]
   readonly headers: Readonly<Record<string, string>>
   /** Sent in turn. No line ends inside. */
   readonly bodies: readonly string[]
   readonly clients: number
   readonly window: Window
+  /** Counts the answers that took longer; only the client of our own can. */
+  readonly lateMs?: number
 }
 
 /** What came of it. Times in ms; each tool counts percentiles in its own way, so they are compared within one tool. */
@@ -29,6 +37,8 @@ export interface Load {
   readonly seconds: number
   readonly p50: number
   readonly p99: number
+  /** Answers that took longer than the job's `lateMs`. */
+  readonly late?: number
 }
 
 export type LoadTool = 'wrk' | 'own'

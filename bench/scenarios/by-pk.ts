@@ -10,10 +10,7 @@ export const byPk: LoadScenario = {
   id: 'a',
   title: 'one row of 7 columns by primary key',
   clients: 64,
-  targets: [
-    { system: 'rowhouse', figure: 'rps', against: 'koa', least: 0.75 },
-    { system: 'rowhouse', figure: 'rps', against: 'postgraphile 5', least: 6 },
-  ],
+  targets: { koa: 0.75, postgraphile5: 6 },
   request: (n, size) => ({
     type: 'select',
     args: { table: 'article', columns: ARTICLE, where: { id: id(n, size) } },

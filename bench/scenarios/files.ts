@@ -101,6 +101,21 @@ async function measureTransfer(
   }
 }
 
+/** Of bare Koa or of nginx. */
+const SHARES = {
+  GET: { [KIB]: 0.5, [MIB]: 0.6, large: 0.6 },
+  PUT: { [KIB]: 0.6, [MIB]: 0.75, large: 1 },
+}
+const MOST_MIB = 130
+
+function targetsOf({ method, bytes }: Transfer): readonly Target[] {
+  const against = method === 'GET' && bytes === KIB ? 'koa' : 'nginx'
+  const share = SHARES[method][bytes] ?? SHARES[method].large
+  const rate: Target = { system: 'rowhouse', figure: 'rps', against, least: share }
+  const memory: Target = { system: 'rowhouse', figure: 'peak', most: MOST_MIB }
+  return bytes > MIB ? [rate, memory] : [rate]
+}
+
 interface System {
   readonly name: string
   readonly child: Child
@@ -224,14 +239,6 @@ async function measure(
   if (method === 'PUT') await clear()
   const peak = readMemory(child.pid, 'VmHWM')
   return { ...cell, figures: { ...cell.figures, ...(peak === undefined ? {} : { peak }) } }
-}
-
-function targetsOf({ method, bytes }: Transfer): readonly Target[] {
-  const beside = (against: string, least: number) => ({ system: 'rowhouse', figure: 'rps', against, least })
-  if (bytes === KIB) return [method === 'GET' ? beside('koa', 0.5) : beside('nginx', 0.6)]
-  if (bytes === MIB) return [beside('nginx', method === 'GET' ? 0.6 : 0.75)]
-  if (method === 'PUT') return [beside('nginx', 1)]
-  return [beside('nginx', 0.6), { system: 'rowhouse', figure: 'peak', most: 130 }]
 }
 
 const sizeName = (bytes: number): string =>

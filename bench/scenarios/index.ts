@@ -1,6 +1,7 @@
 import type { Bench } from '../bench.js'
 import { measureLoad } from '../load-rounds.js'
 import type { Section } from '../section.js'
+import { measureWrite } from '../write-rounds.js'
 import { byPk } from './by-pk.js'
 import { measureColdStart } from './cold-start.js'
 import { measureFiles } from './files.js'
@@ -11,6 +12,7 @@ import { nested } from './nested.js'
 import type { LoadScenario } from './scenario.js'
 import { measureSchema } from './schema.js'
 import { measureStream } from './stream.js'
+import { insertMany, insertOne, type WriteScenario } from './write.js'
 
 /** One workload, as it is chosen with `--only` and stands in the report. */
 export interface Scenario {
@@ -28,12 +30,18 @@ const load = (scenario: LoadScenario): Pick<Scenario, 'measure'> => ({
   measure: (bench) => measureLoad(scenario, bench),
 })
 
+const write = (scenario: WriteScenario): Pick<Scenario, 'measure'> => ({
+  measure: (bench) => measureWrite(scenario, bench),
+})
+
 /** In the order in which they run. */
 export const SCENARIOS: readonly Scenario[] = [
   { id: 'a', name: 'by-pk', quick: true, seconds: 31, ...load(byPk) },
   { id: 'b', name: 'list', quick: true, seconds: 31, ...load(list) },
   { id: 'c', name: 'nested', quick: true, seconds: 31, ...load(nested) },
   { id: 'd', name: 'filter', quick: true, seconds: 31, ...load(filter) },
+  { id: 'e', name: 'insert 1', quick: true, seconds: 31, ...write(insertOne) },
+  { id: 'f', name: 'insert 1,000', quick: true, seconds: 31, ...write(insertMany) },
   { id: 'g', name: 'stream', quick: true, seconds: 15, measure: measureStream },
   { id: 'h', name: 'files', measure: measureFiles },
   { id: 'i', name: 'cold start', quick: true, seconds: 25, measure: measureColdStart },

@@ -10,10 +10,7 @@ export const list: LoadScenario = {
   id: 'b',
   title: '100 rows of 7 columns in the order of the primary key',
   clients: 64,
-  targets: [
-    { system: 'rowhouse', figure: 'rps', against: 'pgbench', least: 0.85 },
-    { system: 'rowhouse', figure: 'rps', against: 'postgraphile 5', least: 5 },
-  ],
+  targets: { pgbench: 0.85, postgraphile5: 5 },
   request: (n, size) => ({
     type: 'select',
     args: {

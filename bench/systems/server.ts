@@ -100,8 +100,13 @@ async function ask(port: number, query: unknown): Promise<unknown> {
 }
 
 /** @throws Error when the answer is no 200 */
-export async function send(port: number, { path, headers, body }: Post): Promise<{ text: string; bytes: number }> {
-  const response = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers: { ...headers }, body })
+export async function send(
+  port: number,
+  { method = 'POST', path, headers, body }: Post,
+  host = '127.0.0.1',
+): Promise<{ text: string; bytes: number }> {
+  const sent = method === 'GET' ? {} : { body }
+  const response = await fetch(`http://${host}:${port}${path}`, { method, headers: { ...headers }, ...sent })
   const text = await response.text()
   if (response.status !== 200) throw new Error(`${response.status}: ${text}`)
   return { text, bytes: Buffer.byteLength(text) }
