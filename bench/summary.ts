@@ -100,6 +100,14 @@ function comparisonText({ ref, build, differences }: Comparison): string {
   ])
   const worse = differences.filter((difference) => difference.worse).length
   const head = ['', 'system', 'figure', `this / ${ref}`, 'by more than a tenth']
-  const verdict = worse === 0 ? 'Nothing is proven to be worse by more than a tenth.' : `${worse} figures are worse.`
+  const silent = differences.filter(
+    ({ ratio: { finding } }) => finding === 'too few rounds' || finding === 'too noisy',
+  ).length
+  const verdict = [
+    worse === 0 ? 'Nothing is proven to be worse by more than a tenth.' : `${worse} figures are worse.`,
+    ...(silent === 0
+      ? []
+      : [`${silent} of ${differences.length} figures say nothing: too few or too many disturbed rounds.`]),
+  ].join(' ')
   return `### This build over ${ref} (${build.sha})\n\n${markdown({ head, rows })}\n\n${verdict}\n`
 }

@@ -5,9 +5,9 @@ import { short } from '../table.js'
 import { linearAxis, tickText } from './axis.js'
 import { bar, chart, line, text } from './svg.js'
 
-const WIDTH = 860
+const WIDTH = 900
 const LABEL = 250
-const PLOT = { from: LABEL + 10, to: 640 }
+const PLOT = { from: LABEL + 10, to: 570 }
 const ROW = 26
 const TOP = 30
 
@@ -38,7 +38,11 @@ export function cpuStacks(section: SectionResult): string {
         : '',
       database > 0 ? bar({ x: turn, y, width, height: 14 }, 'series2', `PostgreSQL ${short(database)} µs`) : '',
       text({ x: PLOT.to + 14, y: y + 11 }, `${short(sum)} µs`, 'strong figure'),
-      text({ x: PLOT.to + 84, y: y + 11 }, `${short(server)} + ${short(database)}`, 'quiet'),
+      text(
+        { x: PLOT.to + 88, y: y + 11 },
+        server > 0 && database > 0 ? `${short(server)} + ${short(database)}` : '',
+        'quiet',
+      ),
     ].join('')
   })
   const grid = axis.ticks.map((tick) =>

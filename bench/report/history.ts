@@ -16,7 +16,7 @@ export function history(results: readonly Result[]): string {
       const names = foreignRatios(section).filter(({ system }) => system === subject)
       const series = names.map(({ against }) => seriesOf(results, section, subject, against))
       const long = series.filter(({ points }) => points.length > 1)
-      return lineChart({ title: `${section.id}: ${subject} over`, along: 'commit', places, series: long })
+      return lineChart({ title: `${section.id}: ${subject} / each other`, along: 'commit', places, series: long })
     })
     .join('')
 }

@@ -84,7 +84,7 @@ function targets(sections: readonly SectionResult[]): string {
       escape(boundText(section, verdict)),
       escape(verdictText(verdict)),
       badge(verdict),
-    ].map((cell) => element('td', {}, cell)),
+    ].map((cell, column) => element('td', column < 2 ? {} : { class: 'whole' }, cell)),
   )
   if (rows.length === 0) return ''
   const head = ['', 'target', 'measured', ''].map((word) => element('th', { scope: 'col' }, word))
@@ -129,7 +129,7 @@ function article(section: SectionResult, i: number): string {
       : '',
     curve ? element('div', { class: 'pair' }, curves(section)) : part('CPU of a request', cpuStacks(section)),
     ...bars.map((column) => part(section.columns[column] ?? column, valueBars(section, column))),
-    ...notMeasured.map((what) => element('p', { class: 'quiet' }, escape(`Not measured: ${what}.`))),
+    ...notMeasured.map((what) => element('p', { class: 'note' }, escape(`Not measured: ${what}.`))),
     cells.length === 0
       ? ''
       : element(

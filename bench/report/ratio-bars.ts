@@ -4,9 +4,9 @@ import { intervalText, short } from '../table.js'
 import { logAxis, tickText } from './axis.js'
 import { bar, chart, element, line, text, whisker } from './svg.js'
 
-const WIDTH = 860
+const WIDTH = 900
 const LABEL = 250
-const PLOT = { from: LABEL + 10, to: 640 }
+const PLOT = { from: LABEL + 10, to: 570 }
 const ROW = 28
 const TOP = 34
 
@@ -40,7 +40,7 @@ export function ratioBars(section: SectionResult): string {
         whisker(axis.place(low), axis.place(high), middle),
         ...aimsOf(section, ratio).map((aim) => aimMark(axis.place(aim), middle, aim)),
         text({ x: PLOT.to + 14, y: middle + 4 }, `${short(median)} ×`, 'strong figure'),
-        text({ x: PLOT.to + 76, y: middle + 4 }, `${short(low)}–${short(high)}  ${wordsOf(ratio)}`, 'quiet'),
+        text({ x: PLOT.to + 88, y: middle + 4 }, `${short(low)}–${short(high)}  ${wordsOf(ratio)}`, 'quiet'),
       )
       y += ROW
     }
@@ -71,8 +71,8 @@ export function foreignRatios(section: SectionResult): readonly Ratio[] {
 
 /** A mark for a target, pointing down on its value. */
 export function aimMark(x: number, middle: number, aim: number): string {
-  const top = middle - 13
-  const shape = `M${x - 5} ${top} h10 l-5 7 z M${x - 0.75} ${top + 6} h1.5 v20 h-1.5 z`
+  const top = middle - 11
+  const shape = `M${x - 5} ${top} h10 l-5 7 z M${x - 0.75} ${top + 6} h1.5 v16 h-1.5 z`
   return element('path', { d: shape, class: 'aim' }, element('title', {}, `target ${aim}`))
 }
 

@@ -38,11 +38,12 @@ article { padding: 18px 20px; margin: 14px 0 } .card { padding: 6px 16px }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(400px, 1fr)); gap: 12px }
 table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--edge); vertical-align: top }
-th { color: var(--quiet); font-weight: 600 } td { min-width: 90px } td:first-child { max-width: 340px }
+th { color: var(--quiet); font-weight: 600 } td { min-width: 90px } td.whole { white-space: nowrap } td:first-child { max-width: 340px }
 tr:last-child td { border-bottom: 0 }
 details { margin-top: 12px } summary { cursor: pointer; color: var(--quiet); font-size: 13px }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; margin: 8px 0; font-size: 14px }
 dt { color: var(--quiet) } dd { margin: 0 }
+.note { color: var(--quiet); font-size: 13px; margin: 2px 0 }
 .warn { border-left: 3px solid var(--orange); padding-left: 10px }
 svg { display: block; max-width: none } svg text { fill: var(--ink); font: 12.5px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif }
 svg .end { text-anchor: end } svg .strong { font-weight: 600 } svg .quiet, svg .tick { fill: var(--quiet); font-size: 12px }
