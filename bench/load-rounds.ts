@@ -177,11 +177,7 @@ function ownDoors(
 export type Run = (window: Window) => Promise<{
   readonly requests: number
   readonly failures: number
-  readonly rps?: number
-  readonly p50?: number
-  readonly p99?: number
-  readonly rate?: number
-  readonly delivered?: number
+  readonly [figure: string]: number
 }>
 
 /** One window after its lead-in, with the CPU time that it took. */

@@ -39,6 +39,8 @@ const COLUMNS = {
   load: 'load tool CPU µs/request',
 }
 const OWN_GRAPHQL = 'rowhouse GraphQL'
+/** How long a peer may plan its first request. */
+const FIRST_MS = 30_000
 const ASYNCHRONOUS = ', synchronous_commit off'
 
 /** Measures inserts: before each window the table is empty and PostgreSQL has written its checkpoint. */
@@ -51,6 +53,7 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
   const careless = await carelessUrl(url, scenario.id)
   const children: Child[] = []
   let peers: readonly RunningPeer[] = []
+  const tooSlow: string[] = []
   const started = async <T extends Child>(child: Promise<T>): Promise<T> => {
     children.push(await child)
     return child
@@ -64,7 +67,10 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
       queryDoor(OWN, server, scenario),
       graphqlDoor(server, scenario),
       queryDoor(`${OWN}${ASYNCHRONOUS}`, second, scenario),
-      ...peers.flatMap((peer) => peerDoors(peer, peer.writes(scenario))),
+      ...(await feasible(
+        peers.flatMap((peer) => peerDoors(peer, peer.writes(scenario))),
+        tooSlow,
+      )),
     ]
     for (const door of doors) await check(door, scenario, url)
     const sql = await insertSql(server, scenario, url)
@@ -93,6 +99,7 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
       cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)),
       notMeasured: [
         ...(pgbench() === undefined ? ['pgbench, which is not installed'] : []),
+        ...tooSlow.map((system) => `${system}, whose first answer took longer than ${FIRST_MS / 1000} s`),
         ...bench.peers.notMeasured,
       ],
     }
@@ -117,6 +124,22 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
       return written >= answered ? cell : { ...cell, void: `${answered} rows were answered for, ${written} are there` }
     })
   }
+}
+
+/** Those that answer at all in time; the others are started again before anything else is asked of them. */
+async function feasible(doors: readonly Door[], tooSlow: string[]): Promise<readonly Door[]> {
+  const able: Door[] = []
+  for (const door of doors) {
+    try {
+      await send(door.child.port, door.post(0), { signal: AbortSignal.timeout(FIRST_MS) })
+      able.push(door)
+    } catch (error) {
+      if (!(error instanceof Error && error.name === 'TimeoutError')) throw error
+      tooSlow.push(door.system)
+      await door.settle?.()
+    }
+  }
+  return able
 }
 
 const clientsOf = ({ clients }: WriteScenario): string => `${clients} ${clients === 1 ? 'client' : 'clients'}`

@@ -29,6 +29,7 @@ try {
       plugins: {
         query: plugin('query'),
         graphql: plugin('graphql'),
+        template: plugin('template'),
         ...(storage ? { filestore: plugin('filestore') } : {}),
         ...(email ? { notify: plugin('notify') } : {}),
       },
