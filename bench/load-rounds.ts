@@ -94,14 +94,16 @@ export function targetsOf({ clients, targets }: Loaded, { full }: Bench): readon
   return [...of('koa', koa), ...of(best, limit), ...of('postgraphile 5', postgraphile5)]
 }
 
-/** With as many clients as the others, and at its best; a quick run has time for one, with not too many. */
+/** At its best; a quick run has time for one number of clients. */
 export function pgbenchJobs(bench: Bench, clients: number, limit: (clients: number) => () => Promise<Measured>): Job[] {
   if (pgbench() === undefined || bench.comparing) return []
   if (!bench.full) return [{ system: pgbenchName(few(clients)), measure: limit(few(clients)) }]
-  return [{ system: pgbenchName(clients), measure: limit(clients) }, bestOfPgbench(limit)]
+  return [bestOfPgbench(limit)]
 }
 
-const few = (clients: number): number => Math.min(clients, Math.max(...PGBENCH_CLIENTS))
+/** More backends than that are too many for a small machine, and for PostgreSQL's `max_connections`. */
+export const few = (clients: number): number => Math.min(clients, Math.max(...PGBENCH_CLIENTS))
+
 export const pgbenchName = (clients: number): string => `pgbench, ${clients} ${clients === 1 ? 'client' : 'clients'}`
 
 /** pgbench with few clients and with more: the window in which it did the most. */
@@ -189,11 +191,7 @@ async function ownDoors(
 export type Run = (window: Window) => Promise<{
   readonly requests: number
   readonly failures: number
-  readonly rps?: number
-  readonly p50?: number
-  readonly p99?: number
-  readonly rate?: number
-  readonly delivered?: number
+  readonly [figure: string]: number
 }>
 
 /** One window after its lead-in, with the CPU time that it took. */

@@ -5,6 +5,7 @@ import { withClient } from './database.js'
 import { pgbench, runPgbenchScript } from './load/pgbench.js'
 import {
   type Door,
+  few,
   LESS_IS_BETTER,
   OWN,
   measured,
@@ -40,6 +41,8 @@ const COLUMNS = {
   load: 'load tool CPU µs/request',
 }
 const OWN_GRAPHQL = 'rowhouse GraphQL'
+/** How long a peer may plan its first request. */
+const FIRST_MS = 30_000
 const ASYNCHRONOUS = ', synchronous_commit off'
 
 /** Measures inserts: before each window the table is empty and PostgreSQL has written its checkpoint. */
@@ -47,6 +50,7 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
   const url = await notesDatabase(bench, scenario.id)
   const children: Child[] = []
   let peers: readonly RunningPeer[] = []
+  const tooSlow: string[] = []
   const started = async <T extends Child>(child: Promise<T>): Promise<T> => {
     children.push(await child)
     return child
@@ -68,7 +72,10 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
       doors.push({ door: queryDoor(`${OWN}${ASYNCHRONOUS}`, child, scenario), url })
     }
     peers = await startPeers(bench.peers, url)
-    for (const peer of peers) doors.push(...peerDoors(peer, peer.writes(scenario)).map((door) => ({ door, url })))
+    for (const peer of peers) {
+      const able = await feasible(peerDoors(peer, peer.writes(scenario)), tooSlow)
+      doors.push(...able.map((door) => ({ door, url })))
+    }
     for (const { door, url: own } of doors) await check(door, scenario, own)
     const [server] = children as [Child]
     const sql = await insertSql(server, scenario, url)
@@ -78,8 +85,8 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
         return { ...load, rows: load.rps * scenario.rows }
       })
     const carelessLimit = {
-      system: `${pgbenchName(scenario.clients)}${ASYNCHRONOUS}`,
-      measure: emptied(careless, limit(careless, scenario.clients)),
+      system: `${pgbenchName(few(scenario.clients))}${ASYNCHRONOUS}`,
+      measure: emptied(careless, limit(careless, few(scenario.clients))),
     }
     const jobs: Job[] = [
       ...doors.map(({ door, url: own }) => ({ system: door.system, measure: counted(own, over(door)) })),
@@ -97,6 +104,7 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
       cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)),
       notMeasured: [
         ...(pgbench() === undefined ? ['pgbench, which is not installed'] : []),
+        ...tooSlow.map((system) => `${system}, whose first answer took longer than ${FIRST_MS / 1000} s`),
         ...bench.peers.notMeasured,
       ],
     }
@@ -130,6 +138,22 @@ async function notesDatabase(bench: Bench, name: string): Promise<string> {
     if (bench.peers.peers.length > 0) await createNotePolicies(client)
   })
   return url
+}
+
+/** Those that answer at all in time; the others are started again before anything else is asked of them. */
+async function feasible(doors: readonly Door[], tooSlow: string[]): Promise<readonly Door[]> {
+  const able: Door[] = []
+  for (const door of doors) {
+    try {
+      await send(door.child.port, door.post(0), { signal: AbortSignal.timeout(FIRST_MS) })
+      able.push(door)
+    } catch (error) {
+      if (!(error instanceof Error && error.name === 'TimeoutError')) throw error
+      tooSlow.push(door.system)
+      await door.settle?.()
+    }
+  }
+  return able
 }
 
 const clientsOf = ({ clients }: WriteScenario): string => `${clients} ${clients === 1 ? 'client' : 'clients'}`

@@ -8,7 +8,7 @@ const job = JSON.parse(readFileSync(process.argv[2] as string, 'utf8')) as LoadJ
 const { host = '127.0.0.1', method = 'POST', lateMs } = job
 const requests = job.bodies.map((body, n) => {
   const length = { 'content-length': String(Buffer.byteLength(body)) }
-  const headers = Object.entries({ host, ...job.headers, ...length })
+  const headers = Object.entries({ host, ...job.headers, ...job.headersEach?.[n], ...length })
   return Buffer.from(
     `${method} ${job.paths?.[n] ?? job.path} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`,
   )

@@ -20,6 +20,8 @@ export interface LoadJob {
   /** In place of `path`: one for each body. */
   readonly paths?: readonly string[]
   readonly headers: Readonly<Record<string, string>>
+  /** Beside those: for each body; only the client of our own can. */
+  readonly headersEach?: readonly Readonly<Record<string, string>>[]
   /** Sent in turn. No line ends inside. */
   readonly bodies: readonly string[]
   readonly clients: number

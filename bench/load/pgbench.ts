@@ -25,11 +25,7 @@ export interface ScriptJob extends Pick<PgbenchJob, 'url' | 'clients' | 'window'
 
 export const pgbench = (): string | undefined => findProgram('pgbench')
 
-export interface Pgbenched {
-  readonly requests: number
-  readonly failures: number
-  readonly rps: number
-}
+export type Pgbenched = Readonly<Record<'requests' | 'failures' | 'rps', number>>
 
 export function runPgbench(job: PgbenchJob, folder: string): Promise<Pgbenched> {
   return runPgbenchScript({ ...job, script: scriptOf(job), defined: [] }, folder)

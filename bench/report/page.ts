@@ -154,7 +154,8 @@ function barColumns(section: SectionResult, foreign: boolean): readonly string[]
 
 const isMemory = (heading: string): boolean => /\bRSS\b/.test(heading)
 
-function doubtText({ cells }: SectionResult): string {
+function doubtText({ cells, ratios, verdicts }: SectionResult): string {
+  if (ratios.length === 0 && verdicts.length === 0) return ''
   const rounds = new Set(cells.map(({ round }) => round)).size
   const why = doubt(cells, rounds)
   if (why === undefined) return ''

@@ -6,12 +6,19 @@ import { byPk } from './by-pk.js'
 import { measureColdStart } from './cold-start.js'
 import { measureFiles } from './files.js'
 import { filter } from './filter.js'
+import { measureFlood } from './flood.js'
+import { measureHeadOfLine } from './head-of-line.js'
 import { list } from './list.js'
 import { measureMail } from './mail.js'
 import { nested } from './nested.js'
+import { measureRoles } from './roles.js'
+import { measureRules } from './rules.js'
 import type { LoadScenario } from './scenario.js'
+import { measureOutage } from './outage.js'
 import { measureSchema } from './schema.js'
+import { measureSoak } from './soak.js'
 import { measureStream } from './stream.js'
+import { measureTemplates } from './templates.js'
 import { insertMany, insertOne, type WriteScenario } from './write.js'
 
 /** One workload, as it is chosen with `--only` and stands in the report. */
@@ -45,6 +52,13 @@ export const SCENARIOS: readonly Scenario[] = [
   { id: 'g', name: 'stream', quick: true, seconds: 10, measure: measureStream },
   { id: 'h', name: 'files', measure: measureFiles },
   { id: 'i', name: 'cold start', quick: true, seconds: 22, measure: measureColdStart },
+  { id: 'j', name: 'head of line', measure: measureHeadOfLine },
+  { id: 'k', name: 'flood of new forms', measure: measureFlood },
+  { id: 'l', name: 'many roles', measure: measureRoles },
+  { id: 'm', name: 'rules by row', measure: measureRules },
   { id: 'n', name: 'mail', measure: measureMail },
+  { id: 'o', name: 'soak', measure: measureSoak },
   { id: 'q', name: 'GraphQL schema', measure: measureSchema },
+  { id: 'r', name: 'templates', measure: measureTemplates },
+  { id: 's', name: 'outage', measure: measureOutage },
 ]

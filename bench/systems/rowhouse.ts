@@ -36,6 +36,7 @@ try {
       plugins: {
         query: plugin('query'),
         graphql: plugin('graphql'),
+        template: plugin('template'),
         ...(storage ? { filestore: plugin('filestore') } : {}),
         ...(email ? { notify: plugin('notify') } : {}),
       },

@@ -52,13 +52,15 @@ export interface More {
   readonly smtp?: Readonly<Record<string, string>>
   /** The folder of another build's compiled files. */
   readonly build?: string | undefined
+  /** More of its configuration, as variables of the environment. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** @param probe the request that must be answered before it counts as started, as the role `admin` */
 export async function startServerChild(
   databaseUrl: string,
   probe: object = NOTHING_MUCH,
-  { files, smtp = {}, build }: More = {},
+  { files, smtp = {}, build, env: more = {} }: More = {},
 ): Promise<BenchServer> {
   const env = {
     DATABASE_URL: databaseUrl,
@@ -69,6 +71,7 @@ export async function startServerChild(
     ...(files ? { FILES: files.folder, DURABILITY: files.durability } : {}),
     ...smtp,
     ...(build === undefined ? {} : { BUILD: build }),
+    ...more,
   }
   const child = await startChild('rowhouse', env, queryPost(probe, byAdmin))
   const schema = async () => {
@@ -103,9 +106,9 @@ async function ask(port: number, query: unknown): Promise<unknown> {
 export async function send(
   port: number,
   { method = 'POST', path, headers, body }: Post,
-  host = '127.0.0.1',
+  { host = '127.0.0.1', signal }: { readonly host?: string; readonly signal?: AbortSignal } = {},
 ): Promise<{ text: string; bytes: number }> {
-  const sent = method === 'GET' ? {} : { body }
+  const sent = { ...(method === 'GET' ? {} : { body }), ...(signal ? { signal } : {}) }
   const response = await fetch(`http://${host}:${port}${path}`, { method, headers: { ...headers }, ...sent })
   const text = await response.text()
   if (response.status !== 200) throw new Error(`${response.status}: ${text}`)
