@@ -64,6 +64,17 @@ export function ratio(
   }
 }
 
+/** What a picture has room for: ratios to other systems than ours; where there are none, to others of ours. */
+export function shownRatios(section: Section & { readonly ratios: readonly Ratio[] }): readonly Ratio[] {
+  // Those of a curve are in its table.
+  if (section.along !== undefined) return []
+  const others = section.ratios.filter(({ against }) => !isOurs(against))
+  const subjects = subjectsOf(section)
+  return others.length > 0 ? others : section.ratios.filter(({ against }) => !subjects.includes(against))
+}
+
+export const isOurs = (system: string): boolean => system.startsWith('rowhouse')
+
 /** Why figures of this section prove nothing. */
 export function doubt(cells: readonly Cell[], rounds: number): 'too few rounds' | 'too noisy' | undefined {
   if (rounds < ENOUGH_PAIRS) return 'too few rounds'

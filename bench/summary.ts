@@ -1,5 +1,5 @@
 import type { Comparison } from './compare.js'
-import { type Ratio, subjectsOf, valuesOf } from './ratios.js'
+import { type Ratio, shownRatios, subjectsOf, valuesOf } from './ratios.js'
 import type { Result, SectionResult } from './result.js'
 import { intervalText, markdown, ratioText, short, table, type Table } from './table.js'
 import { boundText, type Verdict } from './targets.js'
@@ -68,11 +68,11 @@ export function verdictText({ median: middle, low, high }: Verdict): string {
 function shortTable(sections: readonly SectionResult[]): Table {
   const shown = sections.filter(({ along }) => along === undefined)
   const rows = shown.map((section) => {
-    const { id, title, cells, compared, columns, ratios } = section
+    const { id, title, cells, compared, columns } = section
     const subject = subjectsOf(section)[0] ?? ''
     const own = valuesOf(cells, subject, compared)
     const ours = own.length === 0 ? '' : `${short(median(own))} ${columns[compared]}`
-    const others = ratios.filter(({ system, against }) => system === subject && !against.startsWith('rowhouse'))
+    const others = shownRatios(section).filter(({ system }) => system === subject)
     return [
       `${id}: ${title}`,
       ours,

@@ -1,7 +1,6 @@
-import { subjectsOf } from '../ratios.js'
+import { shownRatios, subjectsOf } from '../ratios.js'
 import type { Result, SectionResult } from '../result.js'
 import { lineChart, type Series } from './line-chart.js'
-import { foreignRatios } from './ratio-bars.js'
 
 /**
  * What has become of the ratios from result to result: a chart for each section of the last.
@@ -13,7 +12,7 @@ export function history(results: readonly Result[]): string {
   return (last?.sections ?? [])
     .map((section) => {
       const subject = subjectsOf(section)[0] ?? ''
-      const names = foreignRatios(section).filter(({ system }) => system === subject)
+      const names = shownRatios(section).filter(({ system }) => system === subject)
       const series = names.map(({ against }) => seriesOf(results, section, subject, against))
       const long = series.filter(({ points }) => points.length > 1)
       return lineChart({ title: `${section.id}: ${subject} / each other`, along: 'commit', places, series: long })

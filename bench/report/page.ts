@@ -1,5 +1,5 @@
-import { foreignRatios, ratioBars } from './ratio-bars.js'
-import { doubt, markedShare, placesOf, systemsOf, valuesOf } from '../ratios.js'
+import { ratioBars } from './ratio-bars.js'
+import { doubt, isOurs, markedShare, placesOf, shownRatios, systemsOf, valuesOf } from '../ratios.js'
 import type { Result, SectionResult } from '../result.js'
 import { conditions, noiseText, outcomeText, targetsOf, verdictText } from '../summary.js'
 import { ratioText, type Table, tableOf } from '../table.js'
@@ -115,7 +115,7 @@ function comparison({ comparison: compared }: Result): string {
 
 function article(section: SectionResult, i: number): string {
   const { id, title, cells, notMeasured } = section
-  const foreign = foreignRatios(section).length > 0
+  const foreign = shownRatios(section).some(({ against }) => !isOurs(against))
   const curve = section.along !== undefined
   const bars = curve ? [] : barColumns(section, foreign)
   const part = (heading: string, chart: string) => (chart === '' ? '' : element('h4', {}, escape(heading)) + chart)
@@ -124,9 +124,7 @@ function article(section: SectionResult, i: number): string {
     { id: anchor(section, i) },
     element('h3', {}, element('span', { class: 'id' }, escape(id)), escape(title)),
     doubtText(section),
-    foreign
-      ? part(`Ratio of ${section.columns[section.compared]}: ours over each other system`, ratioBars(section))
-      : '',
+    part(`Ratio of ${section.columns[section.compared]}: ours over each other system`, ratioBars(section)),
     curve ? element('div', { class: 'pair' }, curves(section)) : part('CPU of a request', cpuStacks(section)),
     ...bars.map((column) => part(section.columns[column] ?? column, valueBars(section, column))),
     ...notMeasured.map((what) => element('p', { class: 'note' }, escape(`Not measured: ${what}.`))),

@@ -1,4 +1,4 @@
-import { type Ratio, subjectsOf } from '../ratios.js'
+import { type Ratio, shownRatios, subjectsOf } from '../ratios.js'
 import type { SectionResult } from '../result.js'
 import { intervalText, short } from '../table.js'
 import { logAxis, tickText } from './axis.js'
@@ -12,7 +12,7 @@ const TOP = 34
 
 /** How each subject stands to what it is compared with: bars from 1, to the right or the left, on a scale of ratios. */
 export function ratioBars(section: SectionResult): string {
-  const ratios = foreignRatios(section)
+  const ratios = shownRatios(section)
   if (ratios.length === 0) return ''
   const groups = subjectsOf(section)
     .map((subject) => ratios.filter(({ system }) => system === subject))
@@ -61,12 +61,6 @@ export function ratioBars(section: SectionResult): string {
     text({ x: one - 8, y: y + 18 }, less ? '← better' : '← worse', 'quiet end'),
     text({ x: one + 8, y: y + 18 }, less ? 'worse →' : 'better →', 'quiet'),
   )
-}
-
-/** Ratios to other systems than the subjects and builds of ours; those of a curve are in its table. */
-export function foreignRatios(section: SectionResult): readonly Ratio[] {
-  if (section.along !== undefined) return []
-  return section.ratios.filter(({ against }) => !against.startsWith('rowhouse'))
 }
 
 /** A mark for a target, pointing down on its value. */

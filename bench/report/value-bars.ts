@@ -1,4 +1,4 @@
-import { systemsOf, valuesOf } from '../ratios.js'
+import { isOurs, systemsOf, valuesOf } from '../ratios.js'
 import type { SectionResult } from '../result.js'
 import { median } from '../statistics.js'
 import { short, spread } from '../table.js'
@@ -27,7 +27,7 @@ export function valueBars(section: SectionResult, column: string): string {
     const middle = TOP + i * ROW + ROW / 2
     const own = aims.filter((aim) => aim.system === system).flatMap(({ least, most }) => least ?? most ?? [])
     const width = axis.place(median(values)) - PLOT.from
-    const kind = system.startsWith('rowhouse') ? 'ours' : 'theirs'
+    const kind = isOurs(system) ? 'ours' : 'theirs'
     return [
       text({ x: LABEL, y: middle + 4 }, system, 'end', 36),
       bar({ x: PLOT.from, y: middle - 7, width, height: 14 }, kind, `${system}: ${spread(values)} ${heading}`),

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { markedShare, pairedRatios, ratio, ratiosOf } from '../../bench/ratios.js'
+import { markedShare, pairedRatios, ratio, ratiosOf, shownRatios } from '../../bench/ratios.js'
 import type { Cell, Section } from '../../bench/section.js'
 import { median, medianInterval } from '../../bench/statistics.js'
 import { verdictsOf } from '../../bench/targets.js'
@@ -144,4 +144,14 @@ t.test('a target of a figure without a place is one of the worst place', async (
       ['not measured', undefined],
     ],
   )
+})
+
+t.test('pictures show ratios to other systems, and to others of ours where there are none', async (t) => {
+  const shown = (...systems: readonly string[]) => {
+    const section = sectionOf(systems.flatMap((system) => cellsOf(system, [1])))
+    return shownRatios({ ...section, ratios: ratiosOf(section) }).map(({ against }) => against)
+  }
+
+  t.same(shown('rowhouse', 'rowhouse again', 'koa'), ['koa'])
+  t.same(shown('rowhouse', 'rowhouse with a neighbour'), ['rowhouse with a neighbour'])
 })
