@@ -16,9 +16,14 @@ const TICK_MS = 10
 /** @returns undefined where there is no /proc */
 export function readCpu(server: number | undefined, postmaster: number): Cpu | undefined {
   const own = stat(process.pid)
-  const main = stat(postmaster)
+  let main = stat(postmaster)
+  let backends = childrenOf(postmaster)
+  // A backend that the postmaster reaps meanwhile would be in neither.
+  for (let again = stat(postmaster); again && again.reaped !== main?.reaped; again = stat(postmaster)) {
+    main = again
+    backends = childrenOf(postmaster)
+  }
   if (!own || !main) return undefined
-  const backends = processes().filter(({ parent }) => parent === postmaster)
   return {
     server: (server === undefined ? undefined : stat(server))?.own ?? 0,
     database: main.own + main.reaped + backends.reduce((sum, backend) => sum + backend.own, 0),
@@ -32,6 +37,36 @@ export function readMemory(pid: number, field: 'VmRSS' | 'VmHWM'): number | unde
   return kib === undefined ? undefined : Number(kib) / 1024
 }
 
+/** What all processors have done so far, in ticks. */
+export interface Usage {
+  readonly all: number
+  readonly idle: number
+  /** Ready to run, but the host of this machine ran something else. */
+  readonly steal: number
+}
+
+/** @returns undefined where there is no /proc */
+export function readUsage(): Usage | undefined {
+  const line = read('/proc/stat')?.split('\n')[0]
+  return line === undefined ? undefined : usageOf(line)
+}
+
+/** @param line proc(5), /proc/stat: `cpu  user nice system idle iowait irq softirq steal guest guest_nice`; guests are users */
+export function usageOf(line: string): Usage {
+  const [user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0, steal = 0] = line
+    .split(/\s+/)
+    .slice(1)
+    .map(Number)
+  return { all: user + nice + system + idle + wait + irq + soft + steal, idle: idle + wait, steal }
+}
+
+/** Shares of the time since, from 0 to 1; nothing where there is no /proc or no time has passed. */
+export function usageSince(before: Usage | undefined, after = readUsage()): { steal?: number; idle?: number } {
+  if (!before || !after || after.all <= before.all) return {}
+  const share = (part: 'steal' | 'idle') => (after[part] - before[part]) / (after.all - before.all)
+  return { steal: share('steal'), idle: share('idle') }
+}
+
 interface Stat {
   readonly parent: number
   readonly own: number
@@ -39,10 +74,11 @@ interface Stat {
   readonly reaped: number
 }
 
-function processes(): Stat[] {
+function childrenOf(parent: number): Stat[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => stat(Number(name)) ?? [])
+    .filter((process) => process.parent === parent)
 }
 
 /** proc(5), /proc/pid/stat: the name, second, may hold anything and ends at the last bracket. */

@@ -7,12 +7,14 @@ import { inspectEmbedded, startEmbedded } from '../core/postgres/index.js'
 /** A PostgreSQL for one run of the bench, with the durability of production. */
 export interface BenchDatabase {
   readonly version: string
-  /** Of the postmaster. */
+  /** Of the postmaster; another one after a restart. */
   readonly pid: number
   /** Creates a database. @returns its superuser URL */
   create(name: string): Promise<string>
   /** Settings that speed depends on, as they are in force. */
   settings(): Promise<Readonly<Record<string, string>>>
+  /** Ends all connections, stops it and starts it again where it was. @returns how long nobody could connect, in ms */
+  restart(): Promise<number>
   /** Stops it and deletes all of it. */
   stop(): Promise<void>
 }
@@ -21,9 +23,12 @@ export async function startDatabase(): Promise<BenchDatabase> {
   const dataDir = await mkdtemp(join(await realpath(tmpdir()), 'rowhouse-bench-'))
   const embedded = await startEmbedded({ dataDir })
   const { server, cluster } = await inspectEmbedded(dataDir)
+  let pid = server?.pid ?? 0
   return {
     version: embedded.version,
-    pid: server?.pid ?? 0,
+    get pid() {
+      return pid
+    },
     async create(name) {
       await withClient(embedded.url, (client) => client.query(`create database ${name}`))
       const url = new URL(embedded.url)
@@ -39,6 +44,15 @@ export async function startDatabase(): Promise<BenchDatabase> {
         )
         return Object.fromEntries(rows.map(({ name, setting }) => [name, setting]))
       }),
+    async restart() {
+      const start = performance.now()
+      // A fast shutdown.
+      process.kill(pid, 'SIGINT')
+      await embedded.died()
+      await embedded.restart()
+      pid = (await inspectEmbedded(dataDir)).server?.pid ?? 0
+      return performance.now() - start
+    },
     async stop() {
       await embedded.stop()
       // Root's account may not have been able to work inside the data directory.

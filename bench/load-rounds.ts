@@ -1,16 +1,14 @@
 import type { Bench } from './bench.js'
 import { type Answer, answerOf, check } from './check.js'
 import { readCpu } from './cpu.js'
-import type { Size } from './data.js'
 import { withClient } from './database.js'
 import { runLoad, type Window } from './load/load.js'
 import { pgbench, runPgbench } from './load/pgbench.js'
-import { ASKED, HIDDEN, rowsOf } from './scenarios/postgraphile.js'
 import { type LoadScenario, requestCount } from './scenarios/scenario.js'
-import { interleave, type Job, type Measured, type Section } from './section.js'
-import type { RunningPeer } from './servers.js'
+import { interleave, type Job, type Measured, type Section, type Target } from './section.js'
+import type { RunningBuild } from './servers.js'
 import type { Child, Post } from './systems/child.js'
-import { byPolicy, peerPost } from './systems/peer.js'
+import type { RunningPeer, Way } from './systems/peer.js'
 import { byGateway, byToken, compiledSql, queryPost, send } from './systems/server.js'
 
 const COLUMNS = {
@@ -22,21 +20,22 @@ const COLUMNS = {
   load: 'load tool CPU µs/request',
 }
 
-/** More backends than this only get in each other's way on a small machine, so the limit is measured with it as well. */
-const PGBENCH_CLIENTS = 16
-const OWN = 'rowhouse'
+/** More backends only get in each other's way on a small machine, so the limit is the best of these. */
+const PGBENCH_CLIENTS = [1, 4, 16]
+export const BEST_OF_PGBENCH = `pgbench, best of ${PGBENCH_CLIENTS.join(', ')} clients`
+export const LESS_IS_BETTER = ['p50', 'p99', 'server', 'database', 'load']
+
+export const OWN = 'rowhouse'
 const OWN_GRAPHQL = 'rowhouse GraphQL'
-/** Runs before each window and is not counted. */
-const LEAD_IN: Window = { kind: 'seconds', seconds: 1 }
 
 /** Measures a read on servers that are warm. */
 export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise<Section> {
   const { size, url } = bench
-  const { server, koa, peers } = await bench.servers()
+  const { server, builds, koa, peers } = await bench.servers()
   const count = requestCount(size)
   const doors = [
-    ...ownDoors(scenario, size, server, await byToken()),
-    ...peers.flatMap((peer) => peerDoors(scenario, size, peer)),
+    ...(await Promise.all(builds.map((build) => ownDoors(scenario, bench, build)))).flat(),
+    ...peers.flatMap((peer) => peerDoors(peer, peer.reads(scenario, size))),
   ]
   const sql = await compiledSql(server.port, scenario.request(0, size))
   await withClient(url, (client) =>
@@ -47,46 +46,121 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
   )
   const { bytes } = await send(server.port, queryPost(scenario.request(0, size), byGateway))
 
-  const over = (child: Child, post: Door['post']) =>
-    measured(bench, child, async (window) => {
-      const { path, headers } = post(0)
-      const bodies = Array.from({ length: count }, (_, n) => post(n).body)
-      const job = { port: child.port, path, headers, bodies, clients: scenario.clients, window }
-      const { seconds, ...load } = await runLoad(bench.tool, job, bench.folder)
-      return { ...load, rps: load.requests / seconds }
-    })
-  const limit = (clients: number) => ({
-    system: `pgbench, ${clients} clients`,
-    measure: measured(bench, undefined, (window) =>
+  const over = (door: Door) => throughDoor(bench, door, { count, clients: scenario.clients })
+  const limit = (clients: number) =>
+    measured(bench, undefined, (window) =>
       runPgbench({ url, sql, parameters: scenario.parameters(size), count, clients, window }, bench.folder),
-    ),
-  })
-  const limits = [...new Set([scenario.clients, PGBENCH_CLIENTS])].map(limit)
+    )
   const least = (n: number) => ({ ...queryPost(scenario.request(n, size), {}), path: `/?bytes=${bytes}` })
   const jobs: Job[] = [
-    ...doors.map(({ system, child, post }) => ({ system, measure: over(child, post) })),
-    { system: 'koa', measure: over(koa, least) },
-    ...(pgbench() === undefined ? [] : limits),
+    ...doors.map((door) => ({ system: door.system, measure: over(door) })),
+    ...(bench.comparing
+      ? []
+      : [{ system: 'koa', measure: over({ system: 'koa', child: koa, post: least, rows: String }) }]),
+    ...pgbenchJobs(bench, scenario.clients, limit),
   ]
   return {
     id: scenario.id,
     title: `${scenario.title}, ${scenario.clients} clients, ${bytes} bytes`,
     columns: COLUMNS,
     compared: 'rps',
+    lessIsBetter: LESS_IS_BETTER,
     subjects: [OWN, OWN_GRAPHQL],
+    targets: targetsOf(scenario, bench),
     cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)),
     notMeasured: [...(pgbench() === undefined ? ['pgbench, which is not installed'] : []), ...bench.peers.notMeasured],
   }
 }
 
+/** Of requests/s: shares of the limits, and times as many as PostGraphile 5. */
+export interface RateTargets {
+  /** Of bare Koa. */
+  readonly koa?: number
+  /** Of pgbench at its best. */
+  readonly pgbench?: number
+  readonly postgraphile5: number
+}
+
+interface Loaded {
+  readonly clients: number
+  readonly targets: RateTargets
+}
+
+export function targetsOf({ clients, targets }: Loaded, { full }: Bench): readonly Target[] {
+  const { koa, pgbench: limit, postgraphile5 } = targets
+  const of = (against: string, least: number | undefined): readonly Target[] =>
+    least === undefined ? [] : [{ system: OWN, figure: 'rps', against, least }]
+  const best = full ? BEST_OF_PGBENCH : pgbenchName(few(clients))
+  return [...of('koa', koa), ...of(best, limit), ...of('postgraphile 5', postgraphile5)]
+}
+
+/** At its best; a quick run has time for one number of clients. */
+export function pgbenchJobs(bench: Bench, clients: number, limit: (clients: number) => () => Promise<Measured>): Job[] {
+  if (pgbench() === undefined || bench.comparing) return []
+  if (!bench.full) return [{ system: pgbenchName(few(clients)), measure: limit(few(clients)) }]
+  return [bestOfPgbench(limit)]
+}
+
+/** More backends than that are too many for a small machine, and for PostgreSQL's `max_connections`. */
+export const few = (clients: number): number => Math.min(clients, Math.max(...PGBENCH_CLIENTS))
+
+export const pgbenchName = (clients: number): string => `pgbench, ${clients} ${clients === 1 ? 'client' : 'clients'}`
+
+/** pgbench with few clients and with more: the window in which it did the most. */
+function bestOfPgbench(limit: (clients: number) => () => Promise<Measured>): Job {
+  return {
+    system: BEST_OF_PGBENCH,
+    async measure() {
+      const windows: Measured[] = []
+      for (const clients of PGBENCH_CLIENTS) windows.push(await limit(clients)())
+      const rps = ({ figures }: Measured) => figures['rps'] ?? 0
+      return windows.reduce((best, window) => (rps(window) > rps(best) ? window : best))
+    },
+  }
+}
+
 /** One way to ask a server for what the scenario wants. */
-interface Door {
+export interface Door {
   readonly system: string
   readonly child: Child
-  /** The n-th request; all have the same path and headers. */
+  /** The n-th request; all have the same method and headers. */
   post(n: number): Post
   /** The rows in its answer, as JSON text. */
   rows(answer: string): string
+  /** Before each window. */
+  settle?(): Promise<void>
+}
+
+export function peerDoors(peer: RunningPeer, ways: readonly Way[]): readonly Door[] {
+  return ways.map(({ how, post, rows }) => ({
+    system: `${peer.name}${how}`,
+    get child() {
+      return peer.child
+    },
+    post,
+    rows,
+    settle: () => peer.settle(),
+  }))
+}
+
+/** Windows of as many different requests as `count`, in turn. */
+export function throughDoor(
+  bench: Bench,
+  door: Door,
+  { count, clients }: { readonly count: number; readonly clients: number },
+): () => Promise<Measured> {
+  return async () => {
+    await door.settle?.()
+    const { child } = door
+    return measured(bench, child, async (window) => {
+      const posts = Array.from({ length: count }, (_, n) => door.post(n))
+      const [{ path, headers, method = 'POST' }] = posts as [Post]
+      const [paths, bodies] = [posts.map((post) => post.path), posts.map(({ body }) => body)]
+      const job = { port: child.port, method, path, paths, headers, bodies, clients, window }
+      const { seconds, ...load } = await runLoad(bench.tool, job, bench.folder)
+      return { ...load, rps: load.requests / seconds }
+    })()
+  }
 }
 
 const answerThrough =
@@ -94,53 +168,37 @@ const answerThrough =
   async (n) =>
     rows((await send(child.port, post(n))).text)
 
-function ownDoors(
+async function ownDoors(
   scenario: LoadScenario,
-  size: Size,
-  child: Child,
-  tokens: Readonly<Record<string, string>>,
-): readonly Door[] {
+  { size, full }: Bench,
+  { server: child, suffix, folder }: RunningBuild,
+): Promise<readonly Door[]> {
+  const query = (headers: Post['headers']) => (n: number) => queryPost(scenario.request(n, size), headers)
   const rows = (answer: string) => answer
-  return [
-    { system: OWN, child, post: (n) => queryPost(scenario.request(n, size), byGateway), rows },
-    {
-      system: OWN_GRAPHQL,
-      child,
-      post: (n) => ({ ...queryPost(scenario.graphql(n, size), byGateway), path: '/v1/graphql' }),
-      rows: (answer) => JSON.stringify((JSON.parse(answer) as { data: { root: unknown } }).data.root),
-    },
-    { system: 'rowhouse with tokens', child, post: (n) => queryPost(scenario.request(n, size), tokens), rows },
-  ]
-}
-
-/** Without permissions, with documents that ask for permitted rows only; and with policies of the database. */
-function peerDoors(scenario: LoadScenario, size: Size, { name, child }: RunningPeer): readonly Door[] {
-  const rows = rowsOf
-  return [
-    { system: name, child, post: (n) => peerPost(scenario.postgraphile(n, size, ASKED), {}), rows },
-    {
-      system: `${name} with policies`,
-      child,
-      post: (n) => peerPost(scenario.postgraphile(n, size, HIDDEN), byPolicy),
-      rows,
-    },
-  ]
+  const own: Door = { system: `${OWN}${suffix}`, child, post: query(byGateway), rows }
+  // A second one of this build is there for this only.
+  if (suffix !== '' && folder === undefined) return [own]
+  const graphql: Door = {
+    system: `${OWN_GRAPHQL}${suffix}`,
+    child,
+    post: (n) => ({ ...queryPost(scenario.graphql(n, size), byGateway), path: '/v1/graphql' }),
+    rows: (answer) => JSON.stringify((JSON.parse(answer) as { data: { root: unknown } }).data.root),
+  }
+  const tokens: Door = { system: 'rowhouse with tokens', child, post: query(await byToken()), rows }
+  return [own, graphql, ...(full && suffix === '' ? [tokens] : [])]
 }
 
 export type Run = (window: Window) => Promise<{
   readonly requests: number
   readonly failures: number
-  readonly rps?: number
-  readonly p50?: number
-  readonly p99?: number
-  readonly rate?: number
-  readonly delivered?: number
+  readonly [figure: string]: number
 }>
 
 /** One window after its lead-in, with the CPU time that it took. */
 export function measured(bench: Bench, child: Child | undefined, run: Run): () => Promise<Measured> {
   return async () => {
-    if (bench.window.kind === 'seconds') await run(LEAD_IN)
+    // pgbench connects anew for each window: there is nothing that would stay warm.
+    if (child !== undefined && bench.window.kind === 'seconds') await run(bench.leadIn)
     const before = readCpu(child?.pid, bench.database.pid)
     const { failures, ...figures } = await run(bench.window)
     const after = readCpu(child?.pid, bench.database.pid)

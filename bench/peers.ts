@@ -7,9 +7,13 @@ import { runProgram } from './program.js'
 export interface Peer {
   /** With its version. */
   readonly name: string
+  readonly kind: PeerKind
   /** Where its `node_modules` is. */
   readonly folder: string
 }
+
+/** What its adapter is called. */
+export type PeerKind = 'postgraphile'
 
 export interface Peers {
   readonly peers: readonly Peer[]
@@ -26,27 +30,29 @@ export async function installPeers(wanted: boolean, progress: (text: string) => 
   const notMeasured: string[] = []
   for (const entry of (await readdir(FOLDER)).toSorted()) {
     const folder = join(FOLDER, entry)
-    const { name, node } = await describe(folder)
+    const { name, node, kind } = await describe(folder)
     if (!wanted) notMeasured.push(`${name}, which --peers installs`)
     else if (Number.parseInt(process.versions.node) < node)
       notMeasured.push(
         `${name}, which needs Node ${node} or newer, and this is ${process.version}: run the bench with one`,
       )
-    else if (await install(folder, name, progress).catch(complain(name, notMeasured))) peers.push({ name, folder })
+    else if (await install(folder, name, progress).catch(complain(name, notMeasured)))
+      peers.push({ name, kind, folder })
   }
   return { peers, notMeasured }
 }
 
 interface Manifest {
+  readonly config: { readonly kind: PeerKind }
   readonly engines: { readonly node: string }
   readonly dependencies: Readonly<Record<string, string>>
 }
 
 /** A peer is called by its first dependency; its oldest Node is a major version. */
-async function describe(folder: string): Promise<{ readonly name: string; readonly node: number }> {
+async function describe(folder: string): Promise<Pick<Peer, 'name' | 'kind'> & { readonly node: number }> {
   const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Manifest
   const name = Object.entries(manifest.dependencies)[0]?.join(' ') ?? folder
-  return { name, node: Number(/^>=(\d+)$/.exec(manifest.engines.node)?.[1]) }
+  return { name, kind: manifest.config.kind, node: Number(/^>=(\d+)$/.exec(manifest.engines.node)?.[1]) }
 }
 
 /** Scripts of packages do not run: none of the peers needs one. */

@@ -1,37 +1,48 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { parseArgs } from 'node:util'
-import type { Bench } from './bench.js'
-import { FULL, loadData, loadMetadata, SMALL } from './data.js'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { availableParallelism, cpus, loadavg, release, tmpdir, totalmem, type as systemType } from 'node:os'
+import { join, resolve } from 'node:path'
+import type { Bench, Build } from './bench.js'
+import { commitOf, prepareCheckout } from './checkout.js'
+import { differencesOf } from './compare.js'
+import { loadData, loadMetadata } from './data.js'
 import { startDatabase, withClient } from './database.js'
-import { chooseTool, type Window } from './load/load.js'
+import { AGAIN, floorOf } from './floor.js'
+import { chooseTool } from './load/load.js'
+import { createGuard } from './noise.js'
+import { type Options, readOptions, USAGE } from './options.js'
 import { installPeers } from './peers.js'
+import { createDisplay } from './progress.js'
+import { ratiosOf } from './ratios.js'
+import { writeReport } from './report/write.js'
+import { readResults, type Result, RESULTS, resultName, writeResult } from './result.js'
+import { withRunContext } from './run-context.js'
 import { SCENARIOS } from './scenarios/index.js'
 import type { Section } from './section.js'
 import { type Servers, startServers } from './servers.js'
+import { summary } from './summary.js'
 import { createPolicies } from './systems/peer.js'
-import { startServerChild } from './systems/server.js'
-import { table } from './table.js'
+import { startBuild } from './systems/server.js'
+import { verdictsOf } from './targets.js'
 
-const USAGE = `node build/bench/run.js [--seconds N] [--rounds N] [--only a,b,...] [--full] [--peers] [--json FILE]
+const SECONDS = 30
+/** Of one window in a run without options, with what is around it. */
+const QUICK_WINDOW = 1.65
+const QUICK_ROUNDS = 5
 
-  --seconds N    length of a window, default 3; a second before each is not counted
-  --rounds N     windows of each system, default 5
-  --only a,b     scenarios, default all: ${SCENARIOS.map(({ id, name }) => `${id} ${name}`).join(', ')}
-  --full         10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them; 1 GiB as the largest
-                 file instead of 128 MiB
-  --peers        other servers beside ours, in a to d; installed when they are first asked for
-  --json FILE    every window, besides the table on standard output
-  --requests N   windows of so many requests instead of seconds: to try the bench out, not to measure`
-
-const IDS = SCENARIOS.map(({ id }) => id)
-
-const options = readOptions()
+const options = readArguments()
+const planned = options.scenarios.map(({ seconds = SECONDS }) => seconds * stretchOf(options))
+const display = createDisplay(process.stderr, planned)
+const progress = (text: string): void => display.show(text)
+const guard = createGuard({
+  calibrationMs: options.window.kind === 'requests' ? 10 : options.full ? 1000 : 300,
+  repeats: options.window.kind === 'requests' ? 0 : 3,
+  progress,
+})
 const peers = await installPeers(options.peers, progress)
 const folder = await mkdtemp(join(tmpdir(), 'rowhouse-bench-files-'))
+const checkout = options.compare === undefined ? undefined : await prepareCheckout()
 const database = await startDatabase()
-// The servers end with this process; the database is stopped and deleted first.
+// The servers end with this process; what is on the disk is deleted first.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, () => void cleanUp().finally(() => process.exit(1)))
 }
@@ -42,110 +53,145 @@ try {
 }
 
 async function main(): Promise<void> {
-  const { window, rounds, size, only, json } = options
+  const { window, rounds, size, full, scenarios, compare } = options
   const loadBefore = loadavg()
-  progress(`PostgreSQL ${database.version}; loading data, size ${size.name}`)
-  const url = await database.create('bench')
-  await withClient(url, async (client) => {
-    await loadData(client, size)
-    if (peers.peers.length > 0) await createPolicies(client)
-  })
-  const server = await startServerChild(url)
-  await loadMetadata(server.ask)
-  await server.stop()
+  const builds = await prepareBuilds(compare)
+  const url = builds[0]?.url ?? ''
   const tool = chooseTool(window)
   let started: Promise<Servers> | undefined
-  const servers = () => (started ??= startServers(url, peers))
-  const bench: Bench = { database, url, size, rounds, window, tool, peers, servers, folder, progress }
+  const servers = () => (started ??= startServers(url, peers, builds))
+  const bench: Bench = {
+    database,
+    url,
+    size,
+    rounds,
+    window,
+    tool,
+    peers,
+    servers,
+    folder,
+    progress,
+    full,
+    builds,
+    leadIn: { kind: 'seconds', seconds: full ? 1 : 0.5 },
+    comparing: compare !== undefined,
+  }
 
   const sections: Section[] = []
-  for (const { id, measure } of SCENARIOS) if (only.has(id)) sections.push(...[await measure(bench)].flat())
+  await withRunContext({ guard, display }, async () => {
+    for (const { id, name, measure } of scenarios) {
+      display.scenario(id, name)
+      // A quick run has its few repeats for all of it.
+      if (full) guard.renew()
+      sections.push(...[await measure(bench)].flat())
+    }
+  })
   await (await started)?.stop()
+  display.end()
 
-  const about = {
+  const floor = floorOf(sections)
+  const result: Result = {
+    format: 1,
     date: new Date().toISOString(),
-    machine: { cpus: availableParallelism(), model: cpus()[0]?.model ?? '', loadBefore, loadAfter: loadavg() },
+    build: await commitOf(),
+    machine: {
+      cpus: availableParallelism(),
+      model: cpus()[0]?.model.trim() ?? '',
+      memoryMiB: Math.round(totalmem() / 2 ** 20),
+      system: `${systemType()} ${release()}`,
+      loadBefore,
+      loadAfter: loadavg(),
+    },
     versions: { node: process.version, postgres: database.version },
     settings: await database.settings(),
-    size: size.name,
-    window,
-    rounds,
+    options: { size: size.name, rounds, window, full, peers: options.peers, scenarios: scenarios.map(({ id }) => id) },
     tool,
+    noise: { ...guard.noise(), ...(floor === undefined ? {} : { floor }) },
+    sections: sections.map((section) => ({ ...section, ratios: ratiosOf(section), verdicts: verdictsOf(section) })),
+    notRun: SCENARIOS.filter((scenario) => !scenarios.includes(scenario)).map(({ id, name }) => ({
+      id,
+      name,
+      reason: compare === undefined ? `runs with --full, or with --only ${id}` : 'is not part of a comparison',
+    })),
+    ...(compare === undefined
+      ? {}
+      : {
+          comparison: {
+            ref: compare,
+            build: await commitOf(compare),
+            differences: differencesOf(sections, builds[1]?.suffix ?? ''),
+          },
+        }),
   }
-  console.log(`${heading(about)}\n${sections.map(table).join('\n')}`)
-  if (json !== undefined) await writeFile(json, `${JSON.stringify({ ...about, sections }, undefined, 2)}\n`)
+  await publish(result)
+}
+
+/** Prints it, and writes the result and its report. */
+async function publish(result: Result): Promise<void> {
+  console.log(summary(result, options.markdown ? 'short' : 'all'))
+  const { json, save } = options
+  const file =
+    json === undefined ? join(await mkdtemp(join(tmpdir(), 'rowhouse-bench-')), 'result.json') : resolve(json)
+  await writeResult(result, file)
+  console.error(`result: ${file}`)
+  const kept = await readResults(RESULTS)
+  if (save) {
+    const saved = join(RESULTS, resultName(result))
+    await writeResult(result, saved)
+    console.error(`kept: ${saved}`)
+  }
+  console.error(`report: ${await writeReport(result, kept, `${file}.html`)}`)
   // A figure that does not count must not look like a success.
-  if (sections.some(({ cells }) => cells.some((cell) => cell.void !== undefined))) process.exitCode = 1
+  const invalid = result.sections.some(({ cells }) => cells.some((cell) => cell.void !== undefined))
+  const worse = result.comparison?.differences.some((difference) => difference.worse) ?? false
+  if (invalid || worse) process.exitCode = 1
 }
 
-interface About {
-  readonly machine: { readonly cpus: number; readonly model: string; readonly loadBefore: readonly number[] }
-  readonly versions: { readonly node: string; readonly postgres: string }
-  readonly settings: Readonly<Record<string, string>>
-  readonly size: string
-  readonly window: Window
-  readonly rounds: number
-  readonly tool: string
-}
-
-/** What the figures depend on. */
-function heading({ machine, versions, settings, size, window, rounds, tool }: About): string {
-  const length = window.kind === 'seconds' ? `${window.seconds} s` : `${window.requests} requests, which prove nothing`
-  const load = (machine.loadBefore[0] ?? 0).toFixed(1)
-  return [
-    `${machine.cpus} CPUs (${machine.model}), load before ${load}; database, servers and load tool share them.`,
-    `Node ${versions.node}, PostgreSQL ${versions.postgres}: ${Object.entries(settings)
-      .map(([name, setting]) => `${name} ${setting}`)
-      .join(', ')}.`,
-    `Data ${size}; ${rounds} rounds; windows of ${length}; load tool: ${tool}. Medians (least..most).`,
-    '',
-  ].join('\n')
+/** Loads the data for each build that has a database of its own. */
+async function prepareBuilds(compare: string | undefined): Promise<readonly Build[]> {
+  const load = async (name: string, build: Omit<Build, 'url'>): Promise<Build> => {
+    progress(`PostgreSQL ${database.version}; loading data, size ${options.size.name}`)
+    const loaded = { ...build, url: await database.create(name) }
+    await withClient(loaded.url, async (client) => {
+      await loadData(client, options.size)
+      if (peers.peers.length > 0) await createPolicies(client)
+    })
+    const server = await startBuild(loaded)
+    await loadMetadata(server.ask)
+    await server.stop()
+    return loaded
+  }
+  if (compare === undefined || checkout === undefined) {
+    const own = await load('bench', { suffix: '' })
+    return options.full ? [own, { ...own, suffix: AGAIN }] : [own]
+  }
+  const { sha } = await commitOf(compare)
+  if (sha === 'unknown') throw new Error(`--compare: git knows no commit "${compare}"`)
+  await checkout.make(sha, progress)
+  const other = { suffix: ` at ${sha}`, folder: checkout.build }
+  return [await load('bench', { suffix: '' }), await load('bench_other', other)]
 }
 
 async function cleanUp(): Promise<void> {
+  await checkout?.remove()
   await database.stop()
   await rm(folder, { recursive: true, force: true })
 }
 
-function progress(text: string): void {
-  console.error(text)
+/** How much longer than a run without options it takes. */
+function stretchOf({ rounds, window, full }: Options): number {
+  const each = window.kind === 'seconds' ? window.seconds + QUICK_WINDOW - 1 : 1
+  return (rounds / QUICK_ROUNDS) * (each / QUICK_WINDOW) * (full ? 2 : 1)
 }
 
-function readOptions() {
+function readArguments(): Options {
   try {
-    const { values } = parseArgs({
-      options: {
-        seconds: { type: 'string', default: '3' },
-        requests: { type: 'string' },
-        rounds: { type: 'string', default: '5' },
-        only: { type: 'string', default: IDS.join(',') },
-        json: { type: 'string' },
-        full: { type: 'boolean', default: false },
-        peers: { type: 'boolean', default: false },
-        help: { type: 'boolean', default: false },
-      },
-    })
-    if (values.help) {
-      console.log(USAGE)
-      process.exit(0)
-    }
-    const window: Window =
-      values.requests === undefined
-        ? { kind: 'seconds', seconds: whole(values.seconds, '--seconds') }
-        : { kind: 'requests', requests: whole(values.requests, '--requests') }
-    const only = new Set(values.only.split(','))
-    for (const id of only)
-      if (!IDS.includes(id)) throw new Error(`--only: no scenario "${id}"; there are ${IDS.join()}`)
-    const rounds = whole(values.rounds, '--rounds')
-    return { window, rounds, only, size: values.full ? FULL : SMALL, peers: values.peers, json: values.json }
+    const read = readOptions(process.argv.slice(2))
+    if (read !== 'help') return read
+    console.log(USAGE)
+    process.exit(0)
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
     process.exit(2)
   }
-}
-
-function whole(text: string, option: string): number {
-  const value = Number(text)
-  if (Number.isInteger(value) && value > 0) return value
-  throw new Error(`${option} should be a whole number above 0, not "${text}"`)
 }

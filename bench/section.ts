@@ -1,3 +1,6 @@
+import { readUsage, usageSince } from './cpu.js'
+import { runContext } from './run-context.js'
+
 /** What one scenario came to: a table of the report. */
 export interface Section {
   readonly id: string
@@ -23,7 +26,10 @@ export interface Target {
   readonly system: string
   /** A column. */
   readonly figure: string
+  /** A system; or how the names of several begin, of which the best counts: `pgbench` of `pgbench, 16 clients`. */
   readonly against?: string
+  /** Of a curve; left out, the worst place counts. */
+  readonly at?: number
   readonly least?: number
   readonly most?: number
 }
@@ -39,6 +45,11 @@ export interface Cell {
   readonly figures: Readonly<Record<string, number>>
   /** Why the figures do not count. */
   readonly void?: string
+  /** The machine was busy with something else in this round. */
+  readonly marked?: boolean
+  /** What the processors did meanwhile, as shares from 0 to 1: taken by the host of this machine, and nothing. */
+  readonly steal?: number
+  readonly idle?: number
 }
 
 export interface Job {
@@ -50,19 +61,33 @@ export type Measured = Pick<Cell, 'figures' | 'void'>
 
 /**
  * Every job once a round, in reversed order every other round (A B C, C B A), so that what changes slowly on the machine
- * falls on all alike and two cells of one round may be compared.
+ * falls on all alike and two cells of one round may be compared. A round in which the machine was busy with something else
+ * is repeated, and marked when it stays so.
  */
 export async function interleave(
   jobs: readonly Job[],
   rounds: number,
   progress: (text: string) => void,
 ): Promise<Cell[]> {
+  const { guard, display } = runContext()
   const cells: Cell[] = []
+  display?.expect(jobs.length * rounds)
   for (let round = 0; round < rounds; round++) {
-    for (const { system, at, measure } of round % 2 === 0 ? jobs : jobs.toReversed()) {
-      progress(`round ${round + 1} of ${rounds}: ${system}${at === undefined ? '' : ` at ${at}`}`)
-      cells.push({ system, round, ...(at === undefined ? {} : { at }), ...(await measure()) })
+    const order = round % 2 === 0 ? jobs : jobs.toReversed()
+    let times = 0
+    const measureRound = async (): Promise<Cell[]> => {
+      const measured: Cell[] = []
+      if (times++ > 0) display?.expect(jobs.length)
+      for (const { system, at, measure } of order) {
+        progress(`round ${round + 1} of ${rounds}: ${system}${at === undefined ? '' : ` at ${at}`}`)
+        const before = readUsage()
+        const cell = { system, round, ...(at === undefined ? {} : { at }), ...(await measure()) }
+        measured.push({ ...cell, ...usageSince(before) })
+        display?.passed()
+      }
+      return measured
     }
+    cells.push(...(await (guard === undefined ? measureRound() : guard.round(measureRound))))
   }
   return cells
 }

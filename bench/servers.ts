@@ -1,19 +1,23 @@
-import type { Peer, Peers } from './peers.js'
+import type { Build } from './bench.js'
+import type { Peers } from './peers.js'
 import { type Child, startChild } from './systems/child.js'
-import { startPeer } from './systems/peer.js'
-import { queryPost, startServerChild, type BenchServer } from './systems/server.js'
+import { type RunningPeer, startPeer } from './systems/peer.js'
+import { queryPost, startBuild, startServerChild, type BenchServer } from './systems/server.js'
 
 /** Servers on the bench's database that scenarios share, so that they are warm. */
 export interface Servers {
   readonly server: BenchServer
+  /** `server` first. */
+  readonly builds: readonly RunningBuild[]
   readonly koa: Child
   readonly peers: readonly RunningPeer[]
   stop(): Promise<void>
 }
 
-export type RunningPeer = Peer & { readonly child: Child }
+export type RunningBuild = Build & { readonly server: BenchServer }
 
-export async function startServers(url: string, { peers: wanted }: Peers): Promise<Servers> {
+/** @param measured the first is this build */
+export async function startServers(url: string, wanted: Peers, measured: readonly Build[]): Promise<Servers> {
   const children: Child[] = []
   const started = async <T extends Child>(starting: Promise<T>): Promise<T> => {
     const child = await starting
@@ -22,13 +26,35 @@ export async function startServers(url: string, { peers: wanted }: Peers): Promi
   }
   const stop = async () => void (await Promise.all(children.map((child) => child.stop())))
   try {
-    const server = await started(startServerChild(url))
+    const builds: RunningBuild[] = []
+    for (const build of measured) builds.push({ ...build, server: await started(startBuild(build)) })
+    const server = builds[0]?.server ?? (await started(startServerChild(url)))
     const koa = await started(startChild('koa', {}, queryPost({}, {})))
-    const peers: RunningPeer[] = []
-    for (const peer of wanted) peers.push({ ...peer, child: await started(startPeer(peer, url)) })
-    return { server, koa, peers, stop }
+    const peers = await startPeers(wanted, url)
+    return {
+      server,
+      builds,
+      koa,
+      peers,
+      async stop() {
+        await stop()
+        await Promise.all(peers.map((peer) => peer.stop()))
+      },
+    }
   } catch (error) {
     await stop()
+    throw error
+  }
+}
+
+/** Peers on a database; those that do not start are stopped again with the rest. */
+export async function startPeers({ peers: wanted }: Peers, url: string): Promise<readonly RunningPeer[]> {
+  const peers: RunningPeer[] = []
+  try {
+    for (const peer of wanted) peers.push(await startPeer(peer, url))
+    return peers
+  } catch (error) {
+    await Promise.all(peers.map((peer) => peer.stop()))
     throw error
   }
 }

@@ -1,52 +1,76 @@
-import type { Cell, Section } from './section.js'
+import { placesOf, ratio, type Ratio, subjectsOf, systemsOf, valuesOf } from './ratios.js'
+import type { Section } from './section.js'
+import { median } from './statistics.js'
 
-/** A Markdown table: a row for each system, each figure as the median and, in brackets, the least and the most. */
+/** Rows of text: what a section's table holds, in any format. */
+export interface Table {
+  readonly head: readonly string[]
+  readonly rows: readonly (readonly string[])[]
+}
+
+/**
+ * A row for each system, or for each system at each place of a curve; each figure as the median and, in brackets, the least
+ * and the most; ratios as the median and, in brackets, its interval.
+ */
+export function tableOf(section: Section): Table {
+  const { columns, compared, cells, along } = section
+  const subjects = subjectsOf(section)
+  const rows = placesOf(cells).flatMap((at) =>
+    systemsOf(section).flatMap((system) => {
+      const own = cells.filter((cell) => cell.system === system && cell.at === at)
+      if (own.length === 0) return []
+      const name = along === undefined ? [system] : [system, String(at ?? '')]
+      const invalid = own.find((cell) => cell.void !== undefined)
+      if (invalid)
+        return [
+          [
+            ...name,
+            `void: ${invalid.void}`,
+            ...Object.keys(columns)
+              .slice(1)
+              .map(() => ''),
+            ...subjects.map(() => ''),
+          ],
+        ]
+      const figures = Object.keys(columns).map((column) => spread(valuesOf(cells, system, column, at)))
+      const compare = (subject: string) =>
+        system === subject ? '' : ratioText(ratio(section, subject, system, compared, at))
+      return [[...name, ...figures, ...subjects.map(compare)]]
+    }),
+  )
+  const direction = section.lessIsBetter?.includes(compared) === true ? ', less is better' : ''
+  const ratios = subjects.map((subject) => `${subject} / this${direction}`)
+  return { head: ['system', ...(along === undefined ? [] : [along]), ...Object.values(columns), ...ratios], rows }
+}
+
+/** As Markdown, under its title. */
 export function table(section: Section): string {
-  const { id, title, columns, compared, cells, notMeasured } = section
-  const systems = [...new Set(cells.map(({ system }) => system))]
-  const subjects = section.subjects ?? systems.slice(0, 1)
-  const rows = systems.map((system) => {
-    const own = cells.filter((cell) => cell.system === system)
-    const invalid = own.find((cell) => cell.void !== undefined)
-    if (invalid) return [system, `void: ${invalid.void}`, ...Object.keys(columns).map(() => '')]
-    const figures = Object.keys(columns).map((column) => spread(figuresOf(own, column)))
-    const compare = (subject: string) => (system === subject ? '' : spread(ratios(cells, subject, system, compared)))
-    return [system, ...figures, ...subjects.map(compare)]
-  })
-  const head = ['system', ...Object.values(columns), ...subjects.map((subject) => `${subject} / this`)]
-  const lines = [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`)
+  const { id, title, notMeasured } = section
   const missing = notMeasured.map((what) => `not measured: ${what}`)
-  return [`### ${id}: ${title}`, '', ...lines, ...(missing.length > 0 ? ['', ...missing] : []), ''].join('\n')
+  const parts = [`### ${id}: ${title}`, '', markdown(tableOf(section)), ...(missing.length > 0 ? ['', ...missing] : [])]
+  return [...parts, ''].join('\n')
 }
 
-/** One ratio for each round in which both were measured. */
-export function ratios(cells: readonly Cell[], subject: string, other: string, column: string): number[] {
-  const at = (system: string, round: number) =>
-    cells.find((cell) => cell.system === system && cell.round === round && cell.void === undefined)?.figures[column]
-  const rounds = [...new Set(cells.map(({ round }) => round))]
-  return rounds.flatMap((round) => {
-    const [above, below] = [at(subject, round), at(other, round)]
-    return above === undefined || below === undefined || below === 0 ? [] : [above / below]
-  })
+export function markdown({ head, rows }: Table): string {
+  const line = (row: readonly string[]) => `| ${row.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  return [head, head.map(() => '---'), ...rows].map(line).join('\n')
 }
 
-export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted.length >> 1
-  const [low = NaN, high = NaN] = [sorted[middle - 1], sorted[middle]]
-  return sorted.length % 2 === 0 ? (low + high) / 2 : high
+/** @returns e.g. `0.81 (0.78..0.9), worse` */
+export function ratioText(found: Ratio | undefined): string {
+  return found === undefined ? '' : `${intervalText(found)}, ${found.finding}`
 }
 
-const figuresOf = (cells: readonly Cell[], column: string): number[] =>
-  cells.flatMap(({ figures }) => figures[column] ?? [])
+export const intervalText = ({ median, low, high }: Pick<Ratio, 'median' | 'low' | 'high'>): string =>
+  `${short(median)} (${short(low)}..${short(high)})`
 
-function spread(values: readonly number[]): string {
+export function spread(values: readonly number[]): string {
   if (values.length === 0) return ''
   const middle = short(median(values))
   return values.length === 1 ? middle : `${middle} (${short(Math.min(...values))}..${short(Math.max(...values))})`
 }
 
 /** Three digits at least; more would be noise. */
-function short(value: number): string {
+export function short(value: number): string {
   return Math.abs(value) >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)))
 }

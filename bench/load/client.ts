@@ -5,11 +5,12 @@ import type { Load, LoadJob } from './load.js'
 
 /** `node client.js <job file>`: a load generator for HTTP/1.1 with keep-alive and no pipelining; prints a `Load`. */
 const job = JSON.parse(readFileSync(process.argv[2] as string, 'utf8')) as LoadJob
-const requests = job.bodies.map((body) => {
+const { host = '127.0.0.1', method = 'POST', lateMs } = job
+const requests = job.bodies.map((body, n) => {
   const length = { 'content-length': String(Buffer.byteLength(body)) }
-  const headers = Object.entries({ host: '127.0.0.1', ...job.headers, ...length })
+  const headers = Object.entries({ host, ...job.headers, ...job.headersEach?.[n], ...length })
   return Buffer.from(
-    `POST ${job.path} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`,
+    `${method} ${job.paths?.[n] ?? job.path} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`,
   )
 })
 
@@ -23,7 +24,14 @@ const seconds = (performance.now() - start) / 1000
 
 latencies.sort((a, b) => a - b)
 const percentile = (share: number) => latencies[Math.floor(latencies.length * share)] ?? 0
-const load: Load = { requests: latencies.length, failures, seconds, p50: percentile(0.5), p99: percentile(0.99) }
+const load: Load = {
+  requests: latencies.length,
+  failures,
+  seconds,
+  p50: percentile(0.5),
+  p99: percentile(0.99),
+  ...(lateMs === undefined ? {} : { late: latencies.filter((ms) => ms > lateMs).length }),
+}
 process.stdout.write(JSON.stringify(load))
 
 function next(): Buffer | undefined {
@@ -33,7 +41,7 @@ function next(): Buffer | undefined {
 
 /** One connection, which sends the next request when it has the whole answer to the one before. */
 async function client(): Promise<void> {
-  const socket = connect({ host: '127.0.0.1', port: job.port, noDelay: true })
+  const socket = connect({ host, port: job.port, noDelay: true })
   let sentAt = 0
   let over = false
   const send = () => {
@@ -56,24 +64,40 @@ async function client(): Promise<void> {
   if (!over) failures++
 }
 
-/** Finds the ends of answers in what arrives; `Content-Length` is all it understands. */
+/** Ends a body in chunks. JSON has no such lines inside. */
+const LAST_CHUNK = '0\r\n\r\n'
+
+/** Finds the ends of answers in what arrives, by `Content-Length` or by the last chunk. */
 function createReader(answered: (status: number) => void): (chunk: Buffer) => void {
   let head: Buffer = Buffer.alloc(0)
   let missing = 0
   let status = 0
+  let chunked = false
+  let tail = ''
+  const readChunks = (body: Buffer): void => {
+    tail = (tail + body.toString('latin1', Math.max(0, body.length - LAST_CHUNK.length))).slice(-LAST_CHUNK.length)
+    chunked = tail !== LAST_CHUNK
+    if (!chunked) answered(status)
+  }
   return (chunk) => {
     let body = chunk
+    if (chunked) return readChunks(chunk)
     if (missing === 0) {
       head = head.length === 0 ? chunk : Buffer.concat([head, chunk])
       const end = head.indexOf('\r\n\r\n')
       if (end < 0) return
       const text = head.toString('latin1', 0, end)
       const length = /\r\ncontent-length: *(\d+)/i.exec(text)?.[1]
-      if (length === undefined) throw new Error(`an answer without Content-Length: ${text}`)
+      const inChunks = /\r\ntransfer-encoding: *chunked/i.test(text)
+      if (length === undefined && !inChunks) throw new Error(`an answer without an end: ${text}`)
       status = Number(text.slice(9, 12))
-      missing = Number(length)
       body = head.subarray(end + 4)
       head = Buffer.alloc(0)
+      if (inChunks) {
+        tail = ''
+        return readChunks(body)
+      }
+      missing = Number(length)
     }
     missing -= body.length
     if (missing === 0) answered(status)

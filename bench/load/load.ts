@@ -11,13 +11,23 @@ export type Window =
 
 /** What is asked, over keep-alive connections that wait for each answer. */
 export interface LoadJob {
+  /** Without it this machine. */
+  readonly host?: string
   readonly port: number
+  /** Without it POST. */
+  readonly method?: string
   readonly path: string
+  /** In place of `path`: one for each body. */
+  readonly paths?: readonly string[]
   readonly headers: Readonly<Record<string, string>>
+  /** Beside those: for each body; only the client of our own can. */
+  readonly headersEach?: readonly Readonly<Record<string, string>>[]
   /** Sent in turn. No line ends inside. */
   readonly bodies: readonly string[]
   readonly clients: number
   readonly window: Window
+  /** Counts the answers that took longer; only the client of our own can. */
+  readonly lateMs?: number
 }
 
 /** What came of it. Times in ms; each tool counts percentiles in its own way, so they are compared within one tool. */
@@ -29,18 +39,22 @@ export interface Load {
   readonly seconds: number
   readonly p50: number
   readonly p99: number
+  /** Answers that took longer than the job's `lateMs`. */
+  readonly late?: number
 }
 
 export type LoadTool = 'wrk' | 'own'
 
-/** wrk where it is installed, because it takes the least from the servers; it cannot count requests. */
+/** wrk where it is installed, because it takes the least from the servers; it cannot count requests, and knows whole seconds only. */
 export function chooseTool({ kind }: Window): LoadTool {
   return kind === 'seconds' && findProgram('wrk') !== undefined ? 'wrk' : 'own'
 }
 
 /** @param folder for what the tool reads */
 export async function runLoad(tool: LoadTool, job: LoadJob, folder: string): Promise<Load> {
-  if (tool === 'wrk' && job.window.kind === 'seconds') return runWrk(job, job.window.seconds, folder)
+  const { window } = job
+  if (tool === 'wrk' && window.kind === 'seconds' && Number.isInteger(window.seconds))
+    return runWrk(job, window.seconds, folder)
   const file = join(folder, 'job.json')
   await writeFile(file, JSON.stringify(job))
   const client = fileURLToPath(new URL('./client.js', import.meta.url))

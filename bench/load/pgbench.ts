@@ -17,23 +17,32 @@ export interface PgbenchJob {
   readonly window: Window
 }
 
+/** A script of pgbench's own language, and its variables `name=value`. */
+export interface ScriptJob extends Pick<PgbenchJob, 'url' | 'clients' | 'window'> {
+  readonly script: string
+  readonly defined: readonly string[]
+}
+
 export const pgbench = (): string | undefined => findProgram('pgbench')
 
-export async function runPgbench(
-  job: PgbenchJob,
-  folder: string,
-): Promise<{ requests: number; failures: number; rps: number }> {
+export type Pgbenched = Readonly<Record<'requests' | 'failures' | 'rps', number>>
+
+export function runPgbench(job: PgbenchJob, folder: string): Promise<Pgbenched> {
+  return runPgbenchScript({ ...job, script: scriptOf(job), defined: [] }, folder)
+}
+
+export async function runPgbenchScript(job: ScriptJob, folder: string): Promise<Pgbenched> {
   const script = join(folder, 'pgbench.sql')
-  await writeFile(script, scriptOf(job))
+  await writeFile(script, job.script)
   const { window, clients } = job
   const length =
     window.kind === 'seconds'
-      ? [`--time=${window.seconds}`]
+      ? [`--time=${Math.ceil(window.seconds)}`]
       : [`--transactions=${Math.ceil(window.requests / clients)}`]
   const args = ['--no-vacuum', '--protocol=prepared', '--random-seed=1', `--client=${clients}`, '--jobs=1']
   const output = await runProgram(
     pgbench() ?? 'pgbench',
-    [...args, ...length, `--file=${script}`],
+    [...args, ...length, ...job.defined.map((each) => `--define=${each}`), `--file=${script}`],
     clientEnvironment(job.url),
   )
   const figure = (pattern: RegExp) => Number(pattern.exec(output)?.[1] ?? 0)

@@ -7,17 +7,23 @@ import type { Load, LoadJob } from './load.js'
 export async function runWrk(job: LoadJob, seconds: number, folder: string): Promise<Load> {
   const script = join(folder, 'wrk.lua')
   const bodies = join(folder, 'bodies')
+  const paths = join(folder, 'paths')
   await writeFile(script, SCRIPT)
-  await writeFile(bodies, job.bodies.join('\n'))
+  await writeFile(bodies, `${job.bodies.join('\n')}\n`)
+  await writeFile(paths, `${(job.paths ?? job.bodies.map(() => job.path)).join('\n')}\n`)
   const output = await runProgram(findProgram('wrk') ?? 'wrk', [
     '--threads=1',
     `--connections=${job.clients}`,
     `--duration=${seconds}s`,
+    // A slow answer is slow, and no failure.
+    '--timeout=60s',
     `--script=${script}`,
     ...Object.entries(job.headers).flatMap(([name, value]) => ['--header', `${name}: ${value}`]),
-    `http://127.0.0.1:${job.port}${job.path}`,
+    `http://${job.host ?? '127.0.0.1'}:${job.port}${job.path}`,
     '--',
+    job.method ?? 'POST',
     bodies,
+    paths,
   ])
   return JSON.parse(output.slice(output.indexOf(MARK) + MARK.length)) as Load
 }
@@ -28,7 +34,8 @@ const MARK = 'RESULT'
 const SCRIPT = `
 local requests, sent = {}, 0
 init = function(args)
-  for body in io.lines(args[1]) do requests[#requests + 1] = wrk.format("POST", nil, nil, body) end
+  local path = io.lines(args[3])
+  for body in io.lines(args[2]) do requests[#requests + 1] = wrk.format(args[1], path(), nil, body) end
 end
 request = function()
   sent = sent + 1

@@ -7,20 +7,33 @@ import { createTables } from './many-tables.js'
 
 const PROBE = { type: 'select', args: { table: 't1', columns: ['id', 'name'], limit: 1 } }
 
+const ours = (tables: number): string => `rowhouse, ${tables} tables`
+
 /** From the spawn of the process to its first answer. The database runs, and its schema is migrated. */
 export async function measureColdStart(bench: Bench): Promise<Section> {
   const jobs: Job[] = []
   for (const tables of bench.window.kind === 'seconds' ? [10, 1000] : [10, 20]) {
     bench.progress(`i: making ${tables} tables`)
-    const url = await createTables(bench, tables)
-    jobs.push({ system: `rowhouse, ${tables} tables`, measure: () => started(startServerChild(url, PROBE)) })
+    const measured = bench.builds.filter(({ suffix }) => suffix === '' || bench.comparing)
+    for (const { suffix, folder } of measured) {
+      const url = await createTables(bench, tables, 0, folder)
+      const start = () => started(startServerChild(url, PROBE, { build: folder }))
+      jobs.push({ system: `${ours(tables)}${suffix}`, measure: start })
+    }
   }
-  jobs.push({ system: 'koa', measure: () => started(startChild('koa', {}, queryPost({}, {}))) })
+  if (!bench.comparing) jobs.push({ system: 'koa', measure: () => started(startChild('koa', {}, queryPost({}, {}))) })
   return {
     id: 'i',
     title: 'cold start to the first answer',
     columns: { ms: 'ms', rss: 'RSS MiB' },
     compared: 'ms',
+    lessIsBetter: ['ms', 'rss'],
+    targets: [
+      { system: ours(10), figure: 'ms', most: 350 },
+      { system: ours(10), figure: 'rss', most: 120 },
+      { system: ours(1000), figure: 'ms', most: 500 },
+      { system: ours(1000), figure: 'rss', most: 120 },
+    ],
     cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`i: ${text}`)),
     notMeasured: [],
   }

@@ -10,7 +10,7 @@ import { withClient } from '../database.js'
 import { piecesOf } from '../load/pattern.js'
 import { runTransfers } from '../load/transfers.js'
 import { measured } from '../load-rounds.js'
-import { interleave, type Job, type Section } from '../section.js'
+import { interleave, type Job, type Section, type Target } from '../section.js'
 import { type Child, startChild } from '../systems/child.js'
 import { findNginx, startNginx } from '../systems/nginx.js'
 import { byGateway, type FilesOnDisk, NOTHING_MUCH, queryPost, startServerChild } from '../systems/server.js'
@@ -94,9 +94,26 @@ async function measureTransfer(
     title: `${name}, ${clients} ${clients === 1 ? 'client' : 'clients'}`,
     columns: COLUMNS,
     compared: 'rps',
+    lessIsBetter: ['p50', 'p99', 'server', 'database', 'peak'],
+    targets: targetsOf(transfer),
     cells,
     notMeasured: withoutNginx ? ['nginx, which is not installed (Debian: nginx-light)'] : [],
   }
+}
+
+/** Of bare Koa or of nginx. */
+const SHARES = {
+  GET: { [KIB]: 0.5, [MIB]: 0.6, large: 0.6 },
+  PUT: { [KIB]: 0.6, [MIB]: 0.75, large: 1 },
+}
+const MOST_MIB = 130
+
+function targetsOf({ method, bytes }: Transfer): readonly Target[] {
+  const against = method === 'GET' && bytes === KIB ? 'koa' : 'nginx'
+  const share = SHARES[method][bytes] ?? SHARES[method].large
+  const rate: Target = { system: 'rowhouse', figure: 'rps', against, least: share }
+  const memory: Target = { system: 'rowhouse', figure: 'peak', most: MOST_MIB }
+  return bytes > MIB ? [rate, memory] : [rate]
 }
 
 interface System {

@@ -1,23 +1,23 @@
 import type { Bench } from '../bench.js'
 import { withClient } from '../database.js'
-import { startServerChild } from '../systems/server.js'
+import { NOTHING_MUCH, startServerChild } from '../systems/server.js'
 
 const BATCH = 100
 /** Roles beside `user`, with the same permissions. */
 export const rolesOf = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `role${i}`)
 const made = new Map<string, Promise<string>>()
 
-/** A database with that many tracked tables; made once. */
-export function createTables(bench: Bench, tables: number, roles = 0): Promise<string> {
-  const key = `${tables}_${roles}`
+/** A database with that many tracked tables; made once. @param build the folder of another build, for one of its own */
+export function createTables(bench: Bench, tables: number, roles = 0, build?: string): Promise<string> {
+  const key = `${tables}_${roles}_${build ?? ''}`
   let url = made.get(key)
-  if (!url) made.set(key, (url = create(bench, tables, roles)))
+  if (!url) made.set(key, (url = create(bench, tables, roles, build)))
   return url
 }
 
 /** A database of its own with that many tracked tables, each with a foreign key and a permission. */
-async function create({ database }: Bench, tables: number, roles: number): Promise<string> {
-  const url = await database.create(`tables_${tables}_${roles}`)
+async function create({ database }: Bench, tables: number, roles: number, build?: string): Promise<string> {
+  const url = await database.create(`tables_${tables}_${roles}${build === undefined ? '' : '_other'}`)
   await withClient(url, async (client) => {
     // In batches, because one transaction cannot hold the locks of any number of tables.
     for (let from = 1; from <= tables; from += BATCH) {
@@ -32,7 +32,7 @@ async function create({ database }: Bench, tables: number, roles: number): Promi
       )
     }
   })
-  const server = await startServerChild(url)
+  const server = await startServerChild(url, NOTHING_MUCH, { build })
   try {
     const permission = { columns: ['id', 'name', 'parent_id'], filter: { id: { $gt: 0 } } }
     await server.ask('replace_metadata', {

@@ -1,4 +1,5 @@
 import type { Size } from '../data.js'
+import type { RateTargets } from '../load-rounds.js'
 import type { Document, Visible } from './postgraphile.js'
 
 /** A read that is repeated as often as can be. */
@@ -7,6 +8,7 @@ export interface LoadScenario {
   readonly title: string
   /** Connections, each with one request under way. */
   readonly clients: number
+  readonly targets: RateTargets
   /** A body of `POST /v1/query`, for the n-th of the requests that are sent in turn. */
   request(n: number, size: Size): { readonly type: 'select'; readonly args: object }
   /** A body of `POST /v1/graphql` whose field `root` is the same. */

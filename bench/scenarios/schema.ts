@@ -38,6 +38,7 @@ export async function measureSchema(bench: Bench): Promise<Section> {
       rss: 'RSS after, MiB',
     },
     compared: 'miss',
+    lessIsBetter: ['first', 'miss', 'hit', 'sdl', 'introspection', 'again', 'role', 'rss'],
     cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`q: ${text}`)),
     notMeasured: [],
   }

@@ -14,8 +14,9 @@ export interface Child {
   stop(): Promise<void>
 }
 
-/** A request that says that a server is up. */
+/** A request with a body; without `method` it is POST. */
 export interface Post {
+  readonly method?: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
@@ -65,9 +66,9 @@ export async function startChild(
 }
 
 /** @returns the status, or undefined when nobody answers */
-function post(port: number, { path, headers, body }: Post): Promise<number | undefined> {
+function post(port: number, { method = 'POST', path, headers, body }: Post): Promise<number | undefined> {
   return new Promise((resolve) => {
-    const asked = request({ host: '127.0.0.1', port, path, method: 'POST', headers, agent: false, timeout: START_MS })
+    const asked = request({ host: '127.0.0.1', port, path, method, headers, agent: false, timeout: START_MS })
     asked.once('error', () => resolve(undefined))
     asked.once('timeout', () => asked.destroy())
     asked.once('response', (answer) => answer.resume().once('close', () => resolve(answer.statusCode)))

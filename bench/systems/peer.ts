@@ -1,22 +1,73 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { USER_ID } from '../data.js'
-import type { Peer } from '../peers.js'
-import { type Child, type Post, startChild } from './child.js'
+import { readCpu } from '../cpu.js'
+import type { Size } from '../data.js'
+import type { Peer, PeerKind } from '../peers.js'
+import type { LoadScenario } from '../scenarios/scenario.js'
+import type { WriteScenario } from '../scenarios/write.js'
+import type { Child, Post } from './child.js'
+import { postgraphile } from './peer-postgraphile.js'
 
-/** The caller, for a peer that leaves permissions to policies of the database. */
-export const byPolicy: Readonly<Record<string, string>> = { 'x-bench-user': String(USER_ID) }
-
-/** Waits until the schema is built. */
-export function startPeer({ folder }: Peer, databaseUrl: string): Promise<Child> {
-  const env = { DATABASE_URL: databaseUrl, PEER_FOLDER: folder, GRAPHILE_ENV: 'production' }
-  return startChild('postgraphile', env, peerPost(TYPENAME, {}))
+/** How a kind of server is started and asked. */
+export interface PeerAdapter {
+  /** Waits until it answers. */
+  start(folder: string, databaseUrl: string): Promise<Child>
+  reads(scenario: LoadScenario, size: Size): readonly Way[]
+  writes(scenario: WriteScenario): readonly Way[]
 }
 
-const TYPENAME = { query: '{ __typename }' }
+/** One way to ask. */
+export interface Way {
+  /** Behind the name of the peer. */
+  readonly how: string
+  /** The n-th request. */
+  post(n: number): Post
+  /** The rows in its answer as those of the others, as JSON text. */
+  rows(answer: string): string
+}
 
-export function peerPost(document: object, headers: Readonly<Record<string, string>>): Post {
-  const body = JSON.stringify(document)
-  return { path: '/graphql', headers: { 'content-type': 'application/json', ...headers }, body }
+export interface RunningPeer extends Pick<PeerAdapter, 'reads' | 'writes'> {
+  readonly name: string
+  /** Another one after a restart. */
+  readonly child: Child
+  /** Before each window: one that still works for somebody is started again. */
+  settle(): Promise<void>
+  stop(): Promise<void>
+}
+
+const ADAPTERS: Readonly<Record<PeerKind, PeerAdapter>> = { postgraphile }
+
+const IDLE_MS = 100
+const IDLE_SHARE = 0.2
+const SETTLED_MS = 3_000
+
+export async function startPeer({ name, kind, folder }: Peer, databaseUrl: string): Promise<RunningPeer> {
+  const { start, reads, writes } = ADAPTERS[kind]
+  let child = await start(folder, databaseUrl)
+  return {
+    name,
+    get child() {
+      return child
+    },
+    reads,
+    writes,
+    async settle() {
+      for (const began = performance.now(); performance.now() - began < SETTLED_MS;) {
+        if (await idle(child.pid)) return
+      }
+      await child.stop()
+      child = await start(folder, databaseUrl)
+    },
+    stop: () => child.stop(),
+  }
+}
+
+/** Where there is no /proc nobody can tell. */
+async function idle(pid: number): Promise<boolean> {
+  const before = readCpu(pid, process.pid)
+  await sleep(IDLE_MS)
+  const after = readCpu(pid, process.pid)
+  return !before || !after || after.server - before.server <= IDLE_MS * IDLE_SHARE
 }
 
 /** The same permissions as the metadata, in PostgreSQL. A superuser, as which everything else connects, passes them by. */

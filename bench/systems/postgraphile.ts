@@ -32,7 +32,14 @@ const instance = postgraphile({
   ],
   schema: { defaultBehavior: '+list -connection', connectionFilterRelations: true },
   grafast: { explain: false, context: ({ node }: RequestContext) => settingsOf(node?.req) },
-  grafserv: { graphiql: false, websockets: false, watch: false, outputDataAsString: true, maskError: giveUp },
+  grafserv: {
+    graphiql: false,
+    websockets: false,
+    watch: false,
+    outputDataAsString: true,
+    maxRequestLength: 2 ** 24,
+    maskError: giveUp,
+  },
 })
 const server = createServer()
 await instance.createServ(grafserv).addTo(server)

@@ -1,7 +1,11 @@
-import { startServer } from '../../core/host/server.js'
+import { pathToFileURL } from 'node:url'
+import type { startServer as StartServer } from '../../core/host/server.js'
 
-const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
-const provider = (name: string): URL => new URL(`../../providers/${name}.js`, import.meta.url)
+/** `BUILD` is the folder of compiled files of another build, which is measured in place of this one. */
+const { BUILD: other } = process.env
+const build = other === undefined ? new URL('../../', import.meta.url) : pathToFileURL(`${other}/`)
+const plugin = (name: string): URL => new URL(`plugins/${name}/index.js`, build)
+const provider = (name: string): URL => new URL(`providers/${name}.js`, build)
 const role = ['create', 'read'] as const
 /** Bytes of files that are deleted go at once. */
 const filestore = { maxBytes: 2 ** 32, permissions: { user: role }, collect: { everySeconds: 1, graceSeconds: 0 } }
@@ -17,6 +21,9 @@ const smtp = { host: '127.0.0.1', port: Number(port), security: 'none', connecti
 const email = port === undefined ? undefined : { default: 'smtp', smtp }
 process.stdin.once('end', () => process.exit()).resume()
 try {
+  const { startServer } = (await import(new URL('core/host/server.js', build).href)) as {
+    startServer: typeof StartServer
+  }
   const server = await startServer({
     env: process.env,
     cwd: import.meta.dirname,
@@ -29,6 +36,7 @@ try {
       plugins: {
         query: plugin('query'),
         graphql: plugin('graphql'),
+        template: plugin('template'),
         ...(storage ? { filestore: plugin('filestore') } : {}),
         ...(email ? { notify: plugin('notify') } : {}),
       },

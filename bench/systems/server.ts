@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { SignJWT } from 'jose'
+import type { Build } from '../bench.js'
 import { USER_ID } from '../data.js'
 import { startChild, type Child, type Post } from './child.js'
 
@@ -49,13 +50,17 @@ export interface More {
   readonly files?: FilesOnDisk
   /** Where it sends mail: `SMTP_PORT` and `CONNECTIONS`. */
   readonly smtp?: Readonly<Record<string, string>>
+  /** The folder of another build's compiled files. */
+  readonly build?: string | undefined
+  /** More of its configuration, as variables of the environment. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** @param probe the request that must be answered before it counts as started, as the role `admin` */
 export async function startServerChild(
   databaseUrl: string,
   probe: object = NOTHING_MUCH,
-  { files, smtp = {} }: More = {},
+  { files, smtp = {}, build, env: more = {} }: More = {},
 ): Promise<BenchServer> {
   const env = {
     DATABASE_URL: databaseUrl,
@@ -65,6 +70,8 @@ export async function startServerChild(
     ROWHOUSE_AUTH__JWT__KEY: key,
     ...(files ? { FILES: files.folder, DURABILITY: files.durability } : {}),
     ...smtp,
+    ...(build === undefined ? {} : { BUILD: build }),
+    ...more,
   }
   const child = await startChild('rowhouse', env, queryPost(probe, byAdmin))
   const schema = async () => {
@@ -74,6 +81,10 @@ export async function startServerChild(
   }
   return { ...child, schema, ask: (type, args) => ask(child.port, { type, args }) }
 }
+
+/** A server of one of the builds that are measured, on its own data. */
+export const startBuild = ({ url, folder }: Build, probe: object = NOTHING_MUCH): Promise<BenchServer> =>
+  startServerChild(url, probe, { build: folder })
 
 /** Answered by any database, without any table. */
 export const NOTHING_MUCH = { type: 'bulk', args: [] }
@@ -92,8 +103,13 @@ async function ask(port: number, query: unknown): Promise<unknown> {
 }
 
 /** @throws Error when the answer is no 200 */
-export async function send(port: number, { path, headers, body }: Post): Promise<{ text: string; bytes: number }> {
-  const response = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', headers: { ...headers }, body })
+export async function send(
+  port: number,
+  { method = 'POST', path, headers, body }: Post,
+  { host = '127.0.0.1', signal }: { readonly host?: string; readonly signal?: AbortSignal } = {},
+): Promise<{ text: string; bytes: number }> {
+  const sent = { ...(method === 'GET' ? {} : { body }), ...(signal ? { signal } : {}) }
+  const response = await fetch(`http://${host}:${port}${path}`, { method, headers: { ...headers }, ...sent })
   const text = await response.text()
   if (response.status !== 200) throw new Error(`${response.status}: ${text}`)
   return { text, bytes: Buffer.byteLength(text) }

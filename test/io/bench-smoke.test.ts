@@ -1,22 +1,32 @@
 import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { readResult } from '../../bench/result.js'
+import { SCENARIOS } from '../../bench/scenarios/index.js'
 import { testServer } from '../kit/server.js'
 import { startProxy } from '../kit/proxy.js'
 
 const BENCH = fileURLToPath(new URL('../../bench/run.js', import.meta.url))
 
 t.test('the bench runs every scenario and checks the answers', async (t) => {
+  const ids = SCENARIOS.map(({ id }) => id)
+  const file = join(t.testdir(), 'result.json')
   const { code, out, err } = await new Promise<{ code: number; out: string; err: string }>((resolve) => {
-    execFile(process.execPath, [BENCH, '--requests', '50', '--rounds', '1'], (error, out, err) =>
-      resolve({ code: error ? Number(error.code ?? 1) : 0, out, err }),
+    execFile(
+      process.execPath,
+      [BENCH, '--requests', '50', '--rounds', '1', '--only', ids.join(), '--json', file],
+      (error, out, err) => resolve({ code: error ? Number(error.code ?? 1) : 0, out, err }),
     )
   })
 
   t.equal(code, 0, err)
-  for (const id of ['a', 'b', 'c', 'd', 'g', 'h', 'i', 'n'])
-    t.match(out, new RegExp(`### ${id}: [^]*?\\| rowhouse`), id)
+  for (const id of ids) t.match(out, new RegExp(`### ${id}: [^]*?\\| rowhouse`), id)
   t.match(out, /not measured: postgraphile [\d.]+\S*, which --peers installs/, 'peers are installed for who asks')
+  const { sections } = await readResult(file)
+  t.same(new Set(sections.map(({ id }) => id)), new Set(ids), 'the result is of its schema, and complete')
+  t.match(await readFile(`${file}.html`, 'utf8'), /^<!doctype html>[^]*<svg[^]*<\/html>\n$/, 'and has a report')
 })
 
 t.test('a read that was asked before is one round trip, without a transaction, a parse or a worker', async (t) => {

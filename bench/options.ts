@@ -1,0 +1,104 @@
+import { parseArgs } from 'node:util'
+import { FULL, type Size, SMALL } from './data.js'
+import type { Window } from './load/load.js'
+import { type Scenario, SCENARIOS } from './scenarios/index.js'
+
+const QUICK = SCENARIOS.filter(({ quick }) => quick === true)
+/** What a comparison of two builds is made of. */
+const COMPARED = ['a', 'c', 'e', 'g', 'i']
+
+export const USAGE = `node build/bench/run.js [--only a,b,...] [--full] [--peers] [--save] [--json FILE] [--compare REF] ...
+
+  without options  about 4 minutes: ${namesOf(QUICK)}
+  --full           every scenario: 10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them; 1 GiB
+                   as the largest file instead of 128 MiB; 9 rounds of 3 s; this build a second time beside itself, to see
+                   how much equals differ
+  --only a,b       these scenarios: ${namesOf(SCENARIOS)}
+  --peers          other servers beside ours; installed when they are first asked for
+  --compare REF    this build beside that of a git commit, branch or tag, in ${COMPARED.join(', ')}; exits with 1 when it needs
+                   more than a tenth more, and not by chance
+  --json FILE      where the result goes, with the report beside it as FILE.html; else into a temporary folder
+  --save           keeps the result in bench/results/ as well: later reports show what has become of it
+  --markdown       prints a short table for a README, in place of all figures
+  --rounds N       windows of each system, 5 (with --full and --compare 9); fewer prove nothing
+  --seconds N      length of a window, 1 (with --full 3)
+  --requests N     windows of so many requests instead of seconds: to try the bench out, not to measure`
+
+export interface Options {
+  readonly window: Window
+  readonly rounds: number
+  readonly size: Size
+  readonly full: boolean
+  readonly peers: boolean
+  readonly scenarios: readonly Scenario[]
+  readonly json?: string
+  readonly save: boolean
+  readonly markdown: boolean
+  /** A commit to compare with. */
+  readonly compare?: string
+}
+
+/**
+ * @param args as they come from the command line
+ * @returns 'help' when that was asked for
+ * @throws Error that says what is wrong with them
+ */
+export function readOptions(args: readonly string[]): Options | 'help' {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      seconds: { type: 'string' },
+      requests: { type: 'string' },
+      rounds: { type: 'string' },
+      only: { type: 'string' },
+      json: { type: 'string' },
+      compare: { type: 'string' },
+      save: { type: 'boolean', default: false },
+      markdown: { type: 'boolean', default: false },
+      full: { type: 'boolean', default: false },
+      peers: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  if (values.help) return 'help'
+  const { full, compare, peers, json, save, markdown, only } = values
+  if (compare !== undefined && peers) throw new Error('--compare measures builds of ours, without --peers')
+  if (compare !== undefined && save) throw new Error('--compare is of two builds, and --save keeps what is of one')
+  const comparing = compare !== undefined
+  return {
+    window:
+      values.requests === undefined
+        ? { kind: 'seconds', seconds: whole(values.seconds ?? (full ? '3' : '1'), '--seconds') }
+        : { kind: 'requests', requests: whole(values.requests, '--requests') },
+    rounds: whole(values.rounds ?? (full || comparing ? '9' : '5'), '--rounds'),
+    size: full ? FULL : SMALL,
+    full,
+    peers,
+    scenarios: chosen(only, comparing, full),
+    save,
+    markdown,
+    ...(json === undefined ? {} : { json }),
+    ...(compare === undefined ? {} : { compare }),
+  }
+}
+
+function chosen(only: string | undefined, comparing: boolean, full: boolean): readonly Scenario[] {
+  if (only === undefined && !comparing) return full ? SCENARIOS : QUICK
+  const ids = only?.split(',') ?? COMPARED
+  const known = SCENARIOS.map(({ id }) => id)
+  for (const id of only?.split(',') ?? []) {
+    const those = comparing ? COMPARED : known
+    if (!those.includes(id)) throw new Error(`--only: no scenario "${id}" here; there are ${those.join()}`)
+  }
+  return SCENARIOS.filter(({ id }) => ids.includes(id))
+}
+
+function namesOf(scenarios: readonly Scenario[]): string {
+  return scenarios.map(({ id, name }) => `${id} ${name}`).join(', ')
+}
+
+function whole(text: string, option: string): number {
+  const value = Number(text)
+  if (Number.isInteger(value) && value > 0) return value
+  throw new Error(`${option} should be a whole number above 0, not "${text}"`)
+}

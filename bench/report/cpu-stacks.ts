@@ -1,0 +1,65 @@
+import { systemsOf, valuesOf } from '../ratios.js'
+import type { SectionResult } from '../result.js'
+import { median } from '../statistics.js'
+import { short } from '../table.js'
+import { linearAxis, tickText } from './axis.js'
+import { bar, chart, line, text } from './svg.js'
+
+const WIDTH = 900
+const LABEL = 250
+const PLOT = { from: LABEL + 10, to: 570 }
+const ROW = 26
+const TOP = 30
+
+/** CPU time of each request: of the server, and behind it of PostgreSQL. Empty where it was not read. */
+export function cpuStacks(section: SectionResult): string {
+  const middle = (system: string, figure: string) => {
+    const values = valuesOf(section.cells, system, figure)
+    return values.length === 0 ? undefined : median(values)
+  }
+  const rows = systemsOf(section)
+    .map((system) => ({ system, server: middle(system, 'server'), database: middle(system, 'database') }))
+    .filter(({ server, database }) => server !== undefined || database !== undefined)
+    .map(({ system, server = 0, database = 0 }) => ({ system, server, database, sum: server + database }))
+  if (rows.length === 0) return ''
+  const axis = linearAxis(
+    rows.map(({ sum }) => sum),
+    PLOT,
+  )
+  const bottom = TOP + rows.length * ROW
+  const drawn = rows.map(({ system, server, database, sum }, i) => {
+    const y = TOP + i * ROW + 6
+    const turn = axis.place(server)
+    const width = axis.place(sum) - turn
+    return [
+      text({ x: LABEL, y: y + 11 }, system, 'end', 36),
+      server > 0
+        ? bar({ x: PLOT.from, y, width: turn - PLOT.from - 1, height: 14 }, 'series1', `server ${short(server)} µs`)
+        : '',
+      database > 0 ? bar({ x: turn, y, width, height: 14 }, 'series2', `PostgreSQL ${short(database)} µs`) : '',
+      text({ x: PLOT.to + 14, y: y + 11 }, `${short(sum)} µs`, 'strong figure'),
+      text(
+        { x: PLOT.to + 88, y: y + 11 },
+        server > 0 && database > 0 ? `${short(server)} + ${short(database)}` : '',
+        'quiet',
+      ),
+    ].join('')
+  })
+  const grid = axis.ticks.map((tick) =>
+    [
+      line({ x: axis.place(tick), y: TOP - 4 }, { x: axis.place(tick), y: bottom + 2 }, 'grid'),
+      text({ x: axis.place(tick), y: TOP - 10 }, tickText(tick), 'tick'),
+    ].join(''),
+  )
+  const legend = [
+    bar({ x: PLOT.from, y: bottom + 12, width: 12, height: 12 }, 'series1', 'server'),
+    text({ x: PLOT.from + 18, y: bottom + 22 }, 'server', 'quiet'),
+    bar({ x: PLOT.from + 80, y: bottom + 12, width: 12, height: 12 }, 'series2', 'PostgreSQL'),
+    text({ x: PLOT.from + 98, y: bottom + 22 }, 'PostgreSQL', 'quiet'),
+  ]
+  const description = rows
+    .map(({ system, server, database }) => `${system}: server ${short(server)}, PostgreSQL ${short(database)}`)
+    .join('; ')
+  const title = 'CPU time of a request, in microseconds, without the load tool'
+  return chart({ title, description, width: WIDTH, height: bottom + 32 }, ...grid, ...drawn, ...legend)
+}

@@ -1,0 +1,97 @@
+import { doubt, placesOf, ratio, systemsOf, valuesOf } from './ratios.js'
+import type { Section, Target } from './section.js'
+import { median, medianInterval } from './statistics.js'
+
+/** What became of a target. */
+export interface Verdict extends Target {
+  /** The system that `against` stood for. */
+  readonly beside?: string
+  readonly outcome: Outcome
+  /** The median of the figure, or of its ratio, and where it is with 95 % confidence. */
+  readonly median?: number
+  readonly low?: number
+  readonly high?: number
+  /** Whether the whole interval is on the same side of the target, in enough quiet rounds. */
+  readonly proven: boolean
+}
+export type Outcome = 'met' | 'missed' | 'not measured'
+
+export const verdictsOf = (section: Section): Verdict[] =>
+  (section.targets ?? []).map((target) => judge(section, target))
+
+function judge(section: Section, target: Target): Verdict {
+  const measured = target.against === undefined ? ofFigure(section, target) : ofRatio(section, target, target.against)
+  if (measured === undefined) return { ...target, outcome: 'not measured', proven: false }
+  const { least = -Infinity, most = Infinity } = target
+  const holds = (value: number) => value >= least && value <= most
+  const { beside, doubted, median, low, high } = measured
+  const sure = holds(low) === holds(median) && holds(high) === holds(median)
+  return {
+    ...target,
+    ...(beside === undefined ? {} : { beside }),
+    outcome: holds(median) ? 'met' : 'missed',
+    median,
+    low,
+    high,
+    proven: sure && !doubted,
+  }
+}
+
+interface Measure {
+  readonly beside?: string
+  readonly doubted: boolean
+  readonly median: number
+  readonly low: number
+  readonly high: number
+}
+
+/** Where a target names no place, it is one of the worst place. */
+function ofFigure(section: Section, { system, figure, at, most }: Target): Measure | undefined {
+  const places = at === undefined ? placesOf(section.cells) : [at]
+  const measures = places.flatMap((place) => {
+    const values = valuesOf(section.cells, system, figure, place)
+    if (values.length === 0) return []
+    const doubted = doubt(section.cells, values.length) !== undefined
+    return [{ doubted, median: median(values), ...medianInterval(values) }]
+  })
+  return worst(measures, most !== undefined)
+}
+
+function ofRatio(section: Section, { system, figure, at, most }: Target, against: string): Measure | undefined {
+  const places = at === undefined ? placesOf(section.cells) : [at]
+  const measures = places.flatMap((place) => {
+    const beside = bestOf(section, against, figure, place)
+    const found = beside === undefined ? undefined : ratio(section, system, beside, figure, place)
+    if (beside === undefined || found === undefined) return []
+    const { median, low, high, pairs } = found
+    return [{ beside, doubted: doubt(section.cells, pairs) !== undefined, median, low, high }]
+  })
+  return worst(measures, most !== undefined)
+}
+
+const worst = (measures: readonly Measure[], bounded: boolean): Measure | undefined =>
+  measures.toSorted((a, b) => (bounded ? b.median - a.median : a.median - b.median))[0]
+
+/** Of the systems whose names begin so, the one with the best median. */
+function bestOf(section: Section, name: string, figure: string, at: number | undefined): string | undefined {
+  const less = section.lessIsBetter?.includes(figure) ?? false
+  const medians = systemsOf(section)
+    .filter((system) => system === name || system.startsWith(name))
+    .map((system) => ({ system, values: valuesOf(section.cells, system, figure, at) }))
+    .filter(({ values }) => values.length > 0)
+    .map(({ system, values }) => ({ system, middle: median(values) }))
+  const exact = medians.find(({ system }) => system === name)
+  return (exact ?? medians.toSorted((a, b) => (less ? a.middle - b.middle : b.middle - a.middle))[0])?.system
+}
+
+/** In words: `requests/s: at least 0.85 × pgbench`. */
+export function boundText({ columns, along }: Pick<Section, 'columns' | 'along'>, target: Target): string {
+  const { system, figure, against, at, least, most } = target
+  const bounds = [
+    ...(least === undefined ? [] : [`at least ${least}`]),
+    ...(most === undefined ? [] : [`at most ${most}`]),
+  ].join(' and ')
+  const whose = system === 'rowhouse' ? '' : `${system}, `
+  const where = at === undefined ? '' : ` at ${at}${along === undefined ? '' : ` ${along}`}`
+  return `${whose}${columns[figure] ?? figure}${where}: ${bounds}${against === undefined ? '' : ` × ${against}`}`
+}

@@ -1,0 +1,136 @@
+import t from 'tap'
+import { linearAxis, logAxis, roundStep, spansDecades, tickText } from '../../bench/report/axis.js'
+import { page } from '../../bench/report/page.js'
+import { ratiosOf } from '../../bench/ratios.js'
+import { checkResult, type Result } from '../../bench/result.js'
+import type { Section } from '../../bench/section.js'
+import { summary } from '../../bench/summary.js'
+import { verdictsOf } from '../../bench/targets.js'
+
+const LOAD: Section = {
+  id: 'a',
+  title: 'one <row>, 64 clients',
+  columns: { rps: 'requests/s', server: 'server CPU', database: 'PostgreSQL CPU', peak: 'peak RSS MiB' },
+  compared: 'rps',
+  targets: [
+    { system: 'rowhouse', figure: 'rps', against: 'koa', least: 0.75 },
+    { system: 'rowhouse', figure: 'rps', against: 'another', least: 2 },
+    { system: 'rowhouse', figure: 'peak', most: 50 },
+  ],
+  cells: [0, 1, 2, 3, 4].flatMap((round) => [
+    { system: 'rowhouse', round, figures: { rps: 80, server: 300, database: 200, peak: 90 } },
+    { system: 'koa', round, figures: { rps: 100, server: 70 }, steal: 0, idle: 0.1 },
+  ]),
+  notMeasured: ['another, which is not installed'],
+}
+const CURVE: Section = {
+  id: 'k',
+  title: 'more & more clients',
+  columns: { rps: 'requests/s' },
+  compared: 'rps',
+  along: 'clients',
+  cells: [1, 16, 256].map((at) => ({ system: 'rowhouse', round: 0, at, figures: { rps: 1000 * at } })),
+  notMeasured: [],
+}
+
+const resultOf = (...sections: readonly Section[]): Result => ({
+  format: 1,
+  date: '2026-11-20T12:00:00.000Z',
+  build: { sha: '1a2b3c4', changed: false },
+  machine: {
+    cpus: 2,
+    model: 'a processor',
+    memoryMiB: 1024,
+    system: 'Linux 6',
+    loadBefore: [0.1, 0.1, 0.1],
+    loadAfter: [1, 1, 1],
+  },
+  versions: { node: 'v20', postgres: '18.4' },
+  settings: { fsync: 'on' },
+  options: {
+    size: 'S',
+    rounds: 5,
+    window: { kind: 'seconds', seconds: 1 },
+    full: false,
+    peers: false,
+    scenarios: ['a', 'k'],
+  },
+  tool: 'wrk',
+  noise: { rounds: 5, marked: 0, repeated: 0, calibrations: 8, furthest: 0.02, steal: 0, idle: 0.1 },
+  sections: sections.map((section) => ({ ...section, ratios: ratiosOf(section), verdicts: verdictsOf(section) })),
+  notRun: [{ id: 'h', name: 'files', reason: 'runs with --full' }],
+})
+
+t.test('a result is of its schema, and what is not is named with its place', async (t) => {
+  const result = JSON.parse(JSON.stringify(resultOf(LOAD, CURVE))) as Result
+
+  t.equal(checkResult(result), result)
+  t.throws(() => checkResult({ ...result, format: 2 }), /\/format must be equal to constant/)
+  t.throws(() => checkResult({ ...result, surprise: 1 }), /must NOT have additional properties/)
+  const broken = { ...LOAD, ratios: [], verdicts: [], cells: [{ system: 'a', round: 0, figures: { rps: null } }] }
+  t.throws(() => checkResult({ ...result, sections: [broken] }), /\/sections\/0\/cells\/0\/figures\/rps must be number/)
+})
+
+t.test('the report shows ratios, processor time, memory, curves, targets and what is missing', async (t) => {
+  const html = page(resultOf(LOAD, CURVE), [])
+
+  for (const words of [
+    'rowhouse over koa 0.8 (0.8..0.8), worse',
+    'rowhouse: server 300, PostgreSQL 200; koa: server 70, PostgreSQL 0',
+    'rowhouse: 1 1000, 16 16k, 256 256k',
+    '<title>target 0.75</title>',
+    '<title>target 50</title>',
+    'Not measured: another, which is not installed.',
+    'h files',
+  ])
+    t.ok(html.includes(words), words)
+  t.match(html, /<b>1<\/b>of 3 targets met[^]*<b>1<\/b>missed[^]*<b>1<\/b>not measured/)
+})
+
+t.test('the report needs nothing from elsewhere, runs no script, and escapes words', async (t) => {
+  const html = page(resultOf(LOAD, CURVE), [])
+
+  t.notMatch(html, /<script|<link|@import|url\(|src=/)
+  t.notMatch(html, /https?:/)
+  t.match(html, 'one &lt;row&gt;')
+  t.notMatch(html, '<row>')
+  t.equal(html.match(/<svg/g)?.length, html.match(/<desc>/g)?.length, 'every picture is described')
+})
+
+t.test('the history has the ratios of earlier results', async (t) => {
+  const earlier = { ...resultOf(LOAD), date: '2026-11-01T12:00:00.000Z', build: { sha: '9f8e7d6', changed: false } }
+
+  t.match(page(resultOf(LOAD), []), /There is one result so far/)
+  t.match(page(resultOf(LOAD), [earlier]), /koa: 9f8e7d6 0\.8, 1a2b3c4 0\.8/)
+})
+
+t.test('the short summary has a row for each section, and no curve', async (t) => {
+  const lines = summary(resultOf(LOAD, CURVE), 'short').split('\n')
+
+  t.equal(
+    lines[2],
+    '| a: one <row>, 64 clients | 80 requests/s | koa: 0.8 (0.8..0.8), worse | ' +
+      'requests/s: at least 0.75 × koa: met<br>requests/s: at least 2 × another: not measured<br>peak RSS MiB: at most 50: missed |',
+  )
+  t.notMatch(lines.join('\n'), 'more & more')
+})
+
+t.test('axes have round numbers', async (t) => {
+  const pixels = { from: 0, to: 100 }
+
+  t.same(linearAxis([37], pixels).ticks, [0, 10, 20, 30, 40])
+  t.equal(linearAxis([37], pixels).place(20), 50)
+  t.same(logAxis([0.3, 4], pixels).ticks, [0.2, 0.5, 1, 2, 5])
+  t.equal(Math.round(logAxis([1, 100], pixels).place(10)), 50)
+  t.same(logAxis([1, 1e6], pixels).ticks, [1, 10, 100, 1000, 10_000, 100_000, 1e6])
+  t.same([0.3, 7, 40].map(roundStep), [0.5, 10, 50])
+  t.same(
+    [
+      [1, 10],
+      [1, 20],
+      [0, 20],
+    ].map(spansDecades),
+    [false, true, false],
+  )
+  t.same([500, 25_000, 2e6].map(tickText), ['500', '25k', '2M'])
+})
