@@ -33,7 +33,7 @@ const LEAD_IN: Window = { kind: 'seconds', seconds: 1 }
 /** Measures a read on servers that are warm. */
 export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise<Section> {
   const { size, url } = bench
-  const { server, koa, peers } = await bench.servers()
+  const { server, koa, nodeHttp, peers } = await bench.servers()
   const count = requestCount(size)
   const doors = [
     ...ownDoors(scenario, size, server, await byToken()),
@@ -60,7 +60,9 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
   const least = (n: number) => ({ ...queryPost(scenario.request(n, size), {}), path: `/?bytes=${bytes}` })
   const jobs: Job[] = [
     ...doors.map((door) => ({ system: door.system, measure: over(door) })),
-    { system: 'koa', measure: over({ system: 'koa', child: koa, post: least, rows: String }) },
+    ...Object.entries({ koa, 'node:http': nodeHttp }).map(([system, child]) => {
+      return { system, measure: over({ system, child, post: least, rows: String }) }
+    }),
     ...(pgbench() === undefined ? [] : limits),
   ]
   return {

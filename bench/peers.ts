@@ -13,7 +13,7 @@ export interface Peer {
 }
 
 /** What its adapter is called. */
-export type PeerKind = 'postgraphile'
+export type PeerKind = 'postgraphile' | 'postgraphile-4' | 'tus'
 
 export interface Peers {
   readonly peers: readonly Peer[]

@@ -1,12 +1,13 @@
 import type { Peers } from './peers.js'
 import { type Child, startChild } from './systems/child.js'
-import { type RunningPeer, startPeer } from './systems/peer.js'
+import { answersQueries, type RunningPeer, startPeer } from './systems/peer.js'
 import { queryPost, startServerChild, type BenchServer } from './systems/server.js'
 
 /** Servers on the bench's database that scenarios share, so that they are warm. */
 export interface Servers {
   readonly server: BenchServer
   readonly koa: Child
+  readonly nodeHttp: Child
   readonly peers: readonly RunningPeer[]
   stop(): Promise<void>
 }
@@ -22,10 +23,12 @@ export async function startServers(url: string, wanted: Peers): Promise<Servers>
   try {
     const server = await started(startServerChild(url))
     const koa = await started(startChild('koa', {}, queryPost({}, {})))
+    const nodeHttp = await started(startChild('node-http', {}, queryPost({}, {})))
     const peers = await startPeers(wanted, url)
     return {
       server,
       koa,
+      nodeHttp,
       peers,
       async stop() {
         await stop()
@@ -42,7 +45,7 @@ export async function startServers(url: string, wanted: Peers): Promise<Servers>
 export async function startPeers({ peers: wanted }: Peers, url: string): Promise<readonly RunningPeer[]> {
   const peers: RunningPeer[] = []
   try {
-    for (const peer of wanted) peers.push(await startPeer(peer, url))
+    for (const peer of wanted) if (answersQueries(peer)) peers.push(await startPeer(peer, url))
     return peers
   } catch (error) {
     await Promise.all(peers.map((peer) => peer.stop()))
