@@ -31,7 +31,7 @@ const OWN_GRAPHQL = 'rowhouse GraphQL'
 /** Measures a read on servers that are warm. */
 export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise<Section> {
   const { size, url } = bench
-  const { server, builds, koa, peers } = await bench.servers()
+  const { server, builds, koa, nodeHttp, peers } = await bench.servers()
   const count = requestCount(size)
   const doors = [
     ...(await Promise.all(builds.map((build) => ownDoors(scenario, bench, build)))).flat(),
@@ -54,9 +54,9 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
   const least = (n: number) => ({ ...queryPost(scenario.request(n, size), {}), path: `/?bytes=${bytes}` })
   const jobs: Job[] = [
     ...doors.map((door) => ({ system: door.system, measure: over(door) })),
-    ...(bench.comparing
-      ? []
-      : [{ system: 'koa', measure: over({ system: 'koa', child: koa, post: least, rows: String }) }]),
+    ...Object.entries(bench.comparing ? {} : { koa, 'node:http': nodeHttp }).map(([system, child]) => {
+      return { system, measure: over({ system, child, post: least, rows: String }) }
+    }),
     ...pgbenchJobs(bench, scenario.clients, limit),
   ]
   return {

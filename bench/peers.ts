@@ -13,7 +13,7 @@ export interface Peer {
 }
 
 /** What its adapter is called. */
-export type PeerKind = 'postgraphile'
+export type PeerKind = 'postgraphile' | 'postgraphile-4' | 'tus'
 
 export interface Peers {
   readonly peers: readonly Peer[]
@@ -43,16 +43,17 @@ export async function installPeers(wanted: boolean, progress: (text: string) => 
 }
 
 interface Manifest {
-  readonly config: { readonly kind: PeerKind }
+  readonly config: { readonly kind: PeerKind; readonly package?: string }
   readonly engines: { readonly node: string }
   readonly dependencies: Readonly<Record<string, string>>
 }
 
-/** A peer is called by its first dependency; its oldest Node is a major version. */
+/** A peer is called by its package, which is its first dependency unless `config` says another one; its oldest Node is a major version. */
 async function describe(folder: string): Promise<Pick<Peer, 'name' | 'kind'> & { readonly node: number }> {
   const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Manifest
-  const name = Object.entries(manifest.dependencies)[0]?.join(' ') ?? folder
-  return { name, kind: manifest.config.kind, node: Number(/^>=(\d+)$/.exec(manifest.engines.node)?.[1]) }
+  const { kind, package: called = Object.keys(manifest.dependencies)[0] ?? '' } = manifest.config
+  const name = `${called} ${manifest.dependencies[called]}`
+  return { name, kind, node: Number(/^>=(\d+)$/.exec(manifest.engines.node)?.[1]) }
 }
 
 /** Scripts of packages do not run: none of the peers needs one. */

@@ -1,7 +1,7 @@
 import type { Build } from './bench.js'
 import type { Peers } from './peers.js'
 import { type Child, startChild } from './systems/child.js'
-import { type RunningPeer, startPeer } from './systems/peer.js'
+import { answersQueries, type RunningPeer, startPeer } from './systems/peer.js'
 import { queryPost, startBuild, startServerChild, type BenchServer } from './systems/server.js'
 
 /** Servers on the bench's database that scenarios share, so that they are warm. */
@@ -10,6 +10,7 @@ export interface Servers {
   /** `server` first. */
   readonly builds: readonly RunningBuild[]
   readonly koa: Child
+  readonly nodeHttp: Child
   readonly peers: readonly RunningPeer[]
   stop(): Promise<void>
 }
@@ -30,11 +31,13 @@ export async function startServers(url: string, wanted: Peers, measured: readonl
     for (const build of measured) builds.push({ ...build, server: await started(startBuild(build)) })
     const server = builds[0]?.server ?? (await started(startServerChild(url)))
     const koa = await started(startChild('koa', {}, queryPost({}, {})))
+    const nodeHttp = await started(startChild('node-http', {}, queryPost({}, {})))
     const peers = await startPeers(wanted, url)
     return {
       server,
       builds,
       koa,
+      nodeHttp,
       peers,
       async stop() {
         await stop()
@@ -51,7 +54,7 @@ export async function startServers(url: string, wanted: Peers, measured: readonl
 export async function startPeers({ peers: wanted }: Peers, url: string): Promise<readonly RunningPeer[]> {
   const peers: RunningPeer[] = []
   try {
-    for (const peer of wanted) peers.push(await startPeer(peer, url))
+    for (const peer of wanted) if (answersQueries(peer)) peers.push(await startPeer(peer, url))
     return peers
   } catch (error) {
     await Promise.all(peers.map((peer) => peer.stop()))

@@ -15,6 +15,8 @@ const headers = Object.entries({
   ...(upload ? { 'content-length': String(bytes) } : {}),
 })
 const head = ` HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
+/** Ends the answer to an upload that says not how long it is. */
+const LAST_CHUNK = '0\r\n\r\n'
 const READ_BYTES = 2 ** 20
 
 const latencies: number[] = []
@@ -59,7 +61,7 @@ async function client(): Promise<void> {
     sentAt = performance.now()
     over = path === undefined
     if (path === undefined) socket.end()
-    else if (upload) void sendFile(socket, `PUT ${path}${head}`)
+    else if (upload) void sendFile(socket, `${job.sendBy ?? 'PUT'} ${path}${head}`)
     else socket.write(`GET ${path}${head}`)
   }
   socket.once('connect', send)
@@ -84,7 +86,15 @@ function createReader(answered: (good: boolean) => void): (chunk: Buffer) => voi
   let head = ''
   let missing = 0
   let good = false
+  let inChunks = false
+  let tail = ''
+  const readChunks = (chunk: Buffer): void => {
+    tail = (tail + chunk.toString('latin1')).slice(-LAST_CHUNK.length)
+    inChunks = tail !== LAST_CHUNK
+    if (!inChunks) answered(good)
+  }
   return (chunk) => {
+    if (inChunks) return readChunks(chunk)
     let body = chunk.length
     if (missing === 0) {
       head += chunk.toString('latin1', 0, Math.min(chunk.length, 65_536))
@@ -95,6 +105,11 @@ function createReader(answered: (good: boolean) => void): (chunk: Buffer) => voi
       head = ''
       const status = Number(text.slice(9, 12))
       const length = /\r\ncontent-length: *(\d+)/i.exec(text)?.[1]
+      if (upload && /\r\ntransfer-encoding: *chunked/i.test(text)) {
+        good = status >= 200 && status < 300
+        tail = ''
+        return readChunks(chunk.subarray(end + 4 - before))
+      }
       if (length === undefined && status !== 204) throw new Error(`an answer without Content-Length: ${text}`)
       missing = Number(length ?? 0)
       good = upload ? status >= 200 && status < 300 : status === 200 && missing === bytes

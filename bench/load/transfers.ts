@@ -8,6 +8,8 @@ import type { Load, Window } from './load.js'
 export interface TransferJob {
   readonly port: number
   readonly method: 'GET' | 'PUT'
+  /** What a file is sent by; without it PUT. */
+  readonly sendBy?: 'POST'
   /** The n-th request has its number behind it. */
   readonly path: string
   /** How many different paths there are; Infinity is `null`: none is asked twice. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,8 +9,10 @@ import { FULL } from '../data.js'
 import { withClient } from '../database.js'
 import { piecesOf } from '../load/pattern.js'
 import { runTransfers } from '../load/transfers.js'
+import type { Peer } from '../peers.js'
 import { measured } from '../load-rounds.js'
-import { interleave, type Job, type Section, type Target } from '../section.js'
+import { interleave, type Job, type Measured, type Section, type Target } from '../section.js'
+import { findProgram, runProgram } from '../program.js'
 import { type Child, startChild } from '../systems/child.js'
 import { findNginx, startNginx } from '../systems/nginx.js'
 import { byGateway, type FilesOnDisk, NOTHING_MUCH, queryPost, startServerChild } from '../systems/server.js'
@@ -66,6 +68,7 @@ async function measureTransfers(
     systems.push(await startOurs(bench, 'rowhouse, durability full', 'full'))
     if (nginx !== undefined) systems.push(await startTheirs(bench, nginx))
     systems.push(await startLeast())
+    for (const peer of bench.peers.peers) if (peer.kind === 'tus') systems.push(await startTus(bench, peer))
     const sections: Section[] = []
     for (const transfer of transfers) {
       const able = systems.filter(({ does }) => does(transfer))
@@ -86,7 +89,11 @@ async function measureTransfer(
   const { method, bytes, clients } = transfer
   const name = `${method} of ${sizeName(bytes)}`
   for (const system of systems) await prepare(system, transfer)
-  const jobs = systems.map((system) => ({ system: system.name, measure: () => measure(bench, transfer, system) }))
+  const dd = method === 'PUT' && bytes > MIB ? findProgram('dd') : undefined
+  const jobs: Job[] = [
+    ...systems.map((system) => ({ system: system.name, measure: () => measure(bench, transfer, system) })),
+    ...(dd === undefined ? [] : [{ system: 'dd', measure: () => measureCopy(bench, transfer, dd) }]),
+  ]
   const cells = await interleave(jobs, bench.rounds, (text) => bench.progress(`h: ${name}: ${text}`))
   for (const { clear } of systems) await clear()
   return {
@@ -122,6 +129,8 @@ interface System {
   readonly headers: Readonly<Record<string, string>>
   /** Of a file; its number comes behind. */
   readonly path: string
+  /** What it is sent files by, where not by PUT: then its answer says where the file is. */
+  readonly sendBy?: 'POST'
   does(transfer: Transfer): boolean
   /** Takes away all files. */
   clear(): Promise<void>
@@ -193,17 +202,35 @@ async function startLeast(): Promise<System> {
   }
 }
 
+/** It takes files in one request, when it is told how long they are. Fetching is not a part of the protocol. */
+async function startTus(bench: Bench, { name, folder: packages }: Peer): Promise<System> {
+  const folder = await mkdtemp(join(bench.folder, 'tus-'))
+  const headers = { 'tus-resumable': '1.0.0' }
+  const env = { PEER_FOLDER: packages, FILES: folder }
+  const child = await startChild('tus', env, { method: 'OPTIONS', path: '/files', headers, body: '' })
+  return {
+    name,
+    child,
+    headers: { ...headers, 'content-type': 'application/offset+octet-stream' },
+    path: '/files?n=',
+    sendBy: 'POST',
+    does: ({ method }) => method === 'PUT',
+    async clear() {
+      for (const file of await readdir(folder)) await rm(join(folder, file), { recursive: true })
+    },
+    async stop() {
+      await child.stop()
+      await rm(folder, { recursive: true })
+    },
+  }
+}
+
 /** Stores files, and checks that each is got back as it was, before anything is timed. */
 async function prepare(system: System, { method, bytes, count }: Transfer): Promise<void> {
   const wanted = digest(piecesOf(bytes))
   for (let n = 0; n < (method === 'GET' ? count : 1); n++) {
-    if (system.name !== 'koa') {
-      const body = Readable.toWeb(Readable.from(piecesOf(bytes))) as ReadableStream
-      const headers = { ...system.headers, 'content-length': String(bytes) }
-      const { status } = await fetch(addressOf(system, n), { method: 'PUT', headers, body, duplex: 'half' })
-      if (status >= 300) throw new Error(`h: ${system.name} answers PUT with ${status}`)
-    }
-    const answer = await fetch(addressOf(system, n), { headers: system.headers })
+    const place = system.name === 'koa' ? addressOf(system, n) : await store(system, n, bytes)
+    const answer = await fetch(place, { headers: system.headers })
     if (answer.status !== 200) throw new Error(`h: ${system.name} answers GET with ${answer.status}`)
     const hash = createHash('sha256')
     for await (const chunk of answer.body ?? []) hash.update(chunk as Uint8Array)
@@ -211,6 +238,20 @@ async function prepare(system: System, { method, bytes, count }: Transfer): Prom
   }
   if (method === 'PUT') await system.clear()
 }
+
+/** @returns where the file is then */
+async function store(system: System, n: number, bytes: number): Promise<string> {
+  const body = Readable.toWeb(Readable.from(piecesOf(bytes))) as ReadableStream
+  const headers = { ...headersOf(system, bytes), 'content-length': String(bytes) }
+  const address = addressOf(system, n)
+  const answer = await fetch(address, { method: system.sendBy ?? 'PUT', headers, body, duplex: 'half' })
+  if (answer.status >= 300) throw new Error(`h: ${system.name} answers an upload with ${answer.status}`)
+  return new URL(answer.headers.get('location') ?? address, address).href
+}
+
+/** A tus server wants to be told before. */
+const headersOf = ({ headers, sendBy }: System, bytes: number): Readonly<Record<string, string>> =>
+  sendBy === 'POST' ? { ...headers, 'upload-length': String(bytes) } : headers
 
 const addressOf = ({ child, path }: System, n: number): string => `http://127.0.0.1:${child.port}${path}${n}`
 
@@ -225,13 +266,15 @@ let windows = 0
 async function measure(
   bench: Bench,
   { method, bytes, clients, count }: Transfer,
-  { child, path, headers, clear }: System,
+  system: System,
 ): Promise<Awaited<ReturnType<Job['measure']>>> {
+  const { child, path, clear, sendBy } = system
   const cell = await measured(bench, child, async (window) => {
     const upload = method === 'PUT'
     // A file is stored once: a name of its own for each.
     const place = upload ? { path: `${path}${++windows}-`, count: null } : { path, count }
-    const job = { port: child.port, method, headers, bytes, clients, window, ...place }
+    const how = { method, headers: headersOf(system, bytes), ...(sendBy ? { sendBy } : {}) }
+    const job = { port: child.port, bytes, clients, window, ...how, ...place }
     const { seconds, ...load } = await runTransfers(job, bench.folder)
     const rps = load.requests / seconds
     return { ...load, rps, rate: (rps * bytes) / MIB }
@@ -239,6 +282,30 @@ async function measure(
   if (method === 'PUT') await clear()
   const peak = readMemory(child.pid, 'VmHWM')
   return { ...cell, figures: { ...cell.figures, ...(peak === undefined ? {} : { peak }) } }
+}
+
+/** Copies a file to another one, as often as the window allows: what the file system can do. */
+async function measureCopy(bench: Bench, { bytes }: Transfer, dd: string): Promise<Measured> {
+  const folder = await mkdtemp(join(bench.folder, 'dd-'))
+  try {
+    const from = join(folder, 'from')
+    await writeFile(from, piecesOf(bytes))
+    return await measured(bench, undefined, async (window) => {
+      const start = performance.now()
+      const goesOn = (copies: number) =>
+        window.kind === 'requests' ? copies < window.requests : performance.now() - start < window.seconds * 1000
+      let copies = 0
+      for (; goesOn(copies); copies++) {
+        const to = join(folder, `to${copies}`)
+        await runProgram(dd, [`if=${from}`, `of=${to}`, 'bs=1M', 'status=none'])
+        await rm(to)
+      }
+      const rps = copies / ((performance.now() - start) / 1000)
+      return { requests: copies, failures: 0, rps, rate: (rps * bytes) / MIB }
+    })()
+  } finally {
+    await rm(folder, { recursive: true })
+  }
 }
 
 const sizeName = (bytes: number): string =>

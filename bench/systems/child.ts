@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 export interface Child {
   readonly pid: number
   readonly port: number
-  /** From the spawn to the end of the first answer with status 200. */
+  /** From the spawn to the end of the first good answer. */
   readonly startMs: number
   stop(): Promise<void>
 }
@@ -31,7 +31,16 @@ const STOP_MS = 40_000
  * Its log, on standard error, goes to /dev/null.
  */
 export async function startChild(
-  program: 'rowhouse' | 'koa' | 'postgraphile' | 'nodemailer' | 'sink',
+  program:
+    | 'rowhouse'
+    | 'koa'
+    | 'node-http'
+    | 'postgraphile'
+    | 'postgraphile-4'
+    | 'directus'
+    | 'tus'
+    | 'nodemailer'
+    | 'sink',
   env: Readonly<Record<string, string>>,
   probe: Post,
 ): Promise<Child> {
@@ -54,7 +63,8 @@ export async function startChild(
     await ended
     clearTimeout(tooLate)
   }
-  while ((await post(port, probe)) !== 200) {
+  const isUp = (status = 0) => status >= 200 && status < 300
+  while (!isUp(await post(port, probe))) {
     const late = performance.now() - start > START_MS
     if (late || !running()) {
       await stop()

@@ -6,7 +6,7 @@ import type { Peer, PeerKind } from '../peers.js'
 import type { LoadScenario } from '../scenarios/scenario.js'
 import type { WriteScenario } from '../scenarios/write.js'
 import type { Child, Post } from './child.js'
-import { postgraphile } from './peer-postgraphile.js'
+import { postgraphile, postgraphile4 } from './peer-postgraphile.js'
 
 /** How a kind of server is started and asked. */
 export interface PeerAdapter {
@@ -35,13 +35,20 @@ export interface RunningPeer extends Pick<PeerAdapter, 'reads' | 'writes'> {
   stop(): Promise<void>
 }
 
-const ADAPTERS: Readonly<Record<PeerKind, PeerAdapter>> = { postgraphile }
+const ADAPTERS: Readonly<Record<QueryPeer['kind'], PeerAdapter>> = {
+  postgraphile,
+  'postgraphile-4': postgraphile4,
+}
 
 const IDLE_MS = 100
 const IDLE_SHARE = 0.2
 const SETTLED_MS = 3_000
 
-export async function startPeer({ name, kind, folder }: Peer, databaseUrl: string): Promise<RunningPeer> {
+/** Others take files only. */
+export const answersQueries = (peer: Peer): peer is QueryPeer => peer.kind !== 'tus'
+type QueryPeer = Peer & { readonly kind: Exclude<PeerKind, 'tus'> }
+
+export async function startPeer({ name, kind, folder }: QueryPeer, databaseUrl: string): Promise<RunningPeer> {
   const { start, reads, writes } = ADAPTERS[kind]
   let child = await start(folder, databaseUrl)
   return {

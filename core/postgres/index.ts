@@ -26,6 +26,8 @@ export interface EmbeddedOptions {
   readonly progress?: (message: string) => void
   /** Test clusters: no fsync, initdb --no-sync, smaller. */
   readonly throwaway?: boolean
+  /** Default 100. */
+  readonly maxConnections?: number
   /** Stop the cluster when this process dies, whatever way. Default true, and done where the platform can (Linux). */
   readonly dieWithParent?: boolean
 }
@@ -159,8 +161,9 @@ async function bringUp(dataDir: DataDir, options: EmbeddedOptions): Promise<Up> 
   return { home, binaries, password, server }
 }
 
-function serverOptions({ progress = () => {}, throwaway = false, dieWithParent = true }: EmbeddedOptions) {
-  return { progress, throwaway, dieWithParent }
+function serverOptions(options: EmbeddedOptions) {
+  const { progress = () => {}, throwaway = false, dieWithParent = true, maxConnections = 100 } = options
+  return { progress, throwaway, dieWithParent, maxConnections }
 }
 
 async function lockOrExplain(dataDir: DataDir): Promise<() => Promise<void>> {

@@ -24,6 +24,7 @@ export interface Server {
 
 export interface ServerOptions {
   readonly throwaway: boolean
+  readonly maxConnections: number
   readonly dieWithParent: boolean
   readonly progress: (message: string) => void
   /** The only port that will do, because others have been told of it. */
@@ -153,8 +154,9 @@ async function launch(
   return { pid: child.pid ?? 0, log, isRunning: async () => !ended }
 }
 
-function settings(port: number, { throwaway }: ServerOptions): string[] {
-  const always = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'max_connections=100']
+function settings(port: number, { throwaway, maxConnections }: ServerOptions): string[] {
+  const own = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=']
+  const always = [...own, `max_connections=${maxConnections}`]
   if (!throwaway) return [...always, 'shared_buffers=128MB']
   return [
     ...always,
