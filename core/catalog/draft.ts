@@ -62,6 +62,7 @@ export class Draft implements Tables {
   private readonly found: Map<string, Found>
   private readonly foundFunctions: Map<string, FoundFunction>
   private readonly opened = new Map<string, Table>()
+  private typeNames: ReadonlyMap<string, readonly TableRef[]> | undefined
   readonly tables = {
     get: (key: string) => this.table(key),
     values: () => [...this.found.keys()].map((key) => this.table(key)).filter((table) => table !== undefined),
@@ -115,6 +116,7 @@ export class Draft implements Tables {
   /** Call after changing metadata: what was put together before is forgotten. */
   changed(): void {
     this.opened.clear()
+    this.typeNames = undefined
   }
 
   /** A tracked table that exists, or a system table, without permissions. */
@@ -165,11 +167,24 @@ export class Draft implements Tables {
   customNames(configuration: Json, table: Found): Customization | undefined {
     const tracked = this.tracked(table)
     const taken = new Set([...(tracked?.relationships.keys() ?? []), ...(tracked?.computedFields.keys() ?? [])])
-    const others = [...this.metadata.tables.values()].filter(({ ref }) => tableKey(ref) !== tableKey(table))
     return readCustomization(configuration, table, {
       fields: taken,
-      types: new Map(others.map((each) => [typeName(each), each.ref])),
+      type: (name) => this.tablesCalled(name).findLast((ref) => tableKey(ref) !== tableKey(table)),
     })
+  }
+
+  /** Tracked tables by what they are called in GraphQL. */
+  private tablesCalled(name: string): readonly TableRef[] {
+    if (!this.typeNames) {
+      const names = new Map<string, TableRef[]>()
+      for (const table of this.metadata.tables.values()) {
+        const known = names.get(typeName(table))
+        if (known) known.push(table.ref)
+        else names.set(typeName(table), [table.ref])
+      }
+      this.typeNames = names
+    }
+    return this.typeNames.get(name) ?? []
   }
 
   /** A table that was given the name in GraphQL that another one has by itself. */
