@@ -5,6 +5,7 @@ import { byPk } from './by-pk.js'
 import { measureColdStart } from './cold-start.js'
 import { measureFiles } from './files.js'
 import { filter } from './filter.js'
+import { GROWTH } from './growth/index.js'
 import { list } from './list.js'
 import { measureMail } from './mail.js'
 import { nested } from './nested.js'
@@ -35,4 +36,5 @@ export const SCENARIOS: readonly Scenario[] = [
   { id: 'i', name: 'cold start', measure: measureColdStart },
   { id: 'n', name: 'mail', measure: measureMail },
   { id: 'q', name: 'GraphQL schema', measure: measureSchema },
+  ...GROWTH,
 ]

@@ -19,6 +19,19 @@ t.test('the bench runs every scenario and checks the answers', async (t) => {
   t.match(out, /not measured: postgraphile [\d.]+\S*, which --peers installs/, 'peers are installed for who asks')
 })
 
+t.test('the bench runs every curve and checks the answers', async (t) => {
+  const ids = ['tables', 'roles', 'rows', 'nesting', 'clients', 'instances']
+  const { code, out, err } = await new Promise<{ code: number; out: string; err: string }>((resolve) => {
+    const args = ['--requests', '50', '--rounds', '1', '--only', ids.join(',')]
+    execFile(process.execPath, [BENCH, ...args], (error, out, err) =>
+      resolve({ code: error ? Number(error.code ?? 1) : 0, out, err }),
+    )
+  })
+
+  t.equal(code, 0, err)
+  for (const id of ids) t.match(out, new RegExp(`### ${id}: [^]*?\\| rowhouse`), id)
+})
+
 t.test('a read that was asked before is one round trip, without a transaction, a parse or a worker', async (t) => {
   const direct = await testServer(t)
   await direct.must('run_sql', {
