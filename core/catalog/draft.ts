@@ -62,7 +62,8 @@ export class Draft implements Tables {
   private readonly found: Map<string, Found>
   private readonly foundFunctions: Map<string, FoundFunction>
   private readonly opened = new Map<string, Table>()
-  private typeNames: ReadonlyMap<string, readonly TableRef[]> | undefined
+  /** Tracked tables by their name in GraphQL. */
+  private typeNames: Map<string, TableRef[]> | undefined
   readonly tables = {
     get: (key: string) => this.table(key),
     values: () => [...this.found.keys()].map((key) => this.table(key)).filter((table) => table !== undefined),
@@ -167,22 +168,19 @@ export class Draft implements Tables {
   customNames(configuration: Json, table: Found): Customization | undefined {
     const tracked = this.tracked(table)
     const taken = new Set([...(tracked?.relationships.keys() ?? []), ...(tracked?.computedFields.keys() ?? [])])
-    return readCustomization(configuration, table, {
-      fields: taken,
-      type: (name) => this.tablesCalled(name).findLast((ref) => tableKey(ref) !== tableKey(table)),
-    })
+    const other = (name: string) => this.called(name).findLast((ref) => tableKey(ref) !== tableKey(table))
+    return readCustomization(configuration, table, { fields: taken, type: other })
   }
 
-  /** Tracked tables by what they are called in GraphQL. */
-  private tablesCalled(name: string): readonly TableRef[] {
+  /** Tracked tables that have a name in GraphQL. */
+  private called(name: string): readonly TableRef[] {
     if (!this.typeNames) {
-      const names = new Map<string, TableRef[]>()
-      for (const table of this.metadata.tables.values()) {
-        const known = names.get(typeName(table))
-        if (known) known.push(table.ref)
-        else names.set(typeName(table), [table.ref])
+      this.typeNames = new Map()
+      for (const tracked of this.metadata.tables.values()) {
+        const alike = this.typeNames.get(typeName(tracked))
+        if (alike) alike.push(tracked.ref)
+        else this.typeNames.set(typeName(tracked), [tracked.ref])
       }
-      this.typeNames = names
     }
     return this.typeNames.get(name) ?? []
   }
