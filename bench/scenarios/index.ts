@@ -7,6 +7,7 @@ import { measureColdStart } from './cold-start.js'
 import { measureFiles } from './files.js'
 import { filter } from './filter.js'
 import { measureFlood } from './flood.js'
+import { GROWTH } from './growth/index.js'
 import { measureHeadOfLine } from './head-of-line.js'
 import { list } from './list.js'
 import { measureMail } from './mail.js'
@@ -61,4 +62,5 @@ export const SCENARIOS: readonly Scenario[] = [
   { id: 'q', name: 'GraphQL schema', measure: measureSchema },
   { id: 'r', name: 'templates', measure: measureTemplates },
   { id: 's', name: 'outage', measure: measureOutage },
+  ...GROWTH,
 ]

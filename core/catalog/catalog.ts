@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { BoolExp, FunctionCall, Join, Preset, SqlType, TableRef } from '../plan/ir.js'
 
 /**
@@ -168,7 +169,25 @@ export const tableName = (table: TableRef): string =>
   table.schema === 'public' ? table.name : `${table.schema}.${table.name}`
 
 export function openCatalog(data: CatalogData): Catalog {
-  return { ...data, tables: new Map(data.tables.map((table) => [tableKey(table), openTable(table)])) }
+  return { ...data, tables: new Map(data.tables.map((table) => [tableKey(table), openOnce(table)])) }
+}
+
+/** Snapshots that share a table's data share its look-ups. */
+function openOnce(table: TableData): Table {
+  let open = opened.get(table)
+  if (!open) opened.set(table, (open = openTable(table)))
+  return open
+}
+const opened = new WeakMap<TableData, Table>()
+
+/** The same snapshot, holding what the other one holds for each table that is equal. */
+export function shareTables(data: CatalogData, other: CatalogData): CatalogData {
+  const others = new Map(other.tables.map((table) => [tableKey(table), table]))
+  const tables = data.tables.map((table) => {
+    const known = others.get(tableKey(table))
+    return known && isDeepStrictEqual(table, known) ? known : table
+  })
+  return { ...data, tables }
 }
 
 export function openTable(table: TableData): Table {

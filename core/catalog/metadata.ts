@@ -82,9 +82,14 @@ export async function readMetadata(client: ClientBase): Promise<Metadata> {
     const { name, definition, comment } = row as unknown as ComputedFieldRow
     tableOf(row)?.computedFields.set(name, { name, definition, comment })
   }
-  for (const row of list('permissions')) {
-    const { role, type, definition, comment } = row as unknown as PermissionRow
-    tableOf(row)?.permissions.set(permissionKey(role, type), { role, type, definition, comment })
+  const definitions = new Map<string, Json>()
+  for (const { schema, table, rows: permissions } of JSON.parse(read.permissions) as ReadPermissions[]) {
+    const tracked = tables.get(tableKey({ schema, name: table }))
+    for (const [role, type, text, comment] of permissions) {
+      const definition = definitions.get(text) ?? parseJson(text, NO_LIMITS)
+      definitions.set(text, definition)
+      tracked?.permissions.set(permissionKey(role, type), { role, type, definition, comment })
+    }
   }
   const templates = list('templates').map((row) => row as unknown as TemplateRow)
   const functions = list('functions').map((row): TrackedFunction => {
@@ -99,6 +104,13 @@ export async function readMetadata(client: ClientBase): Promise<Metadata> {
   }
 }
 
+/** Most of the metadata: no names of keys are repeated, and definitions are text, of which each distinct one is parsed once. */
+interface ReadPermissions {
+  readonly schema: string
+  readonly table: string
+  readonly rows: readonly (readonly [role: string, type: PermissionType, definition: string, comment: string | null])[]
+}
+
 const READ = {
   version: 'select version from svc_catalog.svc_version',
   tables: `select coalesce(json_agg(json_build_object('schema', table_schema, 'name', table_name, 'configuration', configuration)
@@ -106,9 +118,10 @@ const READ = {
   relationships: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
     'name', rel_name, 'type', rel_type, 'definition', rel_def, 'comment', comment)
     order by rel_name), '[]') from svc_catalog.svc_relationship`,
-  permissions: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
-    'role', role_name, 'type', perm_type, 'definition', perm_def, 'comment', comment)
-    order by role_name, perm_type), '[]') from svc_catalog.svc_permission`,
+  permissions: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name, 'rows', rows)), '[]')
+    from (select table_schema, table_name,
+      json_agg(json_build_array(role_name, perm_type, perm_def::text, comment) order by role_name, perm_type) as rows
+      from svc_catalog.svc_permission group by table_schema, table_name) p`,
   templates: `select coalesce(json_agg(json_build_object('name', template_name, 'definition', template_defn,
     'comment', comment) order by template_name), '[]') from svc_catalog.svc_query_template`,
   computed_fields: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
@@ -143,8 +156,9 @@ export function copyMetadata(metadata: Metadata): Metadata {
 
 /** Writes the difference between two states; tables go first and last, because the other rows refer to them. */
 export async function writeMetadata(client: ClientBase, before: Metadata, after: Metadata): Promise<void> {
+  const [oldTables, newTables] = [without(before, after), without(after, before)]
   for (const { name, key, rows } of STORES) {
-    const [old, now] = [rows(before), rows(after)]
+    const [old, now] = [rows({ ...before, tables: oldTables }), rows({ ...after, tables: newTables })]
     const gone = [...old].filter(([id]) => !now.has(id)).map(([, row]) => row)
     if (gone.length > 0) {
       const match = key.map((column) => `stored.${column} = gone.${column}`).join(' and ')
@@ -168,6 +182,21 @@ export async function writeMetadata(client: ClientBase, before: Metadata, after:
     }
   }
 }
+
+/** The tables that are not the same in the other state, whose untouched rows are the same objects (`copyMetadata`). */
+function without({ tables }: Metadata, other: Metadata): Map<string, TrackedTable> {
+  return new Map([...tables].filter(([key, table]) => !isSame(table, other.tables.get(key))))
+}
+
+const isSame = (one: TrackedTable, other: TrackedTable | undefined): boolean =>
+  other !== undefined &&
+  one.configuration === other.configuration &&
+  sameRows(one.relationships, other.relationships) &&
+  sameRows(one.computedFields, other.computedFields) &&
+  sameRows(one.permissions, other.permissions)
+
+const sameRows = <Row>(one: ReadonlyMap<string, Row>, other: ReadonlyMap<string, Row>): boolean =>
+  one.size === other.size && [...one].every(([key, row]) => other.get(key) === row)
 
 /** What happens to a row that is there: all but its key is new. */
 function replacing(key: readonly string[], [row = {}]: readonly object[]): string {

@@ -1,8 +1,8 @@
 import { Piscina } from 'piscina'
 import type { Logger } from 'pino'
-import type { CatalogData } from '../catalog/catalog.js'
 import { ServiceError } from '../errors.js'
 import type { Preparation, Task } from './compile.js'
+import type { Encoded } from './encoded.js'
 import type { WorkerAnswer, WorkerTask } from './worker.js'
 
 export interface PoolConfig {
@@ -13,19 +13,6 @@ export interface PoolConfig {
   /** For a worker to start and to read the snapshot. */
   readonly warmUpMs: number
   readonly planners: ReadonlyMap<string, URL>
-}
-
-/** A snapshot as the workers get it. */
-export interface Encoded {
-  readonly id: string
-  readonly buffer: SharedArrayBuffer
-}
-
-export function encodeCatalog(data: CatalogData): Encoded {
-  const bytes = Buffer.from(JSON.stringify(data))
-  const buffer = new SharedArrayBuffer(bytes.length)
-  bytes.copy(new Uint8Array(buffer))
-  return { id: data.id, buffer }
 }
 
 /** Compiles in worker threads, so that a hostile request cannot hold up the others; each has a deadline and a memory cap. */
@@ -61,12 +48,12 @@ export class CompilePool {
       else waited += tick
       if (ran > timeoutMs || waited > warmUpMs) abort.abort()
     }, tick)
+    const ask = (more: Pick<WorkerTask, 'catalog'>) =>
+      this.pool.run({ task, catalogId: catalog.id, started, ...more }, { signal: abort.signal })
     let answer: WorkerAnswer
     try {
-      answer = await this.pool.run(
-        { task, catalogId: catalog.id, catalog: catalog.buffer, started },
-        { signal: abort.signal },
-      )
+      answer = await ask({})
+      if ('lacking' in answer) answer = await ask({ catalog: catalog.buffer })
     } catch (cause) {
       const message = 'the request could not be compiled in time'
       throw new ServiceError(503, 'compile-failed', message, '$', { cause, retryAfter: 1 })
@@ -74,6 +61,7 @@ export class CompilePool {
       clearInterval(timer)
     }
     if ('result' in answer) return answer.result
+    if ('lacking' in answer) throw new Error('a worker did not keep the snapshot')
     if ('bug' in answer) throw new Error(`a planner failed: ${answer.bug}`)
     const { status, code, message, path } = answer.refused
     throw new ServiceError(status, code, message, path)

@@ -1,19 +1,25 @@
 import { workerData } from 'node:worker_threads'
-import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
+import type { Catalog } from '../catalog/catalog.js'
 import { ServiceError } from '../errors.js'
 import { compile, type PlannerModule, type Preparation, prepare, type Task } from './compile.js'
+import { type Decoded, decodeCatalog } from './encoded.js'
 
-/** What the pool sends: a task, and the snapshot to compile it against, encoded once and shared, not copied. */
+/**
+ * What the pool sends: a task, and which snapshot to compile it against. The snapshot comes along when a worker has
+ * answered that it lacks it. (Memory that threads share would be held until each of them collects its garbage, which one
+ * with little to do never does.)
+ */
 export interface WorkerTask {
   readonly task: Task | Preparation
   readonly catalogId: string
-  readonly catalog: SharedArrayBuffer
+  readonly catalog?: Uint8Array
   /** Set to 1 when the worker holds the snapshot: the deadline runs from then. */
   readonly started: Int32Array
 }
 /** Errors cross threads as data; an `Error` would lose its code and path. */
 export type WorkerAnswer =
   | { readonly result: unknown }
+  | { readonly lacking: true }
   /** The stack of an error that no planner should throw. */
   | { readonly bug: string }
   | {
@@ -28,11 +34,12 @@ export type WorkerAnswer =
 const urls = (workerData as { planners: Record<string, string> }).planners
 const planners = new Map<string, PlannerModule>()
 /** The newest snapshots by id; a request that began before a change still wants the one before. */
-const catalogs = new Map<string, Catalog>()
+const catalogs = new Map<string, Decoded>()
 const KEPT = 2
 
 export default async function work({ task, catalogId, catalog, started }: WorkerTask): Promise<WorkerAnswer> {
   const snapshot = hold(catalogId, catalog)
+  if (!snapshot) return { lacking: true }
   const planner = planners.get(task.planner) ?? (await load(task.planner))
   Atomics.store(started, 0, 1)
   try {
@@ -46,16 +53,17 @@ export default async function work({ task, catalogId, catalog, started }: Worker
   }
 }
 
-function hold(id: string, encoded: SharedArrayBuffer): Catalog {
+function hold(id: string, encoded: Uint8Array | undefined): Catalog | undefined {
   const held = catalogs.get(id)
-  if (held) return held
-  const catalog = openCatalog(JSON.parse(Buffer.from(new Uint8Array(encoded)).toString()) as CatalogData)
-  catalogs.set(id, catalog)
+  if (held) return held.catalog
+  if (!encoded) return undefined
+  const decoded = decodeCatalog(encoded, [...catalogs.values()].at(-1))
+  catalogs.set(id, decoded)
   for (const oldest of catalogs.keys()) {
     if (catalogs.size <= KEPT) break
     catalogs.delete(oldest)
   }
-  return catalog
+  return decoded.catalog
 }
 
 async function load(name: string): Promise<PlannerModule> {

@@ -1,7 +1,7 @@
 import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
 import { CompileCache } from '../compile/cache.js'
 import type { Compiled } from '../compile/compile.js'
-import { type Encoded, encodeCatalog } from '../compile/pool.js'
+import { type Encoded, encodeCatalog } from '../compile/encoded.js'
 
 /** A catalog with what has been compiled against it. */
 export interface Snapshot {

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg'
-import type { CatalogData } from '../catalog/catalog.js'
+import { type CatalogData, shareTables } from '../catalog/catalog.js'
 import { Change } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
@@ -12,6 +12,7 @@ export class Transaction {
   readonly client: ClientBase
   /** Members of bulks that have run in it, whatever the nesting. */
   members = 0
+  private readonly begun: Snapshot
   private snapshotNow: Snapshot
   private change: Change | undefined
   private seen = 0
@@ -21,6 +22,7 @@ export class Transaction {
 
   constructor(client: ClientBase, snapshot: Snapshot, resolve: TemplateResolver | undefined) {
     this.client = client
+    this.begun = snapshot
     this.snapshotNow = snapshot
     this.resolve = resolve
   }
@@ -53,6 +55,6 @@ export class Transaction {
   async finish(): Promise<CatalogData | undefined> {
     if (!this.change || this.change.revision === 0) return undefined
     this.change.settle(false)
-    return this.change.write()
+    return shareTables(await this.change.write(), this.begun.data)
   }
 }
