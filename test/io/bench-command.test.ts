@@ -198,6 +198,34 @@ t.test('a server that breaks off is counted, and asked again', async (t) => {
   t.ok(one.requests > 0)
 })
 
+t.test('values of arguments take turns, and of a long range some are taken', async (t) => {
+  const asked = new Set<string>()
+  const parameters = { properties: { a: {}, b: {} }, required: ['a'] }
+  const post = { requestBody: { content: { 'application/json': { schema: parameters } } } }
+  const server = createServer((request, response) => {
+    if (request.url === '/base/v1/openapi.json') {
+      response.end(JSON.stringify({ paths: { '/v1/template/a%20b': { get: {}, post } } }))
+      return
+    }
+    asked.add(`${request.method} ${request.url}`)
+    response.end('[]')
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/base/`
+  const folder = await newFolder(t)
+
+  const args = ['--template', 'a b', '--arg', 'a=-1..1', '--arg', 'a=x&y', '--arg', 'b=1', '--arg', 'b=2']
+  t.match(await run(folder, [url, ...args]), { code: 0, out: /template a b: 4 different requests/ })
+  t.same(
+    [...asked],
+    ['a=-1&b=1', 'a=0&b=2', 'a=1&b=1', 'a=x%26y&b=2'].map((query) => `GET /base/v1/template/a%20b?${query}`),
+  )
+  const many = await run(folder, [url, '--template', 'a b', '--arg', 'a=1..1000000'])
+  t.match(many, { code: 0, out: /10000 different requests/ })
+  t.ok(asked.has('GET /base/v1/template/a%20b?a=101'), 'evenly')
+})
+
 const select = (id: number) => ({ type: 'select', args: { table: 'item', columns: ['id'], where: { id } } })
 
 /** A server with nine items and three templates. */
