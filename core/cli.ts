@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { parseArgs, type ParseArgsConfig } from 'node:util'
+import { bench } from './cli/bench.js'
 import { check } from './cli/check.js'
 import { dev } from './cli/dev.js'
 import { doctor } from './cli/doctor.js'
@@ -15,6 +16,8 @@ type Options = NonNullable<ParseArgsConfig['options']>
 /** What a command was called with. */
 export interface Invocation {
   readonly flags: Readonly<Record<string, string | boolean | undefined>>
+  /** Of those that may be given more than once. */
+  readonly lists: Readonly<Record<string, readonly string[]>>
   readonly words: readonly string[]
 }
 interface Command {
@@ -29,6 +32,7 @@ interface Command {
 }
 
 const config = { type: 'string' } as const
+const list = { type: 'string', multiple: true } as const
 const flag = { type: 'boolean' } as const
 const CONFIG_HELP = '  --config FILE   configuration file (default: rowhouse.config.js or .json in this folder)'
 const LISTEN_HELP = '  --host H        address to listen on\n  --port N        port; 0 takes a free one (default 8080)'
@@ -105,6 +109,46 @@ ${CONFIG_HELP}`,
     words: 2,
     run: metadata,
   },
+  bench: {
+    usage: `rowhouse bench URL [--template NAME [--arg NAME=VALUE]... | --query FILE | --graphql FILE [--variables FILE]]
+  [--role R] [--header 'NAME: VALUE']... [--clients 1,16,64] [--seconds 5] [--json] [--writes] [--yes]`,
+    summary: 'how fast does a server that runs answer what you ask it?',
+    help: `Asks over and over, with more and more clients at once, and prints requests/s, percentiles of the time to the whole
+answer, and what failed. Without anything to ask: each template that only reads and needs no argument. The first second
+is not counted. Ctrl-C prints what there is. Ends with 1 when a request failed.
+
+  --template NAME         runs a query template over REST
+  --arg NAME=VALUE        its argument; FROM..TO or more than one --arg of a name are values that take turns
+  --query FILE            bodies of POST /v1/query: one, a JSON list, or one a line, which take turns
+  --graphql FILE          a document for POST /v1/graphql
+  --variables FILE        its variables: one object, a JSON list, or one a line, which take turns
+  --role R                asks as this role
+  --header 'NAME: VALUE'  sent with each request, such as Authorization or X-Service-User-Id
+  --admin-secret-file F   asks with the admin secret in this file, such as .rowhouse/admin-secret; default: the one in
+                          ROWHOUSE_ADMIN_SECRET, unless a --header says who asks
+  --clients LIST          how many ask at once, one number after the other (default 1,16,64)
+  --seconds N             how long for each number of clients (default 5)
+  --json                  the figures as JSON
+  --writes                lets it send what changes something, again and again
+  --yes                   lets it ask an address that is neither this machine nor in a private network`,
+    options: {
+      template: config,
+      arg: list,
+      query: config,
+      graphql: config,
+      variables: config,
+      role: config,
+      header: list,
+      'admin-secret-file': config,
+      clients: config,
+      seconds: config,
+      json: flag,
+      writes: flag,
+      yes: flag,
+    },
+    words: 1,
+    run: bench,
+  },
 }
 
 async function main([name, ...rest]: readonly string[]): Promise<number> {
@@ -132,10 +176,18 @@ async function main([name, ...rest]: readonly string[]): Promise<number> {
   }
   if (parsed.positionals.length > command.words) return misused(`rowhouse ${name}: too many words\n${command.usage}`)
   try {
-    return await command.run({ flags: parsed.values as Invocation['flags'], words: parsed.positionals })
+    return await command.run({ ...sorted(parsed.values), words: parsed.positionals })
   } catch (error) {
     console.error(parsed.values['verbose'] === true && error instanceof Error ? error.stack : messageOf(error))
     return 1
+  }
+}
+
+function sorted(values: Readonly<Record<string, unknown>>): Pick<Invocation, 'flags' | 'lists'> {
+  const entries = Object.entries(values)
+  return {
+    flags: Object.fromEntries(entries.filter(([, value]) => !Array.isArray(value))) as Invocation['flags'],
+    lists: Object.fromEntries(entries.filter(([, value]) => Array.isArray(value))) as Invocation['lists'],
   }
 }
 

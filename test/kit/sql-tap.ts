@@ -1,4 +1,5 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { messages } from './wire.js'
 
 export interface SqlTap {
   /** The target's URL, by way of the tap. */
@@ -21,7 +22,7 @@ export async function startSqlTap(t: { teardown(fn: () => Promise<void>): unknow
       sockets.add(socket)
       socket.on('error', () => socket.destroy()).on('close', () => (client.destroy(), upstream.destroy()))
     }
-    const read = messages((type, body) => {
+    const read = messages(false, (type, body) => {
       if (type === QUERY) texts.add(body.toString('utf8', 0, body.indexOf(0)))
       if (type !== PARSE) return
       const start = body.indexOf(0) + 1
@@ -40,22 +41,4 @@ export async function startSqlTap(t: { teardown(fn: () => Promise<void>): unknow
   url.hostname = '127.0.0.1'
   url.port = String((server.address() as AddressInfo).port)
   return { url: url.href, texts }
-}
-
-/** Cuts what a client sends into messages: a letter and a length, but for the first one, which has no letter. */
-function messages(each: (type: string, body: Buffer) => void): (chunk: Buffer) => void {
-  let rest = Buffer.alloc(0)
-  let begun = false
-  return (chunk) => {
-    rest = Buffer.concat([rest, chunk])
-    for (;;) {
-      const head = begun ? 1 : 0
-      if (rest.length < head + 4) return
-      const end = head + rest.readInt32BE(head)
-      if (rest.length < end) return
-      if (begun) each(String.fromCharCode(rest[0] as number), rest.subarray(head + 4, end))
-      rest = rest.subarray(end)
-      begun = true
-    }
-  }
 }

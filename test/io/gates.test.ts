@@ -1,0 +1,338 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { request } from 'node:http'
+import { type Debugger, type NodeWorker, type Profiler, Session } from 'node:inspector/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { Piscina } from 'piscina'
+import t, { type Test } from 'tap'
+import { freshDatabase } from '../kit/database.js'
+import { ADMIN_SECRET, type TestServer, testServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
+import { startWire, type WireEvent } from '../kit/wire.js'
+
+/** What keeps the server fast is counted here, never timed. */
+
+const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
+
+/** How a request is asked with a value that differs from time to time. */
+type Door = (server: TestServer, id: number) => Promise<{ readonly status: number; readonly text: string }>
+
+const select = (columns: readonly unknown[], rest: object): Door => {
+  return (server, id) => server.query('select', { table: 'author', columns, where: { id }, ...rest })
+}
+const graphql = (path: string, query: string): Door => {
+  return (server, id) => server.fetch(path, { method: 'POST', body: JSON.stringify({ query, variables: { id } }) })
+}
+const NESTED = '{ id articles(limit: 3) { id author { name } } }'
+const DOORS: Readonly<Record<string, Door>> = {
+  'a row by its key': select(['id', 'name'], {}),
+  'a list': (server, id) =>
+    server.query('select', { table: 'author', columns: ['id'], where: { id: { $gte: id } }, limit: 5 }),
+  'nested rows': select(['id', { name: 'articles', columns: ['id', { name: 'author', columns: ['name'] }] }], {}),
+  'a count': (server, id) => server.query('count', { table: 'author', where: { id } }),
+  'a template over REST': (server, id) => server.fetch(`/v1/template/author?id=${id}`),
+  'a template by its name': (server, id) => server.query('execute_query_template', { name: 'author', args: { id } }),
+  '/v1/graphql': graphql('/v1/graphql', `query ($id: Int!) { author_by_pk(id: $id) ${NESTED} }`),
+  '/v1alpha1/graphql': graphql(
+    '/v1alpha1/graphql',
+    'query ($id: Int!) { author(where: {id: {_eq: $id}}, limit: 1) { id articles { id } } }',
+  ),
+}
+const WARM = 20
+
+t.test('what was asked before is one round trip, without a transaction, a parse or a worker', async (t) => {
+  const { server, events } = await library(t)
+  const piscina = counted(t)
+
+  for (const [name, ask] of Object.entries(DOORS)) {
+    // On every connection that may get it.
+    for (let round = 0; round < 2; round++) {
+      await Promise.all(Array.from({ length: WARM }, (_, n) => ask(server, n + 1)))
+    }
+    const before = await compilations(server)
+    const hops = piscina()
+    const from = events.length
+
+    const { status, text } = await ask(server, WARM + 1)
+
+    t.equal(status, 200, text)
+    const sent = events.slice(from).filter(forRequests)
+    t.same(
+      sent.map(({ kind, sql }) => (kind === 'query' ? sql : kind)),
+      ['bind', 'execute', 'sync', 'ready'],
+      name,
+    )
+    t.equal(new Set(sent.map(({ connection }) => connection)).size, 1)
+    const { cache = 0, ...others } = await compilations(server)
+    const { cache: cachedBefore = 0, ...othersBefore } = before
+    t.ok(cache > cachedBefore, `${name}: the plan was there`)
+    t.same(others, othersBefore, `${name}: nothing was compiled`)
+    t.equal(piscina(), hops, `${name}: no worker was asked`)
+  }
+  t.ok(piscina() > 0, 'what was new went to a worker')
+})
+
+t.test('a request that was asked before runs nothing of the GraphQL library', async (t) => {
+  const { server } = await library(t)
+  for (const ask of Object.values(DOORS)) for (const id of [1, 2]) await ask(server, id)
+  const calls = await countCalls(t)
+
+  for (const ask of Object.values(DOORS)) t.equal((await ask(server, 3)).status, 200)
+
+  t.same(await calls(LIBRARY), [])
+  const { parse } = await import('graphql')
+  parse('{ a }')
+  t.match(await calls(LIBRARY), ['parse'], 'it would have been seen')
+})
+
+t.test('a start with 1,000 tables makes no GraphQL schema and loads the GraphQL library into no worker', async (t) => {
+  const { url } = await freshDatabase(t)
+  const first = await testServer(t, { databaseUrl: url })
+  const names = Array.from({ length: 1000 }, (_, n) => `t${n}`)
+  for (let from = 0; from < names.length; from += 250) {
+    const sql = names.slice(from, from + 250).map((name) => `create table ${name} (id int primary key)`)
+    await first.must('run_sql', { sql: sql.join(';') })
+  }
+  await first.must('replace_metadata', { tables: names.map((table) => ({ table })), query_templates: [] })
+  await first.close()
+  const calls = await countCalls(t)
+  const inWorkers = await workerScripts(t)
+
+  const compile = { threads: 1, timeoutMs: 60_000 }
+  const server = await testServer(t, { databaseUrl: url, config: { compile } })
+  t.equal((await server.query('select', { table: 't7', columns: ['id'], limit: 1 })).text, '[]')
+
+  t.same(await calls(LIBRARY, 'GraphQLSchema'), [])
+  t.ok(
+    inWorkers().some((script) => script.endsWith('/core/compile/worker.js')),
+    'the worker runs',
+  )
+  t.same(inWorkers().filter(isLibrary), [])
+  const asked = await server.fetch('/v1/graphql', { method: 'POST', body: '{"query": "{ t7 { id } }"}' })
+  t.same(asked.body, { data: { t7: [] } })
+  t.ok(inWorkers().some(isLibrary), 'it would have been seen')
+  t.same(await calls(LIBRARY, 'GraphQLSchema'), [], 'nor does the first request make one here')
+})
+
+const MIB = 2 ** 20
+
+t.test(
+  'a stream of any size takes the memory of a small one',
+  { skip: !existsSync('/proc/self/status') },
+  async (t) => {
+    const { url } = await freshDatabase(t)
+    const first = await testServer(t, { databaseUrl: url })
+    await first.must('run_sql', {
+      sql: `create table wide (id int primary key, text text not null);
+      insert into wide select n, repeat('x', 1000) from generate_series(1, 200000) n`,
+    })
+    await first.must('track_table', 'wide')
+    await first.close()
+    const server = await started(t, url)
+    const read = (limit?: number) => stream(server.url, { table: 'wide', columns: ['id', 'text'], limit })
+
+    await read(2000)
+    const before = server.peak()
+    const bytes = await read()
+
+    const grown = server.peak() - before
+    t.ok(bytes > 200 * 1000 * 1000, `${Math.round(bytes / MIB)} MiB were streamed`)
+    t.ok(grown < 48 * MIB, `memory grew by ${Math.round(grown / MIB)} MiB, from ${Math.round(before / MIB)}`)
+  },
+)
+
+t.test('nothing waits on a connection behind a statement that is not known to be quick', async (t) => {
+  const { server, events } = await library(t)
+  const quick = DOORS['a row by its key'] as Door
+  const slow: readonly Door[] = [
+    (server, id) => server.query('select', { table: 'slow_view', columns: ['id', 'waited'], where: { id }, limit: 1 }),
+    graphql('/v1/graphql', 'query ($id: Int!) { slow_author(args: {of: $id}, limit: 1) { id } }'),
+    (server, id) => server.query('update', { table: 'slow_author_of', where: { id }, $set: { name: 'x' } }),
+  ]
+  for (let round = 0; round < 2; round++) {
+    await Promise.all(Array.from({ length: WARM }, (_, n) => quick(server, n + 1)))
+  }
+  for (const ask of slow) for (const id of [1, 2]) t.equal((await ask(server, id)).status, 200)
+  const from = events.length
+  let over = false
+  const repeated = slow.map(async (ask) => {
+    for (let id = 3; !over; id++) t.equal((await ask(server, id)).status, 200)
+  })
+  await until('all slow ones are under way', () => sharing(events.slice(from)).slowNow >= slow.length)
+
+  for (let round = 0; round < 10; round++) {
+    await Promise.all(Array.from({ length: WARM }, (_, n) => quick(server, n + 1)))
+  }
+  over = true
+  await Promise.all(repeated)
+
+  const { quickBeside, shared } = sharing(events.slice(from))
+  t.ok(quickBeside > 0, `${quickBeside} quick ones were sent while slow ones were under way`)
+  t.same(shared, [])
+})
+
+/** What was sent on a connection while a statement that is slow, or was asked with it, was not over. */
+function sharing(events: readonly WireEvent[]) {
+  const underWay = new Map<string, string[]>()
+  const shared: string[] = []
+  let quickBeside = 0
+  const isSlow = (sql: string) => sql.includes('slow')
+  const slowNow = () => [...underWay.values()].filter((all) => all.some(isSlow)).length
+  for (const { connection, kind, sql } of events.filter(forRequests)) {
+    const all = underWay.get(connection) ?? []
+    underWay.set(connection, all)
+    if (kind === 'ready') all.shift()
+    if (kind !== 'bind' && kind !== 'query') continue
+    if (all.length > 0 && [...all, sql].some(isSlow)) shared.push(`${connection}: ${sql} after ${all.join('; ')}`)
+    if (!isSlow(sql) && slowNow() > 0) quickBeside++
+    all.push(sql)
+  }
+  return { shared, quickBeside, slowNow: slowNow() }
+}
+
+/** The server looks for changes of the metadata by itself, on connections of its own. */
+const forRequests = ({ connection }: WireEvent): boolean => !/^rowhouse (admin|listen) /.test(connection)
+
+/** A server on one worker, behind which every message to the database is noted. */
+async function library(t: Test) {
+  const direct = await testServer(t)
+  await direct.must('run_sql', {
+    sql: `create table author (id int primary key, name text);
+      create table article (id int primary key, author_id int references author);
+      insert into author select n, 'author ' || n from generate_series(1, 100) n;
+      insert into article select n, 1 + n % 100 from generate_series(1, 300) n;
+      create view slow_view as select id, pg_sleep(0.3)::text as waited from author;
+      create function slow_author(of int) returns setof author language sql stable
+        as $$ select a from author a, pg_sleep(0.3) where id = of $$;
+      create function slowly() returns trigger language plpgsql as $$ begin perform pg_sleep(0.3); return new; end $$;
+      create table slow_author_of (id int primary key, name text);
+      insert into slow_author_of select * from author;
+      create trigger slowly before update on slow_author_of for each row execute function slowly()`,
+  })
+  for (const table of ['author', 'article', 'slow_view', 'slow_author_of']) await direct.must('track_table', table)
+  await direct.must('track_function', 'slow_author')
+  await direct.must('create_object_relationship', {
+    table: 'article',
+    name: 'author',
+    using: { foreign_key_constraint_on: 'author_id' },
+  })
+  await direct.must('create_array_relationship', {
+    table: 'author',
+    name: 'articles',
+    using: { foreign_key_constraint_on: { table: 'article', column: 'author_id' } },
+  })
+  const where = { id: { param: 'id' } }
+  await direct.must('create_query_template', {
+    name: 'author',
+    template: { type: 'select', args: { table: 'author', columns: ['*'], where } },
+  })
+  await direct.close()
+  const wire = await startWire(t, direct.databaseUrl)
+  const server = await testServer(t, { databaseUrl: wire.url, threads: 1 })
+  return { server, events: wire.events }
+}
+
+async function compilations({ url }: TestServer): Promise<Readonly<Record<string, number>>> {
+  const text = await (await fetch(`${url}/metrics`, { headers: { 'x-service-admin-secret': ADMIN_SECRET } })).text()
+  const counts = [...text.matchAll(/rowhouse_compilations_total\{by="(\w+)"\} (\d+)/g)]
+  return Object.fromEntries(counts.map(([, by, n]) => [by, Number(n)]))
+}
+
+/** @returns how often any pool of workers was asked */
+function counted(t: Test): () => number {
+  const { run } = Piscina.prototype
+  let asked = 0
+  Piscina.prototype.run = function (...args) {
+    asked++
+    return run.apply(this, args)
+  }
+  t.teardown(() => void (Piscina.prototype.run = run))
+  return () => asked
+}
+
+const LIBRARY = '/node_modules/graphql/'
+const isLibrary = (script: string): boolean => script.includes(LIBRARY)
+
+async function inspected(t: Test): Promise<Session> {
+  const session = new Session()
+  session.connect()
+  t.teardown(() => session.disconnect())
+  return session
+}
+
+/** @returns the names of functions of scripts in that folder that this thread has run since the last call */
+async function countCalls(t: Test): Promise<(folder: string, only?: string) => Promise<readonly string[]>> {
+  const session = await inspected(t)
+  await session.post('Profiler.enable')
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
+  await session.post('Profiler.takePreciseCoverage')
+  return async (folder, only) => {
+    const { result } = (await session.post('Profiler.takePreciseCoverage')) as Profiler.TakePreciseCoverageReturnType
+    return result
+      .filter(({ url }) => url.includes(folder))
+      .flatMap(({ functions }) => functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0))
+      .map(({ functionName }) => functionName)
+      .filter((name) => only === undefined || name === only)
+  }
+}
+
+/** @returns the scripts that worker threads have loaded */
+async function workerScripts(t: Test): Promise<() => readonly string[]> {
+  const session = await inspected(t)
+  const scripts: string[] = []
+  const send = (sessionId: string, message: object) =>
+    void session.post('NodeWorker.sendMessageToWorker', { sessionId, message: JSON.stringify(message) }).catch(() => {})
+  session.on('NodeWorker.attachedToWorker', ({ params }: { params: NodeWorker.AttachedToWorkerEventDataType }) =>
+    send(params.sessionId, { id: 1, method: 'Debugger.enable' }),
+  )
+  session.on('NodeWorker.receivedMessageFromWorker', ({ params }: { params: { message: string } }) => {
+    const { method, params: about } = JSON.parse(params.message) as {
+      method?: string
+      params: Debugger.ScriptParsedEventDataType
+    }
+    if (method === 'Debugger.scriptParsed') scripts.push(about.url)
+  })
+  await session.post('NodeWorker.enable', { waitForDebuggerOnStart: false })
+  return () => scripts
+}
+
+/** A server in a process of its own. */
+async function started(t: Test, databaseUrl: string) {
+  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-gates-'))
+  const child = spawn(process.execPath, [CLI, 'start', '--port', '0'], {
+    cwd: folder,
+    env: { PATH: process.env['PATH'], DATABASE_URL: databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  t.teardown(async () => {
+    const gone = once(child, 'exit')
+    child.kill('SIGTERM')
+    await gone
+    await rm(folder, { recursive: true, force: true })
+  })
+  let log = ''
+  child.stderr.on('data', (chunk: Buffer) => (log += chunk.toString()))
+  const found = () => /"url":"(http:[^"]+)"/.exec(log)?.[1]
+  await until('it listens', () => found() !== undefined)
+  return {
+    url: found() as string,
+    /** The most bytes of memory that it ever had. */
+    peak: () => Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) * 1024,
+  }
+}
+
+/** @returns how many bytes the rows have as NDJSON */
+async function stream(url: string, args: object): Promise<number> {
+  const headers = { 'x-service-admin-secret': ADMIN_SECRET, accept: 'application/x-ndjson' }
+  const asked = request(`${url}/v1/query`, { method: 'POST', headers }).end(JSON.stringify({ type: 'select', args }))
+  const [answer] = (await once(asked, 'response')) as [Readable & { readonly statusCode: number }]
+  let bytes = 0
+  for await (const chunk of answer) bytes += (chunk as Buffer).length
+  if (answer.statusCode !== 200) throw new Error(`the stream was answered with ${answer.statusCode}`)
+  return bytes
+}
