@@ -23,18 +23,18 @@ const NAME = /^(?!__)[A-Za-z_]\w*$/
 
 /**
  * Reads the names that a table is to have in GraphQL: `{custom_name?, custom_root_fields?, column_config?}`.
- * @param taken names of fields that are no columns, and of other tables
+ * @param taken names of fields that are no columns, and the other table that has a name
  * @throws ServiceError 400 with a path below `$`, the configuration being `$`
  */
 export function readCustomization(
   configuration: Json,
   table: Found,
-  taken: { readonly fields: ReadonlySet<string>; readonly types: ReadonlyMap<string, TableRef> },
+  taken: { readonly fields: ReadonlySet<string>; readonly type: (name: string) => TableRef | undefined },
 ): Customization | undefined {
   if (configuration === null) return undefined
   const { custom_name: name, custom_root_fields: roots, ...rest } = objectOf(configuration, '$', KEYS)
   const own = name === undefined || name === null ? {} : { name: nameOf(name, '$.custom_name') }
-  const owner = own.name === undefined ? undefined : taken.types.get(own.name)
+  const owner = own.name === undefined ? undefined : taken.type(own.name)
   if (owner || GRAPHQL_TYPES.has(own.name ?? '')) {
     const by = owner ? ` in GraphQL by table "${tableName(owner)}"` : ''
     throw unexpectedPayload(`the name "${own.name}" is taken${by}`, '$.custom_name')

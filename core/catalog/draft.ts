@@ -62,6 +62,8 @@ export class Draft implements Tables {
   private readonly found: Map<string, Found>
   private readonly foundFunctions: Map<string, FoundFunction>
   private readonly opened = new Map<string, Table>()
+  /** Tracked tables by their name in GraphQL. */
+  private typeNames: Map<string, TableRef[]> | undefined
   readonly tables = {
     get: (key: string) => this.table(key),
     values: () => [...this.found.keys()].map((key) => this.table(key)).filter((table) => table !== undefined),
@@ -115,6 +117,7 @@ export class Draft implements Tables {
   /** Call after changing metadata: what was put together before is forgotten. */
   changed(): void {
     this.opened.clear()
+    this.typeNames = undefined
   }
 
   /** A tracked table that exists, or a system table, without permissions. */
@@ -165,11 +168,21 @@ export class Draft implements Tables {
   customNames(configuration: Json, table: Found): Customization | undefined {
     const tracked = this.tracked(table)
     const taken = new Set([...(tracked?.relationships.keys() ?? []), ...(tracked?.computedFields.keys() ?? [])])
-    const others = [...this.metadata.tables.values()].filter(({ ref }) => tableKey(ref) !== tableKey(table))
-    return readCustomization(configuration, table, {
-      fields: taken,
-      types: new Map(others.map((each) => [typeName(each), each.ref])),
-    })
+    const other = (name: string) => this.called(name).findLast((ref) => tableKey(ref) !== tableKey(table))
+    return readCustomization(configuration, table, { fields: taken, type: other })
+  }
+
+  /** Tracked tables that have a name in GraphQL. */
+  private called(name: string): readonly TableRef[] {
+    if (!this.typeNames) {
+      this.typeNames = new Map()
+      for (const tracked of this.metadata.tables.values()) {
+        const alike = this.typeNames.get(typeName(tracked))
+        if (alike) alike.push(tracked.ref)
+        else this.typeNames.set(typeName(tracked), [tracked.ref])
+      }
+    }
+    return this.typeNames.get(name) ?? []
   }
 
   /** A table that was given the name in GraphQL that another one has by itself. */
