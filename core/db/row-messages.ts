@@ -36,7 +36,7 @@ export function packCells(rows: RowMessages, { before, after, oneLine = false }:
   for (let at = 0; at < rows.length;) {
     const start = at + CELLS + LENGTH
     const end = at + 1 + rows.readUInt32BE(at + 1)
-    if (lineEnd < start) lineEnd = nextLineEnd(rows, start)
+    // One that is found in a header does not matter: nobody reads that again.
     for (; lineEnd < end; lineEnd = nextLineEnd(rows, lineEnd)) rows[lineEnd] = SPACE
     if (before !== undefined) rows[to++] = before
     rows.copyWithin(to, start, end)
