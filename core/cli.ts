@@ -1,15 +1,8 @@
 #!/usr/bin/env node
 import { parseArgs, type ParseArgsConfig } from 'node:util'
-import { bench } from './cli/bench.js'
-import { check } from './cli/check.js'
-import { dev } from './cli/dev.js'
-import { doctor } from './cli/doctor.js'
-import { metadata } from './cli/metadata.js'
-import { migrateDatabase } from './cli/migrate.js'
-import { findPluginCommand, type FoundCommand, pluginCommands } from './cli/plugin-command.js'
-import { start } from './cli/start.js'
+import type { FoundCommand } from './cli/plugin-command.js'
 import { nearest } from './host/spelling.js'
-import { version } from './host/server.js'
+import { version } from './version.js'
 
 type Options = NonNullable<ParseArgsConfig['options']>
 
@@ -27,7 +20,7 @@ interface Command {
   readonly options: Options
   /** Most words beside the flags. */
   readonly words: number
-  /** @returns the exit code */
+  /** What it needs is imported when it runs. @returns the exit code */
   run(invocation: Invocation): Promise<number>
 }
 
@@ -50,7 +43,7 @@ ${CONFIG_HELP}
   --verbose       a line for every request`,
     options: { port: config, host: config, 'no-sample': flag, config, verbose: flag },
     words: 1,
-    run: dev,
+    run: async (invocation) => (await import('./cli/dev.js')).dev(invocation),
   },
   start: {
     usage: 'rowhouse start [--port N] [--host H] [--config FILE]',
@@ -63,7 +56,7 @@ ${LISTEN_HELP}
 ${CONFIG_HELP}`,
     options: { port: config, host: config, config },
     words: 0,
-    run: start,
+    run: async (invocation) => (await import('./cli/start.js')).start(invocation),
   },
   migrate: {
     usage: 'rowhouse migrate [--dry-run] [--config FILE]',
@@ -74,7 +67,7 @@ ${CONFIG_HELP}`,
 ${CONFIG_HELP}`,
     options: { 'dry-run': flag, config },
     words: 0,
-    run: migrateDatabase,
+    run: async (invocation) => (await import('./cli/migrate.js')).migrateDatabase(invocation),
   },
   check: {
     usage: 'rowhouse check [--config FILE]',
@@ -85,7 +78,7 @@ start: without a secret or a database that rowhouse dev would make.
 ${CONFIG_HELP}`,
     options: { config },
     words: 0,
-    run: check,
+    run: async (invocation) => (await import('./cli/check.js')).check(invocation),
   },
   doctor: {
     usage: 'rowhouse doctor [--config FILE]',
@@ -95,7 +88,7 @@ ${CONFIG_HELP}`,
 ${CONFIG_HELP}`,
     options: { config },
     words: 0,
-    run: doctor,
+    run: async (invocation) => (await import('./cli/doctor.js')).doctor(invocation),
   },
   metadata: {
     usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--config FILE]',
@@ -107,7 +100,7 @@ changes nothing. diff says what apply would change and ends with 1 when somethin
 ${CONFIG_HELP}`,
     options: { 'dry-run': flag, config },
     words: 2,
-    run: metadata,
+    run: async (invocation) => (await import('./cli/metadata.js')).metadata(invocation),
   },
   bench: {
     usage: `rowhouse bench URL [--template NAME [--arg NAME=VALUE]... | --query FILE | --graphql FILE [--variables FILE]]
@@ -147,7 +140,7 @@ is not counted. Ctrl-C prints what there is. Ends with 1 when a request failed.
       yes: flag,
     },
     words: 1,
-    run: bench,
+    run: async (invocation) => (await import('./cli/bench.js')).bench(invocation),
   },
 }
 
@@ -192,6 +185,7 @@ function sorted(values: Readonly<Record<string, unknown>>): Pick<Invocation, 'fl
 }
 
 async function ofPlugin(name: string, args: readonly string[]): Promise<Command | undefined> {
+  const { findPluginCommand } = await import('./cli/plugin-command.js')
   const found = await findPluginCommand(name, args)
   if (!found) return undefined
   const { usage, summary, help, flags = {} } = found.command
@@ -215,6 +209,7 @@ async function runOfPlugin(found: FoundCommand, { flags }: Invocation): Promise<
 
 /** Of each command by name: the core's, then those of plugins. */
 async function summaries(args: readonly string[]): Promise<Readonly<Record<string, string>>> {
+  const { pluginCommands } = await import('./cli/plugin-command.js')
   const others = (await pluginCommands(args)).map(({ command }) => [command.name, command.summary] as const)
   const own = Object.entries(COMMANDS).map(([name, { summary }]) => [name, summary] as const)
   return { ...Object.fromEntries(own), ...Object.fromEntries(others), ...Object.fromEntries(own) }

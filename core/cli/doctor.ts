@@ -1,7 +1,7 @@
 import pg from 'pg'
 import type { Invocation } from '../cli.js'
-import { version } from '../host/server.js'
 import { inspectEmbedded } from '../postgres/index.js'
+import { version } from '../version.js'
 import { findAll, type Finding, printed } from './check.js'
 import { readSections } from './setting.js'
 

@@ -1,4 +1,5 @@
-import type { RowBatches, TextRow } from '../db/stream.js'
+import { type Around, packCells, readCells, type RowMessages, type TextRow } from '../db/row-messages.js'
+import type { RowBatch, RowBatches } from '../db/stream.js'
 import type { Answer, Call } from './operations.js'
 
 type Format = Call['format']
@@ -6,8 +7,8 @@ type Format = Call['format']
 interface Frame {
   readonly contentType: string
   readonly head: string
-  readonly row: (row: TextRow) => string
-  readonly between: string
+  /** May use the memory that the rows are in. */
+  readonly rows: (rows: RowMessages) => Buffer
   readonly tail: string
 }
 
@@ -16,38 +17,34 @@ export function answerRows(rows: RowBatches, format: Format, keys: readonly stri
   const frame = frameOf(format, keys)
   const { contentType } = frame
   const { first, done } = rows
-  if (!done || !isShort(first)) return { kind: 'stream', contentType, chunks: chunks(rows, frame) }
-  const text = frame.head + first.map(frame.row).join(frame.between) + frame.tail
-  return { kind: 'text', text, contentType }
+  if (!done || first.bytes > SHORT) return { kind: 'stream', contentType, chunks: chunks(rows, frame) }
+  const body = Buffer.concat(first.parts.map(frame.rows))
+  return { kind: 'text', text: frame.head + body.toString() + frame.tail, contentType }
 }
 
 const CHUNK = 64 * 1024
+/** What is no trouble as one text. */
 const SHORT = 16 * 1024 * 1024
 
-/** Whether rows are no trouble as one text. */
-function isShort(rows: readonly TextRow[]): boolean {
-  let left = SHORT
-  for (const row of rows) for (const cell of row) left -= cell?.length ?? 0
-  return left >= 0
-}
-
-/** Chunks of 64 KiB or a little more. The tail comes only when every row has. */
+/** Chunks of 64 KiB or more. The tail comes only when every row has. */
 async function* chunks(rows: RowBatches, frame: Frame): AsyncGenerator<Buffer, void, undefined> {
-  let text = frame.head
-  let between = ''
-  for await (const batch of batches(rows)) {
-    for (const row of batch) {
-      text += between + frame.row(row)
-      between = frame.between
-      if (text.length < CHUNK) continue
-      yield Buffer.from(text)
-      text = ''
+  let chunk: Buffer[] = [Buffer.from(frame.head)]
+  let bytes = 0
+  for await (const { parts } of batches(rows)) {
+    for (const part of parts) {
+      const framed = frame.rows(part)
+      chunk.push(framed)
+      bytes += framed.length
+      if (bytes < CHUNK) continue
+      yield Buffer.concat(chunk)
+      chunk = []
+      bytes = 0
     }
   }
-  yield Buffer.from(text + frame.tail)
+  yield Buffer.concat([...chunk, Buffer.from(frame.tail)])
 }
 
-async function* batches(rows: RowBatches): AsyncGenerator<readonly TextRow[], void, undefined> {
+async function* batches(rows: RowBatches): AsyncGenerator<RowBatch, void, undefined> {
   try {
     yield rows.first
     yield* rows.rest()
@@ -59,30 +56,31 @@ async function* batches(rows: RowBatches): AsyncGenerator<readonly TextRow[], vo
 function frameOf(format: Format, keys: readonly string[]): Frame {
   switch (format) {
     case 'json':
-      return {
-        contentType: 'application/json; charset=utf-8',
-        head: '[',
-        row: ([text]) => text as string,
-        between: ',',
-        tail: ']',
-      }
+      return { contentType: 'application/json; charset=utf-8', head: '[', rows: elements(), tail: ']' }
     case 'ndjson':
-      return { contentType: 'application/x-ndjson', head: '', row: ndjson, between: '', tail: '' }
+      return { contentType: 'application/x-ndjson', head: '', rows: (rows) => packCells(rows, LINE), tail: '' }
     case 'csv':
       return {
         contentType: 'text/csv; charset=utf-8',
         head: csv(keys),
-        row: csv,
-        between: '',
+        rows: (rows) => Buffer.from(readCells(rows).map(csv).join('')),
         tail: '',
       }
   }
 }
 
-/** One line. A `json` column may hold raw line ends, between tokens only, where a space means the same. */
-function ndjson([text]: TextRow): string {
-  const row = text as string
-  return `${row.includes('\n') || row.includes('\r') ? row.replaceAll(/[\r\n]/g, ' ') : row}\n`
+/** A `json` column may hold raw line ends, between tokens only, where a space means the same. */
+const LINE: Around = { after: 0x0a, oneLine: true }
+const ELEMENT: Around = { before: 0x2c }
+
+/** Elements of one list, with a comma before all but the first. */
+function elements(): Frame['rows'] {
+  let skip = 1
+  return (rows) => {
+    const packed = packCells(rows, ELEMENT).subarray(skip)
+    skip = 0
+    return packed
+  }
 }
 
 /** RFC 4180; null is empty, the empty string is `""`. */

@@ -1,33 +1,40 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { PoolClient } from 'pg'
 import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { ServiceError } from '../errors.js'
 import { bind, type Bindings } from '../sql/bind.js'
-import { checkOut, type Database, isConnectionError } from './database.js'
+import { checkOut, type Database, isConnectionError, unavailable } from './database.js'
 import { clientError } from './errors.js'
 import { cancel } from './execute.js'
+import { divertRows } from './limit-answers.js'
+import type { RowMessages } from './row-messages.js'
 
-/** A row as text cells. */
-export type TextRow = readonly (string | null)[]
+/** Rows in the order in which they came, and what they take in bytes. */
+export interface RowBatch {
+  readonly parts: readonly RowMessages[]
+  readonly count: number
+  readonly bytes: number
+}
 
 export interface RowBatches {
-  /** The first rows: up to 1,000, or fewer when they are large; all of them when `done`. */
-  readonly first: readonly TextRow[]
+  /** The first rows: 1,000 or some more, or fewer when they are large; all of them when `done`. */
+  readonly first: RowBatch
   readonly done: boolean
   /** The rest, a batch at a time. */
-  rest(): AsyncGenerator<readonly TextRow[], void, undefined>
+  rest(): AsyncGenerator<RowBatch, void, undefined>
   /** Gives the connection back, whether the rest was read or not. Must be called unless `done`. */
   end(): Promise<void>
 }
 
-/** Most rows that are asked for at once. */
+/** Most rows of a small answer, and its size. */
 export const BATCH = 1000
-/** Rows are asked for a few at first, and then as many as should come to so many characters. */
+const SMALL_BYTES = 4 * 1024 * 1024
+/** Rows are asked for a few at first, and then as many as should come to so many bytes in so much time. */
 const FIRST = 16
 const GROWTH = 8
-const BATCH_CHARACTERS = 1024 * 1024
-/** What makes an answer a small one, beside its number of rows. */
-const SMALL_CHARACTERS = 4 * 1024 * 1024
+const BATCH_BYTES = 1024 * 1024
+const BATCH_MS = 1000
 const MAX_AGE_MS = 3_600_000
 
 /**
@@ -44,31 +51,30 @@ export async function readRows(
   const values = bind(statement.params, bindings)
   signal.throwIfAborted()
   const client = await checkOut(database.streams)
-  const stream = new QueryStream(statement.text, values, { rowMode: 'array' })
+  const received = receive(client)
+  const stream = new QueryStream(statement.text, values)
   stream.on('error', () => undefined)
   client.query(stream)
-  const batches = nextBatches(stream, database.config.statementTimeoutMs, signal)
+  const batches = nextBatches(stream, received, database.config.statementTimeoutMs, signal)
   let ended: Promise<void> | undefined
   const close = async (failed: boolean) => {
     if (failed) await cancel(database, client)
     else stream.destroy()
-    client.release(failed)
+    client.release(failed || !divertRows(client, undefined))
   }
   const end = (failed: boolean) => (ended ??= close(failed))
   // Whoever should read the rest may be gone before it has begun: a generator that was never run cleans up nothing.
   signal.addEventListener('abort', () => void end(true), { once: true })
   try {
     signal.throwIfAborted()
-    const first: TextRow[] = []
-    let characters = 0
-    while (first.length < BATCH && characters < SMALL_CHARACTERS) {
+    let first: RowBatch = { parts: [], count: 0, bytes: 0 }
+    while (first.count < BATCH && first.bytes < SMALL_BYTES) {
       const batch = await batches.next()
       if (batch.done) {
         await end(false)
         return { first, done: true, async *rest() {}, async end() {} }
       }
-      for (const row of batch.value) first.push(row)
-      characters += charactersOf(batch.value)
+      first = together(first, batch.value)
     }
     return { first, done: false, rest: () => rest(batches, end, statement), end: () => end(true) }
   } catch (error) {
@@ -78,10 +84,10 @@ export async function readRows(
 }
 
 async function* rest(
-  batches: AsyncGenerator<readonly TextRow[], void, undefined>,
+  batches: AsyncGenerator<RowBatch, void, undefined>,
   end: (failed: boolean) => Promise<void>,
   statement: Prepared,
-): AsyncGenerator<readonly TextRow[], void, undefined> {
+): AsyncGenerator<RowBatch, void, undefined> {
   const oldest = Date.now() + MAX_AGE_MS
   let complete = false
   try {
@@ -97,35 +103,64 @@ async function* rest(
   }
 }
 
-/** Batches of rows. The next one is on its way while one is used. */
-async function* nextBatches(
-  { cursor }: QueryStream,
-  timeoutMs: number,
-  signal: AbortSignal,
-): AsyncGenerator<readonly TextRow[], void, undefined> {
-  const ask = (count: number) => {
-    const rows = cursor.read(count) as Promise<TextRow[]>
-    // Nobody may be there to hear of it.
-    rows.catch(() => undefined)
-    return { count, rows }
+/**
+ * Takes the rows that come on a connection. They stay bytes, and the cursor hears only of how its requests end.
+ * @returns takes those that have come since it was last asked
+ */
+function receive(client: PoolClient): () => RowBatch {
+  let parts: RowMessages[] = []
+  let count = 0
+  let bytes = 0
+  const diverted = divertRows(client, (rows, more) => {
+    parts.push(rows)
+    count += more
+    bytes += rows.length
+  })
+  if (!diverted) {
+    client.release(true)
+    throw unavailable(new Error('Connection terminated: it was in the midst of a message'))
   }
-  for (let next = ask(FIRST); ;) {
-    const { count } = next
-    const rows = await within(next.rows, timeoutMs, signal)
-    if (rows.length < count) {
-      if (rows.length > 0) yield rows
-      return
-    }
-    const each = Math.max(1, charactersOf(rows) / count)
-    next = ask(Math.max(1, Math.floor(Math.min(BATCH, count * GROWTH, BATCH_CHARACTERS / each))))
-    yield rows
+  return () => {
+    const batch = { parts, count, bytes }
+    parts = []
+    count = 0
+    bytes = 0
+    return batch
   }
 }
 
-function charactersOf(rows: readonly TextRow[]): number {
-  let sum = 0
-  for (const row of rows) for (const cell of row) sum += cell?.length ?? 0
-  return sum
+const together = (one: RowBatch, other: RowBatch): RowBatch => ({
+  parts: [...one.parts, ...other.parts],
+  count: one.count + other.count,
+  bytes: one.bytes + other.bytes,
+})
+
+/** Batches of rows. The next one is on its way while one is used. */
+async function* nextBatches(
+  { cursor }: QueryStream,
+  received: () => RowBatch,
+  timeoutMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<RowBatch, void, undefined> {
+  const ask = (count: number) => {
+    const since = performance.now()
+    const tookMs = (cursor.read(count) as Promise<unknown>).then(() => performance.now() - since)
+    // Nobody may be there to hear of it.
+    tookMs.catch(() => undefined)
+    return { count, tookMs }
+  }
+  for (let next = ask(FIRST); ;) {
+    const { count } = next
+    const tookMs = await within(next.tookMs, timeoutMs, signal)
+    const batch = received()
+    if (batch.count < count) {
+      if (batch.count > 0) yield batch
+      return
+    }
+    const growth = Math.min(GROWTH, BATCH_BYTES / batch.bytes, BATCH_MS / tookMs)
+    next = ask(Math.max(1, Math.floor(count * growth)))
+    yield batch
+  }
 }
 
 async function within<T>(promise: Promise<T>, timeoutMs: number, signal: AbortSignal): Promise<T> {

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
@@ -13,6 +12,7 @@ import { at } from '../errors.js'
 import { createLogger } from '../log.js'
 import { createMetrics } from '../metrics.js'
 import type { Schema } from '../schema.js'
+import { version } from '../version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
 import { type Address, createFront } from './front.js'
 import { createHost, createShared, type Shared } from './host.js'
@@ -104,10 +104,6 @@ export interface Server {
 }
 
 const STEP_MS = 30_000
-export const version: string = (
-  JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }
-).version
-
 /** Loads, migrates, sets up and listens: the whole life of a server, top to bottom. */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const { config: configured, loaded } = await loadServer(options)

@@ -1,0 +1,70 @@
+/**
+ * Rows as PostgreSQL sends them, one DataRow message after another: `D`, the length of the rest (4 bytes, which count), the
+ * number of cells (2), and for each cell its length (4; -1 is null) and its bytes. Nobody else uses the memory.
+ * @see PostgreSQL manual, "Message Formats"
+ */
+export type RowMessages = Buffer
+
+/** A row as text cells. */
+export type TextRow = readonly (string | null)[]
+
+export const DATA_ROW = 0x44
+/** The letter and the length. */
+export const HEADER = 5
+const CELLS = 7
+const LENGTH = 4
+
+const LF = 0x0a
+const CR = 0x0d
+const SPACE = 0x20
+
+/** What stands around each row, as codes of characters. One of them at most: the header gives room for few. */
+export interface Around {
+  readonly before?: number
+  readonly after?: number
+  /** Rows without line ends: each becomes a space. */
+  readonly oneLine?: boolean
+}
+
+/**
+ * Moves the only cell of each row to the front of the memory that the rows are in.
+ * @returns the part of it that they now take
+ */
+export function packCells(rows: RowMessages, { before, after, oneLine = false }: Around): Buffer {
+  let to = 0
+  let lineEnd = oneLine ? nextLineEnd(rows, 0) : Infinity
+  for (let at = 0; at < rows.length;) {
+    const start = at + CELLS + LENGTH
+    const end = at + 1 + rows.readUInt32BE(at + 1)
+    // One that is found in a header does not matter: nobody reads that again.
+    for (; lineEnd < end; lineEnd = nextLineEnd(rows, lineEnd)) rows[lineEnd] = SPACE
+    if (before !== undefined) rows[to++] = before
+    rows.copyWithin(to, start, end)
+    to += end - start
+    if (after !== undefined) rows[to++] = after
+    at = end
+  }
+  return rows.subarray(0, to)
+}
+
+function nextLineEnd(bytes: Buffer, from: number): number {
+  const ends = [bytes.indexOf(LF, from), bytes.indexOf(CR, from)].filter((at) => at >= 0)
+  return Math.min(...ends)
+}
+
+/** Makes texts of the cells. */
+export function readCells(rows: RowMessages): TextRow[] {
+  const read: TextRow[] = []
+  for (let at = 0; at < rows.length; at += 1 + rows.readUInt32BE(at + 1)) {
+    const row: (string | null)[] = []
+    let cell = at + CELLS
+    for (let left = rows.readUInt16BE(at + HEADER); left > 0; left--) {
+      const length = rows.readInt32BE(cell)
+      cell += LENGTH
+      row.push(length < 0 ? null : rows.toString('utf8', cell, cell + length))
+      cell += Math.max(0, length)
+    }
+    read.push(row)
+  }
+  return read
+}

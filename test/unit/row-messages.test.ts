@@ -1,0 +1,105 @@
+import { EventEmitter } from 'node:events'
+import type pg from 'pg'
+import tap from 'tap'
+import { divertRows, limitAnswers } from '../../core/db/limit-answers.js'
+import { packCells, readCells } from '../../core/db/row-messages.js'
+
+tap.test('rows are told from other messages wherever their bytes are cut', (t) => {
+  const sent = [row('{"id":1}'), row('{"id":2}'), other('s', ''), row('{"t":"ü"}'), other('C', 'SELECT 3\0')]
+  const whole = Buffer.concat(sent)
+  for (let first = 0; first <= whole.length; first++) {
+    for (let second = first; second <= whole.length; second += 3) {
+      const { stream, passed, rows, counts } = connection(1024)
+      for (const [from, to] of [
+        [0, first],
+        [first, second],
+        [second, whole.length],
+      ])
+        stream.emit('data', Buffer.from(whole.subarray(from, to)))
+
+      const texts = rows.flatMap((part) => readCells(part)).flat()
+      if (texts.join() !== '{"id":1},{"id":2},{"t":"ü"}') t.fail(`cut at ${first} and ${second}: ${texts.join()}`)
+      if (counts.reduce((sum, count) => sum + count, 0) !== 3) t.fail(`cut at ${first} and ${second}: counted wrongly`)
+      if (Buffer.concat(passed).toString() !== 's\0\0\0\x04C\0\0\0\rSELECT 3\0') {
+        t.fail(`cut at ${first} and ${second}: pg got something else`)
+      }
+    }
+  }
+  t.end()
+})
+
+tap.test('a row that is too large ends the connection before all of it has come', (t) => {
+  const { stream, rows } = connection(100)
+
+  stream.emit('data', Buffer.concat([row('{}'), row('x'.repeat(200)).subarray(0, 20)]))
+
+  t.match(stream.destroyed, { code: 'answer-too-large' })
+  t.equal(rows.length, 0)
+  t.end()
+})
+
+tap.test('a connection in the midst of a message gives its rows to nobody', (t) => {
+  const { stream, client } = connection(100)
+
+  stream.emit('data', row('{}').subarray(0, 7))
+
+  t.equal(divertRows(client, undefined), false)
+  t.end()
+})
+
+tap.test('rows are packed with what stands around them', (t) => {
+  const rows = () => Buffer.concat([row('{"a":1}'), row(''), row(`{"b":\n${' '.repeat(300)}\r2}`), row('{"c":3}')])
+  const gap = ' '.repeat(300)
+
+  t.equal(packCells(rows(), { before: 0x2c }).toString(), `,{"a":1},,{"b":\n${gap}\r2},{"c":3}`)
+  t.equal(packCells(rows(), { after: 0x0a, oneLine: true }).toString(), `{"a":1}\n\n{"b": ${gap} 2}\n{"c":3}\n`)
+  t.end()
+})
+
+tap.test('cells are read as texts', (t) => {
+  t.same(readCells(Buffer.concat([row('a', null, ''), row('é', 'b', null)])), [
+    ['a', null, ''],
+    ['é', 'b', null],
+  ])
+  t.end()
+})
+
+/** A connection whose rows are diverted. */
+function connection(maxBytes: number) {
+  const passed: Buffer[] = []
+  const rows: Buffer[] = []
+  const counts: number[] = []
+  const stream = Object.assign(new EventEmitter(), {
+    destroyed: undefined as unknown,
+    destroy(error: Error) {
+      this.destroyed = error
+    },
+  })
+  stream.on('data', (chunk: Buffer) => passed.push(chunk))
+  const client = { connection: { stream } } as unknown as pg.PoolClient
+  limitAnswers(client, maxBytes)
+  divertRows(client, (part, count) => {
+    rows.push(part)
+    counts.push(count)
+  })
+  return { stream, client, passed, rows, counts }
+}
+
+function row(...cells: readonly (string | null)[]): Buffer {
+  const parts = cells.map((cell) => {
+    const bytes = Buffer.from(cell ?? '')
+    const length = Buffer.alloc(4)
+    length.writeInt32BE(cell === null ? -1 : bytes.length)
+    return Buffer.concat([length, bytes])
+  })
+  const count = Buffer.alloc(2)
+  count.writeUInt16BE(cells.length)
+  return other('D', Buffer.concat([count, ...parts]))
+}
+
+function other(letter: string, body: string | Buffer): Buffer {
+  const bytes = Buffer.from(body)
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(bytes.length + 4)
+  return Buffer.concat([Buffer.from(letter), length, bytes])
+}
