@@ -1,6 +1,7 @@
 import { type Data, ServiceError, type Transaction } from 'rowhouse'
 import type { Version } from './conditions.js'
 import { AlreadyExists, notFound, uploadLost } from './errors.js'
+import { Merged } from './merged.js'
 
 /** What is known of a file, as clients see it. */
 export interface FileRecord {
@@ -49,15 +50,25 @@ export const LEASE_SECONDS = 60
 /** The records of files and blobs. Every change is one statement, so it happens or it does not. */
 export class Files {
   private readonly data: Data
+  private readonly found = new Merged((ids: readonly string[]) => this.findAll(ids))
 
   constructor(data: Data) {
     this.data = data
   }
 
+  /** @throws ServiceError 404 */
   async find(id: string): Promise<StoredFile> {
-    const [row] = await this.data.query<StoredFile & { size: string }>(FIND, [id])
-    if (!row) throw notFound(id)
-    return { ...row, size: Number(row.size) }
+    const found = await this.found.ask(id)
+    if (!found) throw notFound(id)
+    return found
+  }
+
+  private async findAll(ids: readonly string[]): Promise<readonly (StoredFile | undefined)[]> {
+    const rows = await this.data.query<FoundRow>(FIND, [ids])
+    const files = new Map(
+      rows.map(({ id, size, updated, ...row }) => [id, { ...row, size: Number(size), updatedAt: new Date(updated) }]),
+    )
+    return ids.map((id) => files.get(id))
   }
 
   /**
@@ -164,9 +175,17 @@ const RECORD = `json_build_object('file_id', file_id, 'content_type', content_ty
   'file_size', file_size, 'user_id', user_id, 'user_role', user_role, 'created_at', created_at)::text as record`
 
 const FIND = `
-select content_type as "contentType", file_size::text as size, etag, updated_at as "updatedAt", blob_id as blob, provider,
+select file_id as id, content_type as "contentType", file_size::text as size, etag,
+  extract(epoch from updated_at)::float8 * 1000 as updated, blob_id as blob, provider,
   coalesce(damaged in ('size', 'sha256'), false) as damaged
-from svc_catalog.svc_file join svc_catalog.svc_blob using (blob_id) where file_id = $1`
+from svc_catalog.svc_file join svc_catalog.svc_blob using (blob_id) where file_id = any ($1)`
+interface FoundRow extends Omit<StoredFile, 'size' | 'updatedAt'> {
+  readonly id: string
+  /** A bigint in digits. */
+  readonly size: string
+  /** Milliseconds since 1970. */
+  readonly updated: number
+}
 
 const VERSION = 'select etag, updated_at as "updatedAt" from svc_catalog.svc_file where file_id = $1'
 

@@ -449,6 +449,22 @@ tap.test('of small files those that were asked for last are kept', async (t) => 
   t.match(await server.get('c'), { status: 200 })
 })
 
+tap.test('of many files that are asked for at once each is answered with its own', async (t) => {
+  const server = await filestore(t)
+  const ids = Array.from({ length: 12 }, (_, i) => `f${i}`)
+  const stored = await Promise.all(ids.map((id) => server.put(id, `bytes of ${id}`)))
+  t.same(
+    stored.map(({ body }) => body.file_id),
+    ids,
+  )
+  const asked = [...ids, 'missing', ...ids.toReversed(), 'missing as well']
+  const got = await Promise.all(asked.map((id) => server.get(id)))
+  t.same(
+    got.map(({ status, text }) => (status === 200 ? text : status)),
+    asked.map((id) => (ids.includes(id) ? `bytes of ${id}` : 404)),
+  )
+})
+
 tap.test('bytes that are lost', async (t) => {
   const dataDir = t.testdir({})
   const server = await testServer(t, { files: true, config: { dataDir } })
