@@ -81,7 +81,8 @@ export const config = {
       type: 'integer',
       minimum: 0,
       default: 67_108_864,
-      description: 'of memory for files of up to 64 KiB that were read; 0: none',
+      description:
+        'of memory for files that were read, half of it for those of up to 64 KiB, half up to 1 MiB; 0: none',
     },
     collect: {
       type: 'object',

@@ -1,6 +1,7 @@
 import { type Data, ServiceError, type Transaction } from 'rowhouse'
 import type { Version } from './conditions.js'
 import { AlreadyExists, notFound, uploadLost } from './errors.js'
+import { Merged } from './merged.js'
 
 /** What is known of a file, as clients see it. */
 export interface FileRecord {
@@ -49,15 +50,28 @@ export const LEASE_SECONDS = 60
 /** The records of files and blobs. Every change is one statement, so it happens or it does not. */
 export class Files {
   private readonly data: Data
+  private readonly found = new Merged((ids: readonly string[]) => this.findAll(ids))
+  private readonly reserved = new Merged((places: readonly Place[]) => this.reserveAll(places))
+  private readonly created = new Merged((blobs: readonly StoredBlob[]) => this.storeTogether(CREATE, blobs))
+  private readonly replaced = new Merged((blobs: readonly StoredBlob[]) => this.storeTogether(REPLACE_AT_ONCE, blobs))
 
   constructor(data: Data) {
     this.data = data
   }
 
+  /** @throws ServiceError 404 */
   async find(id: string): Promise<StoredFile> {
-    const [row] = await this.data.query<StoredFile & { size: string }>(FIND, [id])
-    if (!row) throw notFound(id)
-    return { ...row, size: Number(row.size) }
+    const found = await this.found.ask(id)
+    if (!found) throw notFound(id)
+    return found
+  }
+
+  private async findAll(ids: readonly string[]): Promise<readonly (StoredFile | undefined)[]> {
+    const rows = await this.data.query<FoundRow>(FIND, [ids])
+    const files = new Map(
+      rows.map(({ id, size, updated, ...row }) => [id, { ...row, size: Number(size), updatedAt: new Date(updated) }]),
+    )
+    return ids.map((id) => files.get(id))
   }
 
   /**
@@ -72,9 +86,17 @@ export class Files {
     size?: number,
     transaction?: Transaction,
   ): Promise<void> {
-    const values = [blob, provider, create ? id : null, size ?? null, userId]
-    const rows = await this.data.query(RESERVE, values, transaction)
-    if (rows.length === 0) throw new AlreadyExists(id)
+    const place = { blob, provider, free: create ? id : null, size: size ?? null, userId }
+    const reserved = transaction ? (await this.reserveAll([place], transaction))[0] : await this.reserved.ask(place)
+    if (!reserved) throw new AlreadyExists(id)
+  }
+
+  private async reserveAll(places: readonly Place[], transaction?: Transaction): Promise<readonly boolean[]> {
+    const column = <K extends keyof Place>(name: K) => places.map((place) => place[name])
+    const values = [column('blob'), column('provider'), column('free'), column('size'), column('userId')]
+    const rows = await this.data.query<{ blob: string }>(RESERVE, values, transaction)
+    const reserved = new Set(rows.map(({ blob }) => blob))
+    return places.map(({ blob }) => reserved.has(blob))
   }
 
   /**
@@ -116,15 +138,39 @@ export class Files {
    * @returns JSON text of the record
    * @throws ServiceError 400 when the file must not exist and does; 503 when the bytes were taken for lost
    */
-  async store({ blob, size, sha256, file }: StoredBlob, create: boolean, transaction?: Transaction): Promise<string> {
-    const { id, contentType, userId, role, upload = null } = file
-    const values = [blob, size, sha256, id, contentType, userId, role, `"${sha256.toString('hex')}"`, upload]
-    const rows = await this.data
-      .query<{ record: string }>(create ? CREATE : REPLACE, values, transaction)
-      .catch((error: unknown) => Promise.reject(isTaken(error) ? new AlreadyExists(id) : error))
-    const [row] = rows
-    if (row) return row.record
-    throw uploadLost()
+  async store(blob: StoredBlob, create: boolean, transaction?: Transaction): Promise<string> {
+    const together = transaction ? undefined : await (create ? this.created : this.replaced).ask(blob)
+    if (together !== undefined) return together
+    const [record] = await this.storeAll(create ? CREATE : REPLACE, [blob], transaction).catch((error: unknown) => {
+      throw isTaken(error) ? new AlreadyExists(blob.file.id) : error
+    })
+    if (record === undefined) throw uploadLost()
+    return record
+  }
+
+  /** By one commit. Where that cannot be, or not at once, each tries alone and is told why: a blob is stored only once. */
+  private async storeTogether(text: string, blobs: readonly StoredBlob[]): Promise<readonly (string | undefined)[]> {
+    return blobs.length > 1 ? this.storeAll(text, blobs).catch(() => []) : []
+  }
+
+  private async storeAll(
+    text: string,
+    blobs: readonly StoredBlob[],
+    transaction?: Transaction,
+  ): Promise<readonly (string | undefined)[]> {
+    const values = [
+      blobs.map(({ blob }) => blob),
+      blobs.map(({ size }) => size),
+      blobs.map(({ sha256 }) => sha256.toString('hex')),
+      blobs.map(({ file }) => file.id),
+      blobs.map(({ file }) => file.contentType),
+      blobs.map(({ file }) => file.userId),
+      blobs.map(({ file }) => file.role),
+      blobs.map(({ file }) => file.upload ?? null),
+    ]
+    const rows = await this.data.query<{ blob: string; record: string }>(text, values, transaction)
+    const records = new Map(rows.map(({ blob, record }) => [blob, record]))
+    return blobs.map(({ blob }) => records.get(blob))
   }
 
   /** Forgets bytes that never became a file, or are no file's any more, once they are gone. */
@@ -164,17 +210,34 @@ const RECORD = `json_build_object('file_id', file_id, 'content_type', content_ty
   'file_size', file_size, 'user_id', user_id, 'user_role', user_role, 'created_at', created_at)::text as record`
 
 const FIND = `
-select content_type as "contentType", file_size::text as size, etag, updated_at as "updatedAt", blob_id as blob, provider,
+select file_id as id, content_type as "contentType", file_size::text as size, etag,
+  extract(epoch from updated_at)::float8 * 1000 as updated, blob_id as blob, provider,
   coalesce(damaged in ('size', 'sha256'), false) as damaged
-from svc_catalog.svc_file join svc_catalog.svc_blob using (blob_id) where file_id = $1`
+from svc_catalog.svc_file join svc_catalog.svc_blob using (blob_id) where file_id = any ($1)`
+interface FoundRow extends Omit<StoredFile, 'size' | 'updatedAt'> {
+  readonly id: string
+  /** A bigint in digits. */
+  readonly size: string
+  /** Milliseconds since 1970. */
+  readonly updated: number
+}
 
 const VERSION = 'select etag, updated_at as "updatedAt" from svc_catalog.svc_file where file_id = $1'
 
 const RESERVE = `
 insert into svc_catalog.svc_blob (blob_id, provider, state, leased_until, size, user_id)
-select $1, $2, 'writing', now() + interval '${LEASE_SECONDS} seconds', $4, $5
-where $3::text is null or not exists (select 1 from svc_catalog.svc_file where file_id = $3)
-returning 1`
+select blob, provider, 'writing', now() + interval '${LEASE_SECONDS} seconds', size, user_id
+from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) as place (blob, provider, free, size, user_id)
+where free is null or not exists (select 1 from svc_catalog.svc_file where file_id = free)
+returning blob_id as blob`
+interface Place {
+  readonly blob: string
+  readonly provider: string
+  /** A file that must not exist yet. */
+  readonly free: string | null
+  readonly size: number | null
+  readonly userId: string
+}
 
 /** One key for each user, among the locks of this purpose. */
 const LOCK_USER = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_file of ' || $1, 0))"
@@ -193,20 +256,28 @@ where blob_id = any($1) and state = 'writing' returning 1`
 
 /** Nothing is stored unless the blob is still being written: who has given it up may have deleted the bytes. */
 const STORE = `
-with blob as (
-  update svc_catalog.svc_blob set state = 'live', size = $2, sha256 = $3, leased_until = null
-  where blob_id = $1 and state = 'writing' returning blob_id
+with stored as (
+  select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::uuid[])
+    as stored (blob_id, bytes, hex, file_id, content_type, user_id, user_role, upload_id)
+), blob as (
+  update svc_catalog.svc_blob as blob set state = 'live', size = bytes, sha256 = decode(hex, 'hex'), leased_until = null
+  from stored where blob.blob_id = stored.blob_id and state = 'writing' returning stored.*
 ), upload as (
-  update svc_catalog.svc_upload set stored_at = now() where upload_id = $9 and exists (select from blob)
+  update svc_catalog.svc_upload set stored_at = now() where upload_id in (select upload_id from blob)
 )
 insert into svc_catalog.svc_file (file_id, blob_id, content_type, file_size, user_id, user_role, etag)
-select $4, blob_id, $5, $2, $6, $7, $8 from blob`
-const CREATE = `${STORE} returning ${RECORD}`
-const REPLACE = `${STORE}
+select file_id, blob_id, content_type, bytes, user_id, user_role, '"' || hex || '"' from blob`
+const STORED = `returning blob_id as blob, ${RECORD}`
+const OVER = `
 on conflict (file_id) do update set blob_id = excluded.blob_id, content_type = excluded.content_type,
   file_size = excluded.file_size, user_id = excluded.user_id, user_role = excluded.user_role, etag = excluded.etag,
-  updated_at = greatest(clock_timestamp(), svc_file.updated_at)
-returning ${RECORD}`
+  updated_at = greatest(clock_timestamp(), svc_file.updated_at)`
+const CREATE = `${STORE} order by file_id ${STORED}`
+const REPLACE = `${STORE} ${OVER} ${STORED}`
+/** Fails when a file is locked, so that nobody waits for the lock of somebody else's file. */
+const REPLACE_AT_ONCE = `${STORE}
+where (select count(*) from (select from svc_catalog.svc_file where file_id = any ($4) for update nowait) as locked) >= 0
+order by file_id ${OVER} ${STORED}`
 
 const REMOVE = 'delete from svc_catalog.svc_file where file_id = $1 returning 1'
 const FORGET = `delete from svc_catalog.svc_blob where blob_id = $1 and state <> 'live'`

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { type Readable, Transform, type TransformCallback, type Writable } from 'node:stream'
+import { Readable, type Writable } from 'node:stream'
 import { ServiceError } from 'rowhouse'
 import { badRequest } from './errors.js'
 
@@ -9,25 +9,33 @@ const WINDOW_MS = 30_000
 const CHUNK_BYTES = 1024 * 1024
 
 /** Bytes on their way to the store: counted, hashed, and ended with an error when they are too many. */
-export class Meter extends Transform {
+export class Meter extends Readable {
   size = 0
   private readonly hash: Hash | null
   private readonly maxBytes: number
+  private readonly source: Readable
 
-  /** @param hash null: nobody will ask for it */
-  constructor(maxBytes: number, hash: Hash | null = createHash('sha256')) {
+  /**
+   * @param source what it measures; its end is the end, its errors are for the caller to tell
+   * @param hash null: nobody will ask for it
+   */
+  constructor(source: Readable, maxBytes: number, hash: Hash | null = createHash('sha256')) {
     super({ highWaterMark: CHUNK_BYTES })
+    this.source = source
     this.hash = hash
     this.maxBytes = maxBytes
     // The error is told to who reads.
     this.on('error', () => {})
+    source.on('data', this.measure).once('end', this.finish)
   }
 
-  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
-    this.size += chunk.length
-    if (this.size > this.maxBytes) return done(tooLarge(this.maxBytes))
-    this.hash?.update(chunk)
-    done(null, chunk)
+  override _read(): void {
+    this.source.resume()
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.source.off('data', this.measure).off('end', this.finish)
+    done(error)
   }
 
   /** Of all that came through; once. */
@@ -35,6 +43,16 @@ export class Meter extends Transform {
     if (!this.hash) throw new Error('these bytes were not hashed')
     return this.hash.digest()
   }
+
+  private readonly measure = (chunk: Buffer): void => {
+    this.size += chunk.length
+    if (this.size > this.maxBytes) this.destroy(tooLarge(this.maxBytes))
+    else {
+      this.hash?.update(chunk)
+      if (!this.push(chunk)) this.source.pause()
+    }
+  }
+  private readonly finish = (): void => void this.push(null)
 }
 
 /** Measures the body of a request. @param hash null: none */
@@ -44,35 +62,45 @@ export function meterRequest(
   minBytesPerSecond: number,
   hash?: Hash | null,
 ): Meter {
-  const meter = new Meter(maxBytes, hash)
-  feed(req, meter, minBytesPerSecond)
+  const meter = new Meter(req, maxBytes, hash)
+  watch(req, meter, minBytesPerSecond, () => req.isPaused())
   return meter
 }
 
-/**
- * Sends the body of a request into a stream, and ends that with an error when the body is too slow or cut off. The
- * connection stays as it is, for the answer.
- */
+/** Sends the body of a request into a stream that takes it apart, and watches it. */
 export function feed(req: IncomingMessage, into: Writable, minBytesPerSecond: number): void {
+  watch(req, into, minBytesPerSecond, () => into.writableNeedDrain)
+  into.once('close', () => req.unpipe(into))
+  req.pipe(into)
+}
+
+/**
+ * Ends a stream with an error when the body of the request that it is made of is too slow or cut off. The connection stays
+ * as it is, for the answer.
+ * @param waits for the store: then it is not slow
+ */
+function watch(
+  req: IncomingMessage,
+  stream: Readable | Writable,
+  minBytesPerSecond: number,
+  waits: () => boolean,
+): void {
   const { socket } = req
   let before = socket.bytesRead
-  const watch = setInterval(() => {
-    // Who waits for the store is not slow.
+  const timer = setInterval(() => {
     const slow = socket.bytesRead - before < (minBytesPerSecond * WINDOW_MS) / 1000
-    if (slow && !into.writableNeedDrain) into.destroy(tooSlow())
+    if (slow && !waits()) stream.destroy(tooSlow())
     before = socket.bytesRead
   }, WINDOW_MS)
   const cut = () => {
-    if (!req.complete) into.destroy(badRequest('the body ended early'))
+    if (!req.complete) stream.destroy(badRequest('the body ended early'))
   }
   // Stays: the error of a connection that broke comes a moment after its end.
   req.on('error', cut).on('close', cut)
-  into.once('close', () => {
-    clearInterval(watch)
-    req.unpipe(into)
+  stream.once('close', () => {
+    clearInterval(timer)
     if (!req.complete) req.pause()
   })
-  req.pipe(into)
 }
 
 /** Measures another stream. @param failure what an error of that is to the client */
@@ -81,12 +109,11 @@ export function meterStream(
   maxBytes: number,
   failure: (error: Error) => Error = (error) => error,
 ): Meter {
-  const meter = new Meter(maxBytes)
+  const meter = new Meter(bytes, maxBytes)
   const fail = (error: Error) => meter.destroy(failure(error))
   if (bytes.errored) fail(bytes.errored)
   bytes.once('error', fail)
-  meter.once('close', () => bytes.unpipe(meter).destroy())
-  bytes.pipe(meter)
+  meter.once('close', () => bytes.destroy())
   return meter
 }
 

@@ -1,9 +1,12 @@
 import { type FileHandle, mkdir, open, readdir, stat, unlink } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { addAbortSignal, type Readable } from 'node:stream'
+import { addAbortSignal, Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { callbackify } from 'node:util'
 import { defineProvider, type StoredObject } from 'rowhouse'
 
-const CHUNK_BYTES = 512 * 1024
+/** What is read or written at once. */
+const PIECE_BYTES = 2 ** 20
 const KEY = /^[0-9A-Za-z-]{2,}$/
 const FOLDERS = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, '0'))
 
@@ -44,11 +47,12 @@ export default defineProvider({
         // Nobody else may have made it, and nobody reads it before the caller says so.
         const file = await open(path, 'wx')
         try {
-          const size = await writeAll(file, addAbortSignal(signal, body))
+          const writer = new Writer(file)
+          await pipeline(body, writer, { signal })
           if (full) await file.sync()
           await file.close()
           await flushed(directory)
-          return { size }
+          return { size: writer.written }
         } catch (error) {
           await file.close().catch(() => {})
           await unlink(path).catch(() => {})
@@ -58,7 +62,7 @@ export default defineProvider({
       async get(key, range, signal) {
         signal.throwIfAborted()
         const file = await open(place(key).path)
-        return addAbortSignal(signal, file.createReadStream({ ...range, highWaterMark: CHUNK_BYTES }))
+        return addAbortSignal(signal, file.createReadStream({ ...range, highWaterMark: PIECE_BYTES }))
       },
       async read(key, { start, end }, signal) {
         signal.throwIfAborted()
@@ -80,16 +84,48 @@ export default defineProvider({
   },
 })
 
-async function writeAll(file: FileHandle, body: Readable): Promise<number> {
-  let size = 0
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    for (let from = 0; from < chunk.length;) {
-      const { bytesWritten } = await file.write(chunk, from)
-      from += bytesWritten
-    }
-    size += chunk.length
+/** Takes bytes until there are enough for one write, and more while that is under way. */
+class Writer extends Writable {
+  /** In bytes. */
+  written = 0
+  private readonly file: FileHandle
+  private waiting: Buffer[] = []
+  private length = 0
+
+  constructor(file: FileHandle) {
+    super({ highWaterMark: PIECE_BYTES })
+    this.file = file
   }
-  return size
+
+  override _writev(chunks: readonly { readonly chunk: Buffer }[], done: (error?: Error | null) => void): void {
+    for (const { chunk } of chunks) {
+      this.waiting.push(chunk)
+      this.length += chunk.length
+    }
+    if (this.length < PIECE_BYTES) done()
+    else this.flush(done)
+  }
+
+  override _final(done: (error?: Error | null) => void): void {
+    if (this.length === 0) done()
+    else this.flush(done)
+  }
+
+  private readonly flush = callbackify(async () => {
+    const { waiting, length } = this
+    this.waiting = []
+    this.length = 0
+    await writeAll(this.file, waiting, length)
+    this.written += length
+  })
+}
+
+/** @param length of all the pieces together, in bytes */
+async function writeAll(file: FileHandle, pieces: readonly Buffer[], length: number): Promise<void> {
+  const { bytesWritten } = await file.writev(pieces)
+  if (bytesWritten === length) return
+  const rest = Buffer.concat(pieces).subarray(bytesWritten)
+  await writeAll(file, [rest], rest.length)
 }
 
 async function readAll(file: FileHandle, start: number, most: number): Promise<Buffer> {

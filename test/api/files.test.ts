@@ -415,7 +415,7 @@ tap.test('bytes that somebody has added are a 500', async (t) => {
 })
 
 tap.test('small files are kept in memory', async (t) => {
-  const server = await filestore(t, { cacheBytes: 3000, collect: { everySeconds: 1, graceSeconds: 900 } })
+  const server = await filestore(t, { cacheBytes: 6000, collect: { everySeconds: 1, graceSeconds: 900 } })
   for (const id of ['a', 'b', 'changed']) await server.put(id, id.repeat(1000).slice(0, 1000))
   const [a, changed] = [await server.blobOf('a'), await server.blobOf('changed')]
   await writeFile(changed, 'x'.repeat(1000))
@@ -434,7 +434,7 @@ tap.test('small files are kept in memory', async (t) => {
 })
 
 tap.test('of small files those that were asked for last are kept', async (t) => {
-  const server = await filestore(t, { cacheBytes: 3500 })
+  const server = await filestore(t, { cacheBytes: 7000 })
   const ids = ['a', 'b', 'c']
   const blobs: string[] = []
   for (const id of ids) {
@@ -447,6 +447,37 @@ tap.test('of small files those that were asked for last are kept', async (t) => 
   t.match(await server.get('a'), { status: 200 })
   t.match(await server.get('b'), { status: 500 })
   t.match(await server.get('c'), { status: 200 })
+})
+
+tap.test('files of up to 1 MiB are kept as well, and do not drive out smaller ones', async (t) => {
+  const server = await filestore(t, { cacheBytes: 2 ** 21 + 2 ** 12 })
+  const sizes = { small: 1000, first: 2 ** 20 - 1, second: 2 ** 20, long: 2 ** 20 + 1 }
+  for (const [id, size] of Object.entries(sizes)) await server.put(id, 'x'.repeat(size))
+  for (const id of Object.keys(sizes))
+    t.match(await server.get(id), { status: 200, text: 'x'.repeat(sizes[id as 'small']) })
+  for (const id of Object.keys(sizes)) await rm(await server.blobOf(id))
+
+  t.match(await server.get('small'), { status: 200 })
+  t.match(await server.get('second'), { status: 200, text: 'x'.repeat(sizes.second) })
+  t.match(await server.get('second', { Range: 'bytes=5-6' }), { status: 206, text: 'xx' })
+  t.match(await server.get('first'), { status: 500 }, 'there was room for one')
+  t.match(await server.get('long'), { status: 500 })
+})
+
+tap.test('of many files that are asked for at once each is answered with its own', async (t) => {
+  const server = await filestore(t)
+  const ids = Array.from({ length: 12 }, (_, i) => `f${i}`)
+  const stored = await Promise.all(ids.map((id) => server.put(id, `bytes of ${id}`)))
+  t.same(
+    stored.map(({ body }) => body.file_id),
+    ids,
+  )
+  const asked = [...ids, 'missing', ...ids.toReversed(), 'missing as well']
+  const got = await Promise.all(asked.map((id) => server.get(id)))
+  t.same(
+    got.map(({ status, text }) => (status === 200 ? text : status)),
+    asked.map((id) => (ids.includes(id) ? `bytes of ${id}` : 404)),
+  )
 })
 
 tap.test('bytes that are lost', async (t) => {

@@ -7,7 +7,7 @@ t.test('killed at a call to the system, a file is the old one or the new one', {
   const why = whyNoTrace()
   if (why !== undefined) return t.comment(`not run here: ${why}`)
 
-  const { points, acknowledged, violations } = await someKills({ fsync: 6, unlink: 2, write: 2 })
+  const { points, acknowledged, violations } = await someKills({ fsync: 6, unlink: 2, writev: 2 })
   const missed = await plantedKills((text) => t.comment(text), ['late'])
 
   t.comment(`${points} kills, ${acknowledged} acknowledged changes`)

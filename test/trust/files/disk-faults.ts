@@ -138,8 +138,8 @@ class FaultyDisk {
       return path !== ''
     })
     const log = join(this.folder, 'log')
-    const inject = `inject=write:error=${errno}:when=${n}`
-    const strace = await tamper(this.victim, ['-P', path, '-e', 'trace=write', '-e', inject], log)
+    const inject = `inject=write,writev:error=${errno}:when=${n}`
+    const strace = await tamper(this.victim, ['-P', path, '-e', 'trace=write,writev', '-e', inject], log)
     req.end(bytes.subarray(BYTES / 2))
     const answered = await answer
     await strace.stop()

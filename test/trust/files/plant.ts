@@ -38,7 +38,7 @@ export async function plant(fault: Fault, root: string): Promise<Planted> {
     case 'forgetful':
       return changedStore(/(await unlink\(path\)\.catch\(ignoreMissing\);\s*)await flushed\(directory\);/)
     case 'unfenced': {
-      const fence = /(sha256 = \$3, leased_until = null\s*where blob_id = \$1) and state = 'writing'/
+      const fence = /(leased_until = null\s*from stored where blob\.blob_id = stored\.blob_id) and state = 'writing'/
       const { file, remove } = await changed('plugins/filestore/files.js', fence)
       return { filestore: { use: join(dirname(file), 'index.js') }, remove }
     }
