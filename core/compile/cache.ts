@@ -1,9 +1,10 @@
 /**
- * What a snapshot has compiled so far, least recently used out first. It hangs on the snapshot: a new one starts empty,
- * so nothing is ever invalidated. Requests that want the same thing while it is being compiled share the work.
+ * What a snapshot has compiled so far. Out first is what was not used since it was last looked at (the clock algorithm). It
+ * hangs on the snapshot: a new one starts empty, so nothing is ever invalidated. Requests that want the same thing while it
+ * is being compiled share the work.
  */
 export class CompileCache<T> {
-  private readonly entries = new Map<string, { readonly value: T; readonly bytes: number }>()
+  private readonly entries = new Map<string, Entry<T>>()
   private readonly pending = new Map<string, Promise<T>>()
   private readonly maxBytes: number
   private readonly bytesOf: (value: T) => number
@@ -18,8 +19,7 @@ export class CompileCache<T> {
   get(key: string): T | undefined {
     const entry = this.entries.get(key)
     if (!entry) return undefined
-    this.entries.delete(key)
-    this.entries.set(key, entry)
+    entry.used = true
     return entry.value
   }
 
@@ -40,12 +40,21 @@ export class CompileCache<T> {
 
   private put(key: string, value: T): void {
     const bytes = 2 * key.length + this.bytesOf(value) + 500
-    this.entries.set(key, { value, bytes })
+    this.entries.set(key, { value, bytes, used: false })
     this.bytes += bytes
     for (const [oldest, entry] of this.entries) {
       if (this.bytes <= this.maxBytes) return
       this.entries.delete(oldest)
-      this.bytes -= entry.bytes
+      if (entry.used) {
+        entry.used = false
+        this.entries.set(oldest, entry)
+      } else this.bytes -= entry.bytes
     }
   }
+}
+
+interface Entry<T> {
+  readonly value: T
+  readonly bytes: number
+  used: boolean
 }

@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from '../log.js'
 import { clientAddressOf } from './client-address.js'
 import type { HttpConfig } from './config.js'
-import { headerOf } from './header-of.js'
 import { RequestState } from './state.js'
 import type { Traffic } from './traffic.js'
 
@@ -58,6 +57,6 @@ function routeOf({ route, context }: RequestState): string {
 const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/
 
 function requestIdOf(req: IncomingMessage): string {
-  const given = headerOf(req, 'x-request-id')
-  return given !== undefined && REQUEST_ID.test(given) ? given : randomUUID()
+  const given = req.headers['x-request-id']
+  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
 }

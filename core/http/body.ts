@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import { parseFailed, ServiceError } from '../errors.js'
-import { headerOf } from './header-of.js'
 
 export interface BodyLimits {
   readonly maxBytes: number
@@ -16,11 +15,11 @@ export interface BodyLimits {
  *   408 request-timeout: not here in time; 400 parse-failed: it ended early
  */
 export async function readBody(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
-  const encoding = headerOf(req, 'content-encoding')
+  const encoding = req.headers['content-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new ServiceError(415, 'unsupported-media-type', `Content-Encoding "${encoding}" is not supported`)
   }
-  if (Number(headerOf(req, 'content-length') ?? 0) > limits.maxBytes) throw tooLarge(limits)
+  if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
   const body = await collect(req, limits)
   if (!req.complete) throw endedEarly()
   return body

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BytesAnswer, TextAnswer } from '../data/operations.js'
 import type { Exchange, Handler } from './exchange.js'
-import { headerOf } from './header-of.js'
 import { JSON_TYPE } from './respond.js'
 import type { PluginRoutes } from './router.js'
 import { SECURITY_HEADERS } from './security-headers.js'
@@ -57,9 +56,10 @@ function routesOf(plugins: readonly PluginRoutes[]): ReadonlyMap<string, Known> 
   return known
 }
 
-function isOrdinary(req: IncomingMessage): boolean {
-  if (req.httpVersionMinor < 1 || headerOf(req, 'expect') !== undefined) return false
-  return headerOf(req, 'host') !== undefined && likesJson(headerOf(req, 'accept'))
+function isOrdinary({ httpVersionMinor, headers }: IncomingMessage): boolean {
+  return (
+    httpVersionMinor >= 1 && headers.expect === undefined && headers.host !== undefined && likesJson(headers.accept)
+  )
 }
 
 /** It takes anything, or JSON before anything else. */
@@ -101,7 +101,8 @@ export class DirectExchange implements Exchange {
   }
 
   get(name: string): string {
-    return headerOf(this.req, name.toLowerCase()) ?? ''
+    const value = this.req.headers[name.toLowerCase()]
+    return (typeof value === 'string' ? value : value?.[0]) ?? ''
   }
 
   set(name: string, value: string): void {
@@ -109,7 +110,9 @@ export class DirectExchange implements Exchange {
   }
 
   accepts(...types: string[]): string | false {
-    const liked = (this.get('accept') || ANY).split(',').map((type) => type.trim())
+    const { accept = ANY } = this.req.headers
+    if (accept === ANY) return types[0] ?? false
+    const liked = accept.split(',').map((type) => type.trim())
     for (const like of liked) {
       const found = types.find((type) => like === type || like === ANY || like === type.replace(/[^/]+$/, '*'))
       if (found !== undefined) return found
