@@ -18,6 +18,13 @@ export interface PlannerModule {
   readonly prepare?: (shape: never, names: Names) => unknown
 }
 
+/** Where a planner comes from. */
+export interface PlannerSource {
+  readonly module: URL
+  /** Its plugin has operations that lift: what they lift is planned in the main thread as well. */
+  readonly lifts: () => boolean
+}
+
 /** What to compile: a request without its values. */
 export interface Task {
   readonly planner: string

@@ -12,6 +12,7 @@ import {
   type Compiled,
   nameOf,
   type PlannerModule,
+  type PlannerSource,
   type Preparation,
   prepare,
   type Prepared,
@@ -47,10 +48,10 @@ export interface DataOptions {
 
 /** The data room with its keys: what the server opens and closes. */
 export interface DataRoom extends Data {
+  /** Says where the planners of front ends are. Those that the main thread needs at any time are imported. */
+  usePlanners(sources: ReadonlyMap<string, PlannerSource>): Promise<void>
   /** Starts the workers and the watch over metadata changes. Until then misses are compiled in process. */
-  start(planners: ReadonlyMap<string, URL>): Promise<void>
-  /** Loads a front end's planner. */
-  loadPlanner(name: string, module: URL): Promise<void>
+  start(): Promise<void>
   /** Why metadata changes of other instances may be seen late; undefined when all is well. */
   readonly degraded: string | undefined
   close(): Promise<void>
@@ -66,6 +67,7 @@ const RELOAD_MS = 1000
 /** Reads the catalog and answers requests against it. The schema must be migrated. */
 export async function openData(database: Database, options: DataOptions): Promise<DataRoom> {
   const { log } = options
+  let sources: ReadonlyMap<string, PlannerSource> = new Map()
   const planners = new Map<string, PlannerModule>()
   const compilations = options.metrics.counter('compilations_total', 'requests by how their plan was had', ['by'])
   const misses = createMissLimit(options.misses, options.metrics)
@@ -130,10 +132,18 @@ export async function openData(database: Database, options: DataOptions): Promis
     const encoded = pool && snapshot.encoded()
     compilations.inc(encoded ? WORKER : IN_PROCESS)
     if (pool && encoded) return pool.run(task, encoded, patient)
-    const planner = planners.get(task.planner) as PlannerModule
+    const planner = planners.get(task.planner) ?? (await importPlanner(task.planner))
     return task.form === 'prepare'
       ? prepare(task, planner, snapshot.catalog)
       : compile(task, planner.default, snapshot.catalog)
+  }
+
+  /** A planner may bring a library with it that this thread can do without, where workers compile. */
+  async function importPlanner(name: string): Promise<PlannerModule> {
+    const { module } = sources.get(name) as PlannerSource
+    const planner = (await import(module.href)) as PlannerModule
+    planners.set(name, planner)
+    return planner
   }
 
   const taskOf = ({ planner, shape }: Request, { session }: Call, form: Form = 'array'): Task => ({
@@ -362,15 +372,17 @@ export async function openData(database: Database, options: DataOptions): Promis
       await compiled(call.transaction?.snapshot ?? current, taskOf(request, call))
     },
     resolveTemplates: (fn) => void (resolve = fn),
-    async loadPlanner(name, module) {
-      planners.set(name, (await import(module.href)) as PlannerModule)
+    async usePlanners(all) {
+      sources = all
+      for (const [name, { lifts }] of all) if (lifts()) await importPlanner(name)
     },
-    async start(urls) {
+    async start() {
       // The first snapshot was read before anybody could say what templates mean.
       if (resolve && current.catalog.templates.length > 0) await reload()
       watch = await watchCatalog(database, isKnown, reload, log)
       if (options.threads === 0) return
-      pool = new CompilePool({ ...options, planners: urls }, current.encoded()?.buffer.byteLength ?? 0)
+      const planners = new Map([...sources].map(([name, { module }]) => [name, module]))
+      pool = new CompilePool({ ...options, planners }, current.encoded()?.buffer.byteLength ?? 0)
     },
     async close() {
       await watch?.close()

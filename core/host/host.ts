@@ -2,6 +2,7 @@ import type Router from '@koa/router'
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { PlannerSource } from '../compile/compile.js'
 import type { Operation } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
 import type { Exchange, HandlerRoute } from '../http/exchange.js'
@@ -37,8 +38,8 @@ export interface Shared {
   /** By `type`. */
   readonly operations: Map<string, Operation>
   readonly links: { readonly plugin: string; readonly title: string; readonly href: string }[]
-  /** Modules of planners, by name. */
-  readonly planners: Map<string, URL>
+  /** By name. */
+  readonly planners: Map<string, PlannerSource>
   /** By name; each plugin's begin with its own. */
   readonly probes: Map<string, Probe>
   readonly hooks: { readonly ready: Hook[]; readonly drain: Hook[]; readonly close: Hook[] }
@@ -74,6 +75,7 @@ export function createHost(plugin: Uses, shared: Shared): Host {
   shared.routers.set(name, router)
   const handlers: HandlerRoute[] = []
   shared.handlers.set(name, handlers)
+  let lifts = false
   const full = (metric: string) => `rowhouse_${name.replaceAll('-', '_')}_${metric}`
   const metric = (short: string, help: string, labels: readonly string[] = []) => ({
     name: full(short),
@@ -102,9 +104,13 @@ export function createHost(plugin: Uses, shared: Shared): Host {
       if (!/^\/([^/]+\/)+$/.test(prefix)) throw new Error(`${owner}: "${prefix}" is not a path such as "/v1/hooks/"`)
       shared.proofs.push({ plugin: name, prefix })
     },
-    operation: (type, operation) => add(shared.operations, type, operation, `${owner}: operation "${type}"`),
+    operation(type, operation) {
+      add(shared.operations, type, operation, `${owner}: operation "${type}"`)
+      lifts ||= operation.lift !== undefined
+    },
     link: (title, href) => void shared.links.push({ plugin: name, title, href }),
-    planner: (planner, module) => add(shared.planners, planner, module, `${owner}: planner "${planner}"`),
+    planner: (planner, module) =>
+      add(shared.planners, planner, { module, lifts: () => lifts }, `${owner}: planner "${planner}"`),
     formatError: (fn) => add(shared.errorFormats, name, fn, `${owner}: an error format`),
     health: (probe, fn) => {
       const key = probe === name ? name : `${name}.${probe}`

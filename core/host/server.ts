@@ -125,7 +125,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     const store = needsDatabase(loaded) ? await openStore() : undefined
     closing('plugins', () => closeHooks(shared.hooks.close, STEP_MS))
     for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, shared)
-    for (const [name, module] of shared.planners) await store?.data.loadPlanner(name, module)
+    await store?.data.usePlanners(shared.planners)
 
     const front = createFront({
       ...values,
@@ -143,7 +143,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     })
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     const addresses = await front.listen()
-    await store?.data.start(shared.planners)
+    await store?.data.start()
 
     for (const address of addresses) log.info(address, 'listening')
     const [{ url }] = addresses

@@ -1,4 +1,3 @@
-import { createLocalJWKSet, errors } from 'jose'
 import type { CryptoKey, FlattenedJWSInput, JSONWebKeySet, JWSHeaderParameters } from 'jose'
 import { ServiceError } from '../errors.js'
 import { fetchJson } from './fetch-json.js'
@@ -60,6 +59,7 @@ export function createKeySet(
     try {
       return await find(header, token)
     } catch (error) {
+      const { errors } = await import('jose')
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
       await refresh(options.cooldownMs)
       if (current() === find) throw error
@@ -73,6 +73,7 @@ async function fetchKeys(outbound: Outbound, url: URL): Promise<FindKey> {
   const { status, json } = await fetchJson(outbound, { method: 'GET', url, headers })
   if (status !== 200) throw new Error(`the key set was answered with status ${status}`)
   if (!isKeySet(json)) throw new Error('the key set is not a JSON Web Key Set')
+  const { createLocalJWKSet } = await import('jose')
   return createLocalJWKSet(json)
 }
 

@@ -1,5 +1,4 @@
 import type { KeyObject } from 'node:crypto'
-import { decodeJwt, jwtVerify } from 'jose'
 import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
@@ -12,6 +11,9 @@ import { createKeySet } from './jwks.js'
 import type { FindKey } from './jwks.js'
 import { fixedKey } from './jwt-key.js'
 import { TokenCache } from './token-cache.js'
+
+/** Imported for the first token, because a server may start without. */
+const jose = () => import('jose')
 
 const MAX_TOKEN_BYTES = 8 * 1024
 
@@ -32,7 +34,7 @@ export function createTokenReader(
     if (!found) return null
     const { token, via, readers } = found
     if (token.length > MAX_TOKEN_BYTES) throw invalidToken()
-    const issuer = readers.length === 1 ? readers[0] : namedBy(token, readers)
+    const issuer = readers.length === 1 ? readers[0] : await namedBy(token, readers)
     if (!issuer) throw invalidToken(new Error('the token is of an issuer that is not configured'))
     const { payload, sessions } = issuer.tokens.get(token) ?? issuer.tokens.add(token, await verified(token, issuer))
     const requested = requestedRole(headers)
@@ -114,7 +116,8 @@ function findToken(headers: RequestHeaders, issuers: readonly Issuer[]): FoundTo
 }
 
 /** Whom the token names, which is nothing proven yet. */
-function namedBy(token: string, issuers: readonly Issuer[]): Issuer | undefined {
+async function namedBy(token: string, issuers: readonly Issuer[]): Promise<Issuer | undefined> {
+  const { decodeJwt } = await jose()
   try {
     const { iss } = decodeJwt(token)
     return issuers.find(({ config }) => config.issuer !== undefined && config.issuer === iss)
@@ -124,6 +127,7 @@ function namedBy(token: string, issuers: readonly Issuer[]): Issuer | undefined 
 }
 
 async function verified(token: string, { key, options }: Issuer): Promise<JWTPayload> {
+  const { jwtVerify } = await jose()
   try {
     const { payload } =
       typeof key === 'function' ? await jwtVerify(token, key, options) : await jwtVerify(token, key, options)

@@ -89,7 +89,7 @@ t.test('a request that was asked before runs nothing of the GraphQL library', as
   t.same(await calls(LIBRARY), [])
   const { parse } = await import('graphql')
   parse('{ a }')
-  t.match(await calls(LIBRARY), ['parse'], 'it would have been seen')
+  t.ok((await calls(LIBRARY)).includes('parse'), 'it would have been seen')
 })
 
 t.test('a start with 1,000 tables makes no GraphQL schema and loads the GraphQL library into no worker', async (t) => {
