@@ -27,12 +27,13 @@ export function createLogger({ level, destination }: LogOptions): Logger {
 }
 
 const ENOUGH = 16 * 1024
+const SOON_MS = 10
 let lines = ''
-/** Of all loggers: what is logged in one turn of the event loop is written at once, the last of it as the process ends. */
+/** Of all loggers: what is logged within a moment is written at once, the last of it as the process ends. */
 const standardError: DestinationStream = {
   write(line) {
     if (!output) open()
-    if (lines === '') setImmediate(flush)
+    if (lines === '') setTimeout(flush, SOON_MS).unref()
     lines += line
     if (lines.length > ENOUGH) flush()
   },

@@ -1,15 +1,16 @@
+import type { Socket } from 'node:net'
 import type { ClientBase, Connection, Submittable } from 'pg'
+import { Outgoing } from './pipeline/messages.js'
 
 /** What pg's connection offers to a query; its own types leave it out. */
 interface Wire {
-  readonly stream: { cork(): void; uncork(): void }
+  readonly stream: Socket
   readonly parsedStatements: Record<string, string | undefined>
   readonly submittedNamedStatements: Record<string, string | undefined>
-  parse(query: { text: string; name: string; types: readonly number[] }): void
-  bind(query: { statement: string; values: readonly (string | null)[] }): void
-  execute(query: { rows: number }): void
-  sync(): void
 }
+
+/** Messages are sent as soon as they are written, so that all connections may share it. */
+const outgoing = new Outgoing()
 
 /** How many statements a connection keeps prepared. */
 const prepared = new WeakMap<object, number>()
@@ -53,23 +54,16 @@ export class CellQuery implements Submittable {
     const wire = connection as unknown as Wire
     const { name, text } = this
     this.startedAt = performance.now()
-    // One packet for all of it.
-    wire.stream.cork()
-    try {
-      const known = wire.parsedStatements[name] ?? wire.submittedNamedStatements[name]
-      if (name === '' || known === undefined) {
-        wire.parse({ text, name, types: [] })
-        if (name !== '') {
-          wire.submittedNamedStatements[name] = text
-          prepared.set(connection, (prepared.get(connection) ?? 0) + 1)
-        }
+    const known = wire.parsedStatements[name] ?? wire.submittedNamedStatements[name]
+    if (name === '' || known === undefined) {
+      outgoing.prepare(name, text)
+      if (name !== '') {
+        wire.submittedNamedStatements[name] = text
+        prepared.set(connection, (prepared.get(connection) ?? 0) + 1)
       }
-      wire.bind({ statement: name, values: this.values })
-      wire.execute({ rows: 0 })
-      wire.sync()
-    } finally {
-      wire.stream.uncork()
     }
+    outgoing.run(name, this.values)
+    wire.stream.write(outgoing.take())
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {

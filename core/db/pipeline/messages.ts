@@ -9,10 +9,12 @@ const NULL = -1
 /** Collects messages to send, so that many go out in one write. */
 export class Outgoing {
   private buffer = Buffer.allocUnsafe(SLAB)
+  /** Where what was not taken begins, and ends. */
+  private start = 0
   private end = 0
 
   get length(): number {
-    return this.end
+    return this.end - this.start
   }
 
   /** Prepares a statement anew: closing one that is not there is no error. */
@@ -53,23 +55,23 @@ export class Outgoing {
     this.finish(this.begin('S'))
   }
 
-  /** All that was collected. */
+  /** All that was collected; what follows is written behind it. */
   take(): Buffer {
-    const taken = this.buffer.subarray(0, this.end)
-    this.buffer = Buffer.allocUnsafe(SLAB)
-    this.end = 0
+    const taken = this.buffer.subarray(this.start, this.end)
+    this.start = this.end
     return taken
   }
 
+  /** @returns how much was collected before its length */
   private begin(type: string): number {
     this.byte(type)
-    const start = this.end
+    const before = this.length
     this.int32(0)
-    return start
+    return before
   }
 
-  private finish(start: number): void {
-    this.buffer.writeInt32BE(this.end - start, start)
+  private finish(before: number): void {
+    this.buffer.writeInt32BE(this.length - before, this.start + before)
   }
 
   private byte(character: string): void {
@@ -107,9 +109,11 @@ export class Outgoing {
 
   private room(bytes: number): void {
     if (this.end + bytes <= this.buffer.length) return
-    const larger = Buffer.allocUnsafe(Math.max(this.buffer.length * 2, this.end + bytes))
-    this.buffer.copy(larger, 0, 0, this.end)
-    this.buffer = larger
+    const next = Buffer.allocUnsafe(Math.max(SLAB, 2 * this.length + bytes))
+    this.buffer.copy(next, 0, this.start, this.end)
+    this.end -= this.start
+    this.start = 0
+    this.buffer = next
   }
 }
 
