@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
-import type { CatalogData } from '../catalog/catalog.js'
+import { type CatalogData, shareTables } from '../catalog/catalog.js'
 import { readCatalog } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import { Editor } from '../catalog/editor.js'
@@ -104,7 +104,8 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   function put(data: CatalogData): void {
-    current = openSnapshot(data, true)
+    // Tables that have not changed are held once.
+    current = openSnapshot(shareTables(data, current.data), true)
     logInconsistent()
   }
 

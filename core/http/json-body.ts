@@ -1,4 +1,4 @@
-import { decodeUtf8, type Json, parseJson } from '../json/parse.js'
+import { ADMIN_LIMITS, decodeUtf8, DEFAULT_LIMITS, type Json, parseJson } from '../json/parse.js'
 import { readBody } from './body.js'
 import { assertSameOrigin, requireJson } from './csrf.js'
 import type { Exchange } from './exchange.js'
@@ -31,5 +31,5 @@ export async function readJson(
     timeoutMs: limits.jsonTimeoutMs,
   })
   if (body.length === 0 && empty !== undefined) return empty
-  return parseJson(decodeUtf8(body), undefined, isRows)
+  return parseJson(decodeUtf8(body), large ? ADMIN_LIMITS : DEFAULT_LIMITS, isRows)
 }

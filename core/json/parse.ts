@@ -31,7 +31,7 @@ import {
 import { type Json, type JsonObject, NumberText } from './value.js'
 
 export { Rows, type RowsColumn, type RowsGroup } from './rows.js'
-export { NO_LIMITS } from './scan.js'
+export { ADMIN_LIMITS, DEFAULT_LIMITS, NO_LIMITS } from './scan.js'
 export type { JsonLimits, RowKind } from './scan.js'
 export { rowsOf, stringifyJson } from './stringify.js'
 export { type Json, type JsonObject, NumberText } from './value.js'

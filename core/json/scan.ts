@@ -10,6 +10,8 @@ export interface JsonLimits {
 }
 
 export const DEFAULT_LIMITS: JsonLimits = { maxDepth: 64, maxKeys: 1000, maxContainers: 250_000 }
+/** For who may send metadata as a whole: that of thousands of tables with permissions for many roles. */
+export const ADMIN_LIMITS: JsonLimits = { ...DEFAULT_LIMITS, maxContainers: 4_000_000 }
 /** For texts of our own. */
 export const NO_LIMITS: JsonLimits = { maxDepth: Infinity, maxKeys: Infinity, maxContainers: Infinity }
 

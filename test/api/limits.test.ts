@@ -26,6 +26,13 @@ t.test('only admin, and only on /v1/query, may send more than http.maxJsonBytes'
   t.match(await post('/v1/query/explain', query(1001), 'admin'), { status: 413, text: /\(http.maxJsonBytes\)/ })
 })
 
+t.test('admin may send the metadata of thousands of tables', async (t) => {
+  const server = await testServer(t)
+  const many = `[${'[],'.repeat(300_000)}[]]`
+  t.match(await server.raw(many, { role: 'user' }), { status: 400, text: /more than 250000 objects and arrays/ })
+  t.match(await server.raw(many), { status: 400, text: /expecting an object with the keys type and args/ })
+})
+
 t.test('one caller’s flood of new forms is limited, its values and everybody else are not', async (t) => {
   const server = await testServer(t, {
     threads: 1,
