@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
-import { assertSameOrigin, type Call, readJson } from 'rowhouse'
+import { assertSameOrigin, type Call, callOf, readJson } from 'rowhouse'
 import type { Permit } from './access.js'
 import type { Guard } from './changes.js'
 import { writeConditions } from './conditions.js'
@@ -121,5 +121,3 @@ export function fileRoutes({ host, config, files, changes, uploads, rules, acces
     ctx.body = { file_id: id, status: 'deleted' }
   })
 }
-
-const callOf = (ctx: Context): Call => ({ session: ctx.state.session, signal: ctx.state.signal, format: 'json' })

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
-import { assertSameOrigin, type Call, ServiceError } from 'rowhouse'
+import { assertSameOrigin, type Call, callOf, ServiceError } from 'rowhouse'
 import { limitsOf } from '../config.js'
 import { badRequest } from '../errors.js'
 import { meterRequest } from '../meter.js'
@@ -121,8 +121,6 @@ function writer(ctx: Context): Call {
   assertSameOrigin(ctx, call.session)
   return call
 }
-
-const callOf = (ctx: Context): Call => ({ session: ctx.state.session, signal: ctx.state.signal, format: 'json' })
 
 /** @throws ServiceError 415 for a body that is something else */
 function carriesBytes({ headers }: Context): boolean {
