@@ -28,6 +28,8 @@ export function createLogger({ level, destination }: LogOptions): Logger {
 
 const ENOUGH = 16 * 1024
 const SOON_MS = 10
+/** What may be the last that this process says. */
+const AT_ONCE = /^\{"level":"(error|fatal)"/
 let lines = ''
 /** Of all loggers: what is logged within a moment is written at once, the last of it as the process ends. */
 const standardError: DestinationStream = {
@@ -35,7 +37,7 @@ const standardError: DestinationStream = {
     if (!output) open()
     if (lines === '') setTimeout(flush, SOON_MS).unref()
     lines += line
-    if (lines.length > ENOUGH) flush()
+    if (lines.length > ENOUGH || AT_ONCE.test(line)) flush()
   },
 }
 let output: DestinationStream | undefined

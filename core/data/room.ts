@@ -190,13 +190,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     if (!database.pipelines || !pace?.mayShare) return undefined
     const statement = plan.statements[0] as Prepared
     const values = bind(statement.params, { values: request.values, variables: call.session.variables })
-    try {
-      const answered = await database.pipelines.ask(statement, values)
-      if (answered) pace.ranShared(answered.ms)
-      return answered?.cell
-    } catch {
-      return undefined
-    }
+    return database.pipelines.ask(statement, values, pace)?.catch(() => undefined)
   }
 
   /** Nothing has been answered and nothing written: a read whose connection broke may simply be asked again. */

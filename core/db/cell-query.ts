@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { ClientBase, Connection, Submittable } from 'pg'
-import { Outgoing } from './pipeline/messages.js'
+import { MAX_VALUES, Outgoing } from './pipeline/messages.js'
 
 /** What pg's connection offers to a query; its own types leave it out. */
 interface Wire {
@@ -50,7 +50,9 @@ export class CellQuery implements Submittable {
     })
   }
 
-  submit(connection: Connection): void {
+  /** @returns what pg tells the query in place of sending it */
+  submit(connection: Connection): Error | undefined {
+    if (this.values.length > MAX_VALUES) return new RangeError(`a statement takes at most ${MAX_VALUES} values`)
     const wire = connection as unknown as Wire
     const { name, text } = this
     this.startedAt = performance.now()
@@ -64,6 +66,7 @@ export class CellQuery implements Submittable {
     }
     outgoing.run(name, this.values)
     wire.stream.write(outgoing.take())
+    return undefined
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {

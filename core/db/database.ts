@@ -5,6 +5,7 @@ import { limitAnswers } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
 import { type Pipelines, openPipelines } from './pipeline/index.js'
+import { SLOW } from './pipeline/pace.js'
 import type { Metrics } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
 
@@ -118,6 +119,8 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
           connections: config.pipelines,
           maxBytes: config.maxAnswerBytes,
           silenceMs: config.statementTimeoutMs + GRACE_MS,
+          slowMs: 2 * SLOW * config.quickMs,
+          failed: (error) => log.warn({ err: error }, 'no connection that quick reads could share'),
           connect: () => single('pipeline', timeouts),
         })
       : undefined

@@ -9,7 +9,7 @@ import type { HttpConfig } from './config.js'
 import { coreRoutes } from './core-routes.js'
 import type { About, ReadyReport } from './core-routes.js'
 import { cors, corsHeaders } from './cors.js'
-import { type Direct, DirectExchange, directRoutes, sendDirectly } from './direct.js'
+import { type Direct, DirectExchange, directRoutes, isBodiless, sendDirectly } from './direct.js'
 import { answerErrors, answerLateError } from './error-answer.js'
 import { expectable } from './expectable.js'
 import { createListener } from './listener.js'
@@ -72,7 +72,9 @@ export function createApp(options: AppOptions): App {
   })
   koa.use(expectable)
   const admit = admission(config, options.authenticate, traffic, unasked)
-  koa.use(coreRoutes({ ...options, plugins, identify: admit.identify, draining: () => listener.state !== 'open' }))
+  const draining = () => listener.state !== 'open'
+  const core = coreRoutes({ ...options, plugins, identify: admit.identify, draining })
+  koa.use(core.middleware)
   koa.use(async (ctx, next) => {
     await admit.enter(ctx)
     await next()
@@ -98,7 +100,7 @@ export function createApp(options: AppOptions): App {
 
   const access = createAccess(config, log, traffic)
   const headersFor = corsHeaders(config.cors)
-  const findDirect = directRoutes(plugins)
+  const findDirect = directRoutes(plugins, core.router)
   const callback: RequestListener = (req, res) => {
     const state = access(req, res)
     const direct = middlewares.length === 0 && listener.state !== 'draining' ? findDirect(req) : undefined
@@ -119,7 +121,7 @@ export function createApp(options: AppOptions): App {
       state.plugin = plugin
       state.route = route
       const answer = await handler(exchange)
-      if (answer.kind === 'stream') throughKoa(req, res, { state, outcome: () => answer })
+      if (answer.kind === 'stream' || isBodiless(answer)) throughKoa(req, res, { state, outcome: () => answer })
       else if (!res.destroyed) sendDirectly(res, state, answer, headersFor(exchange.get('origin')))
     } catch (error) {
       throughKoa(req, res, { state, outcome: () => raise(error) })

@@ -1,3 +1,4 @@
+import type Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { ServiceError } from '../errors.js'
 import type { Session } from '../session.js'
@@ -40,7 +41,7 @@ export interface CoreRoutesOptions {
 }
 
 /** The core's own endpoints. They come before the session, because probes have no credentials to send. */
-export function coreRoutes(options: CoreRoutesOptions): Middleware {
+export function coreRoutes(options: CoreRoutesOptions): { readonly router: Router; readonly middleware: Middleware } {
   const { ready, about, draining, traffic } = options
   const metricsToken = createSecrets([options.config.metricsToken])
   const router = createRouter()
@@ -92,13 +93,14 @@ export function coreRoutes(options: CoreRoutesOptions): Middleware {
   }
 
   const dispatch = router.routes() as Middleware
-  return (ctx, next) =>
+  const middleware: Middleware = (ctx, next) =>
     dispatch(ctx, async () => {
       const methods = router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods)
       if (methods.length === 0) return next()
       ctx.set('Allow', methods.join(', '))
       throw new ServiceError(405, 'method-not-allowed', `${ctx.method} is not answered at this path`)
     })
+  return { router, middleware }
 }
 
 const DRAINING: Probe = { name: 'draining', ok: false, detail: 'the server is going down' }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type Router from '@koa/router'
 import type { BytesAnswer, TextAnswer } from '../data/operations.js'
 import type { Exchange, Handler } from './exchange.js'
 import { JSON_TYPE } from './respond.js'
@@ -20,10 +21,13 @@ type Known = Omit<Direct, 'params'> & { readonly parameter?: string }
  * Finds the route of a request that needs nothing but its handler: one that says in the ordinary way what it wants. What
  * is unusual goes through Koa, which runs the same handlers.
  */
-export function directRoutes(plugins: readonly PluginRoutes[]): (req: IncomingMessage) => Direct | undefined {
+export function directRoutes(
+  plugins: readonly PluginRoutes[],
+  core: Router,
+): (req: IncomingMessage) => Direct | undefined {
   let known: ReadonlyMap<string, Known> | undefined
   return (req) => {
-    known ??= routesOf(plugins)
+    known ??= routesOf(plugins, core)
     const url = req.url ?? ''
     const query = url.indexOf('?')
     const path = query < 0 ? url : url.slice(0, query)
@@ -38,22 +42,29 @@ export function directRoutes(plugins: readonly PluginRoutes[]): (req: IncomingMe
 
 const NONE = Object.freeze({})
 
-/** Those that no other route comes before, by method and path; a parameter is a colon. */
-function routesOf(plugins: readonly PluginRoutes[]): ReadonlyMap<string, Known> {
+/** Those that share their paths with no other route, by method and path; a parameter is a colon. */
+function routesOf(plugins: readonly PluginRoutes[], core: Router): ReadonlyMap<string, Known> {
+  const layers = [core, ...plugins.map(({ router }) => router)].flatMap(({ stack }) => stack)
   const known = new Map<string, Known>()
   for (const { name, router, handlers = [] } of plugins) {
     for (const { method, path, handler } of handlers) {
-      const parameter = /:(\w+)$/.exec(path)?.[1]
-      const key = `${method.toUpperCase()} ${path.replace(/:\w+$/, ':')}`
-      const asked = path.replace(/:\w+$/, 'x')
-      const takers = plugins.flatMap((other) =>
-        other.router.match(asked, method.toUpperCase()).pathAndMethod.map((layer) => ({ other, layer })),
+      const [, prefix = path, parameter] = /^(.*\/):(\w+)$/.exec(path) ?? []
+      const alone = layers.every(
+        (layer) => (layer.path === path && router.stack.includes(layer)) || !mayShare(layer.path, prefix, !parameter),
       )
-      const alone = takers.length === 1 && takers[0]?.other.router === router
+      const key = `${method.toUpperCase()} ${prefix}${parameter ? ':' : ''}`
       if (alone) known.set(key, { plugin: name, route: path, handler, ...(parameter ? { parameter } : {}) })
     }
   }
   return known
+}
+
+/** Whether another route may match what begins with, or as a whole is, `own`. */
+function mayShare(other: string | RegExp, own: string, whole: boolean): boolean {
+  if (typeof other !== 'string') return true
+  const [fixed = ''] = other.split(/[:*({\\]/)
+  if (fixed === other) return whole ? other === own : other.startsWith(own)
+  return own.startsWith(fixed) || (!whole && fixed.startsWith(own))
 }
 
 function isOrdinary({ httpVersionMinor, headers }: IncomingMessage): boolean {
@@ -121,6 +132,10 @@ export class DirectExchange implements Exchange {
   }
 }
 
+/** Statuses whose answers have no body, whatever the handler returned. */
+export const isBodiless = ({ status }: { readonly status?: number }): boolean =>
+  status === 204 || status === 205 || status === 304
+
 /** A small body goes out in one piece with its headers. */
 const SMALL = 4096
 
@@ -133,8 +148,13 @@ export function sendDirectly(
 ): void {
   const whole = answer.kind === 'text' ? answer.text : answer.bytes
   const body = typeof whole !== 'string' && whole.length <= SMALL ? whole.toString() : whole
+  const own = res.getHeaderNames()
+  const defaults =
+    own.length === 0
+      ? SECURITY_HEADERS
+      : SECURITY_HEADERS.filter((_, i) => !own.includes(SECURITY_HEADERS[i - (i % 2)]!.toLowerCase()))
   res.writeHead(answer.status ?? 200, [
-    ...SECURITY_HEADERS,
+    ...defaults,
     ...more,
     'X-Request-Id',
     state.requestId,

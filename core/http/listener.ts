@@ -64,8 +64,15 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   // Node leaves out the lines past this count without a word; the size is limited, and the count checked later.
   server.maxHeadersCount = 0
   server.on('connection', (socket: Socket) => {
-    sockets.set(socket, new Set())
-    socket.once('close', () => sockets.delete(socket))
+    const owed = new Set<ServerResponse>()
+    sockets.set(socket, owed)
+    socket.once('close', () => {
+      sockets.delete(socket)
+      // Node says so only of the answer whose turn it was.
+      setImmediate(() => {
+        for (const res of owed) res.emit('close')
+      })
+    })
   })
   server.setTimeout(config.idleWriteTimeoutMs, endIfStuck)
   answerUnread(server, (socket) => sockets.get(socket) ?? [], config, traffic)
@@ -81,7 +88,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     owed?.add(res)
     underWay++
     lastRequestAt = performance.now()
-    res.once('close', () => {
+    res.on('close', () => {
       underWay--
       lastRequestAt = performance.now()
       owed?.delete(res)

@@ -8,7 +8,7 @@ export const JSON_TYPE = 'application/json; charset=utf-8'
 /** Sends what an operation answered, as it comes. A stream that breaks resets the connection: see `error-answer.ts`. */
 export function respond(ctx: Context, answer: Answer): void {
   ctx.status = answer.status ?? 200
-  ctx.type = answer.contentType ?? JSON_TYPE
+  ctx.set('Content-Type', answer.contentType ?? JSON_TYPE)
   if (answer.kind === 'text') ctx.body = answer.text
   else if (answer.kind === 'bytes') ctx.body = answer.bytes
   else ctx.body = Readable.from(answer.chunks, { objectMode: false, highWaterMark: 128 * 1024 })

@@ -26,8 +26,9 @@ export function createSecrets(secrets: readonly (string | undefined)[]): Secrets
   }
 }
 
-/** A text as so many bytes: with a 1 and zeros behind it; a long one as its hash. */
+/** A text as so many bytes: behind it a 1 and zeros; a long one as its hash, with a 2 behind it. */
 function padded(text: string, into: Buffer): Buffer {
-  const end = into.write(text.length * 3 < LENGTH ? text : hash('sha256', text, 'hex'))
-  return into.fill(0, end).fill(1, end, end + 1)
+  const isShort = text.length * 3 < LENGTH
+  const end = into.write(isShort ? text : hash('sha256', text, 'hex'))
+  return into.fill(0, end).fill(isShort ? 1 : 2, end, end + 1)
 }

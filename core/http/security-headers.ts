@@ -15,9 +15,11 @@ export const SECURITY_HEADERS: readonly string[] = [
   "default-src 'none'; frame-ancestors 'none'",
 ]
 
-/** These, and what the request is called. */
+/** These, unless a handler has set them already, and what the request is called. */
 export const firstHeaders: Middleware = (ctx, next) => {
-  for (let i = 0; i < SECURITY_HEADERS.length; i += 2) ctx.set(SECURITY_HEADERS[i]!, SECURITY_HEADERS[i + 1]!)
+  for (let i = 0; i < SECURITY_HEADERS.length; i += 2) {
+    if (!ctx.res.hasHeader(SECURITY_HEADERS[i]!)) ctx.set(SECURITY_HEADERS[i]!, SECURITY_HEADERS[i + 1]!)
+  }
   ctx.set('X-Request-Id', ctx.state.requestId)
   return next()
 }

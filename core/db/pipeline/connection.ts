@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type pg from 'pg'
 import { Incoming, Outgoing, type Receiver } from './messages.js'
+import type { Pace } from './pace.js'
 
 /** A statement to run: its text is sent to a connection once. */
 export interface Statement {
@@ -9,23 +10,18 @@ export interface Statement {
   readonly text: string
 }
 
-export interface Answered {
-  /** The only column of the only row, in UTF-8. It may share memory with other answers. */
-  readonly cell: Buffer
-  /** How long it was the first in its line. */
-  readonly ms: number
-}
-
 interface Asked {
   readonly name: string
   readonly at: number
-  resolve(answer: Answered): void
+  /** Told how long it was the first in its line. */
+  readonly pace: Pace
+  resolve(cell: Buffer): void
   reject(error: Error): void
 }
 
 /** How many statements a connection keeps prepared. */
 const MAX_PREPARED = 500
-/** More than this waits for nothing before it is sent. */
+/** More bytes than this wait for nothing before they are sent. */
 const ENOUGH = 64 * 1024
 
 /**
@@ -46,12 +42,16 @@ export class PipelinedConnection implements Receiver {
   private lastReadyAt = performance.now()
   private isSending = false
   private isRetired = false
+  /** The first in line at the last look. */
+  private seen: Asked | undefined
+  private isOvertaken = false
 
   /**
    * @param client has connected and proven who we are; from here on this reads and writes its socket
    * @param maxBytes of a row
+   * @param onClose when the socket has closed
    */
-  constructor(client: pg.Client, maxBytes: number) {
+  constructor(client: pg.Client, maxBytes: number, onClose: () => void) {
     this.client = client
     this.stream = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection.stream
     const incoming = new Incoming(this, maxBytes)
@@ -59,6 +59,7 @@ export class PipelinedConnection implements Receiver {
     this.stream.on('data', (chunk: Buffer) => incoming.read(chunk))
     this.stream.once('close', () => {
       this.isRetired = true
+      onClose()
       for (const asked of this.waiting.splice(0)) asked.reject(new Error('Connection terminated'))
     })
   }
@@ -73,12 +74,13 @@ export class PipelinedConnection implements Receiver {
     return this.isRetired
   }
 
-  /** Since when nothing has come, in ms. */
+  /** How long the first in line has been that, or how long there was none, in ms. */
   get silentMs(): number {
     return performance.now() - Math.max(this.lastReadyAt, this.waiting[0]?.at ?? 0)
   }
 
-  ask({ name, text }: Statement, values: readonly (string | null)[]): Promise<Answered> {
+  /** @returns the only column of the only row, in UTF-8; it may share memory with other answers */
+  ask({ name, text }: Statement, values: readonly (string | null)[], pace: Pace): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       if (!this.prepared.delete(name)) {
         this.makeRoom()
@@ -86,10 +88,26 @@ export class PipelinedConnection implements Receiver {
       }
       this.prepared.add(name)
       this.outgoing.run(name, values)
-      this.waiting.push({ name, at: performance.now(), resolve, reject })
+      this.waiting.push({ name, at: performance.now(), pace, resolve, reject })
       if (this.outgoing.length > ENOUGH) this.send()
       else this.sendSoon()
     })
+  }
+
+  /**
+   * Lets nobody wait behind a read that takes longer: those behind it are told to ask elsewhere, and what comes of them here
+   * is not looked at. A read is judged when it was the first in line at the look before as well: an answer may be here that
+   * this process had no time to read.
+   */
+  overtakeIfSlow(slowMs: number): void {
+    const [first, ...others] = this.waiting
+    const isSlow = first !== undefined && first === this.seen && this.silentMs > slowMs
+    this.seen = first
+    if (!isSlow || this.isOvertaken) return
+    this.isOvertaken = true
+    this.isRetired = true
+    first.pace.ranShared(this.silentMs)
+    for (const asked of others) asked.reject(new Error('behind a read that takes long'))
   }
 
   /** Ends when the last answer has come. */
@@ -119,18 +137,20 @@ export class PipelinedConnection implements Receiver {
     this.hasFailed = false
     if (!asked) return
     const now = performance.now()
-    const ms = now - Math.max(asked.at, this.lastReadyAt)
+    if (!this.isOvertaken) asked.pace.ranShared(now - Math.max(asked.at, this.lastReadyAt))
     this.lastReadyAt = now
-    if (cell && !hasFailed) asked.resolve({ cell, ms })
+    if (cell && !hasFailed) asked.resolve(cell)
     else {
       // Perhaps it could not even be prepared.
       this.prepared.delete(asked.name)
       asked.reject(new Error('the statement has failed'))
     }
-    if (this.isRetired) this.retire()
+    if (this.isOvertaken) this.destroy('nobody waits for the other answers')
+    else if (this.isRetired) this.retire()
   }
 
   tooLarge(): void {
+    this.waiting[0]?.pace.bar()
     this.destroy('a row is too large')
   }
 

@@ -1,7 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { type Answered, PipelinedConnection, type Statement } from './connection.js'
-
-export type { Answered, Statement }
+import { PipelinedConnection, type Statement } from './connection.js'
+import type { Pace } from './pace.js'
 
 export interface PipelineOptions {
   readonly connections: number
@@ -9,47 +9,64 @@ export interface PipelineOptions {
   readonly maxBytes: number
   /** How long the server may say nothing while it is asked. */
   readonly silenceMs: number
+  /** Behind a read that takes longer nobody has to wait. */
+  readonly slowMs: number
   /** @returns a connection that is open */
   connect(): Promise<pg.Client>
+  /** Told when there is none to be had. */
+  failed(error: unknown): void
 }
 
 /**
  * A few connections that quick reads share, each with many under way: the servers on both sides are woken less often, and
- * less is sent. Nobody else may wait behind a read that is not quick, and none can be cancelled: who may be here is for the
- * caller to know.
+ * less is sent. None can be cancelled: who may be here is for the caller to know.
  */
 export interface Pipelines {
   readonly open: number
   /** Reads whose answers are owed. */
   readonly underWay: number
   /**
-   * @returns undefined when no connection is open yet: the first who asks have it opened, and go elsewhere
+   * @param pace is told how long it took
+   * @returns undefined when there is no room, or no connection yet: the first who asks have it opened, and go elsewhere
    * @throws Error that only says that it should be asked elsewhere
    */
-  ask(statement: Statement, values: readonly (string | null)[]): Promise<Answered> | undefined
+  ask(statement: Statement, values: readonly (string | null)[], pace: Pace): Promise<Buffer> | undefined
   close(): Promise<void>
 }
 
+/** On each connection; more would wait longer than for a connection of the pool. */
+const MOST_UNDER_WAY = 32
 const LOOK_MS = 1000
 const IDLE_MS = 30_000
 const LIFE_MS = 1_800_000
 /** After an attempt to connect that has failed. */
-const RETRY_MS = 1000
+const RETRY_MS = 5000
+const CLOSE_MS = 5000
 
 export function openPipelines(options: PipelineOptions): Pipelines {
+  /** Those that have not closed, retired ones too. */
   const connections = new Set<PipelinedConnection>()
   let connecting = 0
   let closed = false
   let failedAt = -Infinity
   const timer = setInterval(look, LOOK_MS).unref()
+  /** Runs while anything is under way. */
+  let watch: NodeJS.Timeout | undefined
 
   function look(): void {
     for (const connection of connections) {
       if (connection.load > 0 && connection.silentMs > options.silenceMs) connection.destroy('no answer in time')
+      else if (connection.retired) continue
       else if (connection.load === 0 && connection.silentMs > IDLE_MS) connection.retire()
       else if (performance.now() - connection.openedAt > LIFE_MS) connection.retire()
-      if (connection.retired) connections.delete(connection)
     }
+  }
+
+  function lookForSlow(): void {
+    for (const connection of connections) connection.overtakeIfSlow(options.slowMs)
+    if ([...connections].some(({ load }) => load > 0)) return
+    clearInterval(watch)
+    watch = undefined
   }
 
   async function connect(): Promise<void> {
@@ -57,22 +74,16 @@ export function openPipelines(options: PipelineOptions): Pipelines {
     try {
       const client = await options.connect()
       if (closed) await client.end()
-      else connections.add(new PipelinedConnection(client, options.maxBytes))
-    } catch {
+      else {
+        const connection = new PipelinedConnection(client, options.maxBytes, () => connections.delete(connection))
+        connections.add(connection)
+      }
+    } catch (error) {
       failedAt = performance.now()
+      options.failed(error)
     } finally {
       connecting--
     }
-  }
-
-  /** The one that owes the fewest answers. */
-  function leastLoaded(): PipelinedConnection | undefined {
-    let least: PipelinedConnection | undefined
-    for (const connection of connections) {
-      if (connection.retired) connections.delete(connection)
-      else if (!least || connection.load < least.load) least = connection
-    }
-    return least
   }
 
   return {
@@ -82,18 +93,28 @@ export function openPipelines(options: PipelineOptions): Pipelines {
     get underWay() {
       return [...connections].reduce((sum, { load }) => sum + load, 0)
     },
-    ask(statement, values) {
-      const connection = leastLoaded()
-      const wanted = !connection || connection.load > 0
-      if (wanted && connections.size + connecting < options.connections && performance.now() - failedAt > RETRY_MS) {
-        void connect()
+    ask(statement, values, pace) {
+      let usable = connecting
+      let least: PipelinedConnection | undefined
+      for (const connection of connections) {
+        if (connection.retired) continue
+        usable++
+        if (!least || connection.load < least.load) least = connection
       }
-      return connection?.ask(statement, values)
+      const isBusy = !least || least.load > 0
+      if (isBusy && !closed && usable < options.connections && performance.now() - failedAt > RETRY_MS) void connect()
+      if (!least || least.load >= MOST_UNDER_WAY) return undefined
+      watch ??= setInterval(lookForSlow, options.slowMs / 2).unref()
+      return least.ask(statement, values, pace)
     },
     async close() {
       closed = true
-      clearInterval(timer)
       for (const connection of connections) connection.retire()
+      const deadline = performance.now() + CLOSE_MS
+      while (connections.size > 0 && performance.now() < deadline) await sleep(10)
+      for (const connection of connections) connection.destroy('the server ends')
+      clearInterval(watch)
+      clearInterval(timer)
     },
   }
 }

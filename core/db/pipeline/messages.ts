@@ -5,6 +5,7 @@
 
 const SLAB = 16 * 1024
 const NULL = -1
+export const MAX_VALUES = 65_535
 
 /** Collects messages to send, so that many go out in one write. */
 export class Outgoing {
@@ -38,8 +39,12 @@ export class Outgoing {
     this.finish(start)
   }
 
-  /** Runs a prepared statement, all values and columns as text, and ends with the answer `ready`. */
+  /**
+   * Runs a prepared statement, all values and columns as text, and ends with the answer `ready`.
+   * @throws RangeError, before anything is written: more values than the protocol can carry
+   */
   run(name: string, values: readonly (string | null)[]): void {
+    if (values.length > MAX_VALUES) throw new RangeError(`a statement takes at most ${MAX_VALUES} values`)
     const bind = this.begin('B')
     this.text('')
     this.text(name)
@@ -81,7 +86,7 @@ export class Outgoing {
 
   private int16(value: number): void {
     this.room(2)
-    this.end = this.buffer.writeInt16BE(value, this.end)
+    this.end = this.buffer.writeUInt16BE(value, this.end)
   }
 
   private int32(value: number): void {
@@ -118,7 +123,7 @@ export class Outgoing {
 }
 
 export interface Receiver {
-  /** The first column of a row; it may share memory with other rows. */
+  /** The first column of a row, unless it is null; it may share memory with other rows. */
   row(cell: Buffer): void
   /** The statement under way has failed. */
   failed(): void
@@ -178,7 +183,8 @@ export class Incoming {
         this.needs = 1 + length
         if (bytes.length - at >= this.needs) {
           const end = at + this.needs
-          if (type === DATA_ROW) this.to.row(bytes.subarray(at + ROW_HEADER, end))
+          if (type === DATA_ROW && bytes.readInt32BE(at + ROW_HEADER - 4) !== NULL)
+            this.to.row(bytes.subarray(at + ROW_HEADER, end))
           else if (type === READY) this.to.ready()
           else if (type === ERROR) this.to.failed()
           at = end

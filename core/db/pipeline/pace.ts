@@ -1,7 +1,7 @@
 /** So many more runs have to be quick than slow. What is neither may be the fault of a busy machine. */
 const RUNS = 8
 /** Times as long as quick: what a run may take, and what counts as two that took longer. */
-const SLOW = 10
+export const SLOW = 10
 const VERY_SLOW = 100
 /** A pause of the whole machine looks the same as a slow run: so many are borne, and one more for so many quick ones. */
 const STRIKES = 4
@@ -39,7 +39,8 @@ export class Pace {
     if (this.strikes >= STRIKES) this.bar()
   }
 
-  private bar(): void {
+  /** It has to prove itself anew, in a while. */
+  bar(): void {
     const now = performance.now()
     if (now - this.barredUntil > MAX_BARRED_MS) this.barredMs = BARRED_MS
     this.quick = 0
