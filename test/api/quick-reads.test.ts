@@ -102,6 +102,36 @@ t.test('connections that break while reads are under way lose none', async (t) =
   }
 })
 
+t.test('nobody waits behind a read that was quick before and is not with this value', async (t) => {
+  const server = await start(t, { poolSize: 10, quickMs: 50 })
+  await server.must('run_sql', {
+    sql: `create function waits(id int) returns text language plpgsql stable as $$
+        begin if id = 50 then perform pg_advisory_xact_lock(1); end if; return 'x'; end $$;
+      create view sometimes as select id, waits(id) as note from n`,
+  })
+  await server.must('track_table', 'sometimes')
+  await untilShared(server)
+  for (let i = 0; i < 60; i++) await byId(server, 1, 'sometimes')
+  const holder = new pg.Client({ connectionString: server.databaseUrl })
+  await holder.connect()
+  await holder.query('select pg_advisory_lock(1)')
+
+  const slow = many(server, [50, 50, 50, 50], 'sometimes')
+  await until('all wait for the lock', async () => (await locked(server)) > 0)
+  for (let round = 0; round < 3; round++) {
+    for (const { status, body } of await many(server, ids(1, 20))) t.match({ status, body }, { status: 200 })
+  }
+  t.ok((await locked(server)) > 0, 'it is still held')
+  await holder.end()
+  t.same(new Set((await slow).map(({ status, text }) => `${status} ${text}`)), new Set(['200 [{"id":50,"note":"x"}]']))
+})
+
+const locked = (server: TestServer): Promise<number> =>
+  count(
+    server,
+    `select count(*)::int as n from pg_stat_activity where wait_event = 'advisory' and datname = current_database()`,
+  )
+
 t.test('a column whose type changes is read as what it is', async (t) => {
   const server = await start(t)
   await untilShared(server)

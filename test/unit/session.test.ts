@@ -1,4 +1,4 @@
-import { createHmac, generateKeyPairSync } from 'node:crypto'
+import { createHash, createHmac, generateKeyPairSync } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
 import { connect } from 'node:net'
@@ -14,6 +14,7 @@ import { settle } from '../../core/host/settle.js'
 import { checkAuth } from '../../core/http/check-config.js'
 import { authConfig } from '../../core/http/config.js'
 import type { AuthConfig } from '../../core/http/config.js'
+import { createSecrets } from '../../core/http/secret.js'
 import { createAuthenticate } from '../../core/http/session.js'
 import { createLogger } from '../../core/log.js'
 import { until } from '../kit/until.js'
@@ -312,6 +313,24 @@ t.test('tokens', async (t) => {
   await t.test('are still accepted within the leeway', async (t) => {
     t.match(await bearer(await token({ exp: now() - 20, nbf: now() + 20 })), { status: 200 })
   })
+})
+
+t.test('a secret is compared as a whole, however long, and its hash is none', async (t) => {
+  for (const length of [32, 170, 171, 5000]) {
+    const secret = 'é'.repeat(2) + 's'.repeat(length - 2)
+    const secrets = createSecrets([undefined, secret, 'another'])
+    t.ok(secrets.matches(secret), `${length}`)
+    t.ok(secrets.matches('another'))
+    for (const wrong of [
+      secret.slice(1),
+      `${secret}s`,
+      secret.slice(0, -1),
+      '',
+      createHash('sha256').update(secret).digest('hex'),
+    ])
+      t.notOk(secrets.matches(wrong), `${length}`)
+  }
+  t.notOk(createSecrets([]).matches(''))
 })
 
 t.test('every configured algorithm verifies its own tokens and no others', async (t) => {
