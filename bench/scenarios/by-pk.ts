@@ -23,6 +23,11 @@ export const byPk: LoadScenario = {
     query: `query ($id: Int!) { root: articleByRowId(rowId: $id) { ${fieldsOf(ARTICLE)} } }`,
     variables: { id: id(n, size) },
   }),
+  hasura: (n, size) => ({
+    query: `query ($id: Int!) { root: article_by_pk(id: $id) { ${ARTICLE.join(' ')} } }`,
+    variables: { id: id(n, size) },
+  }),
+  postgrest: (n, size) => `/article?select=${ARTICLE.join()}&id=eq.${id(n, size)}`,
   reference: (n, size) => `
     select json_agg(x)
     from (

@@ -41,6 +41,9 @@ export const filter: LoadScenario = {
       ${fieldsOf(['id', 'title', 'rating'])} author: authorByAuthorId { name } } }`,
     variables: { from: first(n, size), to: first(n, size) + AUTHORS },
   }),
+  postgrest: (n, size) =>
+    '/article?select=id,title,rating,author!inner(name)&published=is.true&rating=gte.50' +
+    `&author.id=gte.${first(n, size)}&author.id=lt.${first(n, size) + AUTHORS}&order=rating.desc,id&limit=20`,
   reference: (n, size) => `
     select json_agg(x)
     from (

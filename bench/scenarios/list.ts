@@ -30,6 +30,7 @@ export const list: LoadScenario = {
       orderBy: ROW_ID_ASC, first: 100) { ${fieldsOf(ARTICLE)} } }`,
     variables: { id: first(n, size) },
   }),
+  postgrest: (n, size) => `/article?select=${ARTICLE.join()}&id=gte.${first(n, size)}&order=id&limit=100`,
   reference: (n, size) => `
     select json_agg(x)
     from (

@@ -30,6 +30,14 @@ export const nested: LoadScenario = {
       } } }`,
     variables: { id: id(n, size) },
   }),
+  hasura: (n, size) => ({
+    query: `query ($id: Int!) { root: author_by_pk(id: $id) { id name
+      articles(order_by: {id: asc}, limit: 10) { id title comments(order_by: {id: asc}, limit: 5) { id body } } } }`,
+    variables: { id: id(n, size) },
+  }),
+  postgrest: (n, size) =>
+    `/author?select=id,name,articles:article(id,title,comments:comment(id,body))&id=eq.${id(n, size)}` +
+    '&articles.order=id&articles.limit=10&articles.comments.order=id&articles.comments.limit=5',
   reference: (n, size) => `
     select json_agg(x)
     from (

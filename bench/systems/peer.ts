@@ -77,17 +77,29 @@ async function idle(pid: number): Promise<boolean> {
   return !before || !after || after.server - before.server <= IDLE_MS * IDLE_SHARE
 }
 
+/** The role whose user is the subject of the token that PostgREST has verified. */
+export const TOKEN_ROLE = 'bench_token'
+
+/** The roles with policies, and the setting that names their user. */
+const USERS = {
+  bench_user: "current_setting('bench.user_id')",
+  [TOKEN_ROLE]: "current_setting('request.jwt.claims')::json ->> 'sub'",
+}
+
 /** The same permissions as the metadata, in PostgreSQL. A superuser, as which everything else connects, passes them by. */
 export async function createPolicies(client: pg.Client): Promise<void> {
+  for (const [role, user] of Object.entries(USERS))
+    await client.query(`
+      create role ${role};
+      grant select on author, article, comment to ${role};
+      create policy ${role}_author on author for select to ${role} using (active);
+      create policy ${role}_article on article for select to ${role}
+        using (published or author_id = (select (${user})::int));
+      create policy ${role}_comment on comment for select to ${role} using (not hidden);
+    `)
   await client.query(`
-    create role bench_user;
-    grant select on author, article, comment to bench_user;
     alter table author enable row level security;
     alter table article enable row level security;
     alter table comment enable row level security;
-    create policy visible on author for select to bench_user using (active);
-    create policy visible on article for select to bench_user
-      using (published or author_id = (select current_setting('bench.user_id')::int));
-    create policy visible on comment for select to bench_user using (not hidden);
   `)
 }
