@@ -6,6 +6,7 @@ import type { Peer, PeerKind } from '../peers.js'
 import type { LoadScenario } from '../scenarios/scenario.js'
 import type { WriteScenario } from '../scenarios/write.js'
 import type { Child, Post } from './child.js'
+import { directus } from './peer-directus.js'
 import { postgraphile, postgraphile4 } from './peer-postgraphile.js'
 
 /** How a kind of server is started and asked. */
@@ -36,6 +37,7 @@ export interface RunningPeer extends Pick<PeerAdapter, 'reads' | 'writes'> {
 }
 
 const ADAPTERS: Readonly<Record<QueryPeer['kind'], PeerAdapter>> = {
+  directus,
   postgraphile,
   'postgraphile-4': postgraphile4,
 }
