@@ -2,6 +2,7 @@ import type { Size } from './data.js'
 import type { BenchDatabase } from './database.js'
 import type { LoadTool, Window } from './load/load.js'
 import type { Peers } from './peers.js'
+import type { PeersByUrl } from './peers-by-url.js'
 import type { Servers } from './servers.js'
 
 /** One build of ours under measurement. */
@@ -32,6 +33,8 @@ export interface Bench {
   readonly comparing: boolean
   readonly tool: LoadTool
   readonly peers: Peers
+  /** Asked in the reads that all can do. */
+  readonly peersByUrl: PeersByUrl
   /** Started for the first scenario that wants them, and shared by all that follow. */
   servers(): Promise<Servers>
   /** For files of load tools; deleted in the end. */

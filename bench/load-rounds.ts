@@ -7,7 +7,7 @@ import { pgbench, runPgbench } from './load/pgbench.js'
 import { type LoadScenario, requestCount } from './scenarios/scenario.js'
 import { interleave, type Job, type Measured, type Section, type Target } from './section.js'
 import type { RunningBuild } from './servers.js'
-import type { Child, Post } from './systems/child.js'
+import type { Endpoint, Post } from './systems/child.js'
 import type { RunningPeer, Way } from './systems/peer.js'
 import { byGateway, byToken, compiledSql, queryPost, send } from './systems/server.js'
 
@@ -26,6 +26,8 @@ export const BEST_OF_PGBENCH = `pgbench, best of ${PGBENCH_CLIENTS.join(', ')} c
 export const LESS_IS_BETTER = ['p50', 'p99', 'server', 'database', 'load']
 
 export const OWN = 'rowhouse'
+/** For one answer before anything is timed. */
+const MOST_MS = 60_000
 const OWN_GRAPHQL = 'rowhouse GraphQL'
 
 /** Measures a read on servers that are warm. */
@@ -36,6 +38,7 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
   const doors = [
     ...(await Promise.all(builds.map((build) => ownDoors(scenario, bench, build)))).flat(),
     ...peers.flatMap((peer) => peerDoors(peer, peer.reads(scenario, size))),
+    ...bench.peersByUrl.peers.map((peer) => peer.door(scenario, size)),
   ]
   const sql = await compiledSql(server.port, scenario.request(0, size))
   await withClient(url, (client) =>
@@ -68,7 +71,11 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
     subjects: [OWN, OWN_GRAPHQL],
     targets: targetsOf(scenario, bench),
     cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)),
-    notMeasured: [...(pgbench() === undefined ? ['pgbench, which is not installed'] : []), ...bench.peers.notMeasured],
+    notMeasured: [
+      ...(pgbench() === undefined ? ['pgbench, which is not installed'] : []),
+      ...bench.peers.notMeasured,
+      ...bench.peersByUrl.notMeasured,
+    ],
   }
 }
 
@@ -122,7 +129,7 @@ function bestOfPgbench(limit: (clients: number) => () => Promise<Measured>): Job
 /** One way to ask a server for what the scenario wants. */
 export interface Door {
   readonly system: string
-  readonly child: Child
+  readonly child: Endpoint
   /** The n-th request; all have the same method and headers. */
   post(n: number): Post
   /** The rows in its answer, as JSON text. */
@@ -156,17 +163,30 @@ export function throughDoor(
       const posts = Array.from({ length: count }, (_, n) => door.post(n))
       const [{ path, headers, method = 'POST' }] = posts as [Post]
       const [paths, bodies] = [posts.map((post) => post.path), posts.map(({ body }) => body)]
-      const job = { port: child.port, method, path, paths, headers, bodies, clients, window }
+      const { host, port } = child
+      const job = {
+        ...(host === undefined ? {} : { host }),
+        port,
+        method,
+        path,
+        paths,
+        headers,
+        bodies,
+        clients,
+        window,
+      }
       const { seconds, ...load } = await runLoad(bench.tool, job, bench.folder)
       return { ...load, rps: load.requests / seconds }
     })()
   }
 }
 
-const answerThrough =
-  ({ child, post, rows }: Door): Answer =>
-  async (n) =>
-    rows((await send(child.port, post(n))).text)
+export const answerThrough =
+  ({ child: { host, port }, post, rows }: Door, mostMs = MOST_MS): Answer =>
+  async (n) => {
+    const signal = AbortSignal.timeout(mostMs)
+    return rows((await send(port, post(n), { ...(host === undefined ? {} : { host }), signal })).text)
+  }
 
 async function ownDoors(
   scenario: LoadScenario,
@@ -195,7 +215,7 @@ export type Run = (window: Window) => Promise<{
 }>
 
 /** One window after its lead-in, with the CPU time that it took. */
-export function measured(bench: Bench, child: Child | undefined, run: Run): () => Promise<Measured> {
+export function measured(bench: Bench, child: Endpoint | undefined, run: Run): () => Promise<Measured> {
   return async () => {
     // pgbench connects anew for each window: there is nothing that would stay warm.
     if (child !== undefined && bench.window.kind === 'seconds') await run(bench.leadIn)
@@ -206,7 +226,12 @@ export function measured(bench: Bench, child: Child | undefined, run: Run): () =
     const each = (part: 'server' | 'database' | 'load') =>
       before && after && requests > 0 ? { [part]: ((after[part] - before[part]) * 1000) / requests } : {}
     return {
-      figures: { ...figures, ...(child ? each('server') : {}), ...each('database'), ...each('load') },
+      figures: {
+        ...figures,
+        ...(child?.pid === undefined ? {} : each('server')),
+        ...(child?.ownDatabase === true ? {} : each('database')),
+        ...each('load'),
+      },
       ...(failures > 0 ? { void: `${failures} requests failed, ${requests} did not` } : {}),
       ...(failures === 0 && requests === 0 ? { void: 'nothing was answered' } : {}),
     }

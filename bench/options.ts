@@ -1,8 +1,11 @@
 import { parseArgs } from 'node:util'
 import { FULL, type Size, SMALL } from './data.js'
 import type { Window } from './load/load.js'
+import { type PeerUrl, readPeerUrl } from './peers-by-url.js'
 import { type Scenario, SCENARIOS } from './scenarios/index.js'
 
+/** For somebody to start servers that are asked by their URL. */
+export const WAIT_MINUTES = 10
 const QUICK = SCENARIOS.filter(({ quick }) => quick === true)
 /** What a comparison of two builds is made of. */
 const COMPARED = ['a', 'c', 'e', 'g', 'i']
@@ -15,6 +18,8 @@ export const USAGE = `node build/bench/run.js [--only a,b,...] [--full] [--peers
                    how much equals differ
   --only a,b       these scenarios: ${namesOf(SCENARIOS)}
   --peers          other servers beside ours; installed when they are first asked for
+  --peer NAME=URL  hasura, postgrest or supabase, which somebody runs on the data of the bench (see bench/README.md): the bench
+                   says where its data is and waits ${WAIT_MINUTES} minutes; may be given more than once
   --compare REF    this build beside that of a git commit, branch or tag, in ${COMPARED.join(', ')}; exits with 1 when it needs
                    more than a tenth more, and not by chance
   --json FILE      where the result goes, with the report beside it as FILE.html; else into a temporary folder
@@ -30,6 +35,7 @@ export interface Options {
   readonly size: Size
   readonly full: boolean
   readonly peers: boolean
+  readonly peerUrls: readonly PeerUrl[]
   readonly scenarios: readonly Scenario[]
   readonly json?: string
   readonly save: boolean
@@ -57,12 +63,15 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       markdown: { type: 'boolean', default: false },
       full: { type: 'boolean', default: false },
       peers: { type: 'boolean', default: false },
+      peer: { type: 'string', multiple: true, default: [] },
       help: { type: 'boolean', default: false },
     },
   })
   if (values.help) return 'help'
-  const { full, compare, peers, json, save, markdown, only } = values
-  if (compare !== undefined && peers) throw new Error('--compare measures builds of ours, without --peers')
+  const { full, compare, peers, peer, json, save, markdown, only } = values
+  if (compare !== undefined && (peers || peer.length > 0))
+    throw new Error('--compare measures builds of ours, without --peers and --peer')
+  if (new Set(peer).size < peer.length) throw new Error('--peer names the same server twice')
   if (compare !== undefined && save) throw new Error('--compare is of two builds, and --save keeps what is of one')
   const comparing = compare !== undefined
   return {
@@ -74,6 +83,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     size: full ? FULL : SMALL,
     full,
     peers,
+    peerUrls: peer.map(readPeerUrl),
     scenarios: chosen(only, comparing, full),
     save,
     markdown,

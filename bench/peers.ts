@@ -13,7 +13,7 @@ export interface Peer {
 }
 
 /** What its adapter is called. */
-export type PeerKind = 'postgraphile' | 'postgraphile-4' | 'tus'
+export type PeerKind = 'postgraphile' | 'postgraphile-4' | 'directus' | 'tus'
 
 export interface Peers {
   readonly peers: readonly Peer[]
@@ -30,39 +30,51 @@ export async function installPeers(wanted: boolean, progress: (text: string) => 
   const notMeasured: string[] = []
   for (const entry of (await readdir(FOLDER)).toSorted()) {
     const folder = join(FOLDER, entry)
-    const { name, node, kind } = await describe(folder)
+    const { name, node, kind, build } = await describe(folder)
     if (!wanted) notMeasured.push(`${name}, which --peers installs`)
     else if (Number.parseInt(process.versions.node) < node)
       notMeasured.push(
         `${name}, which needs Node ${node} or newer, and this is ${process.version}: run the bench with one`,
       )
-    else if (await install(folder, name, progress).catch(complain(name, notMeasured)))
+    else if (await install(folder, name, build, progress).catch(complain(name, notMeasured)))
       peers.push({ name, kind, folder })
   }
   return { peers, notMeasured }
 }
 
 interface Manifest {
-  readonly config: { readonly kind: PeerKind; readonly package?: string }
+  readonly config: { readonly kind: PeerKind; readonly package?: string; readonly build?: string }
   readonly engines: { readonly node: string }
   readonly dependencies: Readonly<Record<string, string>>
 }
 
-/** A peer is called by its package, which is its first dependency unless `config` says another one; its oldest Node is a major version. */
-async function describe(folder: string): Promise<Pick<Peer, 'name' | 'kind'> & { readonly node: number }> {
-  const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Manifest
-  const { kind, package: called = Object.keys(manifest.dependencies)[0] ?? '' } = manifest.config
-  const name = `${called} ${manifest.dependencies[called]}`
-  return { name, kind, node: Number(/^>=(\d+)$/.exec(manifest.engines.node)?.[1]) }
+interface Described extends Pick<Peer, 'name' | 'kind'> {
+  readonly node: number
+  /** A package of which a part has to be compiled. */
+  readonly build: string | undefined
 }
 
-/** Scripts of packages do not run: none of the peers needs one. */
-async function install(folder: string, name: string, progress: (text: string) => void): Promise<boolean> {
+/** A peer is called by its package, which is its first dependency unless `config` says another one; its oldest Node is a major version. */
+async function describe(folder: string): Promise<Described> {
+  const manifest = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Manifest
+  const { kind, build, package: called = Object.keys(manifest.dependencies)[0] ?? '' } = manifest.config
+  const name = `${called} ${manifest.dependencies[called]}`
+  return { name, kind, build, node: Number(/^>=(\d+)$/.exec(manifest.engines.node)?.[1]) }
+}
+
+/** Scripts of packages do not run, but that of the one that has to be compiled. */
+async function install(
+  folder: string,
+  name: string,
+  build: string | undefined,
+  progress: (text: string) => void,
+): Promise<boolean> {
   const lock = join(folder, 'package-lock.json')
   const installed = join(folder, 'node_modules/.installed-lock.json')
   if ((await readFile(installed, 'utf8').catch(() => '')) === (await readFile(lock, 'utf8'))) return true
   progress(`installing ${name}`)
   await runProgram('npm', ['ci', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund'])
+  if (build !== undefined) await runProgram('npm', ['rebuild', '--prefix', folder, build])
   await copyFile(lock, installed)
   return true
 }

@@ -9,8 +9,9 @@ import { startDatabase, withClient } from './database.js'
 import { AGAIN, floorOf } from './floor.js'
 import { chooseTool } from './load/load.js'
 import { createGuard } from './noise.js'
-import { type Options, readOptions, USAGE } from './options.js'
+import { type Options, readOptions, USAGE, WAIT_MINUTES } from './options.js'
 import { installPeers } from './peers.js'
+import { type PeersByUrl, reachPeers } from './peers-by-url.js'
 import { createDisplay } from './progress.js'
 import { ratiosOf } from './ratios.js'
 import { writeReport } from './report/write.js'
@@ -57,6 +58,7 @@ async function main(): Promise<void> {
   const loadBefore = loadavg()
   const builds = await prepareBuilds(compare)
   const url = builds[0]?.url ?? ''
+  const peersByUrl = await reachPeersOn(url)
   const tool = chooseTool(window)
   let started: Promise<Servers> | undefined
   const servers = () => (started ??= startServers(url, peers, builds))
@@ -68,6 +70,7 @@ async function main(): Promise<void> {
     window,
     tool,
     peers,
+    peersByUrl,
     servers,
     folder,
     progress,
@@ -126,6 +129,14 @@ async function main(): Promise<void> {
   await publish(result)
 }
 
+/** Says where the data is, so that servers can be started on it. */
+async function reachPeersOn(databaseUrl: string): Promise<PeersByUrl> {
+  const { peerUrls, size } = options
+  display.end()
+  if (peerUrls.length > 0) console.error(`the data: ${databaseUrl}`)
+  return reachPeers(peerUrls, { databaseUrl, size, env: process.env, waitMs: WAIT_MINUTES * 60_000, progress })
+}
+
 /** Prints it, and writes the result and its report. */
 async function publish(result: Result): Promise<void> {
   console.log(summary(result, options.markdown ? 'short' : 'all'))
@@ -154,7 +165,7 @@ async function prepareBuilds(compare: string | undefined): Promise<readonly Buil
     const loaded = { ...build, url: await database.create(name) }
     await withClient(loaded.url, async (client) => {
       await loadData(client, options.size)
-      if (peers.peers.length > 0) await createPolicies(client)
+      if (peers.peers.length > 0 || options.peerUrls.length > 0) await createPolicies(client)
     })
     const server = await startBuild(loaded)
     await loadMetadata(server.ask)

@@ -29,6 +29,7 @@ import { interleave, type Job, type Measured, type Section } from './section.js'
 import { startPeers } from './servers.js'
 import type { Child } from './systems/child.js'
 import type { RunningPeer } from './systems/peer.js'
+import { PRODUCTS } from './systems/product.js'
 import { byGateway, NOTHING_MUCH, queryPost, send, startServerChild } from './systems/server.js'
 
 const COLUMNS = {
@@ -43,6 +44,9 @@ const COLUMNS = {
 const OWN_GRAPHQL = 'rowhouse GraphQL'
 /** How long a peer may plan its first request. */
 const FIRST_MS = 30_000
+const NOT_WRITTEN = Object.values(PRODUCTS).map(
+  ({ title }) => `${title}, which is asked by its URL, and only for reads`,
+)
 const ASYNCHRONOUS = ', synchronous_commit off'
 
 /** Measures inserts: before each window the table is empty and PostgreSQL has written its checkpoint. */
@@ -106,6 +110,7 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
         ...(pgbench() === undefined ? ['pgbench, which is not installed'] : []),
         ...tooSlow.map((system) => `${system}, whose first answer took longer than ${FIRST_MS / 1000} s`),
         ...bench.peers.notMeasured,
+        ...NOT_WRITTEN,
       ],
     }
   } finally {

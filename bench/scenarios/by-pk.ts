@@ -1,4 +1,5 @@
 import { ARTICLE, articles, type Size, USER_ID } from '../data.js'
+import { itemsPath } from './directus.js'
 import { fieldsOf } from './postgraphile.js'
 import { requestCount, type LoadScenario } from './scenario.js'
 
@@ -23,6 +24,12 @@ export const byPk: LoadScenario = {
     query: `query ($id: Int!) { root: articleByRowId(rowId: $id) { ${fieldsOf(ARTICLE)} } }`,
     variables: { id: id(n, size) },
   }),
+  hasura: (n, size) => ({
+    query: `query ($id: Int!) { root: article_by_pk(id: $id) { ${ARTICLE.join(' ')} } }`,
+    variables: { id: id(n, size) },
+  }),
+  directus: (n, size) => itemsPath(`article/${id(n, size)}`, ARTICLE, {}),
+  postgrest: (n, size) => `/article?select=${ARTICLE.join()}&id=eq.${id(n, size)}`,
   reference: (n, size) => `
     select json_agg(x)
     from (

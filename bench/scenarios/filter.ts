@@ -1,4 +1,5 @@
 import { type Size, USER_ID } from '../data.js'
+import { itemsPath, PERMITTED } from './directus.js'
 import { fieldsOf, filterOf } from './postgraphile.js'
 import { requestCount, type LoadScenario } from './scenario.js'
 
@@ -41,6 +42,24 @@ export const filter: LoadScenario = {
       ${fieldsOf(['id', 'title', 'rating'])} author: authorByAuthorId { name } } }`,
     variables: { from: first(n, size), to: first(n, size) + AUTHORS },
   }),
+  directus: (n, size) =>
+    itemsPath('article', ['id', 'title', 'rating', 'author.name'], {
+      alias: { author: 'author_id' },
+      filter: {
+        _and: [
+          { published: { _eq: true } },
+          { rating: { _gte: 50 } },
+          { author_id: { id: { _gte: first(n, size) } } },
+          { author_id: { id: { _lt: first(n, size) + AUTHORS } } },
+          PERMITTED.article,
+        ],
+      },
+      sort: '-rating,id',
+      limit: 20,
+    }),
+  postgrest: (n, size) =>
+    '/article?select=id,title,rating,author!inner(name)&published=is.true&rating=gte.50' +
+    `&author.id=gte.${first(n, size)}&author.id=lt.${first(n, size) + AUTHORS}&order=rating.desc,id&limit=20`,
   reference: (n, size) => `
     select json_agg(x)
     from (

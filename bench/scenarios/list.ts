@@ -1,4 +1,5 @@
 import { ARTICLE, articles, type Size, USER_ID } from '../data.js'
+import { itemsPath, PERMITTED } from './directus.js'
 import { fieldsOf, filterOf } from './postgraphile.js'
 import { requestCount, type LoadScenario } from './scenario.js'
 
@@ -30,6 +31,13 @@ export const list: LoadScenario = {
       orderBy: ROW_ID_ASC, first: 100) { ${fieldsOf(ARTICLE)} } }`,
     variables: { id: first(n, size) },
   }),
+  directus: (n, size) =>
+    itemsPath('article', ARTICLE, {
+      filter: { _and: [{ id: { _gte: first(n, size) } }, PERMITTED.article] },
+      sort: 'id',
+      limit: 100,
+    }),
+  postgrest: (n, size) => `/article?select=${ARTICLE.join()}&id=gte.${first(n, size)}&order=id&limit=100`,
   reference: (n, size) => `
     select json_agg(x)
     from (

@@ -1,4 +1,5 @@
 import { type Size, USER_ID } from '../data.js'
+import { itemsPath, PERMITTED } from './directus.js'
 import { fieldsOf, filterOf } from './postgraphile.js'
 import { requestCount, type LoadScenario } from './scenario.js'
 
@@ -30,6 +31,21 @@ export const nested: LoadScenario = {
       } } }`,
     variables: { id: id(n, size) },
   }),
+  hasura: (n, size) => ({
+    query: `query ($id: Int!) { root: author_by_pk(id: $id) { id name
+      articles(order_by: {id: asc}, limit: 10) { id title comments(order_by: {id: asc}, limit: 5) { id body } } } }`,
+    variables: { id: id(n, size) },
+  }),
+  directus: (n, size) => {
+    const comments = { _filter: PERMITTED.comment, _sort: 'id', _limit: 5 }
+    const fields = ['id', 'name', 'articles.id', 'articles.title', 'articles.comments.id', 'articles.comments.body']
+    return itemsPath(`author/${id(n, size)}`, fields, {
+      deep: { articles: { _filter: PERMITTED.article, _sort: 'id', _limit: 10, comments } },
+    })
+  },
+  postgrest: (n, size) =>
+    `/author?select=id,name,articles:article(id,title,comments:comment(id,body))&id=eq.${id(n, size)}` +
+    '&articles.order=id&articles.limit=10&articles.comments.order=id&articles.comments.limit=5',
   reference: (n, size) => `
     select json_agg(x)
     from (

@@ -15,6 +15,12 @@ export interface LoadScenario {
   graphql(n: number, size: Size): Document
   /** A body of PostGraphile's `POST /graphql` whose field `root` is the same, by aliases; `rowsOf` evens out the rest. */
   postgraphile(n: number, size: Size, visible: Visible): Document
+  /** Path and query of a GET of Directus, which asks for permitted rows only; by a key it answers one row. */
+  directus(n: number, size: Size): string
+  /** A body of Hasura's `POST /v1/graphql`, where it is another one than `graphql`; its field `root` is the rows, or the one row. */
+  hasura?(n: number, size: Size): Document
+  /** Path and query of a GET of PostgREST, which hides rows by policies of the database. */
+  postgrest(n: number, size: Size): string
   /** Written by hand: a query with one JSON value, which the n-th answer must equal. */
   reference(n: number, size: Size): string
   /** Values of `$1`, `$2`, ... in the SQL that the request is compiled to. */

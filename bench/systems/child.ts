@@ -5,10 +5,20 @@ import { createServer, type AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-/** A server under measurement, in a process of its own. */
-export interface Child {
-  readonly pid: number
+/** Where a server is asked, and what can be read of it. */
+export interface Endpoint {
+  /** Without it this machine. */
+  readonly host?: string
   readonly port: number
+  /** Of a process of this machine. */
+  readonly pid?: number
+  /** Its data is not in the bench's PostgreSQL. */
+  readonly ownDatabase?: boolean
+}
+
+/** A server under measurement, in a process of its own. */
+export interface Child extends Endpoint {
+  readonly pid: number
   /** From the spawn to the end of the first good answer. */
   readonly startMs: number
   stop(): Promise<void>

@@ -6,6 +6,7 @@ import type { Peer, PeerKind } from '../peers.js'
 import type { LoadScenario } from '../scenarios/scenario.js'
 import type { WriteScenario } from '../scenarios/write.js'
 import type { Child, Post } from './child.js'
+import { directus } from './peer-directus.js'
 import { postgraphile, postgraphile4 } from './peer-postgraphile.js'
 
 /** How a kind of server is started and asked. */
@@ -36,6 +37,7 @@ export interface RunningPeer extends Pick<PeerAdapter, 'reads' | 'writes'> {
 }
 
 const ADAPTERS: Readonly<Record<QueryPeer['kind'], PeerAdapter>> = {
+  directus,
   postgraphile,
   'postgraphile-4': postgraphile4,
 }
@@ -77,17 +79,29 @@ async function idle(pid: number): Promise<boolean> {
   return !before || !after || after.server - before.server <= IDLE_MS * IDLE_SHARE
 }
 
+/** The role whose user is the subject of the token that PostgREST has verified. */
+export const TOKEN_ROLE = 'bench_token'
+
+/** The roles with policies, and the setting that names their user. */
+const USERS = {
+  bench_user: "current_setting('bench.user_id')",
+  [TOKEN_ROLE]: "current_setting('request.jwt.claims')::json ->> 'sub'",
+}
+
 /** The same permissions as the metadata, in PostgreSQL. A superuser, as which everything else connects, passes them by. */
 export async function createPolicies(client: pg.Client): Promise<void> {
+  for (const [role, user] of Object.entries(USERS))
+    await client.query(`
+      create role ${role};
+      grant select on author, article, comment to ${role};
+      create policy ${role}_author on author for select to ${role} using (active);
+      create policy ${role}_article on article for select to ${role}
+        using (published or author_id = (select (${user})::int));
+      create policy ${role}_comment on comment for select to ${role} using (not hidden);
+    `)
   await client.query(`
-    create role bench_user;
-    grant select on author, article, comment to bench_user;
     alter table author enable row level security;
     alter table article enable row level security;
     alter table comment enable row level security;
-    create policy visible on author for select to bench_user using (active);
-    create policy visible on article for select to bench_user
-      using (published or author_id = (select current_setting('bench.user_id')::int));
-    create policy visible on comment for select to bench_user using (not hidden);
   `)
 }

@@ -26,10 +26,20 @@ t.test('a comparison has nine rounds of what is compared, or some of it', async 
   t.same(read('--compare', 'v1', '--only', 'g').scenarios, ['g'])
 })
 
+t.test('peers by their URL may be several', async (t) => {
+  t.match(read('--peer', 'hasura=http://h:1', '--peer', 'postgrest=http://h:2').peerUrls, [
+    { product: 'hasura', url: { host: 'h:1' } },
+    { product: 'postgrest', url: { host: 'h:2' } },
+  ])
+  t.same(read().peerUrls, [])
+})
+
 t.test('options that make no sense are refused', async (t) => {
   t.throws(() => read('--only', 'a,zz'), /no scenario "zz"/)
   t.throws(() => read('--compare', 'v1', '--only', 'b'), /no scenario "b" here/)
   t.throws(() => read('--compare', 'v1', '--peers'), /without --peers/)
+  t.throws(() => read('--compare', 'v1', '--peer', 'hasura=http://h'), /without --peers and --peer/)
+  t.throws(() => read('--peer', 'hasura=http://h', '--peer', 'hasura=http://h'), /twice/)
   t.throws(() => read('--compare', 'v1', '--save'), /two builds/)
   t.throws(() => read('--rounds', '0'), /whole number above 0/)
   t.throws(() => read('--sudo'), /--sudo/)
