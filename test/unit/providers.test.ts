@@ -1,10 +1,15 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { readdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { setImmediate } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { pino } from 'pino'
 import t from 'tap'
+import { Meter } from '../../plugins/filestore/meter.js'
 import emailLog from '../../providers/email/log.js'
 import email from '../../providers/email/memory.js'
 import smsLog from '../../providers/sms/log.js'
@@ -79,6 +84,63 @@ for (const durability of ['full', 'process'] as const) {
     t.same(listed, [{ key, size: 1 }], 'what is no object of ours is not listed')
   })
 }
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+const used = () => {
+  collectGarbage()
+  return process.memoryUsage().heapUsed
+}
+
+/** Bytes that come one by one, each a buffer of its own, and no end. */
+class SingleBytes extends Readable {
+  sent = 0
+  private readonly count: number
+
+  constructor(count: number) {
+    super()
+    this.count = count
+  }
+
+  override _read(): void {
+    if (this.sent < this.count) this.push(Buffer.from([this.sent++ % 251]))
+  }
+}
+
+t.test('what comes in tiny pieces takes not much more memory than it is long', async (t) => {
+  const provider = await disk.create({ durability: 'process' }, { log, dataDir: t.testdir({}) })
+  const count = 900_000
+  const body = new SingleBytes(count)
+  const stop = new AbortController()
+  const before = used()
+  const put = provider.put(randomUUID(), new Meter(body, count), stop.signal)
+  put.catch(() => {})
+  while (body.sent < count) await setImmediate()
+
+  t.ok(used() - before < 16 * 2 ** 20, 'in the disk storage provider')
+  stop.abort()
+  await t.rejects(put, { name: 'AbortError' })
+
+  const meter = new Meter(new SingleBytes(count), count)
+  const without = used()
+  meter.read(0)
+  while (meter.size < count) await setImmediate()
+  t.ok(used() - without < 16 * 2 ** 20, 'on their way there')
+  meter.destroy()
+})
+
+t.test('what comes in tiny and in large pieces is stored as it was sent', async (t) => {
+  const provider = await disk.create({ durability: 'process' }, { log, dataDir: t.testdir({}) })
+  const pieces = Array.from({ length: 3000 }, (_, i) => Buffer.alloc(i % 700 === 0 ? 5000 : (i % 5) + 1, String(i)))
+  const whole = Buffer.concat(pieces)
+  const meter = new Meter(Readable.from(pieces), whole.length)
+  const key = randomUUID()
+  const { signal } = new AbortController()
+
+  t.same(await provider.put(key, meter, signal), { size: whole.length })
+  t.ok((await buffer(await provider.get(key, undefined, signal))).equals(whole))
+  t.ok(meter.sha256().equals(createHash('sha256').update(whole).digest()))
+})
 
 t.test('what nobody waits for is not kept and not written, and may be sent again', async (t) => {
   const context = { log, dataDir: tmpdir() }
