@@ -52,7 +52,7 @@ export class Files {
   private readonly data: Data
   private readonly found = new Merged((ids: readonly string[]) => this.findAll(ids))
   private readonly reserved = new Merged((places: readonly Place[]) => this.reserveAll(places))
-  private readonly created = new Merged((blobs: readonly StoredBlob[]) => this.storeTogether(CREATE, blobs))
+  private readonly created = new Merged((blobs: readonly StoredBlob[]) => this.storeTogether(CREATE_AT_ONCE, blobs))
   private readonly replaced = new Merged((blobs: readonly StoredBlob[]) => this.storeTogether(REPLACE_AT_ONCE, blobs))
 
   constructor(data: Data) {
@@ -272,12 +272,12 @@ const OVER = `
 on conflict (file_id) do update set blob_id = excluded.blob_id, content_type = excluded.content_type,
   file_size = excluded.file_size, user_id = excluded.user_id, user_role = excluded.user_role, etag = excluded.etag,
   updated_at = greatest(clock_timestamp(), svc_file.updated_at)`
-const CREATE = `${STORE} order by file_id ${STORED}`
+const CREATE = `${STORE} ${STORED}`
 const REPLACE = `${STORE} ${OVER} ${STORED}`
-/** Fails when a file is locked, so that nobody waits for the lock of somebody else's file. */
-const REPLACE_AT_ONCE = `${STORE}
-where (select count(*) from (select from svc_catalog.svc_file where file_id = any ($4) for update nowait) as locked) >= 0
-order by file_id ${OVER} ${STORED}`
+/** Fails when a file stays locked, also one that another transaction makes: nobody waits for the file of somebody else. */
+const AT_ONCE = `${STORE} where set_config('lock_timeout', '50ms', true) is not null order by file_id`
+const CREATE_AT_ONCE = `${AT_ONCE} ${STORED}`
+const REPLACE_AT_ONCE = `${AT_ONCE} ${OVER} ${STORED}`
 
 const REMOVE = 'delete from svc_catalog.svc_file where file_id = $1 returning 1'
 const FORGET = `delete from svc_catalog.svc_blob where blob_id = $1 and state <> 'live'`

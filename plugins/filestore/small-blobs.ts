@@ -5,7 +5,7 @@ export interface SmallBlobs {
   get(blob: string): Buffer | undefined
   /**
    * Keeps them, if they are not many.
-   * @param etag of the file: its SHA-256, which those of the smallest files are compared with
+   * @param etag of the file: its SHA-256, which they are compared with before they are kept
    * @returns false when they are not what was written
    */
   keep(blob: string, bytes: Buffer, etag: string): boolean
@@ -24,12 +24,10 @@ export function createSmallBlobs(mostBytes: number): SmallBlobs {
   return {
     get: (blob) => small.get(blob) ?? medium.get(blob),
     keep(blob, bytes, etag) {
-      if (bytes.length > MEDIUM_BYTES) return true
-      if (bytes.length > SMALL_BYTES) medium.add(blob, bytes)
-      else if (small.hasRoomFor(bytes)) {
-        if (`"${createHash('sha256').update(bytes).digest('hex')}"` !== etag) return false
-        small.add(blob, bytes)
-      }
+      const kept = bytes.length > SMALL_BYTES ? medium : small
+      if (bytes.length > MEDIUM_BYTES || !kept.hasRoomFor(bytes)) return true
+      if (`"${createHash('sha256').update(bytes).digest('hex')}"` !== etag) return false
+      kept.add(blob, bytes)
       return true
     },
   }

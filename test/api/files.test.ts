@@ -3,6 +3,7 @@ import { request } from 'node:http'
 import { appendFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import pg from 'pg'
 import tap from 'tap'
 import { admin, filestore, user } from '../kit/files.js'
 import { type As, testServer, type TestServer } from '../kit/server.js'
@@ -464,6 +465,18 @@ tap.test('files of up to 1 MiB are kept as well, and do not drive out smaller on
   t.match(await server.get('long'), { status: 500 })
 })
 
+tap.test('a damaged file of up to 1 MiB is neither sent nor kept', async (t) => {
+  const server = await filestore(t)
+  await server.put('f', 'x'.repeat(300_000))
+  const blob = await server.blobOf('f')
+  await writeFile(blob, 'y'.repeat(300_000))
+  t.equal((await server.get('f')).status, 500)
+
+  await writeFile(blob, 'x'.repeat(300_000))
+  const { status, text } = await server.get('f')
+  t.ok(status === 200 && text === 'x'.repeat(300_000))
+})
+
 tap.test('of many files that are asked for at once each is answered with its own', async (t) => {
   const server = await filestore(t)
   const ids = Array.from({ length: 12 }, (_, i) => `f${i}`)
@@ -479,6 +492,41 @@ tap.test('of many files that are asked for at once each is answered with its own
     asked.map((id) => (ids.includes(id) ? `bytes of ${id}` : 404)),
   )
 })
+
+tap.test('nobody waits for a lock on a file of others', { timeout: 60_000 }, async (t) => {
+  const server = await testServer(t, {
+    files: true,
+    config: { dataDir: t.testdir({}), database: { lockTimeoutMs: 300_000, statementTimeoutMs: 300_000 } },
+  })
+  const put = (method: string, id: string) =>
+    server.fetch(`/v1/file/${id}`, { method, body: 'x', headers: { 'Content-Type': 'a/b' } }, admin)
+  await put('PUT', 'there')
+  const somebody = new pg.Client(server.databaseUrl)
+  await somebody.connect()
+  t.teardown(() => somebody.end())
+  for (const method of ['POST', 'PUT']) {
+    const held = `held by ${method}`
+    await somebody.query('begin')
+    await somebody.query(HOLD, [held])
+
+    const waits = put(method, encodeURIComponent(held))
+    const others = await Promise.all(Array.from({ length: 12 }, (_, i) => put(method, `${method}${i}`)))
+    await somebody.query('rollback')
+    t.same(new Set(others.map(({ status }) => status)), new Set([200]), method)
+    t.match(await waits, { status: 200 }, 'who waits is answered when it is free')
+  }
+})
+
+/** A file whose transaction has not ended. */
+const HOLD = `
+with blob as (
+  insert into svc_catalog.svc_blob (blob_id, provider, state, size, sha256)
+  select gen_random_uuid(), provider, state, size, sha256 from svc_catalog.svc_blob where state = 'live' limit 1
+  returning blob_id
+)
+insert into svc_catalog.svc_file (file_id, blob_id, content_type, file_size, user_id, user_role, etag)
+select $1, (select blob_id from blob), content_type, file_size, user_id, user_role, etag
+from svc_catalog.svc_file where file_id = 'there'`
 
 tap.test('bytes that are lost', async (t) => {
   const dataDir = t.testdir({})
