@@ -23,10 +23,10 @@ t.test('templates, queries and documents are asked, and each number of clients g
   t.match(some, {
     code: 0,
     err: new RegExp(`${url} as admin`),
-    out: /template from: 3 different requests; the first is answered with 200, \d+ bytes\n\n.*p50 ms.*p90 ms.*p99 ms.*\n +1 +\d.*█.* 0\n +3 +\d.* 0\n[^]*closed loop/,
+    out: /template from: 3 different requests\n\n.*p50 ms.*p90 ms.*p99 ms.*\n +1 +\d.*█.* 0\n +3 +\d.* 0\n[^]*closed loop/,
   })
   const every = await bench()
-  t.match(every, { code: 0, out: /template all: 1 different request;/ })
+  t.match(every, { code: 0, out: /template all: 1 different request\n/ })
   t.notMatch(every.out, /template (from|add)/, 'one needs arguments, the other writes')
 
   await writeFile(join(folder, 'one.json'), JSON.stringify(select(1)))
@@ -66,14 +66,14 @@ t.test('it asks as who it is told to be', async (t) => {
   t.match(await bench('--admin-secret-file', 'secret', '--role', 'user', '--header', 'X-Service-User-Id: 7'), {
     code: 0,
     err: /as the role user/,
-    out: /the first is answered with 200, 10 bytes/,
+    out: / 10 +\d\S* +0\n/,
   })
   t.match(await bench(), { code: 1, err: /the first answer is 400: .*permission-denied/ })
-  t.match(await bench('--header', 'nonsense'), { code: 1, err: /--header should be 'Name: value'/ })
+  t.match(await bench('--header', 'nonsense'), { code: 2, err: /--header should be 'Name: value'/ })
   const others = await run(folder, [url, '--query', 'all.json', '--header', 'Authorization: Bearer x'], secret)
   t.match(
     others,
-    { code: 1, err: /the first answer is 401/ },
+    { code: 1, err: /^401: the header Authorization is not accepted: /m },
     'the secret of the environment is not sent beside a token',
   )
 })
@@ -90,26 +90,46 @@ t.test('what is missing or may do harm is said before anything is sent twice', a
     '{ item { id } } mutation add { insert_item(objects: [{}]) { affected_rows } }',
   )
   await writeFile(join(folder, 'broken.ndjson'), '{"type": "count"}\n{"type"')
+  await writeFile(join(folder, 'empty.json'), '\n')
+  await writeFile(join(folder, 'wrong.graphql'), '{ nope }')
   const bench = (...args: string[]) => run(folder, args, secret)
 
   for (const [args, err] of [
-    [[], /needs the URL/],
     [['http://192.0.2.1'], /192\.0\.2\.1 is neither this machine nor in a private network: --yes/],
     [['http://127.0.0.1:1'], /no server answers at 127\.0\.0\.1 port 1: ECONNREFUSED/],
-    [['http://user:pass@127.0.0.1'], /must not hold credentials/],
     [[url, '--template', 'form'], /there is no template "form" as admin, did you mean "from"\?/],
     [[url, '--template', 'from'], /template "from" needs --arg least=\.\.\. --arg most=\.\.\./],
     [[url, '--template', 'all', '--arg', 'least=1'], /template "all" has no parameter "least"/],
-    [[url, '--template', 'from', '--arg', 'least=3..1'], /3\.\.1 is no range/],
     [[url, '--template', 'add'], /template "add" changes something: --writes/],
     [[url, '--query', 'add.json'], /add\.json: "run_sql" may change something: --writes/],
     [[url, '--graphql', 'add.graphql'], /a mutation changes something: --writes/],
     [[url, '--query', 'broken.ndjson'], /broken\.ndjson: line 2 is no JSON/],
-    [[url, '--query', 'add.json', '--template', 'all'], /say one of/],
-    [[url, '--clients', '1,x'], /--clients should be whole numbers/],
+    [[url, '--query', 'empty.json'], /^empty\.json is empty$/m],
+    [[url, '--query', 'none.json'], /^none\.json: there is no such file$/m],
+    [[url, '--graphql', 'none.graphql'], /^none\.graphql: there is no such file$/m],
+    [[url, '--graphql', 'wrong.graphql', '--variables', '.'], /^\.: this is a folder/m],
+    [[url, '--admin-secret-file', 'none'], /^none: there is no such file$/m],
+    [[url, '--graphql', 'wrong.graphql'], /^GraphQL wrong\.graphql: GraphQL errors: Cannot query field "nope"/m],
+    [
+      [url.replace('http:', 'https:')],
+      /^127\.0\.0\.1:\d+ answers, but does not speak TLS: ask it as http:\/\/, [^\n]*\n$/,
+    ],
   ] as const) {
     const told = await bench(...args)
     t.match(told, { code: 1, err }, args.join(' '))
+  }
+  for (const [args, err] of [
+    [[], /needs the URL/],
+    [['http://user:pass@127.0.0.1'], /must not hold credentials/],
+    [[url, '--template', 'from', '--arg', 'least=3..1'], /3\.\.1 is no range/],
+    [[url, '--template', 'from', '--arg', 'least'], /--arg should be name=value/],
+    [[url, '--query', 'add.json', '--template', 'all'], /say one of/],
+    [['http://127.0.0.1:1', '--arg', 'a=1'], /--arg is an argument of --template/],
+    [[url, '--variables', 'add.json'], /--variables are those of --graphql/],
+    [[url, '--clients', '1,x'], /--clients should be whole numbers/],
+    [[url, '--seconds', '0'], /--seconds should be a number above 0/],
+  ] as const) {
+    t.match(await bench(...args), { code: 2, err }, args.join(' '))
   }
   const { code, err } = await run(folder, [url])
   t.match(
@@ -152,28 +172,136 @@ t.test('refusals are counted by what they say, with the setting behind them, and
   })
 })
 
-t.test('Ctrl-C prints what there is', async (t) => {
+t.test('who is not let in is told why first', async (t) => {
   const { url } = await shop(t)
   const folder = await newFolder(t)
-  const child = spawn(
-    process.execPath,
-    [CLI, 'bench', url, '--template', 'all', '--clients', '1', '--seconds', '1000'],
-    {
-      cwd: folder,
-      env: { PATH: process.env['PATH'], ...secret },
+
+  t.match(await run(folder, [url], { ROWHOUSE_ADMIN_SECRET: 'wrong' }), {
+    code: 1,
+    err: /^401: the admin secret is wrong\n$/,
+  })
+  const bearer = await run(folder, [url, '--header', 'Authorization: Bearer x'])
+  t.match(bearer, { code: 1, err: /^401: the header Authorization is not accepted: / })
+  const role = await run(folder, [url, '--role', 'user'])
+  t.match(role, { code: 1, err: /^40[13]: .* \(as the role user\); it needs credentials: --admin-secret-file F, / })
+})
+
+t.test('templates that cannot be asked like that are left out, unless it is all of them', async (t) => {
+  const { url, must } = await shop(t)
+  const folder = await newFolder(t)
+  await must('run_sql', { sql: 'create table own (id int primary key)' })
+  await must('track_table', 'own')
+  const own = { type: 'select', args: { table: 'own', columns: ['id'] } }
+  await must('create_query_template', { name: 'own', template: own })
+  const mine = { columns: ['id'], filter: { id: 'X-Service-User-Id' } }
+  await must('create_select_permission', { table: 'own', role: 'all', permission: mine })
+  await must('create_select_permission', { table: 'own', role: 'user', permission: mine })
+  await must('create_select_permission', { table: 'item', role: 'all', permission: { columns: ['id'], filter: {} } })
+  const bench = (...args: string[]) => run(folder, [url, ...args], secret)
+  const wayOut = /template own: the first answer is 400: .*; send one, such as --header 'X-Service-User-Id: 7'\n/
+
+  const some = await bench('--role', 'all')
+  t.match(some, { code: 0, out: /template all: /, err: new RegExp(`left out: ${wayOut.source}`) })
+  t.notMatch(some.out, /template own/)
+  const json = JSON.parse((await bench('--role', 'all', '--json')).out)
+  t.match(json, {
+    skipped: [{ name: 'template own', why: /X-Service-User-Id: 7/ }],
+    workloads: [{ name: 'template all' }],
+  })
+  t.match(await bench('--role', 'user'), { code: 1, out: '', err: wayOut })
+  t.match(await bench('--role', 'all', '--template', 'own'), { code: 1, out: '', err: wayOut })
+  t.match(await bench('--role', 'user', '--header', 'X-Service-User-Id: 7'), { code: 0, out: /template own: 1/ })
+})
+
+t.test('an empty answer is called one, and bytes are those of the answer in the middle', async (t) => {
+  const { url } = await shop(t)
+  const folder = await newFolder(t)
+  await writeFile(join(folder, 'none.json'), JSON.stringify(select(99)))
+  await writeFile(join(folder, 'mostly.json'), JSON.stringify([select(99), select(1), select(2)]))
+  await writeFile(join(folder, 'none.graphql'), '{ item(where: {id: {_eq: 99}}) { id } }')
+  const bench = (...args: string[]) => run(folder, [url, '--clients', '1', ...args], secret)
+
+  for (const args of [
+    ['--query', 'none.json'],
+    ['--graphql', 'none.graphql'],
+  ]) {
+    t.match(await bench(...args), {
+      code: 0,
+      out: /What is measured is an empty answer/,
+      err: /the first answer is empty/,
+    })
+  }
+  const mostly = await bench('--query', 'mostly.json')
+  t.match(mostly, { code: 0, err: /the first answer is empty, \[\]\n/, out: / 10 +\d\S* +0\n/ })
+  t.notMatch(mostly.out, /empty answer/)
+  const json = JSON.parse((await bench('--query', 'mostly.json', '--json')).out)
+  t.match(json.workloads, [{ firstAnswerBytes: 2, firstAnswerEmpty: true, steps: [{ answerBytes: 10 }] }])
+})
+
+t.test('the JSON says what was asked of what, and no secret', async (t) => {
+  const { url } = await shop(t)
+  const folder = await newFolder(t)
+
+  const { out, err } = await run(folder, [
+    url,
+    '--clients',
+    '1',
+    '--template',
+    'from',
+    '--arg',
+    'least=1',
+    '--arg',
+    'most=9',
+    '--json',
+    '--header',
+    `X-Service-Admin-Secret: ${ADMIN_SECRET}`,
+  ])
+
+  t.match(err, / 1 client\n/)
+  t.match(JSON.parse(out), {
+    server: { version: /^\d+\.\d+\.\d+/ },
+    processors: Number,
+    options: {
+      template: 'from',
+      args: ['least=1', 'most=9'],
+      headers: ['X-Service-Admin-Secret'],
+      clients: [1],
+      seconds: 0.2,
     },
-  )
-  let out = ''
-  let err = ''
-  child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
-  child.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()))
-  const told = () => /measuring/.test(err)
-  while (!told()) await once(child.stderr, 'data')
+  })
+  t.notMatch(out, /interrupted/)
+  t.notOk(out.includes(ADMIN_SECRET))
+})
 
-  child.kill('SIGINT')
+t.test('Ctrl-C prints what there is, and says that it was cut', async (t) => {
+  const { url } = await shop(t)
+  const folder = await newFolder(t)
 
-  t.same((await once(child, 'exit'))[0], 130)
-  t.match(out, /template all[^]*\n +1 +\d/)
+  const cut = await interrupted(/measuring/, '--seconds', '1000')
+  t.match(cut, { code: 130, out: /template all[^]*\n +1 +\d.*  interrupted after \d\S* s\n[^]*closed loop/ })
+  const { code, out } = await interrupted(/measuring/, '--seconds', '1000', '--json')
+  t.equal(code, 130)
+  const [{ steps }] = JSON.parse(out).workloads
+  t.match(JSON.parse(out), { interrupted: true })
+  t.match(steps, [{ interrupted: true }])
+  t.ok(steps[0].seconds < 500)
+
+  const early = await interrupted(/warming up/, '--seconds', '1000')
+  t.same([early.code, early.out], [130, 'template all: interrupted before anything was measured\n'])
+
+  async function interrupted(when: RegExp, ...args: string[]) {
+    const command = [CLI, 'bench', url, '--template', 'all', '--clients', '1', ...args]
+    const child = spawn(process.execPath, command, { cwd: folder, env: { PATH: process.env['PATH'], ...secret } })
+    const closed = once(child, 'close')
+    let out = ''
+    let err = ''
+    child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
+    child.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()))
+    const told = () => when.test(err)
+    while (!told()) await once(child.stderr, 'data')
+    child.kill('SIGINT')
+    return { code: (await closed)[0] as number, out }
+  }
 })
 
 t.test('a server that breaks off is counted, and asked again', async (t) => {
@@ -205,6 +333,10 @@ t.test('values of arguments take turns, and of a long range some are taken', asy
   const server = createServer((request, response) => {
     if (request.url === '/base/v1/openapi.json') {
       response.end(JSON.stringify({ paths: { '/v1/template/a%20b': { get: {}, post } } }))
+      return
+    }
+    if (request.url === '/base/v1/version') {
+      response.end('{}')
       return
     }
     asked.add(`${request.method} ${request.url}`)

@@ -3,6 +3,8 @@ export interface Heard {
   readonly status: number
   /** The beginning of its body: 2000 bytes of a refusal, 16 of any other. */
   readonly begins: Buffer
+  /** All of its body. */
+  readonly bytes: number
   /** Whether the other side closes the connection now. */
   readonly last: boolean
 }
@@ -20,12 +22,14 @@ export function createReader(heard: (answer: Heard) => void): (chunk: Buffer) =>
   let missing = 0
   let answer = { status: 0, last: false, chunked: false }
   let begins: Buffer = NOTHING
+  let bytes = 0
 
   function end(): void {
     const { status, last } = answer
-    const all = { status, last, begins }
+    const all = { status, last, begins, bytes }
     part = 'head'
     begins = NOTHING
+    bytes = 0
     heard(all)
   }
   function begin(text: string): void {
@@ -57,6 +61,7 @@ export function createReader(heard: (answer: Heard) => void): (chunk: Buffer) =>
         const piece = data.subarray(at, at + missing)
         keepBeginning(piece)
         at += piece.length
+        bytes += piece.length
         missing -= piece.length
         if (missing > 0) continue
         if (answer.chunked) part = 'chunk end'

@@ -29,8 +29,11 @@ export interface Endpoint {
 export interface Load {
   /** Of each answer that counts, sorted: from when the request was written until all of its answer was there. */
   readonly latencies: Float64Array
+  /** Of the body of each answer that counts, sorted. */
+  readonly answerBytes: Float64Array
   /** By what went wrong. */
   readonly failures: ReadonlyMap<string, Failure>
+  /** How long it took, also when it was ended ahead of time. */
   readonly seconds: number
   /** Received, headers included. */
   readonly bytes: number
@@ -61,6 +64,7 @@ const PAUSE_MS = 100
  */
 export function startLoad({ to, request, clients, window, signal }: LoadJob): RunningLoad {
   const latencies: number[] = []
+  const answerBytes: number[] = []
   const failures = new Map<string, { count: number; readonly says: string }>()
   const open = new Set<Socket>()
   let sent = 0
@@ -99,8 +103,10 @@ export function startLoad({ to, request, clients, window, signal }: LoadJob): Ru
     }
     const read = createReader((answer) => {
       const failure = failureOf(answer)
-      if (failure === undefined) latencies.push(performance.now() - sentAt)
-      else fail(failure, answer.begins.toString())
+      if (failure === undefined) {
+        latencies.push(performance.now() - sentAt)
+        answerBytes.push(answer.bytes)
+      } else fail(failure, answer.begins.toString())
       asked = answer.last ? undefined : next()
       send()
     })
@@ -139,6 +145,7 @@ export function startLoad({ to, request, clients, window, signal }: LoadJob): Ru
     const { user, system } = process.cpuUsage(before)
     return {
       latencies: Float64Array.from(latencies).sort(),
+      answerBytes: Float64Array.from(answerBytes).sort(),
       failures,
       seconds,
       bytes,
@@ -148,7 +155,7 @@ export function startLoad({ to, request, clients, window, signal }: LoadJob): Ru
   return { soFar: () => latencies.length, done: run() }
 }
 
-/** The least of the sorted times that so large a share of them does not exceed; 0 when there are none. */
+/** The least of the sorted values that so large a share of them does not exceed; 0 when there are none. */
 export function percentile(sorted: Float64Array, share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0
 }

@@ -1,11 +1,12 @@
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import { lookup } from 'node:dns/promises'
 import { BlockList, connect, isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { addressProblem } from '../../http/address.js'
-import { createOutbound } from '../../http/outbound.js'
+import { createOutbound, OutboundError } from '../../http/outbound.js'
 import type { Endpoint } from './load.js'
+import { readText } from './read-text.js'
+import { UsageError } from './usage.js'
 
 /** The server that is measured, and who asks it. */
 export interface Target {
@@ -17,6 +18,8 @@ export interface Target {
   readonly headers: Readonly<Record<string, string>>
   /** Who asks, for people. */
   readonly caller: string
+  /** The header that proves it, in lower case. */
+  readonly proof: string | undefined
   /** Asks once, before anything is measured. */
   ask(method: 'GET' | 'POST', path: string, body?: string): Promise<Told>
   close(): void
@@ -53,8 +56,9 @@ near.addSubnet('fc00::', 7, 'ipv6')
  */
 export async function openTarget(text: string, caller: Caller, strangers: boolean): Promise<Target> {
   const problem = addressProblem(text)
-  if (problem !== undefined) throw new Error(`the URL ${problem}`)
+  if (problem !== undefined) throw new UsageError(`the URL ${problem}`)
   const url = new URL(text)
+  const headers = { Host: url.host, 'User-Agent': 'rowhouse bench', ...headersOf(caller) }
   const name = url.hostname.replace(/^\[|\]$/g, '')
   const found = await lookup(name, { all: true }).catch(() => {
     throw new Error(`there is no host "${name}"`)
@@ -69,7 +73,6 @@ export async function openTarget(text: string, caller: Caller, strangers: boolea
   }
   const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
   const address = await answering(addresses, port)
-  const headers = { Host: url.host, 'User-Agent': 'rowhouse bench', ...headersOf(caller) }
   const outbound = createOutbound({ timeoutMs: ANSWER_MS, maxBytes: MAX_BYTES })
   const base = `${url.origin}${url.pathname.replace(/\/$/, '')}`
   return {
@@ -78,18 +81,31 @@ export async function openTarget(text: string, caller: Caller, strangers: boolea
     isThisMachine: isThisMachine(address),
     headers,
     caller: describe(headers),
+    proof: proofIn(headers),
     async ask(method, path, body) {
       const more = body === undefined ? { headers } : { headers: { ...headers, ...JSON_BODY }, body }
-      const answer = await outbound.ask({ method, url: base + path, ...more })
+      const answer = await outbound.ask({ method, url: base + path, ...more }).catch((error: unknown) => {
+        if (!isNotTls(error)) throw error
+        throw new Error(`${url.host} answers, but does not speak TLS: ask it as http://, not https://`, {
+          cause: error,
+        })
+      })
       return { status: answer.status, text: answer.body.toString() }
     },
     close: () => outbound.close(),
   }
 }
 
+/** What comes instead of an answer to the first words of TLS is none of TLS. */
+function isNotTls(error: unknown): boolean {
+  const { cause } = error as OutboundError
+  const code = cause instanceof Error ? (cause as NodeJS.ErrnoException).code : undefined
+  return error instanceof OutboundError && (code === 'EPROTO' || code === 'ERR_SSL_WRONG_VERSION_NUMBER')
+}
+
 /** From a file, so that it is in no list of processes; else from the environment. */
 export async function readAdminSecret(file: string | undefined, env: NodeJS.ProcessEnv): Promise<string | undefined> {
-  return file === undefined ? env['ROWHOUSE_ADMIN_SECRET'] : (await readFile(file, 'utf8')).trim()
+  return file === undefined ? env['ROWHOUSE_ADMIN_SECRET'] : (await readText(file)).trim()
 }
 
 /** Of `localhost`, a server may listen on one address only. */
@@ -119,22 +135,29 @@ function headersOf({ headers: lines, role, adminSecret }: Caller): Readonly<Reco
   const headers: Record<string, string> = {}
   for (const line of lines) {
     const [, name, value] = /^([\w!#$%&'*+.^`|~-]+): *([^\r\n\0]*)$/.exec(line) ?? []
-    if (name === undefined || value === undefined) throw new Error(`--header should be 'Name: value', not "${line}"`)
+    if (name === undefined || value === undefined)
+      throw new UsageError(`--header should be 'Name: value', not "${line}"`)
     headers[name] = value
   }
   const proven = Object.keys(headers).some((name) => PROOFS.has(name.toLowerCase()))
   if (adminSecret !== undefined && !proven) headers[SECRET] = adminSecret
   if (role !== undefined) headers[ROLE] = role
   for (const [name, value] of Object.entries(headers)) {
-    if (/[^\t\x20-\xff]/.test(value)) throw new Error(`the header ${name} has characters that a header cannot have`)
+    if (/[^\t\x20-\xff]/.test(value))
+      throw new UsageError(`the header ${name} has characters that a header cannot have`)
   }
   return headers
+}
+
+function proofIn(headers: Readonly<Record<string, string>>): string | undefined {
+  const names = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
+  return [...PROOFS].find((name) => names.has(name))
 }
 
 function describe(headers: Readonly<Record<string, string>>): string {
   const names = new Map(Object.keys(headers).map((name) => [name.toLowerCase(), name]))
   const role = headers[names.get(ROLE.toLowerCase()) ?? '']
-  const by = [...PROOFS].find((name) => names.has(name))
+  const by = proofIn(headers)
   if (role !== undefined) return `as the role ${role}`
   if (by === SECRET.toLowerCase()) return 'as admin'
   return by === undefined ? 'without credentials' : `by ${names.get(by)}`

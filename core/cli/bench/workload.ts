@@ -1,8 +1,10 @@
-import { readFile } from 'node:fs/promises'
 import { type Json, type JsonObject, NO_LIMITS, parseJson, stringifyJson } from '../../json/parse.js'
 import { hint } from '../../host/spelling.js'
 import { isObject } from '../../plan/encode.js'
+import { problemOf, RefusedError } from './first-answer.js'
+import { readText } from './read-text.js'
 import type { Target } from './target.js'
+import { UsageError } from './usage.js'
 
 /** What is asked, in turn. */
 export interface Workload {
@@ -25,17 +27,22 @@ export interface Wanted {
 /** So many different requests are enough, and more would take memory. */
 const MAX_REQUESTS = 10_000
 
+/** @throws UsageError when the flags do not fit together */
+export function checkWanted({ template, query, graphql, variables, args }: Wanted): void {
+  if ([template, query, graphql].filter((each) => each !== undefined).length > 1) {
+    throw new UsageError('say one of --template, --query and --graphql')
+  }
+  if (args.length > 0 && template === undefined) throw new UsageError('--arg is an argument of --template')
+  if (variables !== undefined && graphql === undefined) throw new UsageError('--variables are those of --graphql')
+  argumentsOf(args)
+}
+
 /**
  * What the flags name; without any, the templates that only read and need no argument.
  * @throws Error that says what is missing
  */
 export async function workloadsOf(wanted: Wanted, target: Target): Promise<readonly Workload[]> {
   const { template, query, graphql, variables, args, writes } = wanted
-  if ([template, query, graphql].filter((each) => each !== undefined).length > 1) {
-    throw new Error('say one of --template, --query and --graphql')
-  }
-  if (args.length > 0 && template === undefined) throw new Error('--arg is an argument of --template')
-  if (variables !== undefined && graphql === undefined) throw new Error('--variables are those of --graphql')
   if (query !== undefined) return [await queries(query, writes)]
   if (graphql !== undefined) return [await documents(graphql, variables, writes)]
   if (template !== undefined) return [await oneTemplate(template, args, writes, target)]
@@ -64,7 +71,7 @@ function reads(body: Json): boolean {
 }
 
 async function documents(file: string, variablesFile: string | undefined, writes: boolean): Promise<Workload> {
-  const text = await readFile(file, 'utf8')
+  const text = await readText(file)
   if (!writes && /\bmutation\b/.test(outermost(text))) {
     throw new Error(`${file}: a mutation changes something: --writes sends it, again and again`)
   }
@@ -88,7 +95,7 @@ function outermost(document: string): string {
 
 /** A value, a list of them, or a value in each line. */
 async function readValues(file: string): Promise<readonly Json[]> {
-  const text = await readFile(file, 'utf8')
+  const text = await readText(file)
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   const whole = attempt(text)
   const values = 'value' in whole ? [whole.value].flat() : lines.length < 2 ? [] : lines.map(valueOf)
@@ -136,9 +143,7 @@ async function oneTemplate(name: string, args: readonly string[], writes: boolea
 }
 
 async function readTemplates(target: Target): Promise<readonly Workload[]> {
-  const all = await templates(target).catch((error: Error) => {
-    throw new Error(`say what to ask with --template, --query or --graphql (${error.message})`, { cause: error })
-  })
+  const all = await templates(target)
   const able = all.filter(({ reads, required }) => reads && required.length === 0)
   if (able.length > 0) return able.map((template) => workloadOf(template, new Map()))
   const needy = all.filter((template) => template.reads)
@@ -150,11 +155,13 @@ async function readTemplates(target: Target): Promise<readonly Workload[]> {
 }
 
 async function templates(target: Target): Promise<readonly Template[]> {
-  const { status, text } = await target.ask('GET', '/v1/openapi.json')
-  if (status === 404) throw new Error(`${target.url} has no templates`)
-  if (status !== 200)
-    throw new Error(`${target.url} answers ${status} when it is asked for its templates: ${short(text)}`)
-  const { paths } = JSON.parse(text) as { readonly paths: Readonly<Record<string, OpenApiPath>> }
+  const told = await target.ask('GET', '/v1/openapi.json')
+  if (told.status === 404) {
+    throw new Error(`${target.url} has no templates: say what to ask with --query or --graphql`)
+  }
+  const problem = problemOf(told, target, `the templates of ${target.url}`)
+  if (problem !== undefined) throw new RefusedError(problem)
+  const { paths } = JSON.parse(told.text) as { readonly paths: Readonly<Record<string, OpenApiPath>> }
   return Object.entries(paths).map(([path, { get, post }]) => {
     const { properties, required = [] } = post.requestBody.content['application/json'].schema
     const name = decodeURIComponent(path.slice(TEMPLATES.length))
@@ -189,7 +196,7 @@ function argumentsOf(args: readonly string[]): ReadonlyMap<string, Values> {
   const values = new Map<string, Values>()
   for (const arg of args) {
     const [, name, text] = /^([^=]+)=([^]*)$/.exec(arg) ?? []
-    if (name === undefined || text === undefined) throw new Error(`--arg should be name=value, not "${arg}"`)
+    if (name === undefined || text === undefined) throw new UsageError(`--arg should be name=value, not "${arg}"`)
     const added = range(text) ?? { count: 1, at: () => text }
     const known = values.get(name)
     values.set(name, known ? joined(known, added) : added)
@@ -202,7 +209,7 @@ function range(text: string): Values | undefined {
   if (first === undefined || last === undefined) return undefined
   const count = Number(last) - Number(first) + 1
   if (!Number.isSafeInteger(count) || count < 1)
-    throw new Error(`--arg: ${text} is no range, which goes from less to more`)
+    throw new UsageError(`--arg: ${text} is no range, which goes from less to more`)
   return { count, at: (n) => String(Number(first) + n) }
 }
 
@@ -230,6 +237,3 @@ function workloadOf({ name, reads }: Template, values: ReadonlyMap<string, Value
 }
 
 const example = (names: readonly string[]): string => names.map((name) => `--arg ${name}=...`).join(' ')
-
-/** The beginning of an answer, for people. */
-export const short = (text: string): string => (text.length > 300 ? `${text.slice(0, 300)}...` : text)
