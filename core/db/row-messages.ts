@@ -32,12 +32,11 @@ export interface Around {
  */
 export function packCells(rows: RowMessages, { before, after, oneLine = false }: Around): Buffer {
   let to = 0
-  let lineEnd = oneLine ? nextLineEnd(rows, 0) : Infinity
+  const joinLines = oneLine ? lineJoiner(rows) : undefined
   for (let at = 0; at < rows.length;) {
     const start = at + CELLS + LENGTH
     const end = at + 1 + rows.readUInt32BE(at + 1)
-    // One that is found in a header does not matter: nobody reads that again.
-    for (; lineEnd < end; lineEnd = nextLineEnd(rows, lineEnd)) rows[lineEnd] = SPACE
+    joinLines?.(start, end)
     if (before !== undefined) rows[to++] = before
     rows.copyWithin(to, start, end)
     to += end - start
@@ -47,9 +46,23 @@ export function packCells(rows: RowMessages, { before, after, oneLine = false }:
   return rows.subarray(0, to)
 }
 
-function nextLineEnd(bytes: Buffer, from: number): number {
-  const ends = [bytes.indexOf(LF, from), bytes.indexOf(CR, from)].filter((at) => at >= 0)
-  return Math.min(...ends)
+/**
+ * Makes a space of each line end in one cell after another. Most have none, and the next of each kind is searched for
+ * only when the last one has been passed, so that no byte is searched twice.
+ */
+function lineJoiner(bytes: Buffer): (start: number, end: number) => void {
+  const next = (code: number, from: number): number => {
+    const at = bytes.indexOf(code, from)
+    return at < 0 ? Infinity : at
+  }
+  let lf = next(LF, 0)
+  let cr = next(CR, 0)
+  return (start, end) => {
+    if (lf >= end && cr >= end) return
+    for (let at = start; at < end; at++) if (bytes[at] === LF || bytes[at] === CR) bytes[at] = SPACE
+    if (lf < end) lf = next(LF, end)
+    if (cr < end) cr = next(CR, end)
+  }
 }
 
 /** Makes texts of the cells. */

@@ -56,6 +56,23 @@ tap.test('rows are packed with what stands around them', (t) => {
   t.end()
 })
 
+tap.test('rows of many line ends are packed in one pass', (t) => {
+  // Minutes go by where each line end makes the rest be searched again.
+  const MANY = 4_000_000
+  const packed = (cells: readonly string[]) =>
+    packCells(Buffer.concat(cells.map((cell) => row(cell))), { after: 0x0a, oneLine: true })
+  const spaces = `${' '.repeat(MANY)}\n`
+
+  t.ok(packed(['\n'.repeat(MANY)]).equals(Buffer.from(spaces)), 'line feeds alone')
+  t.ok(
+    packed(['\r'.repeat(MANY), '\n']).equals(Buffer.from(`${spaces} \n`)),
+    'carriage returns, and a line feed far away',
+  )
+  const small = Array.from({ length: MANY / 20 }, () => '1\n2')
+  t.ok(packed(small).equals(Buffer.from('1 2\n'.repeat(small.length))), 'one in each of many cells')
+  t.end()
+})
+
 tap.test('cells are read as texts', (t) => {
   t.same(readCells(Buffer.concat([row('a', null, ''), row('é', 'b', null)])), [
     ['a', null, ''],
