@@ -44,7 +44,8 @@ export function divertRows(client: pg.PoolClient, receive: RowReceiver | undefin
   return divert.get(socketOf(client))?.(receive) ?? false
 }
 
-const socketOf = (client: pg.PoolClient): Socket =>
+/** What a connection reads and writes. */
+export const socketOf = (client: pg.PoolClient): Socket =>
   (client as pg.PoolClient & { readonly connection: { readonly stream: Socket } }).connection.stream
 
 /** Follows the messages of the protocol through chunks that know nothing of them. */

@@ -7,7 +7,7 @@ import { bind, type Bindings } from '../sql/bind.js'
 import { checkOut, type Database, isConnectionError, unavailable } from './database.js'
 import { clientError } from './errors.js'
 import { cancel } from './execute.js'
-import { divertRows } from './limit-answers.js'
+import { divertRows, socketOf } from './limit-answers.js'
 import type { RowMessages } from './row-messages.js'
 
 /** Rows in the order in which they came, and what they take in bytes. */
@@ -30,11 +30,14 @@ export interface RowBatches {
 /** Most rows of a small answer, and its size. */
 export const BATCH = 1000
 const SMALL_BYTES = 4 * 1024 * 1024
-/** Rows are asked for a few at first, and then as many as should come to so many bytes in so much time. */
+/** Rows are asked for a few at first, and then as many as should come to so many bytes in so much time, 4,000 at most. */
 const FIRST = 16
 const GROWTH = 8
+const MOST = 4000
 const BATCH_BYTES = 1024 * 1024
 const BATCH_MS = 1000
+/** A connection with so many bytes of rows that nobody has taken is not read from, however many were asked for. */
+const WAITING_BYTES = 2 * BATCH_BYTES
 const MAX_AGE_MS = 3_600_000
 
 /**
@@ -58,6 +61,7 @@ export async function readRows(
   const batches = nextBatches(stream, received, database.config.statementTimeoutMs, signal)
   let ended: Promise<void> | undefined
   const close = async (failed: boolean) => {
+    received.drop()
     if (failed) await cancel(database, client)
     else stream.destroy()
     client.release(failed || !divertRows(client, undefined))
@@ -103,29 +107,51 @@ async function* rest(
   }
 }
 
-/**
- * Takes the rows that come on a connection. They stay bytes, and the cursor hears only of how its requests end.
- * @returns takes those that have come since it was last asked
- */
-function receive(client: PoolClient): () => RowBatch {
-  let parts: RowMessages[] = []
-  let count = 0
-  let bytes = 0
-  const diverted = divertRows(client, (rows, more) => {
-    parts.push(rows)
-    count += more
-    bytes += rows.length
+/** The rows that have come on a connection. They stay bytes, and the cursor hears only of how its requests end. */
+interface Received {
+  /** Gives those that have come since it was last asked, and lets more come. */
+  take(): RowBatch
+  /** Resolves when so many have come that no more do before they are taken. */
+  full(): Promise<void>
+  /** Forgets all rows, and those to come: a connection that is not read from would not hear of its end. */
+  drop(): void
+}
+
+function receive(client: PoolClient): Received {
+  const socket = socketOf(client)
+  let waiting: RowBatch & { readonly parts: RowMessages[] } = { parts: [], count: 0, bytes: 0 }
+  let dropped = false
+  let tell: () => void = () => undefined
+  const isFull = () => waiting.bytes >= WAITING_BYTES
+  const diverted = divertRows(client, (rows, count) => {
+    if (dropped) return
+    waiting.parts.push(rows)
+    waiting = { parts: waiting.parts, count: waiting.count + count, bytes: waiting.bytes + rows.length }
+    if (!isFull()) return
+    socket.pause()
+    tell()
   })
   if (!diverted) {
     client.release(true)
     throw unavailable(new Error('Connection terminated: it was in the midst of a message'))
   }
-  return () => {
-    const batch = { parts, count, bytes }
-    parts = []
-    count = 0
-    bytes = 0
-    return batch
+  const take = () => {
+    const taken = waiting
+    waiting = { parts: [], count: 0, bytes: 0 }
+    socket.resume()
+    return taken
+  }
+  return {
+    take,
+    full: () =>
+      new Promise((resolve) => {
+        if (isFull()) resolve()
+        else tell = resolve
+      }),
+    drop() {
+      dropped = true
+      take()
+    },
   }
 }
 
@@ -135,10 +161,13 @@ const together = (one: RowBatch, other: RowBatch): RowBatch => ({
   bytes: one.bytes + other.bytes,
 })
 
-/** Batches of rows. The next one is on its way while one is used. */
+/**
+ * Batches of rows. The next one is on its way while one is used. One that turns out much larger than the last comes in
+ * parts.
+ */
 async function* nextBatches(
   { cursor }: QueryStream,
-  received: () => RowBatch,
+  received: Received,
   timeoutMs: number,
   signal: AbortSignal,
 ): AsyncGenerator<RowBatch, void, undefined> {
@@ -149,17 +178,23 @@ async function* nextBatches(
     tookMs.catch(() => undefined)
     return { count, tookMs }
   }
-  for (let next = ask(FIRST); ;) {
-    const { count } = next
-    const tookMs = await within(next.tookMs, timeoutMs, signal)
-    const batch = received()
-    if (batch.count < count) {
-      if (batch.count > 0) yield batch
-      return
+  let asked = ask(FIRST)
+  let count = 0
+  let bytes = 0
+  for (;;) {
+    const tookMs = await within(Promise.race([asked.tookMs, received.full()]), timeoutMs, signal)
+    const batch = received.take()
+    count += batch.count
+    bytes += batch.bytes
+    const isLast = tookMs !== undefined && count < asked.count
+    if (tookMs !== undefined && !isLast) {
+      const growth = Math.min(GROWTH, BATCH_BYTES / bytes, BATCH_MS / tookMs)
+      asked = ask(Math.min(MOST, Math.max(1, Math.floor(count * growth))))
+      count = 0
+      bytes = 0
     }
-    const growth = Math.min(GROWTH, BATCH_BYTES / batch.bytes, BATCH_MS / tookMs)
-    next = ask(Math.max(1, Math.floor(count * growth)))
-    yield batch
+    if (batch.count > 0) yield batch
+    if (isLast) return
   }
 }
 

@@ -148,6 +148,32 @@ t.test(
   },
 )
 
+t.test(
+  'large rows after many tiny ones are not all read at once',
+  { skip: !existsSync('/proc/self/status') },
+  async (t) => {
+    const { url } = await freshDatabase(t)
+    const first = await testServer(t, { databaseUrl: url })
+    await first.must('run_sql', {
+      sql: `create table mixed (id int primary key, text text);
+      insert into mixed select n, case when n > 100000 then repeat('x', 50000) end from generate_series(1, 104000) n`,
+    })
+    await first.must('track_table', 'mixed')
+    await first.close()
+    const server = await started(t, url)
+    const read = (where: object) =>
+      stream(server.url, { table: 'mixed', columns: ['id', 'text'], where, order_by: 'id' })
+
+    await read({ id: { $gt: 103000 } })
+    const before = server.peak()
+    const bytes = await read({})
+
+    const grown = server.peak() - before
+    t.ok(bytes > 200 * 1000 * 1000, `${Math.round(bytes / MIB)} MiB were streamed`)
+    t.ok(grown < 48 * MIB, `memory grew by ${Math.round(grown / MIB)} MiB, from ${Math.round(before / MIB)}`)
+  },
+)
+
 t.test('nothing waits on a connection behind a statement that is not known to be quick', async (t) => {
   const { server, events } = await library(t, { quickMs: 100 })
   const quick = DOORS['a row by its key'] as Door
