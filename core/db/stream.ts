@@ -30,10 +30,9 @@ export interface RowBatches {
 /** Most rows of a small answer, and its size. */
 export const BATCH = 1000
 const SMALL_BYTES = 4 * 1024 * 1024
-/** Rows are asked for a few at first, and then as many as should come to so many bytes in so much time, 4,000 at most. */
+/** Rows are asked for a few at first, and then as many as should come to so many bytes in so much time. */
 const FIRST = 16
 const GROWTH = 8
-const MOST = 4000
 const BATCH_BYTES = 1024 * 1024
 const BATCH_MS = 1000
 /** A connection with so many bytes of rows that nobody has taken is not read from, however many were asked for. */
@@ -189,7 +188,7 @@ async function* nextBatches(
     const isLast = tookMs !== undefined && count < asked.count
     if (tookMs !== undefined && !isLast) {
       const growth = Math.min(GROWTH, BATCH_BYTES / bytes, BATCH_MS / tookMs)
-      asked = ask(Math.min(MOST, Math.max(1, Math.floor(count * growth))))
+      asked = ask(Math.max(1, Math.floor(count * growth)))
       count = 0
       bytes = 0
     }
