@@ -1,6 +1,7 @@
 import t from 'tap'
 import { differencesOf } from '../../bench/compare.js'
-import { readOptions } from '../../bench/options.js'
+import { readOptions, USAGE } from '../../bench/options.js'
+import { SCENARIOS } from '../../bench/scenarios/index.js'
 import type { Cell, Section } from '../../bench/section.js'
 
 function read(...args: readonly string[]) {
@@ -28,11 +29,24 @@ t.test('a comparison has nine rounds of what is compared, or some of it', async 
 
 t.test('options that make no sense are refused', async (t) => {
   t.throws(() => read('--only', 'a,zz'), /no scenario "zz"/)
-  t.throws(() => read('--compare', 'v1', '--only', 'b'), /no scenario "b" here/)
+  t.throws(() => read('--compare', 'v1', '--only', 'b'), /no scenario "b": with --compare there are a, c, e, g, i$/)
   t.throws(() => read('--compare', 'v1', '--peers'), /without --peers/)
   t.throws(() => read('--compare', 'v1', '--save'), /two builds/)
   t.throws(() => read('--rounds', '0'), /whole number above 0/)
   t.throws(() => read('--sudo'), /--sudo/)
+  t.throws(() => read('--requests', '9', '--seconds', '1'), /not both/)
+  t.throws(() => read('--requests', '9', '--save'), /prove nothing/)
+  t.throws(() => read('--full', '--full'), /--full is there twice/)
+})
+
+t.test('the help fits into a terminal and names every scenario', async (t) => {
+  const lines = USAGE.split('\n')
+
+  t.same(
+    lines.filter((line) => line.length > 100),
+    [],
+  )
+  for (const { id, name } of SCENARIOS) t.ok(USAGE.includes(`${id} ${name}`), id)
 })
 
 t.test('a build is worse by more than a tenth, of processor time or of what is compared', async (t) => {

@@ -80,8 +80,9 @@ t.test('the report shows ratios, processor time, memory, curves, targets and wha
     'rowhouse: 1 1000, 16 16k, 256 256k',
     '<title>target 0.75</title>',
     '<title>target 50</title>',
-    'Not measured: another, which is not installed.',
-    'h files',
+    'another, which is not installed (a)',
+    'Not in this run: h',
+    'No verdict: too few rounds',
   ])
     t.ok(html.includes(words), words)
   t.match(html, /<b>1<\/b>of 3 targets met[^]*<b>1<\/b>missed[^]*<b>1<\/b>not measured/)
