@@ -48,7 +48,7 @@ dt { color: var(--quiet) } dd { margin: 0 }
 svg { display: block; width: 100%; height: auto; max-width: 620px } svg text { fill: var(--ink); font: 12.5px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif }
 svg .end { text-anchor: end } svg .strong { font-weight: 600 } svg .quiet, svg .tick { fill: var(--quiet); font-size: 12px }
 svg .tick { text-anchor: middle; font-size: 11px } svg .tick.end { text-anchor: end }
-svg .figure { font-variant-numeric: tabular-nums }
+svg .figure { font-variant-numeric: tabular-nums; paint-order: stroke; stroke: var(--card); stroke-width: 4px }
 .grid { stroke: var(--grid) } .one { stroke: var(--one); stroke-width: 1.5 } .whisker { stroke: var(--ink); stroke-opacity: 0.65 }
 .better, .ours, .series1 { fill: var(--blue) } .worse, .series2 { fill: var(--orange) } .unproven, .theirs { fill: var(--grey) }
 .aim { fill: var(--ink) } .aim-line { stroke: var(--ink); stroke-dasharray: 4 4; stroke-opacity: 0.6 }

@@ -1,8 +1,9 @@
 import t from 'tap'
-import { differencesOf } from '../../bench/compare.js'
+import { differencesOf, hasNoVerdict } from '../../bench/compare.js'
 import { readOptions, USAGE } from '../../bench/options.js'
 import { SCENARIOS } from '../../bench/scenarios/index.js'
 import type { Cell, Section } from '../../bench/section.js'
+import { comparisonVerdict } from '../../bench/summary.js'
 
 function read(...args: readonly string[]) {
   const options = readOptions(args)
@@ -74,4 +75,17 @@ t.test('a build is worse by more than a tenth, of processor time or of what is c
   const quick = { figures: { rps: 200, server: 50, database: 50 } }
   t.same(worse(85, 130, quick), ['cpu false', 'rps false'], 'one round was better, so it may be by chance')
   t.same(worse(150, 50), ['cpu false', 'rps false'], 'better')
+})
+
+t.test('a comparison of too few rounds has no verdict', async (t) => {
+  const cells: Cell[] = ['rowhouse', 'rowhouse at v1'].map((system) => ({ system, round: 0, figures: { rps: 100 } }))
+  const section: Section = { id: 'a', title: 'a scenario', columns: {}, compared: 'rps', cells, notMeasured: [] }
+  const comparison = {
+    ref: 'v1',
+    build: { sha: '1a2b3c4', changed: false },
+    differences: differencesOf([section], ' at v1'),
+  }
+
+  t.ok(hasNoVerdict(comparison))
+  t.match(comparisonVerdict(comparison), /^No verdict: 1 of 1 figures/)
 })
