@@ -53,6 +53,9 @@ try {
 
 async function main(): Promise<void> {
   const { window, rounds, size, full, scenarios, compare } = options
+  // Now: commits may be made while this runs.
+  const build = await commitOf()
+  const other = compare === undefined ? undefined : await commitOf(compare)
   const loadBefore = loadavg()
   const useBefore = await otherUse()
   const peers = await installPeers(options.peers, progress)
@@ -68,7 +71,7 @@ async function main(): Promise<void> {
     ),
   )
   const database = await starting
-  const builds = await prepareBuilds(database, peers, compare)
+  const builds = await prepareBuilds(database, peers, other?.sha)
   const url = builds[0]?.url ?? ''
   const tool = chooseTool(window)
   let started: Promise<Servers> | undefined
@@ -106,7 +109,7 @@ async function main(): Promise<void> {
   const result: Result = {
     format: 1,
     date: new Date().toISOString(),
-    build: await commitOf(),
+    build,
     machine: {
       cpus: availableParallelism(),
       model: cpus()[0]?.model.trim() ?? '',
@@ -132,12 +135,12 @@ async function main(): Promise<void> {
       name,
       reason: compare === undefined ? `runs with --full, or with --only ${id}` : 'is not part of a comparison',
     })),
-    ...(compare === undefined
+    ...(compare === undefined || other === undefined
       ? {}
       : {
           comparison: {
             ref: compare,
-            build: await commitOf(compare),
+            build: other,
             differences: differencesOf(sections, builds[1]?.suffix ?? ''),
           },
         }),
@@ -174,7 +177,8 @@ function exitCodeOf({ sections, comparison }: Result): number {
 async function prepareBuilds(
   database: BenchDatabase,
   peers: Peers,
-  compare: string | undefined,
+  /** Of the other build; undefined when there is none. */
+  sha: string | undefined,
 ): Promise<readonly Build[]> {
   const load = async (name: string, build: Omit<Build, 'url'>): Promise<Build> => {
     progress(`PostgreSQL ${database.version}; loading data, size ${options.size.name}`)
@@ -188,11 +192,10 @@ async function prepareBuilds(
     await server.stop()
     return loaded
   }
-  if (compare === undefined) {
+  if (sha === undefined) {
     const own = await load('bench', { suffix: '' })
     return options.full ? [own, { ...own, suffix: AGAIN }] : [own]
   }
-  const { sha } = await commitOf(compare)
   const checkout = await prepareCheckout()
   cleanUp.add(() => checkout.remove())
   await checkout.make(sha, progress)
