@@ -42,6 +42,15 @@ export function isMuchWorse({ finding, median, lessIsBetter }: Ratio): boolean {
   return finding === 'worse' && (lessIsBetter ? median > 1 + MUCH : median < 1 - MUCH)
 }
 
+/** Figures that say nothing, because of too few or too many disturbed rounds. */
+export const silentOf = ({ differences }: Comparison): readonly Difference[] =>
+  differences.filter(({ ratio: { finding } }) => finding === 'too few rounds' || finding === 'too noisy')
+
+/** Whether it can neither be said that something is worse nor that nothing is. */
+export const hasNoVerdict = (comparison: Comparison): boolean =>
+  comparison.differences.every(({ worse }) => !worse) &&
+  (comparison.differences.length === 0 || silentOf(comparison).length > 0)
+
 function withCpu(section: Section): Section {
   const cells = section.cells.map((cell) => {
     const { server, database } = cell.figures

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 /** CPU time spent so far, in ms: user and system. */
 export interface Cpu {
@@ -65,6 +66,16 @@ export function usageSince(before: Usage | undefined, after = readUsage()): { st
   if (!before || !after || after.all <= before.all) return {}
   const share = (part: 'steal' | 'idle') => (after[part] - before[part]) / (after.all - before.all)
   return { steal: share('steal'), idle: share('idle') }
+}
+
+const LOOK_MS = 400
+
+/** The share of the processors' time that others use while this process waits, from 0 to 1; undefined where there is no /proc. */
+export async function otherUse(): Promise<number | undefined> {
+  const before = readUsage()
+  await sleep(LOOK_MS)
+  const { idle } = usageSince(before)
+  return idle === undefined ? undefined : 1 - idle
 }
 
 interface Stat {

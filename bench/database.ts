@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { readId, SHARED } from '../core/postgres/home.js'
 import { inspectEmbedded, startEmbedded } from '../core/postgres/index.js'
 
 /** A PostgreSQL for one run of the bench, with the durability of production. */
@@ -26,8 +27,11 @@ const CONNECTIONS = 400
 
 export async function startDatabase(): Promise<BenchDatabase> {
   const dataDir = await mkdtemp(join(await realpath(tmpdir()), 'rowhouse-bench-'))
-  const embedded = await startEmbedded({ dataDir, maxConnections: CONNECTIONS })
-  const { server, cluster } = await inspectEmbedded(dataDir)
+  const embedded = await startEmbedded({ dataDir, maxConnections: CONNECTIONS }).catch(async (error: unknown) => {
+    await remove(dataDir)
+    throw error
+  })
+  const { server } = await inspectEmbedded(dataDir)
   let pid = server?.pid ?? 0
   const restart = async () => {
     const start = performance.now()
@@ -64,11 +68,17 @@ export async function startDatabase(): Promise<BenchDatabase> {
     restart,
     async stop() {
       await embedded.stop()
-      // Root's account may not have been able to work inside the data directory.
-      if (cluster) await rm(cluster.folder, { recursive: true, force: true })
-      await rm(dataDir, { recursive: true, force: true })
+      await remove(dataDir)
     },
   }
+}
+
+/** Whole or half made. */
+async function remove(dataDir: string): Promise<void> {
+  const id = await readId(dataDir).catch(() => undefined)
+  // Root's account may not have been able to work inside the data directory.
+  if (id !== undefined) await rm(join(SHARED, id), { recursive: true, force: true, maxRetries: 5 })
+  await rm(dataDir, { recursive: true, force: true, maxRetries: 5 })
 }
 
 export async function withClient<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {

@@ -3,7 +3,10 @@ import { readUsage, usageSince } from './cpu.js'
 import type { Cell } from './section.js'
 import { median } from './statistics.js'
 
-/** Watches the machine: it does a known piece of work before each round, and reads what was taken from it. */
+/**
+ * Watches the machine: before each round it checks the speed of the processor, by how often a fixed computation fits into some
+ * time, and it reads how much of the processors was taken.
+ */
 export interface Guard {
   /** Measures a round when the machine is quiet, again when it was not, and marks it in the end when it never was. */
   round(measure: () => Promise<readonly Cell[]>): Promise<readonly Cell[]>
@@ -15,12 +18,15 @@ export interface Guard {
 /** How quiet the machine was. */
 export interface Noise {
   readonly rounds: number
+  /** Disturbed. */
   readonly marked: number
-  /** Rounds and calibrations that were made again. */
+  /** Rounds and speed checks that were made again. */
   readonly repeated: number
   readonly calibrations: number
-  /** The furthest that a calibration was off the median, as a share. */
+  /** The furthest that a speed before a round that was kept was off the median until then, as a share. */
   readonly furthest: number
+  /** The furthest that one of them was below the best of the whole run: a steady load on the machine is in each median. */
+  readonly belowBest?: number
   /** Of the processors' time in rounds, from 0 to 1. */
   readonly steal?: number
   readonly idle?: number
@@ -37,8 +43,11 @@ export interface GuardOptions {
   readonly pauseMs?: number
 }
 
-const OFF = 0.1
-const STOLEN = 0.03
+/** Of the speed of the processor, off the median. */
+export const OFF = 0.1
+/** Below the best, which is a bit above the median on a quiet machine too. */
+export const BELOW_BEST = 0.2
+export const STOLEN = 0.03
 /** Before the first round, so that there is a median to be off. */
 const FIRST_CALIBRATIONS = 3
 const PAUSE_MS = 500
@@ -47,16 +56,18 @@ export function createGuard(options: GuardOptions): Guard {
   const { calibrationMs, progress, spin = spinFor, pauseMs = PAUSE_MS } = options
   const speeds: number[] = []
   const shares: { steal?: number; idle?: number }[] = []
+  const kept: { readonly speed: number; readonly off: number }[] = []
   let repeats = options.repeats
   let repeated = 0
   let rounds = 0
   let marked = 0
 
-  const calibrate = (): number => {
+  const below = (speed: number): number => 1 - speed / Math.max(...speeds)
+  const calibrate = () => {
     while (speeds.length < FIRST_CALIBRATIONS) speeds.push(spin(calibrationMs))
     const speed = spin(calibrationMs)
     speeds.push(speed)
-    return deviation(speed, speeds)
+    return { speed, off: Math.abs(speed / median(speeds) - 1) }
   }
   const again = async (why: string): Promise<boolean> => {
     if (repeats === 0) return false
@@ -69,15 +80,17 @@ export function createGuard(options: GuardOptions): Guard {
   return {
     async round(measure) {
       for (;;) {
-        const off = calibrate()
-        const slow = off > OFF
-        if (slow && (await again(`the machine is busy (a known piece of work is ${percent(off)} off)`))) continue
+        const check = calibrate()
+        const slow = check.off > OFF || below(check.speed) > BELOW_BEST
+        const how = `${percent(check.off)} off the median, ${percent(below(check.speed))} below the best`
+        if (slow && (await again(`the machine is busy (speed of the processor: ${how})`))) continue
         const before = readUsage()
         const cells = await measure()
         const share = usageSince(before)
         const stolen = (share.steal ?? 0) > STOLEN
         if (stolen && (await again(`${percent(share.steal ?? 0)} of the processors was taken`))) continue
         rounds++
+        kept.push(check)
         shares.push(share)
         if (slow || stolen) marked++
         return slow || stolen ? cells.map((cell) => ({ ...cell, marked: true })) : cells
@@ -91,14 +104,13 @@ export function createGuard(options: GuardOptions): Guard {
         const values = shares.flatMap((share) => share[part] ?? [])
         return values.length === 0 ? {} : { [part]: median(values) }
       }
-      const furthest = Math.max(0, ...speeds.map((speed) => deviation(speed, speeds)))
-      const counts = { rounds, marked, repeated, calibrations: speeds.length, furthest }
+      const furthest = Math.max(0, ...kept.map(({ off }) => off))
+      const belowBest = Math.max(0, ...kept.map(({ speed }) => below(speed)))
+      const counts = { rounds, marked, repeated, calibrations: speeds.length, furthest, belowBest }
       return { ...counts, ...middle('steal'), ...middle('idle') }
     },
   }
 }
-
-const deviation = (speed: number, speeds: readonly number[]): number => Math.abs(speed / median(speeds) - 1)
 
 const percent = (share: number): string => `${(share * 100).toFixed(1)} %`
 

@@ -10,24 +10,37 @@ const QUICK = SCENARIOS.filter(({ quick }) => quick === true)
 /** What a comparison of two builds is made of. */
 const COMPARED = ['a', 'c', 'e', 'g', 'i']
 
-export const USAGE = `node build/bench/run.js [--only a,b,...] [--full] [--peers] [--save] [--json FILE] [--compare REF] ...
+/** Of the help, in characters. */
+const WIDTH = 100
 
-  without options  about 4 minutes: ${namesOf(QUICK)}
-  --full           every scenario: 10,000 authors, 200,000 articles, 1,000,000 comments instead of a hundredth of them; 1 GiB
-                   as the largest file instead of 128 MiB; 9 rounds of 3 s; this build a second time beside itself, to see
-                   how much equals differ
-  --only a,b       these scenarios: ${namesOf(SCENARIOS)}
+export const USAGE = `npm run bench -- [--full] [--only a,b] [--peers] [--rounds N] [--seconds N | --requests N]
+                 [--json FILE] [--save] [--markdown] [--compare REF] [--help]
+
+  without options  about 4 minutes:
+${listOf(QUICK)}
+  --full           every scenario, with large data: 10,000 authors, 200,000 articles, 1,000,000
+                   comments instead of a hundredth of them; 1 GiB as the largest file instead of
+                   128 MiB; 9 rounds of 3 s; this build a second time beside itself, to see how
+                   much equals differ
+  --only a,b       some scenarios, of those above or of these:
+${listOf(SCENARIOS.filter(({ quick }) => quick !== true))}
   --peers          other servers beside ours; installed when they are first asked for
-  --peer NAME=URL  hasura, postgrest or supabase, which somebody runs on the data of the bench (see bench/README.md): the bench
-                   says where its data is and waits ${WAIT_MINUTES} minutes; may be given more than once
-  --compare REF    this build beside that of a git commit, branch or tag, in ${COMPARED.join(', ')}; exits with 1 when it needs
-                   more than a tenth more, and not by chance
-  --json FILE      where the result goes, with the report beside it as FILE.html; else into a temporary folder
-  --save           keeps the result in bench/results/ as well: later reports show what has become of it
+  --peer NAME=URL  hasura, postgrest or supabase, which somebody runs on the data of the bench (see
+                   bench/README.md): the bench says where its data is and waits ${WAIT_MINUTES}
+                   minutes; may be given more than once
+  --compare REF    this build beside that of a git commit, branch or tag, in ${COMPARED.join(', ')}
+  --json FILE      where the result goes, with the report beside it as FILE.html; without it
+                   both go into a temporary folder
+  --save           keeps the result in bench/results/ as well: later reports show its history
   --markdown       prints a short table for a README, in place of all figures
-  --rounds N       windows of each system, 5 (with --full and --compare 9); fewer prove nothing
-  --seconds N      length of a window, 1 (with --full 3)
-  --requests N     windows of so many requests instead of seconds: to try the bench out, not to measure`
+  --rounds N       windows of each system: 5, with --full or --compare 9; fewer prove nothing
+  --seconds N      length of a window: 1, with --full 3
+  --requests N     windows of so many requests instead of seconds, on less data: to see that the
+                   bench runs, not to measure
+
+  Exit codes: 0 when all was measured, and with --compare nothing is worse; 1 when a figure does
+  not count, or with --compare something is worse by more than a tenth; 2 for a wrong call; 3 when
+  --compare had too few or too noisy rounds for a verdict; 129, 130 or 143 when interrupted.`
 
 export interface Options {
   readonly window: Window
@@ -50,8 +63,9 @@ export interface Options {
  * @throws Error that says what is wrong with them
  */
 export function readOptions(args: readonly string[]): Options | 'help' {
-  const { values } = parseArgs({
+  const { values, tokens } = parseArgs({
     args: [...args],
+    tokens: true,
     options: {
       seconds: { type: 'string' },
       requests: { type: 'string' },
@@ -68,11 +82,18 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     },
   })
   if (values.help) return 'help'
+  const given = tokens.flatMap((token) => (token.kind === 'option' ? token.name : []))
+  const twice = given.find((name, i) => name !== 'peer' && given.indexOf(name) !== i)
+  if (twice !== undefined) throw new Error(`--${twice} is there twice`)
+  if (values.requests !== undefined && values.seconds !== undefined)
+    throw new Error('a window is of so many --requests or of so many --seconds, not both')
   const { full, compare, peers, peer, json, save, markdown, only } = values
   if (compare !== undefined && (peers || peer.length > 0))
     throw new Error('--compare measures builds of ours, without --peers and --peer')
   if (new Set(peer).size < peer.length) throw new Error('--peer names the same server twice')
   if (compare !== undefined && save) throw new Error('--compare is of two builds, and --save keeps what is of one')
+  if (values.requests !== undefined && save)
+    throw new Error('--save keeps what was measured, and windows of --requests prove nothing')
   const comparing = compare !== undefined
   return {
     window:
@@ -95,16 +116,24 @@ export function readOptions(args: readonly string[]): Options | 'help' {
 function chosen(only: string | undefined, comparing: boolean, full: boolean): readonly Scenario[] {
   if (only === undefined && !comparing) return full ? SCENARIOS : QUICK
   const ids = only?.split(',') ?? COMPARED
-  const known = SCENARIOS.map(({ id }) => id)
-  for (const id of only?.split(',') ?? []) {
-    const those = comparing ? COMPARED : known
-    if (!those.includes(id)) throw new Error(`--only: no scenario "${id}" here; there are ${those.join()}`)
-  }
+  const those = comparing ? COMPARED : SCENARIOS.map(({ id }) => id)
+  const unknown = ids.find((id) => !those.includes(id))
+  if (unknown !== undefined)
+    throw new Error(
+      `--only: there is no scenario "${unknown}": ${comparing ? 'with --compare ' : ''}there are ${those.join(', ')}`,
+    )
   return SCENARIOS.filter(({ id }) => ids.includes(id))
 }
 
-function namesOf(scenarios: readonly Scenario[]): string {
-  return scenarios.map(({ id, name }) => `${id} ${name}`).join(', ')
+/** Ids and names, in lines below the options. */
+function listOf(scenarios: readonly Scenario[]): string {
+  const lines: string[] = []
+  for (const { id, name } of scenarios) {
+    const last = lines.at(-1)
+    if (last !== undefined && `${last}, ${id} ${name},`.length <= WIDTH) lines.splice(-1, 1, `${last}, ${id} ${name}`)
+    else lines.push(`${' '.repeat(19)}${id} ${name}`)
+  }
+  return lines.join(',\n')
 }
 
 function whole(text: string, option: string): number {

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -15,6 +15,13 @@ export function findProgram(name: string): string | undefined {
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
+const running = new Set<ChildProcess>()
+
+/** Ends the programs that run now: whoever waits for one has an error. */
+export function stopPrograms(): void {
+  for (const child of running) child.kill('SIGTERM')
+}
+
 /**
  * Runs a program to its end.
  * @returns its standard output
@@ -26,6 +33,8 @@ export async function runProgram(
   env: Readonly<Record<string, string>> = {},
 ): Promise<string> {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
+  running.add(child)
+  child.once('close', () => running.delete(child))
   const [output, complaint, [code]] = (await Promise.all([
     text(child.stdout),
     text(child.stderr),

@@ -39,6 +39,16 @@ export function ratiosOf(section: Section): Ratio[] {
   )
 }
 
+/** Every system over itself of another build, whose systems have names that end so. */
+export function ratiosToBuild(section: Section, suffix: string): Ratio[] {
+  const systems = systemsOf(section)
+  return systems
+    .filter((system) => systems.includes(`${system}${suffix}`))
+    .flatMap((system) =>
+      placesOf(section.cells).flatMap((at) => ratio(section, system, `${system}${suffix}`, section.compared, at) ?? []),
+    )
+}
+
 /** @returns undefined where no round had both */
 export function ratio(
   section: Section,

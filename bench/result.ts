@@ -1,4 +1,5 @@
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { access, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Ajv } from 'ajv'
@@ -60,6 +61,8 @@ export interface Machine {
   /** Processes that ran or waited, on average of the last minute, five, and fifteen. */
   readonly loadBefore: readonly number[]
   readonly loadAfter: readonly number[]
+  /** Share of the processors that others used just before the run, from 0 to 1. */
+  readonly useBefore?: number
 }
 
 /** How much two equal builds differ: ratios of one to the other in load scenarios. */
@@ -89,8 +92,32 @@ export async function writeResult(result: Result, file: string): Promise<void> {
   await writeFile(file, text)
 }
 
+/**
+ * Whether a file can be written there, before anything is measured.
+ * @throws Error that says what is wrong
+ */
+export async function checkWritable(file: string): Promise<void> {
+  const found = await stat(file).catch(() => undefined)
+  if (found?.isDirectory()) throw new Error(`${file} is a folder`)
+  const folder = dirname(file)
+  const around = await stat(folder).catch(() => undefined)
+  if (around?.isDirectory() !== true) throw new Error(`there is no folder ${folder}`)
+  await access(found === undefined ? folder : file, constants.W_OK).catch(() => {
+    throw new Error(`${file} cannot be written`)
+  })
+}
+
+/** @throws Error in a sentence, where the file is missing, is no JSON, or no result */
 export async function readResult(file: string): Promise<Result> {
-  return checkResult(JSON.parse(await readFile(file, 'utf8')))
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new Error(error.code === 'ENOENT' ? `there is no file ${file}` : `${file} cannot be read: ${error.code}`)
+  })
+  try {
+    return checkResult(JSON.parse(text))
+  } catch (error) {
+    const reason = error instanceof SyntaxError ? 'this is no JSON' : (error as Error).message
+    throw new Error(`${file}: ${reason}`, { cause: error })
+  }
 }
 
 /** Those in a folder, the oldest first; none where there is no folder. */
@@ -102,5 +129,6 @@ export async function readResults(folder: string): Promise<readonly Result[]> {
   return results.toSorted((a, b) => a.date.localeCompare(b.date))
 }
 
-/** @returns e.g. `2026-11-20-1a2b3c4.json` */
-export const resultName = ({ date, build }: Result): string => `${date.slice(0, 10)}-${build.sha}.json`
+/** @returns e.g. `2026-11-20T10-30-05-1a2b3c4.json`: no run has the name of another */
+export const resultName = ({ date, build }: Result): string =>
+  `${date.slice(0, 19).replaceAll(':', '-')}-${build.sha}.json`

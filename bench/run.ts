@@ -1,21 +1,24 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, cpus, loadavg, release, tmpdir, totalmem, type as systemType } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Bench, Build } from './bench.js'
 import { commitOf, prepareCheckout } from './checkout.js'
-import { differencesOf } from './compare.js'
+import { differencesOf, hasNoVerdict } from './compare.js'
+import { otherUse } from './cpu.js'
 import { loadData, loadMetadata } from './data.js'
-import { startDatabase, withClient } from './database.js'
+import { type BenchDatabase, startDatabase, withClient } from './database.js'
 import { AGAIN, floorOf } from './floor.js'
+import { watchInterruptions } from './interruption.js'
 import { chooseTool } from './load/load.js'
 import { createGuard } from './noise.js'
 import { type Options, readOptions, USAGE, WAIT_MINUTES } from './options.js'
-import { installPeers } from './peers.js'
+import { installPeers, type Peers } from './peers.js'
 import { type PeersByUrl, reachPeers } from './peers-by-url.js'
 import { createDisplay } from './progress.js'
-import { ratiosOf } from './ratios.js'
+import { ratiosOf, ratiosToBuild } from './ratios.js'
 import { writeReport } from './report/write.js'
-import { readResults, type Result, RESULTS, resultName, writeResult } from './result.js'
+import { checkWritable, readResults, type Result, RESULTS, resultName, writeResult } from './result.js'
 import { withRunContext } from './run-context.js'
 import { SCENARIOS } from './scenarios/index.js'
 import type { Section } from './section.js'
@@ -30,33 +33,46 @@ const SECONDS = 30
 const QUICK_WINDOW = 1.65
 const QUICK_ROUNDS = 5
 
-const options = readArguments()
+const options = await readArguments()
 const planned = options.scenarios.map(({ seconds = SECONDS }) => seconds * stretchOf(options))
 const display = createDisplay(process.stderr, planned)
 const progress = (text: string): void => display.show(text)
-const guard = createGuard({
-  calibrationMs: options.window.kind === 'requests' ? 10 : options.full ? 1000 : 300,
-  repeats: options.window.kind === 'requests' ? 0 : 3,
-  progress,
+const cleanUp = watchInterruptions((text) => {
+  display.end()
+  console.error(text)
 })
-const peers = await installPeers(options.peers, progress)
-const folder = await mkdtemp(join(tmpdir(), 'rowhouse-bench-files-'))
-const checkout = options.compare === undefined ? undefined : await prepareCheckout()
-const database = await startDatabase()
-// The servers end with this process; what is on the disk is deleted first.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.once(signal, () => void cleanUp().finally(() => process.exit(1)))
-}
+const trial = options.window.kind === 'requests'
+const guard = createGuard({ calibrationMs: trial ? 10 : options.full ? 1000 : 300, repeats: trial ? 0 : 3, progress })
 try {
   await main()
+} catch (error) {
+  // An error of a run that is interrupted is of no interest; the process ends when all is cleaned up.
+  if (!cleanUp.interrupted) throw error
 } finally {
-  await cleanUp()
+  await cleanUp.run()
 }
 
 async function main(): Promise<void> {
   const { window, rounds, size, full, scenarios, compare } = options
+  // Now: commits may be made while this runs.
+  const build = await commitOf()
+  const other = compare === undefined ? undefined : await commitOf(compare)
   const loadBefore = loadavg()
-  const builds = await prepareBuilds(compare)
+  const useBefore = await otherUse()
+  const peers = await installPeers(options.peers, progress)
+  const folder = join(tmpdir(), `rowhouse-bench-files-${randomUUID()}`)
+  cleanUp.add(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  await mkdir(folder, { mode: 0o700 })
+  const starting = startDatabase()
+  // While it starts nothing of it can be taken away.
+  cleanUp.add(() =>
+    starting.then(
+      (started) => started.stop(),
+      () => {},
+    ),
+  )
+  const database = await starting
+  const builds = await prepareBuilds(database, peers, other?.sha)
   const url = builds[0]?.url ?? ''
   const peersByUrl = await reachPeersOn(url)
   const tool = chooseTool(window)
@@ -96,7 +112,7 @@ async function main(): Promise<void> {
   const result: Result = {
     format: 1,
     date: new Date().toISOString(),
-    build: await commitOf(),
+    build,
     machine: {
       cpus: availableParallelism(),
       model: cpus()[0]?.model.trim() ?? '',
@@ -104,24 +120,30 @@ async function main(): Promise<void> {
       system: `${systemType()} ${release()}`,
       loadBefore,
       loadAfter: loadavg(),
+      ...(useBefore === undefined ? {} : { useBefore }),
     },
     versions: { node: process.version, postgres: database.version },
     settings: await database.settings(),
     options: { size: size.name, rounds, window, full, peers: options.peers, scenarios: scenarios.map(({ id }) => id) },
     tool,
     noise: { ...guard.noise(), ...(floor === undefined ? {} : { floor }) },
-    sections: sections.map((section) => ({ ...section, ratios: ratiosOf(section), verdicts: verdictsOf(section) })),
+    // Of two builds each system is beside itself, and targets are another matter.
+    sections: sections.map((section) =>
+      compare === undefined
+        ? { ...section, ratios: ratiosOf(section), verdicts: verdictsOf(section) }
+        : { ...section, ratios: ratiosToBuild(section, builds[1]?.suffix ?? ''), verdicts: [] },
+    ),
     notRun: SCENARIOS.filter((scenario) => !scenarios.includes(scenario)).map(({ id, name }) => ({
       id,
       name,
       reason: compare === undefined ? `runs with --full, or with --only ${id}` : 'is not part of a comparison',
     })),
-    ...(compare === undefined
+    ...(compare === undefined || other === undefined
       ? {}
       : {
           comparison: {
             ref: compare,
-            build: await commitOf(compare),
+            build: other,
             differences: differencesOf(sections, builds[1]?.suffix ?? ''),
           },
         }),
@@ -152,14 +174,23 @@ async function publish(result: Result): Promise<void> {
     console.error(`kept: ${saved}`)
   }
   console.error(`report: ${await writeReport(result, kept, `${file}.html`)}`)
-  // A figure that does not count must not look like a success.
-  const invalid = result.sections.some(({ cells }) => cells.some((cell) => cell.void !== undefined))
-  const worse = result.comparison?.differences.some((difference) => difference.worse) ?? false
-  if (invalid || worse) process.exitCode = 1
+  process.exitCode = exitCodeOf(result)
+}
+
+/** A figure that does not count must not look like a success, nor a comparison that says nothing. */
+function exitCodeOf({ sections, comparison }: Result): number {
+  const invalid = sections.some(({ cells }) => cells.some((cell) => cell.void !== undefined))
+  if (invalid || comparison?.differences.some(({ worse }) => worse)) return 1
+  return comparison !== undefined && hasNoVerdict(comparison) ? 3 : 0
 }
 
 /** Loads the data for each build that has a database of its own. */
-async function prepareBuilds(compare: string | undefined): Promise<readonly Build[]> {
+async function prepareBuilds(
+  database: BenchDatabase,
+  peers: Peers,
+  /** Of the other build; undefined when there is none. */
+  sha: string | undefined,
+): Promise<readonly Build[]> {
   const load = async (name: string, build: Omit<Build, 'url'>): Promise<Build> => {
     progress(`PostgreSQL ${database.version}; loading data, size ${options.size.name}`)
     const loaded = { ...build, url: await database.create(name) }
@@ -172,21 +203,15 @@ async function prepareBuilds(compare: string | undefined): Promise<readonly Buil
     await server.stop()
     return loaded
   }
-  if (compare === undefined || checkout === undefined) {
+  if (sha === undefined) {
     const own = await load('bench', { suffix: '' })
     return options.full ? [own, { ...own, suffix: AGAIN }] : [own]
   }
-  const { sha } = await commitOf(compare)
-  if (sha === 'unknown') throw new Error(`--compare: git knows no commit "${compare}"`)
+  const checkout = await prepareCheckout()
+  cleanUp.add(() => checkout.remove())
   await checkout.make(sha, progress)
   const other = { suffix: ` at ${sha}`, folder: checkout.build }
   return [await load('bench', { suffix: '' }), await load('bench_other', other)]
-}
-
-async function cleanUp(): Promise<void> {
-  await checkout?.remove()
-  await database.stop()
-  await rm(folder, { recursive: true, force: true })
 }
 
 /** How much longer than a run without options it takes. */
@@ -195,14 +220,25 @@ function stretchOf({ rounds, window, full }: Options): number {
   return (rounds / QUICK_ROUNDS) * (each / QUICK_WINDOW) * (full ? 2 : 1)
 }
 
-function readArguments(): Options {
+/** What is wrong is said before anything is made. */
+async function readArguments(): Promise<Options> {
   try {
     const read = readOptions(process.argv.slice(2))
-    if (read !== 'help') return read
-    console.log(USAGE)
-    process.exit(0)
+    if (read === 'help') {
+      console.log(USAGE)
+      process.exit(0)
+    }
+    const { json, compare } = read
+    if (json !== undefined)
+      await checkWritable(resolve(json)).catch((error: Error) => {
+        throw new Error(`--json: ${error.message}`, { cause: error })
+      })
+    if (compare !== undefined && (await commitOf(compare)).sha === 'unknown')
+      throw new Error(`--compare: git knows no commit, branch or tag "${compare}" here`)
+    return read
   } catch (error) {
-    console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`)
+    const [sentence] = (error instanceof Error ? error.message : String(error)).split(/\. |\n/)
+    console.error(`${sentence}; see --help`)
     process.exit(2)
   }
 }

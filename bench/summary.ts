@@ -1,41 +1,104 @@
-import type { Comparison } from './compare.js'
+import { type Comparison, CPU, hasNoVerdict, silentOf } from './compare.js'
+import { BELOW_BEST, OFF, STOLEN } from './noise.js'
 import { type Ratio, shownRatios, subjectsOf, valuesOf } from './ratios.js'
 import type { Result, SectionResult } from './result.js'
-import { intervalText, markdown, ratioText, short, table, type Table } from './table.js'
-import { boundText, type Verdict } from './targets.js'
+import {
+  ENOUGH_FOR_INTERVAL,
+  intervalText,
+  markdown,
+  ratioInterval,
+  ratioText,
+  short,
+  table,
+  type Table,
+} from './table.js'
+import { boundText, type Verdict, whyNotMeasured } from './targets.js'
 import { median } from './statistics.js'
 
 /** What a run prints, as Markdown: all of its figures, or a short table for a README. */
 export function summary(result: Result, length: 'all' | 'short'): string {
   const { comparison, sections } = result
-  if (comparison) return [conditions(result), comparisonText(comparison)].join('\n')
-  if (length === 'short') return [markdown(shortTable(sections)), '', conditions(result)].join('\n')
-  return [conditions(result), ...sections.map(table), targetsText(sections), noiseText(result)].join('\n')
+  const warnings = warningsOf(result).map((warning) => `> **Warning:** ${warning}\n`)
+  const missing = missingOf(sections).map(({ what, ids }) => `- ${what} (${ids.join(', ')})`)
+  const notMeasured = missing.length === 0 ? [] : [['Not measured:', '', ...missing, ''].join('\n')]
+  if (comparison)
+    return [...warnings, conditions(result), comparisonText(comparison, sections), noiseText(result)].join('\n')
+  if (length === 'short') return [...warnings, markdown(shortTable(sections)), '', conditions(result)].join('\n')
+  const parts = [...warnings, conditions(result), ...sections.map(table), targetsText(sections), noiseText(result)]
+  return [...parts, ...notMeasured].join('\n')
+}
+
+/** How much of the processors others may use before a run. */
+const MUCH_USE = 0.15
+
+/** What makes the figures doubtful as a whole, in sentences. */
+export function warningsOf({ machine, noise, options }: Result): readonly string[] {
+  const load = machine.loadBefore[0] ?? 0
+  const signs = [
+    ...(load > machine.cpus ? [`the load average before the run was ${load.toFixed(1)} on ${machine.cpus} CPUs`] : []),
+    ...((machine.useBefore ?? 0) > MUCH_USE
+      ? [`${percent(machine.useBefore)} of the processors were in use just before it`]
+      : []),
+    ...((noise.steal ?? 0) > STOLEN ? [`the host took ${percent(noise.steal)} of the processors`] : []),
+    ...((noise.belowBest ?? 0) > BELOW_BEST
+      ? [`the processor was up to ${percent(noise.belowBest)} slower than at its best`]
+      : []),
+  ]
+  return [
+    ...(options.window.kind === 'requests'
+      ? ['Windows of so many requests prove nothing, and axes are shortened: this run only shows that the bench runs.']
+      : []),
+    ...(signs.length === 0
+      ? []
+      : [
+          `Other work ran on this machine (${signs.join('; ')}): rates and times are worse than they would be, and ratios less certain.`,
+        ]),
+  ]
 }
 
 /** What the figures depend on. */
-export function conditions({ build, machine, versions, settings, options, tool }: Result): string {
-  const { window, size, rounds } = options
-  const length = window.kind === 'seconds' ? `${window.seconds} s` : `${window.requests} requests, which prove nothing`
+export function conditions(result: Result): string {
+  const { build, machine, versions, settings } = result
   const load = (machine.loadBefore[0] ?? 0).toFixed(1)
   const others = Object.entries(settings).map(([name, setting]) => `${name} ${setting}`)
   return [
     `Commit ${build.sha}${build.changed ? ' with changes' : ''}. ${machine.cpus} CPUs (${machine.model}), load before ${load}; database, servers and load tool share them.`,
     `Node ${versions['node']}, PostgreSQL ${versions['postgres']}: ${others.join(', ')}.`,
-    `Data ${size}; ${rounds} rounds; windows of ${length}; load tool: ${tool}. Figures are medians (least..most), ratios medians of the rounds' ratios (95 % interval).`,
+    methodText(result),
     '',
   ].join('\n')
 }
 
+/** How it was measured. */
+export function methodText({ options, tool }: Result): string {
+  const { window, size, rounds } = options
+  const length = window.kind === 'seconds' ? `${window.seconds} s` : `${window.requests} requests`
+  const interval = rounds < ENOUGH_FOR_INTERVAL ? '; so few rounds have no 95 % interval' : ' (95 % interval)'
+  return `Data ${size}; ${rounds} rounds; windows of ${length}; load tool: ${tool}. Figures are medians (least..most), ratios medians of the rounds' ratios${interval}.`
+}
+
+const percent = (share: number | undefined): string =>
+  share === undefined ? 'unknown' : `${(share * 100).toFixed(1)} %`
+
 export function noiseText({ noise }: Result): string {
-  const percent = (share: number | undefined) => (share === undefined ? 'unknown' : `${(share * 100).toFixed(1)} %`)
+  const below = noise.belowBest === undefined ? '' : ` and ${percent(noise.belowBest)} below the best of the run`
   const lines = [
-    `Noise: ${noise.marked} of ${noise.rounds} rounds marked, ${noise.repeated} times something was repeated; a known piece of work was at most ${percent(noise.furthest)} off its median; taken by the host ${percent(noise.steal)}, idle ${percent(noise.idle)}.`,
+    `Noise: ${noise.marked} of ${noise.rounds} rounds disturbed; ${noise.repeated} times something was repeated. Speed of the processor before these rounds: at most ${percent(noise.furthest)} off the median${below} (a round is disturbed from ${percent(OFF)} or ${percent(BELOW_BEST)} on); taken by the host ${percent(noise.steal)}, idle ${percent(noise.idle)}. The speed is how often a fixed computation fits into a moment before each round.`,
     noise.floor === undefined
       ? 'The same build beside itself was not measured (--full does): differences below some 10 % prove nothing.'
-      : `The same build beside itself: at most ${percent(noise.floor.furthest)} apart (${noise.floor.ratios.map((ratio) => `${ratio.section} ${intervalText(ratio)}`).join(', ')}).`,
+      : `The same build beside itself: at most ${percent(noise.floor.furthest)} apart (${noise.floor.ratios.map((ratio) => `${ratio.section} ${ratioInterval(ratio)}`).join(', ')}).`,
   ]
   return `${lines.join('\n')}\n`
+}
+
+/** What could not be measured, once for all scenarios. */
+export function missingOf(
+  sections: readonly SectionResult[],
+): readonly { readonly what: string; readonly ids: readonly string[] }[] {
+  const all = new Map<string, Set<string>>()
+  for (const { id, notMeasured } of sections)
+    for (const what of notMeasured) all.set(what, (all.get(what) ?? new Set()).add(id))
+  return [...all].map(([what, ids]) => ({ what, ids: [...ids] }))
 }
 
 /** Every target of a run, with its section. */
@@ -52,16 +115,18 @@ function targetsText(sections: readonly SectionResult[]): string {
   const rows = targetsOf(sections).map(({ section, verdict }) => [
     section.id,
     boundText(section, verdict),
-    verdictText(verdict),
+    verdictText(section, verdict),
     outcomeText(verdict),
   ])
   return rows.length === 0 ? '' : `### Targets\n\n${markdown({ head: ['', 'target', 'measured', ''], rows })}\n`
 }
 
-export function verdictText({ median: middle, low, high }: Verdict): string {
+/** What was measured, or why it was not. */
+export function verdictText(section: SectionResult, verdict: Verdict): string {
+  const { median: middle, low, high, rounds = ENOUGH_FOR_INTERVAL } = verdict
   return middle === undefined || low === undefined || high === undefined
-    ? ''
-    : intervalText({ median: middle, low, high })
+    ? whyNotMeasured(section, verdict)
+    : intervalText({ median: middle, low, high }, rounds)
 }
 
 /** A row for each section with targets: ours, and beside its limit and its peers. Curves are left to the report. */
@@ -90,24 +155,38 @@ const aimText =
   (verdict: Verdict): string =>
     `${boundText(section, verdict)}: ${outcomeText(verdict)}`
 
-function comparisonText({ ref, build, differences }: Comparison): string {
-  const rows = differences.map(({ section, title, ratio, worse }) => [
-    `${section}: ${title}`,
-    ratio.at === undefined ? ratio.system : `${ratio.system} at ${ratio.at}`,
-    `${ratio.figure}${ratio.lessIsBetter ? ', less is better' : ''}`,
-    ratioText(ratio),
-    worse ? '**worse**' : '',
-  ])
+function comparisonText(comparison: Comparison, sections: readonly SectionResult[]): string {
+  const { ref, build } = comparison
+  const differences = markdown(differenceTable(comparison, sections))
+  return `### This build over ${ref} (${build.sha})\n\n${differences}\n\n${comparisonVerdict(comparison)}\n`
+}
+
+/** A row for each figure: in words as everywhere else. */
+export function differenceTable({ ref, differences }: Comparison, sections: readonly SectionResult[]): Table {
+  const rows = differences.map(({ section: id, title, ratio, worse }) => {
+    const columns = sections.find((section) => section.id === id && section.title === title)?.columns ?? {}
+    const figure = ratio.figure === CPU ? 'CPU of a request' : (columns[ratio.figure] ?? ratio.figure)
+    return [
+      `${id}: ${title}`,
+      ratio.at === undefined ? ratio.system : `${ratio.system} at ${ratio.at}`,
+      `${figure}${ratio.lessIsBetter ? ', less is better' : ''}`,
+      ratioText(ratio),
+      worse ? '**worse**' : '',
+    ]
+  })
+  return { head: ['', 'system', 'figure', `this / ${ref}`, 'by more than a tenth'], rows }
+}
+
+/** What comes of a comparison, in a sentence or two. */
+export function comparisonVerdict(comparison: Comparison): string {
+  const { differences } = comparison
   const worse = differences.filter((difference) => difference.worse).length
-  const head = ['', 'system', 'figure', `this / ${ref}`, 'by more than a tenth']
-  const silent = differences.filter(
-    ({ ratio: { finding } }) => finding === 'too few rounds' || finding === 'too noisy',
-  ).length
-  const verdict = [
-    worse === 0 ? 'Nothing is proven to be worse by more than a tenth.' : `${worse} figures are worse.`,
-    ...(silent === 0
-      ? []
-      : [`${silent} of ${differences.length} figures say nothing: too few or too many disturbed rounds.`]),
-  ].join(' ')
-  return `### This build over ${ref} (${build.sha})\n\n${markdown({ head, rows })}\n\n${verdict}\n`
+  const silent = silentOf(comparison).length
+  const few = `${silent} of ${differences.length} figures say nothing: too few or too many disturbed rounds.`
+  if (hasNoVerdict(comparison)) return `No verdict: ${few}`
+  const found =
+    worse === 0
+      ? 'Nothing is proven to be worse by more than a tenth.'
+      : `${worse} of ${differences.length} figures are worse by more than a tenth.`
+  return silent === 0 ? found : `${found} ${few}`
 }

@@ -1,4 +1,4 @@
-import { placesOf, ratio, type Ratio, subjectsOf, systemsOf, valuesOf } from './ratios.js'
+import { placesOf, type Ratio, subjectsOf, systemsOf, valuesOf } from './ratios.js'
 import type { Section } from './section.js'
 import { median } from './statistics.js'
 
@@ -12,7 +12,7 @@ export interface Table {
  * A row for each system, or for each system at each place of a curve; each figure as the median and, in brackets, the least
  * and the most; ratios as the median and, in brackets, its interval.
  */
-export function tableOf(section: Section): Table {
+export function tableOf(section: Section & { readonly ratios: readonly Ratio[] }): Table {
   const { columns, compared, cells, along } = section
   const subjects = subjectsOf(section)
   const rows = placesOf(cells).flatMap((at) =>
@@ -34,7 +34,7 @@ export function tableOf(section: Section): Table {
         ]
       const figures = Object.keys(columns).map((column) => spread(valuesOf(cells, system, column, at)))
       const compare = (subject: string) =>
-        system === subject ? '' : ratioText(ratio(section, subject, system, compared, at))
+        ratioText(section.ratios.find((one) => one.system === subject && one.against === system && one.at === at))
       return [[...name, ...figures, ...subjects.map(compare)]]
     }),
   )
@@ -44,11 +44,8 @@ export function tableOf(section: Section): Table {
 }
 
 /** As Markdown, under its title. */
-export function table(section: Section): string {
-  const { id, title, notMeasured } = section
-  const missing = notMeasured.map((what) => `not measured: ${what}`)
-  const parts = [`### ${id}: ${title}`, '', markdown(tableOf(section)), ...(missing.length > 0 ? ['', ...missing] : [])]
-  return [...parts, ''].join('\n')
+export function table(section: Section & { readonly ratios: readonly Ratio[] }): string {
+  return [`### ${section.id}: ${section.title}`, '', markdown(tableOf(section)), ''].join('\n')
 }
 
 export function markdown({ head, rows }: Table): string {
@@ -58,11 +55,20 @@ export function markdown({ head, rows }: Table): string {
 
 /** @returns e.g. `0.81 (0.78..0.9), worse` */
 export function ratioText(found: Ratio | undefined): string {
-  return found === undefined ? '' : `${intervalText(found)}, ${found.finding}`
+  return found === undefined ? '' : `${ratioInterval(found)}, ${found.finding}`
 }
 
-export const intervalText = ({ median, low, high }: Pick<Ratio, 'median' | 'low' | 'high'>): string =>
-  `${short(median)} (${short(low)}..${short(high)})`
+export const ratioInterval = ({ median, low, high, pairs }: Ratio): string => intervalText({ median, low, high }, pairs)
+
+/** Of fewer an interval is only the least and the most. */
+export const ENOUGH_FOR_INTERVAL = 3
+
+export function intervalText(
+  { median, low, high }: { readonly median: number; readonly low: number; readonly high: number },
+  rounds: number,
+): string {
+  return rounds < ENOUGH_FOR_INTERVAL ? short(median) : `${short(median)} (${short(low)}..${short(high)})`
+}
 
 export function spread(values: readonly number[]): string {
   if (values.length === 0) return ''

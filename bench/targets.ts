@@ -11,6 +11,8 @@ export interface Verdict extends Target {
   readonly median?: number
   readonly low?: number
   readonly high?: number
+  /** How many it is the median of. */
+  readonly rounds?: number
   /** Whether the whole interval is on the same side of the target, in enough quiet rounds. */
   readonly proven: boolean
 }
@@ -19,12 +21,25 @@ export type Outcome = 'met' | 'missed' | 'not measured'
 export const verdictsOf = (section: Section): Verdict[] =>
   (section.targets ?? []).map((target) => judge(section, target))
 
+/** As it is counted: what is not proven is neither met nor missed. */
+export type Standing = 'met' | 'missed' | 'not proven' | 'not measured'
+
+export const standingOf = ({ outcome, proven }: Verdict): Standing =>
+  outcome === 'not measured' || proven ? outcome : 'not proven'
+
+/** Why a target was not measured: what its section says of the other system. */
+export function whyNotMeasured({ notMeasured }: Pick<Section, 'notMeasured'>, { system, against }: Target): string {
+  if (against === undefined) return `${system} was not measured in this run, or this machine does not show it`
+  const [name = against] = against.split(/[ ,]/)
+  return notMeasured.find((what) => what.startsWith(name)) ?? `${against} was not measured in this run`
+}
+
 function judge(section: Section, target: Target): Verdict {
   const measured = target.against === undefined ? ofFigure(section, target) : ofRatio(section, target, target.against)
   if (measured === undefined) return { ...target, outcome: 'not measured', proven: false }
   const { least = -Infinity, most = Infinity } = target
   const holds = (value: number) => value >= least && value <= most
-  const { beside, doubted, median, low, high } = measured
+  const { beside, doubted, rounds, median, low, high } = measured
   const sure = holds(low) === holds(median) && holds(high) === holds(median)
   return {
     ...target,
@@ -33,6 +48,7 @@ function judge(section: Section, target: Target): Verdict {
     median,
     low,
     high,
+    rounds,
     proven: sure && !doubted,
   }
 }
@@ -40,6 +56,7 @@ function judge(section: Section, target: Target): Verdict {
 interface Measure {
   readonly beside?: string
   readonly doubted: boolean
+  readonly rounds: number
   readonly median: number
   readonly low: number
   readonly high: number
@@ -52,7 +69,7 @@ function ofFigure(section: Section, { system, figure, at, most }: Target): Measu
     const values = valuesOf(section.cells, system, figure, place)
     if (values.length === 0) return []
     const doubted = doubt(section.cells, values.length) !== undefined
-    return [{ doubted, median: median(values), ...medianInterval(values) }]
+    return [{ doubted, rounds: values.length, median: median(values), ...medianInterval(values) }]
   })
   return worst(measures, most !== undefined)
 }
@@ -64,7 +81,7 @@ function ofRatio(section: Section, { system, figure, at, most }: Target, against
     const found = beside === undefined ? undefined : ratio(section, system, beside, figure, place)
     if (beside === undefined || found === undefined) return []
     const { median, low, high, pairs } = found
-    return [{ beside, doubted: doubt(section.cells, pairs) !== undefined, median, low, high }]
+    return [{ beside, doubted: doubt(section.cells, pairs) !== undefined, rounds: pairs, median, low, high }]
   })
   return worst(measures, most !== undefined)
 }

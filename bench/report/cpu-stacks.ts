@@ -3,12 +3,10 @@ import type { SectionResult } from '../result.js'
 import { median } from '../statistics.js'
 import { short } from '../table.js'
 import { linearAxis, tickText } from './axis.js'
-import { bar, chart, line, text } from './svg.js'
+import { bar, chart, line, text, WIDTH } from './svg.js'
 
-const WIDTH = 900
-const LABEL = 250
-const PLOT = { from: LABEL + 10, to: 570 }
-const ROW = 26
+const PLOT = { from: 4, to: WIDTH - 16 }
+const ROW = 42
 const TOP = 30
 
 /** CPU time of each request: of the server, and behind it of PostgreSQL. Empty where it was not read. */
@@ -28,21 +26,17 @@ export function cpuStacks(section: SectionResult): string {
   )
   const bottom = TOP + rows.length * ROW
   const drawn = rows.map(({ system, server, database, sum }, i) => {
-    const y = TOP + i * ROW + 6
+    const y = TOP + i * ROW + 20
     const turn = axis.place(server)
     const width = axis.place(sum) - turn
+    const parts = server > 0 && database > 0 ? `${short(server)} + ${short(database)} = ` : ''
     return [
-      text({ x: LABEL, y: y + 11 }, system, 'end', 36),
+      text({ x: 0, y: y - 5 }, system, '', 38),
+      text({ x: WIDTH, y: y - 5 }, `${parts}${short(sum)} µs`, 'figure end'),
       server > 0
         ? bar({ x: PLOT.from, y, width: turn - PLOT.from - 1, height: 14 }, 'series1', `server ${short(server)} µs`)
         : '',
       database > 0 ? bar({ x: turn, y, width, height: 14 }, 'series2', `PostgreSQL ${short(database)} µs`) : '',
-      text({ x: PLOT.to + 14, y: y + 11 }, `${short(sum)} µs`, 'strong figure'),
-      text(
-        { x: PLOT.to + 88, y: y + 11 },
-        server > 0 && database > 0 ? `${short(server)} + ${short(database)}` : '',
-        'quiet',
-      ),
     ].join('')
   })
   const grid = axis.ticks.map((tick) =>
@@ -61,5 +55,5 @@ export function cpuStacks(section: SectionResult): string {
     .map(({ system, server, database }) => `${system}: server ${short(server)}, PostgreSQL ${short(database)}`)
     .join('; ')
   const title = 'CPU time of a request, in microseconds, without the load tool'
-  return chart({ title, description, width: WIDTH, height: bottom + 32 }, ...grid, ...drawn, ...legend)
+  return chart({ title, description, height: bottom + 32 }, ...grid, ...drawn, ...legend)
 }

@@ -3,20 +3,24 @@ import type { SectionResult } from '../result.js'
 import { median } from '../statistics.js'
 import { lineChart, type Series } from './line-chart.js'
 
-/** A section along an axis: a chart for each of its figures. */
+/** A section along an axis: a chart for each of its figures that is not the same everywhere, processor time first. */
 export function curves(section: SectionResult): string {
-  return Object.entries(section.columns)
-    .map(([column, heading]) =>
-      lineChart({
+  const isCpu = ([, heading]: readonly [string, string]) => heading.includes('CPU')
+  const columns = Object.entries(section.columns)
+  return [...columns.filter(isCpu), ...columns.filter((column) => !isCpu(column))]
+    .map(([column, heading]) => {
+      const series = systemsOf(section).flatMap((system) => seriesOf(section, system, column))
+      const heights = new Set(series.flatMap(({ points }) => points.flatMap(({ low, high }) => [low, high])))
+      if (heights.size < 2 && placesOf(section.cells).length > 1) return ''
+      const marks = section.verdicts
+        .filter(({ figure, against }) => figure === column && against === undefined)
+        .flatMap(({ least, most }) => least ?? most ?? [])
+      return lineChart({
         title: heading,
-        along: section.along ?? '',
-        series: systemsOf(section).flatMap((system) => seriesOf(section, system, column)),
-        marks: section.verdicts
-          .filter(({ figure, against }) => figure === column && against === undefined)
-          .flatMap(({ least, most }) => least ?? most ?? [])
-          .map((value) => ({ value, word: `target ${value}` })),
-      }),
-    )
+        series,
+        marks: [...new Set(marks)].map((value) => ({ value, word: `target ${value}` })),
+      })
+    })
     .join('')
 }
 

@@ -7,7 +7,7 @@ import { lineChart, type Series } from './line-chart.js'
  * @param results the oldest first
  */
 export function history(results: readonly Result[]): string {
-  const places = results.map(({ date, build }) => (build.sha === 'unknown' ? date.slice(5, 10) : build.sha.slice(0, 7)))
+  const places = placesOf(results)
   const last = results.at(-1)
   return (last?.sections ?? [])
     .map((section) => {
@@ -15,9 +15,19 @@ export function history(results: readonly Result[]): string {
       const names = shownRatios(section).filter(({ system }) => system === subject)
       const series = names.map(({ against }) => seriesOf(results, section, subject, against))
       const long = series.filter(({ points }) => points.length > 1)
-      return lineChart({ title: `${section.id}: ${subject} / each other`, along: 'commit', places, series: long })
+      return lineChart({ title: `${section.id}: ${subject} / each other`, along: 'run', places, series: long })
     })
     .join('')
+}
+
+/** Commits; where one was measured more than once, days, and where those repeat too, times. */
+function placesOf(results: readonly Result[]): readonly string[] {
+  const names = [
+    results.map(({ build }) => build.sha.slice(0, 7)),
+    results.map(({ date }) => date.slice(5, 10)),
+    results.map(({ date }) => date.slice(5, 16).replace('T', ' ')),
+  ]
+  return names.find((some) => new Set(some).size === some.length) ?? names.at(-1) ?? []
 }
 
 function seriesOf(results: readonly Result[], section: SectionResult, subject: string, against: string): Series {

@@ -1,5 +1,5 @@
 import { type Axis, linearAxis, logAxis, spansDecades, tickText } from './axis.js'
-import { chart, element, escape, line, text } from './svg.js'
+import { chart, element, escape, line, text, WIDTH } from './svg.js'
 
 export interface Series {
   readonly name: string
@@ -14,8 +14,8 @@ export interface Point {
 
 export interface LineChart {
   readonly title: string
-  /** What is along the lower edge. */
-  readonly along: string
+  /** What is along the lower edge; left out where the words around it say so. */
+  readonly along?: string
   readonly series: readonly Series[]
   /** Names of places in order, where the lower edge is no scale. */
   readonly places?: readonly string[]
@@ -23,7 +23,6 @@ export interface LineChart {
   readonly marks?: readonly { readonly value: number; readonly word: string }[]
 }
 
-const WIDTH = 430
 const HEIGHT = 250
 const LEFT = 52
 const RIGHT = WIDTH - 14
@@ -59,7 +58,9 @@ export function lineChart({ title, along, series, places, marks = [] }: LineChar
       ].join(''),
     ),
   ]
-  const legend = series.map(({ name }, i) => {
+  // A single line needs no name.
+  const named = series.length > 1 ? series : []
+  const legend = named.map(({ name }, i) => {
     const y = HEIGHT + i * LEGEND_ROW
     const kind = `line${(i % COLOURS) + 1}`
     return [
@@ -73,13 +74,13 @@ export function lineChart({ title, along, series, places, marks = [] }: LineChar
         `${name}: ${own.map(({ x, y }) => `${places?.[x] ?? x} ${tickText(Number(y.toPrecision(3)))}`).join(', ')}`,
     )
     .join('; ')
-  const height = HEIGHT + series.length * LEGEND_ROW + 4
+  const height = HEIGHT + named.length * LEGEND_ROW + 4
   return chart(
-    { title, description, width: WIDTH, height },
+    { title, description, height },
     text({ x: 0, y: 14 }, title, 'strong', 64),
     ...grid,
     ...drawn,
-    text({ x: (LEFT + RIGHT) / 2, y: BOTTOM + 34 }, along, 'tick'),
+    along === undefined ? '' : text({ x: (LEFT + RIGHT) / 2, y: BOTTOM + 34 }, along, 'tick'),
     ...legend,
   )
 }

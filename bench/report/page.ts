@@ -1,9 +1,19 @@
 import { ratioBars } from './ratio-bars.js'
 import { doubt, isOurs, markedShare, placesOf, shownRatios, systemsOf, valuesOf } from '../ratios.js'
 import type { Result, SectionResult } from '../result.js'
-import { conditions, noiseText, outcomeText, targetsOf, verdictText } from '../summary.js'
-import { ratioText, type Table, tableOf } from '../table.js'
-import { boundText, type Verdict } from '../targets.js'
+import {
+  comparisonVerdict,
+  differenceTable,
+  methodText,
+  missingOf,
+  noiseText,
+  outcomeText,
+  targetsOf,
+  verdictText,
+  warningsOf,
+} from '../summary.js'
+import { type Table, tableOf } from '../table.js'
+import { boundText, type Standing, standingOf, type Verdict } from '../targets.js'
 import { cpuStacks } from './cpu-stacks.js'
 import { curves } from './curves.js'
 import { history } from './history.js'
@@ -20,13 +30,16 @@ export function page(result: Result, kept: readonly Result[]): string {
   const title = `Rowhouse bench ${result.date.slice(0, 10)} ${result.build.sha}`
   const parts = [
     header(result),
-    targets(result.sections),
+    ...warningsOf(result).map((warning) => element('p', { class: 'warn' }, escape(warning))),
+    contents(result.sections),
     comparison(result),
+    targets(result.sections),
     element('h2', {}, 'Measured'),
     ...result.sections.map(article),
     past([...earlier, result]),
-    missing(result),
+    notMeasured(result.sections),
     circumstances(result),
+    notRun(result),
   ]
   return `<!doctype html>
 <html lang="en">
@@ -43,91 +56,111 @@ ${parts.filter((part) => part !== '').join('\n')}
 `
 }
 
-function header({ date, build, machine, options, sections, noise }: Result): string {
+function header({ date, build, options, sections, noise, comparison: compared }: Result): string {
   const all = targetsOf(sections)
-  const count = (outcome: Verdict['outcome']) => String(all.filter(({ verdict }) => verdict.outcome === outcome).length)
   const day = `${date.slice(0, 16).replace('T', ' ')} UTC`
   const commit = `commit ${build.sha}${build.changed ? ' with changes' : ''}`
-  const kind = options.full ? 'all scenarios, large data' : 'the quick run, small data'
+  const kind = options.full ? 'all scenarios, large data' : `${compared === undefined ? 'quick run, ' : ''}small data`
+  const standings: readonly Standing[] = ['met', 'missed', 'not proven', 'not measured']
+  const counts = standings.map((standing): readonly [string, string] => {
+    const count = all.filter(({ verdict }) => standingOf(verdict) === standing).length
+    return [String(count), standing === 'met' ? `of ${all.length} targets met` : standing]
+  })
+  const worse = compared?.differences.filter((difference) => difference.worse).length ?? 0
   const tiles: readonly (readonly [string, string])[] = [
-    [count('met'), `of ${all.length} targets met`],
-    [count('missed'), 'missed'],
-    [count('not measured'), 'not measured'],
-    [`${noise.marked} / ${noise.rounds}`, 'rounds disturbed'],
+    ...(all.length === 0 ? [] : counts),
+    ...(compared === undefined || compared.differences.length === 0
+      ? []
+      : [[String(worse), `of ${compared.differences.length} figures worse`] as const]),
+    ...(noise.rounds === 0 ? [] : [[`${noise.marked} / ${noise.rounds}`, 'rounds disturbed'] as const]),
   ]
   return [
     element('h1', {}, 'Rowhouse bench'),
-    element('p', { class: 'quiet' }, escape(`${day} · ${commit} · ${kind} · ${machine.cpus} CPUs, ${machine.model}`)),
+    element('p', { class: 'quiet' }, escape(`${day} · ${commit} · ${kind}`)),
     element(
       'div',
       { class: 'tiles' },
       ...tiles.map(([figure, what]) => element('div', { class: 'tile' }, element('b', {}, figure), escape(what))),
     ),
-    element(
-      'nav',
-      {},
-      ...sections.map((section, i) => element('a', { href: `#${anchor(section, i)}` }, escape(shortTitle(section)))),
-    ),
   ].join('\n')
 }
 
+function contents(sections: readonly SectionResult[]): string {
+  const links = sections.map((section, i) =>
+    element('a', { href: `#${anchor(section, i)}` }, escape(withId(section.id, stemOf(section)))),
+  )
+  return element('nav', {}, ...links)
+}
+
 const anchor = ({ id }: SectionResult, i: number): string => `${id}-${i}`
-const shortTitle = ({ id, title }: SectionResult): string => `${id} ${title.split(',')[0]}`
+const stemOf = ({ title }: SectionResult): string => title.split(',')[0] ?? ''
+/** Where the words have it already, the id is not said twice. */
+const saysId = (id: string, words: string): boolean => id.length > 1 && words.split(' ').includes(id)
+const withId = (id: string, words: string): string => (saysId(id, words) ? words : `${id} ${words}`)
+const badged = (id: string, words: string): string =>
+  (saysId(id, words) ? '' : element('span', { class: 'id' }, escape(id))) + escape(words)
 
 function targets(sections: readonly SectionResult[]): string {
   const rows = targetsOf(sections).map(({ section, verdict }, i, all) =>
     [
       // Named once above all of its targets.
-      all[i - 1]?.section === section
-        ? ''
-        : element('span', { class: 'id' }, escape(section.id)) + escape(section.title.split(',')[0] ?? ''),
+      all[i - 1]?.section === section ? '' : badged(section.id, stemOf(section)),
       escape(boundText(section, verdict)),
-      escape(verdictText(verdict)),
+      escape(verdictText(section, verdict)),
       badge(verdict),
-    ].map((cell, column) => element('td', column < 2 ? {} : { class: 'whole' }, cell)),
+    ].map((cell, column) => element('td', column === 3 ? { class: 'whole' } : {}, cell)),
   )
   if (rows.length === 0) return ''
   const head = ['', 'target', 'measured', ''].map((word) => element('th', { scope: 'col' }, word))
   const body = rows.map((row) => element('tr', {}, ...row)).join('')
-  const whole = element('table', {}, element('thead', {}, element('tr', {}, ...head)), element('tbody', {}, body))
+  const whole = element(
+    'table',
+    { class: 'stack' },
+    element('thead', {}, element('tr', {}, ...head)),
+    element('tbody', {}, body),
+  )
   const note =
     'The median of the rounds, and where it is with 95 % confidence. Not proven: the target is within, or the rounds were too few or too disturbed.'
   return `<h2>Targets</h2><div class="card scroll">${whole}</div>${element('p', { class: 'quiet' }, note)}`
 }
 
 function badge(verdict: Verdict): string {
-  const kind = verdict.outcome === 'not measured' ? 'open' : verdict.outcome
+  const standing = standingOf(verdict)
+  const kind = standing === 'met' || standing === 'missed' ? standing : 'open'
   return element('span', { class: `badge ${kind}` }, outcomeText(verdict))
 }
 
-function comparison({ comparison: compared }: Result): string {
+function comparison({ comparison: compared, sections }: Result): string {
   if (compared === undefined) return ''
-  const rows = compared.differences.map(({ section, title, ratio, worse }) => [
-    `${section}: ${title}`,
-    ratio.system,
-    ratio.figure,
-    ratioText(ratio),
-    worse ? 'worse by more than a tenth' : '',
-  ])
-  const head = ['', 'system', 'figure', `this / ${compared.ref}`, '']
-  return `<h2>Beside ${escape(compared.ref)}</h2><div class="card scroll">${htmlTable({ head, rows }, 'Differences')}</div>`
+  const { head, rows } = differenceTable(compared, sections)
+  const plain = rows.map((row) => row.map((cell) => cell.replaceAll('*', '')))
+  return [
+    `<h2>This build over ${escape(compared.ref)} (${escape(compared.build.sha)})</h2>`,
+    element('p', {}, escape(comparisonVerdict(compared))),
+    `<div class="card scroll">${htmlTable({ head, rows: plain }, 'Differences', 'stack')}</div>`,
+  ].join('')
 }
 
 function article(section: SectionResult, i: number): string {
-  const { id, title, cells, notMeasured } = section
+  const { id, title, cells } = section
   const foreign = shownRatios(section).some(({ against }) => !isOurs(against))
   const curve = section.along !== undefined
   const bars = curve ? [] : barColumns(section, foreign)
-  const part = (heading: string, chart: string) => (chart === '' ? '' : element('h4', {}, escape(heading)) + chart)
+  const part = (heading: string, chart: string) =>
+    chart === '' ? '' : element('div', {}, element('h4', {}, escape(heading)), chart)
   return element(
     'article',
     { id: anchor(section, i) },
-    element('h3', {}, element('span', { class: 'id' }, escape(id)), escape(title)),
+    element('h3', {}, badged(id, title)),
     doubtText(section),
-    part(`Ratio of ${section.columns[section.compared]}: ours over each other system`, ratioBars(section)),
-    curve ? element('div', { class: 'pair' }, curves(section)) : part('CPU of a request', cpuStacks(section)),
-    ...bars.map((column) => part(section.columns[column] ?? column, valueBars(section, column))),
-    ...notMeasured.map((what) => element('p', { class: 'note' }, escape(`Not measured: ${what}.`))),
+    curve ? element('h4', {}, escape(`Each along: ${section.along}`)) : '',
+    element(
+      'div',
+      { class: 'pair' },
+      part(ratioHeading(section), ratioBars(section)),
+      curve ? curves(section) : part('CPU of a request', cpuStacks(section)),
+      ...bars.map((column) => part(section.columns[column] ?? column, valueBars(section, column))),
+    ),
     cells.length === 0
       ? ''
       : element(
@@ -137,6 +170,11 @@ function article(section: SectionResult, i: number): string {
           element('div', { class: 'scroll' }, htmlTable(tableOf(section), title)),
         ),
   )
+}
+
+function ratioHeading({ columns, compared, lessIsBetter }: SectionResult): string {
+  const less = lessIsBetter?.includes(compared) ?? false
+  return `${columns[compared]}: ours is so many times as ${less ? 'little' : 'much'} as`
 }
 
 /** What no ratio shows: figures with targets of their own, memory, and what is compared where only ours was measured. */
@@ -152,8 +190,8 @@ function barColumns(section: SectionResult, foreign: boolean): readonly string[]
 
 const isMemory = (heading: string): boolean => /\bRSS\b/.test(heading)
 
-function doubtText({ cells, ratios, verdicts }: SectionResult): string {
-  if (ratios.length === 0 && verdicts.length === 0) return ''
+function doubtText({ cells, ratios, verdicts, along }: SectionResult): string {
+  if (ratios.length === 0 && verdicts.length === 0 && along === undefined) return ''
   const rounds = new Set(cells.map(({ round }) => round)).size
   const why = doubt(cells, rounds)
   if (why === undefined) return ''
@@ -174,10 +212,24 @@ function past(results: readonly Result[]): string {
   return `<h2>History</h2>${words}`
 }
 
-function missing({ notRun }: Result): string {
-  if (notRun.length === 0) return ''
-  const rows = notRun.map(({ id, name, reason }) => [`${id} ${name}`, reason])
-  return `<h2>Not in this run</h2><div class="card scroll">${htmlTable({ head: ['scenario', 'why'], rows }, 'Not in this run')}</div>`
+/** Other systems that were not there, once for all scenarios. */
+function notMeasured(sections: readonly SectionResult[]): string {
+  const missing = missingOf(sections)
+  if (missing.length === 0) return ''
+  const lines = missing.map(({ what, ids }) => element('li', {}, escape(`${what} (${ids.join(', ')})`)))
+  return `<h2>Not measured</h2><div class="card">${element('ul', { class: 'note' }, ...lines)}</div>`
+}
+
+function notRun({ notRun: left }: Result): string {
+  if (left.length === 0) return ''
+  const rows = left.map(({ id, name, reason }) => [withId(id, name), reason])
+  const names = left.map(({ id }) => id).join(', ')
+  return element(
+    'details',
+    {},
+    element('summary', {}, escape(`Not in this run: ${names}`)),
+    htmlTable({ head: ['scenario', 'why'], rows }, 'Not in this run'),
+  )
 }
 
 function circumstances(result: Result): string {
@@ -206,7 +258,7 @@ function circumstances(result: Result): string {
   return [
     '<h2>Machine and noise</h2>',
     `<div class="card">${element('dl', {}, ...list)}`,
-    ...`${conditions(result)}\n${noiseText(result)}`
+    ...`${methodText(result)}\n${noiseText(result)}`
       .split('\n')
       .filter((line) => line !== '')
       .map((line) => element('p', { class: 'quiet' }, escape(line))),
@@ -214,13 +266,13 @@ function circumstances(result: Result): string {
   ].join('\n')
 }
 
-function htmlTable({ head, rows }: Table, caption: string): string {
+function htmlTable({ head, rows }: Table, caption: string, kind = ''): string {
   const cells = (row: readonly string[]) => row.map((cell) => element('td', {}, escape(cell)))
   const headings = head.map((word) => element('th', { scope: 'col' }, escape(word)))
   const body = rows.map((row) => element('tr', {}, ...cells(row)))
   return element(
     'table',
-    { 'aria-label': caption },
+    { 'aria-label': caption, class: kind },
     element('thead', {}, element('tr', {}, ...headings)),
     element('tbody', {}, ...body),
   )

@@ -1,84 +1,88 @@
 import { type Ratio, shownRatios, subjectsOf } from '../ratios.js'
 import type { SectionResult } from '../result.js'
-import { intervalText, short } from '../table.js'
+import { ENOUGH_FOR_INTERVAL, ratioInterval, short } from '../table.js'
 import { logAxis, tickText } from './axis.js'
-import { bar, chart, element, line, text, whisker } from './svg.js'
+import { bar, chart, element, line, text, whisker, WIDTH } from './svg.js'
 
-const WIDTH = 900
-const LABEL = 250
-const PLOT = { from: LABEL + 10, to: 570 }
-const ROW = 28
+const PLOT = { from: 12, to: WIDTH - 16 }
+const ROW = 42
 const TOP = 34
 
-/** How each subject stands to what it is compared with: bars from 1, to the right or the left, on a scale of ratios. */
+/**
+ * How each subject stands to what it is compared with: bars from 1, to the right where it is better, on a scale of ratios.
+ * Where less is better, it is how many times as little ours is.
+ */
 export function ratioBars(section: SectionResult): string {
-  const ratios = shownRatios(section)
+  const ratios = shownRatios(section).map((ratio) => ({ ratio, shown: turned(ratio) }))
   if (ratios.length === 0) return ''
   const groups = subjectsOf(section)
-    .map((subject) => ratios.filter(({ system }) => system === subject))
+    .map((subject) => ratios.filter(({ ratio }) => ratio.system === subject))
     .filter((group) => group.length > 0)
-  const aims = section.verdicts.flatMap(({ beside, least, most }) =>
-    beside === undefined ? [] : (least ?? most ?? []),
-  )
-  const axis = logAxis([0.5, 1, 2, ...aims, ...ratios.flatMap(({ low, high }) => [low, high])], PLOT)
+  const aims = ratios.flatMap(({ ratio }) => aimsOf(section, ratio))
+  const axis = logAxis([0.5, 1, 2, ...aims, ...ratios.flatMap(({ shown: { low, high } }) => [low, high])], PLOT)
   const one = axis.place(1)
   const rows: string[] = []
   let y = TOP
   for (const group of groups) {
     if (groups.length > 1) {
-      rows.push(text({ x: 0, y: y + 17 }, `${group[0]?.system} /`, 'strong', 38))
-      y += ROW - 4
+      rows.push(text({ x: 0, y: y + 16 }, `${group[0]?.ratio.system}, beside`, 'strong', 60))
+      y += 22
     }
-    for (const ratio of group) {
-      const { low, high, median } = ratio
+    for (const { ratio, shown } of group) {
+      const { low, high, median } = shown
       const [from, to] = [Math.min(one, axis.place(median)), Math.max(one, axis.place(median))]
-      const tip = `${ratio.system} / ${ratio.against}: ${intervalText(ratio)}, ${ratio.finding}`
-      const middle = y + ROW / 2
+      const tip = `${ratio.system} / ${ratio.against}: ${ratioInterval(ratio)}, ${ratio.finding}`
+      const middle = y + 28
+      const interval = ratio.pairs < ENOUGH_FOR_INTERVAL ? '' : ` (${short(low)}–${short(high)})`
       rows.push(
-        text({ x: LABEL, y: middle + 4 }, ratio.against, 'end', 36),
-        bar({ x: from, y: y + 6, width: to - from, height: ROW - 12 }, kindOf(ratio), tip),
-        whisker(axis.place(low), axis.place(high), middle),
+        text({ x: 0, y: y + 16 }, ratio.against, '', 34),
+        text({ x: WIDTH, y: y + 16 }, `${short(median)} ×${interval} ${ratio.finding}`, 'figure end'),
+        bar({ x: from, y: middle - 7, width: to - from, height: 14 }, kindOf(ratio), tip),
+        ratio.pairs < ENOUGH_FOR_INTERVAL ? '' : whisker(axis.place(low), axis.place(high), middle),
         ...aimsOf(section, ratio).map((aim) => aimMark(axis.place(aim), middle, aim)),
-        text({ x: PLOT.to + 14, y: middle + 4 }, `${short(median)} ×`, 'strong figure'),
-        text({ x: PLOT.to + 88, y: middle + 4 }, `${short(low)}–${short(high)}  ${wordsOf(ratio)}`, 'quiet'),
       )
       y += ROW
     }
   }
-  const less = ratios[0]?.lessIsBetter === true
-  const grid = axis.ticks.map((tick) =>
+  const places = axis.ticks.filter((_, i, all) => all.length <= 9 || i % 3 === all.indexOf(1) % 3)
+  const grid = places.map((tick) =>
     [
       line({ x: axis.place(tick), y: TOP - 6 }, { x: axis.place(tick), y: y + 4 }, tick === 1 ? 'one' : 'grid'),
       text({ x: axis.place(tick), y: TOP - 12 }, tickText(tick), 'tick'),
     ].join(''),
   )
   const title = `${section.columns[section.compared]}: ratio to each other system`
-  const description = `${ratios.map((ratio) => `${ratio.system} over ${ratio.against} ${intervalText(ratio)}, ${ratio.finding}`).join('; ')}.`
+  const words = ratios.map(
+    ({ ratio }) => `${ratio.system} over ${ratio.against} ${ratioInterval(ratio)}, ${ratio.finding}`,
+  )
   return chart(
-    { title, description, width: WIDTH, height: y + 26 },
+    { title, description: `${words.join('; ')}.`, height: y + 26 },
     ...grid,
     ...rows,
-    text({ x: one - 8, y: y + 18 }, less ? '← better' : '← worse', 'quiet end'),
-    text({ x: one + 8, y: y + 18 }, less ? 'worse →' : 'better →', 'quiet'),
+    text({ x: one - 8, y: y + 18 }, '← worse', 'quiet end'),
+    text({ x: one + 8, y: y + 18 }, 'better →', 'quiet'),
   )
+}
+
+/** So that more is better. */
+function turned({ median, low, high, lessIsBetter }: Ratio): Pick<Ratio, 'median' | 'low' | 'high'> {
+  return lessIsBetter ? { median: 1 / median, low: 1 / high, high: 1 / low } : { median, low, high }
 }
 
 /** A mark for a target, pointing down on its value. */
 export function aimMark(x: number, middle: number, aim: number): string {
   const top = middle - 11
   const shape = `M${x - 5} ${top} h10 l-5 7 z M${x - 0.75} ${top + 6} h1.5 v16 h-1.5 z`
-  return element('path', { d: shape, class: 'aim' }, element('title', {}, `target ${aim}`))
+  return element('path', { d: shape, class: 'aim' }, element('title', {}, `target ${short(aim)}`))
 }
 
-const aimsOf = ({ verdicts }: SectionResult, { system, against, figure }: Ratio): readonly number[] =>
+/** Targets of a ratio, turned as it is. */
+const aimsOf = ({ verdicts }: SectionResult, { system, against, figure, lessIsBetter }: Ratio): readonly number[] =>
   verdicts
     .filter((verdict) => verdict.system === system && verdict.beside === against && verdict.figure === figure)
     .flatMap(({ least, most }) => least ?? most ?? [])
+    .map((aim) => (lessIsBetter ? 1 / aim : aim))
 
 function kindOf({ finding }: Ratio): string {
   return finding === 'better' || finding === 'worse' ? finding : 'unproven'
-}
-
-function wordsOf({ finding }: Ratio): string {
-  return finding === 'better' || finding === 'worse' ? '' : finding
 }

@@ -34,8 +34,8 @@ article { padding: 18px 20px; margin: 14px 0 } .card { padding: 6px 16px }
 .badge { display: inline-block; padding: 0 9px; border-radius: 99px; font-size: 13px; font-weight: 600; white-space: nowrap }
 .met { background: var(--soft-blue); color: var(--blue) } .missed { background: var(--soft-orange); color: var(--orange) }
 .open { background: var(--soft-grey); color: var(--quiet) }
-.scroll, .chart { overflow-x: auto }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(400px, 1fr)); gap: 12px }
+.scroll { overflow-x: auto }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 4px 24px }
 table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--edge); vertical-align: top }
 th { color: var(--quiet); font-weight: 600 } td { min-width: 90px } td.whole { white-space: nowrap } td:first-child { max-width: 340px }
@@ -45,10 +45,10 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; margi
 dt { color: var(--quiet) } dd { margin: 0 }
 .note { color: var(--quiet); font-size: 13px; margin: 2px 0 }
 .warn { border-left: 3px solid var(--orange); padding-left: 10px }
-svg { display: block; max-width: none } svg text { fill: var(--ink); font: 12.5px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif }
+svg { display: block; width: 100%; height: auto; max-width: 620px } svg text { fill: var(--ink); font: 12.5px system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif }
 svg .end { text-anchor: end } svg .strong { font-weight: 600 } svg .quiet, svg .tick { fill: var(--quiet); font-size: 12px }
 svg .tick { text-anchor: middle; font-size: 11px } svg .tick.end { text-anchor: end }
-svg .figure { font-variant-numeric: tabular-nums }
+svg .figure { font-variant-numeric: tabular-nums; paint-order: stroke; stroke: var(--card); stroke-width: 4px }
 .grid { stroke: var(--grid) } .one { stroke: var(--one); stroke-width: 1.5 } .whisker { stroke: var(--ink); stroke-opacity: 0.65 }
 .better, .ours, .series1 { fill: var(--blue) } .worse, .series2 { fill: var(--orange) } .unproven, .theirs { fill: var(--grey) }
 .aim { fill: var(--ink) } .aim-line { stroke: var(--ink); stroke-dasharray: 4 4; stroke-opacity: 0.6 }
@@ -58,5 +58,10 @@ path[class^=line], line[class^=line] { fill: none; stroke-width: 2 } .thin { str
 .line5 { stroke: var(--violet); --own: var(--violet) } .line6 { stroke: var(--olive); --own: var(--olive) }
 .line7 { stroke: var(--brown); --own: var(--brown) } .line8 { stroke: var(--grey); --own: var(--grey) }
 .dot { fill: var(--own); stroke: var(--card); stroke-width: 1.5 }
+@media (max-width: 600px) {
+  main { padding: 20px 10px 60px } article { padding: 14px 12px } .card { padding: 6px 12px } dl { grid-template-columns: 1fr }
+  .tiles { grid-template-columns: 1fr 1fr } .stack thead { display: none } .stack tr { display: block; padding: 6px 0; border-bottom: 1px solid var(--edge) }
+  .stack td, .stack td.whole { display: block; padding: 1px 0; border: 0; white-space: normal; max-width: none } .stack td:empty { display: none }
+}
 @media print { body { background: #fff } article { break-inside: avoid } }
 `

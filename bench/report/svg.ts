@@ -17,13 +17,15 @@ export interface Chart {
   /** What it shows, for who cannot see it. */
   readonly title: string
   readonly description: string
-  readonly width: number
   readonly height: number
 }
 
-/** A picture that grows no wider than it is, and scrolls where there is less room. */
-export function chart({ title, description, width, height }: Chart, ...content: readonly string[]): string {
-  const size = { viewBox: `0 0 ${width} ${height}`, width, height }
+/** How wide every picture is drawn; shown, it is as wide as there is room. */
+export const WIDTH = 440
+
+/** A picture that shrinks and grows with the room that it has. */
+export function chart({ title, description, height }: Chart, ...content: readonly string[]): string {
+  const size = { viewBox: `0 0 ${WIDTH} ${height}` }
   return element(
     'div',
     { class: 'chart' },

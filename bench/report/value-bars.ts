@@ -4,12 +4,10 @@ import { median } from '../statistics.js'
 import { short, spread } from '../table.js'
 import { linearAxis, tickText } from './axis.js'
 import { aimMark } from './ratio-bars.js'
-import { bar, chart, line, text, whisker } from './svg.js'
+import { bar, chart, line, text, whisker, WIDTH } from './svg.js'
 
-const WIDTH = 860
-const LABEL = 250
-const PLOT = { from: LABEL + 10, to: 700 }
-const ROW = 26
+const PLOT = { from: 4, to: WIDTH - 16 }
+const ROW = 42
 const TOP = 30
 
 /** A figure of each system: the median as a bar, the least and the most as a line. */
@@ -24,16 +22,16 @@ export function valueBars(section: SectionResult, column: string): string {
   const heading = section.columns[column] ?? column
   const bottom = TOP + rows.length * ROW
   const drawn = rows.map(({ system, values }, i) => {
-    const middle = TOP + i * ROW + ROW / 2
+    const middle = TOP + i * ROW + 28
     const own = aims.filter((aim) => aim.system === system).flatMap(({ least, most }) => least ?? most ?? [])
     const width = axis.place(median(values)) - PLOT.from
     const kind = isOurs(system) ? 'ours' : 'theirs'
     return [
-      text({ x: LABEL, y: middle + 4 }, system, 'end', 36),
+      text({ x: 0, y: middle - 12 }, system, '', 50),
+      text({ x: WIDTH, y: middle - 12 }, short(median(values)), 'strong figure end'),
       bar({ x: PLOT.from, y: middle - 7, width, height: 14 }, kind, `${system}: ${spread(values)} ${heading}`),
       whisker(axis.place(Math.min(...values)), axis.place(Math.max(...values)), middle),
       ...own.map((aim) => aimMark(axis.place(aim), middle, aim)),
-      text({ x: PLOT.to + 14, y: middle + 4 }, short(median(values)), 'strong figure'),
     ].join('')
   })
   const grid = axis.ticks.map((tick) =>
@@ -43,5 +41,5 @@ export function valueBars(section: SectionResult, column: string): string {
     ].join(''),
   )
   const description = rows.map(({ system, values }) => `${system} ${spread(values)}`).join('; ')
-  return chart({ title: heading, description, width: WIDTH, height: bottom + 8 }, ...grid, ...drawn)
+  return chart({ title: heading, description, height: bottom + 8 }, ...grid, ...drawn)
 }

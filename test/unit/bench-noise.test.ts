@@ -59,6 +59,14 @@ t.test('a round on a machine that stays busy is marked, and the next has no more
   t.ok(Math.abs(guard.noise().furthest - 0.2) < 0.01)
 })
 
+t.test('a load that is steady is seen beside the best moment of the run', async (t) => {
+  const guard = guardOf([...QUIET, 100, 70, 70, 70, 70, 70, 70, 70], 0)
+  const cells = await withRunContext({ guard }, () => interleave(jobsOf([]), 8, () => {}))
+
+  t.equal(cells.filter(({ marked }) => marked === true).length, 14, 'seven of eight rounds')
+  t.ok(Math.abs((guard.noise().belowBest ?? 0) - 0.3) < 0.01)
+})
+
 t.test('shares of processor time are those since, with waiting for a disk as idle', async (t) => {
   const before = usageOf('cpu  100 0 100 700 50 0 0 50 7 0')
   const after = usageOf('cpu  150 0 125 715 55 0 0 55 9 0')

@@ -1,7 +1,9 @@
 import t from 'tap'
-import { differencesOf } from '../../bench/compare.js'
-import { readOptions } from '../../bench/options.js'
+import { differencesOf, hasNoVerdict } from '../../bench/compare.js'
+import { readOptions, USAGE } from '../../bench/options.js'
+import { SCENARIOS } from '../../bench/scenarios/index.js'
 import type { Cell, Section } from '../../bench/section.js'
+import { comparisonVerdict } from '../../bench/summary.js'
 
 function read(...args: readonly string[]) {
   const options = readOptions(args)
@@ -36,13 +38,26 @@ t.test('peers by their URL may be several', async (t) => {
 
 t.test('options that make no sense are refused', async (t) => {
   t.throws(() => read('--only', 'a,zz'), /no scenario "zz"/)
-  t.throws(() => read('--compare', 'v1', '--only', 'b'), /no scenario "b" here/)
+  t.throws(() => read('--compare', 'v1', '--only', 'b'), /no scenario "b": with --compare there are a, c, e, g, i$/)
   t.throws(() => read('--compare', 'v1', '--peers'), /without --peers/)
   t.throws(() => read('--compare', 'v1', '--peer', 'hasura=http://h'), /without --peers and --peer/)
   t.throws(() => read('--peer', 'hasura=http://h', '--peer', 'hasura=http://h'), /twice/)
   t.throws(() => read('--compare', 'v1', '--save'), /two builds/)
   t.throws(() => read('--rounds', '0'), /whole number above 0/)
   t.throws(() => read('--sudo'), /--sudo/)
+  t.throws(() => read('--requests', '9', '--seconds', '1'), /not both/)
+  t.throws(() => read('--requests', '9', '--save'), /prove nothing/)
+  t.throws(() => read('--full', '--full'), /--full is there twice/)
+})
+
+t.test('the help fits into a terminal and names every scenario', async (t) => {
+  const lines = USAGE.split('\n')
+
+  t.same(
+    lines.filter((line) => line.length > 100),
+    [],
+  )
+  for (const { id, name } of SCENARIOS) t.ok(USAGE.includes(`${id} ${name}`), id)
 })
 
 t.test('a build is worse by more than a tenth, of processor time or of what is compared', async (t) => {
@@ -70,4 +85,17 @@ t.test('a build is worse by more than a tenth, of processor time or of what is c
   const quick = { figures: { rps: 200, server: 50, database: 50 } }
   t.same(worse(85, 130, quick), ['cpu false', 'rps false'], 'one round was better, so it may be by chance')
   t.same(worse(150, 50), ['cpu false', 'rps false'], 'better')
+})
+
+t.test('a comparison of too few rounds has no verdict', async (t) => {
+  const cells: Cell[] = ['rowhouse', 'rowhouse at v1'].map((system) => ({ system, round: 0, figures: { rps: 100 } }))
+  const section: Section = { id: 'a', title: 'a scenario', columns: {}, compared: 'rps', cells, notMeasured: [] }
+  const comparison = {
+    ref: 'v1',
+    build: { sha: '1a2b3c4', changed: false },
+    differences: differencesOf([section], ' at v1'),
+  }
+
+  t.ok(hasNoVerdict(comparison))
+  t.match(comparisonVerdict(comparison), /^No verdict: 1 of 1 figures/)
 })

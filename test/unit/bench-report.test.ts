@@ -2,7 +2,7 @@ import t from 'tap'
 import { linearAxis, logAxis, roundStep, spansDecades, tickText } from '../../bench/report/axis.js'
 import { page } from '../../bench/report/page.js'
 import { ratiosOf } from '../../bench/ratios.js'
-import { checkResult, type Result } from '../../bench/result.js'
+import { checkResult, resultName, type Result } from '../../bench/result.js'
 import type { Section } from '../../bench/section.js'
 import { summary } from '../../bench/summary.js'
 import { verdictsOf } from '../../bench/targets.js'
@@ -80,11 +80,40 @@ t.test('the report shows ratios, processor time, memory, curves, targets and wha
     'rowhouse: 1 1000, 16 16k, 256 256k',
     '<title>target 0.75</title>',
     '<title>target 50</title>',
-    'Not measured: another, which is not installed.',
-    'h files',
+    'another, which is not installed (a)',
+    'Not in this run: h',
+    'No verdict: too few rounds',
   ])
     t.ok(html.includes(words), words)
   t.match(html, /<b>1<\/b>of 3 targets met[^]*<b>1<\/b>missed[^]*<b>1<\/b>not measured/)
+})
+
+t.test('what is not proven is counted neither as met nor as missed, and there are no tiles of nothing', async (t) => {
+  const noisy = { ...LOAD, cells: LOAD.cells.map((cell) => ({ ...cell, marked: true })) }
+
+  t.match(
+    page(resultOf(noisy), []),
+    /<b>0<\/b>of 3 targets met[^]*<b>0<\/b>missed[^]*<b>2<\/b>not proven[^]*<b>1<\/b>not measured/,
+  )
+  t.notMatch(page(resultOf(CURVE), []), /targets met/)
+})
+
+t.test('other work and windows of requests are warned of at the top', async (t) => {
+  const result = resultOf(LOAD)
+  const busy: Result = { ...result, machine: { ...result.machine, loadBefore: [8, 4, 2] } }
+  const trial: Result = { ...result, options: { ...result.options, window: { kind: 'requests', requests: 50 } } }
+
+  t.notMatch(summary(result, 'all'), 'Warning')
+  t.match(
+    summary(busy, 'all'),
+    /^> \*\*Warning:\*\* Other work ran on this machine \(the load average[^]* 8\.0 on 2 CPUs/,
+  )
+  t.match(summary(trial, 'short'), /^> \*\*Warning:\*\* Windows of so many requests prove nothing/)
+  t.match(page(busy, []), 'Other work ran on this machine')
+})
+
+t.test('no two results have the same name', async (t) => {
+  t.equal(resultName(resultOf(LOAD)), '2026-11-20T12-00-00-1a2b3c4.json')
 })
 
 t.test('the report needs nothing from elsewhere, runs no script, and escapes words', async (t) => {
