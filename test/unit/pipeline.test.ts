@@ -71,7 +71,6 @@ t.test('what is sent is what the manual says', async (t) => {
   t.same(
     outgoing.take(),
     Buffer.concat([
-      message('C', Buffer.from('Ss1\0')),
       message('P', Buffer.from('s1\0select $1\0\0\0')),
       message('B', Buffer.concat([Buffer.from('\0s1\0\0\0\0\x03'), value, none, empty, Buffer.from('\0\0')])),
       message('E', Buffer.from('\0\0\0\0\0')),

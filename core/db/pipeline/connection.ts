@@ -141,8 +141,8 @@ export class PipelinedConnection implements Receiver {
     this.lastReadyAt = now
     if (cell && !hasFailed) asked.resolve(cell)
     else {
-      // Perhaps it could not even be prepared.
-      this.prepared.delete(asked.name)
+      // Perhaps it could not even be prepared, or no longer means what it did.
+      if (this.prepared.delete(asked.name)) this.outgoing.close(asked.name)
       asked.reject(new Error('the statement has failed'))
     }
     if (this.isOvertaken) this.destroy('nobody waits for the other answers')

@@ -18,12 +18,8 @@ export class Outgoing {
     return this.end - this.start
   }
 
-  /** Prepares a statement anew: closing one that is not there is no error. */
+  /** Prepares a statement; one of this name must not be there. */
   prepare(name: string, text: string): void {
-    const close = this.begin('C')
-    this.byte('S')
-    this.text(name)
-    this.finish(close)
     const parse = this.begin('P')
     this.text(name)
     this.text(text)
@@ -31,7 +27,7 @@ export class Outgoing {
     this.finish(parse)
   }
 
-  /** Gives up a prepared statement. */
+  /** Gives up a prepared statement; it is no error when it is not there. */
   close(name: string): void {
     const start = this.begin('C')
     this.byte('S')
