@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { availableParallelism, cpus, loadavg, release, tmpdir, totalmem, type as systemType } from 'node:os'
+import { availableParallelism, cpus, loadavg, tmpdir, totalmem, type as systemType } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Bench, Build } from './bench.js'
 import { commitOf, prepareCheckout } from './checkout.js'
@@ -117,7 +117,7 @@ async function main(): Promise<void> {
       cpus: availableParallelism(),
       model: cpus()[0]?.model.trim() ?? '',
       memoryMiB: Math.round(totalmem() / 2 ** 20),
-      system: `${systemType()} ${release()}`,
+      system: systemType(),
       loadBefore,
       loadAfter: loadavg(),
       ...(useBefore === undefined ? {} : { useBefore }),
