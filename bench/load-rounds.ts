@@ -11,14 +11,15 @@ import type { Endpoint, Post } from './systems/child.js'
 import type { RunningPeer, Way } from './systems/peer.js'
 import { byGateway, byToken, compiledSql, queryPost, send } from './systems/server.js'
 
-const COLUMNS = {
+/** Of requests over HTTP. */
+export const REQUEST_COLUMNS = {
   rps: 'requests/s',
   p50: 'p50 ms',
   p99: 'p99 ms',
   server: 'server CPU µs/request',
   database: 'PostgreSQL CPU µs/request',
-  load: 'load tool CPU µs/request',
 }
+const COLUMNS = { ...REQUEST_COLUMNS, load: 'load tool CPU µs/request' }
 
 /** More backends only get in each other's way on a small machine, so the limit is the best of these. */
 const PGBENCH_CLIENTS = [1, 4, 16]

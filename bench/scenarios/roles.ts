@@ -1,7 +1,7 @@
 import type { Bench } from '../bench.js'
 import { withClient } from '../database.js'
 import { runLoad } from '../load/load.js'
-import { LESS_IS_BETTER, measured } from '../load-rounds.js'
+import { LESS_IS_BETTER, REQUEST_COLUMNS, measured } from '../load-rounds.js'
 import { interleave, type Job, type Section } from '../section.js'
 import { byGateway, queryPost, send, startServerChild } from '../systems/server.js'
 import { createTables, rolesOf } from './many-tables.js'
@@ -44,13 +44,7 @@ export async function measureRoles(bench: Bench): Promise<Section> {
     return {
       id: 'l',
       title: `one row by key, the same requests by roles in turn, ${CLIENTS} clients`,
-      columns: {
-        rps: 'requests/s',
-        p50: 'p50 ms',
-        p99: 'p99 ms',
-        server: 'server CPU µs/request',
-        database: 'PostgreSQL CPU µs/request',
-      },
+      columns: REQUEST_COLUMNS,
       compared: 'rps',
       lessIsBetter: LESS_IS_BETTER,
       cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`l: ${text}`)),

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Bench } from '../bench.js'
 import { ARTICLE, loadData, SMALL } from '../data.js'
 import { withClient } from '../database.js'
-import { LESS_IS_BETTER, throughDoor } from '../load-rounds.js'
+import { LESS_IS_BETTER, REQUEST_COLUMNS, throughDoor } from '../load-rounds.js'
 import { interleave, type Section } from '../section.js'
 import { byGateway, queryPost, send, startServerChild } from '../systems/server.js'
 import { list } from './list.js'
@@ -61,13 +61,7 @@ export async function measureRules(bench: Bench): Promise<Section> {
     return {
       id: 'm',
       title: `${list.title}, by what the permission filters, ${CLIENTS} clients`,
-      columns: {
-        rps: 'requests/s',
-        p50: 'p50 ms',
-        p99: 'p99 ms',
-        server: 'server CPU µs/request',
-        database: 'PostgreSQL CPU µs/request',
-      },
+      columns: REQUEST_COLUMNS,
       compared: 'rps',
       lessIsBetter: LESS_IS_BETTER,
       cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`m: ${text}`)),

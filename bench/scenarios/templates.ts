@@ -1,7 +1,7 @@
 import type { Bench } from '../bench.js'
 import { check } from '../check.js'
 import { withClient } from '../database.js'
-import { type Door, LESS_IS_BETTER, throughDoor } from '../load-rounds.js'
+import { type Door, LESS_IS_BETTER, REQUEST_COLUMNS, throughDoor } from '../load-rounds.js'
 import { interleave, type Section } from '../section.js'
 import { byGateway, queryPost, send, startServerChild } from '../systems/server.js'
 import { byPk } from './by-pk.js'
@@ -57,13 +57,7 @@ export async function measureTemplates(bench: Bench): Promise<Section> {
     return {
       id: 'r',
       title: `${byPk.title}, as a template, ${byPk.clients} clients`,
-      columns: {
-        rps: 'requests/s',
-        p50: 'p50 ms',
-        p99: 'p99 ms',
-        server: 'server CPU µs/request',
-        database: 'PostgreSQL CPU µs/request',
-      },
+      columns: REQUEST_COLUMNS,
       compared: 'rps',
       lessIsBetter: LESS_IS_BETTER,
       targets: [{ system: OVER_REST, figure: 'rps', against: QUERY, least: 1 }],
