@@ -185,7 +185,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   /** @returns undefined: it has not proven to be quick, or could not be answered there, and is to be asked by itself */
-  async function quickly(plan: Compiled, request: Request, call: Call): Promise<Buffer | undefined> {
+  function quickly(plan: Compiled, request: Request, call: Call): Promise<Buffer | undefined> | undefined {
     const pace = paces.get(plan)
     if (!database.pipelines || !pace?.mayShare) return undefined
     const statement = plan.statements[0] as Prepared

@@ -20,10 +20,18 @@ export async function readBody(req: IncomingMessage, limits: BodyLimits): Promis
     throw new ServiceError(415, 'unsupported-media-type', `Content-Encoding "${encoding}" is not supported`)
   }
   if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
+  if (req.complete) return whole(req, limits)
   const body = await collect(req, limits)
   if (!req.complete) throw endedEarly()
   return body
 }
+
+/** A small body mostly comes with its headers: there is nothing to wait for. */
+function whole(req: IncomingMessage, limits: BodyLimits): Buffer {
+  if (req.readableLength > limits.maxBytes) throw tooLarge(limits)
+  return (req.read() as Buffer | null) ?? NOTHING
+}
+const NOTHING = Buffer.alloc(0)
 
 /**
  * Listens by hand, because the iterator and the pipeline of a stream destroy it when they stop early, and with it the

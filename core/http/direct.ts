@@ -16,6 +16,8 @@ export interface Direct {
 }
 
 type Known = Omit<Direct, 'params'> & { readonly parameter?: string }
+/** By method and path. */
+type Routes = ReadonlyMap<string, ReadonlyMap<string, Known>>
 
 /**
  * Finds the route of a request that needs nothing but its handler: one that says in the ordinary way what it wants. What
@@ -25,16 +27,17 @@ export function directRoutes(
   plugins: readonly PluginRoutes[],
   core: Router,
 ): (req: IncomingMessage) => Direct | undefined {
-  let known: ReadonlyMap<string, Known> | undefined
+  let known: Routes | undefined
   return (req) => {
     known ??= routesOf(plugins, core)
     const url = req.url ?? ''
     const query = url.indexOf('?')
     const path = query < 0 ? url : url.slice(0, query)
-    const exact = known.get(`${req.method} ${path}`)
+    const ofMethod = known.get(req.method ?? '')
+    const exact = ofMethod?.get(path)
     if (exact) return isOrdinary(req) ? { ...exact, params: NONE } : undefined
     const slash = path.lastIndexOf('/') + 1
-    const found = known.get(`${req.method} ${path.slice(0, slash)}:`)
+    const found = ofMethod?.get(`${path.slice(0, slash)}:`)
     if (!found?.parameter || slash === path.length || !/^[\w.-]+$/.test(path.slice(slash)) || !isOrdinary(req)) return
     return { ...found, params: { [found.parameter]: path.slice(slash) } }
   }
@@ -43,17 +46,21 @@ export function directRoutes(
 const NONE = Object.freeze({})
 
 /** Those that share their paths with no other route, by method and path; a parameter is a colon. */
-function routesOf(plugins: readonly PluginRoutes[], core: Router): ReadonlyMap<string, Known> {
+function routesOf(plugins: readonly PluginRoutes[], core: Router): Routes {
   const layers = [core, ...plugins.map(({ router }) => router)].flatMap(({ stack }) => stack)
-  const known = new Map<string, Known>()
+  const known = new Map<string, Map<string, Known>>()
   for (const { name, router, handlers = [] } of plugins) {
     for (const { method, path, handler } of handlers) {
       const [, prefix = path, parameter] = /^(.*\/):(\w+)$/.exec(path) ?? []
       const alone = layers.every(
         (layer) => (layer.path === path && router.stack.includes(layer)) || !mayShare(layer.path, prefix, !parameter),
       )
-      const key = `${method.toUpperCase()} ${prefix}${parameter ? ':' : ''}`
-      if (alone) known.set(key, { plugin: name, route: path, handler, ...(parameter ? { parameter } : {}) })
+      if (!alone) continue
+      const verb = method.toUpperCase()
+      const ofMethod = known.get(verb) ?? new Map<string, Known>()
+      known.set(verb, ofMethod)
+      const found = { plugin: name, route: path, handler, ...(parameter ? { parameter } : {}) }
+      ofMethod.set(`${prefix}${parameter ? ':' : ''}`, found)
     }
   }
   return known

@@ -68,7 +68,9 @@ const NO_VARIABLE = new Set([
 ])
 
 function variables(headers: RequestHeaders): Map<string, string> {
-  return new Map([...headers.service].filter(([name]) => !NO_VARIABLE.has(name)))
+  const carried = new Map<string, string>()
+  for (const [name, value] of headers.service) if (!NO_VARIABLE.has(name)) carried.set(name, value)
+  return carried
 }
 
 const badHeader = (message: string) => new ServiceError(400, 'parse-failed', message)

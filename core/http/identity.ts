@@ -5,7 +5,7 @@ import type { RequestHeaders } from './headers.js'
 
 /** A session whose role is also the variable `x-service-role`. */
 export function makeSession(role: string, variables: ReadonlyMap<string, string>, via: Session['via']): Session {
-  return Object.freeze({ role, variables: new Map([...variables, ['x-service-role', role]]), via })
+  return Object.freeze({ role, variables: new Map(variables).set('x-service-role', role), via })
 }
 
 /** Of whoever has proven nothing. */

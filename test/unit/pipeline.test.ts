@@ -1,5 +1,9 @@
+import { PassThrough } from 'node:stream'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
+import type pg from 'pg'
 import t from 'tap'
+import { openPipelines } from '../../core/db/pipeline/index.js'
 import { Incoming, Outgoing } from '../../core/db/pipeline/messages.js'
 import { Pace } from '../../core/db/pipeline/pace.js'
 
@@ -107,4 +111,76 @@ t.test('a read may share when it has been quick often enough, and until it was s
   t.notOk(pace.mayShare, 'a very slow one counts twice')
   run(100, 1)
   t.notOk(pace.mayShare, 'not again at once')
+})
+
+const STATEMENT = { name: 's1', text: 'select $1' }
+const answer = (text: string): Buffer => Buffer.concat([row(text), message('Z', Buffer.from('I'))])
+
+/** Pipelines to servers that answer nothing by themselves. */
+function silentServers(t: Tap, connections: number) {
+  /** By connection: what was written to it, and how to answer. */
+  const sockets: { readonly writes: Buffer[]; answer(text: string): void; end(): void }[] = []
+  const pipelines = openPipelines({
+    connections,
+    maxBytes: 1000,
+    silenceMs: 60_000,
+    slowMs: 60_000,
+    failed: (error) => t.fail(String(error)),
+    async connect() {
+      const stream = new PassThrough()
+      const writes: Buffer[] = []
+      stream._write = (chunk: Buffer, _, done) => {
+        writes.push(chunk)
+        done()
+      }
+      sockets.push({
+        writes,
+        answer: (text) => void stream.emit('data', answer(text)),
+        end: () => void stream.destroy(),
+      })
+      return { connection: { stream }, end: async () => void stream.destroy() } as unknown as pg.Client
+    },
+  })
+  t.teardown(() => pipelines.close())
+  return { pipelines, sockets }
+}
+type Tap = Pick<typeof t, 'fail' | 'teardown'>
+
+t.test('how long a read takes that had to be prepared first is not held against it', async (t) => {
+  const { pipelines, sockets } = silentServers(t, 1)
+  const judged: number[] = []
+  const pace = Object.assign(new Pace(5), { ranShared: (ms: number) => void judged.push(ms) })
+  t.equal(pipelines.ask(STATEMENT, [], pace), undefined, 'the first has the connection opened')
+  await setImmediate()
+  for (const runs of [0, 1, 2]) {
+    const asked = pipelines.ask(STATEMENT, ['1'], pace)
+    await setImmediate()
+    sockets[0]?.answer('x')
+    t.equal((await asked)?.toString(), 'x')
+    t.equal(judged.length, runs)
+  }
+})
+
+t.test('what is asked at once goes out in one piece, and much of it by several connections', async (t) => {
+  const { pipelines, sockets } = silentServers(t, 2)
+  const pace = new Pace(5)
+  const ask = () => void pipelines.ask(STATEMENT, ['1'], pace)?.catch(() => undefined)
+  const written = () => sockets.map(({ writes }) => writes.splice(0).length)
+  ask()
+  await setImmediate()
+  ask()
+  ask()
+  await sleep(10)
+  t.same(written(), [1, 0], 'both are open')
+  sockets[0]?.answer('x')
+  sockets[0]?.answer('x')
+  for (let i = 0; i < 4; i++) ask()
+  await sleep(10)
+  t.same(written(), [1, 0])
+  t.equal(pipelines.underWay, 4)
+  for (let i = 0; i < 20; i++) ask()
+  await sleep(10)
+  t.same(written(), [1, 1])
+  t.equal(pipelines.underWay, 24)
+  sockets.forEach(({ end }) => end())
 })

@@ -13,6 +13,8 @@ export interface Statement {
 interface Asked {
   readonly name: string
   readonly at: number
+  /** It had to be prepared first, which says nothing of how long it takes the next time. */
+  readonly fresh: boolean
   /** Told how long it was the first in its line. */
   readonly pace: Pace
   resolve(cell: Buffer): void
@@ -69,6 +71,11 @@ export class PipelinedConnection implements Receiver {
     return this.waiting.length
   }
 
+  /** Something waits to be sent with what else is asked now. */
+  get collects(): boolean {
+    return this.isSending
+  }
+
   /** It takes nothing more. */
   get retired(): boolean {
     return this.isRetired
@@ -82,13 +89,14 @@ export class PipelinedConnection implements Receiver {
   /** @returns the only column of the only row, in UTF-8; it may share memory with other answers */
   ask({ name, text }: Statement, values: readonly (string | null)[], pace: Pace): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      if (!this.prepared.delete(name)) {
+      const fresh = !this.prepared.delete(name)
+      if (fresh) {
         this.makeRoom()
         this.outgoing.prepare(name, text)
       }
       this.prepared.add(name)
       this.outgoing.run(name, values)
-      this.waiting.push({ name, at: performance.now(), pace, resolve, reject })
+      this.waiting.push({ name, at: performance.now(), fresh, pace, resolve, reject })
       if (this.outgoing.length > ENOUGH) this.send()
       else this.sendSoon()
     })
@@ -137,7 +145,7 @@ export class PipelinedConnection implements Receiver {
     this.hasFailed = false
     if (!asked) return
     const now = performance.now()
-    if (!this.isOvertaken) asked.pace.ranShared(now - Math.max(asked.at, this.lastReadyAt))
+    if (!this.isOvertaken && !asked.fresh) asked.pace.ranShared(now - Math.max(asked.at, this.lastReadyAt))
     this.lastReadyAt = now
     if (cell && !hasFailed) asked.resolve(cell)
     else {

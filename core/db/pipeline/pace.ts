@@ -6,7 +6,7 @@ const VERY_SLOW = 100
 /** A pause of the whole machine looks the same as a slow run: so many are borne, and one more for so many quick ones. */
 const STRIKES = 4
 const QUICK_FOR_ONE = 50
-const BARRED_MS = 10_000
+const BARRED_MS = 1000
 const MAX_BARRED_MS = 600_000
 
 /**
