@@ -14,8 +14,8 @@ import { createMetrics } from '../metrics.js'
 import type { Schema } from '../schema.js'
 import { version } from '../version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
-import { type Address, createFront } from './front.js'
-import { createHost, createShared, type Shared } from './host.js'
+import type { Address } from './front.js'
+import type { createHost, Shared } from './host.js'
 import { closeHooks, runHooks, runStep, runWithin } from './lifecycle.js'
 import { type Builtins, loadAll, type Loaded, type Mention, needsDatabase } from './load.js'
 import { refuseOpenDoor } from './listeners.js'
@@ -106,7 +106,14 @@ export interface Server {
 const STEP_MS = 30_000
 /** Loads, migrates, sets up and listens: the whole life of a server, top to bottom. */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const { config: configured, loaded } = await loadServer(options)
+  return startLoaded(await loadServer(options), options)
+}
+
+/** The same, of what `loadServer` has found. */
+export async function startLoaded(
+  { config: configured, loaded }: Awaited<ReturnType<typeof loadServer>>,
+  options: Pick<ServerOptions, 'address' | 'cwd' | 'log' | 'progress'>,
+): Promise<Server> {
   const config = listeningAt(options.address, configured)
   const { values } = config
   const log = options.log ?? createLogger({ level: values.log.level })
@@ -120,11 +127,20 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     const dataDir = resolve(options.cwd, values.dataDir)
     const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
     closing('providers', () => providers.close())
-    const shared = createShared({ log, metrics: metrics.registry, providers, dataDir })
 
-    const store = needsDatabase(loaded) ? await openStore() : undefined
+    // What speaks HTTP is most of what there is to load: that goes on while the database answers.
+    const [store, { createHost, createShared }, { createFront }] = await Promise.all([
+      needsDatabase(loaded) ? openStore() : undefined,
+      import('./host.js'),
+      import('./front.js'),
+    ])
+    const shared = createShared({ log, metrics: metrics.registry, providers, dataDir })
+    if (store) {
+      shared.services.set('data', store.data)
+      shared.services.set('operations', new Registry(shared.operations))
+    }
     closing('plugins', () => closeHooks(shared.hooks.close, STEP_MS))
-    for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, shared)
+    for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, createHost(plugin, shared), shared)
     await store?.data.usePlanners(shared.planners)
 
     const front = createFront({
@@ -143,9 +159,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     })
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     const addresses = await front.listen()
-    await store?.data.start()
-
     for (const address of addresses) log.info(address, 'listening')
+    await store?.data.start()
+    await metrics.addProcess()
+
     const [{ url }] = addresses
     return { config, url, addresses, log, close: once(() => closeHooks(closers, 3 * STEP_MS)) }
 
@@ -158,8 +175,6 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       })
       const data = await openData(database, { log, metrics, ...values.compile, ...values.limits })
       closing('data', () => data.close())
-      shared.services.set('data', data)
-      shared.services.set('operations', new Registry(shared.operations))
       return { database, data }
     }
   } catch (error) {
@@ -206,8 +221,12 @@ async function migrateAll(database: Database, loaded: Loaded, progress?: (messag
   }
 }
 
-async function setUp(plugin: Plugin, config: unknown, shared: Shared): Promise<void> {
-  const host = createHost(plugin, shared)
+async function setUp(
+  plugin: Plugin,
+  config: unknown,
+  host: ReturnType<typeof createHost>,
+  shared: Shared,
+): Promise<void> {
   const service = await runStep(plugin.name, 'setup', () => plugin.setup(host as never, config as never), STEP_MS)
   if (service !== undefined) shared.services.set(plugin.name, service)
 }
