@@ -1,9 +1,10 @@
+import '../db/load-driver.js'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
 import { type DataRoom, openData } from '../data/room.js'
-import { type Database, databaseConfig, openDatabase, isConnectionError } from '../db/database.js'
+import { type Database, databaseConfig, openDatabase, isConnectionError, withClient } from '../db/database.js'
 import { checkDatabase } from '../db/check-config.js'
 import { checkAuth, checkHttp } from '../http/check-config.js'
 import { authConfig, httpConfig } from '../http/config.js'
@@ -128,9 +129,10 @@ export async function startLoaded(
     const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
     closing('providers', () => providers.close())
 
-    // What speaks HTTP is most of what there is to load: that goes on while the database answers.
+    const database = needsDatabase(loaded) ? await openMigrated() : undefined
+    // What speaks HTTP takes long to load: that goes on while the database says what it has.
     const [store, { createHost, createShared }, { createFront }] = await Promise.all([
-      needsDatabase(loaded) ? openStore() : undefined,
+      database && openStore(database),
       import('./host.js'),
       import('./front.js'),
     ])
@@ -159,23 +161,29 @@ export async function startLoaded(
     })
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     const addresses = await front.listen()
-    for (const address of addresses) log.info(address, 'listening')
     await store?.data.start()
     await metrics.addProcess()
 
+    for (const address of addresses) log.info(address, 'listening')
     const [{ url }] = addresses
     return { config, url, addresses, log, close: once(() => closeHooks(closers, 3 * STEP_MS)) }
 
-    async function openStore(): Promise<Store> {
-      const database = openDatabase(values.database, log, metrics)
-      closing('database', () => database.close())
-      await migrateAll(database, loaded, options.progress).catch((cause: unknown) => {
+    async function openMigrated(): Promise<Database> {
+      const opened = openDatabase(values.database, log, metrics)
+      closing('database', () => opened.close())
+      // Who comes next, the first request too, finds a connection open. One that fails is tried again there.
+      for (const pool of [opened.admin, opened.main]) withClient(pool, async () => {}).catch(() => {})
+      await migrateAll(opened, loaded, options.progress).catch((cause: unknown) => {
         if (!isConnectionError(cause) || !(cause instanceof Error)) throw cause
         throw new Error(`the database of database.url (DATABASE_URL) cannot be reached: ${cause.message}`, { cause })
       })
-      const data = await openData(database, { log, metrics, ...values.compile, ...values.limits })
+      return opened
+    }
+
+    async function openStore(opened: Database): Promise<Store> {
+      const data = await openData(opened, { log, metrics, ...values.compile, ...values.limits })
       closing('data', () => data.close())
-      return { database, data }
+      return { database: opened, data }
     }
   } catch (error) {
     await closeHooks(closers, STEP_MS).catch((cause: unknown) => log.error({ err: cause }, 'closing failed as well'))
