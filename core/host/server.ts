@@ -20,7 +20,7 @@ import type { createHost, Shared } from './host.js'
 import { closeHooks, runHooks, runStep, runWithin } from './lifecycle.js'
 import { type Builtins, loadAll, type Loaded, type Mention, needsDatabase } from './load.js'
 import { refuseOpenDoor } from './listeners.js'
-import { migrate, type MigrationSet } from './migrate.js'
+import { migrate, type MigrationSet, pendingMigrations } from './migrate.js'
 import type { Plugin, Probe } from './plugin.js'
 import { createProviders } from './providers.js'
 
@@ -171,8 +171,8 @@ export async function startLoaded(
     async function openMigrated(): Promise<Database> {
       const opened = openDatabase(values.database, log, metrics)
       closing('database', () => opened.close())
-      // Who comes next, the first request too, finds a connection open. One that fails is tried again there.
-      for (const pool of [opened.admin, opened.main]) withClient(pool, async () => {}).catch(() => {})
+      // The first request finds a connection open. When this one fails, it tries again.
+      withClient(opened.main, async () => {}).catch(() => {})
       await migrateAll(opened, loaded, options.progress).catch((cause: unknown) => {
         if (!isConnectionError(cause) || !(cause instanceof Error)) throw cause
         throw new Error(`the database of database.url (DATABASE_URL) cannot be reached: ${cause.message}`, { cause })
@@ -221,9 +221,11 @@ export function migrationSets({ plugins }: Loaded): readonly MigrationSet[] {
 }
 
 async function migrateAll(database: Database, loaded: Loaded, progress?: (message: string) => void): Promise<void> {
+  const sets = migrationSets(loaded)
+  if (await isMigrated(database, sets)) return
   const client = await database.connect('migrate')
   try {
-    await migrate(client, migrationSets(loaded), progress)
+    await migrate(client, sets, progress)
   } finally {
     await client.end()
   }
@@ -237,6 +239,16 @@ async function setUp(
 ): Promise<void> {
   const service = await runStep(plugin.name, 'setup', () => plugin.setup(host as never, config as never), STEP_MS)
   if (service !== undefined) shared.services.set(plugin.name, service)
+}
+
+/** Most starts find nothing to do, which takes no lock. */
+async function isMigrated(database: Database, sets: readonly MigrationSet[]): Promise<boolean> {
+  const client = await database.admin.connect()
+  try {
+    return (await pendingMigrations(client, sets)).length === 0
+  } finally {
+    client.release()
+  }
 }
 
 interface Store {

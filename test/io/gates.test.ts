@@ -203,6 +203,10 @@ t.test('a start asks the database as often with many tables as with none', async
 
   t.ok(before.length > 5, 'it was seen')
   t.same(after, before)
+  t.notOk(
+    after.some((sql) => sql.includes('advisory_lock')),
+    'without anything to migrate nobody is locked out',
+  )
 })
 
 const MIB = 2 ** 20
