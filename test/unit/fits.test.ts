@@ -81,10 +81,10 @@ t.test('a value fits when Ajv finds nothing wrong with it, and the same defaults
       if (verdict || !JSON.stringify(one).includes('"uniqueItems":true')) t.equal(verdict, valid)
       if (verdict) t.strictSame(ours, theirs)
     }),
-    { numRuns: 3000 },
+    { numRuns: 1000 },
   )
 
-  for (const count of Object.values(verdicts)) t.ok(count > 100, JSON.stringify(verdicts))
+  for (const count of Object.values(verdicts)) t.ok(count > 20, JSON.stringify(verdicts))
 })
 
 t.test('a schema that is none is refused by Ajv, in its words', async (t) => {
