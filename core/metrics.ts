@@ -1,18 +1,33 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { createRequire } from 'node:module'
+import type * as Library from 'prom-client'
+
+/**
+ * Its parts by themselves: the whole loads ten times as many files, for what it says of the process, and that can wait.
+ */
+const require = createRequire(import.meta.url)
+export const Counter = require('prom-client/lib/counter.js') as typeof Library.Counter
+export const Gauge = require('prom-client/lib/gauge.js') as typeof Library.Gauge
+export const Histogram = require('prom-client/lib/histogram.js') as typeof Library.Histogram
+const Registry = require('prom-client/lib/registry.js') as typeof Library.Registry
+
+type Counter = Library.Counter
+type Gauge = Library.Gauge
+type Histogram = Library.Histogram
 
 /** One registry per server. Names are prefixed `rowhouse_`; those of the process keep Prometheus' own names. */
 export interface Metrics {
-  readonly registry: Registry
+  readonly registry: Library.Registry
   counter(name: string, help: string, labels?: readonly string[]): Counter
   /** @param collect sets it just before it is read */
   gauge(name: string, help: string, labels?: readonly string[], collect?: (gauge: Gauge) => void): Gauge
   /** @param buckets upper bounds, in the unit that the name ends in; Prometheus' defaults (seconds) when absent */
   histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
+  /** Adds what Prometheus wants to know of any process: memory, processor time, the event loop. */
+  addProcess(): Promise<void>
 }
 
 export function createMetrics(): Metrics {
   const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
   const named = (name: string, help: string, labels: readonly string[]) => ({
     name: `rowhouse_${name}`,
     help,
@@ -33,5 +48,9 @@ export function createMetrics(): Metrics {
       }),
     histogram: (name, help, labels = [], buckets) =>
       new Histogram({ ...named(name, help, labels), ...(buckets && { buckets }) }),
+    async addProcess() {
+      const { collectDefaultMetrics } = await import('prom-client')
+      collectDefaultMetrics({ register: registry })
+    },
   }
 }

@@ -14,6 +14,7 @@ import {
   type Relationship,
   type RolePermissions,
   type Table,
+  type TableData,
   tableKey,
   tableName,
 } from './catalog.js'
@@ -61,12 +62,12 @@ export class Draft implements Tables {
   readonly metadata: Metadata
   private readonly found: Map<string, Found>
   private readonly foundFunctions: Map<string, FoundFunction>
-  private readonly opened = new Map<string, Table>()
+  private readonly opened = new Map<string, Opened>()
   /** Tracked tables by their name in GraphQL. */
   private typeNames: Map<string, TableRef[]> | undefined
   readonly tables = {
-    get: (key: string) => this.table(key),
-    values: () => [...this.found.keys()].map((key) => this.table(key)).filter((table) => table !== undefined),
+    get: (key: string) => this.open(key)?.table,
+    values: () => [...this.found.keys()].map((key) => this.open(key)?.table).filter((table) => table !== undefined),
   }
   /** All names that exist: definitions are made by admins. */
   readonly names: Names = allNames(this)
@@ -121,27 +122,29 @@ export class Draft implements Tables {
   }
 
   /** A tracked table that exists, or a system table, without permissions. */
-  private table(key: string): Table | undefined {
+  private open(key: string): Opened | undefined {
     const ready = this.opened.get(key)
     if (ready) return ready
     const found = this.found.get(key)
     if (!found) return undefined
     const system = isSystem(found)
     if (!system && !this.metadata.tables.has(key)) return undefined
-    const relationships = system ? systemRelationships(found) : this.relationships(found).resolved
-    const computedFields = this.computedFields(found).resolved
-    const customization = this.customization(found).resolved
+    const relationships = this.relationships(found)
+    const computedFields = this.computedFields(found)
+    const customization = this.customization(found)
     const { foreignKeys: _, ...facts } = found
-    const table = openTable({
+    const data: TableData = {
       ...facts,
       system,
-      relationships,
-      computedFields,
+      relationships: system ? systemRelationships(found) : relationships.resolved,
+      computedFields: computedFields.resolved,
       permissions: [],
-      ...(customization ? { customization } : {}),
-    })
-    this.opened.set(key, table)
-    return table
+      ...(customization.resolved ? { customization: customization.resolved } : {}),
+    }
+    const failed = [relationships, computedFields, customization].flatMap((each) => each.failed)
+    const opened = { data, table: openTable(data), failed }
+    this.opened.set(key, opened)
+    return opened
   }
 
   /** @throws ServiceError 400 when a relationship's definition does not hold */
@@ -239,14 +242,11 @@ export class Draft implements Tables {
       return place
     }
     const inconsistent: Inconsistency[] = []
-    const tables = [...this.found].flatMap(([key, found]) => {
-      const table = this.table(key)
-      if (!table) return []
-      for (const of of [this.relationships(found), this.computedFields(found), this.customization(found)]) {
-        inconsistent.push(...of.failed)
-      }
-      const { columnsByName: _, relationshipsByName: __, computedByName: ___, permissionsByRole: ____, ...data } = table
-      return [{ ...data, permissions: this.permissions(table, store, inconsistent) }]
+    const tables = [...this.found.keys()].flatMap((key) => {
+      const opened = this.open(key)
+      if (!opened) return []
+      inconsistent.push(...opened.failed)
+      return [{ ...opened.data, permissions: this.permissions(opened.table, store, inconsistent) }]
     })
     for (const tracked of this.metadata.tables.values()) {
       const { ref } = tracked
@@ -304,6 +304,13 @@ export const isSystem = (table: TableRef): boolean => SYSTEM.has(tableKey(table)
 function typeName({ ref: { schema, name }, configuration }: TrackedTable): string {
   const custom = isObject(configuration) ? configuration['custom_name'] : undefined
   return typeof custom === 'string' ? custom : schema === 'public' ? name : `${schema}_${name}`
+}
+
+/** A table that was put together, and what of it could not be. */
+interface Opened {
+  readonly data: TableData
+  readonly table: Table
+  readonly failed: readonly Inconsistency[]
 }
 
 interface Resolved<T> {

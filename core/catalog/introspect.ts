@@ -29,22 +29,30 @@ export interface ForeignKey {
 export async function introspect(client: ClientBase, tables: readonly TableRef[]): Promise<Map<string, Found>> {
   const { rows } = await client.query<Part>(QUERY, [JSON.stringify(tables)])
   const byOid = new Map<number, Partial<RawTable>>()
+  const types = new Map<number, SqlType>()
   for (const { oid, part, value } of rows) {
+    if (part === 'type') {
+      types.set(oid, readColumnType(value as RawColumnType))
+      continue
+    }
     const raw = byOid.get(oid) ?? {}
     byOid.set(oid, raw)
     Object.assign(raw, part === 'table' ? value : { [part]: value })
   }
   const found = new Map(
-    [...byOid.values()].map((raw) => readTable(raw as RawTable)).map((table) => [tableKey(table), table]),
+    [...byOid.values()].map((raw) => readTable(raw as RawTable, types)).map((table) => [tableKey(table), table]),
   )
   // In the order asked for, so that lists of dependents do not depend on PostgreSQL's.
   return new Map(tables.map(tableKey).flatMap((key) => (found.has(key) ? [[key, found.get(key) as Found]] : [])))
 }
 
-/** One kind of facts about a table. They come apart: joining the aggregates makes PostgreSQL compute them per table. */
+/**
+ * One kind of facts about a table, or a type, which many columns have. They come apart: joining the aggregates makes
+ * PostgreSQL compute them per table.
+ */
 interface Part {
   readonly oid: number
-  readonly part: 'table' | 'columns' | 'keys' | 'foreign_keys' | 'geo'
+  readonly part: 'type' | 'table' | 'columns' | 'keys' | 'foreign_keys' | 'geo'
   readonly value: object
 }
 
@@ -76,6 +84,10 @@ interface RawColumn {
   generated: string
   identity: string
   default: string | null
+  /** Its oid. */
+  type: number
+}
+interface RawColumnType {
   type: RawType
   element: RawType | null
 }
@@ -98,7 +110,7 @@ const INSERT = 8
 const UPDATE = 4
 const DELETE = 16
 
-function readTable(raw: RawTable): Found {
+function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Found {
   const kind = KINDS[raw.relkind] as TableData['kind']
   const plain = kind === 'table' || kind === 'partitioned'
   return {
@@ -109,22 +121,20 @@ function readTable(raw: RawTable): Found {
     insertable: plain || (raw.events & INSERT) !== 0,
     updatable: plain || (raw.events & UPDATE) !== 0,
     deletable: plain || (raw.events & DELETE) !== 0,
-    columns: (raw.columns ?? []).map((column) => readColumn(column, raw.geo?.[column.number])),
+    columns: (raw.columns ?? []).map((column) => {
+      return readColumn(column, withSrid(types.get(column.type) as SqlType, raw.geo?.[column.number]))
+    }),
     primaryKey: raw.keys?.find((key) => key.primary)?.columns ?? [],
     keys: (raw.keys ?? []).map(({ name, columns }) => ({ name, columns })),
     foreignKeys: raw.foreign_keys ?? [],
   }
 }
 
-function readColumn(raw: RawColumn, geo?: string): FoundColumn {
+function readColumn(raw: RawColumn, type: SqlType): FoundColumn {
   return {
     name: raw.name,
     number: raw.number,
-    type: {
-      ...readType(raw.type),
-      ...(raw.element ? { element: readType(raw.element) } : {}),
-      ...readSrid(geo),
-    },
+    type,
     nullable: !raw.not_null,
     ...(raw.default === null || raw.generated !== '' ? {} : { default: raw.default }),
     ...(raw.generated !== '' || raw.identity === 'a'
@@ -139,9 +149,14 @@ export function readType({ schema, name, type, category, array }: RawType): SqlT
   return { schema, name, kind: kindOf(name, type, category), ...(array === null ? {} : { array }) }
 }
 
-function readSrid(geo = ''): { srid?: number } {
+const readColumnType = ({ type, element }: RawColumnType): SqlType => ({
+  ...readType(type),
+  ...(element ? { element: readType(element) } : {}),
+})
+
+function withSrid(type: SqlType, geo = ''): SqlType {
   const srid = /,(\d+)\)$/.exec(geo)?.[1]
-  return srid === undefined ? {} : { srid: Number(srid) }
+  return srid === undefined ? type : { ...type, srid: Number(srid) }
 }
 
 function kindOf(name: string, type: string, category: string): TypeKind {
@@ -204,12 +219,10 @@ element as materialized (
 columns as (
   select a.attrelid, json_agg(json_build_object(
     'number', a.attnum, 'name', a.attname, 'not_null', a.attnotnull, 'generated', a.attgenerated,
-    'identity', a.attidentity, 'default', coalesce(pg_get_expr(d.adbin, d.adrelid), pg_get_expr(own.typdefaultbin, 0)), 'type', type.type, 'element', element.type
+    'identity', a.attidentity, 'default', coalesce(pg_get_expr(d.adbin, d.adrelid), pg_get_expr(own.typdefaultbin, 0)), 'type', a.atttypid::int8
   ) order by a.attnum) as columns
   from attribute a
-  join type on type.oid = a.atttypid
   join pg_type own on own.oid = a.atttypid
-  left join element on element.oid = type.typelem and type.typcategory = 'A'
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
   group by a.attrelid
 ),
@@ -243,6 +256,8 @@ select oid::int8::float8 as oid, 'table' as part, json_build_object(
   'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
   'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end
 ) as value from wanted
+union all select type.oid::int8::float8, 'type', json_build_object('type', type.type, 'element', element.type)
+from type left join element on element.oid = type.typelem and type.typcategory = 'A'
 union all select attrelid::int8::float8, 'columns', columns from columns
 union all select conrelid::int8::float8, 'keys', keys from keys
 union all select conrelid::int8::float8, 'foreign_keys', foreign_keys from foreign_keys

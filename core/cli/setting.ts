@@ -51,9 +51,11 @@ export async function wantsDatabase(flags: Flags): Promise<boolean> {
   return needsDatabase((await loadServer({ ...source(flags), builtins: builtins() })).loaded)
 }
 
+export const NO_DATABASE = 'no database: set DATABASE_URL, or database.url in the configuration'
+
 /** @throws Error that says where a database may be named */
 export async function databaseUrl(flags: Flags): Promise<string> {
   const { url } = (await readSections(flags)).values.database
   if (url !== undefined) return url
-  throw new Error('no database: set DATABASE_URL, or database.url in the configuration')
+  throw new Error(NO_DATABASE)
 }

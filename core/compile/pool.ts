@@ -1,7 +1,6 @@
 import { Piscina } from 'piscina'
 import type { Logger } from 'pino'
 import { ServiceError } from '../errors.js'
-import type { Preparation, Task } from './compile.js'
 import type { Encoded } from './encoded.js'
 import type { WorkerAnswer, WorkerTask } from './worker.js'
 
@@ -34,8 +33,13 @@ export class CompilePool {
     this.pool.on('error', (error: Error) => config.log.error({ err: error }, 'a compile worker failed'))
   }
 
+  /** Waits until a worker has started and holds the snapshot. @throws ServiceError 503 when that takes too long */
+  async warmUp(catalog: Encoded): Promise<void> {
+    await this.run(undefined, catalog, true)
+  }
+
   /** @throws ServiceError of the planner, or 503 when the task did not finish in time or the pool is flooded */
-  async run(task: Task | Preparation, catalog: Encoded, patient = false): Promise<unknown> {
+  async run(task: WorkerTask['task'], catalog: Encoded, patient = false): Promise<unknown> {
     const { warmUpMs } = this.config
     const timeoutMs = patient ? warmUpMs : this.config.timeoutMs
     const started = new Int32Array(new SharedArrayBuffer(4))

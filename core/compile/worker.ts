@@ -10,7 +10,8 @@ import { type Decoded, decodeCatalog } from './encoded.js'
  * with little to do never does.)
  */
 export interface WorkerTask {
-  readonly task: Task | Preparation
+  /** None: it is only to hold the snapshot. */
+  readonly task: Task | Preparation | undefined
   readonly catalogId: string
   readonly catalog?: Uint8Array
   /** Set to 1 when the worker holds the snapshot: the deadline runs from then. */
@@ -40,6 +41,7 @@ const KEPT = 2
 export default async function work({ task, catalogId, catalog, started }: WorkerTask): Promise<WorkerAnswer> {
   const snapshot = hold(catalogId, catalog)
   if (!snapshot) return { lacking: true }
+  if (!task) return { result: undefined }
   const planner = planners.get(task.planner) ?? (await load(task.planner))
   Atomics.store(started, 0, 1)
   try {

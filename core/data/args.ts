@@ -1,12 +1,14 @@
-import { Ajv, type ErrorObject } from 'ajv'
+import type { Ajv, ErrorObject } from 'ajv'
+import { newAjv } from '../ajv.js'
 import { at, parseFailed, type ServiceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import type { Schema } from '../schema.js'
 
-const ajv = new Ajv({ strict: true, allowUnionTypes: true })
+let ajv: Ajv | undefined
 
 /** Compiles the schema of an operation's `args` to a check that refuses with the path of what is wrong. */
 export function checkArgs(schema: Schema): (args: Json) => void {
+  ajv ??= newAjv({ strict: true, allowUnionTypes: true })
   const valid = ajv.compile(schema)
   return (args) => {
     if (!valid(args)) throw refusal(valid.errors?.[0] as ErrorObject)

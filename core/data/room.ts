@@ -18,7 +18,8 @@ import {
   type Prepared,
   type Task,
 } from '../compile/compile.js'
-import { CompilePool } from '../compile/pool.js'
+import type { CompilePool } from '../compile/pool.js'
+import type { Encoded } from '../compile/encoded.js'
 import { type Database, inTransaction, isConnectionError, sqlState, withClient } from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
@@ -50,7 +51,10 @@ export interface DataOptions {
 export interface DataRoom extends Data {
   /** Says where the planners of front ends are. Those that the main thread needs at any time are imported. */
   usePlanners(sources: ReadonlyMap<string, PlannerSource>): Promise<void>
-  /** Starts the workers and the watch over metadata changes. Until then misses are compiled in process. */
+  /**
+   * Starts the watch over metadata changes and the workers. Until one of them is warm, misses are compiled in process,
+   * as far as their planners are there.
+   */
   start(): Promise<void>
   /** Why metadata changes of other instances may be seen late; undefined when all is well. */
   readonly degraded: string | undefined
@@ -77,7 +81,10 @@ export async function openData(database: Database, options: DataOptions): Promis
   /** What was asked for more than once is worth a prepared statement on each connection, and is timed. */
   const paces = new WeakMap<Compiled, Pace>()
   let resolve: TemplateResolver | undefined
+  let opened: CompilePool | undefined
+  /** When a worker is warm. */
   let pool: CompilePool | undefined
+  let warming: Promise<void> | undefined
   let watch: Watch | undefined
   let current = openSnapshot(await readCommitted(), true)
   let lookedAt = 0
@@ -130,6 +137,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   async function work(snapshot: Snapshot, task: Task | Preparation, patient = false): Promise<unknown> {
+    if (!pool && !planners.has(task.planner)) await warming
     const encoded = pool && snapshot.encoded()
     compilations.inc(encoded ? WORKER : IN_PROCESS)
     if (pool && encoded) return pool.run(task, encoded, patient)
@@ -137,6 +145,15 @@ export async function openData(database: Database, options: DataOptions): Promis
     return task.form === 'prepare'
       ? prepare(task, planner, snapshot.catalog)
       : compile(task, planner.default, snapshot.catalog)
+  }
+
+  async function openPool(): Promise<void> {
+    const { CompilePool } = await import('../compile/pool.js')
+    const modules = new Map([...sources].map(([name, { module }]) => [name, module]))
+    const encoded = current.encoded() as Encoded
+    opened = new CompilePool({ ...options, planners: modules }, encoded.buffer.byteLength)
+    await opened.warmUp(encoded).catch((error: unknown) => log.error({ err: error }, 'no compile worker has started'))
+    pool = opened
   }
 
   /** A planner may bring a library with it that this thread can do without, where workers compile. */
@@ -376,12 +393,12 @@ export async function openData(database: Database, options: DataOptions): Promis
       if (resolve && current.catalog.templates.length > 0) await reload()
       watch = await watchCatalog(database, isKnown, reload, log)
       if (options.threads === 0) return
-      const planners = new Map([...sources].map(([name, { module }]) => [name, module]))
-      pool = new CompilePool({ ...options, planners }, current.encoded()?.buffer.byteLength ?? 0)
+      warming = openPool()
+      await warming
     },
     async close() {
       await watch?.close()
-      await pool?.close()
+      await opened?.close()
     },
   }
 }

@@ -1,9 +1,10 @@
+import '../db/load-driver.js'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
 import { type DataRoom, openData } from '../data/room.js'
-import { type Database, databaseConfig, openDatabase, isConnectionError } from '../db/database.js'
+import { type Database, databaseConfig, openDatabase, isConnectionError, withClient } from '../db/database.js'
 import { checkDatabase } from '../db/check-config.js'
 import { checkAuth, checkHttp } from '../http/check-config.js'
 import { authConfig, httpConfig } from '../http/config.js'
@@ -14,12 +15,12 @@ import { createMetrics } from '../metrics.js'
 import type { Schema } from '../schema.js'
 import { version } from '../version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
-import { type Address, createFront } from './front.js'
-import { createHost, createShared, type Shared } from './host.js'
+import type { Address } from './front.js'
+import type { createHost, Shared } from './host.js'
 import { closeHooks, runHooks, runStep, runWithin } from './lifecycle.js'
 import { type Builtins, loadAll, type Loaded, type Mention, needsDatabase } from './load.js'
 import { refuseOpenDoor } from './listeners.js'
-import { migrate, type MigrationSet } from './migrate.js'
+import { migrate, type MigrationSet, pendingMigrations } from './migrate.js'
 import type { Plugin, Probe } from './plugin.js'
 import { createProviders } from './providers.js'
 
@@ -106,7 +107,14 @@ export interface Server {
 const STEP_MS = 30_000
 /** Loads, migrates, sets up and listens: the whole life of a server, top to bottom. */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const { config: configured, loaded } = await loadServer(options)
+  return startLoaded(await loadServer(options), options)
+}
+
+/** The same, of what `loadServer` has found. */
+export async function startLoaded(
+  { config: configured, loaded }: Awaited<ReturnType<typeof loadServer>>,
+  options: Pick<ServerOptions, 'address' | 'cwd' | 'log' | 'progress'>,
+): Promise<Server> {
   const config = listeningAt(options.address, configured)
   const { values } = config
   const log = options.log ?? createLogger({ level: values.log.level })
@@ -120,11 +128,21 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     const dataDir = resolve(options.cwd, values.dataDir)
     const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
     closing('providers', () => providers.close())
-    const shared = createShared({ log, metrics: metrics.registry, providers, dataDir })
 
-    const store = needsDatabase(loaded) ? await openStore() : undefined
+    const database = needsDatabase(loaded) ? await openMigrated() : undefined
+    // What speaks HTTP takes long to load: that goes on while the database says what it has.
+    const [store, { createHost, createShared }, { createFront }] = await Promise.all([
+      database && openStore(database),
+      import('./host.js'),
+      import('./front.js'),
+    ])
+    const shared = createShared({ log, metrics: metrics.registry, providers, dataDir })
+    if (store) {
+      shared.services.set('data', store.data)
+      shared.services.set('operations', new Registry(shared.operations))
+    }
     closing('plugins', () => closeHooks(shared.hooks.close, STEP_MS))
-    for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, shared)
+    for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, createHost(plugin, shared), shared)
     await store?.data.usePlanners(shared.planners)
 
     const front = createFront({
@@ -144,23 +162,28 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     const addresses = await front.listen()
     await store?.data.start()
+    await metrics.addProcess()
 
     for (const address of addresses) log.info(address, 'listening')
     const [{ url }] = addresses
     return { config, url, addresses, log, close: once(() => closeHooks(closers, 3 * STEP_MS)) }
 
-    async function openStore(): Promise<Store> {
-      const database = openDatabase(values.database, log, metrics)
-      closing('database', () => database.close())
-      await migrateAll(database, loaded, options.progress).catch((cause: unknown) => {
+    async function openMigrated(): Promise<Database> {
+      const opened = openDatabase(values.database, log, metrics)
+      closing('database', () => opened.close())
+      // The first request finds a connection open. When this one fails, it tries again.
+      withClient(opened.main, async () => {}).catch(() => {})
+      await migrateAll(opened, loaded, options.progress).catch((cause: unknown) => {
         if (!isConnectionError(cause) || !(cause instanceof Error)) throw cause
         throw new Error(`the database of database.url (DATABASE_URL) cannot be reached: ${cause.message}`, { cause })
       })
-      const data = await openData(database, { log, metrics, ...values.compile, ...values.limits })
+      return opened
+    }
+
+    async function openStore(opened: Database): Promise<Store> {
+      const data = await openData(opened, { log, metrics, ...values.compile, ...values.limits })
       closing('data', () => data.close())
-      shared.services.set('data', data)
-      shared.services.set('operations', new Registry(shared.operations))
-      return { database, data }
+      return { database: opened, data }
     }
   } catch (error) {
     await closeHooks(closers, STEP_MS).catch((cause: unknown) => log.error({ err: cause }, 'closing failed as well'))
@@ -198,18 +221,34 @@ export function migrationSets({ plugins }: Loaded): readonly MigrationSet[] {
 }
 
 async function migrateAll(database: Database, loaded: Loaded, progress?: (message: string) => void): Promise<void> {
+  const sets = migrationSets(loaded)
+  if (await isMigrated(database, sets)) return
   const client = await database.connect('migrate')
   try {
-    await migrate(client, migrationSets(loaded), progress)
+    await migrate(client, sets, progress)
   } finally {
     await client.end()
   }
 }
 
-async function setUp(plugin: Plugin, config: unknown, shared: Shared): Promise<void> {
-  const host = createHost(plugin, shared)
+async function setUp(
+  plugin: Plugin,
+  config: unknown,
+  host: ReturnType<typeof createHost>,
+  shared: Shared,
+): Promise<void> {
   const service = await runStep(plugin.name, 'setup', () => plugin.setup(host as never, config as never), STEP_MS)
   if (service !== undefined) shared.services.set(plugin.name, service)
+}
+
+/** Most starts find nothing to do, which takes no lock. */
+async function isMigrated(database: Database, sets: readonly MigrationSet[]): Promise<boolean> {
+  const client = await database.admin.connect()
+  try {
+    return (await pendingMigrations(client, sets)).length === 0
+  } finally {
+    client.release()
+  }
 }
 
 interface Store {

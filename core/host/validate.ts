@@ -1,4 +1,6 @@
-import { Ajv, type ErrorObject } from 'ajv'
+import type { Ajv, ErrorObject } from 'ajv'
+import { newAjv } from '../ajv.js'
+import { fits } from '../fits.js'
 import type { Schema } from '../schema.js'
 import { hint } from './spelling.js'
 
@@ -25,21 +27,26 @@ export type Validated =
 
 // Each schema is compiled for one value, so what Ajv does to make the code shorter costs more than it saves: a third of
 // the compilation.
-const ajv = new Ajv({
-  useDefaults: true,
-  allErrors: true,
-  strict: true,
-  verbose: true,
-  logger: false,
-  code: { optimize: false },
-})
-ajv.addKeyword({ keyword: 'secret', schemaType: 'boolean' })
+function createAjv(): Ajv {
+  const made = newAjv({
+    useDefaults: true,
+    allErrors: true,
+    strict: true,
+    verbose: true,
+    logger: false,
+    code: { optimize: false },
+  })
+  return made.addKeyword({ keyword: 'secret', schemaType: 'boolean' })
+}
+let ajv: Ajv | undefined
 
 /** Checks a value of the configuration and fills in defaults, in place. Objects take no unknown keys. */
 export function validate(schema: Schema, value: unknown): Validated {
   // Inside an object, because ajv fills in the defaults of properties alone.
   const holder: { value?: unknown } = value === undefined ? {} : { value }
-  const compiled = compile({ type: 'object', properties: { value: closed(schema) } })
+  const whole = { type: 'object', properties: { value: closed(schema) as Schema } } as const
+  if (fits(whole)?.(holder)) return { ok: true, value: holder.value }
+  const compiled = compile(whole)
   if (typeof compiled === 'string') return { ok: false, wrongs: [{ keys: [], message: compiled }] }
   if (compiled(holder)) return { ok: true, value: holder.value }
   return { ok: false, wrongs: telling(compiled.errors ?? []).map(explain) }
@@ -47,7 +54,7 @@ export function validate(schema: Schema, value: unknown): Validated {
 
 function compile(schema: object) {
   try {
-    return ajv.compile(schema)
+    return (ajv ??= createAjv()).compile(schema)
   } catch (error) {
     return `its schema is not valid: ${error instanceof Error ? error.message : String(error)}`
   }

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'
 import { type Debugger, type NodeWorker, type Profiler, Session } from 'node:inspector/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { Piscina } from 'piscina'
@@ -119,6 +119,94 @@ t.test('a start with 1,000 tables makes no GraphQL schema and loads the GraphQL 
   t.same(asked.body, { data: { t7: [] } })
   t.ok(inWorkers().some(isLibrary), 'it would have been seen')
   t.same(await calls(LIBRARY, 'GraphQLSchema'), [], 'nor does the first request make one here')
+})
+
+t.test('a start loads nothing that the first request can do without', async (t) => {
+  const { url } = await freshDatabase(t)
+  const report = join(await mkdtemp(join(tmpdir(), 'rowhouse-gates-')), 'packages.json')
+  t.teardown(() => rm(dirname(report), { recursive: true }))
+  const server = await started(t, url, ['--import', `data:text/javascript,${encodeURIComponent(notingLoads(report))}`])
+  const asked = await fetch(`${server.url}/v1/query`, {
+    method: 'POST',
+    headers: { 'x-service-admin-secret': ADMIN_SECRET },
+    body: '{"type": "select", "args": {"table": {"schema": "svc_catalog", "name": "svc_version"}, "columns": ["*"]}}',
+  })
+  t.equal(asked.status, 200)
+  await server.stop()
+
+  const { listening, end } = JSON.parse(readFileSync(report, 'utf8')) as Record<'listening' | 'end', string[]>
+  const never = [
+    'ajv',
+    'graphql',
+    'jose',
+    'libpg-query',
+    'nodemailer',
+    'aws4fetch',
+    '@vonage/auth',
+    '@aws-sdk/client-s3',
+  ]
+  const later = ['piscina', '@opentelemetry/api']
+  t.same(
+    [...never, ...later, 'node:internal/deps/undici/undici'].filter((name) => listening.includes(name)),
+    [],
+  )
+  t.same(
+    never.filter((name) => end.includes(name)),
+    [],
+  )
+  t.same(
+    [...later, 'koa', 'pg'].filter((name) => !end.includes(name)),
+    [],
+    'it would have been seen',
+  )
+})
+
+/** A module that writes which packages were loaded when the process first listened, and when it ended. */
+const notingLoads = (file: string): string => `
+  import { writeFileSync } from 'node:fs'
+  import { Session } from 'node:inspector'
+  import { Server } from 'node:net'
+  const loaded = new Set()
+  const session = new Session()
+  session.connect()
+  session.on('Debugger.scriptParsed', ({ params: { url } }) =>
+    loaded.add(url.split('/node_modules/').at(-1).match(/^node:.*|^@[^/]+[/][^/]+|^[^/]+/)?.[0]))
+  session.post('Debugger.enable')
+  const { listen } = Server.prototype
+  let listening
+  Server.prototype.listen = function (...args) {
+    listening ??= [...loaded]
+    return listen.apply(this, args)
+  }
+  process.on('exit', () => writeFileSync(${JSON.stringify(file)}, JSON.stringify({ listening, end: [...loaded] })))`
+
+t.test('a start asks the database as often with many tables as with none', async (t) => {
+  const { url } = await freshDatabase(t)
+  const wire = await startWire(t, url)
+  const starting = async () => {
+    const from = wire.events.length
+    const server = await testServer(t, { databaseUrl: wire.url })
+    const asked = wire.events.slice(from).filter(({ kind }) => kind === 'query' || kind === 'bind')
+    await server.close()
+    return asked.map(({ sql }) => sql).toSorted()
+  }
+  // The first one migrates.
+  await (await testServer(t, { databaseUrl: url })).close()
+  const before = await starting()
+  const first = await testServer(t, { databaseUrl: url })
+  const names = Array.from({ length: 50 }, (_, n) => `t${n}`)
+  await first.must('run_sql', { sql: names.map((name) => `create table ${name} (id int primary key)`).join(';') })
+  await first.must('replace_metadata', { tables: names.map((table) => ({ table })), query_templates: [] })
+  await first.close()
+
+  const after = await starting()
+
+  t.ok(before.length > 5, 'it was seen')
+  t.same(after, before)
+  t.notOk(
+    after.some((sql) => sql.includes('advisory_lock')),
+    'without anything to migrate nobody is locked out',
+  )
 })
 
 const MIB = 2 ** 20
@@ -336,17 +424,20 @@ async function workerScripts(t: Test): Promise<() => readonly string[]> {
 }
 
 /** A server in a process of its own. */
-async function started(t: Test, databaseUrl: string) {
+async function started(t: Test, databaseUrl: string, nodeArguments: readonly string[] = []) {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-gates-'))
-  const child = spawn(process.execPath, [CLI, 'start', '--port', '0'], {
+  const child = spawn(process.execPath, [...nodeArguments, CLI, 'start', '--port', '0'], {
     cwd: folder,
     env: { PATH: process.env['PATH'], DATABASE_URL: databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
-  t.teardown(async () => {
-    const gone = once(child, 'exit')
+  const gone = once(child, 'exit')
+  const stop = async () => {
     child.kill('SIGTERM')
     await gone
+  }
+  t.teardown(async () => {
+    await stop()
     await rm(folder, { recursive: true, force: true })
   })
   let log = ''
@@ -355,6 +446,7 @@ async function started(t: Test, databaseUrl: string) {
   await until('it listens', () => found() !== undefined)
   return {
     url: found() as string,
+    stop,
     /** The most bytes of memory that it ever had. */
     peak: () => Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) * 1024,
   }

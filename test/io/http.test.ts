@@ -618,10 +618,12 @@ async function start(
     },
   })
   const log = createLogger({ level: 'info', destination })
+  const metrics = createMetrics()
+  await metrics.addProcess()
   const app = createApp({
     config,
     log,
-    traffic: createTraffic(config, createMetrics()),
+    traffic: createTraffic(config, metrics),
     authenticate: authenticate(log),
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'up', links: [] }),

@@ -1,0 +1,146 @@
+import type { Schema } from './schema.js'
+
+/** Whether a value satisfies a schema. */
+export type Fits = (value: unknown) => boolean
+
+/**
+ * A check that says yes, and never why not: that is for Ajv, which takes long to load and to compile, and which values
+ * without mistakes can do without.
+ * It fills in the defaults of properties that are missing, in place.
+ * @returns undefined for what is no `Schema`: Ajv knows whether it means anything
+ */
+export function fits(schema: Schema): Fits | undefined {
+  try {
+    return checkOf(schema)
+  } catch (error) {
+    if (error instanceof Unknown) return undefined
+    throw error
+  }
+}
+
+class Unknown extends Error {}
+
+type Keywords = Readonly<Record<string, unknown>>
+
+/** @param branch it is inside an `anyOf`, where Ajv takes no defaults */
+function checkOf(schema: unknown, branch = false): Fits {
+  if (!isObject(schema) || (branch && 'default' in schema)) throw new Unknown()
+  const { type, default: _, description: __, secret: ___, ...keywords } = schema
+  switch (type) {
+    case undefined:
+      return anyOf(keywords)
+    case 'null':
+      return scalar((value) => value === null, keywords)
+    case 'boolean':
+      return scalar((value) => typeof value === 'boolean', keywords)
+    case 'number':
+      return number(Number.isFinite, keywords)
+    case 'integer':
+      return number(Number.isInteger, keywords)
+    case 'string':
+      return string(keywords)
+    case 'array':
+      return array(keywords, branch)
+    case 'object':
+      return object(keywords, branch)
+    default:
+      throw new Unknown()
+  }
+}
+
+function anyOf({ anyOf: branches, ...others }: Keywords): Fits {
+  refuse(others)
+  if (branches === undefined) return () => true
+  const checks = listOf(branches).map((branch) => checkOf(branch, true))
+  return (value) => checks.some((check) => check(value))
+}
+
+function scalar(is: Fits, { enum: values, ...others }: Keywords): Fits {
+  refuse(others)
+  if (values === undefined) return is
+  const allowed = new Set(listOf(values))
+  return (value) => is(value) && allowed.has(value)
+}
+
+function number(is: Fits, { minimum, maximum, ...others }: Keywords): Fits {
+  const [least, most] = [limit(minimum, -Infinity), limit(maximum, Infinity)]
+  const known = scalar(is, others)
+  return (value) => known(value) && (value as number) >= least && (value as number) <= most
+}
+
+function string({ minLength, maxLength, pattern, ...others }: Keywords): Fits {
+  const [least, most] = [limit(minLength, 0), limit(maxLength, Infinity)]
+  const form = pattern === undefined ? undefined : expression(pattern)
+  const known = scalar((value) => typeof value === 'string', others)
+  return (value) => {
+    if (!known(value)) return false
+    const text = value as string
+    if (form && !form.test(text)) return false
+    // A character beyond U+FFFF is one, and has the length of two.
+    const length = least > 0 || text.length > most ? Array.from(text).length : 0
+    return length >= least && length <= most
+  }
+}
+
+function array({ items, minItems, maxItems, uniqueItems = false, ...others }: Keywords, branch: boolean): Fits {
+  refuse(others)
+  if (typeof uniqueItems !== 'boolean') throw new Unknown()
+  const [least, most] = [limit(minItems, 0), limit(maxItems, Infinity)]
+  const check = items === undefined ? () => true : checkOf(items, branch)
+  return (value) => {
+    if (!Array.isArray(value) || value.length < least || value.length > most) return false
+    // Of objects nobody knows here whether they are equal.
+    const distinct =
+      !uniqueItems || (new Set(value).size === value.length && value.every((one) => typeof one !== 'object'))
+    return distinct && value.every(check)
+  }
+}
+
+function object(keywords: Keywords, branch: boolean): Fits {
+  const { properties = {}, required = [], additionalProperties = true, minProperties, ...others } = keywords
+  refuse(others)
+  if (!isObject(properties)) throw new Unknown()
+  const checks = new Map(Object.entries(properties).map(([key, schema]) => [key, checkOf(schema, branch)]))
+  const defaults = Object.entries(properties as Readonly<Record<string, Schema>>).filter(([, one]) => 'default' in one)
+  const needed = listOf(required, 0) as readonly string[]
+  if (!needed.every((key) => checks.has(key))) throw new Unknown()
+  const least = limit(minProperties, 0)
+  const other =
+    typeof additionalProperties === 'boolean' ? () => additionalProperties : checkOf(additionalProperties, branch)
+  return (value) => {
+    if (!isObject(value)) return false
+    for (const [key, one] of defaults) if (value[key] === undefined) value[key] = structuredClone(one.default)
+    for (const key of needed) if (value[key] === undefined) return false
+    for (const [key, check] of checks) if (value[key] !== undefined && !check(value[key])) return false
+    for (const key in value) if (!checks.has(key) && !other(value[key])) return false
+    return least === 0 || Object.keys(value).length >= least
+  }
+}
+
+function refuse(others: object): void {
+  if (Object.keys(others).length > 0) throw new Unknown()
+}
+
+function limit(value: unknown, absent: number): number {
+  if (value === undefined) return absent
+  if (typeof value !== 'number') throw new Unknown()
+  return value
+}
+
+function listOf(value: unknown, least = 1): readonly unknown[] {
+  if (!Array.isArray(value) || value.length < least) throw new Unknown()
+  return value
+}
+
+function expression(source: unknown): RegExp {
+  if (typeof source !== 'string') throw new Unknown()
+  try {
+    return new RegExp(source, 'u')
+  } catch {
+    throw new Unknown()
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
