@@ -1,4 +1,3 @@
-import '../db/load-driver.js'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
