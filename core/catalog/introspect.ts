@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg'
 import type { SqlType, TableRef, TypeKind } from '../plan/ir.js'
 import { type Column, type TableData, tableKey } from './catalog.js'
+import type { Marks } from './metadata.js'
 
 /** What PostgreSQL says of one table. */
 export interface Found extends Omit<
@@ -39,6 +40,12 @@ export async function introspect(client: ClientBase, tables: readonly TableRef[]
   )
   // In the order asked for, so that lists of dependents do not depend on PostgreSQL's.
   return new Map(tables.map(tableKey).flatMap((key) => (found.has(key) ? [[key, found.get(key) as Found]] : [])))
+}
+
+/** A mark of each of the named tables that exists: of all that `introspect` would read. */
+export async function introspectMarks(client: ClientBase, tables: readonly TableRef[]): Promise<Marks> {
+  const { rows } = await client.query<TableRef & { mark: string }>(MARKS, [JSON.stringify(tables)])
+  return new Map(rows.map((row) => [tableKey(row), row.mark]))
 }
 
 /** One kind of facts about a table. They come apart: joining the aggregates makes PostgreSQL compute them per table. */
@@ -168,7 +175,7 @@ function kindOf(name: string, type: string, category: string): TypeKind {
  * `pg_relation_is_updatable` gives the events that a view supports (CMD_UPDATE 2, CMD_INSERT 3, CMD_DELETE 4 as
  * bits 4, 8 and 16).
  */
-const QUERY = `
+const PARTS = `
 with recursive wanted as materialized (
   select c.oid, c.relkind, n.nspname, c.relname
   from json_to_recordset($1::json) as w(schema text, name text)
@@ -238,12 +245,20 @@ foreign_keys as (
   ) order by conname) as foreign_keys
   from named join pg_class c on c.oid = named.confrelid join pg_namespace n on n.oid = c.relnamespace
   where contype = 'f' group by conrelid
-)
-select oid::int8::float8 as oid, 'table' as part, json_build_object(
-  'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
-  'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end
-) as value from wanted
-union all select attrelid::int8::float8, 'columns', columns from columns
-union all select conrelid::int8::float8, 'keys', keys from keys
-union all select conrelid::int8::float8, 'foreign_keys', foreign_keys from foreign_keys
-union all select attrelid::int8::float8, 'geo', geo from geo`
+),
+part as (
+  select oid, 'table' as part, json_build_object(
+    'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
+    'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end
+  ) as value from wanted
+  union all select attrelid, 'columns', columns from columns
+  union all select conrelid, 'keys', keys from keys
+  union all select conrelid, 'foreign_keys', foreign_keys from foreign_keys
+  union all select attrelid, 'geo', geo from geo
+)`
+const QUERY = `${PARTS} select oid::int8::float8 as oid, part, value from part`
+const MARKS = `${PARTS}
+select max(value->>'schema') filter (where part = 'table') as schema,
+  max(value->>'name') filter (where part = 'table') as name,
+  encode(sha256(convert_to(string_agg(part || value::text, '' order by part), 'UTF8')), 'base64') as mark
+from part group by oid`

@@ -2,7 +2,6 @@ import { Piscina } from 'piscina'
 import type { Logger } from 'pino'
 import { ServiceError } from '../errors.js'
 import type { Preparation, Task } from './compile.js'
-import type { Encoded } from './encoded.js'
 import type { WorkerAnswer, WorkerTask } from './worker.js'
 
 export interface PoolConfig {
@@ -13,6 +12,13 @@ export interface PoolConfig {
   /** For a worker to start and to read the snapshot. */
   readonly warmUpMs: number
   readonly planners: ReadonlyMap<string, URL>
+}
+
+/** A snapshot for the workers. */
+export interface Sendable {
+  readonly id: string
+  /** @param held ids of snapshots that a worker has: what one of them has too may be left out */
+  encoded(held: readonly string[]): Uint8Array
 }
 
 /** Compiles in worker threads, so that a hostile request cannot hold up the others; each has a deadline and a memory cap. */
@@ -35,7 +41,7 @@ export class CompilePool {
   }
 
   /** @throws ServiceError of the planner, or 503 when the task did not finish in time or the pool is flooded */
-  async run(task: Task | Preparation, catalog: Encoded, patient = false): Promise<unknown> {
+  async run(task: Task | Preparation, catalog: Sendable, patient = false): Promise<unknown> {
     const { warmUpMs } = this.config
     const timeoutMs = patient ? warmUpMs : this.config.timeoutMs
     const started = new Int32Array(new SharedArrayBuffer(4))
@@ -53,7 +59,9 @@ export class CompilePool {
     let answer: WorkerAnswer
     try {
       answer = await ask({})
-      if ('lacking' in answer) answer = await ask({ catalog: catalog.buffer })
+      if ('lacking' in answer) answer = await ask({ catalog: catalog.encoded(answer.lacking) })
+      // Another worker was asked, which has not what the first one has.
+      if ('lacking' in answer) answer = await ask({ catalog: catalog.encoded([]) })
     } catch (cause) {
       const message = 'the request could not be compiled in time'
       throw new ServiceError(503, 'compile-failed', message, '$', { cause, retryAfter: 1 })
