@@ -18,7 +18,8 @@ interface FirstLine extends Omit<CatalogData, 'tables' | 'filters'> {
   readonly filterCount: number
 }
 
-export function encodeCatalog({ tables, filters, ...rest }: CatalogData, base?: CatalogData): Uint8Array {
+/** @returns bytes with a memory of their own, which may be given away */
+export function encodeCatalog({ tables, filters, ...rest }: CatalogData, base?: CatalogData): Uint8Array<ArrayBuffer> {
   const known = new Set(base?.tables)
   const sent = [...tables.keys()].filter((i) => !known.has(tables[i] as TableData))
   const first: FirstLine = {

@@ -33,16 +33,14 @@ export function openSnapshot(data: CatalogData, reading?: Reading, earlier: read
   }
 }
 
-function sendable(data: CatalogData, earlier: readonly CatalogData[]): Sendable {
-  let whole: Uint8Array | undefined
-  return {
-    id: data.id,
-    encoded(held) {
-      const base = earlier.findLast(({ id }) => held.includes(id))
-      return base ? encodeCatalog(data, base) : (whole ??= encodeCatalog(data))
-    },
-  }
-}
+const sendable = (data: CatalogData, earlier: readonly CatalogData[]): Sendable => ({
+  id: data.id,
+  encoded: (held) =>
+    encodeCatalog(
+      data,
+      earlier.findLast(({ id }) => held.includes(id)),
+    ),
+})
 
 const bytesOf = ({ statements }: Compiled): number =>
   2 * statements.reduce((sum, { text, params }) => sum + text.length + params.length * 100, 0)
