@@ -39,7 +39,7 @@ try {
     const planners = new Map([[PLANNER, new URL('../../plugins/query/plan.js', import.meta.url)]])
     const log = createLogger({ level: 'silent' })
     const pool = new CompilePool({ log, threads: 1, timeoutMs: 10_000, warmUpMs: 30_000, planners }, 0)
-    const encoded = encodeCatalog(data)
+    const sendable = { id: data.id, encoded: () => encodeCatalog(data) }
     console.log('| step | request | µs, median (least..most) |\n| --- | --- | --- |')
     for (const scenario of [byPk, list, nested, filter]) {
       const body = JSON.stringify(scenario.request(0, SMALL))
@@ -59,7 +59,7 @@ try {
         'parse it and take the values out': () => liftSelect(argsOf()),
         'compile a new form': () => compile(task, plan, catalog),
         'find a known form': () => cache.get(keyOf()),
-        'compile a new form in a worker': () => pool.run(task, encoded),
+        'compile a new form in a worker': () => pool.run(task, sendable),
         'bind the values': bound,
         'ask the database, prepared': async () => {
           const query = new CellQuery(statement.text, bound(), statement.name)

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import pg, { type ClientBase } from 'pg'
 import { isOfPostgis } from '../db/errors.js'
 import { ServiceError } from '../errors.js'
@@ -7,6 +8,7 @@ import { emitConstants } from '../sql/emit.js'
 import { type CatalogData, tableKey } from './catalog.js'
 import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
 import {
+  type Built,
   computedFieldName,
   customizationName,
   Draft,
@@ -21,8 +23,8 @@ import {
 } from './draft.js'
 import { functionsNamed } from './function.js'
 import { introspectFunctions } from './introspect-functions.js'
-import { introspect, namesByOid } from './introspect.js'
-import { copyMetadata, type Metadata, readMetadata, writeMetadata } from './metadata.js'
+import { type Found, type FoundTables, introspect, introspectMarks, namesByOid } from './introspect.js'
+import { copyMetadata, type Marks, type Metadata, readMetadata, type TrackedTable, writeMetadata } from './metadata.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 
 /** Rowhouse's own advisory lock for metadata: changes happen one after another, whichever instance makes them. */
@@ -34,30 +36,45 @@ export class Change {
   readonly draft: Draft
   private readonly before: Metadata
   private readonly client: ClientBase
-  private readonly foundBefore: FoundAll
+  private readonly foundBefore: MarkedTables
+  private readonly marksBefore: Marks
+  private readonly known: Reading | undefined
   private readonly resolve: TemplateResolver | undefined
+  /** What the draft has from the database. */
+  private found: MarkedTables
   private brokenBefore: ReadonlySet<string> | undefined
-  private built: CatalogData | undefined
+  private built: Built | undefined
   private changes = 0
 
-  private constructor(client: ClientBase, before: Metadata, found: FoundAll, resolve: TemplateResolver | undefined) {
+  private constructor(
+    client: ClientBase,
+    { metadata, marks, found }: Read,
+    resolve?: TemplateResolver,
+    known?: Reading,
+  ) {
     this.client = client
-    this.before = before
+    this.before = metadata
+    this.marksBefore = marks
     this.foundBefore = found
+    this.found = found
+    this.known = known
     this.resolve = resolve
-    this.draft = new Draft(copyMetadata(before), found, resolve)
+    this.draft = new Draft(copyMetadata(metadata), found, resolve, known)
   }
 
-  /** Locks, and reads everything afresh. */
-  static async begin(client: ClientBase, resolve?: TemplateResolver): Promise<Change> {
+  /**
+   * Locks, and reads what there is.
+   * @param known what was read last
+   */
+  static async begin(client: ClientBase, resolve?: TemplateResolver, known?: Reading): Promise<Change> {
     await client.query(LOCK)
-    const before = await readMetadata(client)
-    return new Change(client, before, await find(client, before), resolve)
+    return new Change(client, await read(client, known), resolve, known)
   }
 
   /** Makes a table of the database known to the draft. */
   async look(ref: TableRef): Promise<void> {
-    this.draft.addFound({ tables: await introspect(this.client, [ref]), functions: new Map() })
+    const { tables } = await introspect(this.client, [ref])
+    this.draft.addFound({ tables, functions: new Map() })
   }
   /** The same for a function. */
   async lookForFunction(ref: TableRef): Promise<void> {
@@ -90,7 +107,7 @@ export class Change {
         const message = `cannot drop due to the following dependent objects : ${dependents.join(', ')}`
         throw new ServiceError(400, 'dependency-error', message, '$.args')
       }
-      for (const object of lost) dropObject(this.draft.metadata, object)
+      for (const object of lost) dropObject(this.draft, object)
       this.touched()
     }
   }
@@ -100,7 +117,9 @@ export class Change {
     const broken = this.snapshot().inconsistent.map(({ object }) => object)
     if (broken.length === 0) return broken
     const before = (this.brokenBefore ??= new Set(
-      new Draft(this.before, this.foundBefore, this.resolve).build().inconsistent.map(({ object }) => object),
+      new Draft(this.before, this.foundBefore, this.resolve, this.known)
+        .build()
+        .data.inconsistent.map(({ object }) => object),
     ))
     return broken.filter((object) => !before.has(object))
   }
@@ -130,7 +149,8 @@ export class Change {
     const { draft } = this
     const tables = tablesOf(draft.metadata)
     const functions = functionsOf(draft.metadata)
-    const found = await find(this.client, draft.metadata)
+    const found = await find(this.client, draft.metadata, this.found)
+    this.found = found
     const now = found.tables
     const before = new Map(
       tables.flatMap((ref) => {
@@ -138,7 +158,7 @@ export class Change {
         return found ? [[tableKey(ref), found]] : []
       }),
     )
-    const sameTables = JSON.stringify([...before]) === JSON.stringify([...before].map(([key]) => [key, now.get(key)]))
+    const sameTables = [...before].every(([key, table]) => table === now.get(key))
     const sameFunctions = functions.every(
       (ref) => JSON.stringify(draft.foundFunction(ref)) === JSON.stringify(found.functions.get(tableKey(ref))),
     )
@@ -159,34 +179,81 @@ export class Change {
 
   /** The snapshot as the transaction stands; not committed. */
   snapshot(): CatalogData {
+    return this.build().data
+  }
+
+  private build(): Built {
     this.built ??= this.draft.build()
     return this.built
   }
 
   /** Writes the metadata, counts the version up and tells the other instances, all at commit. */
-  async write(): Promise<CatalogData> {
-    const data = this.snapshot()
-    await writeMetadata(this.client, this.before, this.draft.metadata)
+  async write(): Promise<Reading> {
+    const built = this.build()
+    const { metadata, data } = built
+    await writeMetadata(this.client, this.before, metadata)
     const { rows } = await this.client.query<{ version: string }>(
       `update svc_catalog.svc_version set version = version + 1
        returning version::text, pg_notify('${CHANNEL}', version::text)::text`,
     )
-    return { ...data, version: rows[0]?.version as string }
+    const version = rows[0]?.version as string
+    // What was changed here is read the next time.
+    const same = [...this.marksBefore].filter(([key]) => metadata.tables.get(key) === this.before.tables.get(key))
+    return {
+      ...built,
+      data: { ...data, version },
+      metadata: { ...metadata, version },
+      marks: new Map(same),
+      found: { ...built.found, marks: this.found.marks },
+    }
   }
+}
+
+/** What was read, and what was made of it. The next reading takes from it what is still so. */
+export interface Reading extends Built {
+  readonly marks: Marks
+  readonly found: MarkedTables
+}
+type Read = Omit<Reading, keyof Omit<Built, 'metadata'>> & Pick<Reading, 'found'>
+interface MarkedTables extends FoundAll {
+  /** Of the tables. */
+  readonly marks: Marks
 }
 
 /** Reads metadata and database at one instant. The client must be in a repeatable read transaction. */
-export async function readCatalog(client: ClientBase, resolve?: TemplateResolver): Promise<CatalogData> {
-  const metadata = await readMetadata(client)
-  return new Draft(metadata, await find(client, metadata), resolve).build()
+export async function readAll(client: ClientBase, resolve?: TemplateResolver, known?: Reading): Promise<Reading> {
+  const { metadata, marks, found } = await read(client, known)
+  return { ...new Draft(metadata, found, resolve, known).build(), marks, found }
 }
 
-/** What the database has of all that the metadata is about. */
-async function find(client: ClientBase, metadata: Metadata): Promise<FoundAll> {
-  return {
-    tables: await introspect(client, tablesOf(metadata)),
-    functions: await introspectFunctions(client, functionsOf(metadata)),
-  }
+/** The same, for those who need the snapshot only. */
+export const readCatalog = async (client: ClientBase): Promise<CatalogData> => (await readAll(client)).data
+
+async function read(client: ClientBase, known?: Reading): Promise<Read> {
+  const { metadata, marks } = await readMetadata(client, known)
+  return { metadata, marks, found: await find(client, metadata, known?.found) }
+}
+
+/** What the database has of all that the metadata is about: the same objects for tables that are as they were. */
+async function find(client: ClientBase, metadata: Metadata, known?: MarkedTables): Promise<MarkedTables> {
+  const refs = tablesOf(metadata)
+  const { tables, marks } = known ? await findChanged(client, refs, known) : await introspect(client, refs)
+  return { tables, marks, functions: await introspectFunctions(client, functionsOf(metadata)) }
+}
+
+async function findChanged(client: ClientBase, refs: readonly TableRef[], known: FoundTables): Promise<FoundTables> {
+  const marks = await introspectMarks(client, refs)
+  const same = (key: string) => (marks.get(key) === known.marks.get(key) ? known.tables.get(key) : undefined)
+  const changed = await introspect(
+    client,
+    refs.filter((ref) => marks.has(tableKey(ref)) && !same(tableKey(ref))),
+  )
+  const tables = refs.map(tableKey).flatMap((key) => {
+    const table = marks.has(key) ? (same(key) ?? changed.tables.get(key)) : undefined
+    const before = known.tables.get(key)
+    return table ? [[key, isDeepStrictEqual(table, before) ? (before as Found) : table] as const] : []
+  })
+  return { tables: new Map(tables), marks: new Map([...marks, ...changed.marks]) }
 }
 
 function tablesOf(metadata: Metadata): readonly TableRef[] {
@@ -204,13 +271,16 @@ function functionsOf({ tables, functions }: Metadata): readonly TableRef[] {
 }
 
 /** Removes the object that a dependents' list calls by this name. */
-export function dropObject(metadata: Metadata, object: string): void {
+export function dropObject(draft: Draft, object: string): void {
+  const { metadata } = draft
   for (const name of metadata.templates.keys()) if (templateName(name) === object) metadata.templates.delete(name)
   for (const [key, { ref }] of metadata.functions) if (functionName(ref) === object) metadata.functions.delete(key)
   for (const [key, table] of metadata.tables) {
-    const { ref, relationships, computedFields, permissions } = table
+    const { ref } = table
     if (tableObject(ref) === object) metadata.tables.delete(key)
     if (customizationName(ref) === object) metadata.tables.set(key, { ...table, configuration: null })
+    if (!ownObjects(table).includes(object)) continue
+    const { relationships, computedFields, permissions } = draft.changeable(key) as TrackedTable
     for (const name of computedFields.keys()) if (computedFieldName(ref, name) === object) computedFields.delete(name)
     for (const name of relationships.keys()) if (relationshipName(ref, name) === object) relationships.delete(name)
     for (const [place, row] of permissions) if (permissionName(ref, row) === object) permissions.delete(place)

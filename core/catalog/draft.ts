@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { ServiceError } from '../errors.js'
 import { type Json, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
@@ -13,6 +14,7 @@ import {
   openTable,
   type Relationship,
   type RolePermissions,
+  shareTables,
   type Table,
   type TableData,
   tableKey,
@@ -23,6 +25,7 @@ import { type FunctionScope, resolveComputedField, resolveFunction } from './fun
 import type { FoundFunction } from './introspect-functions.js'
 import type { Found } from './introspect.js'
 import {
+  copyTable,
   trackedTable,
   type ComputedFieldRow,
   type Metadata,
@@ -54,6 +57,16 @@ export interface FoundAll {
   readonly functions: ReadonlyMap<string, FoundFunction>
 }
 
+/** A snapshot with what it was made of. What is still so another time is not made again. */
+export interface Built {
+  readonly data: CatalogData
+  readonly metadata: Metadata
+  readonly found: FoundAll
+  /** The tables that were looked at to make one, by `tableKey`. */
+  readonly uses: Uses
+}
+type Uses = ReadonlyMap<string, ReadonlySet<string>>
+
 /**
  * Metadata that may still change, beside what the database has. Tables are put together when they are asked for, so that
  * a thousand definitions can be checked one after another and the snapshot built once.
@@ -63,6 +76,12 @@ export class Draft implements Tables {
   private readonly found: Map<string, Found>
   private readonly foundFunctions: Map<string, FoundFunction>
   private readonly opened = new Map<string, Opened>()
+  private readonly before: Built | undefined
+  /** Tables that were copied to be changed here. */
+  private readonly own = new Set<string>()
+  private readonly uses = new Map<string, Set<string>>()
+  /** The table that is being made. */
+  private making: string | undefined
   /** Tracked tables by their name in GraphQL. */
   private typeNames: Map<string, TableRef[]> | undefined
   readonly tables = {
@@ -79,7 +98,9 @@ export class Draft implements Tables {
     tracked: (ref) => this.metadata.tables.has(tableKey(ref)) && this.found.has(tableKey(ref)),
   }
 
-  constructor(metadata: Metadata, found: FoundAll, resolve: TemplateResolver | undefined) {
+  /** @param before a snapshot of much the same */
+  constructor(metadata: Metadata, found: FoundAll, resolve: TemplateResolver | undefined, before?: Built) {
+    this.before = before
     this.metadata = metadata
     this.found = new Map(found.tables)
     this.foundFunctions = new Map(found.functions)
@@ -115,6 +136,17 @@ export class Draft implements Tables {
     return this.metadata.tables.get(tableKey(ref))
   }
 
+  /** The same to be changed: the metadata that this began with may share it. */
+  changeable(key: string): TrackedTable | undefined {
+    const { tables } = this.metadata
+    const table = tables.get(key)
+    if (!table || this.own.has(key)) return table
+    const copy = copyTable(table)
+    this.own.add(key)
+    tables.set(key, copy)
+    return copy
+  }
+
   /** Call after changing metadata: what was put together before is forgotten. */
   changed(): void {
     this.opened.clear()
@@ -123,12 +155,17 @@ export class Draft implements Tables {
 
   /** A tracked table that exists, or a system table, without permissions. */
   private open(key: string): Opened | undefined {
+    this.used(key)
     const ready = this.opened.get(key)
     if (ready) return ready
     const found = this.found.get(key)
     if (!found) return undefined
+    if (!isSystem(found) && !this.metadata.tables.has(key)) return undefined
+    return this.whileMaking(key, () => this.make(key, found))
+  }
+
+  private make(key: string, found: Found): Opened {
     const system = isSystem(found)
-    if (!system && !this.metadata.tables.has(key)) return undefined
     const relationships = this.relationships(found)
     const computedFields = this.computedFields(found)
     const customization = this.customization(found)
@@ -152,6 +189,7 @@ export class Draft implements Tables {
     if (table.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, table)
     return resolveRelationship(row, table, (ref) => {
       const key = tableKey(ref)
+      this.used(key)
       return this.metadata.tables.has(key) || SYSTEM.has(key) ? this.found.get(key) : undefined
     })
   }
@@ -231,22 +269,37 @@ export class Draft implements Tables {
     )
   }
 
-  /** Builds the snapshot. What cannot be resolved is left out and listed. */
-  build(): CatalogData {
-    const filters: BoolExp[] = []
-    const places = new Map<string, number>()
-    const store = (exp: BoolExp): number => {
-      const key = JSON.stringify(exp)
-      let place = places.get(key)
-      if (place === undefined) places.set(key, (place = filters.push(exp) - 1))
-      return place
+  /** Remembers that a table was looked at, whether it is there or not. */
+  private used(key: string): void {
+    if (this.making === undefined || this.making === key) return
+    const used = this.uses.get(this.making)
+    if (used) used.add(key)
+    else this.uses.set(this.making, new Set([key]))
+  }
+
+  private whileMaking<T>(key: string, make: () => T): T {
+    const outer = this.making
+    this.making = key
+    try {
+      return make()
+    } finally {
+      this.making = outer
     }
+  }
+
+  /** Builds the snapshot. What cannot be resolved is left out and listed. */
+  build(): Built {
+    const kept = this.unchanged()
+    const { filters, store } = storeBeside([...kept.values()], this.before?.data.filters ?? [])
     const inconsistent: Inconsistency[] = []
     const tables = [...this.found.keys()].flatMap((key) => {
+      const same = kept.get(key)
+      if (same) return [same]
       const opened = this.open(key)
       if (!opened) return []
       inconsistent.push(...opened.failed)
-      return [{ ...opened.data, permissions: this.permissions(opened.table, store, inconsistent) }]
+      const permissions = this.whileMaking(key, () => this.permissions(opened.table, store, inconsistent))
+      return [{ ...opened.data, permissions }]
     })
     for (const tracked of this.metadata.tables.values()) {
       const { ref } = tracked
@@ -261,7 +314,43 @@ export class Draft implements Tables {
     const functions = this.trackedFunctions()
     inconsistent.push(...functions.failed, ...this.plannedTemplates().failed)
     const { version } = this.metadata
-    return { id: randomUUID(), version, tables, filters, templates, functions: functions.resolved, inconsistent }
+    const data = { id: randomUUID(), version, tables, filters, templates, functions: functions.resolved, inconsistent }
+    const uses = new Map<string, ReadonlySet<string>>(this.uses)
+    for (const key of kept.keys()) uses.set(key, this.before?.uses.get(key) ?? new Set())
+    return {
+      data: this.before ? shareTables(data, this.before.data) : data,
+      metadata: { ...this.metadata, tables: new Map(this.metadata.tables) },
+      found: { tables: new Map(this.found), functions: new Map(this.foundFunctions) },
+      uses,
+    }
+  }
+
+  /** The tables of the snapshot before that would be made the same again: of the same, looking at the same. */
+  private unchanged(): ReadonlyMap<string, TableData> {
+    const { before } = this
+    // What is inconsistent must be listed again.
+    if (!before || before.data.inconsistent.length > 0) return new Map()
+    const tables = [this.found, before.found.tables, this.metadata.tables, before.metadata.tables]
+    const keys = [...new Set(tables.flatMap((map) => [...map.keys()]))]
+    const isSame = (key: string): boolean =>
+      this.found.get(key) === before.found.tables.get(key) &&
+      this.metadata.tables.get(key) === before.metadata.tables.get(key)
+    const looksSame = (key: string): boolean =>
+      this.found.get(key) === before.found.tables.get(key) &&
+      sameToOthers(this.metadata.tables.get(key), before.metadata.tables.get(key))
+    const affected = reaching(
+      keys.filter((key) => !looksSame(key)),
+      before.uses,
+    )
+    // Names in GraphQL depend on those of all other tables.
+    const isKept = (key: string) =>
+      !affected.has(key) && isSame(key) && (this.metadata.tables.get(key)?.configuration ?? null) === null
+    return new Map(
+      before.data.tables.flatMap((table) => {
+        const key = tableKey(table)
+        return isKept(key) ? [[key, table]] : []
+      }),
+    )
   }
 
   /** Undefined when no front end for templates is there. */
@@ -295,6 +384,54 @@ export class Draft implements Tables {
     }
     return [...roles.values()]
   }
+}
+
+/** Keeps each distinct expression once, those that tables refer to already where they are. */
+function storeBeside(
+  tables: readonly TableData[],
+  before: readonly BoolExp[],
+): { readonly filters: readonly BoolExp[]; readonly store: (exp: BoolExp) => number } {
+  const used = new Set(tables.flatMap(({ permissions }) => permissions.flatMap(placesOf)))
+  const filters = used.size > 0 ? [...before] : []
+  const free = [...filters.keys()].filter((place) => !used.has(place))
+  let places: Map<string, number> | undefined
+  const store = (exp: BoolExp): number => {
+    places ??= new Map([...used].map((place) => [JSON.stringify(filters[place]), place]))
+    const key = JSON.stringify(exp)
+    let place = places.get(key)
+    if (place === undefined) {
+      place = free.pop() ?? filters.length
+      filters[place] = exp
+      places.set(key, place)
+    }
+    return place
+  }
+  return { filters, store }
+}
+
+const placesOf = ({ insert, select, update, delete: remove }: RolePermissions): number[] =>
+  [insert?.check, select?.filter, update?.filter, update?.check, remove?.filter].filter((place) => place !== undefined)
+
+/** Whether other tables see the same of a table. What functions compute may have changed with them. */
+function sameToOthers(one: TrackedTable | undefined, other: TrackedTable | undefined): boolean {
+  if (!one || !other || one.computedFields.size > 0 || other.computedFields.size > 0) return !one && !other
+  return isDeepStrictEqual(one.relationships, other.relationships)
+}
+
+/** The keys, and all that use one of them, directly or not. */
+function reaching(keys: readonly string[], uses: Uses): ReadonlySet<string> {
+  const users = new Map<string, string[]>()
+  for (const [user, used] of uses) {
+    for (const key of used) {
+      const known = users.get(key)
+      if (known) known.push(user)
+      else users.set(key, [user])
+    }
+  }
+  const reached = new Set(keys)
+  // A set goes on to what is added meanwhile.
+  for (const key of reached) for (const user of users.get(key) ?? []) reached.add(user)
+  return reached
 }
 
 const SYSTEM: ReadonlySet<string> = new Set(SYSTEM_TABLES.map((name) => tableKey({ schema: CATALOG_SCHEMA, name })))

@@ -260,8 +260,8 @@ export class Editor {
   }
 
   dropInconsistent(): void {
-    const { metadata } = this.change.draft
-    for (const { object } of this.inconsistent) dropObject(metadata, object)
+    const { draft } = this.change
+    for (const { object } of this.inconsistent) dropObject(draft, object)
     this.change.touched()
   }
   get inconsistent(): readonly Inconsistency[] {
@@ -291,7 +291,7 @@ export class Editor {
   }
 
   private table(ref: TableRef, path = '$.args.table'): { tracked: TrackedTable; found: Found } {
-    const tracked = this.change.draft.tracked(ref)
+    const tracked = this.change.draft.changeable(tableKey(ref))
     const found = this.change.draft.foundTable(ref)
     if (!tracked || !found) throw notExists(`table "${tableName(ref)}" does not exist`, path)
     return { tracked, found }

@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg'
 import type { SqlType, TableRef, TypeKind } from '../plan/ir.js'
 import { type Column, type TableData, tableKey } from './catalog.js'
+import type { Marks } from './metadata.js'
 
 /** What PostgreSQL says of one table. */
 export interface Found extends Omit<
@@ -23,16 +24,21 @@ export interface ForeignKey {
 }
 
 /**
- * Reads the named tables from `pg_catalog` in one query; those that do not exist are left out.
+ * Reads the named tables from `pg_catalog` in one query, with a mark of each; those that do not exist are left out.
  * @returns by `tableKey`
  */
-export async function introspect(client: ClientBase, tables: readonly TableRef[]): Promise<Map<string, Found>> {
+export async function introspect(client: ClientBase, tables: readonly TableRef[]): Promise<FoundTables> {
   const { rows } = await client.query<Part>(QUERY, [JSON.stringify(tables)])
   const byOid = new Map<number, Partial<RawTable>>()
   const types = new Map<number, SqlType>()
+  const marks = new Map<number, string>()
   for (const { oid, part, value } of rows) {
     if (part === 'type') {
       types.set(oid, readColumnType(value as RawColumnType))
+      continue
+    }
+    if (part === 'mark') {
+      marks.set(oid, value as string)
       continue
     }
     const raw = byOid.get(oid) ?? {}
@@ -43,7 +49,23 @@ export async function introspect(client: ClientBase, tables: readonly TableRef[]
     [...byOid.values()].map((raw) => readTable(raw as RawTable, types)).map((table) => [tableKey(table), table]),
   )
   // In the order asked for, so that lists of dependents do not depend on PostgreSQL's.
-  return new Map(tables.map(tableKey).flatMap((key) => (found.has(key) ? [[key, found.get(key) as Found]] : [])))
+  const inOrder = tables.map(tableKey).flatMap((key) => found.get(key) ?? [])
+  return {
+    tables: new Map(inOrder.map((table) => [tableKey(table), table])),
+    marks: new Map(inOrder.map((table) => [tableKey(table), marks.get(table.oid) as string])),
+  }
+}
+
+/** By `tableKey`. */
+export interface FoundTables {
+  readonly tables: ReadonlyMap<string, Found>
+  readonly marks: Marks
+}
+
+/** Only the mark of each of the named tables that exists: of all that `introspect` would read. */
+export async function introspectMarks(client: ClientBase, tables: readonly TableRef[]): Promise<Marks> {
+  const { rows } = await client.query<TableRef & { mark: string }>(MARKS, [JSON.stringify(tables)])
+  return new Map(rows.map((row) => [tableKey(row), row.mark]))
 }
 
 /**
@@ -52,8 +74,8 @@ export async function introspect(client: ClientBase, tables: readonly TableRef[]
  */
 interface Part {
   readonly oid: number
-  readonly part: 'type' | 'table' | 'columns' | 'keys' | 'foreign_keys' | 'geo'
-  readonly value: object
+  readonly part: 'type' | 'mark' | 'table' | 'columns' | 'keys' | 'foreign_keys' | 'geo'
+  readonly value: object | string
 }
 
 /** Finds tables by oid, to see what became of one under another name. */
@@ -183,7 +205,7 @@ function kindOf(name: string, type: string, category: string): TypeKind {
  * `pg_relation_is_updatable` gives the events that a view supports (CMD_UPDATE 2, CMD_INSERT 3, CMD_DELETE 4 as
  * bits 4, 8 and 16).
  */
-const QUERY = `
+const PARTS = `
 with recursive wanted as materialized (
   select c.oid, c.relkind, n.nspname, c.relname
   from json_to_recordset($1::json) as w(schema text, name text)
@@ -251,14 +273,34 @@ foreign_keys as (
   ) order by conname) as foreign_keys
   from named join pg_class c on c.oid = named.confrelid join pg_namespace n on n.oid = c.relnamespace
   where contype = 'f' group by conrelid
-)
-select oid::int8::float8 as oid, 'table' as part, json_build_object(
-  'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
-  'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end
-) as value from wanted
-union all select type.oid::int8::float8, 'type', json_build_object('type', type.type, 'element', element.type)
-from type left join element on element.oid = type.typelem and type.typcategory = 'A'
-union all select attrelid::int8::float8, 'columns', columns from columns
-union all select conrelid::int8::float8, 'keys', keys from keys
-union all select conrelid::int8::float8, 'foreign_keys', foreign_keys from foreign_keys
-union all select attrelid::int8::float8, 'geo', geo from geo`
+),
+part as (
+  select oid, 'table' as part, json_build_object(
+    'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
+    'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end
+  ) as value from wanted
+  union all select attrelid, 'columns', columns from columns
+  union all select conrelid, 'keys', keys from keys
+  union all select conrelid, 'foreign_keys', foreign_keys from foreign_keys
+  union all select attrelid, 'geo', geo from geo
+),
+column_type as (
+  select type.oid, json_build_object('type', type.type, 'element', element.type) as value
+  from type left join element on element.oid = type.typelem and type.typcategory = 'A'
+),
+said as (
+  select oid, part, value, 0 as number from part
+  union all select a.attrelid, 'type', t.value, a.attnum from attribute a join column_type t on t.oid = a.atttypid
+),
+mark as (
+  select oid, max(value->>'schema') filter (where part = 'table') as schema,
+    max(value->>'name') filter (where part = 'table') as name,
+    encode(sha256(convert_to(string_agg(part || value::text, '' order by part, number), 'UTF8')), 'base64') as mark
+  from said group by oid
+)`
+const QUERY = `${PARTS}
+select oid::int8::float8 as oid, part, value from part
+union all select oid::int8::float8, 'type', value from column_type
+union all select oid::int8::float8, 'mark', to_json(mark) from mark`
+// Without a join to what is wanted, for which PostgreSQL would put together all of it for each table.
+const MARKS = `${PARTS} select schema, name, mark from mark`

@@ -60,49 +60,94 @@ export const trackedTable = (ref: TableRef): TrackedTable => ({
   permissions: new Map(),
 })
 
-export async function readMetadata(client: ClientBase): Promise<Metadata> {
-  const { rows } = await client.query<Record<keyof typeof READ, string>>(
-    `select ${Object.entries(READ)
-      .map(([key, query]) => `(${query})::text as ${key}`)
-      .join(', ')}`,
-  )
+/** By `tableKey`: a digest of all that was read of a table. What has the same mark is the same. */
+export type Marks = ReadonlyMap<string, string>
+
+/** Metadata with a mark of what was said of each table. */
+export interface MarkedMetadata {
+  readonly metadata: Metadata
+  readonly marks: Marks
+}
+
+/** More tables at once would be much to hold beside what is made of them. */
+const BATCH = 1000
+
+/** @param known what was read before: a table whose mark is still the same is not read again, and is the same object */
+export async function readMetadata(client: ClientBase, known?: MarkedMetadata): Promise<MarkedMetadata> {
+  const { rows } = await client.query<Record<keyof typeof READ, string>>(columnsOf(READ))
   const read = rows[0] as Record<keyof typeof READ, string>
-  const list = (key: keyof typeof READ) => parseJson(read[key], NO_LIMITS) as unknown as Record<string, string & Json>[]
   const tables = new Map<string, TrackedTable>()
-  for (const { schema, name, configuration } of list('tables')) {
-    const ref = { schema: schema as string, name: name as string }
-    tables.set(tableKey(ref), { ...trackedTable(ref), configuration: configuration as Json })
-  }
-  const tableOf = (row: Record<string, string>) => tables.get(`${row['schema']}\0${row['table']}`)
-  for (const row of list('relationships')) {
-    const { name, type, definition, comment } = row as unknown as RelationshipRow
-    tableOf(row)?.relationships.set(name, { name, type, definition, comment })
-  }
-  for (const row of list('computed_fields')) {
-    const { name, definition, comment } = row as unknown as ComputedFieldRow
-    tableOf(row)?.computedFields.set(name, { name, definition, comment })
-  }
-  const definitions = new Map<string, Json>()
-  for (const { schema, table, rows: permissions } of JSON.parse(read.permissions) as ReadPermissions[]) {
-    const tracked = tables.get(tableKey({ schema, name: table }))
-    for (const [role, type, text, comment] of permissions) {
-      const definition = definitions.get(text) ?? parseJson(text, NO_LIMITS)
-      definitions.set(text, definition)
-      tracked?.permissions.set(permissionKey(role, type), { role, type, definition, comment })
+  const marks = new Map<string, string>()
+  const changed: TrackedTable[] = []
+  for (const { schema, name, configuration, mark } of listIn(read.tables)) {
+    const table = {
+      ...trackedTable({ schema: schema as string, name: name as string }),
+      configuration: configuration as Json,
     }
+    const key = tableKey(table.ref)
+    const before = known?.marks.get(key) === mark ? known?.metadata.tables.get(key) : undefined
+    if (!before) changed.push(table)
+    tables.set(key, before ?? table)
+    marks.set(key, mark as string)
   }
-  const templates = list('templates').map((row) => row as unknown as TemplateRow)
-  const functions = list('functions').map((row): TrackedFunction => {
+  const permissions: PermissionPool = new Map()
+  for (let from = 0; from < changed.length; from += BATCH) {
+    await readTables(client, changed.slice(from, from + BATCH), permissions)
+  }
+  const templates = listIn(read.templates).map((row) => row as unknown as TemplateRow)
+  const functions = listIn(read.functions).map((row): TrackedFunction => {
     const { schema, name, roles, ...rest } = row as unknown as TrackedFunction & TableRef & { roles: string[] }
     return { ...rest, ref: { schema, name }, roles: new Set(roles) }
   })
-  return {
+  const metadata = {
     version: read.version,
     tables,
     templates: new Map(templates.map((row) => [row.name, row])),
     functions: new Map(functions.map((row) => [tableKey(row.ref), row])),
   }
+  return { metadata, marks }
 }
+
+/** Permissions that are alike are held once, with their key, by all that they say. */
+type PermissionPool = Map<string, { readonly key: string; readonly row: PermissionRow }>
+
+/** Reads what was said of some tables into them. */
+async function readTables(client: ClientBase, wanted: readonly TrackedTable[], pool: PermissionPool): Promise<void> {
+  const { rows } = await client.query<Record<keyof typeof READ_TABLES, string>>(
+    `with wanted as (select * from json_to_recordset($1::json) as w(schema text, name text)) ${columnsOf(READ_TABLES)}`,
+    [JSON.stringify(wanted.map(({ ref }) => ref))],
+  )
+  const read = rows[0] as Record<keyof typeof READ_TABLES, string>
+  const tables = new Map(wanted.map((table) => [tableKey(table.ref), table]))
+  const tableOf = (row: Record<string, string>) => tables.get(`${row['schema']}\0${row['table']}`)
+  for (const row of listIn(read.relationships)) {
+    const { name, type, definition, comment } = row as unknown as RelationshipRow
+    tableOf(row)?.relationships.set(name, { name, type, definition, comment })
+  }
+  for (const row of listIn(read.computed_fields)) {
+    const { name, definition, comment } = row as unknown as ComputedFieldRow
+    tableOf(row)?.computedFields.set(name, { name, definition, comment })
+  }
+  for (const { schema, table, rows: permissions } of JSON.parse(read.permissions) as ReadPermissions[]) {
+    const tracked = tables.get(tableKey({ schema, name: table }))
+    for (const [role, type, text, comment] of permissions) {
+      const all = JSON.stringify([role, type, text, comment])
+      let known = pool.get(all)
+      if (!known) {
+        const row = { role, type, definition: parseJson(text, NO_LIMITS), comment }
+        pool.set(all, (known = { key: permissionKey(role, type), row }))
+      }
+      tracked?.permissions.set(known.key, known.row)
+    }
+  }
+}
+
+const columnsOf = (queries: Readonly<Record<string, string>>): string =>
+  `select ${Object.entries(queries)
+    .map(([key, query]) => `(${query})::text as ${key}`)
+    .join(', ')}`
+
+const listIn = (text: string) => parseJson(text, NO_LIMITS) as unknown as Record<string, string & Json>[]
 
 /** Most of the metadata: no names of keys are repeated, and definitions are text, of which each distinct one is parsed once. */
 interface ReadPermissions {
@@ -113,20 +158,20 @@ interface ReadPermissions {
 
 const READ = {
   version: 'select version from svc_catalog.svc_version',
-  tables: `select coalesce(json_agg(json_build_object('schema', table_schema, 'name', table_name, 'configuration', configuration)
-    order by table_schema, table_name), '[]') from svc_catalog.svc_table`,
-  relationships: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
-    'name', rel_name, 'type', rel_type, 'definition', rel_def, 'comment', comment)
-    order by rel_name), '[]') from svc_catalog.svc_relationship`,
-  permissions: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name, 'rows', rows)), '[]')
-    from (select table_schema, table_name,
-      json_agg(json_build_array(role_name, perm_type, perm_def::text, comment) order by role_name, perm_type) as rows
-      from svc_catalog.svc_permission group by table_schema, table_name) p`,
+  tables: `select coalesce(json_agg(json_build_object('schema', table_schema, 'name', table_name,
+    'configuration', configuration, 'mark', coalesce(mark, '') || coalesce(configuration::text, ''))
+    order by table_schema, table_name), '[]')
+    from svc_catalog.svc_table left join (
+      select table_schema, table_name,
+        encode(sha256(convert_to(string_agg(said, '' order by said collate "C"), 'UTF8')), 'base64') as mark
+      from (
+        select table_schema, table_name, 'relationship ' || r::text as said from svc_catalog.svc_relationship r
+        union all select table_schema, table_name, 'field ' || f::text from svc_catalog.svc_computed_field f
+        union all select table_schema, table_name, 'permission ' || p::text from svc_catalog.svc_permission p
+      ) said group by table_schema, table_name
+    ) marks using (table_schema, table_name)`,
   templates: `select coalesce(json_agg(json_build_object('name', template_name, 'definition', template_defn,
     'comment', comment) order by template_name), '[]') from svc_catalog.svc_query_template`,
-  computed_fields: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
-    'name', field_name, 'definition', field_def, 'comment', comment)
-    order by field_name), '[]') from svc_catalog.svc_computed_field`,
   functions: `select coalesce(json_agg(json_build_object('schema', function_schema, 'name', function_name,
     'configuration', configuration, 'comment', comment, 'roles', array(
       select role_name from svc_catalog.svc_function_permission p
@@ -134,25 +179,34 @@ const READ = {
     order by function_schema, function_name), '[]') from svc_catalog.svc_function f`,
 }
 
-/** A copy that can be changed while the original stands. */
-export function copyMetadata(metadata: Metadata): Metadata {
-  return {
-    version: metadata.version,
-    tables: new Map(
-      [...metadata.tables].map(([key, table]) => [
-        key,
-        {
-          ...table,
-          relationships: new Map(table.relationships),
-          computedFields: new Map(table.computedFields),
-          permissions: new Map(table.permissions),
-        },
-      ]),
-    ),
-    templates: new Map(metadata.templates),
-    functions: new Map(metadata.functions),
-  }
+/** Of the tables in `wanted`; the primary keys serve the joins. */
+const READ_TABLES = {
+  relationships: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
+    'name', rel_name, 'type', rel_type, 'definition', rel_def, 'comment', comment)
+    order by rel_name), '[]')
+    from wanted join svc_catalog.svc_relationship on (table_schema, table_name) = (wanted.schema, wanted.name)`,
+  permissions: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name, 'rows', rows)), '[]')
+    from (select table_schema, table_name,
+      json_agg(json_build_array(role_name, perm_type, perm_def::text, comment) order by role_name, perm_type) as rows
+      from wanted join svc_catalog.svc_permission on (table_schema, table_name) = (wanted.schema, wanted.name)
+      group by table_schema, table_name) p`,
+  computed_fields: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
+    'name', field_name, 'definition', field_def, 'comment', comment)
+    order by field_name), '[]')
+    from wanted join svc_catalog.svc_computed_field on (table_schema, table_name) = (wanted.schema, wanted.name)`,
 }
+
+/** A copy that can be changed while the original stands. They share the tables: `copyTable` before changing one. */
+export function copyMetadata({ version, tables, templates, functions }: Metadata): Metadata {
+  return { version, tables: new Map(tables), templates: new Map(templates), functions: new Map(functions) }
+}
+
+export const copyTable = (table: TrackedTable): TrackedTable => ({
+  ...table,
+  relationships: new Map(table.relationships),
+  computedFields: new Map(table.computedFields),
+  permissions: new Map(table.permissions),
+})
 
 /** Writes the difference between two states; tables go first and last, because the other rows refer to them. */
 export async function writeMetadata(client: ClientBase, before: Metadata, after: Metadata): Promise<void> {
@@ -183,20 +237,10 @@ export async function writeMetadata(client: ClientBase, before: Metadata, after:
   }
 }
 
-/** The tables that are not the same in the other state, whose untouched rows are the same objects (`copyMetadata`). */
+/** The tables that are not the same in the other state. */
 function without({ tables }: Metadata, other: Metadata): Map<string, TrackedTable> {
-  return new Map([...tables].filter(([key, table]) => !isSame(table, other.tables.get(key))))
+  return new Map([...tables].filter(([key, table]) => table !== other.tables.get(key)))
 }
-
-const isSame = (one: TrackedTable, other: TrackedTable | undefined): boolean =>
-  other !== undefined &&
-  one.configuration === other.configuration &&
-  sameRows(one.relationships, other.relationships) &&
-  sameRows(one.computedFields, other.computedFields) &&
-  sameRows(one.permissions, other.permissions)
-
-const sameRows = <Row>(one: ReadonlyMap<string, Row>, other: ReadonlyMap<string, Row>): boolean =>
-  one.size === other.size && [...one].every(([key, row]) => other.get(key) === row)
 
 /** What happens to a row that is there: all but its key is new. */
 function replacing(key: readonly string[], [row = {}]: readonly object[]): string {

@@ -1,22 +1,40 @@
 import { createHash } from 'node:crypto'
 import { type Catalog, type CatalogData, openCatalog, type TableData, tableKey } from '../catalog/catalog.js'
+import type { BoolExp } from '../plan/ir.js'
 
 /**
- * A snapshot as the workers get it: lines of JSON. The first has everything but the tables, and their keys in place of
- * them; each of the others is a table.
+ * A snapshot as the workers get it: lines of JSON. The first has everything but the tables, which are the other lines.
+ * What another snapshot that a worker holds has too is left out.
  */
-export interface Encoded {
-  readonly id: string
-  readonly buffer: Uint8Array
+interface FirstLine extends Omit<CatalogData, 'tables' | 'filters'> {
+  /** The id of the other snapshot. */
+  readonly base?: string
+  /** The keys of all tables, in order. */
+  readonly keys: readonly string[]
+  /** Places in `keys` of the tables that follow. */
+  readonly sent: readonly number[]
+  /** With their places. */
+  readonly filters: readonly (readonly [number, BoolExp])[]
+  readonly filterCount: number
 }
 
-export function encodeCatalog({ tables, ...rest }: CatalogData): Encoded {
-  const parts = [{ ...rest, tables: tables.map(tableKey) }, ...tables]
-  const lines = parts.map((part) => `${JSON.stringify(part)}\n`)
+/** @returns bytes with a memory of their own, which may be given away */
+export function encodeCatalog({ tables, filters, ...rest }: CatalogData, base?: CatalogData): Uint8Array<ArrayBuffer> {
+  const known = new Set(base?.tables)
+  const sent = [...tables.keys()].filter((i) => !known.has(tables[i] as TableData))
+  const first: FirstLine = {
+    ...rest,
+    ...(base ? { base: base.id } : {}),
+    keys: tables.map(tableKey),
+    sent,
+    filters: [...filters.entries()].filter(([i, filter]) => filter !== base?.filters[i]),
+    filterCount: filters.length,
+  }
+  const lines = [first, ...sent.map((i) => tables[i])].map((part) => `${JSON.stringify(part)}\n`)
   const buffer = Buffer.alloc(lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0))
   let end = 0
   for (const line of lines) end += buffer.write(line, end)
-  return { id: rest.id, buffer }
+  return buffer
 }
 
 /** A snapshot as a worker keeps it. */
@@ -25,21 +43,28 @@ export interface Decoded {
   readonly tables: ReadonlyMap<string, { readonly hash: string; readonly data: TableData }>
 }
 
-/** @param before shares the tables that are the same: they are neither read nor held again */
-export function decodeCatalog(encoded: Uint8Array, before: Decoded | undefined): Decoded {
-  const [first, ...lines] = linesOf(Buffer.from(encoded.buffer, encoded.byteOffset, encoded.length))
-  const { tables: keys, ...rest } = JSON.parse(String(first)) as Omit<CatalogData, 'tables'> & {
-    readonly tables: readonly string[]
+/**
+ * @param held snapshots by id; the newest shares the tables that are the same: they are neither read nor held again
+ * @returns undefined when what was left out is not held
+ */
+export function decodeCatalog(encoded: Uint8Array, held: ReadonlyMap<string, Decoded>): Decoded | undefined {
+  const [line, ...lines] = linesOf(Buffer.from(encoded.buffer, encoded.byteOffset, encoded.length))
+  const { base, keys, sent, filters: sentFilters, filterCount, ...rest } = JSON.parse(String(line)) as FirstLine
+  const before = base === undefined ? [...held.values()].at(-1) : held.get(base)
+  if (base !== undefined && !before) return undefined
+  const tables = new Map<string, { readonly hash: string; readonly data: TableData }>()
+  const received = new Map(sent.map((place, i) => [place, lines[i] as Buffer]))
+  for (const [place, key] of keys.entries()) {
+    const text = received.get(place)
+    const known = before?.tables.get(key)
+    const hash = text && createHash('sha256').update(text).digest('base64')
+    if (known && (hash === undefined || hash === known.hash)) tables.set(key, known)
+    else if (hash !== undefined) tables.set(key, { hash, data: JSON.parse(String(text)) as TableData })
   }
-  const tables = new Map(
-    keys.map((key, i) => {
-      const line = lines[i] as Buffer
-      const hash = createHash('sha256').update(line).digest('base64')
-      const known = before?.tables.get(key)
-      return [key, known?.hash === hash ? known : { hash, data: JSON.parse(line.toString()) as TableData }]
-    }),
-  )
-  return { catalog: openCatalog({ ...rest, tables: [...tables.values()].map(({ data }) => data) }), tables }
+  const filters = base === undefined ? [] : (before?.catalog.filters.slice(0, filterCount) ?? [])
+  for (const [place, filter] of sentFilters) filters[place] = filter
+  const data = { ...rest, filters, tables: [...tables.values()].map(({ data }) => data) }
+  return { catalog: openCatalog(data), tables }
 }
 
 /** JSON text has no line ends of its own. */

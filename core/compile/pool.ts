@@ -1,7 +1,6 @@
 import { Piscina } from 'piscina'
 import type { Logger } from 'pino'
 import { ServiceError } from '../errors.js'
-import type { Encoded } from './encoded.js'
 import type { WorkerAnswer, WorkerTask } from './worker.js'
 
 export interface PoolConfig {
@@ -12,6 +11,13 @@ export interface PoolConfig {
   /** For a worker to start and to read the snapshot. */
   readonly warmUpMs: number
   readonly planners: ReadonlyMap<string, URL>
+}
+
+/** A snapshot for the workers. */
+export interface Sendable {
+  readonly id: string
+  /** @param held ids of snapshots that a worker has: what one of them has too may be left out */
+  encoded(held: readonly string[]): Uint8Array<ArrayBuffer>
 }
 
 /** Compiles in worker threads, so that a hostile request cannot hold up the others; each has a deadline and a memory cap. */
@@ -27,19 +33,23 @@ export class CompilePool {
       maxThreads: config.threads,
       maxQueue: 1000,
       workerData: { planners: Object.fromEntries([...config.planners].map(([name, url]) => [name, url.href])) },
-      resourceLimits: { maxOldGenerationSizeMb: Math.ceil(256 + (4 * snapshotBytes) / 1048576) },
+      resourceLimits: {
+        maxOldGenerationSizeMb: Math.ceil(256 + (4 * snapshotBytes) / 1048576),
+        // V8 keeps what the young generation has grown to; a plan needs little.
+        maxYoungGenerationSizeMb: 12,
+      },
     })
     // A worker that fails when its task has been given up: the pool replaces it, and nobody waits for it.
     this.pool.on('error', (error: Error) => config.log.error({ err: error }, 'a compile worker failed'))
   }
 
   /** Waits until a worker has started and holds the snapshot. @throws ServiceError 503 when that takes too long */
-  async warmUp(catalog: Encoded): Promise<void> {
+  async warmUp(catalog: Sendable): Promise<void> {
     await this.run(undefined, catalog, true)
   }
 
   /** @throws ServiceError of the planner, or 503 when the task did not finish in time or the pool is flooded */
-  async run(task: WorkerTask['task'], catalog: Encoded, patient = false): Promise<unknown> {
+  async run(task: WorkerTask['task'], catalog: Sendable, patient = false): Promise<unknown> {
     const { warmUpMs } = this.config
     const timeoutMs = patient ? warmUpMs : this.config.timeoutMs
     const started = new Int32Array(new SharedArrayBuffer(4))
@@ -52,12 +62,18 @@ export class CompilePool {
       else waited += tick
       if (ran > timeoutMs || waited > warmUpMs) abort.abort()
     }, tick)
-    const ask = (more: Pick<WorkerTask, 'catalog'>) =>
-      this.pool.run({ task, catalogId: catalog.id, started, ...more }, { signal: abort.signal })
+    const ask = (more?: Uint8Array<ArrayBuffer>) =>
+      this.pool.run(
+        { task, catalogId: catalog.id, started, ...(more ? { catalog: more } : {}) },
+        // It moves there: a copy would be held here until V8 looks for garbage.
+        { signal: abort.signal, transferList: more ? [more.buffer] : [] },
+      )
     let answer: WorkerAnswer
     try {
-      answer = await ask({})
-      if ('lacking' in answer) answer = await ask({ catalog: catalog.buffer })
+      answer = await ask()
+      if ('lacking' in answer) answer = await ask(catalog.encoded(answer.lacking))
+      // Another worker was asked, which has not what the first one has.
+      if ('lacking' in answer) answer = await ask(catalog.encoded([]))
     } catch (cause) {
       const message = 'the request could not be compiled in time'
       throw new ServiceError(503, 'compile-failed', message, '$', { cause, retryAfter: 1 })

@@ -20,7 +20,8 @@ export interface WorkerTask {
 /** Errors cross threads as data; an `Error` would lose its code and path. */
 export type WorkerAnswer =
   | { readonly result: unknown }
-  | { readonly lacking: true }
+  /** The ids of the snapshots that it has. */
+  | { readonly lacking: readonly string[] }
   /** The stack of an error that no planner should throw. */
   | { readonly bug: string }
   | {
@@ -40,7 +41,7 @@ const KEPT = 2
 
 export default async function work({ task, catalogId, catalog, started }: WorkerTask): Promise<WorkerAnswer> {
   const snapshot = hold(catalogId, catalog)
-  if (!snapshot) return { lacking: true }
+  if (!snapshot) return { lacking: [...catalogs.keys()] }
   if (!task) return { result: undefined }
   const planner = planners.get(task.planner) ?? (await load(task.planner))
   Atomics.store(started, 0, 1)
@@ -59,7 +60,8 @@ function hold(id: string, encoded: Uint8Array | undefined): Catalog | undefined 
   const held = catalogs.get(id)
   if (held) return held.catalog
   if (!encoded) return undefined
-  const decoded = decodeCatalog(encoded, [...catalogs.values()].at(-1))
+  const decoded = decodeCatalog(encoded, catalogs)
+  if (!decoded) return undefined
   catalogs.set(id, decoded)
   for (const oldest of catalogs.keys()) {
     if (catalogs.size <= KEPT) break

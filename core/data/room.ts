@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
-import { type CatalogData, shareTables } from '../catalog/catalog.js'
-import { readCatalog } from '../catalog/change.js'
+import type { CatalogData } from '../catalog/catalog.js'
+import { readAll, type Reading } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import { Editor } from '../catalog/editor.js'
 import { readMetadata } from '../catalog/metadata.js'
@@ -18,8 +18,7 @@ import {
   type Prepared,
   type Task,
 } from '../compile/compile.js'
-import type { CompilePool } from '../compile/pool.js'
-import type { Encoded } from '../compile/encoded.js'
+import type { CompilePool, Sendable } from '../compile/pool.js'
 import { type Database, inTransaction, isConnectionError, sqlState, withClient } from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
@@ -67,6 +66,8 @@ const WORKER = { by: 'worker' }
 const IN_PROCESS = { by: 'process' }
 /** A trigger that names what is not there looks like a stale snapshot at every call: do not reload for each. */
 const RELOAD_MS = 1000
+/** Snapshots that a difference can be sent to. */
+const RECENT = 20
 
 /** Reads the catalog and answers requests against it. The schema must be migrated. */
 export async function openData(database: Database, options: DataOptions): Promise<DataRoom> {
@@ -86,33 +87,36 @@ export async function openData(database: Database, options: DataOptions): Promis
   let pool: CompilePool | undefined
   let warming: Promise<void> | undefined
   let watch: Watch | undefined
-  let current = openSnapshot(await readCommitted(), true)
+  let current = committed(await readCommitted(), [])
+  /** What workers may still have, the newest last. They share what has not changed. */
+  let recent: readonly CatalogData[] = [current.data]
   let lookedAt = 0
   /** The versions that changes made here bring, from before their commit until they are in place. */
   const coming = new Set<string>()
   logInconsistent()
 
-  async function readCommitted(): Promise<CatalogData> {
+  /** @param known what was read last */
+  async function readCommitted(known?: Reading): Promise<Reading> {
     return withClient(database.admin, (client) =>
-      inTransaction(client, () => readCatalog(client, resolve), 'isolation level repeatable read read only'),
+      inTransaction(client, () => readAll(client, resolve, known), 'isolation level repeatable read read only'),
     )
   }
 
   /** Swaps the snapshot, unless a newer one is in place. Requests under way finish on the one that they began with. */
-  async function swap(data: CatalogData): Promise<void> {
-    if (!isOlder(data, current)) return put(data)
+  async function swap(reading: Reading): Promise<void> {
+    if (!isOlder(reading, current)) return put(reading)
     // Read before a change of ours, most likely. Unless the database went back: then it says the same again.
     const before = current
-    const again = await readCommitted()
+    const again = await readCommitted(before.reading)
     if (!isOlder(again, before)) return swap(again)
     if (current !== before) return
-    log.warn({ version: again.version, was: before.catalog.version }, 'the database has gone back in time')
+    log.warn({ version: again.data.version, was: before.catalog.version }, 'the database has gone back in time')
     put(again)
   }
 
-  function put(data: CatalogData): void {
-    // Tables that have not changed are held once.
-    current = openSnapshot(shareTables(data, current.data), true)
+  function put(reading: Reading): void {
+    current = committed(reading, recent)
+    recent = [...recent, current.data].slice(-RECENT)
     logInconsistent()
   }
 
@@ -138,9 +142,9 @@ export async function openData(database: Database, options: DataOptions): Promis
 
   async function work(snapshot: Snapshot, task: Task | Preparation, patient = false): Promise<unknown> {
     if (!pool && !planners.has(task.planner)) await warming
-    const encoded = pool && snapshot.encoded()
-    compilations.inc(encoded ? WORKER : IN_PROCESS)
-    if (pool && encoded) return pool.run(task, encoded, patient)
+    const sendable = pool && snapshot.sendable
+    compilations.inc(sendable ? WORKER : IN_PROCESS)
+    if (pool && sendable) return pool.run(task, sendable, patient)
     const planner = planners.get(task.planner) ?? (await importPlanner(task.planner))
     return task.form === 'prepare'
       ? prepare(task, planner, snapshot.catalog)
@@ -150,9 +154,9 @@ export async function openData(database: Database, options: DataOptions): Promis
   async function openPool(): Promise<void> {
     const { CompilePool } = await import('../compile/pool.js')
     const modules = new Map([...sources].map(([name, { module }]) => [name, module]))
-    const encoded = current.encoded() as Encoded
-    opened = new CompilePool({ ...options, planners: modules }, encoded.buffer.byteLength)
-    await opened.warmUp(encoded).catch((error: unknown) => log.error({ err: error }, 'no compile worker has started'))
+    const sendable = current.sendable as Sendable
+    opened = new CompilePool({ ...options, planners: modules }, sendable.encoded([]).byteLength)
+    await opened.warmUp(sendable).catch((error: unknown) => log.error({ err: error }, 'no compile worker has started'))
     pool = opened
   }
 
@@ -270,9 +274,9 @@ export async function openData(database: Database, options: DataOptions): Promis
         if (isStale(error) && !reloaded && Date.now() - lookedAt > RELOAD_MS) {
           reloaded = true
           lookedAt = Date.now()
-          const fresh = await readCommitted()
+          const fresh = await readCommitted(current.reading)
           // Nothing has changed, so it would fail again; and what is compiled is worth keeping.
-          if (sameCatalog(fresh, current.data)) throw clientError(error)
+          if (sameCatalog(fresh.data, current.data)) throw clientError(error)
           log.info({ state: sqlState(error) }, 'the snapshot is stale')
           await swap(fresh)
         } else if (isConflict(error) && tries < TRIES) await pause(tries)
@@ -298,20 +302,20 @@ export async function openData(database: Database, options: DataOptions): Promis
     return again(() =>
       withClient(pool, async (client, discard) => {
         const inner = new Transaction(client, current, resolve)
-        let altered: CatalogData | undefined
+        let altered: Reading | undefined
         try {
           const result = await cancellable(database, client, discard, call.signal, () =>
             inTransaction(client, async () => {
               const answer = await fn({ ...call, transaction: inner })
               altered = await inner.finish()
-              if (altered) coming.add(altered.version)
+              if (altered) coming.add(altered.data.version)
               return answer
             }),
           )
           if (altered) await swap(altered)
           return result
         } finally {
-          if (altered) coming.delete(altered.version)
+          if (altered) coming.delete(altered.data.version)
           if (inner.discarded) discard()
         }
       }),
@@ -321,7 +325,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   const isKnown = (version: string): boolean => version === current.catalog.version || coming.has(version)
 
   async function reload(): Promise<void> {
-    await swap(await readCommitted())
+    await swap(await readCommitted(current.reading))
   }
 
   return {
@@ -353,7 +357,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     metadata: (call) =>
       call.transaction
         ? call.transaction.lock().then(({ draft }) => draft.metadata)
-        : withClient(database.admin, (client) => readMetadata(client)),
+        : withClient(database.admin, async (client) => (await readMetadata(client, current.reading)).metadata),
     catalogFor: ({ transaction: inner }) => (inner?.snapshot ?? current).catalog,
     reload,
     explain: (request, call) =>
@@ -407,11 +411,16 @@ export async function openData(database: Database, options: DataOptions): Promis
 const isPlainRead = ({ kind, statements }: Compiled): boolean =>
   statements.length === 1 && (kind === 'read' || kind === 'count' || kind === 'roots')
 
-/** Whether two readings found the same; each has an id of its own. */
-const sameCatalog = (one: CatalogData, other: CatalogData): boolean =>
-  JSON.stringify({ ...one, id: '' }) === JSON.stringify({ ...other, id: '' })
+const committed = (reading: Reading, earlier: readonly CatalogData[]): Snapshot =>
+  openSnapshot(reading.data, reading, earlier)
 
-const isOlder = (data: CatalogData, { catalog }: Snapshot): boolean => BigInt(data.version) < BigInt(catalog.version)
+/** Whether a reading found the same as the one before it, whose tables it shares; each has an id of its own. */
+function sameCatalog({ tables, ...one }: CatalogData, { tables: before, ...other }: CatalogData): boolean {
+  const sameTables = tables.length === before.length && tables.every((table, i) => table === before[i])
+  return sameTables && JSON.stringify({ ...one, id: '' }) === JSON.stringify({ ...other, id: '' })
+}
+
+const isOlder = ({ data }: Reading, { catalog }: Snapshot): boolean => BigInt(data.version) < BigInt(catalog.version)
 
 const pause = (tries: number): Promise<void> =>
   new Promise((resolve) => {

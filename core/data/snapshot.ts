@@ -1,33 +1,46 @@
 import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
+import type { Reading } from '../catalog/change.js'
 import { CompileCache } from '../compile/cache.js'
 import type { Compiled } from '../compile/compile.js'
-import { type Encoded, encodeCatalog } from '../compile/encoded.js'
+import { encodeCatalog } from '../compile/encoded.js'
+import type { Sendable } from '../compile/pool.js'
 
 /** A catalog with what has been compiled against it. */
 export interface Snapshot {
-  /** As it was read. */
   readonly data: CatalogData
+  /** As it was read, when it is committed. */
+  readonly reading: Reading | undefined
   readonly catalog: Catalog
   readonly cache: CompileCache<Compiled>
   /** What front ends prepared. */
   readonly prepared: CompileCache<unknown>
-  /** For the workers, once, when the first of them asks. A snapshot inside a transaction never gets there. */
-  encoded(): Encoded | undefined
+  /** For the workers. A snapshot inside a transaction never gets there. */
+  readonly sendable: Sendable | undefined
 }
 
-export function openSnapshot(data: CatalogData, committed: boolean): Snapshot {
-  let encoded: Encoded | undefined
+/**
+ * @param reading of a snapshot that is committed
+ * @param earlier other snapshots that workers may have
+ */
+export function openSnapshot(data: CatalogData, reading?: Reading, earlier: readonly CatalogData[] = []): Snapshot {
   return {
     data,
+    reading,
     catalog: openCatalog(data),
     cache: new CompileCache(bytesOf),
     prepared: new CompileCache((value) => 2 * JSON.stringify(value).length),
-    encoded() {
-      if (committed) encoded ??= encodeCatalog(data)
-      return encoded
-    },
+    sendable: reading && sendable(data, earlier),
   }
 }
+
+const sendable = (data: CatalogData, earlier: readonly CatalogData[]): Sendable => ({
+  id: data.id,
+  encoded: (held) =>
+    encodeCatalog(
+      data,
+      earlier.findLast(({ id }) => held.includes(id)),
+    ),
+})
 
 const bytesOf = ({ statements }: Compiled): number =>
   2 * statements.reduce((sum, { text, params }) => sum + text.length + params.length * 100, 0)

@@ -1,6 +1,5 @@
 import type { ClientBase } from 'pg'
-import { type CatalogData, shareTables } from '../catalog/catalog.js'
-import { Change } from '../catalog/change.js'
+import { Change, type Reading } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
 
@@ -31,7 +30,7 @@ export class Transaction {
   get snapshot(): Snapshot {
     if (this.change && this.change.revision !== this.seen) {
       this.change.settle(false)
-      this.snapshotNow = openSnapshot(this.change.snapshot(), false)
+      this.snapshotNow = openSnapshot(this.change.snapshot())
       this.seen = this.change.revision
     }
     return this.snapshotNow
@@ -47,14 +46,14 @@ export class Transaction {
 
   /** Takes the metadata lock, the first time, and reads the metadata afresh. */
   async lock(): Promise<Change> {
-    this.change ??= await Change.begin(this.client, this.resolve)
+    this.change ??= await Change.begin(this.client, this.resolve, this.begun.reading)
     return this.change
   }
 
   /** Just before commit: writes the metadata. Undefined when it was not changed. */
-  async finish(): Promise<CatalogData | undefined> {
+  async finish(): Promise<Reading | undefined> {
     if (!this.change || this.change.revision === 0) return undefined
     this.change.settle(false)
-    return shareTables(await this.change.write(), this.begun.data)
+    return this.change.write()
   }
 }

@@ -3,15 +3,24 @@ import type { Dialect } from './plan/exposed.js'
 import { InvalidDocument } from './execute.js'
 import type { Failure } from './plan/prepare.js'
 
-/** What a request came to: a status, and the body as text. */
+/** What a request came to: a status, and the body as text, in chunks when it is long. */
 export interface Outcome {
   readonly status: number
-  readonly body: string
+  readonly body: string | AsyncIterable<Buffer>
   /** Nothing of it could be read as a GraphQL request. */
   readonly unread?: boolean
 }
 
-export const ok = (data: string): Outcome => ({ status: 200, body: `{"data":${data}}` })
+export const ok = (data: string | AsyncIterable<Buffer>): Outcome => ({
+  status: 200,
+  body: typeof data === 'string' ? `{"data":${data}}` : around(data),
+})
+
+async function* around(data: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
+  yield Buffer.from('{"data":')
+  yield* data
+  yield Buffer.from('}')
+}
 
 /**
  * Errors as the dialect has them. A fault of ours keeps its words for the log.
@@ -36,9 +45,9 @@ function failuresOf(error: ServiceError): readonly Failure[] {
 }
 
 /** @param type without its charset */
-export const asAnswer = (body: string, type: string, status: number): Answer => ({
-  kind: 'text',
-  text: body,
-  contentType: `${type}; charset=utf-8`,
-  status,
-})
+export function asAnswer(body: Outcome['body'], type: string, status: number): Answer {
+  const contentType = `${type}; charset=utf-8`
+  return typeof body === 'string'
+    ? { kind: 'text', text: body, contentType, status }
+    : { kind: 'stream', chunks: body, contentType, status }
+}

@@ -1,3 +1,5 @@
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
 import { type Call, type Data, ServiceError } from 'rowhouse'
 import { at, type Json, type JsonObject, Rows, rowsOf, splitArray, splitObject, tableKey } from 'rowhouse/plan'
 import type { Limits } from './plan/document.js'
@@ -6,6 +8,8 @@ import type { Dialect } from './plan/exposed.js'
 import { type Input, type InputTypes, invalid, keysIn, liftVariables } from './plan/input.js'
 import type { GraphqlShape } from './plan/index.js'
 import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './plan/prepare.js'
+
+const unzip = promisify(gunzip)
 
 export const PLANNER = 'graphql'
 /** The whole schema of a large database takes its time, once. */
@@ -38,7 +42,7 @@ export class InvalidDocument extends ServiceError {
 /**
  * Runs a request. A query is one statement; a mutation one transaction, its fields in order.
  * @param readOnly refuses mutations: a GET must not change anything
- * @returns JSON text of `data`
+ * @returns JSON text of `data`, in chunks when it is long
  * @throws ServiceError
  */
 export async function executeGraphql(
@@ -47,7 +51,7 @@ export async function executeGraphql(
   options: ExecuteOptions,
   call: Call,
   readOnly = false,
-): Promise<string> {
+): Promise<string | AsyncIterable<Buffer>> {
   const prepared = await prepare(data, request, options, call)
   if (prepared.operation === 'mutation' && readOnly) {
     throw new ServiceError(405, 'method-not-allowed', 'a mutation must be sent with POST', '$.query')
@@ -71,7 +75,9 @@ export async function executeGraphql(
     : '{}'
   if (!prepared.introspects) return read as string
   if (!options.introspection) throw invalid('introspection is switched off', '$.query')
-  return joined([read as string, await introspect(data, request, prepared.inputs, call)])
+  const pieces = await introspect(data, request, prepared.inputs, call)
+  if (!prepared.reads && pieces.length > 1) return unzipped(pieces)
+  return joined([read as string, await textOf(unzipped(pieces))])
 }
 
 async function prepare(
@@ -117,7 +123,13 @@ function refuseUndeclared({ variables }: InputTypes, given: JsonObject): void {
   if (others.length > 0) throw invalid(`unexpected variables in variableValues: ${others.join(', ')}`, '$.variables')
 }
 
-async function introspect(data: Data, request: GraphqlRequest, inputs: InputTypes, call: Call): Promise<string> {
+/** @returns JSON text in pieces, as `introspectionText` gives them */
+async function introspect(
+  data: Data,
+  request: GraphqlRequest,
+  inputs: InputTypes,
+  call: Call,
+): Promise<readonly string[]> {
   const used = inputs.variables.filter(({ structural }) => structural)
   const all = given(inputs, request)
   const shape: PrepareShape = {
@@ -126,8 +138,21 @@ async function introspect(data: Data, request: GraphqlRequest, inputs: InputType
     ...(request.operationName === undefined ? {} : { operationName: request.operationName }),
     variables: Object.fromEntries(used.flatMap(({ name }) => (name in all ? [[name, all[name] as Json]] : []))),
   }
-  const { data: answer } = await data.prepare<{ data: Json }>(PLANNER, shape, call, PATIENT)
-  return JSON.stringify(answer)
+  const { compressed } = await data.prepare<{ compressed: readonly string[] }>(PLANNER, shape, call, PATIENT)
+  return compressed
+}
+
+/** A large text is never whole here: the next one would come before V8 has given up the memory of this one. */
+async function* unzipped(pieces: readonly string[]): AsyncGenerator<Buffer, void, undefined> {
+  for (const piece of pieces) yield unzip(Buffer.from(piece, 'base64'))
+}
+
+/** Characters may not be split between chunks. */
+export async function textOf(json: string | AsyncIterable<Buffer>): Promise<string> {
+  if (typeof json === 'string') return json
+  let text = ''
+  for await (const chunk of json) text += chunk.toString()
+  return text
 }
 
 /** The values of the variables: those of the request, else their defaults. */

@@ -12,7 +12,7 @@ import {
 import { at, isObject, type Json, type JsonObject, parseJson } from 'rowhouse/plan'
 import { asAnswer, failed, ok, type Outcome } from './answer.js'
 import type { GraphqlConfig } from './config.js'
-import { type ExecuteOptions, executeGraphql, type GraphqlRequest, PATIENT, PLANNER } from './execute.js'
+import { type ExecuteOptions, executeGraphql, type GraphqlRequest, PATIENT, PLANNER, textOf } from './execute.js'
 import type { Dialect } from './plan/exposed.js'
 import { graphiql } from './page/index.js'
 import { persistedDocuments } from './persisted.js'
@@ -96,7 +96,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       throw new ServiceError(400, 'parse-failed', message, '$')
     }
     const bodies: string[] = []
-    for (const [i, each] of body.entries()) bodies.push((await run(ctx, 'modern', each, at('$', i))).body)
+    for (const [i, each] of body.entries()) bodies.push(await textOf((await run(ctx, 'modern', each, at('$', i))).body))
     return { status: 200, body: `[${bodies.join(',')}]` }
   }
 }

@@ -180,7 +180,7 @@ const notingLoads = (file: string): string => `
   }
   process.on('exit', () => writeFileSync(${JSON.stringify(file)}, JSON.stringify({ listening, end: [...loaded] })))`
 
-t.test('a start asks the database as often with many tables as with none', async (t) => {
+t.test('a start asks the database as often with many tables as with one', async (t) => {
   const { url } = await freshDatabase(t)
   const wire = await startWire(t, url)
   const starting = async () => {
@@ -191,9 +191,10 @@ t.test('a start asks the database as often with many tables as with none', async
     return asked.map(({ sql }) => sql).toSorted()
   }
   // The first one migrates.
-  await (await testServer(t, { databaseUrl: url })).close()
-  const before = await starting()
   const first = await testServer(t, { databaseUrl: url })
+  await first.must('run_sql', { sql: 'create table one (id int primary key)' })
+  await first.must('track_table', 'one')
+  const before = await starting()
   const names = Array.from({ length: 50 }, (_, n) => `t${n}`)
   await first.must('run_sql', { sql: names.map((name) => `create table ${name} (id int primary key)`).join(';') })
   await first.must('replace_metadata', { tables: names.map((table) => ({ table })), query_templates: [] })

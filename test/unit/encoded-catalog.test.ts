@@ -1,27 +1,49 @@
 import t from 'tap'
 import { type CatalogData, openCatalog, shareTables, type TableData } from '../../core/catalog/catalog.js'
-import { decodeCatalog, encodeCatalog } from '../../core/compile/encoded.js'
+import { type Decoded, decodeCatalog, encodeCatalog } from '../../core/compile/encoded.js'
+import { type BoolExp, TRUE } from '../../core/plan/ir.js'
 
 t.test('what a worker reads is the snapshot', (t) => {
   const data = catalogOf([table('note'), table('größe\n"', 'other')])
 
-  const { catalog } = decodeCatalog(encodeCatalog(data).buffer, undefined)
-
-  t.same(catalog, openCatalog(data))
+  t.same(decoded(data).catalog, openCatalog(data))
   t.end()
 })
 
 t.test('a worker keeps the tables that are the same, and no other', (t) => {
-  const before = decodeCatalog(
-    encodeCatalog(catalogOf([table('note'), table('gone'), table('changed')])).buffer,
-    undefined,
-  )
+  const before = decoded(catalogOf([table('note'), table('gone'), table('changed')]))
   const now = catalogOf([table('new'), { ...table('changed'), insertable: false }, table('note')])
 
-  const after = decodeCatalog(encodeCatalog(now).buffer, before)
+  const after = decodeCatalog(encodeCatalog(now), new Map([['one', before]]))
 
-  t.equal(after.catalog.tables.get('public\0note'), before.catalog.tables.get('public\0note'))
-  t.same(after.catalog, openCatalog(now))
+  t.equal(after?.catalog.tables.get('public\0note'), before.catalog.tables.get('public\0note'))
+  t.same(after?.catalog, openCatalog(now))
+  t.end()
+})
+
+t.test('a worker that has the snapshot before is sent what is new, and no more', (t) => {
+  const tables = Array.from({ length: 100 }, (_, i) => table(`note${i}`))
+  const before = { ...catalogOf(tables), filters: [exists('a'), exists('b')] }
+  const now = {
+    ...before,
+    id: 'two',
+    tables: [table('new'), ...tables.slice(1)],
+    filters: [exists('c'), ...before.filters.slice(1), exists('d')],
+  }
+
+  const encoded = encodeCatalog(now, before)
+
+  t.same(decodeCatalog(encoded, new Map([['one', decoded(before)]]))?.catalog, openCatalog(now))
+  t.same(String(encoded).match(/"insertable"/g)?.length, 1, 'one table')
+  t.notMatch(String(encoded), '"b"', 'no filter that is known')
+  t.end()
+})
+
+t.test('a worker that has not the snapshot before says so', (t) => {
+  const before = catalogOf([table('note')])
+  const now = { ...before, id: 'two', tables: [...before.tables, table('new')] }
+
+  t.equal(decodeCatalog(encodeCatalog(now, before), new Map([['three', decoded(before)]])), undefined)
   t.end()
 })
 
@@ -58,4 +80,12 @@ function table(name: string, schema = 'public'): TableData {
     computedFields: [],
     permissions: [{ role: 'user', delete: { filter: 0 } }],
   }
+}
+
+function decoded(data: CatalogData): Decoded {
+  return decodeCatalog(encodeCatalog(data), new Map()) as Decoded
+}
+
+function exists(name: string): BoolExp {
+  return { kind: 'exists', table: { schema: 'public', name }, on: [], where: TRUE }
 }

@@ -51,12 +51,17 @@ export interface Exposed {
   isTaken(type: string): boolean
 }
 
-const cache = { alpha: new WeakMap<Names, Exposed>(), modern: new WeakMap<Names, Exposed>() }
+/** Those used last, the newest at the end: one takes 2 MB for 1,000 tables, and there may be many roles. */
+let known: readonly { readonly names: Names; readonly dialect: Dialect; readonly exposed: Exposed }[] = []
+const KEPT = 2
 
 export function exposed(names: Names, dialect: Dialect): Exposed {
-  let known = cache[dialect].get(names)
-  if (!known) cache[dialect].set(names, (known = expose(names, dialect)))
-  return known
+  const newest = known.at(-1)
+  if (newest?.names === names && newest.dialect === dialect) return newest.exposed
+  const found = known.find((each) => each.names === names && each.dialect === dialect)
+  const used = found ?? { names, dialect, exposed: expose(names, dialect) }
+  known = [...known.filter((each) => each !== found), used].slice(-KEPT)
+  return used.exposed
 }
 
 /** Root fields of a table: name, action, and the table action that they need. */
@@ -118,6 +123,17 @@ const TYPES: Record<Dialect, readonly string[]> = {
     '_updates',
   ],
 }
+/** A table's types and another's have a name in common when the names of the two differ by one of these at the end. */
+const ENDS: Record<Dialect, readonly string[]> = { alpha: endsOf(TYPES.alpha), modern: endsOf(TYPES.modern) }
+
+function endsOf(suffixes: readonly string[]): readonly string[] {
+  const all = ['', ...suffixes]
+  const ends = all.flatMap((one) =>
+    all.filter((other) => one.endsWith(other)).map((other) => one.slice(0, one.length - other.length)),
+  )
+  return [...new Set(ends)]
+}
+
 /** Types of comparisons. */
 const COMPARISON = /_(comparison|cast)_exp$|^st_d_within_(geography_)?input$/
 
@@ -127,7 +143,12 @@ function expose(names: Names, dialect: Dialect): Exposed {
   const byTable = new Map<string, string>()
   const query = new Map<string, RootField>()
   const mutation = new Map<string, RootField>()
-  const types = new Set(GRAPHQL_TYPES)
+  const suffixes = ['', ...TYPES[dialect]]
+  const isBuiltIn = (name: string) =>
+    [...GRAPHQL_TYPES].some((type) => type.startsWith(name) && suffixes.includes(type.slice(name.length)))
+  /** In order, so that what is shorter was there before. */
+  const sharesType = (name: string) =>
+    ENDS[dialect].some((end) => name.endsWith(end) && tables.has(name.slice(0, name.length - end.length)))
   const customization = (table: Table) => (dialect === 'modern' ? table.customization : undefined)
   for (const { name, of: table } of inOrder(names.tables(), (each) => customization(each)?.name)) {
     if (table.system || (dialect === 'alpha' && table.schema !== 'public')) continue
@@ -139,10 +160,8 @@ function expose(names: Names, dialect: Dialect): Exposed {
         return { field: given ?? field(name), given: given !== undefined, action, needs }
       })
       .sort((a, b) => Number(b.given) - Number(a.given))
-    const own = ['', ...TYPES[dialect]].map((suffix) => name + suffix)
-    if (!isGraphqlName(name) || COMPARISON.test(name) || own.some((type) => types.has(type))) continue
+    if (!isGraphqlName(name) || COMPARISON.test(name) || isBuiltIn(name) || sharesType(name)) continue
     if (fields.some(({ field }) => query.has(field) || mutation.has(field))) continue
-    for (const type of own) types.add(type)
     tables.set(name, table)
     byTable.set(`${table.schema}\0${table.name}`, name)
     for (const { field, action, needs } of fields) {
@@ -152,9 +171,13 @@ function expose(names: Names, dialect: Dialect): Exposed {
     }
   }
   const args = new Map<FunctionData | ComputedField, string>()
+  const types = new Set(GRAPHQL_TYPES)
+  const isType = (type: string) =>
+    types.has(type) ||
+    suffixes.some((suffix) => type.endsWith(suffix) && tables.has(type.slice(0, type.length - suffix.length)))
   const nameArgs = (call: FunctionData | ComputedField, name: string) => {
     let free = `${name}_args`
-    while (types.has(free)) free += '_'
+    while (isType(free)) free += '_'
     types.add(free)
     args.set(call, free)
   }
@@ -181,7 +204,7 @@ function expose(names: Names, dialect: Dialect): Exposed {
     mutation,
     nameOf: ({ schema, name }) => byTable.get(`${schema}\0${name}`),
     argsOf: (call) => args.get(call) as string,
-    isTaken: (type) => types.has(type) || COMPARISON.test(type),
+    isTaken: (type) => isType(type) || COMPARISON.test(type),
   }
 }
 
@@ -189,9 +212,11 @@ function expose(names: Names, dialect: Dialect): Exposed {
  * By name, `author` before `author_set_input`, whatever was tracked first: what is left out is the same on every instance.
  */
 function inOrder<T extends TableRef>(all: Iterable<T>, customName: (each: T) => string | undefined) {
-  const named = [...all].map((of) => ({ name: customName(of) ?? nameOutside(of), of }))
-  const order = ({ name, of: { schema } }: (typeof named)[number]) => `${name}\0${schema === 'public' ? '' : schema}`
-  return named.sort((a, b) => (order(a) < order(b) ? -1 : 1))
+  const named = [...all].map((of) => {
+    const name = customName(of) ?? nameOutside(of)
+    return { name, of, order: `${name}\0${of.schema === 'public' ? '' : of.schema}` }
+  })
+  return named.sort((a, b) => (a.order < b.order ? -1 : 1))
 }
 
 /** Whether a client can name all that it may give. */

@@ -1,6 +1,5 @@
 import {
   type ASTNode,
-  executeSync,
   type FieldNode,
   type GraphQLError,
   type GraphQLInputType,
@@ -34,6 +33,7 @@ import {
 } from './document.js'
 import { type Dialect, exposed } from './exposed.js'
 import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
+import { introspectionText } from './introspection.js'
 import { graphqlNames } from './names.js'
 import { buildSchema, printedSchema } from './schema.js'
 import { olderWords } from './wording.js'
@@ -349,25 +349,12 @@ function templateOf(node: ValueNode): Template {
   }
 }
 
-let last: { readonly names: Names; readonly schema: GraphQLSchema } | undefined
-
-/** Answers the introspection fields of a query from the whole schema; the last one is kept, as asking again is usual. */
-function introspect(shape: Extract<PrepareShape, { kind: 'introspection' }>, names: Names): { readonly data: Json } {
-  if (last?.names !== names) last = { names, schema: buildSchema(names, 'modern') }
+/** Answers the introspection fields of a query from the whole schema. */
+function introspect(
+  shape: Extract<PrepareShape, { kind: 'introspection' }>,
+  names: Names,
+): { readonly compressed: readonly string[] } {
   const document = readDocument(shape.text, shape.operationName)
   const selections = rootFields(document).filter(isIntrospection)
-  const { data, errors } = executeSync({
-    schema: last.schema,
-    document: {
-      ...document.ast,
-      definitions: [
-        { ...document.operation, selectionSet: { kind: Kind.SELECTION_SET, selections } },
-        ...document.fragments.values(),
-      ],
-    },
-    variableValues: shape.variables,
-  })
-  const [error] = errors ?? []
-  if (error) throw invalid(error.message, '$.query')
-  return { data: data as unknown as Json }
+  return { compressed: introspectionText(buildSchema(names, 'modern'), document, selections, shape.variables) }
 }
