@@ -137,6 +137,8 @@ export interface ObjectStore {
    * has then is for `delete`, again until that succeeds.
    */
   put(key: string, body: Readable, signal: AbortSignal): Promise<{ readonly size: number }>
+  /** As `put`, of a few bytes that are all here, in pieces. They are sooner there without a stream. */
+  write?(key: string, pieces: readonly Buffer[], signal: AbortSignal): Promise<void>
   /** Fails with an error whose `code` is `ENOENT` when the key does not exist. */
   get(key: string, range: ByteRange | undefined, signal: AbortSignal): Promise<Readable>
   /**

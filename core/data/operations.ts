@@ -17,7 +17,7 @@ export interface Call {
   readonly dialect?: 'alpha' | 'modern'
 }
 
-/** JSON as PostgreSQL made it, as text or as bytes that nobody has looked at, or rows that are still coming. */
+/** JSON as PostgreSQL made it, as text or as bytes that nobody has looked at, or what is still coming. */
 export type Answer = (TextAnswer | BytesAnswer | RowStream) & {
   /** Of HTTP; 200 when absent. */
   readonly status?: number
@@ -30,7 +30,7 @@ export interface TextAnswer {
 }
 export interface BytesAnswer {
   readonly kind: 'bytes'
-  /** In UTF-8. */
+  /** In UTF-8 where they are text. */
   readonly bytes: Buffer
   /** JSON when absent. */
   readonly contentType?: string
@@ -40,6 +40,8 @@ export interface RowStream {
   readonly contentType: string
   /** Chunks of the body. Ends early only by throwing. */
   readonly chunks: AsyncIterable<Buffer>
+  /** Of all chunks together, in bytes, where it is known. */
+  readonly length?: number
 }
 
 /** One `type` of the JSON query API. */

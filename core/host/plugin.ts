@@ -112,8 +112,9 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
   /** Routes of this plugin. Each is labelled with its name in logs and metrics. `ctx.state.session` is the caller. */
   readonly router: Router
   /**
-   * A route of `router` whose answer is rows or text. It costs less than one with a Koa context, and does the same.
-   * @param path literal, or with one parameter at its end: `/v1/template/:name`
+   * A route of `router` that answers with rows, text or bytes. It costs less than one with a Koa context, and does the same.
+   * @param path literal, or with one parameter at its end: `/v1/template/:name`, or `/v1/file/{*file_id}`, which also
+   *   takes nothing and slashes
    */
   route(method: HandlerRoute['method'], path: string, handler: Handler): void
   /** Absolute; where the server keeps files of its own. A plugin makes a folder there. */

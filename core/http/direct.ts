@@ -51,7 +51,8 @@ function routesOf(plugins: readonly PluginRoutes[], core: Router): Routes {
   const known = new Map<string, Map<string, Known>>()
   for (const { name, router, handlers = [] } of plugins) {
     for (const { method, path, handler } of handlers) {
-      const [, prefix = path, parameter] = /^(.*\/):(\w+)$/.exec(path) ?? []
+      const [, prefix = path, one, rest] = /^(.*\/)(?::(\w+)|\{\*(\w+)\})$/.exec(path) ?? []
+      const parameter = one ?? rest
       const alone = layers.every(
         (layer) => (layer.path === path && router.stack.includes(layer)) || !mayShare(layer.path, prefix, !parameter),
       )
@@ -70,7 +71,8 @@ function routesOf(plugins: readonly PluginRoutes[], core: Router): Routes {
 function mayShare(other: string | RegExp, own: string, whole: boolean): boolean {
   if (typeof other !== 'string') return true
   const [fixed = ''] = other.split(/[:*({\\]/)
-  if (fixed === other) return whole ? other === own : other.startsWith(own)
+  // A parameter is never empty.
+  if (fixed === other) return whole ? other === own : other.startsWith(own) && other !== own
   return own.startsWith(fixed) || (!whole && fixed.startsWith(own))
 }
 
@@ -154,7 +156,6 @@ export function sendDirectly(
   more: readonly string[],
 ): void {
   const whole = answer.kind === 'text' ? answer.text : answer.bytes
-  const body = typeof whole !== 'string' && whole.length <= SMALL ? whole.toString() : whole
   const own = res.getHeaderNames()
   const defaults =
     own.length === 0
@@ -170,5 +171,7 @@ export function sendDirectly(
     'Content-Length',
     String(Buffer.byteLength(whole)),
   ])
-  res.end(body)
+  // Each character of this text is a byte, so they may be any.
+  if (typeof whole !== 'string' && whole.length <= SMALL) res.end(whole.toString('latin1'), 'latin1')
+  else res.end(whole)
 }

@@ -26,8 +26,8 @@ export interface Exchange {
 export type Handler = (exchange: Exchange) => Promise<Answer>
 
 export interface HandlerRoute {
-  readonly method: 'get' | 'post' | 'put' | 'delete'
-  /** Literal, or with one parameter at its end: `/v1/template/:name`. */
+  readonly method: 'get' | 'head' | 'post' | 'put' | 'delete'
+  /** Literal, or with one parameter at its end: `/v1/template/:name`, or `/v1/file/{*file_id}` for whatever is there. */
   readonly path: string
   readonly handler: Handler
 }

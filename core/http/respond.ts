@@ -11,7 +11,12 @@ export function respond(ctx: Context, answer: Answer): void {
   ctx.set('Content-Type', answer.contentType ?? JSON_TYPE)
   if (answer.kind === 'text') ctx.body = answer.text
   else if (answer.kind === 'bytes') ctx.body = answer.bytes
-  else ctx.body = Readable.from(answer.chunks, { objectMode: false, highWaterMark: 128 * 1024 })
+  else {
+    const { chunks, length } = answer
+    ctx.body =
+      chunks instanceof Readable ? chunks : Readable.from(chunks, { objectMode: false, highWaterMark: 128 * 1024 })
+    if (length !== undefined) ctx.length = length
+  }
 }
 
 /** The form of answer that a client likes best; JSON unless it is one of the other two. */

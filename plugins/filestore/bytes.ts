@@ -1,5 +1,5 @@
 import { pipeline, type Readable, Transform } from 'node:stream'
-import type { ByteRange, Host, ObjectStore } from 'rowhouse'
+import type { ByteRange, Call, Host, ObjectStore } from 'rowhouse'
 import { broken, exhausted } from './errors.js'
 import type { Files, StoredFile } from './files.js'
 import type { SmallBlobs } from './small-blobs.js'
@@ -27,14 +27,14 @@ export async function bytesOf(
   store: ObjectStore,
   file: StoredFile,
   range: ByteRange | undefined,
-  signal: AbortSignal,
+  call: Pick<Call, 'signal'>,
 ): Promise<Buffer | Readable> {
   const kept = small.get(file.blob)
   if (kept) return range ? kept.subarray(range.start, range.end + 1) : kept
   const length = range ? range.end - range.start + 1 : file.size
   return canRead(store) && length <= PIECE_BYTES
-    ? readPiece(store, small, file, range, signal)
-    : exactly(length, await store.get(file.blob, range, signal))
+    ? readPiece(store, small, file, range, call.signal)
+    : exactly(length, await store.get(file.blob, range, call.signal))
 }
 
 /**

@@ -1,5 +1,4 @@
-import type { Context } from 'koa'
-import type { ObjectStore } from 'rowhouse'
+import type { Answer, Exchange, ObjectStore } from 'rowhouse'
 import type { FilestoreConfig } from './config.js'
 import type { StoredFile } from './files.js'
 
@@ -9,40 +8,34 @@ const EXPIRES_SECONDS = 300
 /**
  * Lets somebody else send the bytes, if the configuration says so and the store can: a proxy in front that reads the same
  * disk, or the store itself. It also takes the `Range` of the request.
- * @returns whether it did
+ * @param disposition how the file is shown, `undefined`: as its type says
+ * @returns the answer without them; undefined when they are to be sent from here
  */
 export async function handOff(
-  ctx: Context,
+  exchange: Exchange,
   store: ObjectStore,
   file: StoredFile,
+  disposition: string | undefined,
   { by, prefix, minBytes }: FilestoreConfig['handOff'],
-): Promise<boolean> {
+): Promise<Answer | undefined> {
+  if (by === 'none' || file.size < minBytes) return undefined
   // What only we understand, we send.
-  const ours = ctx.get('X-Service-Filestore-Range') !== '' || ctx.get('If-Range') !== ''
-  if (by === 'none' || ours || file.size < minBytes) return false
+  if (exchange.get('X-Service-Filestore-Range') !== '' || exchange.get('If-Range') !== '') return undefined
+  const { contentType } = file
   if (by === 'redirect') {
-    if (!store.signedUrl) return false
-    const disposition = ctx.response.get('Content-Disposition')
+    if (!store.signedUrl) return undefined
     const url = await store.signedUrl(file.blob, {
       expiresInSeconds: EXPIRES_SECONDS,
-      contentType: file.contentType,
-      ...(disposition === '' ? {} : { disposition }),
+      contentType,
+      ...(disposition === undefined ? {} : { disposition }),
     })
-    ctx.remove('Content-Length')
-    ctx.remove('Content-Range')
-    ctx.set('Cache-Control', 'no-store')
-    ctx.set('Location', url)
-    ctx.status = 307
-    ctx.body = ''
-    return true
+    exchange.set('Cache-Control', 'no-store')
+    exchange.set('Location', url)
+    return { kind: 'text', text: '', contentType, status: 307 }
   }
-  if (!store.path) return false
+  if (!store.path) return undefined
   const path = prefix + store.path(file.blob)
-  ctx.remove('Content-Length')
-  ctx.remove('Content-Range')
-  ctx.status = 200
-  if (by === 'x-accel-redirect') ctx.set('X-Accel-Redirect', path.split('/').map(encodeURIComponent).join('/'))
-  else ctx.set('X-Sendfile', path)
-  ctx.body = ''
-  return true
+  if (by === 'x-accel-redirect') exchange.set('X-Accel-Redirect', path.split('/').map(encodeURIComponent).join('/'))
+  else exchange.set('X-Sendfile', path)
+  return { kind: 'text', text: '', contentType }
 }

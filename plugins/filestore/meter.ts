@@ -17,8 +17,7 @@ export class Meter extends Readable {
   private readonly hash: Hash | null
   private readonly maxBytes: number
   private readonly source: Readable
-  /** Chunks that are not given on yet. */
-  private small: Buffer[] = []
+  private readonly chunks = new Chunks((chunk) => this.give(chunk))
 
   /**
    * @param source what it measures; its end is the end, its errors are for the caller to tell
@@ -53,26 +52,41 @@ export class Meter extends Readable {
     this.size += chunk.length
     if (this.size > this.maxBytes) this.destroy(tooLarge(this.maxBytes))
     else if (!this.hash) this.give(chunk)
-    else if (chunk.length >= SMALL_BYTES) {
-      this.giveSmall()
-      this.give(chunk)
-    } else if (this.small.push(chunk) === MOST_SMALL) this.giveSmall()
+    else this.chunks.take(chunk)
   }
   private readonly finish = (): void => {
-    this.giveSmall()
+    this.chunks.giveSmall()
     this.push(null)
-  }
-
-  private giveSmall(): void {
-    const [only] = this.small
-    if (!only) return
-    this.give(this.small.length === 1 ? only : Buffer.concat(this.small))
-    this.small = []
   }
 
   private give(chunk: Buffer): void {
     this.hash?.update(chunk)
     if (!this.push(chunk)) this.source.pause()
+  }
+}
+
+/** Gives chunks on as they come, and many small ones as one. */
+class Chunks {
+  private small: Buffer[] = []
+  private readonly give: (chunk: Buffer) => void
+
+  constructor(give: (chunk: Buffer) => void) {
+    this.give = give
+  }
+
+  take(chunk: Buffer): void {
+    if (chunk.length >= SMALL_BYTES) {
+      this.giveSmall()
+      this.give(chunk)
+    } else if (this.small.push(chunk) === MOST_SMALL) this.giveSmall()
+  }
+
+  /** Also at the end. */
+  giveSmall(): void {
+    const [only] = this.small
+    if (!only) return
+    this.give(this.small.length === 1 ? only : Buffer.concat(this.small))
+    this.small = []
   }
 }
 
@@ -84,44 +98,116 @@ export function meterRequest(
   hash?: Hash | null,
 ): Meter {
   const meter = new Meter(req, maxBytes, hash)
-  watch(req, meter, minBytesPerSecond, () => req.isPaused())
+  meter.once(
+    'close',
+    watch(
+      req,
+      (error) => meter.destroy(error),
+      minBytesPerSecond,
+      () => req.isPaused(),
+    ),
+  )
   return meter
+}
+
+/** A body that is kept in memory as a whole. */
+export interface Gathered {
+  readonly pieces: readonly Buffer[]
+  /** In bytes. */
+  readonly size: number
+  readonly sha256: Buffer
+}
+
+/**
+ * Reads the body of a request to its end, and measures it: for one that says that it is short.
+ * @throws ServiceError as a `Meter` is ended; the reason of `signal`
+ */
+export function gatherRequest(
+  req: IncomingMessage,
+  maxBytes: number,
+  minBytesPerSecond: number,
+  signal: AbortSignal,
+): Promise<Gathered> {
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = []
+    const hash = createHash('sha256')
+    const chunks = new Chunks((chunk) => {
+      hash.update(chunk)
+      pieces.push(chunk)
+    })
+    let size = 0
+
+    function take(chunk: Buffer): void {
+      size += chunk.length
+      if (size > maxBytes) fail(tooLarge(maxBytes))
+      else chunks.take(chunk)
+    }
+    function finish(): void {
+      release()
+      chunks.giveSmall()
+      resolve({ pieces, size, sha256: hash.digest() })
+    }
+    function fail(error: unknown): void {
+      release()
+      reject(error as Error)
+    }
+    const aborted = () => fail(signal.reason)
+    function release(): void {
+      req.off('data', take).off('end', finish)
+      signal.removeEventListener('abort', aborted)
+      unwatch()
+    }
+
+    const unwatch = watch(req, fail, minBytesPerSecond, () => false)
+    signal.addEventListener('abort', aborted)
+    if (signal.aborted) aborted()
+    else req.on('data', take).once('end', finish)
+  })
 }
 
 /** Sends the body of a request into a stream that takes it apart, and watches it. */
 export function feed(req: IncomingMessage, into: Writable, minBytesPerSecond: number): void {
-  watch(req, into, minBytesPerSecond, () => into.writableNeedDrain)
+  into.once(
+    'close',
+    watch(
+      req,
+      (error) => into.destroy(error),
+      minBytesPerSecond,
+      () => into.writableNeedDrain,
+    ),
+  )
   into.once('close', () => req.unpipe(into))
   req.pipe(into)
 }
 
 /**
- * Ends a stream with an error when the body of the request that it is made of is too slow or cut off. The connection stays
- * as it is, for the answer.
+ * Tells when the body of a request is too slow or cut off. The connection stays as it is, for the answer.
+ * @param fail is told why
  * @param waits for the store: then it is not slow
+ * @returns to be called when nothing more is read
  */
 function watch(
   req: IncomingMessage,
-  stream: Readable | Writable,
+  fail: (error: ServiceError) => void,
   minBytesPerSecond: number,
   waits: () => boolean,
-): void {
+): () => void {
   const { socket } = req
   let before = socket.bytesRead
   const timer = setInterval(() => {
     const slow = socket.bytesRead - before < (minBytesPerSecond * WINDOW_MS) / 1000
-    if (slow && !waits()) stream.destroy(tooSlow())
+    if (slow && !waits()) fail(tooSlow())
     before = socket.bytesRead
   }, WINDOW_MS)
   const cut = () => {
-    if (!req.complete) stream.destroy(badRequest('the body ended early'))
+    if (!req.complete) fail(badRequest('the body ended early'))
   }
   // Stays: the error of a connection that broke comes a moment after its end.
   req.on('error', cut).on('close', cut)
-  stream.once('close', () => {
+  return () => {
     clearInterval(timer)
     if (!req.complete) req.pause()
-  })
+  }
 }
 
 /** Measures another stream. @param failure what an error of that is to the client */

@@ -45,7 +45,7 @@ async function read(parts: StoredParts, id: string, maxBytes: number, signal: Ab
   const store = await parts.host.provider('storage', provider)
   let bytes
   try {
-    bytes = await bytesOf(parts, store, file, undefined, signal)
+    bytes = await bytesOf(parts, store, file, undefined, { signal })
   } catch (error) {
     await mustBeReplaced(parts, id, file, error)
     return read(parts, id, maxBytes, signal)

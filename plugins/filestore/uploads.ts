@@ -5,7 +5,7 @@ import type { Changes, Guard } from './changes.js'
 import type { FilestoreConfig } from './config.js'
 import { badRequest, exhausted, uploadLost } from './errors.js'
 import { type Files, LEASE_SECONDS, type NewFile, type StoredBlob } from './files.js'
-import { type Meter, tooLarge } from './meter.js'
+import { type Gathered, type Meter, tooLarge } from './meter.js'
 import { reserve } from './quota.js'
 
 /** A file that comes in. */
@@ -15,6 +15,8 @@ export interface Upload {
   readonly size?: number
   /** Starts the flow of its bytes, once there is a place for them. */
   begin(maxBytes: number): Meter
+  /** Instead: reads all of its bytes, where they are few. */
+  gather?(maxBytes: number, signal: AbortSignal): Promise<Gathered>
 }
 
 /** Makes bytes that come files: reserve, write, commit. */
@@ -40,8 +42,8 @@ export class Uploads {
   async take(uploads: Iterable<Upload> | AsyncIterable<Upload>, call: Call, guard?: Guard): Promise<readonly string[]> {
     const store = await this.host.provider('storage')
     const provider = this.host.providerName('storage') as string
-    const lease = holdLease(this.files, this.host.use('log'))
-    const signal = AbortSignal.any([call.signal, lease.lost])
+    const lease = holdLease(this.files, this.host.use('log'), call)
+    const { signal } = lease
     const stored: StoredBlob[] = []
     try {
       for await (const upload of uploads) {
@@ -50,14 +52,14 @@ export class Uploads {
         const blob = randomUUID()
         const room = await reserve(this.parts, { blob, provider }, file, upload.size, call)
         lease.blobs.push(blob)
-        const written = await write(store, blob, upload.begin(room.maxBytes), signal)
+        const written = await write(store, blob, upload, room.maxBytes, signal)
         if (room.estimated) await this.files.settle(blob, written.size)
         stored.push({ blob, file, ...written })
       }
       return await this.changes.commit(stored, guard, call)
     } catch (error) {
       for (const blob of lease.blobs) await this.discard(store, blob)
-      throw storeFailure(lease.lost.aborted ? lease.lost.reason : error)
+      throw storeFailure(lease.lost ?? error)
     } finally {
       lease.end()
     }
@@ -85,9 +87,16 @@ export class Uploads {
 async function write(
   store: ObjectStore,
   blob: string,
-  meter: Meter,
+  upload: Upload,
+  maxBytes: number,
   signal: AbortSignal,
 ): Promise<Pick<StoredBlob, 'size' | 'sha256'>> {
+  if (upload.gather && store.write) {
+    const { pieces, size, sha256 } = await upload.gather(maxBytes, signal)
+    await store.write(blob, pieces, signal)
+    return { size, sha256 }
+  }
+  const meter = upload.begin(maxBytes)
   try {
     await store.put(blob, meter, signal)
     return { size: meter.size, sha256: meter.sha256() }
@@ -99,20 +108,38 @@ async function write(
 }
 
 /** Says again and again that blobs are still being written, as long as that is so. */
-function holdLease(files: Files, log: Services['log']) {
-  const lost = new AbortController()
+function holdLease(files: Files, log: Services['log'], call: Call) {
+  /** Aborts when the lease is lost, and when the call does. */
+  const abort = new AbortController()
   const blobs: string[] = []
+  let lost: ServiceError | undefined
+  const stop = () => abort.abort(call.signal.reason)
+  if (call.signal.aborted) stop()
+  else call.signal.addEventListener('abort', stop)
   const renewal = setInterval(
     () => {
       const { length } = blobs
       files.renew(blobs).then(
-        (held) => held === length || lost.abort(uploadLost()),
+        (held) => {
+          if (held !== length) abort.abort((lost ??= uploadLost()))
+        },
         (error: unknown) => log.warn({ err: error }, 'a lease could not be renewed'),
       )
     },
     (LEASE_SECONDS * 1000) / 3,
   )
-  return { blobs, lost: lost.signal, end: () => clearInterval(renewal) }
+  return {
+    blobs,
+    signal: abort.signal,
+    /** What became of it, if it was lost. */
+    get lost() {
+      return lost
+    },
+    end() {
+      clearInterval(renewal)
+      call.signal.removeEventListener('abort', stop)
+    },
+  }
 }
 
 /**

@@ -40,24 +40,35 @@ export default defineProvider({
       const directory = join(folder, key.slice(-2).toLowerCase())
       return { directory, path: join(directory, key) }
     }
+    /** Makes the file of a key. It is there with what `write` has written when this resolves, and not at all else. */
+    const fill = async <T>(key: string, write: (file: FileHandle) => Promise<T>): Promise<T> => {
+      const { directory, path } = place(key)
+      // Nobody else may have made it, and nobody reads it before the caller says so.
+      const file = await open(path, 'wx')
+      try {
+        const result = await write(file)
+        if (full) await file.sync()
+        await file.close()
+        await flushed(directory)
+        return result
+      } catch (error) {
+        await file.close().catch(() => {})
+        await unlink(path).catch(() => {})
+        throw error
+      }
+    }
 
     return {
       async put(key, body, signal) {
-        const { directory, path } = place(key)
-        // Nobody else may have made it, and nobody reads it before the caller says so.
-        const file = await open(path, 'wx')
-        try {
+        return fill(key, async (file) => {
           const writer = new Writer(file)
           await pipeline(body, writer, { signal })
-          if (full) await file.sync()
-          await file.close()
-          await flushed(directory)
           return { size: writer.written }
-        } catch (error) {
-          await file.close().catch(() => {})
-          await unlink(path).catch(() => {})
-          throw error
-        }
+        })
+      },
+      async write(key, pieces, signal) {
+        signal.throwIfAborted()
+        await fill(key, (file) => writeAll(file, pieces))
       },
       async get(key, range, signal) {
         signal.throwIfAborted()
@@ -115,17 +126,16 @@ class Writer extends Writable {
     const { waiting, length } = this
     this.waiting = []
     this.length = 0
-    await writeAll(this.file, waiting, length)
+    await writeAll(this.file, waiting)
     this.written += length
   })
 }
 
-/** @param length of all the pieces together, in bytes */
-async function writeAll(file: FileHandle, pieces: readonly Buffer[], length: number): Promise<void> {
+async function writeAll(file: FileHandle, pieces: readonly Buffer[]): Promise<void> {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+  if (length === 0) return
   const { bytesWritten } = await file.writev(pieces)
-  if (bytesWritten === length) return
-  const rest = Buffer.concat(pieces).subarray(bytesWritten)
-  await writeAll(file, [rest], rest.length)
+  if (bytesWritten < length) await writeAll(file, [Buffer.concat(pieces).subarray(bytesWritten)])
 }
 
 async function readAll(file: FileHandle, start: number, most: number): Promise<Buffer> {

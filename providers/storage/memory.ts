@@ -16,11 +16,16 @@ export default defineProvider({
     }
     return {
       async put(key, body, signal) {
-        if (objects.has(key)) throw Object.assign(new Error(`key "${key}" exists already`), { code: 'EEXIST' })
+        if (objects.has(key)) throw exists(key)
         const bytes = await buffer(addAbortSignal(signal, body))
-        if (objects.has(key)) throw Object.assign(new Error(`key "${key}" exists already`), { code: 'EEXIST' })
+        if (objects.has(key)) throw exists(key)
         objects.set(key, bytes)
         return { size: bytes.length }
+      },
+      async write(key, pieces, signal) {
+        signal.throwIfAborted()
+        if (objects.has(key)) throw exists(key)
+        objects.set(key, Buffer.concat(pieces))
       },
       async get(key, range, signal) {
         const bytes = find(key, signal)
@@ -41,6 +46,8 @@ export default defineProvider({
     }
   },
 })
+
+const exists = (key: string): Error => Object.assign(new Error(`key "${key}" exists already`), { code: 'EEXIST' })
 
 const CHUNK_BYTES = 65_536
 

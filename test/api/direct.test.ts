@@ -1,5 +1,6 @@
-import t from 'tap'
-import { type Answered, testServer } from '../kit/server.js'
+import t, { type Test } from 'tap'
+import { admin, filestore } from '../kit/files.js'
+import { type Answered, type As, testServer, type TestServer } from '../kit/server.js'
 
 /** A request that says in an unusual way what it wants, and so goes through all of Koa. */
 const LONG_WAY = { accept: 'application/json;q=1' }
@@ -24,7 +25,7 @@ t.test('the short way to a handler answers as the long one does', async (t) => {
   })
   const select = (more: object = {}) =>
     JSON.stringify({ type: 'select', args: { table: 'n', columns: ['*'], ...more } })
-  const requests: Record<string, readonly [path: string, init: RequestInit]> = {
+  const requests: Requests = {
     rows: ['/v1/query', { method: 'POST', body: select({ where: { id: 1 } }) }],
     'rows that stream': ['/v1/query', { method: 'POST', body: select() }],
     'what is wrong': ['/v1/query', { method: 'POST', body: select({ where: { nothing: 1 } }) }],
@@ -50,10 +51,52 @@ t.test('the short way to a handler answers as the long one does', async (t) => {
     'GraphQL that fails': ['/v1/graphql', { method: 'POST', body: '{"query":"{ m { id } }"}' }],
     'the older GraphQL that fails': ['/v1alpha1/graphql', { method: 'POST', body: '{"query":"{ m { id } }"}' }],
   }
+  await compare(t, server, requests)
+})
+
+t.test('files come by the short way as by the long one', async (t) => {
+  const server = await filestore(t)
+  const text = { 'Content-Type': 'text/plain' }
+  const large = 'x'.repeat(2 ** 20 + 1)
+  for (const [id, body] of Object.entries({ a: 'some é', large, none: '' })) {
+    t.equal((await server.put(id, body)).status, 200)
+  }
+  await compare(
+    t,
+    server,
+    {
+      'a file': ['/v1/file/a', {}],
+      'an id in escapes': ['/v1/file/%61', {}],
+      'a part': ['/v1/file/a', { headers: { range: 'bytes=2-3' } }],
+      'a part that there is not': ['/v1/file/a', { headers: { range: 'bytes=9-' } }],
+      'to be saved': ['/v1/file/a?download=b', {}],
+      'not wanted': ['/v1/file/a', { headers: { 'if-none-match': '*' } }],
+      'another version': ['/v1/file/a', { headers: { 'if-match': '"x"' } }],
+      'its head': ['/v1/file/a', { method: 'HEAD' }],
+      'no bytes': ['/v1/file/none', {}],
+      'a stream': ['/v1/file/large', {}],
+      'no file': ['/v1/file/b', {}],
+      'no id': ['/v1/file/', {}],
+      'a slash': ['/v1/file/a/b', {}],
+      'a signature that is none': ['/v1/file/a?signature=x', {}],
+      'an upload in its place': ['/v1/file/a', { method: 'PUT', body: 'some é', headers: text }],
+      'an upload of many bytes': ['/v1/file/large', { method: 'PUT', body: large, headers: text }],
+      'an upload of what exists': ['/v1/file/a', { method: 'POST', body: 'x', headers: text }],
+      'an upload of no known type': ['/v1/file/b', { method: 'PUT', body: 'x', headers: { 'Content-Type': 'x' } }],
+      'a delete of nothing': ['/v1/file/b', { method: 'DELETE' }],
+      'another method': ['/v1/file/a', { method: 'PATCH', body: 'x' }],
+    },
+    admin,
+  )
+})
+
+type Requests = Readonly<Record<string, readonly [path: string, init: RequestInit]>>
+
+async function compare(t: Test, server: TestServer, requests: Requests, as?: As): Promise<void> {
   for (const [name, [path, init]] of Object.entries(requests)) {
     const asked = (accept: Record<string, string>) =>
-      server.fetch(path, { ...init, headers: { ...(init.headers as Record<string, string>), ...accept } })
+      server.fetch(path, { ...init, headers: { ...(init.headers as Record<string, string>), ...accept } }, as)
     // Three times, so that a plan is a new one, a known one and a prepared one.
     for (let i = 0; i < 3; i++) t.same(comparable(await asked(SHORT_WAY)), comparable(await asked(LONG_WAY)), name)
   }
-})
+}

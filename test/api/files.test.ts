@@ -259,6 +259,16 @@ tap.test('conditions, HEAD, and how it is shown', async (t) => {
     (await server.fetch(`/v1/file/f${query}`, {}, admin)).headers.get('content-disposition')
   t.equal(await shown('?download'), 'attachment')
   t.equal(await shown('?download=日.txt'), `attachment; filename="?.txt"; filename*=UTF-8''%E6%97%A5.txt`)
+  t.equal(await shown('?download=a/b%20c.txt'), 'attachment; filename="b c.txt"')
+  t.equal(
+    await shown('?download=%22%5C%0D%0A.txt'),
+    `attachment; filename="\\"\\\\??.txt"; filename*=UTF-8''%22%5C%0D%0A.txt`,
+  )
+  t.equal(
+    await shown("?download=100%25'(1)*"),
+    `attachment; filename="100%'(1)*"; filename*=UTF-8''100%25%27%281%29%2A`,
+  )
+  t.equal(await shown('?download=a&download=b'), 'attachment; filename=a')
   t.equal(
     (await server.fetch('/v1/file/f?download=x.html', {}, admin)).headers.get('content-type'),
     'text/plain; charset=utf-8',
@@ -356,7 +366,9 @@ tap.test('an upload that others have forgotten takes its bytes with it', async (
   socket.write(
     'PUT /v1/file/f HTTP/1.1\r\nHost: x\r\nX-Service-Admin-Secret: a secret of a test, 32 characters.\r\nX-Service-User-Id: 7\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nafte',
   )
-  await until('its bytes are on the disk', async () => (await server.blobs()) === 2)
+  const writing = "select count(*) from svc_catalog.svc_blob where state = 'writing'"
+  const noted = async () => (await server.must('run_sql', { sql: writing })).result[1][0] === '1'
+  await until('it is noted', noted)
   // A collector came before the store had anything.
   await server.must('run_sql', { sql: "delete from svc_catalog.svc_blob where state = 'writing'" })
   socket.write('r')

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import { once } from 'node:events'
+import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import type { Answer } from '../../core/data/operations.js'
 import { settle } from '../../core/host/settle.js'
@@ -73,6 +74,46 @@ t.test('a route that may share its path with another has no short way past it', 
     t.match(await (await server.get('/healthz', accept)).json(), { status: 'ok' })
     t.equal(await (await server.get('/plain/a.b-c_d', accept)).text(), 'plain a.b-c_d')
     t.equal(await (await both.get('/never/mind', accept)).text(), 'pattern')
+  }
+})
+
+t.test('a route may take whatever stands behind its prefix', async (t) => {
+  const one = plugin()
+  one.route('get', '/rest/{*name}', async ({ params }) => text(`rest ${params['name']}`))
+  one.route('put', '/rest/{*name}', async () => text('put'))
+  one.route('post', '/rest/', async () => text('post'))
+  const server = await serve(t, one)
+  const lines = () => server.lines.filter(({ status }) => status === 200)
+  for (const accept of Object.values(WAYS)) {
+    t.equal(await (await server.get('/rest/a', accept)).text(), 'rest a')
+    t.equal(await (await server.get('/rest/a/b', accept)).text(), 'rest a/b')
+    t.equal((await server.get('/rest', accept)).status, 404)
+  }
+  await until('each has its line', () => lines().length === 4)
+  t.same(new Set(lines().map(({ route }) => route)), new Set(['/rest/{*name}']))
+})
+
+t.test('bytes are sent as they are, few and many', async (t) => {
+  const one = plugin()
+  const every = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
+  const many = Buffer.concat(Array.from({ length: 20 }, () => every))
+  one.route('get', '/few', async () => ({ kind: 'bytes', bytes: every, contentType: 'a/b' }))
+  one.route('get', '/many', async () => ({ kind: 'bytes', bytes: many, contentType: 'a/b' }))
+  one.route('get', '/stream', async () => ({
+    kind: 'stream',
+    chunks: Readable.from([every, every]),
+    contentType: 'a/b',
+    length: 512,
+  }))
+  const server = await serve(t, one)
+  for (const accept of Object.values(WAYS)) {
+    const bytes = async (path: string) => {
+      const answer = await server.get(path, accept)
+      return { bytes: Buffer.from(await answer.arrayBuffer()), length: answer.headers.get('content-length') }
+    }
+    t.same(await bytes('/few'), { bytes: every, length: '256' })
+    t.same(await bytes('/many'), { bytes: many, length: String(many.length) })
+    t.same(await bytes('/stream'), { bytes: Buffer.concat([every, every]), length: '512' })
   }
 })
 

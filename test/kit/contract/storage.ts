@@ -58,6 +58,23 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
       }),
   },
   {
+    name: 'a store that writes in one piece does so once, and nothing when it is too late',
+    async run(store) {
+      if (!store.write) return
+      const key = randomUUID()
+      const other = randomUUID()
+      await store.write(key, [EVERY_BYTE, Buffer.alloc(0), EVERY_BYTE.subarray(1)], deadline())
+      await store.write(other, [], deadline())
+      await assert.rejects(store.write(key, [Buffer.from('other')], deadline()))
+      const written = await Promise.all([get(store, key), get(store, other)])
+      for (const each of [key, other]) await store.delete(each)
+
+      assert.deepEqual(written, [Buffer.concat([EVERY_BYTE, EVERY_BYTE.subarray(1)]), Buffer.alloc(0)])
+      await assert.rejects(store.write(key, [EVERY_BYTE], AbortSignal.abort()))
+      await assertNothing(store, key)
+    },
+  },
+  {
     name: 'a key that does not exist is ENOENT',
     async run(store) {
       await assert.rejects(get(store, randomUUID()), { code: 'ENOENT' })

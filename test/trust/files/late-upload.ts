@@ -66,12 +66,13 @@ export async function overtaken(fault: Fault | undefined): Promise<string[]> {
         entry.isFile(),
       ).length
     const strace = await tamper(victim, ['-e', 'trace=unlink', '-e', `inject=unlink:delay_exit=${HANGS_US}`])
+    // It does not say how long it is, so its bytes go to the disk as they come.
     const late = await send(
-      () => `${head('Content-Length: 5')}afte`,
+      () => `${head('Transfer-Encoding: chunked')}4\r\nafte\r\n`,
       () => until('bytes of the upload', async () => (await blobs()) === 2),
       () => database.query("update svc_catalog.svc_blob set leased_until = 'epoch' where state = 'writing'"),
       () => until('they are gone', async () => (await blobs()) === 1),
-      () => 'r',
+      () => '1\r\nr\r\n0\r\n\r\n',
     )
     await strace.stop()
     await sleep(HANGS_US / 1000)
