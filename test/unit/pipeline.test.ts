@@ -1,5 +1,5 @@
 import { PassThrough } from 'node:stream'
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import type pg from 'pg'
 import t from 'tap'
@@ -159,28 +159,4 @@ t.test('how long a read takes that had to be prepared first is not held against 
     t.equal((await asked)?.toString(), 'x')
     t.equal(judged.length, runs)
   }
-})
-
-t.test('what is asked at once goes out in one piece, and much of it by several connections', async (t) => {
-  const { pipelines, sockets } = silentServers(t, 2)
-  const pace = new Pace(5)
-  const ask = () => void pipelines.ask(STATEMENT, ['1'], pace)?.catch(() => undefined)
-  const written = () => sockets.map(({ writes }) => writes.splice(0).length)
-  ask()
-  await setImmediate()
-  ask()
-  ask()
-  await sleep(10)
-  t.same(written(), [1, 0], 'both are open')
-  sockets[0]?.answer('x')
-  sockets[0]?.answer('x')
-  for (let i = 0; i < 4; i++) ask()
-  await sleep(10)
-  t.same(written(), [1, 0])
-  t.equal(pipelines.underWay, 4)
-  for (let i = 0; i < 20; i++) ask()
-  await sleep(10)
-  t.same(written(), [1, 1])
-  t.equal(pipelines.underWay, 24)
-  sockets.forEach(({ end }) => end())
 })

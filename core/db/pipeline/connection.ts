@@ -71,11 +71,6 @@ export class PipelinedConnection implements Receiver {
     return this.waiting.length
   }
 
-  /** Something waits to be sent with what else is asked now. */
-  get collects(): boolean {
-    return this.isSending
-  }
-
   /** It takes nothing more. */
   get retired(): boolean {
     return this.isRetired

@@ -36,8 +36,6 @@ export interface Pipelines {
 
 /** On each connection; more would wait longer than for a connection of the pool. */
 const MOST_UNDER_WAY = 32
-/** What is asked at once goes out in one piece, unless others have so many fewer to answer. */
-const TOGETHER = 4
 const LOOK_MS = 1000
 const IDLE_MS = 30_000
 const LIFE_MS = 1_800_000
@@ -98,14 +96,11 @@ export function openPipelines(options: PipelineOptions): Pipelines {
     ask(statement, values, pace) {
       let usable = connecting
       let least: PipelinedConnection | undefined
-      let collecting: PipelinedConnection | undefined
       for (const connection of connections) {
         if (connection.retired) continue
         usable++
         if (!least || connection.load < least.load) least = connection
-        if (connection.collects) collecting = connection
       }
-      if (least && collecting && collecting.load < least.load + TOGETHER) least = collecting
       const isBusy = !least || least.load > 0
       if (isBusy && !closed && usable < options.connections && performance.now() - failedAt > RETRY_MS) void connect()
       if (!least || least.load >= MOST_UNDER_WAY) return undefined
