@@ -65,6 +65,7 @@ export class CellQuery implements Submittable {
       }
     }
     outgoing.run(name, this.values)
+    outgoing.sync()
     wire.stream.write(outgoing.take())
     return undefined
   }

@@ -122,6 +122,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
           slowMs: 2 * SLOW * config.quickMs,
           failed: (error) => log.warn({ err: error }, 'no connection that quick reads could share'),
           connect: () => single('pipeline', timeouts),
+          cancel: (client) => void cancel({ admin }, client),
         })
       : undefined
   measure(metrics, { main, admin, stream: streams }, pipelines)
@@ -207,6 +208,12 @@ export async function checkOut(pool: pg.Pool): Promise<pg.PoolClient> {
 
 export const unavailable = (cause: unknown): ServiceError =>
   new ServiceError(503, 'unavailable', 'the database is not available right now', '$', { cause, retryAfter: 1 })
+
+/** Asks PostgreSQL to end the query of a connection; it may have ended by itself. */
+export async function cancel({ admin }: Pick<Database, 'admin'>, client: pg.ClientBase): Promise<void> {
+  const { processID } = client as pg.ClientBase & { readonly processID?: number }
+  await admin.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
+}
 
 /** Runs `fn` between begin and commit; rolls back when it throws. */
 export async function inTransaction<T>(client: pg.ClientBase, fn: () => Promise<T>, mode = ''): Promise<T> {

@@ -2,7 +2,7 @@ import type { ClientBase, PoolClient } from 'pg'
 import type { Compiled, Prepared } from '../compile/compile.js'
 import { type Bindings, bind } from '../sql/bind.js'
 import { CellQuery } from './cell-query.js'
-import { type Database, inTransaction, isConnectionError, withClient } from './database.js'
+import { cancel, type Database, inTransaction, isConnectionError, withClient } from './database.js'
 import { clientError, type Dialect } from './errors.js'
 import type { Pace } from './pipeline/pace.js'
 
@@ -65,12 +65,6 @@ export async function cancellable<T>(
     signal.removeEventListener('abort', onAbort)
     await cancelling
   }
-}
-
-/** Asks PostgreSQL to end the query of a connection; it may have ended by itself. */
-export async function cancel(database: Database, client: PoolClient): Promise<void> {
-  const { processID } = client as PoolClient & { readonly processID?: number }
-  await database.admin.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
 }
 
 async function executeAll(

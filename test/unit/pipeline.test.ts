@@ -26,6 +26,7 @@ function hear(chunks: readonly Buffer[], maxBytes = 1000): string[] {
   const incoming = new Incoming(
     {
       row: (cell) => void heard.push(`row ${cell.toString()}`),
+      complete: () => void heard.push('complete'),
       failed: () => void heard.push('failed'),
       ready: () => void heard.push('ready'),
       tooLarge: () => void heard.push('too large'),
@@ -49,7 +50,7 @@ t.test('messages are the same however they are cut', async (t) => {
     message('Z', Buffer.from('I')),
   ]
   const whole = Buffer.concat(parts)
-  const expected = ['row [{"a":"é"}]', 'ready', 'failed', 'ready', 'row ', 'ready']
+  const expected = ['row [{"a":"é"}]', 'complete', 'ready', 'failed', 'ready', 'row ', 'ready']
   t.same(hear([whole]), expected)
   t.same(hear([...whole].map((byte) => Buffer.from([byte]))), expected, 'a byte at a time')
   fc.assert(
@@ -69,6 +70,7 @@ t.test('what is sent is what the manual says', async (t) => {
   const outgoing = new Outgoing()
   outgoing.prepare('s1', 'select $1')
   outgoing.run('s1', ['é', null, ''])
+  outgoing.sync()
   const value = Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from('é')])
   const none = Buffer.from([0xff, 0xff, 0xff, 0xff])
   const empty = Buffer.from([0, 0, 0, 0])
@@ -114,49 +116,119 @@ t.test('a read may share when it has been quick often enough, and until it was s
 })
 
 const STATEMENT = { name: 's1', text: 'select $1' }
-const answer = (text: string): Buffer => Buffer.concat([row(text), message('Z', Buffer.from('I'))])
+const done = message('C', Buffer.from('SELECT 1\0'))
+const READY = message('Z', Buffer.from('I'))
+const answers = (texts: readonly string[]): Buffer => Buffer.concat(texts.flatMap((text) => [row(text), done]))
 
 /** Pipelines to servers that answer nothing by themselves. */
-function silentServers(t: Tap, connections: number) {
-  /** By connection: what was written to it, and how to answer. */
-  const sockets: { readonly writes: Buffer[]; answer(text: string): void; end(): void }[] = []
+function silentServers(t: Pick<typeof t0, 'fail' | 'teardown'>, slowMs = 60_000) {
+  const stream = new PassThrough()
+  const written: Buffer[] = []
+  const cancelled: pg.Client[] = []
+  // As pg does.
+  stream.on('error', () => {})
+  stream._write = (chunk: Buffer, _, next) => {
+    written.push(chunk)
+    next()
+  }
   const pipelines = openPipelines({
-    connections,
+    connections: 1,
     maxBytes: 1000,
     silenceMs: 60_000,
-    slowMs: 60_000,
+    slowMs,
     failed: (error) => t.fail(String(error)),
-    async connect() {
-      const stream = new PassThrough()
-      const writes: Buffer[] = []
-      stream._write = (chunk: Buffer, _, done) => {
-        writes.push(chunk)
-        done()
-      }
-      sockets.push({
-        writes,
-        answer: (text) => void stream.emit('data', answer(text)),
-        end: () => void stream.destroy(),
-      })
-      return { connection: { stream }, end: async () => void stream.destroy() } as unknown as pg.Client
-    },
+    cancel: (client) => void cancelled.push(client),
+    connect: async () => ({ connection: { stream }, end: async () => void stream.destroy() }) as unknown as pg.Client,
   })
+  // The pipelines keep no process alive.
+  const alive = setInterval(() => {}, 1000)
+  t.teardown(() => clearInterval(alive))
   t.teardown(() => pipelines.close())
-  return { pipelines, sockets }
-}
-type Tap = Pick<typeof t, 'fail' | 'teardown'>
-
-t.test('how long a read takes that had to be prepared first is not held against it', async (t) => {
-  const { pipelines, sockets } = silentServers(t, 1)
   const judged: number[] = []
   const pace = Object.assign(new Pace(5), { ranShared: (ms: number) => void judged.push(ms) })
-  t.equal(pipelines.ask(STATEMENT, [], pace), undefined, 'the first has the connection opened')
-  await setImmediate()
-  for (const runs of [0, 1, 2]) {
-    const asked = pipelines.ask(STATEMENT, ['1'], pace)
-    await setImmediate()
-    sockets[0]?.answer('x')
-    t.equal((await asked)?.toString(), 'x')
-    t.equal(judged.length, runs)
+  const ask = (value: string) => pipelines.ask(STATEMENT, [value], pace)
+  return {
+    pipelines,
+    judged,
+    cancelled,
+    ask,
+    /** The values that were sent since the last call, in one piece each time. */
+    async sent(): Promise<string[]> {
+      await setImmediate()
+      return written.splice(0).map(
+        (piece) =>
+          piece
+            .toString('latin1')
+            .match(/value \d+/g)
+            ?.join() ?? '',
+      )
+    },
+    receive: (...pieces: readonly Buffer[]) => void stream.emit('data', Buffer.concat(pieces)),
   }
+}
+const t0 = t
+const answered = (asked: readonly (Promise<Buffer> | undefined)[]) => Promise.all(asked.map(async (one) => one))
+
+t.test('what is asked while others are under way goes out in one piece when those are answered', async (t) => {
+  const { ask, sent, receive, judged, pipelines } = silentServers(t)
+  t.equal(ask('value 0'), undefined, 'the first has the connection opened')
+  await setImmediate()
+  const one = ask('value 1')
+  t.same(await sent(), ['value 1'])
+  const others = [ask('value 2'), ask('value 3'), ask('value 4')]
+  t.same(await sent(), [])
+  t.equal(pipelines.underWay, 4)
+  receive(answers(['one']), READY)
+  t.equal((await one)?.toString(), 'one')
+  t.same(judged, [], 'how long it takes to prepare is not held against it')
+  t.same(await sent(), ['value 2,value 3,value 4'])
+  receive(answers(['two', 'three']))
+  receive(answers(['four']), READY)
+  t.same((await answered(others)).map(String), ['two', 'three', 'four'])
+  t.equal(judged.length, 3)
+  t.same(await sent(), [])
+  t.equal(pipelines.underWay, 0)
+})
+
+t.test('those behind one that fails are sent again', async (t) => {
+  const { ask, sent, receive } = silentServers(t)
+  ask('value 0')
+  await setImmediate()
+  const asked = [ask('value 1'), ask('value 2'), ask('value 3')]
+  const failing = t.rejects(asked[1] as Promise<unknown>, /has failed/)
+  t.same(await sent(), ['value 1,value 2,value 3'])
+  const later = ask('value 4')
+  receive(answers(['one']), message('E', Buffer.from('SERROR\0\0')), READY)
+  await failing
+  t.same(await sent(), ['value 4,value 3'])
+  receive(answers(['four', 'three']), READY)
+  t.same((await answered([asked[0], asked[2], later])).map(String), ['one', 'three', 'four'])
+})
+
+t.test('nobody waits for answers that do not come', async (t) => {
+  const { ask, sent, judged, cancelled, pipelines } = silentServers(t, 20)
+  ask('value 0')
+  await setImmediate()
+  const asked = [ask('value 1'), ask('value 2')]
+  const elsewhere = asked.map((one) => t.rejects(one as Promise<unknown>, /takes long/))
+  await sent()
+  const queued = t.rejects(ask('value 3') as Promise<unknown>, /takes long/)
+  await Promise.all([...elsewhere, queued])
+  t.equal(judged.length, 2, 'whose fault it is nobody knows')
+  t.equal(cancelled.length, 1, 'PostgreSQL is told')
+  t.equal(pipelines.open, 0)
+})
+
+t.test('one that is alone is waited for, however long it takes', async (t) => {
+  const { ask, sent, receive, judged, cancelled } = silentServers(t, 20)
+  ask('value 0')
+  await setImmediate()
+  const slow = ask('value 1')
+  await sent()
+  await t.rejects(ask('value 2') as Promise<unknown>, /takes long/)
+  t.equal(judged.length, 1)
+  t.equal(ask('value 3'), undefined, 'it takes nothing more')
+  receive(answers(['one']), READY)
+  t.equal((await slow)?.toString(), 'one')
+  t.equal(cancelled.length, 0)
 })

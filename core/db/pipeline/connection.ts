@@ -11,42 +11,50 @@ export interface Statement {
 }
 
 interface Asked {
-  readonly name: string
-  readonly at: number
-  /** It had to be prepared first, which says nothing of how long it takes the next time. */
-  readonly fresh: boolean
-  /** Told how long it was the first in its line. */
+  readonly statement: Statement
+  readonly values: readonly (string | null)[]
+  /** Told how long it took. */
   readonly pace: Pace
   resolve(cell: Buffer): void
   reject(error: Error): void
 }
 
+/** Reads that were sent together, and are answered in their order. */
+interface Batch {
+  readonly asked: readonly Asked[]
+  readonly at: number
+  /** One of them had to be prepared first, which says nothing of how long it takes the next time. */
+  readonly fresh: boolean
+  /** How many were answered. */
+  done: number
+}
+
 /** How many statements a connection keeps prepared. */
 const MAX_PREPARED = 500
-/** More bytes than this wait for nothing before they are sent. */
-const ENOUGH = 64 * 1024
 
 /**
- * A connection on which reads are sent without waiting for the answers before. Each ends with a Sync, so that one that
- * fails takes no other with it. Answers come in the order of the questions: what is slow holds up what follows.
+ * A connection that many reads share. What is asked while others are under way is sent when they are answered, all of it in
+ * one piece with one Sync at its end: PostgreSQL and this process are woken once for many. When one fails, those behind it
+ * are passed over, and sent again.
  */
 export class PipelinedConnection implements Receiver {
   readonly openedAt = performance.now()
-  private readonly client: pg.Client
+  readonly client: pg.Client
   private readonly stream: Socket
   private readonly outgoing = new Outgoing()
   /** Least recently used first. */
   private readonly prepared = new Set<string>()
-  /** In the order in which they were sent. */
-  private readonly waiting: Asked[] = []
+  /** Written to `outgoing`, in this order. */
+  private queue: Asked[] = []
+  private queueIsFresh = false
+  private batch: Batch | undefined
   private cell: Buffer | undefined
   private hasFailed = false
-  private lastReadyAt = performance.now()
+  private progressAt = performance.now()
   private isSending = false
   private isRetired = false
-  /** The first in line at the last look. */
-  private seen: Asked | undefined
-  private isOvertaken = false
+  /** Where it was at the last look. */
+  private seen: { readonly batch: Batch | undefined; readonly done: number } | undefined
 
   /**
    * @param client has connected and proven who we are; from here on this reads and writes its socket
@@ -62,13 +70,13 @@ export class PipelinedConnection implements Receiver {
     this.stream.once('close', () => {
       this.isRetired = true
       onClose()
-      for (const asked of this.waiting.splice(0)) asked.reject(new Error('Connection terminated'))
+      this.sendElsewhere('Connection terminated')
     })
   }
 
   /** How many answers are owed. */
   get load(): number {
-    return this.waiting.length
+    return this.queue.length + (this.batch ? this.batch.asked.length - this.batch.done : 0)
   }
 
   /** It takes nothing more. */
@@ -76,47 +84,46 @@ export class PipelinedConnection implements Receiver {
     return this.isRetired
   }
 
-  /** How long the first in line has been that, or how long there was none, in ms. */
+  /** How long nothing has come, in ms; from when it was asked for, where it was. */
   get silentMs(): number {
-    return performance.now() - Math.max(this.lastReadyAt, this.waiting[0]?.at ?? 0)
+    return performance.now() - Math.max(this.progressAt, this.batch?.at ?? 0)
   }
 
   /** @returns the only column of the only row, in UTF-8; it may share memory with other answers */
-  ask({ name, text }: Statement, values: readonly (string | null)[], pace: Pace): Promise<Buffer> {
+  ask(statement: Statement, values: readonly (string | null)[], pace: Pace): Promise<Buffer> {
     return new Promise((resolve, reject) => {
-      const fresh = !this.prepared.delete(name)
-      if (fresh) {
-        this.makeRoom()
-        this.outgoing.prepare(name, text)
-      }
-      this.prepared.add(name)
-      this.outgoing.run(name, values)
-      this.waiting.push({ name, at: performance.now(), fresh, pace, resolve, reject })
-      if (this.outgoing.length > ENOUGH) this.send()
-      else this.sendSoon()
+      this.add({ statement, values, pace, resolve, reject })
+      this.sendSoon()
     })
   }
 
   /**
-   * Lets nobody wait behind a read that takes longer: those behind it are told to ask elsewhere, and what comes of them here
-   * is not looked at. A read is judged when it was the first in line at the look before as well: an answer may be here that
-   * this process had no time to read.
+   * Lets nobody wait behind a read that takes longer: all are told to ask elsewhere, but one that is alone and so the slow one.
+   * It counts when it was there at the look before as well: an answer may be here that this process had no time to read.
+   * @returns whether what runs here is of no use to anybody any more
    */
-  overtakeIfSlow(slowMs: number): void {
-    const [first, ...others] = this.waiting
-    const isSlow = first !== undefined && first === this.seen && this.silentMs > slowMs
-    this.seen = first
-    if (!isSlow || this.isOvertaken) return
-    this.isOvertaken = true
+  overtakeIfSlow(slowMs: number): boolean {
+    const { batch, seen, silentMs } = this
+    this.seen = { batch, done: batch?.done ?? 0 }
+    if (!batch || batch !== seen?.batch || batch.done !== seen.done || silentMs <= slowMs || this.isRetired)
+      return false
     this.isRetired = true
-    first.pace.ranShared(this.silentMs)
-    for (const asked of others) asked.reject(new Error('behind a read that takes long'))
+    const waiting = batch.asked.slice(batch.done)
+    // Whose fault it is nobody knows: PostgreSQL sends answers when it has many, or all.
+    for (const { pace } of waiting) pace.ranShared(silentMs)
+    if (waiting.length > 1) {
+      this.sendElsewhere('behind a read that takes long')
+      return true
+    }
+    for (const asked of this.queue.splice(0)) asked.reject(new Error('behind a read that takes long'))
+    this.outgoing.take()
+    return false
   }
 
   /** Ends when the last answer has come. */
   retire(): void {
     this.isRetired = true
-    if (this.waiting.length === 0) void this.client.end().catch(() => undefined)
+    if (this.load === 0) void this.client.end().catch(() => undefined)
   }
 
   /** Ends at once. */
@@ -129,32 +136,72 @@ export class PipelinedConnection implements Receiver {
     this.cell = cell
   }
 
+  complete(): void {
+    const { batch, cell } = this
+    this.cell = undefined
+    this.progressAt = performance.now()
+    const asked = batch?.asked[batch.done]
+    if (!batch || !asked) return
+    batch.done++
+    if (cell) asked.resolve(cell)
+    else asked.reject(new Error('no answer'))
+  }
+
   failed(): void {
     this.hasFailed = true
   }
 
   ready(): void {
-    const asked = this.waiting.shift()
-    const { cell, hasFailed } = this
+    const { batch, hasFailed } = this
+    this.batch = undefined
     this.cell = undefined
     this.hasFailed = false
-    if (!asked) return
     const now = performance.now()
-    if (!this.isOvertaken && !asked.fresh) asked.pace.ranShared(now - Math.max(asked.at, this.lastReadyAt))
-    this.lastReadyAt = now
-    if (cell && !hasFailed) asked.resolve(cell)
-    else {
-      // Perhaps it could not even be prepared, or no longer means what it did.
-      if (this.prepared.delete(asked.name)) this.outgoing.close(asked.name)
-      asked.reject(new Error('the statement has failed'))
+    this.progressAt = now
+    if (batch && !batch.fresh && !this.isRetired) {
+      for (const { pace } of batch.asked) pace.ranShared((now - batch.at) / batch.asked.length)
     }
-    if (this.isOvertaken) this.destroy('nobody waits for the other answers')
+    const [failed, ...passed] = batch?.asked.slice(batch.done) ?? []
+    if (failed) {
+      // Perhaps it could not even be prepared, or no longer means what it did.
+      this.forget(failed)
+      if (hasFailed) failed.pace.failed()
+      failed.reject(new Error('the statement has failed'))
+    }
+    for (const asked of passed) {
+      this.forget(asked)
+      this.add(asked)
+    }
+    if (this.queue.length > 0) this.send()
     else if (this.isRetired) this.retire()
   }
 
   tooLarge(): void {
-    this.waiting[0]?.pace.bar()
+    this.batch?.asked[this.batch.done]?.pace.bar()
     this.destroy('a row is too large')
+  }
+
+  private add(asked: Asked): void {
+    const { name, text } = asked.statement
+    if (!this.prepared.delete(name)) {
+      this.makeRoom()
+      this.outgoing.prepare(name, text)
+      this.queueIsFresh = true
+    }
+    this.prepared.add(name)
+    this.outgoing.run(name, asked.values)
+    this.queue.push(asked)
+  }
+
+  private forget({ statement: { name } }: Asked): void {
+    if (this.prepared.delete(name)) this.outgoing.close(name)
+  }
+
+  private sendElsewhere(why: string): void {
+    const all = [...(this.batch?.asked.slice(this.batch.done) ?? []), ...this.queue]
+    this.batch = undefined
+    this.queue = []
+    for (const asked of all) asked.reject(new Error(why))
   }
 
   private makeRoom(): void {
@@ -166,15 +213,20 @@ export class PipelinedConnection implements Receiver {
 
   /** What is asked while sockets are being read goes out together. */
   private sendSoon(): void {
-    if (this.isSending) return
+    if (this.isSending || this.batch) return
     this.isSending = true
     setImmediate(() => {
       this.isSending = false
-      this.send()
+      if (!this.batch) this.send()
     })
   }
 
   private send(): void {
-    if (this.outgoing.length > 0 && this.stream.writable) this.stream.write(this.outgoing.take())
+    if (this.queue.length === 0 || !this.stream.writable) return
+    this.batch = { asked: this.queue, at: performance.now(), fresh: this.queueIsFresh, done: 0 }
+    this.queue = []
+    this.queueIsFresh = false
+    this.outgoing.sync()
+    this.stream.write(this.outgoing.take())
   }
 }

@@ -13,13 +13,15 @@ export interface PipelineOptions {
   readonly slowMs: number
   /** @returns a connection that is open */
   connect(): Promise<pg.Client>
+  /** Ends what a connection has PostgreSQL do. */
+  cancel(client: pg.Client): void
   /** Told when there is none to be had. */
   failed(error: unknown): void
 }
 
 /**
- * A few connections that quick reads share, each with many under way: the servers on both sides are woken less often, and
- * less is sent. None can be cancelled: who may be here is for the caller to know.
+ * A few connections that quick reads share, each with many at a time: the servers on both sides are woken less often, and
+ * less is sent. None can be cancelled alone: who may be here is for the caller to know.
  */
 export interface Pipelines {
   readonly open: number
@@ -63,7 +65,11 @@ export function openPipelines(options: PipelineOptions): Pipelines {
   }
 
   function lookForSlow(): void {
-    for (const connection of connections) connection.overtakeIfSlow(options.slowMs)
+    for (const connection of connections) {
+      if (!connection.overtakeIfSlow(options.slowMs)) continue
+      options.cancel(connection.client)
+      connection.destroy('nobody waits for its answers')
+    }
     if ([...connections].some(({ load }) => load > 0)) return
     clearInterval(watch)
     watch = undefined

@@ -36,7 +36,7 @@ export class Outgoing {
   }
 
   /**
-   * Runs a prepared statement, all values and columns as text, and ends with the answer `ready`.
+   * Runs a prepared statement, all values and columns as text.
    * @throws RangeError, before anything is written: more values than the protocol can carry
    */
   run(name: string, values: readonly (string | null)[]): void {
@@ -53,6 +53,10 @@ export class Outgoing {
     this.text('')
     this.int32(0)
     this.finish(execute)
+  }
+
+  /** Ends what was collected: all of it is one transaction, and its end is answered with `ready`. */
+  sync(): void {
     this.finish(this.begin('S'))
   }
 
@@ -121,9 +125,11 @@ export class Outgoing {
 export interface Receiver {
   /** The first column of a row, unless it is null; it may share memory with other rows. */
   row(cell: Buffer): void
-  /** The statement under way has failed. */
+  /** A statement has ended well. */
+  complete(): void
+  /** A statement has failed; what follows it is passed over until `ready`. */
   failed(): void
-  /** The next statement is under way. */
+  /** All up to a Sync has ended. */
   ready(): void
   /** A row is larger than allowed; nothing more should be read. */
   tooLarge(): void
@@ -136,6 +142,7 @@ const ROW_HEADER = HEADER + 6
 const DATA_ROW = 0x44
 const ERROR = 0x45
 const READY = 0x5a
+const COMPLETE = 0x43
 
 /** Takes messages out of chunks that know nothing of them. */
 export class Incoming {
@@ -181,6 +188,7 @@ export class Incoming {
           const end = at + this.needs
           if (type === DATA_ROW && bytes.readInt32BE(at + ROW_HEADER - 4) !== NULL)
             this.to.row(bytes.subarray(at + ROW_HEADER, end))
+          else if (type === COMPLETE) this.to.complete()
           else if (type === READY) this.to.ready()
           else if (type === ERROR) this.to.failed()
           at = end

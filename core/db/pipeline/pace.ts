@@ -35,7 +35,16 @@ export class Pace {
 
   ranShared(ms: number): void {
     if (ms <= SLOW * this.quickMs) this.strikes = Math.max(0, this.strikes - 1 / QUICK_FOR_ONE)
-    else this.strikes += ms > VERY_SLOW * this.quickMs ? 2 : 1
+    else this.strike(ms > VERY_SLOW * this.quickMs ? 2 : 1)
+  }
+
+  /** What fails has others sent again. */
+  failed(): void {
+    this.strike(1)
+  }
+
+  private strike(times: number): void {
+    this.strikes += times
     if (this.strikes >= STRIKES) this.bar()
   }
 
