@@ -25,7 +25,8 @@ type Keywords = Readonly<Record<string, unknown>>
 /** @param branch it is inside an `anyOf`, where Ajv takes no defaults */
 function checkOf(schema: unknown, branch = false): Fits {
   if (!isObject(schema) || (branch && 'default' in schema)) throw new Unknown()
-  const { type, default: _, description: __, secret: ___, ...keywords } = schema
+  const { type, default: _, description = '', secret = false, ...keywords } = schema
+  if (typeof description !== 'string' || typeof secret !== 'boolean') throw new Unknown()
   switch (type) {
     case undefined:
       return anyOf(keywords)
@@ -69,7 +70,7 @@ function number(is: Fits, { minimum, maximum, ...others }: Keywords): Fits {
 }
 
 function string({ minLength, maxLength, pattern, ...others }: Keywords): Fits {
-  const [least, most] = [limit(minLength, 0), limit(maxLength, Infinity)]
+  const [least, most] = [count(minLength, 0), count(maxLength, Infinity)]
   const form = pattern === undefined ? undefined : expression(pattern)
   const known = scalar((value) => typeof value === 'string', others)
   return (value) => {
@@ -85,7 +86,7 @@ function string({ minLength, maxLength, pattern, ...others }: Keywords): Fits {
 function array({ items, minItems, maxItems, uniqueItems = false, ...others }: Keywords, branch: boolean): Fits {
   refuse(others)
   if (typeof uniqueItems !== 'boolean') throw new Unknown()
-  const [least, most] = [limit(minItems, 0), limit(maxItems, Infinity)]
+  const [least, most] = [count(minItems, 0), count(maxItems, Infinity)]
   const check = items === undefined ? () => true : checkOf(items, branch)
   return (value) => {
     if (!Array.isArray(value) || value.length < least || value.length > most) return false
@@ -102,9 +103,10 @@ function object(keywords: Keywords, branch: boolean): Fits {
   if (!isObject(properties)) throw new Unknown()
   const checks = new Map(Object.entries(properties).map(([key, schema]) => [key, checkOf(schema, branch)]))
   const defaults = Object.entries(properties as Readonly<Record<string, Schema>>).filter(([, one]) => 'default' in one)
+  if (!defaults.every(([, one]) => isJson(one.default))) throw new Unknown()
   const needed = listOf(required, 0) as readonly string[]
   if (!needed.every((key) => checks.has(key))) throw new Unknown()
-  const least = limit(minProperties, 0)
+  const least = count(minProperties, 0)
   const other =
     typeof additionalProperties === 'boolean' ? () => additionalProperties : checkOf(additionalProperties, branch)
   return (value) => {
@@ -123,12 +125,18 @@ function refuse(others: object): void {
 
 function limit(value: unknown, absent: number): number {
   if (value === undefined) return absent
-  if (typeof value !== 'number') throw new Unknown()
-  return value
+  if (!Number.isFinite(value)) throw new Unknown()
+  return value as number
+}
+
+/** A whole number, as lengths are. */
+function count(value: unknown, absent: number): number {
+  if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) >= 0)) throw new Unknown()
+  return limit(value, absent)
 }
 
 function listOf(value: unknown, least = 1): readonly unknown[] {
-  if (!Array.isArray(value) || value.length < least) throw new Unknown()
+  if (!Array.isArray(value) || value.length < least || new Set(value).size < value.length) throw new Unknown()
   return value
 }
 
@@ -143,4 +151,10 @@ function expression(source: unknown): RegExp {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** What `structuredClone` copies as it is. */
+function isJson(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return typeof value !== 'function' && typeof value !== 'symbol'
+  return Object.values(value).every(isJson)
 }

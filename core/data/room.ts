@@ -67,7 +67,7 @@ const IN_PROCESS = { by: 'process' }
 /** A trigger that names what is not there looks like a stale snapshot at every call: do not reload for each. */
 const RELOAD_MS = 1000
 /** Snapshots that a difference can be sent to. */
-const RECENT = 20
+const RECENT = 5
 
 /** Reads the catalog and answers requests against it. The schema must be migrated. */
 export async function openData(database: Database, options: DataOptions): Promise<DataRoom> {
@@ -86,7 +86,14 @@ export async function openData(database: Database, options: DataOptions): Promis
   /** When a worker is warm. */
   let pool: CompilePool | undefined
   let warming: Promise<void> | undefined
+  let closed = false
   let watch: Watch | undefined
+  /** Reads what is committed, all at one instant. */
+  const readAtOnce = <T>(read: (client: ClientBase) => Promise<T>): Promise<T> =>
+    withClient(database.admin, (client) =>
+      inTransaction(client, () => read(client), 'isolation level repeatable read read only'),
+    )
+  const readCommitted = (known?: Reading): Promise<Reading> => readAtOnce((client) => readAll(client, resolve, known))
   let current = committed(await readCommitted(), [])
   /** What workers may still have, the newest last. They share what has not changed. */
   let recent: readonly CatalogData[] = [current.data]
@@ -96,12 +103,6 @@ export async function openData(database: Database, options: DataOptions): Promis
   logInconsistent()
 
   /** @param known what was read last */
-  async function readCommitted(known?: Reading): Promise<Reading> {
-    return withClient(database.admin, (client) =>
-      inTransaction(client, () => readAll(client, resolve, known), 'isolation level repeatable read read only'),
-    )
-  }
-
   /** Swaps the snapshot, unless a newer one is in place. Requests under way finish on the one that they began with. */
   async function swap(reading: Reading): Promise<void> {
     if (!isOlder(reading, current)) return put(reading)
@@ -141,7 +142,8 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   async function work(snapshot: Snapshot, task: Task | Preparation, patient = false): Promise<unknown> {
-    if (!pool && !planners.has(task.planner)) await warming
+    // A snapshot inside a transaction is for this thread.
+    if (!pool && snapshot.sendable && !planners.has(task.planner)) await warming
     const sendable = pool && snapshot.sendable
     compilations.inc(sendable ? WORKER : IN_PROCESS)
     if (pool && sendable) return pool.run(task, sendable, patient)
@@ -155,9 +157,12 @@ export async function openData(database: Database, options: DataOptions): Promis
     const { CompilePool } = await import('../compile/pool.js')
     const modules = new Map([...sources].map(([name, { module }]) => [name, module]))
     const sendable = current.sendable as Sendable
+    if (closed) return
     opened = new CompilePool({ ...options, planners: modules }, sendable.encoded([]).byteLength)
-    await opened.warmUp(sendable).catch((error: unknown) => log.error({ err: error }, 'no compile worker has started'))
-    pool = opened
+    await opened.warmUp(sendable).catch((error: unknown) => {
+      if (!closed) log.error({ err: error }, 'no compile worker has started')
+    })
+    if (!closed) pool = opened
   }
 
   /** A planner may bring a library with it that this thread can do without, where workers compile. */
@@ -357,7 +362,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     metadata: (call) =>
       call.transaction
         ? call.transaction.lock().then(({ draft }) => draft.metadata)
-        : withClient(database.admin, async (client) => (await readMetadata(client, current.reading)).metadata),
+        : readAtOnce(async (client) => (await readMetadata(client, current.reading)).metadata),
     catalogFor: ({ transaction: inner }) => (inner?.snapshot ?? current).catalog,
     reload,
     explain: (request, call) =>
@@ -393,14 +398,15 @@ export async function openData(database: Database, options: DataOptions): Promis
       for (const [name, { lifts }] of all) if (lifts()) await importPlanner(name)
     },
     async start() {
+      if (options.threads > 0) warming = openPool()
+      warming?.catch(() => {})
       // The first snapshot was read before anybody could say what templates mean.
       if (resolve && current.catalog.templates.length > 0) await reload()
       watch = await watchCatalog(database, isKnown, reload, log)
-      if (options.threads === 0) return
-      warming = openPool()
       await warming
     },
     async close() {
+      closed = true
       await watch?.close()
       await opened?.close()
     },

@@ -33,14 +33,24 @@ export function openSnapshot(data: CatalogData, reading?: Reading, earlier: read
   }
 }
 
-const sendable = (data: CatalogData, earlier: readonly CatalogData[]): Sendable => ({
-  id: data.id,
-  encoded: (held) =>
-    encodeCatalog(
-      data,
-      earlier.findLast(({ id }) => held.includes(id)),
-    ),
-})
+function sendable(data: CatalogData, earlier: readonly CatalogData[]): Sendable {
+  let whole: Uint8Array<ArrayBuffer> | undefined
+  return {
+    id: data.id,
+    encoded(held) {
+      const base = earlier.findLast(({ id }) => held.includes(id))
+      if (base) return encodeCatalog(data, base)
+      if (!whole) {
+        whole = encodeCatalog(data)
+        setTimeout(() => (whole = undefined), KEPT_MS).unref()
+      }
+      return whole.slice()
+    },
+  }
+}
+
+/** Workers start one after another, at first and after they were stopped. */
+const KEPT_MS = 10_000
 
 const bytesOf = ({ statements }: Compiled): number =>
   2 * statements.reduce((sum, { text, params }) => sum + text.length + params.length * 100, 0)

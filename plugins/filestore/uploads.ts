@@ -19,8 +19,13 @@ export interface Upload {
   gather?(maxBytes: number, signal: AbortSignal): Promise<Gathered>
 }
 
+/** In bytes, of all uploads at once: what clients send slowly must not fill the memory. The others are streamed. */
+const MOST_GATHERED = 64 * 2 ** 20
+
 /** Makes bytes that come files: reserve, write, commit. */
 export class Uploads {
+  /** Bytes of uploads that are being gathered, as they say they are. */
+  private gathering = 0
   private readonly host: Host
   private readonly files: Files
   private readonly changes: Changes
@@ -31,6 +36,26 @@ export class Uploads {
     this.files = files
     this.changes = changes
     this.config = config
+  }
+
+  /** @returns undefined: it is not one to be gathered, or there are too many */
+  private async gather(
+    store: ObjectStore,
+    blob: string,
+    upload: Upload,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<Pick<StoredBlob, 'size' | 'sha256'> | undefined> {
+    const { size: said = 0 } = upload
+    if (!upload.gather || !store.write || this.gathering + said > MOST_GATHERED) return undefined
+    this.gathering += said
+    try {
+      const { pieces, size, sha256 } = await upload.gather(maxBytes, signal)
+      await store.write(blob, pieces, signal)
+      return { size, sha256 }
+    } finally {
+      this.gathering -= said
+    }
   }
 
   /**
@@ -52,7 +77,9 @@ export class Uploads {
         const blob = randomUUID()
         const room = await reserve(this.parts, { blob, provider }, file, upload.size, call)
         lease.blobs.push(blob)
-        const written = await write(store, blob, upload, room.maxBytes, signal)
+        const written =
+          (await this.gather(store, blob, upload, room.maxBytes, signal)) ??
+          (await stream(store, blob, upload.begin(room.maxBytes), signal))
         if (room.estimated) await this.files.settle(blob, written.size)
         stored.push({ blob, file, ...written })
       }
@@ -84,19 +111,12 @@ export class Uploads {
   }
 }
 
-async function write(
+async function stream(
   store: ObjectStore,
   blob: string,
-  upload: Upload,
-  maxBytes: number,
+  meter: Meter,
   signal: AbortSignal,
 ): Promise<Pick<StoredBlob, 'size' | 'sha256'>> {
-  if (upload.gather && store.write) {
-    const { pieces, size, sha256 } = await upload.gather(maxBytes, signal)
-    await store.write(blob, pieces, signal)
-    return { size, sha256 }
-  }
-  const meter = upload.begin(maxBytes)
   try {
     await store.put(blob, meter, signal)
     return { size: meter.size, sha256: meter.sha256() }

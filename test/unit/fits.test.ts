@@ -96,3 +96,17 @@ t.test('a schema that is none is refused by Ajv, in its words', async (t) => {
     ok: false,
   })
 })
+
+t.test('what Ajv would refuse as a schema is left to Ajv', async (t) => {
+  const wrong: readonly object[] = [
+    { type: 'string', secret: 'yes' },
+    { type: 'string', description: 5 },
+    { type: 'string', minLength: -1 },
+    { type: 'string', maxLength: 1.5 },
+    { type: 'array', items: {}, minItems: Number.NaN },
+    { type: 'string', enum: ['a', 'a'] },
+    { type: 'object', properties: { a: {} }, required: ['a', 'a'] },
+    { type: 'object', properties: { a: { type: 'string', default: () => 'a' } } },
+  ]
+  for (const schema of wrong) t.equal(fits(schema as Schema), undefined, JSON.stringify(schema))
+})
