@@ -489,6 +489,21 @@ tap.test('a damaged file of up to 1 MiB is neither sent nor kept', async (t) => 
   t.ok(status === 200 && text === 'x'.repeat(300_000))
 })
 
+tap.test('uploads that are sent slowly fill no memory: past 64 MiB of them they are streamed', async (t) => {
+  const server = await filestore(t)
+  await server.put('f', 'x')
+  const sockets = Array.from({ length: 66 }, (_, i) => {
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+    socket.write(
+      `PUT /v1/file/f${i} HTTP/1.1\r\nHost: x\r\nX-Service-Admin-Secret: a secret of a test, 32 characters.\r\nX-Service-User-Id: 7\r\nContent-Type: a/b\r\nContent-Length: 1048576\r\n\r\nx`,
+    )
+    return socket
+  })
+  await until('two of them are on their way to the disk', async () => (await server.blobs()) === 3)
+  for (const socket of sockets) socket.destroy()
+  await until('nothing is left of them', async () => (await server.blobs()) === 1)
+})
+
 tap.test('of many files that are asked for at once each is answered with its own', async (t) => {
   const server = await filestore(t)
   const ids = Array.from({ length: 12 }, (_, i) => `f${i}`)
