@@ -75,3 +75,19 @@ t.test('variables of another type are refused', (t) => {
   t.throws(run, { status: 400, code: 'validation-failed' })
   t.end()
 })
+
+t.test('null in a variable with a default is refused where null may not be', (t) => {
+  for (const [text, variables] of [
+    ['query ($name: String = "note") { __type(name: $name) { name } }', { name: null }],
+    ['query ($yes: Boolean = true) { __schema @include(if: $yes) { queryType { name } } }', { yes: null }],
+    ['query ($yes: Boolean = true) { __schema { queryType { name @skip(if: $yes) } } }', { yes: null }],
+  ] as const) {
+    const document = readDocument(text, undefined)
+
+    const run = () =>
+      introspectionText(schema, document, document.operation.selectionSet.selections as FieldNode[], variables)
+
+    t.throws(run, { status: 400, code: 'validation-failed', path: '$.query', message: /must not be null/ }, text)
+  }
+  t.end()
+})
