@@ -27,6 +27,8 @@ export const RULE_ACTIONS: Readonly<Record<Rule, Action>> = {
  * hidden and a name that does not exist fail with the same words, so that nobody can probe for what is hidden.
  */
 export interface Names {
+  /** What the names are of: the same object for all roles, another one after a change. */
+  readonly snapshot: object
   /** Definitions made by an admin, and the admin: `$exists` is allowed. */
   readonly trusted: boolean
   /** @param because continues the refusal: `select on "t" for role "r" is not allowed; <because>` */
@@ -84,6 +86,7 @@ export function allNames(catalog: Tables): Names {
     return table.columnsByName.get(name) ?? (relationship && related(relationship))
   }
   return {
+    snapshot: catalog,
     trusted: true,
     table: (ref, _action, path) =>
       catalog.tables.get(tableKey(ref)) ?? fail(notExists(`table "${tableName(ref)}" does not exist`, path)),
@@ -156,6 +159,7 @@ function namesOf(role: string, catalog: Catalog): Names {
     roles.includes(role) && readable(catalog.tables.get(tableKey(table)))
 
   return {
+    snapshot: catalog,
     trusted: false,
     table(ref, action, path, because) {
       const table = catalog.tables.get(tableKey(ref))

@@ -12,7 +12,7 @@ import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './
 const unzip = promisify(gunzip)
 
 export const PLANNER = 'graphql'
-/** The whole schema of a large database takes its time, once. */
+/** Building the whole schema of a large database takes its time; a worker keeps the last one for some seconds. */
 export const PATIENT = { patient: true }
 
 export interface GraphqlRequest {

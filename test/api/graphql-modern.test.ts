@@ -464,6 +464,15 @@ tap.test('GraphQL of the newer dialect', async (t) => {
       { author_by_pk: { id: 1 }, __type: { name: 'author', kind: 'OBJECT' } },
     )
     t.match((await ask('{ __type(name: "author") { name } }', undefined, user)).body.data, { __type: null })
+    for (const [query, variables] of [
+      ['query ($n: String = "author") { __type(name: $n) { name } }', { n: null }],
+      ['query ($b: Boolean = true) { __schema @include(if: $b) { queryType { name } } }', { b: null }],
+    ] as const) {
+      const { body } = await ask(query, variables)
+      t.match(body.errors, [
+        { extensions: { code: 'validation-failed', path: '$.query' }, message: /must not be null/ },
+      ])
+    }
   })
 
   await t.test('batches, GET, media types', async (t) => {

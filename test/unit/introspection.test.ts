@@ -66,6 +66,19 @@ t.test('fragments that multiply, and fields that would where there is nothing, c
   t.end()
 })
 
+t.test('an answer has 64 MiB at most', (t) => {
+  const large = buildSchema(`"${'x'.repeat(2 ** 20)}" type Query { id: ID }`)
+  const run = (times: number) => {
+    const aliases = Array.from({ length: times }, (_, i) => `a${i}: __type(name: "Query") { description }`)
+    const document = readDocument(`{ ${aliases.join(' ')} }`, undefined)
+    return introspectionText(large, document, document.operation.selectionSet.selections as FieldNode[], {})
+  }
+
+  t.doesNotThrow(() => run(63))
+  t.throws(() => run(64), { status: 400, code: 'validation-failed', path: '$.query' })
+  t.end()
+})
+
 t.test('variables of another type are refused', (t) => {
   const document = readDocument('query ($name: String!) { __type(name: $name) { name } }', undefined)
 
@@ -73,5 +86,21 @@ t.test('variables of another type are refused', (t) => {
     introspectionText(schema, document, document.operation.selectionSet.selections as FieldNode[], { name: 1 })
 
   t.throws(run, { status: 400, code: 'validation-failed' })
+  t.end()
+})
+
+t.test('null in a variable with a default is refused where null may not be', (t) => {
+  for (const [text, variables] of [
+    ['query ($name: String = "note") { __type(name: $name) { name } }', { name: null }],
+    ['query ($yes: Boolean = true) { __schema @include(if: $yes) { queryType { name } } }', { yes: null }],
+    ['query ($yes: Boolean = true) { __schema { queryType { name @skip(if: $yes) } } }', { yes: null }],
+  ] as const) {
+    const document = readDocument(text, undefined)
+
+    const run = () =>
+      introspectionText(schema, document, document.operation.selectionSet.selections as FieldNode[], variables)
+
+    t.throws(run, { status: 400, code: 'validation-failed', path: '$.query', message: /must not be null/ }, text)
+  }
   t.end()
 })

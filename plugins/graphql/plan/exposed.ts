@@ -51,16 +51,20 @@ export interface Exposed {
   isTaken(type: string): boolean
 }
 
-/** Those used last, the newest at the end: one takes 2 MB for 1,000 tables, and there may be many roles. */
+/**
+ * Those used last, the newest at the end, all of one snapshot: one takes 3 MB for 2,000 tables, and there may be many
+ * roles.
+ */
 let known: readonly { readonly names: Names; readonly dialect: Dialect; readonly exposed: Exposed }[] = []
-const KEPT = 2
+const KEPT = 8
 
 export function exposed(names: Names, dialect: Dialect): Exposed {
   const newest = known.at(-1)
   if (newest?.names === names && newest.dialect === dialect) return newest.exposed
-  const found = known.find((each) => each.names === names && each.dialect === dialect)
+  const current = known.filter((each) => each.names.snapshot === names.snapshot)
+  const found = current.find((each) => each.names === names && each.dialect === dialect)
   const used = found ?? { names, dialect, exposed: expose(names, dialect) }
-  known = [...known.filter((each) => each !== found), used].slice(-KEPT)
+  known = [...current.filter((each) => each !== found), used].slice(-KEPT)
   return used.exposed
 }
 

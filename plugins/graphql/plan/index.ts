@@ -6,6 +6,7 @@ import type { Input } from './input.js'
 import { type NestedShape, planMutation, planNested, type RowsShape } from './mutation.js'
 import { graphqlNames } from './names.js'
 import { Walker } from './walk.js'
+import { dropOldSchema } from './whole-schema.js'
 
 export { default as prepare } from './prepare.js'
 
@@ -28,6 +29,7 @@ export interface GraphqlShape {
 
 /** Gives a document its meaning. Pure; runs in a worker on a cache miss. */
 export default function plan(shape: GraphqlShape, all: Names): Op {
+  dropOldSchema(all)
   const names = shape.dialect === 'modern' ? graphqlNames(all) : all
   const { operation, fragments } = held(shape)
   const walker = new Walker({

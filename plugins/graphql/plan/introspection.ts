@@ -5,6 +5,7 @@ import {
   getDirectiveValues,
   getNamedType,
   getVariableValues,
+  GraphQLError,
   type GraphQLField,
   GraphQLIncludeDirective,
   type GraphQLObjectType,
@@ -59,7 +60,12 @@ export function introspectionText(
   const pieces: string[] = []
   let bytes = 0
   let text = ''
-  writeFields(select(schema.getQueryType() as GraphQLObjectType, selections), undefined)
+  try {
+    writeFields(select(schema.getQueryType() as GraphQLObjectType, selections), undefined)
+  } catch (error) {
+    // Null, where only the default of its variable made a document valid.
+    throw error instanceof GraphQLError ? invalid(error.message, '$.query') : error
+  }
   flush()
   return pieces
 

@@ -11,6 +11,7 @@ import {
   Kind,
   NoUnusedVariablesRule,
   type OperationDefinitionNode,
+  printSchema,
   type SelectionNode,
   specifiedRules,
   typeFromAST,
@@ -35,7 +36,8 @@ import { type Dialect, exposed } from './exposed.js'
 import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
 import { introspectionText } from './introspection.js'
 import { graphqlNames } from './names.js'
-import { buildSchema, printedSchema } from './schema.js'
+import { buildSchema } from './schema.js'
+import { dropOldSchema, wholeSchema } from './whole-schema.js'
 import { olderWords } from './wording.js'
 
 /** What is asked for when a document is seen for the first time. */
@@ -95,11 +97,12 @@ export type Template =
   | { readonly kind: 'object'; readonly fields: Readonly<Record<string, Template>> }
 
 export default function prepare(shape: PrepareShape, all: Names): unknown {
+  dropOldSchema(all)
   const modern = shape.kind === 'introspection' || shape.dialect === 'modern'
   const names = modern ? graphqlNames(all) : all
   switch (shape.kind) {
     case 'schema':
-      return { schema: printedSchema(names, shape.dialect) }
+      return { schema: printSchema(wholeSchema(names, shape.dialect)) }
     case 'introspection':
       return introspect(shape, names)
     case 'document':
@@ -356,5 +359,5 @@ function introspect(
 ): { readonly compressed: readonly string[] } {
   const document = readDocument(shape.text, shape.operationName)
   const selections = rootFields(document).filter(isIntrospection)
-  return { compressed: introspectionText(buildSchema(names, 'modern'), document, selections, shape.variables) }
+  return { compressed: introspectionText(wholeSchema(names, 'modern'), document, selections, shape.variables) }
 }

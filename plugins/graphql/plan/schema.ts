@@ -16,7 +16,6 @@ import {
   GraphQLScalarType,
   GraphQLSchema,
   GraphQLString,
-  printSchema,
 } from 'graphql'
 import {
   castType,
@@ -57,9 +56,6 @@ export function buildSchema(
 ): GraphQLSchema {
   return new SchemaBuilder(names, dialect, keep).schema()
 }
-
-/** The schema of a role as text in the schema definition language. */
-export const printedSchema = (names: Names, dialect: Dialect): string => printSchema(buildSchema(names, dialect))
 
 class SchemaBuilder {
   private readonly types = new Map<string, GraphQLNamedType>()
