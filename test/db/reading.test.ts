@@ -1,7 +1,8 @@
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { type CatalogData, type RolePermissions, tableKey } from '../../core/catalog/catalog.js'
+import { type Catalog, type CatalogData, type RolePermissions, tableKey } from '../../core/catalog/catalog.js'
 import { readAll, type Reading } from '../../core/catalog/change.js'
+import { type Call, INTERNAL } from '../../core/index.js'
 import type { BoolExp } from '../../core/plan/ir.js'
 import { LENT_DATA, lentData } from '../kit/lent-data.js'
 import { testServer, type TestServer } from '../kit/server.js'
@@ -133,6 +134,28 @@ t.test('filters that no permission has any more are given back', async (t) => {
   t.equal(few.data.filters.length, 1, 'when most of them are unused')
 })
 
+t.test('what could not be read in a transaction that is committed all the same is read later', async (t) => {
+  const server = await testServer(t, { builtins: LENT_DATA })
+  await server.must('run_sql', { sql: SCHEMA })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'author' },
+    { type: 'track_table', args: 'note' },
+  ])
+  const data = lentData()
+  await data.transaction(CALL, async (call) => {
+    const rename = data.runSql(call, false, (client) => client.query('alter table note rename size to extent'))
+    await t.rejects(rename, { code: 'not-supported' })
+    await data.alter(call, (edit) => edit.trackTable({ schema: 'public', name: 'article' }))
+  })
+  await server.must('untrack_table', { table: 'author' })
+
+  t.match(await server.query('select', { table: 'note', columns: ['extent'] }), { status: 200 })
+  const client = await connect(t, server)
+  t.same(held(data.catalog), said((await readAll(client)).data))
+})
+
+const CALL: Call = { session: INTERNAL, signal: new AbortController().signal, format: 'json' }
+
 const updating = (table: string, definition: object) => ({
   type: 'create_update_permission',
   args: { table, role: 'user', permission: definition },
@@ -171,6 +194,16 @@ const meaning = ({ data, metadata, found }: Reading) => ({
   metadata,
   found: { tables: found.tables, functions: found.functions },
 })
+
+/** The same of what a server holds, which has look-ups beside. */
+const held = ({ tables, ...rest }: Catalog) =>
+  said({
+    ...rest,
+    tables: [...tables.values()].map((table) => {
+      const { columnsByName: _, relationshipsByName: __, computedByName: ___, permissionsByRole: ____, ...data } = table
+      return data
+    }),
+  })
 
 async function connect(t: Test, server: TestServer): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: server.databaseUrl })
