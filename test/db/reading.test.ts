@@ -154,6 +154,21 @@ t.test('what could not be read in a transaction that is committed all the same i
   t.same(held(data.catalog), said((await readAll(client)).data))
 })
 
+t.test('a table that is changed while it is not tracked is looked at when it is tracked again', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: SCHEMA })
+  await server.must('track_table', 'note')
+  const answers = await server
+    .must('bulk', [
+      { type: 'untrack_table', args: { table: 'note' } },
+      { type: 'run_sql', args: { sql: 'alter table note add column more int' } },
+      { type: 'track_table', args: 'note' },
+      { type: 'select', args: { table: 'note', columns: ['more'] } },
+    ])
+    .catch(String)
+  t.match(answers, [{}, {}, {}, []])
+})
+
 const CALL: Call = { session: INTERNAL, signal: new AbortController().signal, format: 'json' }
 
 const updating = (table: string, definition: object) => ({
