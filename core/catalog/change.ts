@@ -162,7 +162,7 @@ export class Change {
         return found ? [[tableKey(ref), found]] : []
       }),
     )
-    const sameTables = [...before].every(([key, table]) => table === now.get(key))
+    const sameTables = before.size === now.size && [...before].every(([key, table]) => table === now.get(key))
     const sameFunctions = functions.every(
       (ref) => JSON.stringify(draft.foundFunction(ref)) === JSON.stringify(found.functions.get(tableKey(ref))),
     )

@@ -169,6 +169,26 @@ t.test('a table that is changed while it is not tracked is looked at when it is 
   t.match(answers, [{}, {}, {}, []])
 })
 
+t.test('a table that comes back by SQL is there again', async (t) => {
+  const server = await testServer(t, { builtins: LENT_DATA })
+  await server.must('run_sql', { sql: SCHEMA })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'note' },
+    permission('note', { columns: '*', filter: { id: 1 } }),
+  ])
+  const client = await connect(t, server)
+  await client.query('drop table note')
+  await server.must('reload_metadata', {})
+  t.same(
+    lentData().catalog.inconsistent.map(({ object }) => object),
+    ['table note', 'permission note.user.select'],
+  )
+
+  await server.must('run_sql', { sql: 'create table note (id int primary key)' })
+  t.same(lentData().catalog.inconsistent, [])
+  t.match(await server.query('select', { table: 'note', columns: ['id'] }, { role: 'user' }), { status: 200 })
+})
+
 const CALL: Call = { session: INTERNAL, signal: new AbortController().signal, format: 'json' }
 
 const updating = (table: string, definition: object) => ({
