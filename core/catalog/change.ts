@@ -150,7 +150,11 @@ export class Change {
     const tables = tablesOf(draft.metadata)
     const functions = functionsOf(draft.metadata)
     const found = await find(this.client, draft.metadata, this.found)
-    this.found = found
+    // Not before it is known to be allowed: marks of what the draft does not have would be believed by later readings.
+    const take = () => {
+      this.found = found
+      draft.replaceFound(found)
+    }
     const now = found.tables
     const before = new Map(
       tables.flatMap((ref) => {
@@ -158,11 +162,12 @@ export class Change {
         return found ? [[tableKey(ref), found]] : []
       }),
     )
-    const sameTables = [...before].every(([key, table]) => table === now.get(key))
+    const sameTables = before.size === now.size && [...before].every(([key, table]) => table === now.get(key))
     const sameFunctions = functions.every(
       (ref) => JSON.stringify(draft.foundFunction(ref)) === JSON.stringify(found.functions.get(tableKey(ref))),
     )
-    if (sameTables && sameFunctions) return
+    // Tables that are not tracked are forgotten: whoever tracks one later looks at it as it is then.
+    if (sameTables && sameFunctions) return take()
     const oids = [...before.values()]
       .filter((found) => now.get(tableKey(found))?.oid !== found.oid)
       .map(({ oid }) => oid)
@@ -172,7 +177,7 @@ export class Change {
     const dropped = [...before.values()].filter((found) => !now.has(tableKey(found)))
     const gone = dropped.flatMap((found) => ownObjects(draft.tracked(found)))
     for (const found of dropped) draft.metadata.tables.delete(tableKey(found))
-    draft.replaceFound(found)
+    take()
     this.touched()
     this.settle(cascade, gone)
   }

@@ -289,8 +289,16 @@ export class Draft implements Tables {
 
   /** Builds the snapshot. What cannot be resolved is left out and listed. */
   build(): Built {
-    const kept = this.unchanged()
-    const { filters, store } = storeBeside([...kept.values()], this.before?.data.filters ?? [])
+    const built = this.buildBeside(this.unchanged(), this.before?.data.filters ?? [])
+    return mostlyUnused(built.data) ? this.buildBeside(new Map(), []) : built
+  }
+
+  /**
+   * @param kept tables that need not be made
+   * @param before the filters that they refer to, among others
+   */
+  private buildBeside(kept: ReadonlyMap<string, TableData>, before: readonly BoolExp[]): Built {
+    const { filters, store } = storeBeside(before)
     const inconsistent: Inconsistency[] = []
     const tables = [...this.found.keys()].flatMap((key) => {
       const same = kept.get(key)
@@ -386,27 +394,32 @@ export class Draft implements Tables {
   }
 }
 
-/** Keeps each distinct expression once, those that tables refer to already where they are. */
-function storeBeside(
-  tables: readonly TableData[],
-  before: readonly BoolExp[],
-): { readonly filters: readonly BoolExp[]; readonly store: (exp: BoolExp) => number } {
-  const used = new Set(tables.flatMap(({ permissions }) => permissions.flatMap(placesOf)))
-  const filters = used.size > 0 ? [...before] : []
-  const free = [...filters.keys()].filter((place) => !used.has(place))
+/** Keeps each distinct expression once, those that were there before where they are. */
+function storeBeside(before: readonly BoolExp[]): {
+  readonly filters: readonly BoolExp[]
+  readonly store: (exp: BoolExp) => number
+} {
+  const filters = [...before]
   let places: Map<string, number> | undefined
   const store = (exp: BoolExp): number => {
-    places ??= new Map([...used].map((place) => [JSON.stringify(filters[place]), place]))
+    places ??= new Map(filters.map((filter, place) => [JSON.stringify(filter), place]))
     const key = JSON.stringify(exp)
-    let place = places.get(key)
-    if (place === undefined) {
-      place = free.pop() ?? filters.length
-      filters[place] = exp
-      places.set(key, place)
-    }
-    return place
+    const known = places.get(key)
+    if (known !== undefined) return known
+    places.set(key, filters.length)
+    return filters.push(exp) - 1
   }
   return { filters, store }
+}
+
+/** So few are not worth making all tables again. */
+const UNUSED = 100
+
+/** Whether more than half of the expressions are of permissions that have gone. */
+function mostlyUnused({ tables, filters }: CatalogData): boolean {
+  const used = new Set(tables.flatMap(({ permissions }) => permissions.flatMap(placesOf)))
+  const unused = filters.length - used.size
+  return unused > UNUSED && unused > used.size
 }
 
 const placesOf = ({ insert, select, update, delete: remove }: RolePermissions): number[] =>

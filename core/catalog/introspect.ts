@@ -249,7 +249,7 @@ columns as (
   group by a.attrelid
 ),
 geo as (
-  select a.attrelid, json_object_agg(a.attnum, format_type(type.geo, greatest(a.atttypmod, type.modifier))) as geo
+  select a.attrelid, json_object_agg(a.attnum, format_type(type.geo, greatest(a.atttypmod, type.modifier)) order by a.attnum) as geo
   from attribute a join type on type.oid = a.atttypid
   where type.geo is not null
   group by a.attrelid

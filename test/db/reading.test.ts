@@ -1,8 +1,11 @@
 import pg from 'pg'
-import t from 'tap'
-import { tableKey } from '../../core/catalog/catalog.js'
+import t, { type Test } from 'tap'
+import { type Catalog, type CatalogData, type RolePermissions, tableKey } from '../../core/catalog/catalog.js'
 import { readAll, type Reading } from '../../core/catalog/change.js'
-import { testServer } from '../kit/server.js'
+import { type Call, INTERNAL } from '../../core/index.js'
+import type { BoolExp } from '../../core/plan/ir.js'
+import { LENT_DATA, lentData } from '../kit/lent-data.js'
+import { testServer, type TestServer } from '../kit/server.js'
 
 /** What is read and made again after a change is counted here. */
 
@@ -26,9 +29,7 @@ t.test('a reading takes from the one before what is still so', async (t) => {
     permission('author', { columns: ['id'], filter: { id: 1 } }),
     permission('note', { columns: '*', filter: {} }),
   ])
-  const client = new pg.Client({ connectionString: server.databaseUrl })
-  await client.connect()
-  t.teardown(() => client.end())
+  const client = await connect(t, server)
   let before = await readAll(client)
   /** Names of the tables that were read again, and of those that were made again. */
   const readAgain = async () => {
@@ -81,6 +82,120 @@ t.test('a reading takes from the one before what is still so', async (t) => {
   t.match(before.data.inconsistent[2], { object: 'table note' })
 })
 
+t.test('filters stay where they are while nothing has changed', async (t) => {
+  const server = await testServer(t, { builtins: LENT_DATA })
+  await server.must('run_sql', { sql: SCHEMA })
+  await server.must('bulk', [
+    ...['author', 'article', 'note'].map((table) => ({ type: 'track_table', args: table })),
+    // Made again with each reading, because names in GraphQL depend on those of all others.
+    { type: 'set_table_customization', args: { table: 'article', configuration: { custom_name: 'Article' } } },
+    updating('article', { columns: '*', filter: { id: 1 }, check: { id: 2 } }),
+    permission('note', { columns: '*', filter: { id: 3 } }),
+  ])
+  await lentData().reload()
+  const client = await connect(t, server)
+  const one = await readAll(client)
+  const two = await readAll(client, undefined, one)
+  const three = await readAll(client, undefined, two)
+
+  t.same(two.data.filters, one.data.filters, 'of a table that is made again beside one that is kept')
+  for (const [i, reading] of [two, three].entries()) {
+    t.ok(
+      reading.data.tables.every((table, place) => table === one.data.tables[place]),
+      `the tables are the same, reading ${i + 1}`,
+    )
+  }
+
+  await client.query(`update svc_catalog.svc_permission set perm_def = '{"columns": "*", "filter": {"id": 4}}'
+    where table_name = 'note'`)
+  const changed = await readAll(client, undefined, three)
+  t.same(
+    changed.data.tables.filter((table) => !three.data.tables.includes(table)).map(({ name }) => name),
+    ['note'],
+    'those of other tables stay when one has changed',
+  )
+})
+
+t.test('filters that no permission has any more are given back', async (t) => {
+  const server = await testServer(t)
+  const tables = Array.from({ length: 150 }, (_, i) => `t${i}`)
+  await server.must('run_sql', { sql: tables.map((name) => `create table ${name} (id int primary key);`).join('') })
+  await server.must('bulk', [
+    ...tables.map((table) => ({ type: 'track_table', args: table })),
+    ...tables.map((table, i) => permission(table, { columns: '*', filter: { id: i } })),
+  ])
+  const client = await connect(t, server)
+  const all = await readAll(client)
+  t.equal(new Set(all.data.filters).size, 150)
+
+  await client.query(`delete from svc_catalog.svc_permission where table_name <> 't7'`)
+  const few = await readAll(client, undefined, all)
+  t.same(meaning(few), meaning(await readAll(client)))
+  t.equal(few.data.filters.length, 1, 'when most of them are unused')
+})
+
+t.test('what could not be read in a transaction that is committed all the same is read later', async (t) => {
+  const server = await testServer(t, { builtins: LENT_DATA })
+  await server.must('run_sql', { sql: SCHEMA })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'author' },
+    { type: 'track_table', args: 'note' },
+  ])
+  const data = lentData()
+  await data.transaction(CALL, async (call) => {
+    const rename = data.runSql(call, false, (client) => client.query('alter table note rename size to extent'))
+    await t.rejects(rename, { code: 'not-supported' })
+    await data.alter(call, (edit) => edit.trackTable({ schema: 'public', name: 'article' }))
+  })
+  await server.must('untrack_table', { table: 'author' })
+
+  t.match(await server.query('select', { table: 'note', columns: ['extent'] }), { status: 200 })
+  const client = await connect(t, server)
+  t.same(held(data.catalog), said((await readAll(client)).data))
+})
+
+t.test('a table that is changed while it is not tracked is looked at when it is tracked again', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: SCHEMA })
+  await server.must('track_table', 'note')
+  const answers = await server
+    .must('bulk', [
+      { type: 'untrack_table', args: { table: 'note' } },
+      { type: 'run_sql', args: { sql: 'alter table note add column more int' } },
+      { type: 'track_table', args: 'note' },
+      { type: 'select', args: { table: 'note', columns: ['more'] } },
+    ])
+    .catch(String)
+  t.match(answers, [{}, {}, {}, []])
+})
+
+t.test('a table that comes back by SQL is there again', async (t) => {
+  const server = await testServer(t, { builtins: LENT_DATA })
+  await server.must('run_sql', { sql: SCHEMA })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'note' },
+    permission('note', { columns: '*', filter: { id: 1 } }),
+  ])
+  const client = await connect(t, server)
+  await client.query('drop table note')
+  await server.must('reload_metadata', {})
+  t.same(
+    lentData().catalog.inconsistent.map(({ object }) => object),
+    ['table note', 'permission note.user.select'],
+  )
+
+  await server.must('run_sql', { sql: 'create table note (id int primary key)' })
+  t.same(lentData().catalog.inconsistent, [])
+  t.match(await server.query('select', { table: 'note', columns: ['id'] }, { role: 'user' }), { status: 200 })
+})
+
+const CALL: Call = { session: INTERNAL, signal: new AbortController().signal, format: 'json' }
+
+const updating = (table: string, definition: object) => ({
+  type: 'create_update_permission',
+  args: { table, role: 'user', permission: definition },
+})
+
 const permission = (table: string, definition: object) => ({
   type: 'create_select_permission',
   args: { table, role: 'user', permission: definition },
@@ -88,15 +203,46 @@ const permission = (table: string, definition: object) => ({
 
 const nameIn = (key: unknown): string => String(key).replace(/^.*\0/, '')
 
-/** Each reading has an id of its own and puts filters in places of its own. */
-function meaning({ data, metadata, found }: Reading) {
-  const { id: _, filters, tables, ...rest } = data
+/** What a snapshot says, wherever it keeps its filters and in whatever order it has its tables. */
+function said({ tables, filters, version, templates, functions, inconsistent }: Omit<CatalogData, 'id'>) {
   const meant = tables.map((table) => ({
     ...table,
-    permissions: table.permissions.map(({ select, ...more }) => ({
-      ...more,
-      select: select && { ...select, filter: filters[select.filter] },
-    })),
+    permissions: table.permissions.map((each) => withFilters(each, filters)),
   }))
-  return { ...rest, tables: meant, metadata, found: found.tables }
+  return { version, templates, functions, inconsistent, tables: new Map(meant.map((each) => [tableKey(each), each])) }
+}
+
+/** The filters themselves in place of their places. */
+function withFilters({ role, insert, select, update, delete: remove }: RolePermissions, filters: readonly BoolExp[]) {
+  const at = (place: number | undefined) => place !== undefined && (filters[place] ?? 'nothing there')
+  return {
+    role,
+    insert: insert && { ...insert, check: at(insert.check) },
+    select: select && { ...select, filter: at(select.filter) },
+    update: update && { ...update, filter: at(update.filter), check: at(update.check) },
+    delete: remove && { filter: at(remove.filter) },
+  }
+}
+
+const meaning = ({ data, metadata, found }: Reading) => ({
+  ...said(data),
+  metadata,
+  found: { tables: found.tables, functions: found.functions },
+})
+
+/** The same of what a server holds, which has look-ups beside. */
+const held = ({ tables, ...rest }: Catalog) =>
+  said({
+    ...rest,
+    tables: [...tables.values()].map((table) => {
+      const { columnsByName: _, relationshipsByName: __, computedByName: ___, permissionsByRole: ____, ...data } = table
+      return data
+    }),
+  })
+
+async function connect(t: Test, server: TestServer): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: server.databaseUrl })
+  await client.connect()
+  t.teardown(() => client.end())
+  return client
 }
