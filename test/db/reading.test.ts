@@ -1,26 +1,34 @@
+import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { type Catalog, type CatalogData, type RolePermissions, tableKey } from '../../core/catalog/catalog.js'
 import { readAll, type Reading } from '../../core/catalog/change.js'
 import { type Call, INTERNAL } from '../../core/index.js'
 import type { BoolExp } from '../../core/plan/ir.js'
+import { generateStep, type Step, STEPS_METADATA, STEPS_SCHEMA } from '../kit/metadata-steps.js'
+import { Random } from '../kit/oracle/generate.js'
 import { LENT_DATA, lentData } from '../kit/lent-data.js'
 import { testServer, type TestServer } from '../kit/server.js'
 
 /** What is read and made again after a change is counted here. */
+
+const STEPS = Number(process.env['ROWHOUSE_READING_STEPS'] ?? 80)
+const SEED = Number(process.env['ROWHOUSE_READING_SEED'] ?? 8)
 
 const SCHEMA = `
 create type mood as enum ('sad', 'glad');
 create function one() returns int language sql immutable as 'select 1';
 create table author (id int primary key, name text);
 create table article (id int primary key, author_id int references author, title text);
-create table note (id int primary key, mood mood, size int default one())`
+create table note (id int primary key, mood mood, size int default one());
+create view headline as select id, title from article;
+create function shout(article) returns text language sql stable as 'select upper($1.title)'`
 
 t.test('a reading takes from the one before what is still so', async (t) => {
   const server = await testServer(t)
   await server.must('run_sql', { sql: SCHEMA })
   await server.must('bulk', [
-    ...['author', 'article', 'note'].map((table) => ({ type: 'track_table', args: table })),
+    ...['author', 'article', 'note', 'headline'].map((table) => ({ type: 'track_table', args: table })),
     {
       type: 'create_object_relationship',
       args: { table: 'article', name: 'author', using: { foreign_key_constraint_on: 'author_id' } },
@@ -28,6 +36,10 @@ t.test('a reading takes from the one before what is still so', async (t) => {
     permission('article', { columns: '*', filter: { author: { name: 'Ann' } } }),
     permission('author', { columns: ['id'], filter: { id: 1 } }),
     permission('note', { columns: '*', filter: {} }),
+    updating('article', { columns: ['title'], filter: { id: 2 }, check: { title: { $ne: 'x' } } }),
+    permission('headline', { columns: '*', filter: { $exists: { _table: 'author', _where: { id: 3 } } } }),
+    { type: 'add_computed_field', args: { table: 'article', name: 'loud', definition: { function: 'shout' } } },
+    { type: 'set_table_customization', args: { table: 'headline', configuration: { custom_name: 'Headline' } } },
   ])
   const client = await connect(t, server)
   let before = await readAll(client)
@@ -189,6 +201,54 @@ t.test('a table that comes back by SQL is there again', async (t) => {
   t.match(await server.query('select', { table: 'note', columns: ['id'] }, { role: 'user' }), { status: 200 })
 })
 
+t.test(`what a server holds is always what one finds who knows nothing (seed ${SEED})`, async (t) => {
+  const server = await testServer(t, { builtins: LENT_DATA })
+  await server.must('run_sql', { sql: STEPS_SCHEMA })
+  await server.must('bulk', STEPS_METADATA)
+  const client = await connect(t, server)
+  const random = new Random(SEED)
+  const counts = { done: 0, refused: 0, inconsistent: 0 }
+  const steps: string[] = []
+  let known = await readAll(client)
+
+  for (let i = 0; i < STEPS; i++) {
+    const step = generateStep(random, lentData().catalog)
+    const error = await take(step, server, client)
+    steps.push(`${JSON.stringify(step)} ${error ?? 'done'}`)
+    counts[error === undefined ? 'done' : 'refused']++
+
+    const fresh = await readAll(client)
+    const next = await readAll(client, undefined, known)
+    const again = await readAll(client, undefined, next)
+    if (fresh.data.inconsistent.length > 0) counts.inconsistent++
+    const pairs = [
+      ['the server', held(lentData().catalog), said(fresh.data)],
+      ['who knows the reading before', meaning(next), meaning(fresh)],
+      ['who reads twice', again.data.filters, next.data.filters],
+      ['who reads twice, tables', again.data.tables, next.data.tables],
+    ] as const
+    for (const [who, found, wanted] of pairs) {
+      if (isDeepStrictEqual(found, wanted)) continue
+      t.strictSame(found, wanted, `${who} after ${steps.slice(-8).join('\n')}`)
+      return
+    }
+    known = next
+  }
+  t.comment(JSON.stringify(counts))
+  t.ok(counts.done > STEPS / 5 && counts.refused > STEPS / 5 && counts.inconsistent > 0, 'the steps say something')
+})
+
+/** @returns why it was refused */
+async function take(step: Step, server: TestServer, client: pg.Client): Promise<string | undefined> {
+  if ('outside' in step) {
+    const failed = await client.query(step.outside).then(() => undefined, String)
+    await server.must('reload_metadata', {})
+    return failed
+  }
+  const { status, text } = await server.query(step.type, step.args)
+  return status === 200 ? undefined : text
+}
+
 const CALL: Call = { session: INTERNAL, signal: new AbortController().signal, format: 'json' }
 
 const updating = (table: string, definition: object) => ({
@@ -203,14 +263,24 @@ const permission = (table: string, definition: object) => ({
 
 const nameIn = (key: unknown): string => String(key).replace(/^.*\0/, '')
 
-/** What a snapshot says, wherever it keeps its filters and in whatever order it has its tables. */
+/** What a snapshot says, wherever it keeps its filters and in whatever order it has what has names. */
 function said({ tables, filters, version, templates, functions, inconsistent }: Omit<CatalogData, 'id'>) {
   const meant = tables.map((table) => ({
     ...table,
-    permissions: table.permissions.map((each) => withFilters(each, filters)),
+    relationships: byName(table.relationships),
+    computedFields: byName(table.computedFields),
+    permissions: new Map(table.permissions.map((each) => [each.role, withFilters(each, filters)])),
   }))
-  return { version, templates, functions, inconsistent, tables: new Map(meant.map((each) => [tableKey(each), each])) }
+  return {
+    version,
+    templates: byName(templates),
+    functions: byName(functions),
+    inconsistent: new Map(inconsistent.map(({ object, reason }) => [object, reason])),
+    tables: new Map(meant.map((each) => [tableKey(each), each])),
+  }
 }
+
+const byName = <T extends { readonly name: string }>(all: readonly T[]) => new Map(all.map((each) => [each.name, each]))
 
 /** The filters themselves in place of their places. */
 function withFilters({ role, insert, select, update, delete: remove }: RolePermissions, filters: readonly BoolExp[]) {
