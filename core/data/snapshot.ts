@@ -44,7 +44,8 @@ function sendable(data: CatalogData, earlier: readonly CatalogData[]): Sendable 
         whole = encodeCatalog(data)
         setTimeout(() => (whole = undefined), KEPT_MS).unref()
       }
-      return whole.slice()
+      // A copy, which is given away. The `slice` of a Buffer would be none.
+      return new Uint8Array(whole)
     },
   }
 }

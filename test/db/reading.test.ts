@@ -12,7 +12,7 @@ import { testServer, type TestServer } from '../kit/server.js'
 
 /** What is read and made again after a change is counted here. */
 
-const STEPS = Number(process.env['ROWHOUSE_READING_STEPS'] ?? 80)
+const STEPS = Number(process.env['ROWHOUSE_READING_STEPS'] ?? 50)
 const SEED = Number(process.env['ROWHOUSE_READING_SEED'] ?? 8)
 
 const SCHEMA = `
