@@ -53,6 +53,7 @@ export class PipelinedConnection implements Receiver {
   private progressAt = performance.now()
   private isSending = false
   private isRetired = false
+  private isOvertaken = false
   /** Where it was at the last look. */
   private seen: { readonly batch: Batch | undefined; readonly done: number } | undefined
 
@@ -105,8 +106,9 @@ export class PipelinedConnection implements Receiver {
   overtakeIfSlow(slowMs: number): boolean {
     const { batch, seen, silentMs } = this
     this.seen = { batch, done: batch?.done ?? 0 }
-    if (!batch || batch !== seen?.batch || batch.done !== seen.done || silentMs <= slowMs || this.isRetired)
+    if (!batch || batch !== seen?.batch || batch.done !== seen.done || silentMs <= slowMs || this.isOvertaken)
       return false
+    this.isOvertaken = true
     this.isRetired = true
     const waiting = batch.asked.slice(batch.done)
     // Whose fault it is nobody knows: PostgreSQL sends answers when it has many, or all.
@@ -158,7 +160,7 @@ export class PipelinedConnection implements Receiver {
     this.hasFailed = false
     const now = performance.now()
     this.progressAt = now
-    if (batch && !batch.fresh && !this.isRetired) {
+    if (batch && !batch.fresh && !this.isOvertaken) {
       for (const { pace } of batch.asked) pace.ranShared((now - batch.at) / batch.asked.length)
     }
     const [failed, ...passed] = batch?.asked.slice(batch.done) ?? []
