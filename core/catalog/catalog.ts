@@ -26,6 +26,8 @@ export interface TableData extends TableRef {
   readonly insertable: boolean
   readonly updatable: boolean
   readonly deletable: boolean
+  /** It has triggers or rules that somebody made. */
+  readonly triggers?: true
   readonly columns: readonly Column[]
   readonly primaryKey: readonly string[]
   /** Primary key and unique constraints. */

@@ -93,6 +93,8 @@ interface RawTable extends TableRef {
   oid: number
   relkind: string
   events: number
+  /** Triggers or rules that somebody made. */
+  triggers: boolean
   columns?: RawColumn[]
   keys?: { name: string; primary: boolean; columns: string[] }[]
   foreign_keys?: ForeignKey[]
@@ -143,6 +145,7 @@ function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Found {
     insertable: plain || (raw.events & INSERT) !== 0,
     updatable: plain || (raw.events & UPDATE) !== 0,
     deletable: plain || (raw.events & DELETE) !== 0,
+    ...(raw.triggers ? { triggers: true as const } : {}),
     columns: (raw.columns ?? []).map((column) => {
       return readColumn(column, withSrid(types.get(column.type) as SqlType, raw.geo?.[column.number]))
     }),
@@ -277,7 +280,9 @@ foreign_keys as (
 part as (
   select oid, 'table' as part, json_build_object(
     'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
-    'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end
+    'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end,
+    'triggers', exists (select from pg_trigger where tgrelid = wanted.oid and not tgisinternal)
+      or relkind = 'r' and exists (select from pg_rewrite where ev_class = wanted.oid)
   ) as value from wanted
   union all select attrelid, 'columns', columns from columns
   union all select conrelid, 'keys', keys from keys

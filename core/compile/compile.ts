@@ -44,6 +44,8 @@ export interface Compiled {
   readonly keys: readonly string[]
   /** Most rows that a read can have, where the plan proves it: a whole key is given, or the role has a limit. */
   readonly mostRows?: number
+  /** An insert that may be committed together with others: nobody can tell that it was. */
+  readonly sharesCommit?: true
 }
 export interface Prepared extends Statement {
   /** Short and unique to the text: PostgreSQL would cut a longer one at 63 bytes and mistake it for another. */
@@ -54,11 +56,13 @@ export interface Prepared extends Statement {
 export function compile(task: Task, planner: Planner, catalog: Catalog): Compiled {
   const op = authorize(planner(task.shape as never, namesFor(task.role, catalog)), task.role, catalog)
   const most = op.kind === 'read' ? mostRows(op, catalog) : undefined
+  const statements = emit(op, task.form).map((statement) => ({ ...statement, name: nameOf(statement.text) }))
   return {
     kind: op.kind,
-    statements: emit(op, task.form).map((statement) => ({ ...statement, name: nameOf(statement.text) })),
+    statements,
     keys: op.kind === 'read' ? op.fields.map((field) => field.key) : [],
     ...(most === undefined ? {} : { mostRows: most }),
+    ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),
   }
 }
 
@@ -76,6 +80,16 @@ function mostRows(read: Read, catalog: Catalog): number | undefined {
   const given = new Set(equalColumns(read.where))
   const keys = catalog.tables.get(tableKey(read.table))?.keys ?? []
   return keys.some((key) => key.columns.every((column) => given.has(column))) ? 1 : read.maxRows
+}
+
+/**
+ * A trigger may note the transaction that it runs in, or tell others of it once for all that happened in it. What an upsert
+ * or an update changes may be passed on to tables that have triggers.
+ */
+function sharesCommit(op: Op, catalog: Catalog): boolean {
+  if (op.kind !== 'insert' || op.phase || op.onConflict) return false
+  const table = catalog.tables.get(tableKey(op.table))
+  return table?.kind === 'table' && !table.triggers
 }
 
 /** Columns that every row must have a given value in. */

@@ -24,6 +24,7 @@ import { clientError, isConflict, isStale } from '../db/errors.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
 import { ServiceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
+import { NotDone, type Pipelines } from '../db/pipeline/index.js'
 import { Pace } from '../db/pipeline/pace.js'
 import { BATCH, readRows, type RowBatches } from '../db/stream.js'
 import { bind } from '../sql/bind.js'
@@ -61,6 +62,8 @@ export interface DataRoom extends Data {
 }
 
 const TRIES = 3
+/** A commit waits for the disk: times as long as a read it may take to be quick. */
+const COMMIT = 4
 const HIT = { by: 'cache' }
 const WORKER = { by: 'worker' }
 const IN_PROCESS = { by: 'process' }
@@ -72,6 +75,7 @@ const RECENT = 5
 /** Reads the catalog and answers requests against it. The schema must be migrated. */
 export async function openData(database: Database, options: DataOptions): Promise<DataRoom> {
   const { log } = options
+  const { quickMs } = database.config
   let sources: ReadonlyMap<string, PlannerSource> = new Map()
   const planners = new Map<string, PlannerModule>()
   const compilations = options.metrics.counter('compilations_total', 'requests by how their plan was had', ['by'])
@@ -130,7 +134,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     const hit = snapshot.cache.get(key)
     if (hit) {
       compilations.inc(HIT)
-      if (!paces.has(hit)) paces.set(hit, new Pace(database.config.quickMs))
+      if (!paces.has(hit)) paces.set(hit, new Pace(hit.sharesCommit ? COMMIT * quickMs : quickMs))
       return hit
     }
     const made = await snapshot.cache.getOrCompile(key, async () => {
@@ -183,7 +187,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     bindings: { values, variables: call.session.variables },
     prepare: database.config.prepare && plan !== undefined && paces.has(plan),
     dialect: call.dialect ?? 'alpha',
-    pace: plan && isPlainRead(plan) ? paces.get(plan) : undefined,
+    pace: plan && laneOf(plan) ? paces.get(plan) : undefined,
   })
 
   async function run(request: Request, call: Call): Promise<string | undefined> {
@@ -210,13 +214,21 @@ export async function openData(database: Database, options: DataOptions): Promis
     return isPlainRead(plan) ? twice(once, call) : once()
   }
 
+  /** What requests share with others of their kind, once they have proven to be quick. */
+  const laneOf = (plan: Compiled): Pipelines | undefined =>
+    isPlainRead(plan) ? database.pipelines : plan.sharesCommit ? database.commits : undefined
+
   /** @returns undefined: it has not proven to be quick, or could not be answered there, and is to be asked by itself */
   function quickly(plan: Compiled, request: Request, call: Call): Promise<Buffer | undefined> | undefined {
     const pace = paces.get(plan)
-    if (!database.pipelines || !pace?.mayShare) return undefined
+    const lane = pace?.mayShare ? laneOf(plan) : undefined
+    if (!lane || !pace) return undefined
     const statement = plan.statements[0] as Prepared
     const values = bind(statement.params, { values: request.values, variables: call.session.variables })
-    return database.pipelines.ask(statement, values, pace)?.catch(() => undefined)
+    return lane.ask(statement, values, pace)?.catch((error: unknown) => {
+      if (error instanceof NotDone) return undefined
+      throw error
+    })
   }
 
   /** Nothing has been answered and nothing written: a read whose connection broke may simply be asked again. */

@@ -4,7 +4,13 @@ import type { Logger } from 'pino'
 import { limitAnswers } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
-import { type Pipelines, openPipelines } from './pipeline/index.js'
+import {
+  CommitConnection,
+  type PipelineOptions,
+  type Pipelines,
+  openPipelines,
+  ReadConnection,
+} from './pipeline/index.js'
 import { SLOW } from './pipeline/pace.js'
 import type { Metrics } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
@@ -34,11 +40,19 @@ export const databaseConfig = {
       default: 4,
       description: 'Connections that quick reads share, each with many under way; 0: none. Unused without `prepare`',
     },
+    sharedCommits: {
+      type: 'integer',
+      minimum: 0,
+      default: 3,
+      description:
+        'Connections on which quick inserts into tables without triggers are committed together, for which `now()` is then the same; 0: none. Unused without `prepare`',
+    },
     quickMs: {
       type: 'integer',
       minimum: 1,
       default: 5,
-      description: 'What a read may take on its own connection, most often, to be one that shares',
+      description:
+        'What a read may take on its own connection, most often, to be one that shares; for an insert four times as long',
     },
     streamPoolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for streamed reads' },
     poolWaitMs: { type: 'integer', minimum: 1, default: 1000, description: 'Longest wait for a connection; then 503' },
@@ -63,6 +77,8 @@ export interface Database {
   readonly streams: pg.Pool
   /** Reads that have proven to be quick. */
   readonly pipelines: Pipelines | undefined
+  /** Inserts that have. */
+  readonly commits: Pipelines | undefined
   readonly config: DatabaseConfig
   /** A connection of its own, outside the pools; the caller ends it. */
   connect(purpose: string, url?: string): Promise<pg.Client>
@@ -113,29 +129,38 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     return client
   }
   const timeouts = { statement_timeout: config.statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
-  const pipelines =
-    config.pipelines > 0 && config.prepare
+  const shared = (
+    Connection: PipelineOptions['Connection'],
+    connections: number,
+    purpose: string,
+    quickMs: number,
+  ): Pipelines | undefined =>
+    connections > 0 && config.prepare
       ? openPipelines({
-          connections: config.pipelines,
+          Connection,
+          connections,
           maxBytes: config.maxAnswerBytes,
           silenceMs: config.statementTimeoutMs + GRACE_MS,
-          slowMs: 2 * SLOW * config.quickMs,
-          failed: (error) => log.warn({ err: error }, 'no connection that quick reads could share'),
-          connect: () => single('pipeline', timeouts),
+          slowMs: 2 * SLOW * quickMs,
+          failed: (error) => log.warn({ err: error, purpose }, 'no connection that requests could share'),
+          connect: () => single(purpose, timeouts),
           cancel: (client) => void cancel({ admin }, client),
         })
       : undefined
-  measure(metrics, { main, admin, stream: streams }, pipelines)
+  const pipelines = shared(ReadConnection, config.pipelines, 'pipeline', config.quickMs)
+  const commits = shared(CommitConnection, config.sharedCommits, 'commits', config.quickMs)
+  measure(metrics, { main, admin, stream: streams }, { pipelined: pipelines, commits })
   return {
     main,
     admin,
     streams,
     pipelines,
+    commits,
     config,
     connect: (purpose, url) => single(purpose, url === undefined ? {} : { connectionString: url }),
     async close() {
       closing = true
-      await Promise.all([pipelines?.close(), main.end(), admin.end(), streams.end()])
+      await Promise.all([pipelines?.close(), commits?.close(), main.end(), admin.end(), streams.end()])
     },
   }
 }
@@ -158,10 +183,14 @@ function endWhenSilent(client: pg.PoolClient, silenceMs: number): void {
   })
 }
 
-function measure(metrics: Metrics, pools: Readonly<Record<string, pg.Pool>>, pipelines: Pipelines | undefined): void {
+function measure(
+  metrics: Metrics,
+  pools: Readonly<Record<string, pg.Pool>>,
+  shared: Readonly<Record<string, Pipelines | undefined>>,
+): void {
   metrics.gauge(
     'database_connections',
-    'connections of a pool by state; waiting: requests that wait for one; of those that reads share, busy is how many reads are under way',
+    'connections of a pool by state; waiting: requests that wait for one; of those that requests share, busy is how many requests are under way',
     ['pool', 'state'],
     (gauge) => {
       for (const [name, { totalCount, idleCount, waitingCount }] of Object.entries(pools)) {
@@ -169,9 +198,11 @@ function measure(metrics: Metrics, pools: Readonly<Record<string, pg.Pool>>, pip
         gauge.set({ pool: name, state: 'busy' }, totalCount - idleCount)
         gauge.set({ pool: name, state: 'waiting' }, waitingCount)
       }
-      if (!pipelines) return
-      gauge.set({ pool: 'pipelined', state: 'open' }, pipelines.open)
-      gauge.set({ pool: 'pipelined', state: 'busy' }, pipelines.underWay)
+      for (const [pool, pipelines] of Object.entries(shared)) {
+        if (!pipelines) continue
+        gauge.set({ pool, state: 'open' }, pipelines.open)
+        gauge.set({ pool, state: 'busy' }, pipelines.underWay)
+      }
     },
   )
 }

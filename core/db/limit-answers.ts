@@ -24,8 +24,8 @@ export function limitAnswers(client: pg.PoolClient, maxBytes: number): void {
   stream.removeAllListeners('data')
   stream.on('data', (chunk: Buffer) => {
     if (splitter) {
-      if (!splitter.split(chunk)) stream.destroy(tooLarge(maxBytes))
-    } else if (messages.largestRow(chunk) > maxBytes) stream.destroy(tooLarge(maxBytes))
+      if (!splitter.split(chunk)) stream.destroy(answerTooLarge(maxBytes))
+    } else if (messages.largestRow(chunk) > maxBytes) stream.destroy(answerTooLarge(maxBytes))
     else pass(chunk)
   })
   divert.set(stream, (receive) => {
@@ -160,7 +160,7 @@ class Splitter {
 
 const NOTHING = Buffer.alloc(0)
 
-const tooLarge = (maxBytes: number): ServiceError =>
+export const answerTooLarge = (maxBytes: number): ServiceError =>
   new ServiceError(
     400,
     'answer-too-large',

@@ -43,14 +43,28 @@ const DOORS: Readonly<Record<string, Door>> = {
     'query ($id: Int!) { author(where: {id: {_eq: $id}}, limit: 1) { id articles { id } } }',
   ),
 }
+/** Ids of rows that nobody has inserted. */
+let fresh = 1_000_000
+const INSERTS: Readonly<Record<string, Door>> = {
+  'an insert': (server) =>
+    server.query('insert', { table: 'author', objects: [{ id: ++fresh, name: 'new' }], returning: ['id'] }),
+  'a GraphQL insert': (server) =>
+    server.fetch('/v1/graphql', {
+      method: 'POST',
+      body: JSON.stringify({
+        query: 'mutation ($id: Int!) { insert_author_one(object: {id: $id, name: "new"}) { id } }',
+        variables: { id: ++fresh },
+      }),
+    }),
+}
 const WARM = 20
 
 t.test('what was asked before is one round trip, without a transaction, a parse or a worker', async (t) => {
   // Quick is what this machine can do, however busy it is.
-  const { server, events } = await library(t, { pipelines: 1, quickMs: 60_000 })
+  const { server, events } = await library(t, { pipelines: 1, sharedCommits: 1, quickMs: 60_000 })
   const piscina = counted(t)
 
-  for (const [name, ask] of Object.entries(DOORS)) {
+  for (const [name, ask] of Object.entries({ ...DOORS, ...INSERTS })) {
     const start = events.length
     await until('it shares a connection', async () => {
       await ask(server, 1 + (events.length % WARM))
@@ -319,7 +333,7 @@ function sharing(events: readonly WireEvent[]) {
 /** The server looks for changes of the metadata by itself, on connections of its own. */
 const forRequests = ({ connection }: WireEvent): boolean => !/^rowhouse (admin|listen) /.test(connection)
 
-const isShared = (connection: string): boolean => connection.startsWith('rowhouse pipeline ')
+const isShared = (connection: string): boolean => /^rowhouse (pipeline|commits) /.test(connection)
 
 /** A server on one worker, behind which every message to the database is noted. */
 async function library(t: Test, database: object = {}) {

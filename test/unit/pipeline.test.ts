@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import type pg from 'pg'
 import t from 'tap'
-import { openPipelines } from '../../core/db/pipeline/index.js'
+import { openPipelines, ReadConnection } from '../../core/db/pipeline/index.js'
 import { Incoming, Outgoing } from '../../core/db/pipeline/messages.js'
 import { Pace } from '../../core/db/pipeline/pace.js'
 
@@ -20,8 +20,11 @@ const row = (text: string): Buffer => {
   return message('D', Buffer.concat([header, cell]))
 }
 
+const done = message('C', Buffer.from('SELECT 1\0'))
+const READY = message('Z', Buffer.from('I'))
+
 /** What a receiver hears of chunks. */
-function hear(chunks: readonly Buffer[], maxBytes = 1000): string[] {
+function hear(chunks: readonly Buffer[], maxBytes = 1000, passOver = false): string[] {
   const heard: string[] = []
   const incoming = new Incoming(
     {
@@ -29,7 +32,10 @@ function hear(chunks: readonly Buffer[], maxBytes = 1000): string[] {
       complete: () => void heard.push('complete'),
       failed: () => void heard.push('failed'),
       ready: () => void heard.push('ready'),
-      tooLarge: () => void heard.push('too large'),
+      tooLarge() {
+        heard.push('too large')
+        return passOver
+      },
     },
     maxBytes,
   )
@@ -64,6 +70,17 @@ t.test('messages are the same however they are cut', async (t) => {
 
 t.test('a row that is too large is told of as soon as its length is known', async (t) => {
   t.same(hear([row('short'), row('x'.repeat(200)).subarray(0, 5)], 100), ['row short', 'too large'])
+})
+
+t.test('a row that is too large can be passed over, however it is cut', async (t) => {
+  const whole = Buffer.concat([row('short'), row('x'.repeat(200)), row('y'.repeat(300)), done, READY, row('next')])
+  const expected = ['row short', 'too large', 'too large', 'complete', 'ready', 'row next']
+  for (const size of [1, 2, 3, 5, 7, 50, 211, 212, 1000]) {
+    const chunks = Array.from({ length: Math.ceil(whole.length / size) }, (_, i) =>
+      whole.subarray(i * size, (i + 1) * size),
+    )
+    t.same(hear(chunks, 100, true), expected, `${size} bytes at a time`)
+  }
 })
 
 t.test('what is sent is what the manual says', async (t) => {
@@ -116,8 +133,6 @@ t.test('a read may share when it has been quick often enough, and until it was s
 })
 
 const STATEMENT = { name: 's1', text: 'select $1' }
-const done = message('C', Buffer.from('SELECT 1\0'))
-const READY = message('Z', Buffer.from('I'))
 const answers = (texts: readonly string[]): Buffer => Buffer.concat(texts.flatMap((text) => [row(text), done]))
 
 /** Pipelines to servers that answer nothing by themselves. */
@@ -132,6 +147,7 @@ function silentServers(t: Pick<typeof t0, 'fail' | 'teardown'>, slowMs = 60_000)
     next()
   }
   const pipelines = openPipelines({
+    Connection: ReadConnection,
     connections: 1,
     maxBytes: 1000,
     silenceMs: 60_000,

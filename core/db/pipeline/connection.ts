@@ -10,7 +10,7 @@ export interface Statement {
   readonly text: string
 }
 
-interface Asked {
+export interface Asked {
   readonly statement: Statement
   readonly values: readonly (string | null)[]
   /** Told how long it took. */
@@ -19,33 +19,46 @@ interface Asked {
   reject(error: Error): void
 }
 
-/** Reads that were sent together, and are answered in their order. */
-interface Batch {
+/** Statements that were sent together, and are answered in their order. */
+export interface Batch {
   readonly asked: readonly Asked[]
   readonly at: number
   /** One of them had to be prepared first, which says nothing of how long it takes the next time. */
   readonly fresh: boolean
-  /** How many were answered. */
+  /** How many have ended well. */
   done: number
+}
+
+/** Nothing of it has happened: it should be asked elsewhere. */
+export class NotDone extends Error {}
+
+export interface ConnectionOptions {
+  /** Has connected and proven who we are; from here on the connection reads and writes its socket. */
+  readonly client: pg.Client
+  /** Of a row. */
+  readonly maxBytes: number
+  /** The socket has closed. */
+  onClose(): void
+  /** Ends what PostgreSQL does for it. */
+  cancel(): void
 }
 
 /** How many statements a connection keeps prepared. */
 const MAX_PREPARED = 500
 
 /**
- * A connection that many reads share. What is asked while others are under way is sent when they are answered, all of it in
- * one piece with one Sync at its end: PostgreSQL and this process are woken once for many. When one fails, those behind it
- * are passed over, and sent again.
+ * A connection that many requests share. What is asked while others are under way is sent when they are answered, all of it
+ * in one piece with one Sync at its end: PostgreSQL and this process are woken once for many, and it is one transaction.
  */
-export class PipelinedConnection implements Receiver {
+export abstract class SharedConnection implements Receiver {
   readonly openedAt = performance.now()
-  readonly client: pg.Client
+  protected readonly options: ConnectionOptions
   private readonly stream: Socket
   private readonly outgoing = new Outgoing()
   /** Least recently used first. */
   private readonly prepared = new Set<string>()
   /** Written to `outgoing`, in this order. */
-  private queue: Asked[] = []
+  protected queue: Asked[] = []
   private queueIsFresh = false
   private batch: Batch | undefined
   private cell: Buffer | undefined
@@ -57,23 +70,31 @@ export class PipelinedConnection implements Receiver {
   /** Where it was at the last look. */
   private seen: { readonly batch: Batch | undefined; readonly done: number } | undefined
 
-  /**
-   * @param client has connected and proven who we are; from here on this reads and writes its socket
-   * @param maxBytes of a row
-   * @param onClose when the socket has closed
-   */
-  constructor(client: pg.Client, maxBytes: number, onClose: () => void) {
-    this.client = client
-    this.stream = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection.stream
-    const incoming = new Incoming(this, maxBytes)
+  constructor(options: ConnectionOptions) {
+    this.options = options
+    this.stream = (options.client as unknown as { readonly connection: { readonly stream: Socket } }).connection.stream
+    const incoming = new Incoming(this, options.maxBytes)
     this.stream.removeAllListeners('data')
     this.stream.on('data', (chunk: Buffer) => incoming.read(chunk))
     this.stream.once('close', () => {
       this.isRetired = true
-      onClose()
-      this.sendElsewhere('Connection terminated')
+      options.onClose()
+      const { batch } = this
+      this.batch = undefined
+      if (batch) this.lost(batch)
+      this.sendQueueElsewhere('Connection terminated')
     })
   }
+
+  /** One of a batch has ended well. */
+  protected abstract completed(asked: Asked, cell: Buffer | undefined, batch: Batch): void
+  /** The transaction of a batch has ended. */
+  protected abstract ended(batch: Batch, hasFailed: boolean): void
+  /** The connection has closed before that of a batch had. */
+  protected abstract lost(batch: Batch): void
+  /** A batch takes so long that nobody should wait for it who need not. */
+  protected abstract giveUp(batch: Batch): void
+  abstract tooLarge(): boolean
 
   /** How many answers are owed. */
   get load(): number {
@@ -90,7 +111,10 @@ export class PipelinedConnection implements Receiver {
     return performance.now() - Math.max(this.progressAt, this.batch?.at ?? 0)
   }
 
-  /** @returns the only column of the only row, in UTF-8; it may share memory with other answers */
+  /**
+   * @returns the only column of the only row, in UTF-8; it may share memory with other answers
+   * @throws NotDone
+   */
   ask(statement: Statement, values: readonly (string | null)[], pace: Pace): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       this.add({ statement, values, pace, resolve, reject })
@@ -99,33 +123,25 @@ export class PipelinedConnection implements Receiver {
   }
 
   /**
-   * Lets nobody wait behind a read that takes longer: all are told to ask elsewhere, but one that is alone and so the slow one.
-   * It counts when it was there at the look before as well: an answer may be here that this process had no time to read.
-   * @returns whether what runs here is of no use to anybody any more
+   * Lets nobody wait behind a statement that takes longer. It counts when it was there at the look before as well: an answer
+   * may be here that this process had no time to read.
    */
-  overtakeIfSlow(slowMs: number): boolean {
+  overtakeIfSlow(slowMs: number): void {
     const { batch, seen, silentMs } = this
     this.seen = { batch, done: batch?.done ?? 0 }
-    if (!batch || batch !== seen?.batch || batch.done !== seen.done || silentMs <= slowMs || this.isOvertaken)
-      return false
+    if (!batch || batch !== seen?.batch || batch.done !== seen.done || silentMs <= slowMs || this.isOvertaken) return
     this.isOvertaken = true
     this.isRetired = true
-    const waiting = batch.asked.slice(batch.done)
     // Whose fault it is nobody knows: PostgreSQL sends answers when it has many, or all.
-    for (const { pace } of waiting) pace.ranShared(silentMs)
-    if (waiting.length > 1) {
-      this.sendElsewhere('behind a read that takes long')
-      return true
-    }
-    for (const asked of this.queue.splice(0)) asked.reject(new Error('behind a read that takes long'))
-    this.outgoing.take()
-    return false
+    for (const { pace } of batch.asked.slice(batch.done)) pace.ranShared(silentMs)
+    this.sendQueueElsewhere(SLOW)
+    this.giveUp(batch)
   }
 
   /** Ends when the last answer has come. */
   retire(): void {
     this.isRetired = true
-    if (this.load === 0) void this.client.end().catch(() => undefined)
+    if (this.load === 0) void this.options.client.end().catch(() => undefined)
   }
 
   /** Ends at once. */
@@ -145,8 +161,7 @@ export class PipelinedConnection implements Receiver {
     const asked = batch?.asked[batch.done]
     if (!batch || !asked) return
     batch.done++
-    if (cell) asked.resolve(cell)
-    else asked.reject(new Error('no answer'))
+    this.completed(asked, cell, batch)
   }
 
   failed(): void {
@@ -163,27 +178,22 @@ export class PipelinedConnection implements Receiver {
     if (batch && !batch.fresh && !this.isOvertaken) {
       for (const { pace } of batch.asked) pace.ranShared((now - batch.at) / batch.asked.length)
     }
-    const [failed, ...passed] = batch?.asked.slice(batch.done) ?? []
-    if (failed) {
-      // Perhaps it could not even be prepared, or no longer means what it did.
-      this.forget(failed)
-      if (hasFailed) failed.pace.failed()
-      failed.reject(new Error('the statement has failed'))
-    }
-    for (const asked of passed) {
-      this.forget(asked)
-      this.add(asked)
+    if (batch) {
+      // Perhaps it could not even be prepared, or no longer means what it did; those behind it were passed over.
+      for (const asked of batch.asked.slice(batch.done)) this.forget(asked)
+      if (hasFailed && !this.isOvertaken) batch.asked[batch.done]?.pace.failed()
+      this.ended(batch, hasFailed)
     }
     if (this.queue.length > 0) this.send()
     else if (this.isRetired) this.retire()
   }
 
-  tooLarge(): void {
-    this.batch?.asked[this.batch.done]?.pace.bar()
-    this.destroy('a row is too large')
+  /** What is under way. */
+  protected get current(): Asked | undefined {
+    return this.batch?.asked[this.batch.done]
   }
 
-  private add(asked: Asked): void {
+  protected add(asked: Asked): void {
     const { name, text } = asked.statement
     if (!this.prepared.delete(name)) {
       this.makeRoom()
@@ -199,11 +209,9 @@ export class PipelinedConnection implements Receiver {
     if (this.prepared.delete(name)) this.outgoing.close(name)
   }
 
-  private sendElsewhere(why: string): void {
-    const all = [...(this.batch?.asked.slice(this.batch.done) ?? []), ...this.queue]
-    this.batch = undefined
-    this.queue = []
-    for (const asked of all) asked.reject(new Error(why))
+  private sendQueueElsewhere(why: string): void {
+    for (const asked of this.queue.splice(0)) asked.reject(new NotDone(why))
+    this.outgoing.take()
   }
 
   private makeRoom(): void {
@@ -232,3 +240,5 @@ export class PipelinedConnection implements Receiver {
     this.stream.write(this.outgoing.take())
   }
 }
+
+export const SLOW = 'behind one that takes long'

@@ -1,9 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { PipelinedConnection, type Statement } from './connection.js'
+import type { ConnectionOptions, SharedConnection, Statement } from './connection.js'
+import { MAX_VALUES } from './messages.js'
 import type { Pace } from './pace.js'
 
+export { CommitConnection } from './commits.js'
+export { NotDone } from './connection.js'
+export { ReadConnection } from './reads.js'
+
 export interface PipelineOptions {
+  /** What its connections are. */
+  readonly Connection: new (options: ConnectionOptions) => SharedConnection
   readonly connections: number
   /** Of a row. */
   readonly maxBytes: number
@@ -20,17 +27,17 @@ export interface PipelineOptions {
 }
 
 /**
- * A few connections that quick reads share, each with many at a time: the servers on both sides are woken less often, and
+ * A few connections that quick statements share, each with many at a time: the servers on both sides are woken less often, and
  * less is sent. None can be cancelled alone: who may be here is for the caller to know.
  */
 export interface Pipelines {
   readonly open: number
-  /** Reads whose answers are owed. */
+  /** Statements whose answers are owed. */
   readonly underWay: number
   /**
    * @param pace is told how long it took
    * @returns undefined when there is no room, or no connection yet: the first who asks have it opened, and go elsewhere
-   * @throws Error that only says that it should be asked elsewhere
+   * @throws NotDone: it should be asked elsewhere
    */
   ask(statement: Statement, values: readonly (string | null)[], pace: Pace): Promise<Buffer> | undefined
   close(): Promise<void>
@@ -47,7 +54,7 @@ const CLOSE_MS = 5000
 
 export function openPipelines(options: PipelineOptions): Pipelines {
   /** Those that have not closed, retired ones too. */
-  const connections = new Set<PipelinedConnection>()
+  const connections = new Set<SharedConnection>()
   let connecting = 0
   let closed = false
   let failedAt = -Infinity
@@ -65,11 +72,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
   }
 
   function lookForSlow(): void {
-    for (const connection of connections) {
-      if (!connection.overtakeIfSlow(options.slowMs)) continue
-      options.cancel(connection.client)
-      connection.destroy('nobody waits for its answers')
-    }
+    for (const connection of connections) connection.overtakeIfSlow(options.slowMs)
     if ([...connections].some(({ load }) => load > 0)) return
     clearInterval(watch)
     watch = undefined
@@ -81,7 +84,12 @@ export function openPipelines(options: PipelineOptions): Pipelines {
       const client = await options.connect()
       if (closed) await client.end()
       else {
-        const connection = new PipelinedConnection(client, options.maxBytes, () => connections.delete(connection))
+        const connection = new options.Connection({
+          client,
+          maxBytes: options.maxBytes,
+          onClose: () => connections.delete(connection),
+          cancel: () => options.cancel(client),
+        })
         connections.add(connection)
       }
     } catch (error) {
@@ -100,8 +108,9 @@ export function openPipelines(options: PipelineOptions): Pipelines {
       return [...connections].reduce((sum, { load }) => sum + load, 0)
     },
     ask(statement, values, pace) {
+      if (values.length > MAX_VALUES) return undefined
       let usable = connecting
-      let least: PipelinedConnection | undefined
+      let least: SharedConnection | undefined
       for (const connection of connections) {
         if (connection.retired) continue
         usable++

@@ -131,8 +131,8 @@ export interface Receiver {
   failed(): void
   /** All up to a Sync has ended. */
   ready(): void
-  /** A row is larger than allowed; nothing more should be read. */
-  tooLarge(): void
+  /** @returns whether a row that is larger than allowed should be passed over; else nothing more is read */
+  tooLarge(): boolean
 }
 
 /** A message is a letter and a length, which counts itself but not the letter. */
@@ -152,6 +152,8 @@ export class Incoming {
   private parts: Buffer[] = []
   private has = 0
   private needs = HEADER
+  /** Bytes to come that nobody wants. */
+  private skip = 0
 
   constructor(to: Receiver, maxBytes: number) {
     this.to = to
@@ -160,7 +162,9 @@ export class Incoming {
 
   read(chunk: Buffer): void {
     if (this.has === 0) {
-      this.messages(chunk)
+      const skipped = Math.min(this.skip, chunk.length)
+      this.skip -= skipped
+      this.messages(skipped === 0 ? chunk : chunk.subarray(skipped))
       return
     }
     this.parts.push(chunk)
@@ -180,8 +184,11 @@ export class Incoming {
         const type = bytes[at]
         const length = bytes.readInt32BE(at + 1)
         if (type === DATA_ROW && length > this.maxBytes) {
-          this.to.tooLarge()
-          return
+          if (!this.to.tooLarge()) return
+          const end = at + 1 + length
+          this.skip = Math.max(0, end - bytes.length)
+          at = Math.min(end, bytes.length)
+          continue
         }
         this.needs = 1 + length
         if (bytes.length - at >= this.needs) {

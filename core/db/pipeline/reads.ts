@@ -1,0 +1,40 @@
+import { type Asked, type Batch, NotDone, SharedConnection, SLOW } from './connection.js'
+
+/**
+ * A connection that quick reads share. Each is answered when it is there; when one fails, those behind it are passed over, and
+ * sent again. All that goes wrong is NotDone, because what only reads may always be asked again.
+ */
+export class ReadConnection extends SharedConnection {
+  protected override completed(asked: Asked, cell: Buffer | undefined): void {
+    if (cell) asked.resolve(cell)
+    else asked.reject(new NotDone('no answer'))
+  }
+
+  protected override ended({ asked, done }: Batch): void {
+    const [failed, ...passed] = asked.slice(done)
+    failed?.reject(new NotDone('the statement has failed'))
+    for (const each of passed) this.add(each)
+  }
+
+  protected override lost(batch: Batch): void {
+    reject(batch, 'Connection terminated')
+  }
+
+  /** One that is alone is the slow one, and waits. */
+  protected override giveUp(batch: Batch): void {
+    if (batch.asked.length - batch.done === 1) return
+    reject(batch, SLOW)
+    this.options.cancel()
+    this.destroy('nobody waits for its answers')
+  }
+
+  override tooLarge(): boolean {
+    this.current?.pace.bar()
+    this.destroy('a row is too large')
+    return false
+  }
+}
+
+function reject({ asked, done }: Batch, why: string): void {
+  for (const each of asked.slice(done)) each.reject(new NotDone(why))
+}
