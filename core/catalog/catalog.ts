@@ -26,8 +26,8 @@ export interface TableData extends TableRef {
   readonly insertable: boolean
   readonly updatable: boolean
   readonly deletable: boolean
-  /** It has triggers or rules that somebody made. */
-  readonly triggers?: true
+  /** What happens when a row is inserted may depend on what else the transaction does. */
+  readonly ownTransaction?: true
   readonly columns: readonly Column[]
   readonly primaryKey: readonly string[]
   /** Primary key and unique constraints. */

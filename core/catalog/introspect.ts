@@ -93,11 +93,11 @@ interface RawTable extends TableRef {
   oid: number
   relkind: string
   events: number
-  /** Triggers or rules that somebody made. */
-  triggers: boolean
+  own_transaction: boolean
   columns?: RawColumn[]
-  keys?: { name: string; primary: boolean; columns: string[] }[]
-  foreign_keys?: ForeignKey[]
+  /** Columns by number. */
+  keys?: { name: string; primary: boolean; columns: number[] }[]
+  foreign_keys?: (Omit<ForeignKey, 'columns'> & { columns: number[] })[]
   /** Columns of PostGIS types by number, with their modifiers: `ext.geometry(Point,4326)`. */
   geo?: Record<string, string>
 }
@@ -137,6 +137,8 @@ const DELETE = 16
 function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Found {
   const kind = KINDS[raw.relkind] as TableData['kind']
   const plain = kind === 'table' || kind === 'partitioned'
+  const names = new Map((raw.columns ?? []).map(({ number, name }) => [number, name]))
+  const named = (columns: readonly number[]): string[] => columns.map((number) => names.get(number) as string)
   return {
     schema: raw.schema,
     name: raw.name,
@@ -145,13 +147,13 @@ function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Found {
     insertable: plain || (raw.events & INSERT) !== 0,
     updatable: plain || (raw.events & UPDATE) !== 0,
     deletable: plain || (raw.events & DELETE) !== 0,
-    ...(raw.triggers ? { triggers: true as const } : {}),
+    ...(raw.own_transaction ? { ownTransaction: true as const } : {}),
     columns: (raw.columns ?? []).map((column) => {
       return readColumn(column, withSrid(types.get(column.type) as SqlType, raw.geo?.[column.number]))
     }),
-    primaryKey: raw.keys?.find((key) => key.primary)?.columns ?? [],
-    keys: (raw.keys ?? []).map(({ name, columns }) => ({ name, columns })),
-    foreignKeys: raw.foreign_keys ?? [],
+    primaryKey: named(raw.keys?.find((key) => key.primary)?.columns ?? []),
+    keys: (raw.keys ?? []).map(({ name, columns }) => ({ name, columns: named(columns) })),
+    foreignKeys: (raw.foreign_keys ?? []).map((key) => ({ ...key, columns: named(key.columns) })),
   }
 }
 
@@ -204,6 +206,9 @@ function kindOf(name: string, type: string, category: string): TypeKind {
 }
 
 /**
+ * `own` is what a transaction should have for itself: triggers, rules, policies and functions may note it, tell others of it
+ * once for all that happened in it, or set what holds until its end, and a constraint may be checked then. Functions of extensions do
+ * no such things.
  * A domain stands for its base type: its own rules hold when a row is written, not when a value is compared.
  * `pg_relation_is_updatable` gives the events that a view supports (CMD_UPDATE 2, CMD_INSERT 3, CMD_DELETE 4 as
  * bits 4, 8 and 16).
@@ -257,33 +262,46 @@ geo as (
   where type.geo is not null
   group by a.attrelid
 ),
-named as (
-  select con.oid, con.conrelid, con.confrelid, con.conname, con.contype,
-    (select json_agg(a.attname order by k.ord) from unnest(con.conkey) with ordinality k(num, ord)
-     join pg_attribute a on a.attrelid = con.conrelid and a.attnum = k.num) as columns,
-    (select json_agg(a.attname order by k.ord) from unnest(con.confkey) with ordinality k(num, ord)
-     join pg_attribute a on a.attrelid = con.confrelid and a.attnum = k.num) as remote
-  from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype in ('p', 'u', 'f')
-),
 keys as (
-  select conrelid, json_agg(json_build_object('name', conname, 'primary', contype = 'p', 'columns', columns) order by contype, conname) as keys
-  from named where contype in ('p', 'u') group by conrelid
+  select con.conrelid, json_agg(json_build_object('name', conname, 'primary', contype = 'p', 'columns', conkey) order by contype, conname) as keys
+  from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype in ('p', 'u') group by con.conrelid
 ),
 foreign_keys as (
-  select conrelid, json_agg(json_build_object(
-    'name', conname, 'columns', columns, 'remoteColumns', remote,
+  select con.conrelid, json_agg(json_build_object(
+    'name', conname, 'columns', conkey,
+    'remoteColumns', (
+      select json_agg(a.attname order by k.ord) from unnest(con.confkey) with ordinality k(num, ord)
+      join pg_attribute a on a.attrelid = con.confrelid and a.attnum = k.num
+    ),
     'table', json_build_object('schema', n.nspname, 'name', c.relname)
   ) order by conname) as foreign_keys
-  from named join pg_class c on c.oid = named.confrelid join pg_namespace n on n.oid = c.relnamespace
-  where contype = 'f' group by conrelid
+  from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype = 'f'
+  join pg_class c on c.oid = con.confrelid join pg_namespace n on n.oid = c.relnamespace
+  group by con.conrelid
+),
+volatile as materialized (
+  select d.classid, d.objid from pg_depend d join pg_proc p on p.oid = d.refobjid
+  where d.refclassid = 'pg_proc'::regclass and p.provolatile = 'v'
+    and not exists (select from pg_depend e where e.classid = 'pg_proc'::regclass and e.objid = p.oid and e.deptype = 'e')
+),
+own as materialized (
+  select tgrelid as oid from pg_trigger where not tgisinternal
+  union select ev_class from pg_rewrite where rulename <> '_RETURN'
+  union select oid from pg_class where relrowsecurity or relispartition
+  union select conrelid from pg_constraint where condeferrable
+  union select adrelid from pg_attrdef d join volatile v on v.classid = 'pg_attrdef'::regclass and v.objid = d.oid
+  union select conrelid from pg_constraint c join volatile v on v.classid = 'pg_constraint'::regclass and v.objid = c.oid
+  union select a.attrelid from attribute a join base on base.oid = a.atttypid
+    join pg_constraint c on c.contypid = base.base join volatile v on v.classid = 'pg_constraint'::regclass and v.objid = c.oid
+  union select a.attrelid from attribute a join base on base.oid = a.atttypid
+    join volatile v on v.classid = 'pg_type'::regclass and v.objid = base.base
 ),
 part as (
   select oid, 'table' as part, json_build_object(
     'oid', oid::int8, 'schema', nspname, 'name', relname, 'relkind', relkind,
     'events', case when relkind in ('v', 'f') then pg_relation_is_updatable(oid, true) else 0 end,
-    'triggers', exists (select from pg_trigger where tgrelid = wanted.oid and not tgisinternal)
-      or relkind = 'r' and exists (select from pg_rewrite where ev_class = wanted.oid)
-  ) as value from wanted
+    'own_transaction', own.oid is not null
+  ) as value from wanted left join own using (oid)
   union all select attrelid, 'columns', columns from columns
   union all select conrelid, 'keys', keys from keys
   union all select conrelid, 'foreign_keys', foreign_keys from foreign_keys

@@ -82,14 +82,11 @@ function mostRows(read: Read, catalog: Catalog): number | undefined {
   return keys.some((key) => key.columns.every((column) => given.has(column))) ? 1 : read.maxRows
 }
 
-/**
- * A trigger may note the transaction that it runs in, or tell others of it once for all that happened in it. What an upsert
- * or an update changes may be passed on to tables that have triggers.
- */
+/** What an upsert changes may be passed on to other tables. */
 function sharesCommit(op: Op, catalog: Catalog): boolean {
   if (op.kind !== 'insert' || op.phase || op.onConflict) return false
   const table = catalog.tables.get(tableKey(op.table))
-  return table?.kind === 'table' && !table.triggers
+  return table?.kind === 'table' && !table.ownTransaction
 }
 
 /** Columns that every row must have a given value in. */

@@ -25,7 +25,7 @@ import { cancellable, execute, executeIn, type Execution } from '../db/execute.j
 import { ServiceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 import { NotDone, type Pipelines } from '../db/pipeline/index.js'
-import { Pace } from '../db/pipeline/pace.js'
+import { COMMIT, Pace } from '../db/pipeline/pace.js'
 import { BATCH, readRows, type RowBatches } from '../db/stream.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
@@ -62,8 +62,6 @@ export interface DataRoom extends Data {
 }
 
 const TRIES = 3
-/** A commit waits for the disk: times as long as a read it may take to be quick. */
-const COMMIT = 4
 const HIT = { by: 'cache' }
 const WORKER = { by: 'worker' }
 const IN_PROCESS = { by: 'process' }

@@ -11,7 +11,7 @@ import {
   openPipelines,
   ReadConnection,
 } from './pipeline/index.js'
-import { SLOW } from './pipeline/pace.js'
+import { COMMIT, SLOW } from './pipeline/pace.js'
 import type { Metrics } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
 
@@ -45,14 +45,14 @@ export const databaseConfig = {
       minimum: 0,
       default: 3,
       description:
-        'Connections on which quick inserts into tables without triggers are committed together, for which `now()` is then the same; 0: none. Unused without `prepare`',
+        'Connections on which quick inserts are committed together, for which `now()` is then the same; 0: none. Unused without `prepare`',
     },
     quickMs: {
       type: 'integer',
       minimum: 1,
       default: 5,
       description:
-        'What a read may take on its own connection, most often, to be one that shares; for an insert four times as long',
+        'What a read may take on its own connection, most often, to be one that shares; for an insert twice as long',
     },
     streamPoolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for streamed reads' },
     poolWaitMs: { type: 'integer', minimum: 1, default: 1000, description: 'Longest wait for a connection; then 503' },
@@ -129,6 +129,11 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     return client
   }
   const timeouts = { statement_timeout: config.statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
+  const batches = metrics.counter(
+    'database_batches_total',
+    'statements that were sent together on a connection that requests share, by what became of them; those of one that has failed are asked again',
+    ['pool', 'outcome'],
+  )
   const shared = (
     Connection: PipelineOptions['Connection'],
     connections: number,
@@ -145,10 +150,11 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
           failed: (error) => log.warn({ err: error, purpose }, 'no connection that requests could share'),
           connect: () => single(purpose, timeouts),
           cancel: (client) => void cancel({ admin }, client),
+          onBatch: (outcome) => batches.inc({ pool: purpose, outcome }),
         })
       : undefined
   const pipelines = shared(ReadConnection, config.pipelines, 'pipeline', config.quickMs)
-  const commits = shared(CommitConnection, config.sharedCommits, 'commits', config.quickMs)
+  const commits = shared(CommitConnection, config.sharedCommits, 'commits', COMMIT * config.quickMs)
   measure(metrics, { main, admin, stream: streams }, { pipelined: pipelines, commits })
   return {
     main,
@@ -240,10 +246,14 @@ export async function checkOut(pool: pg.Pool): Promise<pg.PoolClient> {
 export const unavailable = (cause: unknown): ServiceError =>
   new ServiceError(503, 'unavailable', 'the database is not available right now', '$', { cause, retryAfter: 1 })
 
-/** Asks PostgreSQL to end the query of a connection; it may have ended by itself. */
+/**
+ * Asks PostgreSQL to end the query of a connection; it may have ended by itself. What waits for a standby has been committed,
+ * and would only be said to be done before it is safe.
+ */
 export async function cancel({ admin }: Pick<Database, 'admin'>, client: pg.ClientBase): Promise<void> {
   const { processID } = client as pg.ClientBase & { readonly processID?: number }
-  await admin.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
+  const text = `select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and wait_event is distinct from 'SyncRep'`
+  await admin.query(text, [processID]).catch(() => undefined)
 }
 
 /** Runs `fn` between begin and commit; rolls back when it throws. */

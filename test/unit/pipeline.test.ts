@@ -3,9 +3,10 @@ import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import type pg from 'pg'
 import t from 'tap'
-import { openPipelines, ReadConnection } from '../../core/db/pipeline/index.js'
+import { CommitConnection, openPipelines, type PipelineOptions, ReadConnection } from '../../core/db/pipeline/index.js'
 import { Incoming, Outgoing } from '../../core/db/pipeline/messages.js'
 import { Pace } from '../../core/db/pipeline/pace.js'
+import { until } from '../kit/until.js'
 
 const message = (type: string, body: Buffer): Buffer => {
   const length = Buffer.alloc(4)
@@ -32,6 +33,7 @@ function hear(chunks: readonly Buffer[], maxBytes = 1000, passOver = false): str
       complete: () => void heard.push('complete'),
       failed: () => void heard.push('failed'),
       ready: () => void heard.push('ready'),
+      noticed: () => void heard.push('noticed'),
       tooLarge() {
         heard.push('too large')
         return passOver
@@ -133,13 +135,20 @@ t.test('a read may share when it has been quick often enough, and until it was s
 })
 
 const STATEMENT = { name: 's1', text: 'select $1' }
+const FAILED = message('E', Buffer.from('SERROR\0\0'))
 const answers = (texts: readonly string[]): Buffer => Buffer.concat(texts.flatMap((text) => [row(text), done]))
 
 /** Pipelines to servers that answer nothing by themselves. */
-function silentServers(t: Pick<typeof t0, 'fail' | 'teardown'>, slowMs = 60_000) {
+function silentServers(
+  t: Pick<typeof t0, 'fail' | 'teardown'>,
+  slowMs = 60_000,
+  Connection: PipelineOptions['Connection'] = ReadConnection,
+  maxBytes = 1000,
+) {
   const stream = new PassThrough()
   const written: Buffer[] = []
   const cancelled: pg.Client[] = []
+  const outcomes: string[] = []
   // As pg does.
   stream.on('error', () => {})
   stream._write = (chunk: Buffer, _, next) => {
@@ -147,13 +156,14 @@ function silentServers(t: Pick<typeof t0, 'fail' | 'teardown'>, slowMs = 60_000)
     next()
   }
   const pipelines = openPipelines({
-    Connection: ReadConnection,
+    Connection,
     connections: 1,
-    maxBytes: 1000,
+    maxBytes,
     silenceMs: 60_000,
     slowMs,
     failed: (error) => t.fail(String(error)),
     cancel: (client) => void cancelled.push(client),
+    onBatch: (outcome) => void outcomes.push(outcome),
     connect: async () => ({ connection: { stream }, end: async () => void stream.destroy() }) as unknown as pg.Client,
   })
   // The pipelines keep no process alive.
@@ -161,12 +171,18 @@ function silentServers(t: Pick<typeof t0, 'fail' | 'teardown'>, slowMs = 60_000)
   t.teardown(() => clearInterval(alive))
   t.teardown(() => pipelines.close())
   const judged: number[] = []
-  const pace = Object.assign(new Pace(5), { ranShared: (ms: number) => void judged.push(ms) })
-  const ask = (value: string) => pipelines.ask(STATEMENT, [value], pace)
+  const barred: number[] = []
+  const pace = Object.assign(new Pace(5), {
+    ranShared: (ms: number) => void judged.push(ms),
+    bar: () => void barred.push(1),
+  })
+  const ask = (value: string, statement = STATEMENT) => pipelines.ask(statement, [value], pace)
   return {
     pipelines,
     judged,
+    barred,
     cancelled,
+    outcomes,
     ask,
     /** The values that were sent since the last call, in one piece each time. */
     async sent(): Promise<string[]> {
@@ -179,10 +195,19 @@ function silentServers(t: Pick<typeof t0, 'fail' | 'teardown'>, slowMs = 60_000)
             ?.join() ?? '',
       )
     },
+    async pieces(): Promise<Buffer[]> {
+      await setImmediate()
+      return written.splice(0)
+    },
     receive: (...pieces: readonly Buffer[]) => void stream.emit('data', Buffer.concat(pieces)),
   }
 }
 const t0 = t
+/** The names of the statements that each piece prepares. */
+const prepared = (pieces: readonly Buffer[]): string[][] =>
+  pieces.map((piece) =>
+    [...piece.toString('latin1').matchAll(/P...[^\0](s\d)\0select/gs)].map(([, name]) => name ?? ''),
+  )
 const answered = (asked: readonly (Promise<Buffer> | undefined)[]) => Promise.all(asked.map(async (one) => one))
 
 t.test('what is asked while others are under way goes out in one piece when those are answered', async (t) => {
@@ -216,8 +241,8 @@ t.test('those behind one that fails are sent again', async (t) => {
   const later = ask('value 4')
   receive(answers(['one']), message('E', Buffer.from('SERROR\0\0')), READY)
   await failing
-  t.same(await sent(), ['value 4,value 3'])
-  receive(answers(['four', 'three']), READY)
+  t.same(await sent(), ['value 3,value 4'])
+  receive(answers(['three', 'four']), READY)
   t.same((await answered([asked[0], asked[2], later])).map(String), ['one', 'three', 'four'])
 })
 
@@ -247,4 +272,107 @@ t.test('one that is alone is waited for, however long it takes', async (t) => {
   receive(answers(['one']), READY)
   t.equal((await slow)?.toString(), 'one')
   t.equal(cancelled.length, 0)
+})
+
+t.test('what is too long is asked elsewhere', async (t) => {
+  const { ask, sent, receive } = silentServers(t)
+  ask('value 0')
+  await setImmediate()
+  t.equal(ask('x'.repeat(20_000)), undefined)
+  const asked = ask('x'.repeat(10_000))
+  await sent()
+  receive(answers(['one']), READY)
+  t.equal((await asked)?.toString(), 'one')
+})
+
+t.test('what waits behind a batch that has failed is prepared again, however often', async (t) => {
+  const { ask, pieces, receive } = silentServers(t)
+  const other = { name: 's2', text: 'select 2, $1' }
+  ask('value 0')
+  await setImmediate()
+  const first = t.rejects(ask('value 1') as Promise<unknown>, /has failed/)
+  t.same(prepared(await pieces()), [['s1']])
+  // Behind it: what it would have prepared, and something new.
+  const asked = [ask('value 2'), ask('value 3', other)]
+  receive(FAILED, READY)
+  await first
+  t.same(prepared(await pieces()), [['s1', 's2']])
+  const second = t.rejects(asked[0] as Promise<unknown>, /has failed/)
+  const last = ask('value 4')
+  receive(FAILED, READY)
+  await second
+  t.same(prepared(await pieces()), [['s2', 's1']], 'the one that was passed over, and the one that waited')
+  receive(answers(['three', 'four']), READY)
+  t.same((await answered([asked[1], last])).map(String), ['three', 'four'])
+})
+
+t.test('nobody hears of an insert before its commit, and all go elsewhere when it is rolled back', async (t) => {
+  const { ask, sent, receive, outcomes } = silentServers(t, 60_000, CommitConnection)
+  ask('value 0')
+  await setImmediate()
+  const asked = [ask('value 1'), ask('value 2')]
+  let heard = false
+  void answered(asked).then(() => (heard = true))
+  t.same(await sent(), ['value 1,value 2'])
+  receive(answers(['one', 'two']))
+  await setImmediate()
+  t.notOk(heard)
+  receive(READY)
+  t.same((await answered(asked)).map(String), ['one', 'two'])
+
+  for (const failure of [
+    [answers(['three']), FAILED],
+    [answers(['three', 'four']), FAILED],
+  ]) {
+    const both = [ask('value 3'), ask('value 4')].map((one) => t.rejects(one as Promise<unknown>, /rolled back/))
+    await sent()
+    receive(...failure, READY)
+    await Promise.all(both)
+  }
+  t.same(outcomes, ['good', 'failed', 'failed'])
+})
+
+t.test('what PostgreSQL warns of after a cancellation may be that a commit is not safe yet', async (t) => {
+  const { ask, sent, receive, cancelled, outcomes } = silentServers(t, 20, CommitConnection)
+  ask('value 0')
+  await setImmediate()
+  const unsure = [ask('value 1'), ask('value 2')].map((one) =>
+    t.rejects(one as Promise<unknown>, /not|before the commit/),
+  )
+  await sent()
+  await until('it is cancelled, and again when that was of no use', async () => cancelled.length > 1)
+  receive(message('N', Buffer.from('SWARNING\0\0')), answers(['one', 'two']), READY)
+  await Promise.all(unsure)
+  t.same(outcomes, ['good'])
+})
+
+t.test('an end that nobody can explain is not taken for a rollback', async (t) => {
+  const { ask, sent, receive } = silentServers(t, 60_000, CommitConnection)
+  ask('value 0')
+  await setImmediate()
+  const asked = [ask('value 1'), ask('value 2')].map((one) =>
+    t.rejects(one as Promise<unknown>, /Connection terminated/),
+  )
+  await sent()
+  receive(answers(['one']), READY)
+  await Promise.all(asked)
+})
+
+t.test('what holds large answers is kept away for a while', async (t) => {
+  const { ask, sent, receive, barred } = silentServers(t, 60_000, CommitConnection, 1_000_000)
+  ask('value 0')
+  await setImmediate()
+  const asked = ask('value 1')
+  await sent()
+  receive(answers(['x'.repeat(70_000)]), READY)
+  t.equal((await asked)?.length, 70_000)
+  t.equal(barred.length, 1)
+})
+
+t.test('a connection of which PostgreSQL says unasked that it ends takes nothing more', async (t) => {
+  const { ask, receive } = silentServers(t)
+  ask('value 0')
+  await setImmediate()
+  receive(FAILED)
+  t.equal(ask('value 1'), undefined)
 })

@@ -1,11 +1,8 @@
 import { answerTooLarge } from '../limit-answers.js'
-import { type Asked, type Batch, NotDone, SharedConnection, type Statement } from './connection.js'
+import { type Asked, type Batch, NotDone, SharedConnection } from './connection.js'
 
-/**
- * After this a deferred constraint is checked at the end of each statement. In a transaction of its own it would be checked at
- * the end of that, which is the same.
- */
-const CHECK_NOW: Statement = { name: 'check now', text: 'set constraints all immediate' }
+/** Answers of a batch are held until its commit: a form with larger ones goes elsewhere for a while. */
+const LARGE = 64 * 1024
 
 /**
  * A connection on which quick inserts share commits: what is sent in one piece is one transaction. Each is answered when that is
@@ -13,33 +10,29 @@ const CHECK_NOW: Statement = { name: 'check now', text: 'set constraints all imm
  * the connection breaks before it was told, nobody knows, as with any commit.
  */
 export class CommitConnection extends SharedConnection {
-  /** Answers of those of the batch that have ended well; undefined: a row without a value, or one that was too large. */
-  private cells: (Buffer | undefined)[] = []
-  private tooLargeAt: ReadonlySet<number> = new Set()
+  /** Answers of those of the batch that have ended well. */
+  private cells: (Buffer | Error)[] = []
+  private isTooLarge = false
+  private isGivenUp = false
+  private isUnsure = false
 
-  protected override add(asked: Asked): void {
-    // Before the second, and so only where there are several.
-    if (this.queue.length === 1)
-      super.add({ statement: CHECK_NOW, values: [], pace: asked.pace, resolve: () => {}, reject: () => {} })
-    super.add(asked)
+  protected override completed({ pace }: Asked, cell: Buffer | undefined): void {
+    if (this.isTooLarge || (cell && cell.length > LARGE)) pace.bar()
+    this.cells.push(cell ?? (this.isTooLarge ? answerTooLarge(this.options.maxBytes) : new Error('no answer')))
+    this.isTooLarge = false
   }
 
-  protected override completed(_: Asked, cell: Buffer | undefined): void {
-    this.cells.push(cell)
-  }
-
-  protected override ended({ asked, done }: Batch, hasFailed: boolean): void {
-    const { cells, tooLargeAt } = this
+  protected override ended(batch: Batch, hasFailed: boolean): void {
+    const { cells } = this
     this.cells = []
-    this.tooLargeAt = new Set()
-    if (hasFailed || done < asked.length) {
-      for (const each of asked) each.reject(new NotDone('rolled back'))
-      return
-    }
-    for (const [i, each] of asked.entries()) {
-      const cell = cells[i]
-      if (cell) each.resolve(cell)
-      else each.reject(tooLargeAt.has(i) ? answerTooLarge(this.options.maxBytes) : new Error('no answer'))
+    if (hasFailed) for (const each of batch.asked) each.reject(new NotDone('rolled back'))
+    else if (this.isUnsure || cells.length < batch.asked.length) this.lost(batch)
+    else {
+      for (const [i, each] of batch.asked.entries()) {
+        const cell = cells[i] as Buffer | Error
+        if (cell instanceof Error) each.reject(cell)
+        else each.resolve(cell)
+      }
     }
   }
 
@@ -49,11 +42,18 @@ export class CommitConnection extends SharedConnection {
 
   /** Cancelled, it is rolled back as a whole. PostgreSQL says so, and only then it is known. */
   protected override giveUp({ asked }: Batch): void {
-    if (asked.length > 1) this.options.cancel()
+    if (asked.length === 1) return
+    this.isGivenUp = true
+    this.options.cancel()
   }
 
   override tooLarge(): boolean {
-    this.tooLargeAt = new Set([...this.tooLargeAt, this.cells.length])
+    this.isTooLarge = true
     return true
+  }
+
+  /** A commit that was cancelled while it waited for a standby is only warned of. */
+  override noticed(): void {
+    this.isUnsure ||= this.isGivenUp
   }
 }

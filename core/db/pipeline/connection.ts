@@ -31,6 +31,9 @@ export interface Batch {
 
 /** Nothing of it has happened: it should be asked elsewhere. */
 export class NotDone extends Error {}
+export const OVERTAKEN = 'behind one that takes long'
+/** What became of a batch: all went well, one has failed, or the connection has closed before anybody knew. */
+export type Outcome = 'good' | 'failed' | 'lost'
 
 export interface ConnectionOptions {
   /** Has connected and proven who we are; from here on the connection reads and writes its socket. */
@@ -41,6 +44,8 @@ export interface ConnectionOptions {
   onClose(): void
   /** Ends what PostgreSQL does for it. */
   cancel(): void
+  /** A batch has ended. */
+  onBatch(outcome: Outcome): void
 }
 
 /** How many statements a connection keeps prepared. */
@@ -81,24 +86,28 @@ export abstract class SharedConnection implements Receiver {
       options.onClose()
       const { batch } = this
       this.batch = undefined
-      if (batch) this.lost(batch)
+      if (batch) {
+        options.onBatch('lost')
+        this.lost(batch)
+      }
       this.sendQueueElsewhere('Connection terminated')
     })
   }
 
   /** One of a batch has ended well. */
-  protected abstract completed(asked: Asked, cell: Buffer | undefined, batch: Batch): void
-  /** The transaction of a batch has ended. */
+  protected abstract completed(asked: Asked, cell: Buffer | undefined): void
+  /** The transaction of a batch has ended. One that has failed was rolled back. */
   protected abstract ended(batch: Batch, hasFailed: boolean): void
   /** The connection has closed before that of a batch had. */
   protected abstract lost(batch: Batch): void
-  /** A batch takes so long that nobody should wait for it who need not. */
+  /** A batch takes so long that nobody should wait for it who need not. Told again as long as it does. */
   protected abstract giveUp(batch: Batch): void
   abstract tooLarge(): boolean
+  abstract noticed(): void
 
-  /** How many answers are owed. */
+  /** How many it has to do with. */
   get load(): number {
-    return this.queue.length + (this.batch ? this.batch.asked.length - this.batch.done : 0)
+    return this.queue.length + (this.batch?.asked.length ?? 0)
   }
 
   /** It takes nothing more. */
@@ -129,12 +138,16 @@ export abstract class SharedConnection implements Receiver {
   overtakeIfSlow(slowMs: number): void {
     const { batch, seen, silentMs } = this
     this.seen = { batch, done: batch?.done ?? 0 }
-    if (!batch || batch !== seen?.batch || batch.done !== seen.done || silentMs <= slowMs || this.isOvertaken) return
+    if (!batch || batch !== seen?.batch || batch.done !== seen.done || silentMs <= slowMs) return
+    if (this.isOvertaken) {
+      this.giveUp(batch)
+      return
+    }
     this.isOvertaken = true
     this.isRetired = true
     // Whose fault it is nobody knows: PostgreSQL sends answers when it has many, or all.
     for (const { pace } of batch.asked.slice(batch.done)) pace.ranShared(silentMs)
-    this.sendQueueElsewhere(SLOW)
+    this.sendQueueElsewhere(OVERTAKEN)
     this.giveUp(batch)
   }
 
@@ -161,10 +174,12 @@ export abstract class SharedConnection implements Receiver {
     const asked = batch?.asked[batch.done]
     if (!batch || !asked) return
     batch.done++
-    this.completed(asked, cell, batch)
+    this.completed(asked, cell)
   }
 
   failed(): void {
+    // What nobody has asked for says that the connection ends.
+    if (!this.batch) this.isRetired = true
     this.hasFailed = true
   }
 
@@ -179,10 +194,11 @@ export abstract class SharedConnection implements Receiver {
       for (const { pace } of batch.asked) pace.ranShared((now - batch.at) / batch.asked.length)
     }
     if (batch) {
-      // Perhaps it could not even be prepared, or no longer means what it did; those behind it were passed over.
-      for (const asked of batch.asked.slice(batch.done)) this.forget(asked)
-      if (hasFailed && !this.isOvertaken) batch.asked[batch.done]?.pace.failed()
+      this.options.onBatch(hasFailed ? 'failed' : 'good')
+      if (hasFailed) this.blame(batch)
+      const waiting = batch.done < batch.asked.length ? this.takeBack(batch) : []
       this.ended(batch, hasFailed)
+      for (const asked of waiting) this.add(asked)
     }
     if (this.queue.length > 0) this.send()
     else if (this.isRetired) this.retire()
@@ -197,6 +213,8 @@ export abstract class SharedConnection implements Receiver {
     const { name, text } = asked.statement
     if (!this.prepared.delete(name)) {
       this.makeRoom()
+      // Where it is there after all: it is no error when it is not.
+      this.outgoing.close(name)
       this.outgoing.prepare(name, text)
       this.queueIsFresh = true
     }
@@ -205,8 +223,21 @@ export abstract class SharedConnection implements Receiver {
     this.queue.push(asked)
   }
 
-  private forget({ statement: { name } }: Asked): void {
-    if (this.prepared.delete(name)) this.outgoing.close(name)
+  /** One that fails holds up others; at the commit it may have been any of them. */
+  private blame({ asked, done }: Batch): void {
+    if (this.isOvertaken) return
+    for (const { pace } of done < asked.length ? asked.slice(done, done + 1) : asked) pace.failed()
+  }
+
+  /**
+   * Those of a batch that were passed over may not have been prepared, and what waits was written as if they were.
+   * @returns what waits, to be written again
+   */
+  private takeBack({ asked, done }: Batch): readonly Asked[] {
+    const waiting = this.queue.splice(0)
+    this.outgoing.take()
+    for (const { statement } of [...asked.slice(done), ...waiting]) this.prepared.delete(statement.name)
+    return waiting
   }
 
   private sendQueueElsewhere(why: string): void {
@@ -240,5 +271,3 @@ export abstract class SharedConnection implements Receiver {
     this.stream.write(this.outgoing.take())
   }
 }
-
-export const SLOW = 'behind one that takes long'

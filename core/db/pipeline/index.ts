@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import type { ConnectionOptions, SharedConnection, Statement } from './connection.js'
+import type { ConnectionOptions, Outcome, SharedConnection, Statement } from './connection.js'
 import { MAX_VALUES } from './messages.js'
 import type { Pace } from './pace.js'
 
@@ -24,6 +24,8 @@ export interface PipelineOptions {
   cancel(client: pg.Client): void
   /** Told when there is none to be had. */
   failed(error: unknown): void
+  /** Told what became of statements that were sent together. */
+  onBatch(outcome: Outcome): void
 }
 
 /**
@@ -45,6 +47,8 @@ export interface Pipelines {
 
 /** On each connection; more would wait longer than for a connection of the pool. */
 const MOST_UNDER_WAY = 32
+/** Of the values of one: what brings more takes its time. */
+const MAX_VALUE_BYTES = 16 * 1024
 const LOOK_MS = 1000
 const IDLE_MS = 30_000
 const LIFE_MS = 1_800_000
@@ -89,6 +93,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
           maxBytes: options.maxBytes,
           onClose: () => connections.delete(connection),
           cancel: () => options.cancel(client),
+          onBatch: options.onBatch,
         })
         connections.add(connection)
       }
@@ -108,7 +113,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
       return [...connections].reduce((sum, { load }) => sum + load, 0)
     },
     ask(statement, values, pace) {
-      if (values.length > MAX_VALUES) return undefined
+      if (values.length > MAX_VALUES || lengthOf(values) > MAX_VALUE_BYTES) return undefined
       let usable = connecting
       let least: SharedConnection | undefined
       for (const connection of connections) {
@@ -117,7 +122,9 @@ export function openPipelines(options: PipelineOptions): Pipelines {
         if (!least || connection.load < least.load) least = connection
       }
       const isBusy = !least || least.load > 0
-      if (isBusy && !closed && usable < options.connections && performance.now() - failedAt > RETRY_MS) void connect()
+      // Some that take nothing more may still have to do.
+      const hasRoom = usable < options.connections && connecting + connections.size < 2 * options.connections
+      if (isBusy && hasRoom && !closed && performance.now() - failedAt > RETRY_MS) void connect()
       if (!least || least.load >= MOST_UNDER_WAY) return undefined
       watch ??= setInterval(lookForSlow, options.slowMs / 2).unref()
       return least.ask(statement, values, pace)
@@ -133,3 +140,6 @@ export function openPipelines(options: PipelineOptions): Pipelines {
     },
   }
 }
+
+const lengthOf = (values: readonly (string | null)[]): number =>
+  values.reduce((sum, value) => sum + (value?.length ?? 0), 0)

@@ -131,6 +131,8 @@ export interface Receiver {
   failed(): void
   /** All up to a Sync has ended. */
   ready(): void
+  /** PostgreSQL warns of something, or tells more about it. */
+  noticed(): void
   /** @returns whether a row that is larger than allowed should be passed over; else nothing more is read */
   tooLarge(): boolean
 }
@@ -143,6 +145,7 @@ const DATA_ROW = 0x44
 const ERROR = 0x45
 const READY = 0x5a
 const COMPLETE = 0x43
+const NOTICE = 0x4e
 
 /** Takes messages out of chunks that know nothing of them. */
 export class Incoming {
@@ -198,6 +201,7 @@ export class Incoming {
           else if (type === COMPLETE) this.to.complete()
           else if (type === READY) this.to.ready()
           else if (type === ERROR) this.to.failed()
+          else if (type === NOTICE) this.to.noticed()
           at = end
           continue
         }

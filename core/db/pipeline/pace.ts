@@ -3,6 +3,8 @@ const RUNS = 8
 /** Times as long as quick: what a run may take, and what counts as two that took longer. */
 export const SLOW = 10
 const VERY_SLOW = 100
+/** Times as long as a read an insert may take to be quick: it waits for the disk. */
+export const COMMIT = 2
 /** A pause of the whole machine looks the same as a slow run: so many are borne, and one more for so many quick ones. */
 const STRIKES = 4
 const QUICK_FOR_ONE = 50

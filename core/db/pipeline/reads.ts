@@ -1,4 +1,4 @@
-import { type Asked, type Batch, NotDone, SharedConnection, SLOW } from './connection.js'
+import { type Asked, type Batch, NotDone, OVERTAKEN, SharedConnection } from './connection.js'
 
 /**
  * A connection that quick reads share. Each is answered when it is there; when one fails, those behind it are passed over, and
@@ -23,7 +23,7 @@ export class ReadConnection extends SharedConnection {
   /** One that is alone is the slow one, and waits. */
   protected override giveUp(batch: Batch): void {
     if (batch.asked.length - batch.done === 1) return
-    reject(batch, SLOW)
+    reject(batch, OVERTAKEN)
     this.options.cancel()
     this.destroy('nobody waits for its answers')
   }
@@ -33,6 +33,8 @@ export class ReadConnection extends SharedConnection {
     this.destroy('a row is too large')
     return false
   }
+
+  override noticed(): void {}
 }
 
 function reject({ asked, done }: Batch, why: string): void {
