@@ -1,31 +1,18 @@
 import { setImmediate } from 'node:timers/promises'
 import type { ClientBase } from 'pg'
-import type { Logger } from 'pino'
 import type { CatalogData } from '../catalog/catalog.js'
 import { readAll, type Reading } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import { Editor } from '../catalog/editor.js'
 import { readMetadata } from '../catalog/metadata.js'
 import { watchCatalog, type Watch } from '../catalog/watch.js'
-import {
-  compile,
-  type Compiled,
-  nameOf,
-  type PlannerModule,
-  type PlannerSource,
-  type Preparation,
-  prepare,
-  type Prepared,
-  type Task,
-} from '../compile/compile.js'
-import type { CompilePool, Sendable } from '../compile/pool.js'
+import { type Compiled, nameOf, type PlannerSource, type Prepared, type Task } from '../compile/compile.js'
+import type { Sendable } from '../compile/pool.js'
 import { type Database, inTransaction, isConnectionError, sqlState, withClient } from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
 import { ServiceError } from '../errors.js'
-import type { Metrics } from '../metrics.js'
 import { NotDone, type Pipelines } from '../db/pipeline/index.js'
-import { COMMIT, Pace } from '../db/pipeline/pace.js'
 import { BATCH, readRows, type RowBatches } from '../db/stream.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
@@ -33,28 +20,15 @@ import type { Data, Request } from './data.js'
 import { answerRows } from './format.js'
 import { StreamShares } from './stream-shares.js'
 import type { Answer, Call } from './operations.js'
-import { createMissLimit, type MissLimitConfig } from './miss-limit.js'
+import { Plans, type PlansOptions } from './plans.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
 import { Transaction } from './transaction.js'
 
-export interface DataOptions {
-  readonly log: Logger
-  readonly metrics: Metrics
-  /** Worker threads that compile; 0: in process. */
-  readonly threads: number
-  readonly timeoutMs: number
-  readonly warmUpMs: number
-  readonly misses: MissLimitConfig
-}
-
 /** The data room with its keys: what the server opens and closes. */
 export interface DataRoom extends Data {
-  /** Says where the planners of front ends are. Those that the main thread needs at any time are imported. */
+  /** @see Plans.use */
   usePlanners(sources: ReadonlyMap<string, PlannerSource>): Promise<void>
-  /**
-   * Starts the watch over metadata changes and the workers. Until one of them is warm, misses are compiled in process,
-   * as far as their planners are there.
-   */
+  /** Starts the watch over metadata changes and the workers. */
   start(): Promise<void>
   /** Why metadata changes of other instances may be seen late; undefined when all is well. */
   readonly degraded: string | undefined
@@ -62,39 +36,24 @@ export interface DataRoom extends Data {
 }
 
 const TRIES = 3
-const HIT = { by: 'cache' }
-const WORKER = { by: 'worker' }
-const IN_PROCESS = { by: 'process' }
 /** A trigger that names what is not there looks like a stale snapshot at every call: do not reload for each. */
 const RELOAD_MS = 1000
 /** Snapshots that a difference can be sent to. */
 const RECENT = 5
 
 /** Reads the catalog and answers requests against it. The schema must be migrated. */
-export async function openData(database: Database, options: DataOptions): Promise<DataRoom> {
+export async function openData(database: Database, options: Omit<PlansOptions, 'quickMs'>): Promise<DataRoom> {
   const { log } = options
-  const { quickMs } = database.config
-  let sources: ReadonlyMap<string, PlannerSource> = new Map()
-  const planners = new Map<string, PlannerModule>()
-  const compilations = options.metrics.counter('compilations_total', 'requests by how their plan was had', ['by'])
-  const misses = createMissLimit(options.misses, options.metrics)
+  const plans = new Plans({ ...options, quickMs: database.config.quickMs })
   const shares = new StreamShares(Math.max(1, Math.floor(database.config.streamPoolSize / 2)))
-  /** What compiled here: nothing else is ever executed. */
-  const branded = new WeakSet<Compiled>()
-  /** What was asked for more than once is worth a prepared statement on each connection, and is timed. */
-  const paces = new WeakMap<Compiled, Pace>()
   let resolve: TemplateResolver | undefined
-  let opened: CompilePool | undefined
-  /** When a worker is warm. */
-  let pool: CompilePool | undefined
-  let warming: Promise<void> | undefined
-  let closed = false
   let watch: Watch | undefined
   /** Reads what is committed, all at one instant. */
   const readAtOnce = <T>(read: (client: ClientBase) => Promise<T>): Promise<T> =>
     withClient(database.admin, (client) =>
       inTransaction(client, () => read(client), 'isolation level repeatable read read only'),
     )
+  /** @param known what was read last */
   const readCommitted = (known?: Reading): Promise<Reading> => readAtOnce((client) => readAll(client, resolve, known))
   let current = committed(await readCommitted(), [])
   /** What workers may still have, the newest last. They share what has not changed. */
@@ -104,7 +63,6 @@ export async function openData(database: Database, options: DataOptions): Promis
   const coming = new Set<string>()
   logInconsistent()
 
-  /** @param known what was read last */
   /** Swaps the snapshot, unless a newer one is in place. Requests under way finish on the one that they began with. */
   async function swap(reading: Reading): Promise<void> {
     if (!isOlder(reading, current)) return put(reading)
@@ -127,54 +85,6 @@ export async function openData(database: Database, options: DataOptions): Promis
     for (const each of current.catalog.inconsistent) log.warn(each, 'metadata that the database does not bear out')
   }
 
-  async function compiled(snapshot: Snapshot, task: Task, caller?: string): Promise<Compiled> {
-    const key = JSON.stringify([task.role, task.planner, task.form, task.shape])
-    const hit = snapshot.cache.get(key)
-    if (hit) {
-      compilations.inc(HIT)
-      if (!paces.has(hit)) paces.set(hit, new Pace(hit.sharesCommit ? COMMIT * quickMs : quickMs))
-      return hit
-    }
-    const made = await snapshot.cache.getOrCompile(key, async () => {
-      misses.charge(caller)
-      return (await work(snapshot, task)) as Compiled
-    })
-    branded.add(made)
-    return made
-  }
-
-  async function work(snapshot: Snapshot, task: Task | Preparation, patient = false): Promise<unknown> {
-    // A snapshot inside a transaction is for this thread.
-    if (!pool && snapshot.sendable && !planners.has(task.planner)) await warming
-    const sendable = pool && snapshot.sendable
-    compilations.inc(sendable ? WORKER : IN_PROCESS)
-    if (pool && sendable) return pool.run(task, sendable, patient)
-    const planner = planners.get(task.planner) ?? (await importPlanner(task.planner))
-    return task.form === 'prepare'
-      ? prepare(task, planner, snapshot.catalog)
-      : compile(task, planner.default, snapshot.catalog)
-  }
-
-  async function openPool(): Promise<void> {
-    const { CompilePool } = await import('../compile/pool.js')
-    const modules = new Map([...sources].map(([name, { module }]) => [name, module]))
-    const sendable = current.sendable as Sendable
-    if (closed) return
-    opened = new CompilePool({ ...options, planners: modules }, sendable.encoded([]).byteLength)
-    await opened.warmUp(sendable).catch((error: unknown) => {
-      if (!closed) log.error({ err: error }, 'no compile worker has started')
-    })
-    if (!closed) pool = opened
-  }
-
-  /** A planner may bring a library with it that this thread can do without, where workers compile. */
-  async function importPlanner(name: string): Promise<PlannerModule> {
-    const { module } = sources.get(name) as PlannerSource
-    const planner = (await import(module.href)) as PlannerModule
-    planners.set(name, planner)
-    return planner
-  }
-
   const taskOf = ({ planner, shape }: Request, { session }: Call, form: Form = 'array'): Task => ({
     planner,
     shape,
@@ -183,27 +93,27 @@ export async function openData(database: Database, options: DataOptions): Promis
   })
   const executionOf = ({ values }: Request, call: Call, plan?: Compiled): Execution => ({
     bindings: { values, variables: call.session.variables },
-    prepare: database.config.prepare && plan !== undefined && paces.has(plan),
+    prepare: database.config.prepare && plan !== undefined && plans.paceOf(plan) !== undefined,
     dialect: call.dialect ?? 'alpha',
-    pace: plan && laneOf(plan) ? paces.get(plan) : undefined,
+    pace: plan && laneOf(plan) ? plans.paceOf(plan) : undefined,
   })
 
   async function run(request: Request, call: Call): Promise<string | undefined> {
     const { transaction } = call
     if (transaction) {
-      const plan = await compiled(transaction.snapshot, taskOf(request, call), call.session.caller)
+      const plan = await plans.compiled(transaction.snapshot, taskOf(request, call), call.session.caller)
       if (plan.statements.length === 0) return undefined
-      assertBranded(plan)
+      plans.assertBranded(plan)
       return executeIn(transaction.client, plan, executionOf(request, call, plan))
     }
     return again(async () => {
-      const plan = await compiled(current, taskOf(request, call), call.session.caller)
+      const plan = await plans.compiled(current, taskOf(request, call), call.session.caller)
       return plan.statements.length === 0 ? undefined : answer(plan, request, call)
     })
   }
 
   async function answer(plan: Compiled, request: Request, call: Call): Promise<string> {
-    assertBranded(plan)
+    plans.assertBranded(plan)
     return (await quickly(plan, request, call))?.toString() ?? byItself(plan, request, call)
   }
 
@@ -218,7 +128,7 @@ export async function openData(database: Database, options: DataOptions): Promis
 
   /** @returns undefined: it has not proven to be quick, or could not be answered there, and is to be asked by itself */
   function quickly(plan: Compiled, request: Request, call: Call): Promise<Buffer | undefined> | undefined {
-    const pace = paces.get(plan)
+    const pace = plans.paceOf(plan)
     const lane = pace?.mayShare ? laneOf(plan) : undefined
     if (!lane || !pace) return undefined
     const statement = plan.statements[0] as Prepared
@@ -245,18 +155,18 @@ export async function openData(database: Database, options: DataOptions): Promis
     return again(async () => {
       const { caller } = call.session
       if (format === 'json') {
-        const plan = await compiled(current, taskOf(request, call), caller)
+        const plan = await plans.compiled(current, taskOf(request, call), caller)
         const bounded = Math.min(most, plan.mostRows ?? Infinity) <= BATCH
         if (bounded) {
-          assertBranded(plan)
+          plans.assertBranded(plan)
           const bytes = await quickly(plan, request, call)
           return bytes ? { kind: 'bytes', bytes } : { kind: 'text', text: await byItself(plan, request, call) }
         }
       }
       // Charged once for both.
       const task = taskOf(request, call, format === 'csv' ? 'cells' : 'rows')
-      const plan = await compiled(current, task, format === 'json' ? undefined : caller)
-      assertBranded(plan)
+      const plan = await plans.compiled(current, task, format === 'json' ? undefined : caller)
+      plans.assertBranded(plan)
       const { bindings } = executionOf(request, call)
       const open = () => readRows(database, plan.statements[0] as Prepared, bindings, call.signal)
       return answerRows(await shared(await twice(open, call), call), format, plan.keys)
@@ -273,10 +183,6 @@ export async function openData(database: Database, options: DataOptions): Promis
       await rows.end()
       throw error
     }
-  }
-
-  function assertBranded(plan: Compiled): void {
-    if (!branded.has(plan)) throw new Error('a plan that was not authorised here')
   }
 
   /** Tries again what the database rolled back in a conflict, and once what failed because the snapshot was stale. */
@@ -377,8 +283,12 @@ export async function openData(database: Database, options: DataOptions): Promis
     reload,
     explain: (request, call) =>
       again(async () => {
-        const plan = await compiled(call.transaction?.snapshot ?? current, taskOf(request, call), call.session.caller)
-        assertBranded(plan)
+        const plan = await plans.compiled(
+          call.transaction?.snapshot ?? current,
+          taskOf(request, call),
+          call.session.caller,
+        )
+        plans.assertBranded(plan)
         const statement = plan.statements[0]
         if (!statement) throw new ServiceError(400, 'unexpected-payload', 'nothing to explain', '$')
         const values = bind(statement.params, executionOf(request, call).bindings)
@@ -386,39 +296,26 @@ export async function openData(database: Database, options: DataOptions): Promis
         const { rows } = await withClient(database.main, (client) => client.query<[string]>(query))
         return { sql: statement.text, plan: rows.map(([line]) => line) }
       }),
-    plan: ({ planner, shape }, names) => (planners.get(planner) as PlannerModule).default(shape as never, names),
+    plan: ({ planner, shape }, names) => plans.plan(planner, shape, names),
     async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {
       const snapshot = call.transaction?.snapshot ?? current
       const task = { planner, shape, role: call.session.role, form: 'prepare' as const }
-      const key = JSON.stringify([task.role, planner, shape])
-      const known = snapshot.prepared.get(key)
-      if (known !== undefined) return known as T
-      const made = await snapshot.prepared.getOrCompile(key, async () => {
-        misses.charge(call.session.caller)
-        return work(snapshot, task, patient)
-      })
-      return made as T
+      return (await plans.prepared(snapshot, task, call.session.caller, patient)) as T
     },
     check: async (request, call) => {
-      await compiled(call.transaction?.snapshot ?? current, taskOf(request, call))
+      await plans.compiled(call.transaction?.snapshot ?? current, taskOf(request, call))
     },
     resolveTemplates: (fn) => void (resolve = fn),
-    async usePlanners(all) {
-      sources = all
-      for (const [name, { lifts }] of all) if (lifts()) await importPlanner(name)
-    },
+    usePlanners: (sources) => plans.use(sources),
     async start() {
-      if (options.threads > 0) warming = openPool()
-      warming?.catch(() => {})
+      plans.start(() => current.sendable as Sendable)
       // The first snapshot was read before anybody could say what templates mean.
       if (resolve && current.catalog.templates.length > 0) await reload()
       watch = await watchCatalog(database, isKnown, reload, log)
-      await warming
+      await plans.warm()
     },
     async close() {
-      closed = true
-      await watch?.close()
-      await opened?.close()
+      await Promise.all([watch?.close(), plans.close()])
     },
   }
 }

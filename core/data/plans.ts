@@ -1,0 +1,158 @@
+import type { Logger } from 'pino'
+import {
+  compile,
+  type Compiled,
+  type PlannerModule,
+  type PlannerSource,
+  type Preparation,
+  prepare,
+  type Task,
+} from '../compile/compile.js'
+import type { CompilePool, Sendable } from '../compile/pool.js'
+import { COMMIT, Pace } from '../db/pipeline/pace.js'
+import type { Metrics } from '../metrics.js'
+import type { Op } from '../plan/ir.js'
+import type { Names } from '../plan/names.js'
+import { createMissLimit, type MissLimit, type MissLimitConfig } from './miss-limit.js'
+import type { Snapshot } from './snapshot.js'
+
+export interface PlansOptions {
+  readonly log: Logger
+  readonly metrics: Metrics
+  /** Worker threads that compile; 0: in process. */
+  readonly threads: number
+  readonly timeoutMs: number
+  readonly warmUpMs: number
+  readonly misses: MissLimitConfig
+  /** What a read may take to be quick. */
+  readonly quickMs: number
+}
+
+const HIT = { by: 'cache' }
+const WORKER = { by: 'worker' }
+const IN_PROCESS = { by: 'process' }
+
+/** Has requests compiled: once for each snapshot, in a worker as soon as one is warm. */
+export class Plans {
+  private readonly options: PlansOptions
+  private readonly compilations: ReturnType<Metrics['counter']>
+  private readonly misses: MissLimit
+  /** What compiled here: nothing else is ever executed. */
+  private readonly branded = new WeakSet<Compiled>()
+  /** What was asked for more than once is worth a prepared statement on each connection, and is timed. */
+  private readonly paces = new WeakMap<Compiled, Pace>()
+  private sources: ReadonlyMap<string, PlannerSource> = new Map()
+  private readonly planners = new Map<string, PlannerModule>()
+  private opened: CompilePool | undefined
+  /** When a worker is warm. */
+  private pool: CompilePool | undefined
+  private warming: Promise<void> | undefined
+  private closed = false
+
+  constructor(options: PlansOptions) {
+    this.options = options
+    this.misses = createMissLimit(options.misses, options.metrics)
+    this.compilations = options.metrics.counter('compilations_total', 'requests by how their plan was had', ['by'])
+  }
+
+  /** Says where the planners of front ends are. Those that the main thread needs at any time are imported. */
+  async use(sources: ReadonlyMap<string, PlannerSource>): Promise<void> {
+    this.sources = sources
+    for (const [name, { lifts }] of sources) if (lifts()) await this.importPlanner(name)
+  }
+
+  /** Starts the workers. Until one of them is warm, misses are compiled in process, as far as their planners are there. */
+  start(current: () => Sendable): void {
+    if (this.options.threads > 0) this.warming = this.openPool(current)
+    this.warming?.catch(() => {})
+  }
+
+  /** Resolves when a worker is warm, or has failed to start. */
+  async warm(): Promise<void> {
+    await this.warming
+  }
+
+  async close(): Promise<void> {
+    this.closed = true
+    await this.opened?.close()
+  }
+
+  /** @param caller is charged for what is new; without one nobody is */
+  async compiled(snapshot: Snapshot, task: Task, caller?: string): Promise<Compiled> {
+    const key = JSON.stringify([task.role, task.planner, task.form, task.shape])
+    const hit = snapshot.cache.get(key)
+    if (hit) {
+      this.compilations.inc(HIT)
+      if (!this.paces.has(hit)) this.paces.set(hit, new Pace(this.options.quickMs * (hit.sharesCommit ? COMMIT : 1)))
+      return hit
+    }
+    const made = await snapshot.cache.getOrCompile(key, async () => {
+      this.misses.charge(caller)
+      return (await this.work(snapshot, task)) as Compiled
+    })
+    this.branded.add(made)
+    return made
+  }
+
+  async prepared(
+    snapshot: Snapshot,
+    task: Preparation,
+    caller: string | undefined,
+    patient: boolean,
+  ): Promise<unknown> {
+    const key = JSON.stringify([task.role, task.planner, task.shape])
+    const known = snapshot.prepared.get(key)
+    if (known !== undefined) return known
+    return snapshot.prepared.getOrCompile(key, async () => {
+      this.misses.charge(caller)
+      return this.work(snapshot, task, patient)
+    })
+  }
+
+  /** How quick a plan is that was asked for more than once. */
+  paceOf(plan: Compiled): Pace | undefined {
+    return this.paces.get(plan)
+  }
+
+  assertBranded(plan: Compiled): void {
+    if (!this.branded.has(plan)) throw new Error('a plan that was not authorised here')
+  }
+
+  /** Only plans, here and now, by a planner that lifts. */
+  plan(planner: string, shape: unknown, names: Names): Op {
+    return (this.planners.get(planner) as PlannerModule).default(shape as never, names)
+  }
+
+  private async work(snapshot: Snapshot, task: Task | Preparation, patient = false): Promise<unknown> {
+    // A snapshot inside a transaction is for this thread.
+    if (!this.pool && snapshot.sendable && !this.planners.has(task.planner)) await this.warming
+    const { pool } = this
+    const sendable = pool && snapshot.sendable
+    this.compilations.inc(sendable ? WORKER : IN_PROCESS)
+    if (pool && sendable) return pool.run(task, sendable, patient)
+    const planner = this.planners.get(task.planner) ?? (await this.importPlanner(task.planner))
+    return task.form === 'prepare'
+      ? prepare(task, planner, snapshot.catalog)
+      : compile(task, planner.default, snapshot.catalog)
+  }
+
+  private async openPool(current: () => Sendable): Promise<void> {
+    const { CompilePool } = await import('../compile/pool.js')
+    const planners = new Map([...this.sources].map(([name, { module }]) => [name, module]))
+    const sendable = current()
+    if (this.closed) return
+    this.opened = new CompilePool({ ...this.options, planners }, sendable.encoded([]).byteLength)
+    await this.opened.warmUp(sendable).catch((error: unknown) => {
+      if (!this.closed) this.options.log.error({ err: error }, 'no compile worker has started')
+    })
+    if (!this.closed) this.pool = this.opened
+  }
+
+  /** A planner may bring a library with it that this thread can do without, where workers compile. */
+  private async importPlanner(name: string): Promise<PlannerModule> {
+    const { module } = this.sources.get(name) as PlannerSource
+    const planner = (await import(module.href)) as PlannerModule
+    this.planners.set(name, planner)
+    return planner
+  }
+}
