@@ -7,24 +7,22 @@ import { bind } from '../sql/bind.js'
 import { emitConstants } from '../sql/emit.js'
 import { type CatalogData, tableKey } from './catalog.js'
 import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
+import { Draft, type TemplateResolver } from './draft.js'
+import { functionsNamed } from './function.js'
+import { introspectFunctions } from './introspect-functions.js'
+import { type Found, type FoundTables, introspect, introspectMarks, namesByOid } from './introspect.js'
+import type { Built, FoundAll } from './kept.js'
+import { copyMetadata, type Marks, type Metadata, readMetadata, type TrackedTable, writeMetadata } from './metadata.js'
 import {
-  type Built,
   computedFieldName,
   customizationName,
-  Draft,
-  type FoundAll,
   functionName,
   ownObjects,
   permissionName,
   relationshipName,
   tableObject,
   templateName,
-  type TemplateResolver,
-} from './draft.js'
-import { functionsNamed } from './function.js'
-import { introspectFunctions } from './introspect-functions.js'
-import { type Found, type FoundTables, introspect, introspectMarks, namesByOid } from './introspect.js'
-import { copyMetadata, type Marks, type Metadata, readMetadata, type TrackedTable, writeMetadata } from './metadata.js'
+} from './objects.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 
 /** Rowhouse's own advisory lock for metadata: changes happen one after another, whichever instance makes them. */

@@ -2,7 +2,8 @@ import { ServiceError } from '../errors.js'
 import type { BoolExp, Op, TableRef } from '../plan/ir.js'
 import { mentions, usesColumn } from '../plan/uses.js'
 import { type CatalogData, type Column, tableKey, tableName } from './catalog.js'
-import { type Draft, nameTaken, permissionName, relationshipName, templateName } from './draft.js'
+import { type Draft, nameTaken } from './draft.js'
+import { permissionName, relationshipName, templateName } from './objects.js'
 import type { Found, FoundColumn } from './introspect.js'
 
 type Tables = ReadonlyMap<string, Found>

@@ -1,12 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { isDeepStrictEqual } from 'node:util'
 import { ServiceError } from '../errors.js'
 import { type Json, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import type { BoolExp, Op, Operand, TableRef } from '../plan/ir.js'
 import { allNames, type Names, type Tables } from '../plan/names.js'
 import {
-  type CatalogData,
   type ComputedField,
   type Customization,
   type FunctionData,
@@ -24,16 +22,26 @@ import { readCustomization } from './customization.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { Found } from './introspect.js'
+import { type Built, type FoundAll, mostlyUnused, storeBeside, unchanged } from './kept.js'
 import {
   copyTable,
   trackedTable,
   type ComputedFieldRow,
   type Metadata,
-  type PermissionRow,
   type RelationshipRow,
   type TrackedFunction,
   type TrackedTable,
 } from './metadata.js'
+import {
+  computedFieldName,
+  customizationName,
+  functionName,
+  ownObjects,
+  permissionName,
+  relationshipName,
+  tableObject,
+  templateName,
+} from './objects.js'
 import { parsePermission } from './permission.js'
 import { resolveRelationship } from './relationship.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
@@ -50,22 +58,6 @@ export interface TemplateMeaning {
   /** Defaults of its parameters. */
   readonly constants: readonly Operand[]
 }
-
-/** What PostgreSQL has, by `tableKey`. */
-export interface FoundAll {
-  readonly tables: ReadonlyMap<string, Found>
-  readonly functions: ReadonlyMap<string, FoundFunction>
-}
-
-/** A snapshot with what it was made of. What is still so another time is not made again. */
-export interface Built {
-  readonly data: CatalogData
-  readonly metadata: Metadata
-  readonly found: FoundAll
-  /** The tables that were looked at to make one, by `tableKey`. */
-  readonly uses: Uses
-}
-type Uses = ReadonlyMap<string, ReadonlySet<string>>
 
 /**
  * Metadata that may still change, beside what the database has. Tables are put together when they are asked for, so that
@@ -289,7 +281,8 @@ export class Draft implements Tables {
 
   /** Builds the snapshot. What cannot be resolved is left out and listed. */
   build(): Built {
-    const built = this.buildBeside(this.unchanged(), this.before?.data.filters ?? [])
+    const kept = this.before ? unchanged(this.metadata, this.found, this.before) : new Map<string, TableData>()
+    const built = this.buildBeside(kept, this.before?.data.filters ?? [])
     return mostlyUnused(built.data) ? this.buildBeside(new Map(), []) : built
   }
 
@@ -333,34 +326,6 @@ export class Draft implements Tables {
     }
   }
 
-  /** The tables of the snapshot before that would be made the same again: of the same, looking at the same. */
-  private unchanged(): ReadonlyMap<string, TableData> {
-    const { before } = this
-    // What is inconsistent must be listed again.
-    if (!before || before.data.inconsistent.length > 0) return new Map()
-    const tables = [this.found, before.found.tables, this.metadata.tables, before.metadata.tables]
-    const keys = [...new Set(tables.flatMap((map) => [...map.keys()]))]
-    const isSame = (key: string): boolean =>
-      this.found.get(key) === before.found.tables.get(key) &&
-      this.metadata.tables.get(key) === before.metadata.tables.get(key)
-    const looksSame = (key: string): boolean =>
-      this.found.get(key) === before.found.tables.get(key) &&
-      sameToOthers(this.metadata.tables.get(key), before.metadata.tables.get(key))
-    const affected = reaching(
-      keys.filter((key) => !looksSame(key)),
-      before.uses,
-    )
-    // Names in GraphQL depend on those of all other tables.
-    const isKept = (key: string) =>
-      !affected.has(key) && isSame(key) && (this.metadata.tables.get(key)?.configuration ?? null) === null
-    return new Map(
-      before.data.tables.flatMap((table) => {
-        const key = tableKey(table)
-        return isKept(key) ? [[key, table]] : []
-      }),
-    )
-  }
-
   /** Undefined when no front end for templates is there. */
   meaning(definition: Json): TemplateMeaning | undefined {
     return this.resolve?.(definition, this.names)
@@ -392,59 +357,6 @@ export class Draft implements Tables {
     }
     return [...roles.values()]
   }
-}
-
-/** Keeps each distinct expression once, those that were there before where they are. */
-function storeBeside(before: readonly BoolExp[]): {
-  readonly filters: readonly BoolExp[]
-  readonly store: (exp: BoolExp) => number
-} {
-  const filters = [...before]
-  let places: Map<string, number> | undefined
-  const store = (exp: BoolExp): number => {
-    places ??= new Map(filters.map((filter, place) => [JSON.stringify(filter), place]))
-    const key = JSON.stringify(exp)
-    const known = places.get(key)
-    if (known !== undefined) return known
-    places.set(key, filters.length)
-    return filters.push(exp) - 1
-  }
-  return { filters, store }
-}
-
-/** So few are not worth making all tables again. */
-const UNUSED = 100
-
-/** Whether more than half of the expressions are of permissions that have gone. */
-function mostlyUnused({ tables, filters }: CatalogData): boolean {
-  const used = new Set(tables.flatMap(({ permissions }) => permissions.flatMap(placesOf)))
-  const unused = filters.length - used.size
-  return unused > UNUSED && unused > used.size
-}
-
-const placesOf = ({ insert, select, update, delete: remove }: RolePermissions): number[] =>
-  [insert?.check, select?.filter, update?.filter, update?.check, remove?.filter].filter((place) => place !== undefined)
-
-/** Whether other tables see the same of a table. What functions compute may have changed with them. */
-function sameToOthers(one: TrackedTable | undefined, other: TrackedTable | undefined): boolean {
-  if (!one || !other || one.computedFields.size > 0 || other.computedFields.size > 0) return !one && !other
-  return isDeepStrictEqual(one.relationships, other.relationships)
-}
-
-/** The keys, and all that use one of them, directly or not. */
-function reaching(keys: readonly string[], uses: Uses): ReadonlySet<string> {
-  const users = new Map<string, string[]>()
-  for (const [user, used] of uses) {
-    for (const key of used) {
-      const known = users.get(key)
-      if (known) known.push(user)
-      else users.set(key, [user])
-    }
-  }
-  const reached = new Set(keys)
-  // A set goes on to what is added meanwhile.
-  for (const key of reached) for (const user of users.get(key) ?? []) reached.add(user)
-  return reached
 }
 
 const SYSTEM: ReadonlySet<string> = new Set(SYSTEM_TABLES.map((name) => tableKey({ schema: CATALOG_SCHEMA, name })))
@@ -485,25 +397,6 @@ function resolveEach<Row, T>(
   }
   return result
 }
-
-export const tableObject = (ref: TableRef): string => `table ${tableName(ref)}`
-export const relationshipName = (table: TableRef, name: string): string => `relationship ${tableName(table)}.${name}`
-export const computedFieldName = (table: TableRef, name: string): string => `computed-field ${tableName(table)}.${name}`
-export const customizationName = (table: TableRef): string => `customization ${tableName(table)}`
-export const functionName = (ref: TableRef): string => `function ${tableName(ref)}`
-export const templateName = (name: string): string => `query-template ${name}`
-export const permissionName = (table: TableRef, { role, type }: Pick<PermissionRow, 'role' | 'type'>): string =>
-  `permission ${tableName(table)}.${role}.${type}`
-
-/** What was said of a table, by the names that clients see. */
-export const ownObjects = (table: TrackedTable | undefined): readonly string[] =>
-  table
-    ? [
-        ...[...table.relationships.keys()].map((name) => relationshipName(table.ref, name)),
-        ...[...table.computedFields.keys()].map((name) => computedFieldName(table.ref, name)),
-        ...[...table.permissions.values()].map((row) => permissionName(table.ref, row)),
-      ]
-    : []
 
 export const nameTaken = (name: string, table: TableRef): ServiceError =>
   new ServiceError(400, 'already-exists', `column/relationship "${name}" of table "${tableName(table)}" already exists`)

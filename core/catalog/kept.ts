@@ -1,0 +1,105 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { BoolExp } from '../plan/ir.js'
+import { type CatalogData, type RolePermissions, type TableData, tableKey } from './catalog.js'
+import type { FoundFunction } from './introspect-functions.js'
+import type { Found } from './introspect.js'
+import type { Metadata, TrackedTable } from './metadata.js'
+
+/** What PostgreSQL has, by `tableKey`. */
+export interface FoundAll {
+  readonly tables: ReadonlyMap<string, Found>
+  readonly functions: ReadonlyMap<string, FoundFunction>
+}
+
+/** A snapshot with what it was made of. What is still so another time is not made again. */
+export interface Built {
+  readonly data: CatalogData
+  readonly metadata: Metadata
+  readonly found: FoundAll
+  /** The tables that were looked at to make one, by `tableKey`. */
+  readonly uses: Uses
+}
+type Uses = ReadonlyMap<string, ReadonlySet<string>>
+
+/** The tables of the snapshot before that would be made the same again: of the same, looking at the same. */
+export function unchanged(
+  metadata: Metadata,
+  found: ReadonlyMap<string, Found>,
+  before: Built,
+): ReadonlyMap<string, TableData> {
+  // What is inconsistent must be listed again.
+  if (before.data.inconsistent.length > 0) return new Map()
+  const tables = [found, before.found.tables, metadata.tables, before.metadata.tables]
+  const keys = [...new Set(tables.flatMap((map) => [...map.keys()]))]
+  const isSame = (key: string): boolean =>
+    found.get(key) === before.found.tables.get(key) && metadata.tables.get(key) === before.metadata.tables.get(key)
+  const looksSame = (key: string): boolean =>
+    found.get(key) === before.found.tables.get(key) &&
+    sameToOthers(metadata.tables.get(key), before.metadata.tables.get(key))
+  const affected = reaching(
+    keys.filter((key) => !looksSame(key)),
+    before.uses,
+  )
+  // Names in GraphQL depend on those of all other tables.
+  const isKept = (key: string) =>
+    !affected.has(key) && isSame(key) && (metadata.tables.get(key)?.configuration ?? null) === null
+  return new Map(
+    before.data.tables.flatMap((table) => {
+      const key = tableKey(table)
+      return isKept(key) ? [[key, table]] : []
+    }),
+  )
+}
+
+/** Keeps each distinct expression once, those that were there before where they are. */
+export function storeBeside(before: readonly BoolExp[]): {
+  readonly filters: readonly BoolExp[]
+  readonly store: (exp: BoolExp) => number
+} {
+  const filters = [...before]
+  let places: Map<string, number> | undefined
+  const store = (exp: BoolExp): number => {
+    places ??= new Map(filters.map((filter, place) => [JSON.stringify(filter), place]))
+    const key = JSON.stringify(exp)
+    const known = places.get(key)
+    if (known !== undefined) return known
+    places.set(key, filters.length)
+    return filters.push(exp) - 1
+  }
+  return { filters, store }
+}
+
+/** So few are not worth making all tables again. */
+const UNUSED = 100
+
+/** Whether more than half of the expressions are of permissions that have gone. */
+export function mostlyUnused({ tables, filters }: CatalogData): boolean {
+  const used = new Set(tables.flatMap(({ permissions }) => permissions.flatMap(placesOf)))
+  const unused = filters.length - used.size
+  return unused > UNUSED && unused > used.size
+}
+
+const placesOf = ({ insert, select, update, delete: remove }: RolePermissions): number[] =>
+  [insert?.check, select?.filter, update?.filter, update?.check, remove?.filter].filter((place) => place !== undefined)
+
+/** Whether other tables see the same of a table. What functions compute may have changed with them. */
+function sameToOthers(one: TrackedTable | undefined, other: TrackedTable | undefined): boolean {
+  if (!one || !other || one.computedFields.size > 0 || other.computedFields.size > 0) return !one && !other
+  return isDeepStrictEqual(one.relationships, other.relationships)
+}
+
+/** The keys, and all that use one of them, directly or not. */
+function reaching(keys: readonly string[], uses: Uses): ReadonlySet<string> {
+  const users = new Map<string, string[]>()
+  for (const [user, used] of uses) {
+    for (const key of used) {
+      const known = users.get(key)
+      if (known) known.push(user)
+      else users.set(key, [user])
+    }
+  }
+  const reached = new Set(keys)
+  // A set goes on to what is added meanwhile.
+  for (const key of reached) for (const user of users.get(key) ?? []) reached.add(user)
+  return reached
+}

@@ -1,0 +1,24 @@
+import { tableName } from './catalog.js'
+import type { PermissionRow, TrackedTable } from './metadata.js'
+import type { TableRef } from '../plan/ir.js'
+
+/** What metadata consists of, as it is called where something depends on it or does not hold. */
+
+export const tableObject = (ref: TableRef): string => `table ${tableName(ref)}`
+export const relationshipName = (table: TableRef, name: string): string => `relationship ${tableName(table)}.${name}`
+export const computedFieldName = (table: TableRef, name: string): string => `computed-field ${tableName(table)}.${name}`
+export const customizationName = (table: TableRef): string => `customization ${tableName(table)}`
+export const functionName = (ref: TableRef): string => `function ${tableName(ref)}`
+export const templateName = (name: string): string => `query-template ${name}`
+export const permissionName = (table: TableRef, { role, type }: Pick<PermissionRow, 'role' | 'type'>): string =>
+  `permission ${tableName(table)}.${role}.${type}`
+
+/** What was said of a table, by the names that clients see. */
+export const ownObjects = (table: TrackedTable | undefined): readonly string[] =>
+  table
+    ? [
+        ...[...table.relationships.keys()].map((name) => relationshipName(table.ref, name)),
+        ...[...table.computedFields.keys()].map((name) => computedFieldName(table.ref, name)),
+        ...[...table.permissions.values()].map((row) => permissionName(table.ref, row)),
+      ]
+    : []
