@@ -23,7 +23,8 @@ export function summary(result: Result, length: 'all' | 'short'): string {
   const notMeasured = missing.length === 0 ? [] : [['Not measured:', '', ...missing, ''].join('\n')]
   if (comparison)
     return [...warnings, conditions(result), comparisonText(comparison, sections), noiseText(result)].join('\n')
-  if (length === 'short') return [...warnings, markdown(shortTable(sections)), '', conditions(result)].join('\n')
+  if (length === 'short')
+    return [...warnings, markdown(shortTable(sections)), '', ...doubtful(sections), conditions(result)].join('\n')
   const parts = [...warnings, conditions(result), ...sections.map(table), targetsText(sections), noiseText(result)]
   return [...parts, ...notMeasured].join('\n')
 }
@@ -142,13 +143,29 @@ function shortTable(sections: readonly SectionResult[]): Table {
       `${id}: ${title}`,
       ours,
       others.map(besideText).join('<br>'),
-      section.verdicts.map(aimText(section)).join('<br>'),
+      section.verdicts
+        .filter(({ outcome }) => outcome !== 'not measured')
+        .map(aimText(section))
+        .join('<br>'),
     ]
   })
   return { head: ['', 'rowhouse', 'rowhouse / other (95 %)', 'target'], rows }
 }
 
-const besideText = (ratio: Ratio): string => `${ratio.against}: ${ratioText(ratio)}`
+const besideText = (ratio: Ratio): string =>
+  `${ratio.against}: ${isDoubtful(ratio) ? ratioInterval(ratio) : ratioText(ratio)}`
+const isDoubtful = ({ finding }: Ratio): boolean => finding === 'too few rounds' || finding === 'too noisy'
+
+/** Once for all scenarios. */
+function doubtful(sections: readonly SectionResult[]): readonly string[] {
+  const why = (['too few rounds', 'too noisy'] as const).flatMap((finding) => {
+    const ids = sections.filter(({ ratios }) => ratios.some((ratio) => ratio.finding === finding)).map(({ id }) => id)
+    return ids.length === 0 ? [] : [`${finding}: ${ids.join(', ')}`]
+  })
+  return why.length === 0
+    ? []
+    : [`No difference is proven where there were too few rounds or too much else ran (${why.join('; ')}).`]
+}
 
 const aimText =
   (section: SectionResult) =>

@@ -36,7 +36,7 @@ export function page(result: Result, kept: readonly Result[]): string {
     targets(result.sections),
     element('h2', {}, 'Measured'),
     ...result.sections.map(article),
-    past([...earlier, result]),
+    result.options.window.kind === 'seconds' ? past([...earlier, result]) : '',
     notMeasured(result.sections),
     circumstances(result),
     notRun(result),

@@ -4,7 +4,7 @@ import type { Invocation } from '../cli.js'
 import { type Json, NO_LIMITS, NumberText, parseJson, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import { startServer } from '../host/server.js'
-import { builtins, databaseUrl, source } from './setting.js'
+import { builtins, source, withDatabase } from './setting.js'
 
 type Ask = (type: string, args: string) => Promise<string>
 
@@ -12,33 +12,35 @@ type Ask = (type: string, args: string) => Promise<string>
 export async function metadata({ flags, words: [action, file] }: Invocation): Promise<number> {
   if (action !== 'export' && action !== 'apply' && action !== 'diff') throw new Error('say export, apply or diff')
   if (action !== 'export' && file === undefined) throw new Error(`rowhouse metadata ${action} needs a file`)
-  await databaseUrl(flags)
   const wanted = action === 'export' ? '' : await readFile(file as string, 'utf8')
-  return withServer(flags, async (ask) => {
-    const now = await ask('export_metadata', '{}')
-    if (action === 'export') {
-      const text = `${indented(parseJson(now, NO_LIMITS))}\n`
-      if (file === undefined) process.stdout.write(text)
-      else await writeFile(file, text)
+  return withDatabase(flags, (url) =>
+    withServer(url, flags, async (ask) => {
+      const now = await ask('export_metadata', '{}')
+      if (action === 'export') {
+        const text = `${indented(parseJson(now, NO_LIMITS))}\n`
+        if (file === undefined) process.stdout.write(text)
+        else await writeFile(file, text)
+        return 0
+      }
+      const changes = compare(objects(read(now)), objects(read(wanted)))
+      for (const change of changes) console.log(change)
+      if (changes.length === 0) console.log('no difference')
+      if (action === 'diff') return changes.length === 0 ? 0 : 1
+      if (flags['dry-run'] !== true && changes.length > 0) await ask('replace_metadata', wanted)
       return 0
-    }
-    const changes = compare(objects(read(now)), objects(read(wanted)))
-    for (const change of changes) console.log(change)
-    if (changes.length === 0) console.log('no difference')
-    if (action === 'diff') return changes.length === 0 ? 0 : 1
-    if (flags['dry-run'] !== true && changes.length > 0) await ask('replace_metadata', wanted)
-    return 0
-  })
+    }),
+  )
 }
 
 /** For the time of the command a server runs on a free port of this machine, with a secret that nobody else has. */
-async function withServer<T>(flags: Invocation['flags'], fn: (ask: Ask) => Promise<T>): Promise<T> {
+async function withServer<T>(url: string, flags: Invocation['flags'], fn: (ask: Ask) => Promise<T>): Promise<T> {
   const adminSecret = randomBytes(32).toString('base64url')
   const { overrides: _, ...from } = source(flags)
   const server = await startServer({
     ...from,
     address: { host: '127.0.0.1', port: 0 },
     overrides: {
+      database: { url },
       auth: { adminSecret, mode: 'direct' },
       log: { level: 'error' },
       compile: { threads: 0 },

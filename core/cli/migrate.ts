@@ -2,11 +2,14 @@ import pg from 'pg'
 import type { Invocation } from '../cli.js'
 import { migrate, pendingMigrations } from '../host/migrate.js'
 import { loadServer, migrationSets } from '../host/server.js'
-import { builtins, databaseUrl, source } from './setting.js'
+import { builtins, source, withDatabase } from './setting.js'
 
 /** Migrates, or says what there is to migrate. */
-export async function migrateDatabase({ flags }: Invocation): Promise<number> {
-  const url = await databaseUrl(flags)
+export function migrateDatabase({ flags }: Invocation): Promise<number> {
+  return withDatabase(flags, (url) => migrateAt(url, flags))
+}
+
+async function migrateAt(url: string, flags: Invocation['flags']): Promise<number> {
   const { loaded } = await loadServer({ ...source(flags), builtins: builtins() })
   const sets = migrationSets(loaded)
   const client = new pg.Client({

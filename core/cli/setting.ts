@@ -1,6 +1,7 @@
 import { type LoadedConfig, loadConfig } from '../host/config.js'
 import { type Builtins, needsDatabase } from '../host/load.js'
 import { checks, loadServer, sections } from '../host/server.js'
+import { commandDatabase } from './command-database.js'
 
 type Flags = Readonly<Record<string, string | boolean | undefined>>
 
@@ -53,9 +54,16 @@ export async function wantsDatabase(flags: Flags): Promise<boolean> {
 
 export const NO_DATABASE = 'no database: set DATABASE_URL, or database.url in the configuration'
 
-/** @throws Error that says where a database may be named */
-export async function databaseUrl(flags: Flags): Promise<string> {
-  const { url } = (await readSections(flags)).values.database
-  if (url !== undefined) return url
-  throw new Error(NO_DATABASE)
+/**
+ * Runs `fn` with the database of the configuration, else with that of the data directory.
+ * @throws Error that says where a database may be named
+ */
+export async function withDatabase<T>(flags: Flags, fn: (url: string) => Promise<T>): Promise<T> {
+  const { database, dataDir } = (await readSections(flags)).values
+  const found = await commandDatabase(database.url, dataDir, console.error)
+  try {
+    return await fn(found.url)
+  } finally {
+    await found.close()
+  }
 }

@@ -11,7 +11,7 @@ import {
   openPipelines,
   ReadConnection,
 } from './pipeline/index.js'
-import { COMMIT, SLOW } from './pipeline/pace.js'
+import { SLOW } from './pipeline/pace.js'
 import type { Metrics } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
 
@@ -52,7 +52,7 @@ export const databaseConfig = {
       minimum: 1,
       default: 5,
       description:
-        'What a read may take on its own connection, most often, to be one that shares; for an insert twice as long',
+        'What a read may take on its own connection, most often, to be one that shares; for an insert eight times as long',
     },
     streamPoolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for streamed reads' },
     poolWaitMs: { type: 'integer', minimum: 1, default: 1000, description: 'Longest wait for a connection; then 503' },
@@ -138,7 +138,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     Connection: PipelineOptions['Connection'],
     connections: number,
     purpose: string,
-    quickMs: number,
+    slowMs: number,
   ): Pipelines | undefined =>
     connections > 0 && config.prepare
       ? openPipelines({
@@ -146,15 +146,15 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
           connections,
           maxBytes: config.maxAnswerBytes,
           silenceMs: config.statementTimeoutMs + GRACE_MS,
-          slowMs: 2 * SLOW * quickMs,
+          slowMs,
           failed: (error) => log.warn({ err: error, purpose }, 'no connection that requests could share'),
           connect: () => single(purpose, timeouts),
           cancel: (client) => void cancel({ admin }, client),
           onBatch: (outcome) => batches.inc({ pool: purpose, outcome }),
         })
       : undefined
-  const pipelines = shared(ReadConnection, config.pipelines, 'pipeline', config.quickMs)
-  const commits = shared(CommitConnection, config.sharedCommits, 'commits', COMMIT * config.quickMs)
+  const pipelines = shared(ReadConnection, config.pipelines, 'pipeline', 2 * SLOW * config.quickMs)
+  const commits = shared(CommitConnection, config.sharedCommits, 'commits', 4 * SLOW * config.quickMs)
   measure(metrics, { main, admin, stream: streams }, { pipelined: pipelines, commits })
   return {
     main,
@@ -239,12 +239,18 @@ export async function checkOut(pool: pg.Pool): Promise<pg.PoolClient> {
   try {
     return await pool.connect()
   } catch (cause) {
-    throw unavailable(cause)
+    throw unavailable(cause, isWaitOver(cause) ? ALL_BUSY : undefined)
   }
 }
 
-export const unavailable = (cause: unknown): ServiceError =>
-  new ServiceError(503, 'unavailable', 'the database is not available right now', '$', { cause, retryAfter: 1 })
+export const unavailable = (cause: unknown, message = 'the database is not available right now'): ServiceError =>
+  new ServiceError(503, 'unavailable', message, '$', { cause, retryAfter: 1 })
+
+const ALL_BUSY =
+  'all connections to the database are busy, some perhaps waiting for a lock (database.poolSize, database.poolWaitMs)'
+/** In the words of pg's pool: it had none to give, rather than none that could be opened. */
+const isWaitOver = (cause: unknown): boolean =>
+  cause instanceof Error && cause.message === 'timeout exceeded when trying to connect'
 
 /**
  * Asks PostgreSQL to end the query of a connection; it may have ended by itself. What waits for a standby has been committed,

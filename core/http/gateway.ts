@@ -43,7 +43,8 @@ export function fromGateway(
 function gatewayRole(headers: RequestHeaders, mode: 'direct' | 'gateway'): string {
   const alias = mode === 'gateway' ? headers.service.get('x-service-user-role') : undefined
   const named = requestedRole(headers)
-  if (alias !== undefined && !ROLE_NAME.test(alias)) throw badHeader('"x-service-user-role" is not a role name')
+  if (alias !== undefined && !ROLE_NAME.test(alias))
+    throw badHeader('the value of "x-service-user-role" is not a role name')
   if (alias !== undefined && named !== undefined && alias !== named) {
     throw badHeader('"x-service-role" and "x-service-user-role" name different roles')
   }

@@ -18,7 +18,7 @@ export const anonymous = (): Session => makeSession('anonymous', new Map([[USER_
 export function requestedRole(headers: RequestHeaders): string | undefined {
   const role = headers.service.get('x-service-role')
   if (role === undefined || ROLE_NAME.test(role)) return role
-  throw new ServiceError(400, 'parse-failed', '"x-service-role" is not a role name')
+  throw new ServiceError(400, 'parse-failed', 'the value of "x-service-role" is not a role name')
 }
 
 /**

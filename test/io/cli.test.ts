@@ -156,6 +156,8 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   t.equal((await fetch(`${again.url}/v1/file/x`, init)).status, 200)
   const checked = { code: 0, out: /^1 files, 1 blobs, 1 objects in the stores; read 0: clean\n$/ }
   t.match(await run(folder, ['fsck']), checked)
+  t.match(await run(folder, ['metadata', 'export']), { code: 0, out: /"name": "product"|"table": "product"/ })
+  t.match(await run(folder, ['migrate']), { code: 0, out: 'nothing to do\n' })
   t.equal(await again.stop('SIGINT'), 0)
   t.match(await run(folder, ['fsck']), checked, 'on a database that is started for it')
   t.equal((await inspectEmbedded(join(folder, '.rowhouse'))).server, undefined)

@@ -163,7 +163,8 @@ t.test('a request that gets no connection in time is answered 503, while health 
 
   const holder = server.query('update', { table: 'item', where: { id: 1 }, $set: { n: 5 } })
   await until('the connection is taken', async () => (await active(database, 'update')) === 1)
-  isUnavailable(t, await server.query('count', { table: 'slow' }))
+  const waited = await server.query('count', { table: 'slow' })
+  t.match(waited, { status: 503, body: { code: 'unavailable', error: /^all connections .* are busy/ } })
   t.match(await get(server, '/healthz'), { status: 200 })
   t.match(await get(server, '/readyz'), { status: 200 })
 

@@ -174,6 +174,7 @@ function silentServers(
   const barred: number[] = []
   const pace = Object.assign(new Pace(5), {
     ranShared: (ms: number) => void judged.push(ms),
+    overtaken: () => void judged.push(Infinity),
     bar: () => void barred.push(1),
   })
   const ask = (value: string, statement = STATEMENT) => pipelines.ask(statement, [value], pace)

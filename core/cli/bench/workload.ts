@@ -150,7 +150,7 @@ async function readTemplates(target: Target): Promise<readonly Workload[]> {
   const why =
     needy.length === 0
       ? `there is no template that reads ${target.caller}`
-      : `every template that reads needs arguments:${needy.map(({ name, required }) => `\n  --template ${name} ${example(required)}`).join('')}`
+      : `every template that reads ${target.caller} needs arguments:${needy.map(({ name, required }) => `\n  --template ${name} ${example(required)}`).join('')}`
   throw new Error(`say what to ask with --template, --query or --graphql: ${why}`)
 }
 

@@ -146,7 +146,7 @@ export abstract class SharedConnection implements Receiver {
     this.isOvertaken = true
     this.isRetired = true
     // Whose fault it is nobody knows: PostgreSQL sends answers when it has many, or all.
-    for (const { pace } of batch.asked.slice(batch.done)) pace.ranShared(silentMs)
+    for (const { pace } of batch.asked.slice(batch.done)) pace.overtaken()
     this.sendQueueElsewhere(OVERTAKEN)
     this.giveUp(batch)
   }

@@ -3,8 +3,8 @@ const RUNS = 8
 /** Times as long as quick: what a run may take, and what counts as two that took longer. */
 export const SLOW = 10
 const VERY_SLOW = 100
-/** Times as long as a read an insert may take to be quick: it waits for the disk. */
-export const COMMIT = 2
+/** Times as long as a read an insert may take to be quick: it waits for the disk, and for those of others while each has its own commit. */
+export const COMMIT = 8
 /** A pause of the whole machine looks the same as a slow run: so many are borne, and one more for so many quick ones. */
 const STRIKES = 4
 const QUICK_FOR_ONE = 50
@@ -38,6 +38,11 @@ export class Pace {
   ranShared(ms: number): void {
     if (ms <= SLOW * this.quickMs) this.strikes = Math.max(0, this.strikes - 1 / QUICK_FOR_ONE)
     else this.strike(ms > VERY_SLOW * this.quickMs ? 2 : 1)
+  }
+
+  /** It was under way when others were kept waiting. */
+  overtaken(): void {
+    this.strike(1)
   }
 
   /** What fails has others sent again. */
