@@ -206,7 +206,7 @@ function kindOf(name: string, type: string, category: string): TypeKind {
 }
 
 /**
- * `own` is what a transaction should have for itself: triggers, rules, policies and functions may note it, tell others of it
+ * `own` is what a transaction should have for itself: triggers, rules and functions may note it, tell others of it
  * once for all that happened in it, or set what holds until its end, and a constraint may be checked then. Functions of extensions do
  * no such things.
  * A domain stands for its base type: its own rules hold when a row is written, not when a value is compared.
@@ -287,9 +287,10 @@ volatile as materialized (
 own as materialized (
   select tgrelid as oid from pg_trigger where not tgisinternal
   union select ev_class from pg_rewrite where rulename <> '_RETURN'
-  union select oid from pg_class where relrowsecurity or relispartition
+  union select oid from pg_class where relispartition
   union select conrelid from pg_constraint where condeferrable
   union select adrelid from pg_attrdef d join volatile v on v.classid = 'pg_attrdef'::regclass and v.objid = d.oid
+  union select polrelid from pg_policy p join volatile v on v.classid = 'pg_policy'::regclass and v.objid = p.oid
   union select conrelid from pg_constraint c join volatile v on v.classid = 'pg_constraint'::regclass and v.objid = c.oid
   union select a.attrelid from attribute a join base on base.oid = a.atttypid
     join pg_constraint c on c.contypid = base.base join volatile v on v.classid = 'pg_constraint'::regclass and v.objid = c.oid

@@ -30,6 +30,7 @@ const TABLES = `
   create table of_domain (id int primary key, told told);
   create table policed (id int primary key);
   alter table policed enable row level security;
+  create policy telling on policed with check (told() = 1);
   create table parted (id int primary key) partition by range (id);
   create table part partition of parted for values from (0) to (1000)`
 /** Tables of which a transaction may be seen from outside. */
@@ -226,7 +227,8 @@ t.test('where somebody may tell, each request has a transaction', async (t) => {
 t.test('functions that change nothing, and those of extensions, make no difference', async (t) => {
   const server = await start(t)
   await server.must('run_sql', {
-    sql: `create extension pgcrypto; create function one() returns int language sql immutable as 'select 1';
+    sql: `create extension pgcrypto; alter table note enable row level security; create policy own on note using (place = 1);
+      create function one() returns int language sql immutable as 'select 1';
       alter table note add column key uuid default gen_random_uuid(), add column one int default one(),
         add column secret text default gen_salt('md5')`,
   })
