@@ -155,7 +155,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
       : undefined
   const pipelines = shared(ReadConnection, config.pipelines, 'pipeline', 2 * SLOW * config.quickMs)
   const commits = shared(CommitConnection, config.sharedCommits, 'commits', 4 * SLOW * config.quickMs)
-  measure(metrics, { main, admin, stream: streams }, { pipelined: pipelines, commits })
+  measure(metrics, { main, admin, stream: streams }, { pipeline: pipelines, commits })
   return {
     main,
     admin,

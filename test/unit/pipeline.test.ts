@@ -377,3 +377,29 @@ t.test('a connection of which PostgreSQL says unasked that it ends takes nothing
   receive(FAILED)
   t.equal(ask('value 1'), undefined)
 })
+
+t.test('what was asked just before that is answered as PostgreSQL answers it', async (t) => {
+  const { ask, sent, receive } = silentServers(t, 60_000, CommitConnection)
+  ask('value 0')
+  await setImmediate()
+  const asked = ask('value 1')
+  receive(FAILED)
+  t.same(await sent(), ['value 1'])
+  receive(answers(['one']), READY)
+  t.equal((await asked)?.toString(), 'one', 'it has been committed')
+})
+
+t.test('an answer that was too large is forgotten with its batch', async (t) => {
+  const { ask, sent, receive, barred } = silentServers(t, 60_000, CommitConnection)
+  ask('value 0')
+  await setImmediate()
+  const failing = t.rejects(ask('value 1') as Promise<unknown>, /rolled back/)
+  await sent()
+  receive(row('x'.repeat(2000)), FAILED, READY)
+  await failing
+  const asked = ask('value 2')
+  await sent()
+  receive(answers(['two']), READY)
+  t.equal((await asked)?.toString(), 'two')
+  t.same(barred, [])
+})

@@ -25,6 +25,7 @@ export class CommitConnection extends SharedConnection {
   protected override ended(batch: Batch, hasFailed: boolean): void {
     const { cells } = this
     this.cells = []
+    this.isTooLarge = false
     if (hasFailed) for (const each of batch.asked) each.reject(new NotDone('rolled back'))
     else if (this.isUnsure || cells.length < batch.asked.length) this.lost(batch)
     else {

@@ -178,9 +178,9 @@ export abstract class SharedConnection implements Receiver {
   }
 
   failed(): void {
+    if (this.batch) this.hasFailed = true
     // What nobody has asked for says that the connection ends.
-    if (!this.batch) this.isRetired = true
-    this.hasFailed = true
+    else this.retire()
   }
 
   ready(): void {
