@@ -1,5 +1,7 @@
 import { inspectEmbedded, startEmbedded } from '../postgres/index.js'
 
+export const NO_DATABASE = 'no database: set DATABASE_URL, or database.url in the configuration'
+
 /** Where a command finds its data. */
 export interface CommandDatabase {
   readonly url: string
@@ -19,9 +21,7 @@ export async function commandDatabase(
   if (url !== undefined) return { url, async close() {} }
   const { cluster, server } = await inspectEmbedded(dataDir)
   if (server) return { url: server.url, async close() {} }
-  if (!cluster) {
-    throw new Error(`no database: set DATABASE_URL, or database.url in the configuration (there is none in ${dataDir})`)
-  }
+  if (!cluster) throw new Error(`${NO_DATABASE} (there is none in ${dataDir})`)
   const started = await startEmbedded({ dataDir, progress })
   return { url: started.url, close: () => started.stop() }
 }

@@ -52,8 +52,6 @@ export async function wantsDatabase(flags: Flags): Promise<boolean> {
   return needsDatabase((await loadServer({ ...source(flags), builtins: builtins() })).loaded)
 }
 
-export const NO_DATABASE = 'no database: set DATABASE_URL, or database.url in the configuration'
-
 /**
  * Runs `fn` with the database of the configuration, else with that of the data directory.
  * @throws Error that says where a database may be named

@@ -3,7 +3,8 @@ import { canAuthenticate, NO_AUTHENTICATION } from '../host/listeners.js'
 import { needsDatabase } from '../host/load.js'
 import { loadServer, startLoaded } from '../host/server.js'
 import { serve } from './serve.js'
-import { builtins, NO_DATABASE, source } from './setting.js'
+import { NO_DATABASE } from './command-database.js'
+import { builtins, source } from './setting.js'
 
 /** A server for production: it guesses nothing. */
 export async function start({ flags }: Invocation): Promise<number> {

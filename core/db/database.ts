@@ -131,7 +131,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
   const timeouts = { statement_timeout: config.statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
   const batches = metrics.counter(
     'database_batches_total',
-    'statements that were sent together on a connection that requests share, by what became of them; those of one that has failed are asked again',
+    'batches of statements on connections that requests share, by what became of them; what was in one that failed is asked again',
     ['pool', 'outcome'],
   )
   const shared = (

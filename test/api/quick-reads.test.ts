@@ -1,5 +1,6 @@
 import pg from 'pg'
 import t from 'tap'
+import { rowsOf } from '../kit/database.js'
 import { startProxy } from '../kit/proxy.js'
 import { type Answered, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
@@ -46,18 +47,9 @@ const sharedStatements = (server: TestServer): Promise<number> =>
     and datname = current_database() and query <> ''`,
   )
 
-const count = async (server: TestServer, sql: string): Promise<number> =>
-  ((await ask(server, sql)) as { n: number }[])[0]!.n
+const count = async (server: TestServer, sql: string): Promise<number> => (await ask<{ n: number }>(server, sql))[0]!.n
 
-async function ask({ databaseUrl }: TestServer, sql: string): Promise<unknown[]> {
-  const client = new pg.Client({ connectionString: databaseUrl })
-  await client.connect()
-  try {
-    return (await client.query<object>(sql)).rows
-  } finally {
-    await client.end()
-  }
-}
+const ask = <Row extends object>({ databaseUrl }: TestServer, sql: string): Promise<Row[]> => rowsOf(databaseUrl, sql)
 const many = (server: TestServer, ids: readonly number[], table = 'n', columns?: string[]): Promise<Answered[]> =>
   Promise.all(ids.map((id) => byId(server, id, table, columns)))
 const ids = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i)

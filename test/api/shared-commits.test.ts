@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import pg from 'pg'
 import t from 'tap'
+import { rowsOf } from '../kit/database.js'
 import { startProxy } from '../kit/proxy.js'
 import { type Answered, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
@@ -51,15 +52,7 @@ const ids = (all: readonly { readonly id: number }[]): number[] => all.map(({ id
 const rows = (from: number, count: number): { id: number }[] =>
   Array.from({ length: count }, (_, i) => ({ id: from + i }))
 
-async function ask<Row extends object>({ databaseUrl }: TestServer, sql: string): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: databaseUrl })
-  await client.connect()
-  try {
-    return (await client.query<Row>(sql)).rows
-  } finally {
-    await client.end()
-  }
-}
+const ask = <Row extends object>({ databaseUrl }: TestServer, sql: string): Promise<Row[]> => rowsOf(databaseUrl, sql)
 const idsOf = async (server: TestServer, table = 'note'): Promise<number[]> =>
   ids(await ask<{ id: number }>(server, `select id from ${table} where id > 0 order by id`))
 /** By how many transactions rows were written. */

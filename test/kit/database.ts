@@ -21,7 +21,8 @@ export async function freshDatabase(t?: {
   })
   const url = new URL(server)
   url.pathname = `/${name}`
-  const drop = () => onServer(server, (client) => client.query(`drop database if exists ${name} with (force)`))
+  const drop = () =>
+    onServer(server, async (client) => void (await client.query(`drop database if exists ${name} with (force)`)))
   t?.teardown(drop)
   return { url: url.href, drop }
 }
@@ -32,12 +33,12 @@ function collation(version: number): string {
     : `lc_collate 'C' lc_ctype 'C.UTF-8'`
 }
 
-async function onServer(url: string, use: (client: pg.Client) => Promise<unknown>): Promise<void> {
+async function onServer<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 60_000 })
   client.on('error', () => {})
   await client.connect()
   try {
-    await use(client)
+    return await use(client)
   } finally {
     await client.end()
   }
@@ -50,3 +51,7 @@ function clusterUrl(): Promise<string> {
   const given = process.env[TEST_DATABASE_URL]
   return given === undefined ? (own ??= spawnThrowaway().then(({ url }) => url)) : Promise.resolve(given)
 }
+
+/** Asks a database itself, past any server. */
+export const rowsOf = <Row extends object>(databaseUrl: string, sql: string): Promise<Row[]> =>
+  onServer(databaseUrl, async (client) => (await client.query<Row>(sql)).rows)

@@ -130,6 +130,11 @@ t.test('the history has the ratios of earlier results', async (t) => {
   const earlier = { ...resultOf(LOAD), date: '2026-11-01T12:00:00.000Z', build: { sha: '9f8e7d6', changed: false } }
 
   t.match(page(resultOf(LOAD), []), /There is one result so far/)
+  const trial: Result = {
+    ...resultOf(LOAD),
+    options: { ...resultOf(LOAD).options, window: { kind: 'requests', requests: 50 } },
+  }
+  t.notMatch(page(trial, [earlier]), 'History', 'what proves nothing is in no history')
   t.match(page(resultOf(LOAD), [earlier]), /koa: 9f8e7d6 0\.8, 1a2b3c4 0\.8/)
 })
 
@@ -142,6 +147,13 @@ t.test('the short summary has a row for each section, and no curve', async (t) =
       'requests/s: at least 0.75 × koa: met<br>peak RSS MiB: at most 50: missed |',
   )
   t.notMatch(lines.join('\n'), 'more & more')
+})
+
+t.test('the short summary says once what was too noisy', async (t) => {
+  const text = summary(resultOf({ ...LOAD, cells: LOAD.cells.map((cell) => ({ ...cell, marked: true })) }), 'short')
+
+  t.equal(text.match(/too noisy/g)?.length, 1)
+  t.match(text, /No difference is proven where .* \(too noisy: a\)/)
 })
 
 t.test('axes have round numbers', async (t) => {

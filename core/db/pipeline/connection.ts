@@ -63,7 +63,7 @@ export abstract class SharedConnection implements Receiver {
   /** Least recently used first. */
   private readonly prepared = new Set<string>()
   /** Written to `outgoing`, in this order. */
-  protected queue: Asked[] = []
+  private queue: Asked[] = []
   private queueIsFresh = false
   private batch: Batch | undefined
   private cell: Buffer | undefined

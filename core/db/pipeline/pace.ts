@@ -3,7 +3,7 @@ const RUNS = 8
 /** Times as long as quick: what a run may take, and what counts as two that took longer. */
 export const SLOW = 10
 const VERY_SLOW = 100
-/** Times as long as a read an insert may take to be quick: it waits for the disk, and for those of others while each has its own commit. */
+/** Times as long as a read an insert may take to be quick: it waits for the disk, and until commits are shared for those of others. */
 export const COMMIT = 8
 /** A pause of the whole machine looks the same as a slow run: so many are borne, and one more for so many quick ones. */
 const STRIKES = 4
@@ -12,7 +12,7 @@ const BARRED_MS = 1000
 const MAX_BARRED_MS = 600_000
 
 /**
- * Whether a read may share a connection with others. It may when it has proven to be quick on a connection of its own, and
+ * Whether a statement may share a connection with others. It may when it has proven to be quick on a connection of its own, and
  * until it holds up others: then it has to prove it again, after a while that doubles each time that it happens soon.
  */
 export class Pace {
