@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { request } from 'node:http'
-import { createServer, type AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../../test/kit/free-port.js'
 
 /** Where a server is asked, and what can be read of it. */
 export interface Endpoint {
@@ -94,13 +94,4 @@ function post(port: number, { method = 'POST', path, headers, body }: Post): Pro
     asked.once('response', (answer) => answer.resume().once('close', () => resolve(answer.statusCode)))
     asked.end(body)
   })
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -4,8 +4,9 @@ import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from '../../test/kit/free-port.js'
 import { findProgram, runProgram } from '../program.js'
-import { type Child, freePort } from './child.js'
+import type { Child } from './child.js'
 
 const START_MS = 10_000
 const POLL_MS = 10

@@ -2,11 +2,11 @@ import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import tap, { type Test } from 'tap'
 import { admin, filestore } from '../../kit/files.js'
+import { freePort } from '../../kit/free-port.js'
 import { ADMIN_SECRET } from '../../kit/server.js'
 import { until } from '../../kit/until.js'
 
@@ -43,15 +43,6 @@ async function nginx(t: Test, server: string): Promise<string> {
     ),
   )
   return url
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 tap.test('nginx sends what it is handed', async (t) => {

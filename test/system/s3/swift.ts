@@ -1,10 +1,11 @@
 import { spawn, type ChildProcess, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from '../../kit/free-port.js'
 
 const PATIENCE_MS = 60_000
 const STOP_MS = 5_000
@@ -47,7 +48,9 @@ export async function startSwift(t: { teardown(fn: () => Promise<void>): unknown
     const log = openSync(join(folder, 'log'), 'a')
     children.set(command, spawn(command, args, { stdio: ['ignore', log, log] }))
   }
-  const [account = 0, container = 0, object = 0, proxy = 0, cache = 0] = await freePorts(5)
+  const [account = 0, container = 0, object = 0, proxy = 0, cache = 0] = await Promise.all(
+    Array.from({ length: 5 }, freePort),
+  )
   const ports = { account, container, object }
 
   mkdirSync(join(folder, 'devices', 'd1'), { recursive: true })
@@ -91,15 +94,6 @@ function listens(port: number): Promise<boolean> {
     socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
     socket.once('connect', () => socket.destroy())
   })
-}
-
-/** Ports that nobody had a moment ago. */
-async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
-  await Promise.all(servers.map((server) => once(server, 'listening')))
-  const ports = servers.map((server) => (server.address() as AddressInfo).port)
-  await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return ports
 }
 
 /** Says for each kind where its things are: on the one device there is. */

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import tap, { type Test } from 'tap'
+import { freePort } from '../../kit/free-port.js'
 import { certificate, mail, parse, sender, soon, USER } from '../../kit/smtp.js'
 import { until } from '../../kit/until.js'
 
@@ -101,15 +101,6 @@ plain:
       return Promise.all(names.map((name) => readFile(join(maildir, 'new', name))))
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 tap.test('Exim takes and delivers what the smtp provider sends', async (t) => {

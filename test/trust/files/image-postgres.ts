@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chown, mkdir, readFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import pg from 'pg'
 import { chooseAccount } from '../../../core/postgres/account.js'
 import { findBinaries } from '../../../core/postgres/binaries.js'
 import { SHARED } from '../../../core/postgres/home.js'
 import { environment } from '../../../core/postgres/run.js'
+import { freePort } from '../../kit/free-port.js'
 import { until } from '../../kit/until.js'
 
 /** A PostgreSQL that waits for its disk, in a folder whose power is cut. */
@@ -82,13 +82,4 @@ async function answers(url: string): Promise<boolean> {
   } catch {
     return false
   }
-}
-
-async function freePort(): Promise<number> {
-  const listener = createServer().listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  const { port } = listener.address() as { port: number }
-  listener.close()
-  await once(listener, 'close')
-  return port
 }
