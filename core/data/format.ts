@@ -17,31 +17,27 @@ export function answerRows(rows: RowBatches, format: Format, keys: readonly stri
   const frame = frameOf(format, keys)
   const { contentType } = frame
   const { first, done } = rows
-  if (!done || first.bytes > SHORT) return { kind: 'stream', contentType, chunks: chunks(rows, frame) }
+  if (!done || first.bytes > SHORT)
+    return { kind: 'stream', contentType, chunks: chunks(rows, frame), sent: (chunk) => rows.free(chunk) }
   const body = Buffer.concat(first.parts.map(frame.rows))
+  for (const part of first.parts) rows.free(part)
   return { kind: 'text', text: frame.head + body.toString() + frame.tail, contentType }
 }
 
-const CHUNK = 64 * 1024
 /** What is no trouble as one text. */
 const SHORT = 16 * 1024 * 1024
 
-/** Chunks of 64 KiB or more. The tail comes only when every row has. */
-async function* chunks(rows: RowBatches, frame: Frame): AsyncGenerator<Buffer, void, undefined> {
-  let chunk: Buffer[] = [Buffer.from(frame.head)]
-  let bytes = 0
+/** A chunk for each part. The tail comes only when every row has. */
+async function* chunks(rows: RowBatches, { head, rows: framed, tail }: Frame): AsyncGenerator<Buffer, void, undefined> {
+  if (head !== '') yield Buffer.from(head)
   for await (const { parts } of batches(rows)) {
     for (const part of parts) {
-      const framed = frame.rows(part)
-      chunk.push(framed)
-      bytes += framed.length
-      if (bytes < CHUNK) continue
-      yield Buffer.concat(chunk)
-      chunk = []
-      bytes = 0
+      const chunk = framed(part)
+      if (chunk.buffer !== part.buffer) rows.free(part)
+      yield chunk
     }
   }
-  yield Buffer.concat([...chunk, Buffer.from(frame.tail)])
+  if (tail !== '') yield Buffer.from(tail)
 }
 
 async function* batches(rows: RowBatches): AsyncGenerator<RowBatch, void, undefined> {

@@ -40,6 +40,8 @@ export interface RowStream {
   readonly contentType: string
   /** Chunks of the body. Ends early only by throwing. */
   readonly chunks: AsyncIterable<Buffer>
+  /** Is told of a chunk that nobody looks at any more: its memory is used again. Need not be called. */
+  readonly sent?: (chunk: Buffer) => void
   /** Of all chunks together, in bytes, where it is known. */
   readonly length?: number
 }

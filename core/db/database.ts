@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from 'pino'
-import { limitAnswers } from './limit-answers.js'
+import { Blocks } from './blocks.js'
+import { limitAnswers, openSocket } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
 import {
@@ -75,6 +76,8 @@ export interface Database {
   readonly admin: pg.Pool
   /** Streamed reads: no statement timeout, which would run over the whole stream. */
   readonly streams: pg.Pool
+  /** For the rows that come on them. */
+  readonly blocks: Blocks
   /** Reads that have proven to be quick. */
   readonly pipelines: Pipelines | undefined
   /** Inserts that have. */
@@ -96,9 +99,10 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     options: '-c datestyle=iso -c intervalstyle=postgres -c timezone=UTC',
     keepAlive: true,
   })
-  const pool = (purpose: string, max: number, statementTimeoutMs: number): pg.Pool => {
+  const pool = (purpose: string, max: number, statementTimeoutMs: number, more: pg.ClientConfig = {}): pg.Pool => {
     const made = new pg.Pool({
       ...base(purpose),
+      ...more,
       max,
       statement_timeout: statementTimeoutMs,
       lock_timeout: config.lockTimeoutMs,
@@ -119,7 +123,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
   }
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', 4, config.statementTimeoutMs)
-  const streams = pool('stream', config.streamPoolSize, 0)
+  const streams = pool('stream', config.streamPoolSize, 0, { stream: openSocket })
   const single = async (purpose: string, more: pg.ClientConfig): Promise<pg.Client> => {
     const client = new pg.Client({ ...base(purpose), ...more })
     client.on('error', (error) => {
@@ -160,6 +164,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     main,
     admin,
     streams,
+    blocks: new Blocks(),
     pipelines,
     commits,
     config,

@@ -1,10 +1,28 @@
-import type { Socket } from 'node:net'
+import { type ConnectOpts, Socket, type SocketConstructorOpts } from 'node:net'
 import type pg from 'pg'
 import { ServiceError } from '../errors.js'
 import { DATA_ROW, HEADER, type RowMessages } from './row-messages.js'
 
-/** Takes whole rows, in the order in which they come. */
+/** Takes whole rows, in the order in which they come. It has to copy them: their memory will be that of others. */
 export type RowReceiver = (rows: RowMessages, count: number) => void
+
+/** In bytes: what Node reads at once. */
+const READ = 64 * 1024
+/** Sockets of connections whose rows are diverted: nobody keeps any of a chunk. */
+const diverted = new WeakSet<Socket>()
+
+/** A socket that reads into the same memory again and again while the rows of its connection are diverted. */
+export function openSocket(): Socket {
+  const callback = (bytes: number, memory: Uint8Array) => {
+    const chunk = Buffer.from(memory.buffer, memory.byteOffset, bytes)
+    // pg keeps the beginning of a message until its rest has come.
+    socket.emit('data', diverted.has(socket) ? chunk : Buffer.from(chunk))
+    return true
+  }
+  const options: SocketConstructorOpts & ConnectOpts = { onread: { buffer: Buffer.allocUnsafeSlow(READ), callback } }
+  const socket = new Socket(options)
+  return socket
+}
 
 /** `divertRows` by socket. */
 const divert = new WeakMap<Socket, (receive: RowReceiver | undefined) => boolean>()
@@ -31,6 +49,8 @@ export function limitAnswers(client: pg.PoolClient, maxBytes: number): void {
   divert.set(stream, (receive) => {
     if (!(splitter ?? messages).between) return false
     splitter = receive && new Splitter(maxBytes, receive, pass)
+    if (receive) diverted.add(stream)
+    else diverted.delete(stream)
     messages = new Messages()
     return true
   })
@@ -134,7 +154,7 @@ class Splitter {
       count++
     }
     this.give(chunk.subarray(from, at), count)
-    this.head = chunk.subarray(at)
+    this.head = Buffer.from(chunk.subarray(at))
     return true
   }
 

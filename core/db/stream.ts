@@ -4,6 +4,7 @@ import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { ServiceError } from '../errors.js'
 import { bind, type Bindings } from '../sql/bind.js'
+import { type Blocks, WaitingRows } from './blocks.js'
 import { cancel, checkOut, type Database, isConnectionError, unavailable } from './database.js'
 import { clientError } from './errors.js'
 import { divertRows, socketOf } from './limit-answers.js'
@@ -11,6 +12,7 @@ import type { RowMessages } from './row-messages.js'
 
 /** Rows in the order in which they came, and what they take in bytes. */
 export interface RowBatch {
+  /** Each may be given to `free` when it is of no more use, or be left to be collected. */
   readonly parts: readonly RowMessages[]
   readonly count: number
   readonly bytes: number
@@ -22,6 +24,8 @@ export interface RowBatches {
   readonly done: boolean
   /** The rest, a batch at a time. */
   rest(): AsyncGenerator<RowBatch, void, undefined>
+  /** Lets the memory of a part be used again, by any piece of it. */
+  free(part: Buffer): void
   /** Gives the connection back, whether the rest was read or not. Must be called unless `done`. */
   end(): Promise<void>
 }
@@ -52,7 +56,7 @@ export async function readRows(
   const values = bind(statement.params, bindings)
   signal.throwIfAborted()
   const client = await checkOut(database.streams)
-  const received = receive(client)
+  const received = receive(client, database.blocks)
   const stream = new QueryStream(statement.text, values)
   stream.on('error', () => undefined)
   client.query(stream)
@@ -65,6 +69,7 @@ export async function readRows(
     client.release(failed || !divertRows(client, undefined))
   }
   const end = (failed: boolean) => (ended ??= close(failed))
+  const free = (part: Buffer) => database.blocks.giveBack(part)
   // Whoever should read the rest may be gone before it has begun: a generator that was never run cleans up nothing.
   signal.addEventListener('abort', () => void end(true), { once: true })
   try {
@@ -74,11 +79,11 @@ export async function readRows(
       const batch = await batches.next()
       if (batch.done) {
         await end(false)
-        return { first, done: true, async *rest() {}, async end() {} }
+        return { first, done: true, async *rest() {}, free, async end() {} }
       }
       first = together(first, batch.value)
     }
-    return { first, done: false, rest: () => rest(batches, end, statement), end: () => end(true) }
+    return { first, done: false, rest: () => rest(batches, end, statement), free, end: () => end(true) }
   } catch (error) {
     await end(true)
     throw translated(error, statement)
@@ -115,27 +120,25 @@ interface Received {
   drop(): void
 }
 
-function receive(client: PoolClient): Received {
+function receive(client: PoolClient, blocks: Blocks): Received {
   const socket = socketOf(client)
-  let waiting: RowBatch & { readonly parts: RowMessages[] } = { parts: [], count: 0, bytes: 0 }
+  const waiting = new WaitingRows(blocks)
   let dropped = false
   let tell: () => void = () => undefined
   const isFull = () => waiting.bytes >= WAITING_BYTES
-  const diverted = divertRows(client, (rows, count) => {
+  const isDiverted = divertRows(client, (rows, count) => {
     if (dropped) return
-    waiting.parts.push(rows)
-    waiting = { parts: waiting.parts, count: waiting.count + count, bytes: waiting.bytes + rows.length }
+    waiting.add(rows, count)
     if (!isFull()) return
     socket.pause()
     tell()
   })
-  if (!diverted) {
+  if (!isDiverted) {
     client.release(true)
     throw unavailable(new Error('Connection terminated: it was in the midst of a message'))
   }
   const take = () => {
-    const taken = waiting
-    waiting = { parts: [], count: 0, bytes: 0 }
+    const taken = waiting.take()
     socket.resume()
     return taken
   }

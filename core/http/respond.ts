@@ -1,3 +1,4 @@
+import { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { Context } from 'koa'
 import type { Answer, Call } from '../data/operations.js'
@@ -12,11 +13,28 @@ export function respond(ctx: Context, answer: Answer): void {
   if (answer.kind === 'text') ctx.body = answer.text
   else if (answer.kind === 'bytes') ctx.body = answer.bytes
   else {
-    const { chunks, length } = answer
-    ctx.body =
-      chunks instanceof Readable ? chunks : Readable.from(chunks, { objectMode: false, highWaterMark: 128 * 1024 })
+    const { chunks, sent, length } = answer
+    ctx.body = chunks instanceof Readable ? chunks : bodyOf(chunks, sent)
     if (length !== undefined) ctx.length = length
   }
+}
+
+/** @param sent is told of the chunks that the client has been sent, where they go straight there */
+function bodyOf(chunks: AsyncIterable<Buffer>, sent?: (chunk: Buffer) => void): Readable {
+  const body = Readable.from(chunks, { objectMode: false, highWaterMark: 128 * 1024 })
+  if (!sent) return body
+  const { pipe } = body
+  // What a middleware puts between may keep a chunk after it has taken it.
+  body.pipe = (to, options) => {
+    if (!(to instanceof ServerResponse)) return pipe.call(body, to, options) as typeof to
+    if (options?.end !== false) body.once('end', () => to.end())
+    to.on('drain', () => body.resume())
+    body.on('data', (chunk: Buffer) => {
+      if (!to.write(chunk, (error) => error ?? sent(chunk))) body.pause()
+    })
+    return to
+  }
+  return body
 }
 
 /** The form of answer that a client likes best; JSON unless it is one of the other two. */

@@ -247,7 +247,7 @@ t.test(
 
     const grown = server.peak() - before
     t.ok(bytes > 200 * 1000 * 1000, `${Math.round(bytes / MIB)} MiB were streamed`)
-    t.ok(grown < 48 * MIB, `memory grew by ${Math.round(grown / MIB)} MiB, from ${Math.round(before / MIB)}`)
+    t.ok(grown < 28 * MIB, `memory grew by ${Math.round(grown / MIB)} MiB, from ${Math.round(before / MIB)}`)
   },
 )
 
@@ -273,7 +273,7 @@ t.test(
 
     const grown = server.peak() - before
     t.ok(bytes > 200 * 1000 * 1000, `${Math.round(bytes / MIB)} MiB were streamed`)
-    t.ok(grown < 48 * MIB, `memory grew by ${Math.round(grown / MIB)} MiB, from ${Math.round(before / MIB)}`)
+    t.ok(grown < 28 * MIB, `memory grew by ${Math.round(grown / MIB)} MiB, from ${Math.round(before / MIB)}`)
   },
 )
 

@@ -1,7 +1,8 @@
-import { EventEmitter } from 'node:events'
+import { EventEmitter, once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import type pg from 'pg'
 import tap from 'tap'
-import { divertRows, limitAnswers } from '../../core/db/limit-answers.js'
+import { divertRows, limitAnswers, openSocket } from '../../core/db/limit-answers.js'
 import { packCells, readCells } from '../../core/db/row-messages.js'
 
 tap.test('rows are told from other messages wherever their bytes are cut', (t) => {
@@ -45,6 +46,22 @@ tap.test('a connection in the midst of a message gives its rows to nobody', (t) 
 
   t.equal(divertRows(client, undefined), false)
   t.end()
+})
+
+tap.test('what a socket has read stays as it was while rows are not diverted', async (t) => {
+  const server = createServer((socket) => socket.on('data', (chunk) => socket.write(chunk))).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const socket = openSocket().connect((server.address() as AddressInfo).port, '127.0.0.1')
+  t.teardown(() => {
+    socket.destroy()
+    server.close()
+  })
+  const chunks: Buffer[] = []
+  for (const text of ['one', 'two']) {
+    socket.write(text)
+    chunks.push(...((await once(socket, 'data')) as [Buffer]))
+  }
+  t.equal(Buffer.concat(chunks).toString(), 'onetwo')
 })
 
 tap.test('rows are packed with what stands around them', (t) => {

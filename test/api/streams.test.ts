@@ -1,0 +1,161 @@
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { type IncomingMessage, request } from 'node:http'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createServer as createTlsServer } from 'node:tls'
+import t, { type Test } from 'tap'
+import { selfSigned } from '../kit/certificate.js'
+import { freshDatabase } from '../kit/database.js'
+import { ADMIN_SECRET, type TestServer, testServer } from '../kit/server.js'
+
+/** Rows of all lengths: none of it, some that fill more than one block of memory, and most a little. */
+const ROWS = 9_000
+const lengthOf = (id: number): number => (id % 3000 === 7 ? 700_000 : id % 600 === 9 ? 70_000 : (id * 7919) % 900)
+const textOf = (table: Table, id: number): string => `${table}${id % 10}`.repeat(lengthOf(id))
+const TABLES = ['a', 'b', 'c'] as const
+type Table = (typeof TABLES)[number]
+const TABLES_SQL = TABLES.map(
+  (table) => `
+create table ${table} (id int primary key, text text not null);
+insert into ${table} select i, repeat('${table}' || i % 10, case when i % 3000 = 7 then 700000
+  when i % 600 = 9 then 70000 else (i::bigint * 7919) % 900 end::int) from generate_series(1, ${ROWS}) i;`,
+).join('')
+
+/** The lines of each form, by id. */
+const FORMS: Readonly<Record<string, (text: string, id: number) => string>> = {
+  'application/json': (text, id) => `${id === 1 ? '[' : ','}{"id":${id},"text":"${text}"}`,
+  'application/x-ndjson': (text, id) => `{"id":${id},"text":"${text}"}\n`,
+  'text/csv': (text, id) => `${id === 1 ? 'id,text\r\n' : ''}${id},${text === '' ? '""' : text}\r\n`,
+}
+const TAIL: Readonly<Record<string, string>> = { 'application/json': ']' }
+
+t.test('streams at once, fast, slow and broken off, each have their own rows to the last byte', async (t) => {
+  const server = await served(t, { config: { database: { streamPoolSize: 30 } } })
+  const readers: Promise<unknown>[] = []
+  for (const table of TABLES) {
+    for (const [form, line] of Object.entries(FORMS)) {
+      readers.push(reads(t, server, table, form, line, 0))
+      readers.push(reads(t, server, table, form, line, 1))
+    }
+    readers.push(breaksOff(server, table))
+  }
+  await Promise.all(readers)
+  // What they have used is used again.
+  for (const [form, line] of Object.entries(FORMS)) await reads(t, server, 'b', form, line, 0)
+})
+
+t.test('what a middleware holds back stays as it was', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-streams-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const plugin = join(folder, 'plugin.mjs')
+  await writeFile(plugin, HOLDS_BACK)
+  const server = await served(t, { config: { plugins: { holder: JSON.stringify({ use: plugin }) } } })
+
+  for (const [form, line] of Object.entries(FORMS)) await reads(t, server, 'a', form, line, 5)
+})
+
+t.test('over TLS to the database it is the same', async (t) => {
+  const { url } = await freshDatabase(t)
+  const server = await served(t, { databaseUrl: await inTls(t, url) })
+
+  for (const [form, line] of Object.entries(FORMS)) await reads(t, server, 'c', form, line, 0)
+})
+
+async function served(t: Test, options: Parameters<typeof testServer>[1] = {}): Promise<TestServer> {
+  const server = await testServer(t, options)
+  await server.must('run_sql', { sql: TABLES_SQL })
+  await server.must(
+    'bulk',
+    TABLES.map((name) => ({ type: 'track_table', args: name })),
+  )
+  return server
+}
+
+/** Reads a whole table and compares every line. */
+async function reads(
+  t: Test,
+  server: TestServer,
+  table: Table,
+  form: string,
+  line: (text: string, id: number) => string,
+  pauseMs: number,
+): Promise<void> {
+  let id = 1
+  let rest = ''
+  let wrong = 0
+  for await (const chunk of await opened(server, table, form)) {
+    rest += (chunk as Buffer).toString('latin1')
+    for (let expected = line(textOf(table, id), id); id <= ROWS && rest.length >= expected.length;) {
+      if (!rest.startsWith(expected)) wrong++
+      rest = rest.slice(expected.length)
+      expected = line(textOf(table, ++id), id)
+    }
+    if (pauseMs > 0) await sleep(pauseMs)
+  }
+  t.same({ rows: id - 1, wrong, rest }, { rows: ROWS, wrong: 0, rest: TAIL[form] ?? '' }, `${table} as ${form}`)
+}
+
+async function breaksOff(server: TestServer, table: Table): Promise<void> {
+  for (let times = 0; times < 10; times++) {
+    const answer = await opened(server, table, 'application/x-ndjson')
+    await once(answer, 'data')
+    answer.destroy()
+  }
+}
+
+async function opened(server: TestServer, table: Table, accept: string): Promise<IncomingMessage> {
+  const headers = { 'x-service-admin-secret': ADMIN_SECRET, accept }
+  const body = JSON.stringify({ type: 'select', args: { table, columns: ['id', 'text'], order_by: 'id' } })
+  const asked = request(`${server.url}/v1/query`, { method: 'POST', headers, agent: false }).end(body)
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+  return answer
+}
+
+/** Takes chunks at once, as what compresses or counts them may, and gives them on later. */
+const HOLDS_BACK = `
+import { PassThrough } from 'node:stream'
+export default {
+  name: 'holder',
+  setup(host) {
+    host.middleware(async (ctx, next) => {
+      await next()
+      if (ctx.body?.pipe) ctx.body = ctx.body.pipe(new PassThrough({ highWaterMark: 64 * 1024 * 1024 }))
+    })
+  },
+}
+`
+
+/** @returns where a PostgreSQL is reached by TLS, which ends in front of it */
+async function inTls(t: Test, url: string): Promise<string> {
+  const { key, cert } = selfSigned('localhost')
+  const target = new URL(url)
+  const { hostname, port } = target
+  const sockets = new Set<Socket>()
+  const inside = createTlsServer({ key, cert }, (plain) => {
+    const upstream = connect({ host: hostname, port: Number(port) })
+    plain.on('error', () => upstream.destroy()).pipe(upstream)
+    upstream.on('error', () => plain.destroy()).pipe(plain)
+  })
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket
+      .on('error', () => {})
+      .once('readable', () => {
+        // A request for TLS, which is granted.
+        socket.read(8)
+        socket.write('S')
+        inside.emit('connection', socket)
+      })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  target.host = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  target.searchParams.set('sslmode', 'no-verify')
+  return target.href
+}
