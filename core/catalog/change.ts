@@ -10,7 +10,15 @@ import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
 import { Draft, type TemplateResolver } from './draft.js'
 import { functionsNamed } from './function.js'
 import { introspectFunctions } from './introspect-functions.js'
-import { type Found, type FoundTables, introspect, introspectMarks, namesByOid } from './introspect.js'
+import {
+  type Found,
+  type FoundTables,
+  inOrder,
+  introspect,
+  introspectMarks,
+  introspectTracked,
+  namesByOid,
+} from './introspect.js'
 import type { Built, FoundAll } from './kept.js'
 import { copyMetadata, type Marks, type Metadata, readMetadata, type TrackedTable, writeMetadata } from './metadata.js'
 import {
@@ -147,7 +155,7 @@ export class Change {
     const { draft } = this
     const tables = tablesOf(draft.metadata)
     const functions = functionsOf(draft.metadata)
-    const found = await find(this.client, draft.metadata, this.found)
+    const found = await findAgain(this.client, draft.metadata, this.found)
     // Not before it is known to be allowed: marks of what the draft does not have would be believed by later readings.
     const take = () => {
       this.found = found
@@ -233,15 +241,21 @@ export async function readAll(client: ClientBase, resolve?: TemplateResolver, kn
 export const readCatalog = async (client: ClientBase): Promise<CatalogData> => (await readAll(client)).data
 
 async function read(client: ClientBase, known?: Reading): Promise<Read> {
-  const { metadata, marks } = await readMetadata(client, known)
-  return { metadata, marks, found: await find(client, metadata, known?.found) }
+  if (known) {
+    const { metadata, marks } = await readMetadata(client, known)
+    return { metadata, marks, found: await findAgain(client, metadata, known.found) }
+  }
+  // What takes PostgreSQL longest is asked first: a server that starts loads its modules meanwhile.
+  const tracked = await introspectTracked(client, SYSTEM)
+  const { metadata, marks } = await readMetadata(client)
+  const functions = await introspectFunctions(client, functionsOf(metadata))
+  return { metadata, marks, found: { ...inOrder(tracked, tablesOf(metadata)), functions } }
 }
 
-/** What the database has of all that the metadata is about: the same objects for tables that are as they were. */
-async function find(client: ClientBase, metadata: Metadata, known?: MarkedTables): Promise<MarkedTables> {
-  const refs = tablesOf(metadata)
-  const { tables, marks } = known ? await findChanged(client, refs, known) : await introspect(client, refs)
-  return { tables, marks, functions: await introspectFunctions(client, functionsOf(metadata)) }
+/** What the database has now of all that the metadata is about: the same objects for tables that are as they were. */
+async function findAgain(client: ClientBase, metadata: Metadata, known: MarkedTables): Promise<MarkedTables> {
+  const changed = await findChanged(client, tablesOf(metadata), known)
+  return { ...changed, functions: await introspectFunctions(client, functionsOf(metadata)) }
 }
 
 async function findChanged(client: ClientBase, refs: readonly TableRef[], known: FoundTables): Promise<FoundTables> {
@@ -259,9 +273,10 @@ async function findChanged(client: ClientBase, refs: readonly TableRef[], known:
   return { tables: new Map(tables), marks: new Map([...marks, ...changed.marks]) }
 }
 
+const SYSTEM: readonly TableRef[] = SYSTEM_TABLES.map((name) => ({ schema: CATALOG_SCHEMA, name }))
+
 function tablesOf(metadata: Metadata): readonly TableRef[] {
-  const system = SYSTEM_TABLES.map((name) => ({ schema: CATALOG_SCHEMA, name }))
-  return [...[...metadata.tables.values()].map(({ ref }) => ref), ...system]
+  return [...[...metadata.tables.values()].map(({ ref }) => ref), ...SYSTEM]
 }
 
 /** Tracked functions, and those of computed fields. */

@@ -28,7 +28,24 @@ export interface ForeignKey {
  * @returns by `tableKey`
  */
 export async function introspect(client: ClientBase, tables: readonly TableRef[]): Promise<FoundTables> {
-  const { rows } = await client.query<Part>(QUERY, [JSON.stringify(tables)])
+  return inOrder(await readParts(client, tables, false), tables)
+}
+
+/** The same of tables and of all that are tracked, whichever those are. In no order. */
+export const introspectTracked = (client: ClientBase, tables: readonly TableRef[]): Promise<FoundTables> =>
+  readParts(client, tables, true)
+
+/** In the order of `tables`, so that lists of dependents do not depend on PostgreSQL's. */
+export function inOrder(found: FoundTables, tables: readonly TableRef[]): FoundTables {
+  const keys = tables.map(tableKey).filter((key) => found.tables.has(key))
+  return {
+    tables: new Map(keys.map((key) => [key, found.tables.get(key) as Found])),
+    marks: new Map(keys.map((key) => [key, found.marks.get(key) as string])),
+  }
+}
+
+async function readParts(client: ClientBase, tables: readonly TableRef[], andTracked: boolean): Promise<FoundTables> {
+  const { rows } = await client.query<Part>(QUERY, [JSON.stringify(tables), andTracked])
   const byOid = new Map<number, Partial<RawTable>>()
   const types = new Map<number, SqlType>()
   const marks = new Map<number, string>()
@@ -45,14 +62,10 @@ export async function introspect(client: ClientBase, tables: readonly TableRef[]
     byOid.set(oid, raw)
     Object.assign(raw, part === 'table' ? value : { [part]: value })
   }
-  const found = new Map(
-    [...byOid.values()].map((raw) => readTable(raw as RawTable, types)).map((table) => [tableKey(table), table]),
-  )
-  // In the order asked for, so that lists of dependents do not depend on PostgreSQL's.
-  const inOrder = tables.map(tableKey).flatMap((key) => found.get(key) ?? [])
+  const found = [...byOid.values()].map((raw) => readTable(raw as RawTable, types))
   return {
-    tables: new Map(inOrder.map((table) => [tableKey(table), table])),
-    marks: new Map(inOrder.map((table) => [tableKey(table), marks.get(table.oid) as string])),
+    tables: new Map(found.map((table) => [tableKey(table), table])),
+    marks: new Map(found.map((table) => [tableKey(table), marks.get(table.oid) as string])),
   }
 }
 
@@ -64,7 +77,7 @@ export interface FoundTables {
 
 /** Only the mark of each of the named tables that exists: of all that `introspect` would read. */
 export async function introspectMarks(client: ClientBase, tables: readonly TableRef[]): Promise<Marks> {
-  const { rows } = await client.query<TableRef & { mark: string }>(MARKS, [JSON.stringify(tables)])
+  const { rows } = await client.query<TableRef & { mark: string }>(MARKS, [JSON.stringify(tables), false])
   return new Map(rows.map((row) => [tableKey(row), row.mark]))
 }
 
@@ -216,7 +229,10 @@ function kindOf(name: string, type: string, category: string): TypeKind {
 const PARTS = `
 with recursive wanted as materialized (
   select c.oid, c.relkind, n.nspname, c.relname
-  from json_to_recordset($1::json) as w(schema text, name text)
+  from (
+    select schema, name from json_to_recordset($1::json) as w(schema text, name text)
+    union select table_schema, table_name from svc_catalog.svc_table where $2
+  ) w
   join pg_namespace n on n.nspname = w.schema
   join pg_class c on c.relnamespace = n.oid and c.relname = w.name
   where c.relkind in ('r', 'p', 'v', 'm', 'f')
