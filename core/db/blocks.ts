@@ -1,8 +1,9 @@
+import { READ } from './limit-answers.js'
 import type { RowMessages } from './row-messages.js'
 import type { RowBatch } from './stream.js'
 
-/** In bytes: of a few reads from a socket. */
-const BLOCK = 256 * 1024
+/** In bytes. */
+const BLOCK = 4 * READ
 const MOST_FREE = 16
 
 /**
@@ -38,7 +39,7 @@ export class WaitingRows {
     this.blocks = blocks
   }
 
-  /** Copies rows, but those that fill more than a block: they have not come at once, and have memory of their own. */
+  /** Copies rows. One that is larger than a block was not read at once, so that it has memory of its own. */
   add(rows: RowMessages, count: number): void {
     this.count += count
     this.bytes += rows.length

@@ -6,8 +6,8 @@ import { DATA_ROW, HEADER, type RowMessages } from './row-messages.js'
 /** Takes whole rows, in the order in which they come. It has to copy them: their memory will be that of others. */
 export type RowReceiver = (rows: RowMessages, count: number) => void
 
-/** In bytes: what Node reads at once. */
-const READ = 64 * 1024
+/** In bytes: the most that is read at once. */
+export const READ = 64 * 1024
 /** Sockets of connections whose rows are diverted: nobody keeps any of a chunk. */
 const diverted = new WeakSet<Socket>()
 

@@ -28,7 +28,9 @@ export function answerErrors(plugins: readonly PluginRoutes[]): Middleware {
  */
 async function watch(ctx: Context, body: Readable): Promise<void> {
   if (body.errored) throw body.errored
-  if (!ctx.res.headersSent && body.readableLength === 0 && !body.readableEnded && !body.destroyed) {
+  // A middleware that listens to it has made it flow already: what came while this waits would be lost.
+  const waits = !ctx.res.headersSent && body.readableFlowing !== true
+  if (waits && body.readableLength === 0 && !body.readableEnded && !body.destroyed) {
     const settled = new AbortController()
     const { signal } = settled
     await Promise.race([once(body, 'readable', { signal }), once(body, 'close', { signal })]).finally(() =>

@@ -24,13 +24,14 @@ function bodyOf(chunks: AsyncIterable<Buffer>, sent?: (chunk: Buffer) => void): 
   const body = Readable.from(chunks, { objectMode: false, highWaterMark: 128 * 1024 })
   if (!sent) return body
   const { pipe } = body
-  // What a middleware puts between may keep a chunk after it has taken it.
+  // A middleware that looks at the body, or puts something between, may keep chunks.
   body.pipe = (to, options) => {
-    if (!(to instanceof ServerResponse)) return pipe.call(body, to, options) as typeof to
+    if (to.write !== ServerResponse.prototype.write) return pipe.call(body, to, options) as typeof to
     if (options?.end !== false) body.once('end', () => to.end())
     to.on('drain', () => body.resume())
     body.on('data', (chunk: Buffer) => {
-      if (!to.write(chunk, (error) => error ?? sent(chunk))) body.pause()
+      const free = body.listenerCount('data') === 1 ? () => sent(chunk) : () => {}
+      if (!to.write(chunk, (error) => error ?? free())) body.pause()
     })
     return to
   }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
@@ -47,14 +48,25 @@ t.test('streams at once, fast, slow and broken off, each have their own rows to 
   for (const [form, line] of Object.entries(FORMS)) await reads(t, server, 'b', form, line, 0)
 })
 
-t.test('what a middleware holds back stays as it was', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-streams-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const plugin = join(folder, 'plugin.mjs')
-  await writeFile(plugin, HOLDS_BACK)
-  const server = await served(t, { config: { plugins: { holder: JSON.stringify({ use: plugin }) } } })
+t.test('what a middleware keeps of a body stays as it was', async (t) => {
+  for (const [how, keep] of Object.entries(KEEPERS)) {
+    await t.test(how, async (t) => {
+      const folder = await mkdtemp(join(tmpdir(), 'rowhouse-streams-'))
+      t.teardown(() => rm(folder, { recursive: true, force: true }))
+      const plugin = join(folder, 'plugin.mjs')
+      await writeFile(plugin, keeper(keep))
+      const server = await served(t, { config: { plugins: { keeper: JSON.stringify({ use: plugin }) } } })
 
-  for (const [form, line] of Object.entries(FORMS)) await reads(t, server, 'a', form, line, 5)
+      for (const [form, line] of Object.entries(FORMS)) {
+        await reads(t, server, 'a', form, line, 5)
+        t.equal(
+          await server.fetch('/kept').then(({ text }) => text),
+          wholeOf('a', form, line),
+          `${form}, as it was kept`,
+        )
+      }
+    })
+  }
 })
 
 t.test('over TLS to the database it is the same', async (t) => {
@@ -114,19 +126,45 @@ async function opened(server: TestServer, table: Table, accept: string): Promise
   return answer
 }
 
-/** Takes chunks at once, as what compresses or counts them may, and gives them on later. */
-const HOLDS_BACK = `
-import { PassThrough } from 'node:stream'
+/** What middleware does with `ctx`, and `keep` that takes chunks. */
+const KEEPERS = {
+  'by a stream between': `
+    const { Transform } = await import('node:stream')
+    const transform = (chunk, _encoding, done) => (keep(chunk), done(null, chunk))
+    ctx.body = ctx.body.pipe(new Transform({ transform, readableHighWaterMark: 64 * 1024 * 1024 }))`,
+  'by a listener': `ctx.body.on('data', keep)`,
+  'by a function in place of write': `
+    const { write } = ctx.res
+    ctx.res.write = (chunk, ...rest) => (keep(chunk), write.call(ctx.res, chunk, ...rest))`,
+}
+
+/** A plugin that says at `/kept` what it has of the body before. */
+const keeper = (keep: string): string => `
+import { createHash } from 'node:crypto'
 export default {
-  name: 'holder',
+  name: 'keeper',
   setup(host) {
+    let kept = []
     host.middleware(async (ctx, next) => {
+      if (ctx.path === '/kept') {
+        ctx.body = createHash('sha256').update(Buffer.concat(kept)).digest('hex')
+        return
+      }
       await next()
-      if (ctx.body?.pipe) ctx.body = ctx.body.pipe(new PassThrough({ highWaterMark: 64 * 1024 * 1024 }))
+      if (!ctx.body?.pipe) return
+      kept = []
+      const keep = (chunk) => kept.push(chunk)
+      ${keep}
     })
   },
 }
 `
+
+function wholeOf(table: Table, form: string, line: (text: string, id: number) => string): string {
+  const hash = createHash('sha256')
+  for (let id = 1; id <= ROWS; id++) hash.update(line(textOf(table, id), id))
+  return hash.update(TAIL[form] ?? '').digest('hex')
+}
 
 /** @returns where a PostgreSQL is reached by TLS, which ends in front of it */
 async function inTls(t: Test, url: string): Promise<string> {
