@@ -1,4 +1,5 @@
-import { type Around, packCells, readCells, type RowMessages, type TextRow } from '../db/row-messages.js'
+import { packCsv, rowOf } from '../db/csv.js'
+import { type Around, packCells, type RowMessages } from '../db/row-messages.js'
 import type { RowBatch, RowBatches } from '../db/stream.js'
 import type { Answer, Call } from './operations.js'
 
@@ -58,8 +59,8 @@ function frameOf(format: Format, keys: readonly string[]): Frame {
     case 'csv':
       return {
         contentType: 'text/csv; charset=utf-8',
-        head: csv(keys),
-        rows: (rows) => Buffer.from(readCells(rows).map(csv).join('')),
+        head: packCsv(rowOf(keys)).toString(),
+        rows: packCsv,
         tail: '',
       }
   }
@@ -77,14 +78,4 @@ function elements(): Frame['rows'] {
     skip = 0
     return packed
   }
-}
-
-/** RFC 4180; null is empty, the empty string is `""`. */
-function csv(row: TextRow): string {
-  return `${row.map(cell).join(',')}\r\n`
-}
-
-function cell(text: string | null): string {
-  if (text === null) return ''
-  return text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

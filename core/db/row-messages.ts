@@ -5,14 +5,12 @@
  */
 export type RowMessages = Buffer
 
-/** A row as text cells. */
-export type TextRow = readonly (string | null)[]
-
 export const DATA_ROW = 0x44
 /** The letter and the length. */
 export const HEADER = 5
-const CELLS = 7
-const LENGTH = 4
+/** Where the cells of a row begin, and what stands before each of them. */
+export const CELLS = 7
+export const LENGTH = 4
 
 const LF = 0x0a
 const CR = 0x0d
@@ -63,21 +61,4 @@ function lineJoiner(bytes: Buffer): (start: number, end: number) => void {
     if (lf < end) lf = next(LF, end)
     if (cr < end) cr = next(CR, end)
   }
-}
-
-/** Makes texts of the cells. */
-export function readCells(rows: RowMessages): TextRow[] {
-  const read: TextRow[] = []
-  for (let at = 0; at < rows.length; at += 1 + rows.readUInt32BE(at + 1)) {
-    const row: (string | null)[] = []
-    let cell = at + CELLS
-    for (let left = rows.readUInt16BE(at + HEADER); left > 0; left--) {
-      const length = rows.readInt32BE(cell)
-      cell += LENGTH
-      row.push(length < 0 ? null : rows.toString('utf8', cell, cell + length))
-      cell += Math.max(0, length)
-    }
-    read.push(row)
-  }
-  return read
 }

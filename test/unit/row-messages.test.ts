@@ -1,9 +1,11 @@
 import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type pg from 'pg'
+import fc from 'fast-check'
 import tap from 'tap'
 import { divertRows, limitAnswers, openSocket } from '../../core/db/limit-answers.js'
-import { packCells, readCells } from '../../core/db/row-messages.js'
+import { packCsv, rowOf } from '../../core/db/csv.js'
+import { packCells } from '../../core/db/row-messages.js'
 
 tap.test('rows are told from other messages wherever their bytes are cut', (t) => {
   const sent = [row('{"id":1}'), row('{"id":2}'), other('s', ''), row('{"t":"ü"}'), other('C', 'SELECT 3\0')]
@@ -18,8 +20,8 @@ tap.test('rows are told from other messages wherever their bytes are cut', (t) =
       ])
         stream.emit('data', Buffer.from(whole.subarray(from, to)))
 
-      const texts = rows.flatMap((part) => readCells(part)).flat()
-      if (texts.join() !== '{"id":1},{"id":2},{"t":"ü"}') t.fail(`cut at ${first} and ${second}: ${texts.join()}`)
+      const text = packCells(Buffer.concat(rows), { before: 0x2c }).toString()
+      if (text !== ',{"id":1},{"id":2},{"t":"ü"}') t.fail(`cut at ${first} and ${second}: ${text}`)
       if (counts.reduce((sum, count) => sum + count, 0) !== 3) t.fail(`cut at ${first} and ${second}: counted wrongly`)
       if (Buffer.concat(passed).toString() !== 's\0\0\0\x04C\0\0\0\rSELECT 3\0') {
         t.fail(`cut at ${first} and ${second}: pg got something else`)
@@ -90,13 +92,40 @@ tap.test('rows of many line ends are packed in one pass', (t) => {
   t.end()
 })
 
-tap.test('cells are read as texts', (t) => {
-  t.same(readCells(Buffer.concat([row('a', null, ''), row('é', 'b', null)])), [
-    ['a', null, ''],
-    ['é', 'b', null],
-  ])
+tap.test('rows become CSV, in their own memory where they have room', (t) => {
+  const rows = () => Buffer.concat([row('a', null, ''), row('é,', 'b"c', null), row('\n', '\r', ' ')])
+
+  t.equal(packCsv(rows()).toString(), 'a,,""\r\n"é,","b""c",\r\n"\n","\r", \r\n')
+  const own = rows()
+  t.equal(packCsv(own).buffer, own.buffer)
+  const quotes = row('"'.repeat(100), 'x')
+  t.equal(packCsv(quotes).toString(), `"${'"'.repeat(200)}",x\r\n`)
+  t.equal(packCsv(rowOf(['id', 'a"b', ''])).toString(), 'id,"a""b",""\r\n')
   t.end()
 })
+
+tap.test('any rows become the CSV that a plain program makes of them', (t) => {
+  const cell = fc.option(fc.array(fc.constantFrom(...LETTERS), { maxLength: 40 }).map((letters) => letters.join('')))
+  const rows = fc
+    .integer({ min: 1, max: 4 })
+    .chain((width) => fc.array(fc.array(cell, { minLength: width, maxLength: width })))
+  fc.assert(
+    fc.property(rows, (rows) => {
+      const expected = rows.map((cells) => `${cells.map(plainCell).join(',')}\r\n`).join('')
+      const packed = packCsv(Buffer.concat(rows.map((cells) => row(...cells)))).toString()
+      if (packed !== expected) throw new Error(`${JSON.stringify(packed)}, not ${JSON.stringify(expected)}`)
+    }),
+    { numRuns: 2000 },
+  )
+  t.end()
+})
+
+const LETTERS = ['"', '"', '"', ',', '\n', '\r', 'a', '0', ' ', 'é', '€', '😀']
+
+function plainCell(text: string | null): string {
+  if (text === null) return ''
+  return text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
 
 /** A connection whose rows are diverted. */
 function connection(maxBytes: number) {
