@@ -28,18 +28,28 @@ export function answerRows(rows: RowBatches, format: Format, keys: readonly stri
 /** What is no trouble as one text. */
 const SHORT = 16 * 1024 * 1024
 
+/** In bytes: what fails before there are so many is an ordinary error, because nothing has been sent. */
+const EARLY = 64 * 1024
+
 /** A chunk for each part. The tail comes only when every row has. */
 async function* chunks(rows: RowBatches, { head, rows: framed, tail }: Frame): AsyncGenerator<Buffer, void, undefined> {
-  if (head !== '') yield Buffer.from(head)
+  let held: Buffer[] = [Buffer.from(head)]
+  let bytes = 0
   for await (const { parts } of batches(rows)) {
     for (const part of parts) {
       const chunk = framed(part)
       if (chunk.buffer !== part.buffer) rows.free(part)
-      yield chunk
+      held.push(chunk)
+      bytes += chunk.length
+      if (bytes < EARLY) continue
+      yield* held.filter(isNotEmpty)
+      held = []
     }
   }
-  if (tail !== '') yield Buffer.from(tail)
+  yield* [...held, Buffer.from(tail)].filter(isNotEmpty)
 }
+
+const isNotEmpty = ({ length }: Buffer): boolean => length > 0
 
 async function* batches(rows: RowBatches): AsyncGenerator<RowBatch, void, undefined> {
   try {

@@ -19,24 +19,35 @@ export function respond(ctx: Context, answer: Answer): void {
   }
 }
 
-/** @param sent is told of the chunks that the client has been sent, where they go straight there */
+/**
+ * @param sent is told of the chunks that have been sent, where nobody else can have kept any: a middleware that looks at the
+ * body, or puts something between, may do so
+ */
 function bodyOf(chunks: AsyncIterable<Buffer>, sent?: (chunk: Buffer) => void): Readable {
   const body = Readable.from(chunks, { objectMode: false, highWaterMark: 128 * 1024 })
   if (!sent) return body
   const { pipe } = body
-  // A middleware that looks at the body, or puts something between, may keep chunks.
   body.pipe = (to, options) => {
-    if (to.write !== ServerResponse.prototype.write) return pipe.call(body, to, options) as typeof to
-    if (options?.end !== false) body.once('end', () => to.end())
-    to.on('drain', () => body.resume())
+    const isDirect = to.write === ServerResponse.prototype.write && options?.end === false
+    if (!isDirect || isTouched(body)) return pipe.call(body, to, options) as typeof to
+    let shared = false
     body.on('data', (chunk: Buffer) => {
-      const free = body.listenerCount('data') === 1 ? () => sent(chunk) : () => {}
-      if (!to.write(chunk, (error) => error ?? free())) body.pause()
+      if (!to.write(chunk, (error) => error ?? (shared || sent(chunk)))) body.pause()
     })
+    body.on('newListener', (event) => {
+      shared ||= event === 'data' || event === 'readable'
+    })
+    to.on('drain', () => body.resume())
     return to
   }
   return body
 }
+
+const isTouched = (body: Readable): boolean =>
+  body.readableDidRead ||
+  body.readableFlowing !== null ||
+  body.listenerCount('data') > 0 ||
+  body.listenerCount('readable') > 0
 
 /** The form of answer that a client likes best; JSON unless it is one of the other two. */
 export function wantedFormat(ctx: Pick<Exchange, 'accepts'>): Call['format'] {

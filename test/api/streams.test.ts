@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
@@ -31,6 +30,7 @@ const FORMS: Readonly<Record<string, (text: string, id: number) => string>> = {
   'application/x-ndjson': (text, id) => `{"id":${id},"text":"${text}"}\n`,
   'text/csv': (text, id) => `${id === 1 ? 'id,text\r\n' : ''}${id},${text === '' ? '""' : text}\r\n`,
 }
+const ADMIN = { 'x-service-admin-secret': ADMIN_SECRET }
 const TAIL: Readonly<Record<string, string>> = { 'application/json': ']' }
 
 t.test('streams at once, fast, slow and broken off, each have their own rows to the last byte', async (t) => {
@@ -48,24 +48,20 @@ t.test('streams at once, fast, slow and broken off, each have their own rows to 
   for (const [form, line] of Object.entries(FORMS)) await reads(t, server, 'b', form, line, 0)
 })
 
-t.test('what a middleware keeps of a body stays as it was', async (t) => {
-  for (const [how, keep] of Object.entries(KEEPERS)) {
-    await t.test(how, async (t) => {
-      const folder = await mkdtemp(join(tmpdir(), 'rowhouse-streams-'))
-      t.teardown(() => rm(folder, { recursive: true, force: true }))
-      const plugin = join(folder, 'plugin.mjs')
-      await writeFile(plugin, keeper(keep))
-      const server = await served(t, { config: { plugins: { keeper: JSON.stringify({ use: plugin }) } } })
+t.test('memory of chunks is used again when nobody else can have them', async (t) => {
+  const server = await reusing(t)
+  const first = await whole(server)
+  t.same(first, { right: true, told: CHUNKS })
+  t.same(await whole(server, 5), first, 'whoever reads slowly')
+})
 
-      for (const [form, line] of Object.entries(FORMS)) {
-        await reads(t, server, 'a', form, line, 5)
-        t.equal(
-          await server.fetch('/kept').then(({ text }) => text),
-          wholeOf('a', form, line),
-          `${form}, as it was kept`,
-        )
-      }
-    })
+t.test('memory that a middleware may keep is not used again, and the body comes whole', async (t) => {
+  for (const [how, touch] of Object.entries(TOUCHES)) {
+    const server = await reusing(t, touch)
+    const { right, told } = await whole(server, 1)
+    t.ok(right && (told === 0 || (how === LATE && told < CHUNKS)), `${how}: ${told} told`)
+    const kept = await server.fetch('/kept').then(({ text }) => text)
+    if (touch.includes('keep')) t.equal(kept, 'as it was', `${how}, as it was kept`)
   }
 })
 
@@ -119,51 +115,106 @@ async function breaksOff(server: TestServer, table: Table): Promise<void> {
 }
 
 async function opened(server: TestServer, table: Table, accept: string): Promise<IncomingMessage> {
-  const headers = { 'x-service-admin-secret': ADMIN_SECRET, accept }
+  const headers = { ...ADMIN, accept }
   const body = JSON.stringify({ type: 'select', args: { table, columns: ['id', 'text'], order_by: 'id' } })
   const asked = request(`${server.url}/v1/query`, { method: 'POST', headers, agent: false }).end(body)
   const [answer] = (await once(asked, 'response')) as [IncomingMessage]
   return answer
 }
 
-/** What middleware does with `ctx`, and `keep` that takes chunks. */
-const KEEPERS = {
-  'by a stream between': `
-    const { Transform } = await import('node:stream')
+const CHUNKS = 200
+const CHUNK_BYTES = 50_000
+const letterOf = (i: number): string => String.fromCharCode(97 + (i % 26))
+
+const LATE = 'a listener that comes late'
+
+/** What a middleware does with the body of `ctx` and with `keep`, which takes chunks. */
+const TOUCHES: Readonly<Record<string, string>> = {
+  'a stream between': `
     const transform = (chunk, _encoding, done) => (keep(chunk), done(null, chunk))
     ctx.body = ctx.body.pipe(new Transform({ transform, readableHighWaterMark: 64 * 1024 * 1024 }))`,
-  'by a listener': `ctx.body.on('data', keep)`,
-  'by a function in place of write': `
+  'a listener': `ctx.body.on('data', keep)`,
+  'a listener for once': `ctx.body.once('data', keep)`,
+  'a listener that goes': `
+    const { body } = ctx
+    let left = 3
+    const listener = (chunk) => (keep(chunk), --left === 0 && body.off('data', listener))
+    body.on('data', listener)`,
+  [LATE]: `
+    const { body, res } = ctx
+    res.once('drain', () => body.on('data', keep))`,
+  'a look at the beginning': `
+    const { body } = ctx
+    await once(body, 'readable')
+    body.unshift(body.read(20_000))`,
+  'a pause': `
+    const { body } = ctx
+    await once(body, 'readable')
+    body.pause()`,
+  'a second reader': `ctx.body.pipe(new Writable({ write: (chunk, _encoding, done) => (keep(chunk), done()) }))`,
+  'a function in place of write': `
     const { write } = ctx.res
     ctx.res.write = (chunk, ...rest) => (keep(chunk), write.call(ctx.res, chunk, ...rest))`,
 }
 
-/** A plugin that says at `/kept` what it has of the body before. */
-const keeper = (keep: string): string => `
-import { createHash } from 'node:crypto'
+/** A server whose `/chunks` answers each chunk in one of few pieces of memory, which it spoils when it is told to use it again. */
+async function reusing(t: Test, touch?: string): Promise<TestServer> {
+  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-streams-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const plugin = join(folder, 'plugin.mjs')
+  await writeFile(
+    plugin,
+    `
+import { once } from 'node:events'
+import { Transform, Writable } from 'node:stream'
+const bytes = ${CHUNK_BYTES}
 export default {
-  name: 'keeper',
+  name: 'reuser',
   setup(host) {
+    const free = []
+    let told = 0
     let kept = []
-    host.middleware(async (ctx, next) => {
-      if (ctx.path === '/kept') {
-        ctx.body = createHash('sha256').update(Buffer.concat(kept)).digest('hex')
-        return
-      }
-      await next()
-      if (!ctx.body?.pipe) return
+    async function* chunks() {
+      for (let i = 0; i < ${CHUNKS}; i++) yield (free.pop() ?? Buffer.alloc(bytes)).fill(97 + (i % 26))
+    }
+    const sent = (chunk) => {
+      told++
+      free.push(chunk.fill('X'))
+    }
+    host.route('get', '/chunks', async () => {
+      told = 0
       kept = []
-      const keep = (chunk) => kept.push(chunk)
-      ${keep}
+      return { kind: 'stream', contentType: 'text/plain', chunks: chunks(), sent }
     })
+    host.route('get', '/told', async () => ({ kind: 'text', text: String(told) }))
+    host.route('get', '/kept', async () => {
+      const isWhole = Buffer.concat(kept).every((byte, i) => byte === 97 + ((kept[0][0] - 97 + Math.floor(i / bytes)) % 26))
+      return { kind: 'text', text: isWhole && kept.length > 0 ? 'as it was' : 'something else' }
+    })
+    ${touch === undefined ? '' : 'host.middleware(touch)'}
+    async function touch(ctx, next) {
+      await next()
+      if (ctx.path !== '/chunks') return
+      const keep = (chunk) => kept.push(chunk)
+      ${touch ?? ''}
+    }
   },
+}`,
+  )
+  return testServer(t, { config: { plugins: { reuser: JSON.stringify({ use: plugin }) } } })
 }
-`
 
-function wholeOf(table: Table, form: string, line: (text: string, id: number) => string): string {
-  const hash = createHash('sha256')
-  for (let id = 1; id <= ROWS; id++) hash.update(line(textOf(table, id), id))
-  return hash.update(TAIL[form] ?? '').digest('hex')
+/** Reads all that `/chunks` answers. */
+async function whole(server: TestServer, pauseMs = 0): Promise<{ readonly right: boolean; readonly told: number }> {
+  const asked = request(`${server.url}/chunks`, { headers: ADMIN, agent: false }).end()
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+  let text = ''
+  for await (const chunk of answer) {
+    text += (chunk as Buffer).toString('latin1')
+    if (pauseMs > 0) await sleep(pauseMs)
+  }
+  const right = text === Array.from({ length: CHUNKS }, (_, i) => letterOf(i).repeat(CHUNK_BYTES)).join('')
+  return { right, told: Number((await server.fetch('/told')).text) }
 }
 
 /** @returns where a PostgreSQL is reached by TLS, which ends in front of it */

@@ -298,6 +298,12 @@ t.test('a stream that breaks cannot be taken for a complete one', async (t) => {
     const [error] = (await once(socket, 'error')) as [NodeJS.ErrnoException]
     t.equal(error.code, 'ECONNRESET')
   })
+  await t.test('one that breaks after few rows is an ordinary error', async (t) => {
+    for (const accept of ['application/json', 'application/x-ndjson', 'text/csv']) {
+      const early = JSON.stringify({ type: 'select', args: { table: 'early', columns: ['id', 'q'] } })
+      t.match(await server.raw(early, {}, { accept }), { status: 400, body: { code: 'postgres-error' } }, accept)
+    }
+  })
   await t.test('one that breaks before its first byte is an ordinary error', async (t) => {
     const answer = await server.query('select', {
       table: 'breaking',
@@ -465,6 +471,7 @@ create table right_half (id int primary key, n int);
 create view slow as select 1 as id from pg_sleep(1);
 create view asleep as select 1 as id from pg_sleep(600);
 create view many as select i as id, repeat('x', 400) as text from generate_series(1, 1000000) i;
+create view early as select i as id, 1 / (1500 - i) as q from generate_series(1, 5000) i;
 create view breaking as select i as id, repeat('x', 400) as text, 1 / (60000 - i) as q from generate_series(1, 60001) i;
 `
 
@@ -498,7 +505,7 @@ async function startBehindProxy(t: Tap, config: Record<string, unknown> = {}) {
 }
 
 async function trackAll(server: TestServer): Promise<void> {
-  const names = ['item', 'left_half', 'right_half', 'slow', 'asleep', 'many', 'breaking']
+  const names = ['item', 'left_half', 'right_half', 'slow', 'asleep', 'many', 'early', 'breaking']
   await server.must(
     'bulk',
     names.map((name) => ({ type: 'track_table', args: name })),
