@@ -23,11 +23,12 @@ export function readMailbox(text: string): Mailbox | undefined {
   return name === '' ? { address } : { address, name }
 }
 
-/** As it was, its domain in ASCII. */
+/** As it was, its domain in ASCII. What looks like an encoded word is one to many readers, wherever it stands. */
 function readAddress(text: string): string | undefined {
   const [, local = '', domain = ''] = ADDRESS.exec(text) ?? []
   const ascii = domainToASCII(domain)
-  if (local === '' || local.length > 64 || ascii === '' || local.length + ascii.length > 253) return undefined
+  if (local === '' || local.includes('=?') || local.length > 64 || ascii === '' || local.length + ascii.length > 253)
+    return undefined
   const labels = ascii.split('.')
   // Numbers only are an address of a machine, in one of the ways to write one.
   if (!labels.every((label) => LABEL.test(label)) || /^\d+$/.test(labels.at(-1) ?? '')) return undefined

@@ -167,6 +167,7 @@ tap.test('fields that a header or an envelope could misread', async (t) => {
     'a@x.example; b@x.example',
     '"a@x.example\u0000@y.example"',
     '"quoted local"@x.example',
+    '=?UTF-8?Q?=0A?=@x.example',
     'Name <a@x.example> <b@x.example>',
     'Name <a@x.example>, b@x.example',
     'group: a@x.example;',

@@ -264,6 +264,8 @@ t.test('no text in an address, a name, a subject or a file name makes a header o
   const given = fc.record({ to: address, from: text, name: text, subject: text, filename: text, type })
   let sent = 0
 
+  const encoded = mail({ to: { address: '=?UTF-8?Q?=0A?=@example.org' } })
+  await t.rejects(provider.send(encoded, soon()), { name: 'SendError', outcome: 'refused' })
   await fc.assert(
     fc.asyncProperty(given, async ({ to, from, name, subject, filename, type }) => {
       const before = sink.received.length

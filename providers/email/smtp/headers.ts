@@ -26,9 +26,9 @@ const line = (name: string, value: string): string => `${name}: ${value}\r\n`
 /** Same at every try, so that readers and servers can see that two are one. */
 export const messageId = ({ id, from }: Mail): string => `${id}@${address(from).split('@')[1]}`
 
-/** Nothing that has a meaning in an envelope or a header, so no quoted local part either. */
+/** Nothing that has a meaning in an envelope or a header: no quoted local part either, nor what looks encoded. */
 export function address({ address: text }: Mailbox): string {
-  if (text.length <= 320 && /^[\w!#$%&'*+\-./=?^`{|}~]+@[\w.-]+$/.test(text)) return text
+  if (text.length <= 320 && !text.includes('=?') && /^[\w!#$%&'*+\-./=?^`{|}~]+@[\w.-]+$/.test(text)) return text
   throw new SendError('refused', `${JSON.stringify(text)} is not an address that mail can be sent with`)
 }
 
