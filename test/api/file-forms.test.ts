@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
-import fc from 'fast-check'
 import tap from 'tap'
 import { admin, filestore, type Files, user } from '../kit/files.js'
+import fc from '../kit/property.js'
 import { type As, ADMIN_SECRET } from '../kit/server.js'
 import { until } from '../kit/until.js'
 

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import tap from 'tap'
+import fc from '../kit/property.js'
 import { type Answered, type As, testServer, type TestServer } from '../kit/server.js'
 
 interface Templates extends TestServer {

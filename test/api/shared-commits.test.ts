@@ -1,7 +1,7 @@
-import fc from 'fast-check'
 import pg from 'pg'
 import t from 'tap'
 import { rowsOf } from '../kit/database.js'
+import fc from '../kit/property.js'
 import { startProxy } from '../kit/proxy.js'
 import { type Answered, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'

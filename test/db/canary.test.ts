@@ -1,6 +1,7 @@
-import fc, { type GeneratorValue } from 'fast-check'
+import type { GeneratorValue } from 'fast-check'
 import t from 'tap'
 import { freshDatabase } from '../kit/database.js'
+import fc from '../kit/property.js'
 import { testServer } from '../kit/server.js'
 import { startSqlTap } from '../kit/sql-tap.js'
 

@@ -1,4 +1,3 @@
-import fc from 'fast-check'
 import pg from 'pg'
 import t from 'tap'
 import { openCatalog } from '../../core/catalog/catalog.js'
@@ -8,6 +7,7 @@ import { type Json, parseJson } from '../../core/json/parse.js'
 import { bind } from '../../core/sql/bind.js'
 import * as lift from '../../plugins/query/lift.js'
 import plan from '../../plugins/query/plan.js'
+import fc from '../kit/property.js'
 import { testServer } from '../kit/server.js'
 
 /** Names that would be SQL, JavaScript or our own syntax if anything took them for it. */

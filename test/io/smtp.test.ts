@@ -1,9 +1,9 @@
-import fc from 'fast-check'
 import t from 'tap'
 import type { Mail } from '../../core/contracts.js'
 import { SendError } from '../../core/send-error.js'
 import { selfSigned } from '../kit/certificate.js'
 import { emailContract } from '../kit/index.js'
+import fc from '../kit/property.js'
 import { mail, parse, sender, soon, startSink, USER } from '../kit/smtp.js'
 
 const starttls = { security: 'starttls', ...USER } as const

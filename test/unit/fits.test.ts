@@ -1,9 +1,9 @@
 import { Ajv } from 'ajv'
-import * as fc from 'fast-check'
 import t from 'tap'
 import { fits } from '../../core/fits.js'
 import type { Schema } from '../../core/schema.js'
 import { validate } from '../../core/host/validate.js'
+import fc from '../kit/property.js'
 
 const KEYS = ['a', 'b', 'c'] as const
 const small = fc.integer({ min: 0, max: 3 })

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import * as fc from 'fast-check'
 import t from 'tap'
 import { ServiceError } from '../../core/errors.js'
 import { decodeUtf8, type Json, NumberText, parseJson, Rows, rowsOf, stringifyJson } from '../../core/json/parse.js'
+import fc from '../kit/property.js'
 
 t.test('random documents are read as JSON.parse reads them', async () => {
   const documents = fc.json({ stringUnit: 'binary' }).filter((text) => !text.includes(String.raw`\u0000`))

@@ -1,11 +1,11 @@
 import { PassThrough } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
-import fc from 'fast-check'
 import type pg from 'pg'
 import t from 'tap'
 import { CommitConnection, openPipelines, type PipelineOptions, ReadConnection } from '../../core/db/pipeline/index.js'
 import { Incoming, Outgoing } from '../../core/db/pipeline/messages.js'
 import { Pace } from '../../core/db/pipeline/pace.js'
+import fc from '../kit/property.js'
 import { until } from '../kit/until.js'
 
 const message = (type: string, body: Buffer): Buffer => {

@@ -1,11 +1,11 @@
 import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type pg from 'pg'
-import fc from 'fast-check'
 import tap from 'tap'
 import { divertRows, limitAnswers, openSocket } from '../../core/db/limit-answers.js'
 import { packCsv, rowOf } from '../../core/db/csv.js'
 import { packCells } from '../../core/db/row-messages.js'
+import fc from '../kit/property.js'
 
 tap.test('rows are told from other messages wherever their bytes are cut', (t) => {
   const sent = [row('{"id":1}'), row('{"id":2}'), other('s', ''), row('{"t":"ü"}'), other('C', 'SELECT 3\0')]
