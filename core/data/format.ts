@@ -31,25 +31,32 @@ const SHORT = 16 * 1024 * 1024
 /** In bytes: what fails before there are so many is an ordinary error, because nothing has been sent. */
 const EARLY = 64 * 1024
 
-/** A chunk for each part. The tail comes only when every row has. */
+/** At first one chunk, and then one for each part. The tail comes only when every row has. */
 async function* chunks(rows: RowBatches, { head, rows: framed, tail }: Frame): AsyncGenerator<Buffer, void, undefined> {
   let held: Buffer[] = [Buffer.from(head)]
   let bytes = 0
+  const whole = () => {
+    const chunk = Buffer.concat(held)
+    for (const each of held) rows.free(each)
+    held = []
+    return chunk
+  }
   for await (const { parts } of batches(rows)) {
     for (const part of parts) {
       const chunk = framed(part)
       if (chunk.buffer !== part.buffer) rows.free(part)
+      if (bytes >= EARLY) {
+        yield chunk
+        continue
+      }
       held.push(chunk)
       bytes += chunk.length
-      if (bytes < EARLY) continue
-      yield* held.filter(isNotEmpty)
-      held = []
+      if (bytes >= EARLY) yield whole()
     }
   }
-  yield* [...held, Buffer.from(tail)].filter(isNotEmpty)
+  held.push(Buffer.from(tail))
+  yield whole()
 }
-
-const isNotEmpty = ({ length }: Buffer): boolean => length > 0
 
 async function* batches(rows: RowBatches): AsyncGenerator<RowBatch, void, undefined> {
   try {

@@ -4,7 +4,9 @@ import type { RowBatch } from './stream.js'
 
 /** In bytes. */
 const BLOCK = 4 * READ
-const MOST_FREE = 16
+/** In bytes: a small answer is not worth a block. */
+const SMALL = READ
+const MOST_FREE = 32
 
 /**
  * Memory for rows on their way, used again and again. What nobody refers to any more V8 takes away late, when it has become
@@ -30,6 +32,8 @@ export class Blocks {
 export class WaitingRows {
   count = 0
   bytes = 0
+  /** In bytes, with those that were taken. */
+  private came = 0
   private parts: RowMessages[] = []
   private block: Buffer = NOTHING
   private filled = 0
@@ -43,16 +47,19 @@ export class WaitingRows {
   add(rows: RowMessages, count: number): void {
     this.count += count
     this.bytes += rows.length
-    if (rows.length > this.block.length - this.filled) {
+    this.came += rows.length
+    if (rows.length > BLOCK) {
       this.seal()
-      if (rows.length > BLOCK) {
-        this.parts.push(rows)
-        return
+      this.parts.push(rows)
+    } else if (this.came <= SMALL) this.parts.push(Buffer.from(rows))
+    else {
+      if (rows.length > this.block.length - this.filled) {
+        this.seal()
+        this.block = this.blocks.take()
       }
-      this.block = this.blocks.take()
+      rows.copy(this.block, this.filled)
+      this.filled += rows.length
     }
-    rows.copy(this.block, this.filled)
-    this.filled += rows.length
   }
 
   take(): RowBatch {

@@ -32,7 +32,10 @@ function bodyOf(chunks: AsyncIterable<Buffer>, sent?: (chunk: Buffer) => void): 
     if (!isDirect || isTouched(body)) return pipe.call(body, to, options) as typeof to
     let shared = false
     body.on('data', (chunk: Buffer) => {
-      if (!to.write(chunk, (error) => error ?? (shared || sent(chunk)))) body.pause()
+      const isTaken = to.write(chunk, (error) => {
+        if (!error && !shared) sent(chunk)
+      })
+      if (!isTaken) body.pause()
     })
     body.on('newListener', (event) => {
       shared ||= event === 'data' || event === 'readable'

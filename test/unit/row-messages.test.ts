@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type pg from 'pg'
 import tap from 'tap'
+import { Blocks, WaitingRows } from '../../core/db/blocks.js'
 import { divertRows, limitAnswers, openSocket } from '../../core/db/limit-answers.js'
 import { packCsv, rowOf } from '../../core/db/csv.js'
 import { packCells } from '../../core/db/row-messages.js'
@@ -64,6 +65,35 @@ tap.test('what a socket has read stays as it was while rows are not diverted', a
     chunks.push(...((await once(socket, 'data')) as [Buffer]))
   }
   t.equal(Buffer.concat(chunks).toString(), 'onetwo')
+})
+
+tap.test('a small answer takes no block, and a long one the same ones again', (t) => {
+  let taken = 0
+  const memory = new Set<ArrayBufferLike>()
+  class Counted extends Blocks {
+    override take(): Buffer {
+      taken++
+      const block = super.take()
+      memory.add(block.buffer)
+      return block
+    }
+  }
+  const blocks = new Counted()
+  const waiting = new WaitingRows(blocks)
+  const one = row('x'.repeat(1000))
+  for (let i = 0; i < 60; i++) waiting.add(one, 1)
+  t.equal(waiting.take().count, 60)
+  t.equal(taken, 0)
+
+  for (let times = 0; times < 20; times++) {
+    for (let i = 0; i < 1000; i++) waiting.add(one, 1)
+    const { parts, count, bytes } = waiting.take()
+    t.same([count, bytes], [1000, 1000 * one.length])
+    t.ok(Buffer.concat(parts).equals(Buffer.concat(Array.from({ length: 1000 }, () => one))))
+    for (const part of parts) blocks.giveBack(part)
+  }
+  t.ok(taken > 60 && memory.size < 10, `${taken} times one of ${memory.size} blocks`)
+  t.end()
 })
 
 tap.test('rows are packed with what stands around them', (t) => {
