@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -35,13 +36,18 @@ const POLL_MS = 15
 const LEFTOVER_POLL_MS = 300
 /** Without a word from the server. */
 const SILENCE_MS = 60_000
-/** While it says that it is starting or stopping: it may be recovering from a crash. */
+/**
+ * While it says that it is starting or stopping, because it may be recovering from a crash; and while processes of a
+ * postmaster that was killed go on with what they compute.
+ */
 const BUSY_MS = 600_000
 const FAST_STOP_MS = 10_000
 const IMMEDIATE_STOP_MS = 60_000
 const WATCH_MS = 250
 const LOG_LINES = 100
 const PORT_TRIES = 5
+/** Below those that systems give to whoever asks for any, so that the port of last time is still free next time. */
+const [FIRST_PORT, LAST_PORT] = [15_000, 32_000]
 
 /**
  * Adopts the server that runs on a cluster, or starts one and waits until it answers.
@@ -72,7 +78,7 @@ export async function startServer(
     if (outcome.kind === 'ended' && tries < PORT_TRIES && log.includes('could not bind')) continue
     // Processes of a postmaster that was killed end by themselves, each when it notices.
     const leftovers = log.includes('pre-existing shared memory block')
-    if (outcome.kind === 'ended' && leftovers && Date.now() - since < SILENCE_MS) {
+    if (outcome.kind === 'ended' && leftovers && Date.now() - since < BUSY_MS) {
       if (tries === 1) options.progress('waiting for what is left of the PostgreSQL before')
       await sleep(LEFTOVER_POLL_MS)
       continue
@@ -242,6 +248,10 @@ export async function serverEnd({ pid }: Server): Promise<void> {
 async function choosePort(home: Home, keep: boolean): Promise<number> {
   const last = Number(await readFile(join(home.folder, 'port'), 'utf8').catch(() => '0'))
   if (keep && last > 0 && last < 65_536 && (await tryPort(last)) !== undefined) return last
+  for (let tries = 1; tries <= PORT_TRIES; tries += 1) {
+    const port = randomInt(FIRST_PORT, LAST_PORT)
+    if ((await tryPort(port)) !== undefined) return port
+  }
   const free = await tryPort(0)
   if (free === undefined) throw new Error('there is no free TCP port on 127.0.0.1 for PostgreSQL')
   return free
