@@ -2,13 +2,14 @@ import { readdirSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { TEST_DATABASE_URL } from './kit/cluster.js'
+import { patience } from './kit/patience.js'
 import type { Job } from './pool.js'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const BUILT = dirname(fileURLToPath(import.meta.url))
 
 /** A hung file ends itself with an error before the pool ends it. */
-const FILE_MS = 600_000
+const FILE_MS = 1_800_000
 
 /** The compiled tests of a folder and the folders in it, e.g. `build/test/api/bulk.test.js`, by name. */
 export function filesOf(folder: string): string[] {
@@ -29,7 +30,7 @@ export function testFile(file: string, { databaseUrl, env = {} }: { databaseUrl?
     name: file,
     command: process.execPath,
     args: ['--enable-source-maps', file],
-    env: { TAP_TIMEOUT: String(FILE_MS / 1000), ...cluster, ...env },
+    env: { TAP_TIMEOUT: String(patience(FILE_MS) / 1000), ...cluster, ...env },
     prints: TAP,
   }
 }

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { patience } from './kit/patience.js'
 
 /** A process that has to end with exit code 0. */
 export interface Job {
@@ -26,7 +27,7 @@ export interface Pool {
 
 /** A test waits for timers and for PostgreSQL at times: one more than there are processors. */
 const WIDTH = Number(process.env['ROWHOUSE_TEST_JOBS'] ?? availableParallelism() + 1)
-const PATIENCE_MS = 630_000
+const JOB_MS = 1_860_000
 const GRACE_MS = 5_000
 const SLOWEST = 15
 
@@ -101,7 +102,7 @@ async function runToEnd({ command, args, env, prints }: Job, running: Set<ChildP
   child.stdout.setEncoding('utf8').on('data', (text: string) => (said.out += text))
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said.err += text))
   const closed = once(child, 'close')
-  const tooLate = setTimeout(() => child.kill('SIGKILL'), PATIENCE_MS)
+  const tooLate = setTimeout(() => child.kill('SIGKILL'), patience(JOB_MS))
   const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
   clearTimeout(tooLate)
   running.delete(child)

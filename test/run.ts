@@ -1,3 +1,4 @@
+import { calibrate } from './calibrate.js'
 import { filesOf, testFile } from './files.js'
 import { spawnThrowaway, TEST_DATABASE_URL } from './kit/cluster.js'
 import { createPool, type Job } from './pool.js'
@@ -17,6 +18,7 @@ const CHECKS = ['check:imports', 'lint', 'format:check'].map((name): Job => ({
   args: ['run', '--silent', name],
 }))
 
+await calibrate()
 const given = process.env[TEST_DATABASE_URL]
 const cluster = given === undefined ? await spawnThrowaway() : { url: given, stop: async () => {} }
 const files = (named.length > 0 ? named : FOLDERS.flatMap(filesOf)).map((file) =>

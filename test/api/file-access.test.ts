@@ -4,6 +4,7 @@ import pg from 'pg'
 import tap, { type Test } from 'tap'
 import { admin, filestore, type Files, user } from '../kit/files.js'
 import type { As } from '../kit/server.js'
+import { patience } from '../kit/patience.js'
 
 const anonymous: As = { role: 'anonymous', variables: { 'x-service-user-id': '0' } }
 const other: As = { role: 'user', variables: { 'x-service-user-id': '43' } }
@@ -106,7 +107,7 @@ tap.test('a hook is asked before anything happens', async (t) => {
 
 tap.test('what a hook does not allow does not happen', async (t) => {
   const hook = await service(t)
-  const server = await filestore(t, { hook: { url: hook.url, timeoutMs: 300 } })
+  const server = await filestore(t, { hook: { url: hook.url, timeoutMs: patience(1_000) } })
   await server.put('f', 'kept')
   const all = async (expected: object, name: string) => {
     t.match(await server.get('f', {}, user), expected, `${name}: read`)

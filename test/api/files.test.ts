@@ -520,7 +520,7 @@ tap.test('of many files that are asked for at once each is answered with its own
   )
 })
 
-tap.test('nobody waits for a lock on a file of others', { timeout: 60_000 }, async (t) => {
+tap.test('nobody waits for a lock on a file of others', async (t) => {
   const server = await testServer(t, {
     files: true,
     config: { dataDir: t.testdir({}), database: { lockTimeoutMs: 300_000, statementTimeoutMs: 300_000 } },

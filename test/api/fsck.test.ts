@@ -9,6 +9,7 @@ import { findPluginCommand, loadedCommands } from '../../core/cli/plugin-command
 import { builtins } from '../../core/cli/setting.js'
 import { ADMIN_SECRET, type As, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
+import { patience } from '../kit/patience.js'
 
 const admin: As = { variables: { 'x-service-user-id': '7' } }
 const quiet = { collect: { everySeconds: 3600 }, scrub: { bytesPerSecond: 0 } }
@@ -32,7 +33,11 @@ async function fsck(databaseUrl: string, dataDir: string, flags: object = {}, fi
   })
   const lines: string[] = []
   const run = commands.find(({ command }) => command.name === 'fsck')?.run
-  const io = { signal: AbortSignal.timeout(60_000), print: (text: string) => void lines.push(text), tell() {} }
+  const io = {
+    signal: AbortSignal.timeout(patience(60_000)),
+    print: (text: string) => void lines.push(text),
+    tell() {},
+  }
   const code = await run?.({ json: true, ...flags }, io)
   const text = lines.join('\n')
   return { code, text, report: text.startsWith('{') ? JSON.parse(text) : undefined }
@@ -227,7 +232,7 @@ tap.test('without the plugin the command says so', async (t) => {
   })
   const run = async (file: string) => {
     const off = await findPluginCommand('fsck', ['--config', join(folder, file)])
-    return off?.run({}, { signal: AbortSignal.timeout(60_000), print() {}, tell() {} })
+    return off?.run({}, { signal: AbortSignal.timeout(patience(60_000)), print() {}, tell() {} })
   }
   await t.rejects(run('off.json'), /fsck is a command of the plugin "filestore", which the configuration does not load/)
   await t.rejects(run('wrong.json'), /one mistake:\n.*fielstore/)

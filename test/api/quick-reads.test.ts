@@ -1,6 +1,7 @@
 import pg from 'pg'
 import t from 'tap'
 import { rowsOf } from '../kit/database.js'
+import { patience } from '../kit/patience.js'
 import { startProxy } from '../kit/proxy.js'
 import { type Answered, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
@@ -95,7 +96,7 @@ t.test('connections that break while reads are under way lose none', async (t) =
 })
 
 t.test('nobody waits behind a read that was quick before and is not with this value', async (t) => {
-  const server = await start(t, { poolSize: 10, quickMs: 50 })
+  const server = await start(t, { poolSize: 10, quickMs: patience(100) })
   await server.must('run_sql', {
     sql: `create function waits(id int) returns text language plpgsql stable as $$
         begin if id = 50 then perform pg_advisory_xact_lock(1); end if; return 'x'; end $$;

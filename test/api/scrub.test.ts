@@ -10,6 +10,7 @@ import storage from '../../providers/storage/memory.js'
 import { freshDatabase } from '../kit/database.js'
 import { type As, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
+import { patience } from '../kit/patience.js'
 
 const admin: As = { variables: { 'x-service-user-id': '7' } }
 const FAST = { bytesPerSecond: 2 ** 30, everyDays: 0.000001 }
@@ -129,7 +130,7 @@ tap.test('the longest unread is read first, and by one', async (t) => {
 })
 
 tap.test('bytes are compared in pieces of any size', async (t) => {
-  const signal = AbortSignal.timeout(60_000)
+  const signal = AbortSignal.timeout(patience(60_000))
   const store = await storage.create({}, {} as never)
   for (const size of [0, 1, 7, 8, 9, 16]) {
     const bytes = Buffer.alloc(size, 'abc')

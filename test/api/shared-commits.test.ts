@@ -2,6 +2,7 @@ import pg from 'pg'
 import t from 'tap'
 import { rowsOf } from '../kit/database.js'
 import fc from '../kit/property.js'
+import { patience } from '../kit/patience.js'
 import { startProxy } from '../kit/proxy.js'
 import { type Answered, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
@@ -11,7 +12,7 @@ const SHARED = { poolSize: 4, sharedCommits: 1, quickMs: 60_000 }
 
 /** To insert an id that is a multiple of 1000 takes a while. */
 const TABLES = `
-  create function waits() returns bool language sql stable as 'select pg_sleep(0.3) is not null';
+  create function waits() returns bool language sql stable as 'select pg_sleep(${patience(2_000) / 1000}) is not null';
   create table place (id int primary key);
   insert into place values (1), (2);
   create table note (
@@ -151,7 +152,7 @@ t.test('what is refused and what is written is the same as one by one', async (t
 })
 
 t.test('nobody waits behind one that waits for a lock', async (t) => {
-  const server = await start(t, { quickMs: 50, statementTimeoutMs: 600_000, lockTimeoutMs: 600_000 })
+  const server = await start(t, { quickMs: patience(100), statementTimeoutMs: 600_000, lockTimeoutMs: 600_000 })
   await untilShared(server)
   const holder = new pg.Client({ connectionString: server.databaseUrl })
   await holder.connect()
@@ -166,7 +167,7 @@ t.test('nobody waits behind one that waits for a lock', async (t) => {
 })
 
 t.test('those that wait for each other are all inserted or refused', async (t) => {
-  const server = await start(t, { sharedCommits: 2, quickMs: 50 })
+  const server = await start(t, { sharedCommits: 2, quickMs: patience(100) })
   await untilShared(server)
   for (let base = 0; base < 500; base += 100) {
     // Each id is asked for twice, in opposite orders.

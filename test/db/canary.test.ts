@@ -181,7 +181,7 @@ const bound = (canaries: Canaries) => ({
   key: () => canaries.key(),
 })
 
-t.test('what a request says never stands in the text of a statement', { timeout: 300_000 }, async (t) => {
+t.test('what a request says never stands in the text of a statement', async (t) => {
   const database = await freshDatabase()
   t.teardown(() => database.drop())
   const tap = await startSqlTap(t, database.url)

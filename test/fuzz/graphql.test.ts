@@ -186,7 +186,7 @@ const request = fc.record({
   ),
 })
 
-t.test(`no document of ${REQUESTS} gets an answer of another form (seed ${SEED})`, { timeout: 600_000 }, async (t) => {
+t.test(`no document of ${REQUESTS} gets an answer of another form (seed ${SEED})`, async (t) => {
   const server = await testServer(t, { threads: 1 })
   await server.must('run_sql', { sql: SQL })
   const permit = (type: string, table: string, permission: object) => ({

@@ -12,6 +12,7 @@ import { REFILL_SQL, TOWN_METADATA, TOWN_SQL } from '../kit/fuzz/town.js'
 import { METADATA, REFUSED, VALID } from '../kit/fuzz/valid.js'
 import { createWire, type Reply } from '../kit/fuzz/wire.js'
 import { ADMIN_SECRET } from '../kit/server.js'
+import { patience } from '../kit/patience.js'
 
 const ASKED_FOR = process.env['ROWHOUSE_FUZZ_REQUESTS']
 const REQUESTS = Number(ASKED_FOR ?? 10_000)
@@ -21,70 +22,66 @@ const SEED = Number(process.env['ROWHOUSE_FUZZ_SEED'] ?? 1)
 const ROUND = 500
 const CONNECTIONS = 8
 
-t.test(
-  `no request of ${REQUESTS} breaks the server or gets an answer of another form (seed ${SEED})`,
-  { timeout: 600_000 },
-  async (t) => {
-    const { url, database, logged, restore, watched } = await start(t)
-    const faults: string[] = []
-    process.on('unhandledRejection', onStray)
-    process.on('uncaughtExceptionMonitor', onStray)
-    t.teardown(() => {
-      process.off('unhandledRejection', onStray)
-      process.off('uncaughtExceptionMonitor', onStray)
-    })
-    function onStray(error: unknown) {
-      faults.push(`stray: ${error instanceof Error ? error.stack : String(error)}`)
-    }
-    const wire = createWire(url, CONNECTIONS)
-    t.teardown(wire.close)
-    const prototypes = describePrototypes()
-    const before = await watched()
-    const seen = new Map<string, number>()
+t.test(`no request of ${REQUESTS} breaks the server or gets an answer of another form (seed ${SEED})`, async (t) => {
+  const { url, database, logged, restore, watched } = await start(t)
+  const faults: string[] = []
+  process.on('unhandledRejection', onStray)
+  process.on('uncaughtExceptionMonitor', onStray)
+  t.teardown(() => {
+    process.off('unhandledRejection', onStray)
+    process.off('uncaughtExceptionMonitor', onStray)
+  })
+  function onStray(error: unknown) {
+    faults.push(`stray: ${error instanceof Error ? error.stack : String(error)}`)
+  }
+  const wire = createWire(url, CONNECTIONS)
+  t.teardown(wire.close)
+  const prototypes = describePrototypes()
+  const before = await watched()
+  const seen = new Map<string, number>()
 
-    const deadline = performance.now() + BUDGET_MS
-    const isOver = (round: number) => round * ROUND >= REQUESTS || performance.now() > deadline || faults.length > 20
-    for (let round = 0; !isOver(round); round++) {
-      const attacks = fc.sample(attack, { seed: SEED * 1_000_003 + round, numRuns: ROUND })
-      const pending = attacks.entries()
-      const worker = async () => {
-        for (const [i, each] of pending) {
-          const reply = await wire.send(each)
-          const kind = reply.kind === 'cut' ? `${each.kind} cut` : `${each.kind} ${reply.status}`
-          seen.set(kind, (seen.get(kind) ?? 0) + 1)
-          const wrong = judge(each, reply)
-          if (wrong !== undefined)
-            faults.push(
-              `round ${round} request ${i}: ${wrong}\n${show(each)}\n${show(reply)}\n${logged().findLast((line) => line.includes('request failed')) ?? ''}`,
-            )
-        }
+  const deadline = performance.now() + BUDGET_MS
+  const isOver = (round: number) => round * ROUND >= REQUESTS || performance.now() > deadline || faults.length > 20
+  for (let round = 0; !isOver(round); round++) {
+    const attacks = fc.sample(attack, { seed: SEED * 1_000_003 + round, numRuns: ROUND })
+    const pending = attacks.entries()
+    const worker = async () => {
+      for (const [i, each] of pending) {
+        const reply = await wire.send(each)
+        const kind = reply.kind === 'cut' ? `${each.kind} cut` : `${each.kind} ${reply.status}`
+        seen.set(kind, (seen.get(kind) ?? 0) + 1)
+        const wrong = judge(each, reply)
+        if (wrong !== undefined)
+          faults.push(
+            `round ${round} request ${i}: ${wrong}\n${show(each)}\n${show(reply)}\n${logged().findLast((line) => line.includes('request failed')) ?? ''}`,
+          )
       }
-      await Promise.all(Array.from({ length: CONNECTIONS }, worker))
-      await restore()
-      if (describePrototypes() !== prototypes) faults.push(`round ${round} polluted a prototype`)
-      const good = await ask(url, {
-        type: 'select',
-        args: { table: 'landmark', columns: ['id', 'name'], where: { id: 2 } },
-      })
-      if (good !== '200 [{"id":2,"name":"tower"}]') faults.push(`after round ${round} a good request got ${good}`)
-      await database.query(REFILL_SQL)
     }
+    await Promise.all(Array.from({ length: CONNECTIONS }, worker))
+    await restore()
+    if (describePrototypes() !== prototypes) faults.push(`round ${round} polluted a prototype`)
+    const good = await ask(url, {
+      type: 'select',
+      args: { table: 'landmark', columns: ['id', 'name'], where: { id: 2 } },
+    })
+    if (good !== '200 [{"id":2,"name":"tower"}]') faults.push(`after round ${round} a good request got ${good}`)
+    await database.query(REFILL_SQL)
+  }
 
-    t.comment(
-      [...seen]
-        .sort()
-        .map(([kind, count]) => `${kind}: ${count}`)
-        .join(', '),
-    )
-    t.same(faults, [])
-    t.equal(await watched(), before, 'what nobody may touch is as it was')
-    t.equal(
-      logged().find((line) => line.includes(MARKER)),
-      undefined,
-      'no value is in the log',
-    )
-  },
-)
+  t.comment(
+    [...seen]
+      .sort()
+      .map(([kind, count]) => `${kind}: ${count}`)
+      .join(', '),
+  )
+  t.same(faults, [])
+  t.equal(await watched(), before, 'what nobody may touch is as it was')
+  t.equal(
+    logged().find((line) => line.includes(MARKER)),
+    undefined,
+    'no value is in the log',
+  )
+})
 
 t.test('the requests that mutations start from are right', async (t) => {
   const { url, restore, database } = await start(t)
@@ -154,7 +151,7 @@ async function start(t: { teardown(fn: () => unknown): unknown }) {
     overrides: {
       compile: { threads: 0 },
       limits: { misses: { perSecond: 0 } },
-      database: { url: databaseUrl, poolWaitMs: 30_000, lockTimeoutMs: 20_000 },
+      database: { url: databaseUrl, poolWaitMs: patience(60_000), lockTimeoutMs: patience(60_000) },
       auth: { adminSecret: ADMIN_SECRET },
       http: {
         port: 0,

@@ -10,6 +10,7 @@ import { builtins } from '../../core/cli/setting.js'
 import { inspectEmbedded } from '../../core/postgres/index.js'
 import { freshDatabase } from '../kit/database.js'
 import { until } from '../kit/until.js'
+import { patience } from '../kit/patience.js'
 
 const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 const SECRET = 'a secret for the tests of the command line'
@@ -285,7 +286,7 @@ t.test('a plugin brings a command of its own', async (t) => {
     })
   const counted = async (databaseUrl: string) => {
     const count = (await on(databaseUrl)).find(({ command }) => command.name === 'count')
-    return count?.run({}, { signal: AbortSignal.timeout(60_000), print() {}, tell() {} })
+    return count?.run({}, { signal: AbortSignal.timeout(patience(60_000)), print() {}, tell() {} })
   }
 
   await t.rejects(counted(''), /no database: set DATABASE_URL/)

@@ -10,6 +10,7 @@ import type { Answer, FakeApi } from '../kit/fake-apis/server.js'
 import { fakeSes, SES_KEYS } from '../kit/fake-apis/ses.js'
 import { emailContract } from '../kit/index.js'
 import { makeProvider } from '../kit/provider.js'
+import { patience } from '../kit/patience.js'
 
 const ID = '3f0c9d5e-8f43-4a7c-9d5b-1f5a0e5c7a11'
 const EVERY_BYTE = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
@@ -283,7 +284,7 @@ const CASES: Readonly<Record<string, Case>> = {
 /** Settings that are sent along, and are secrets. */
 const SECRETS = ['apiKey', 'serverToken', 'secretAccessKey', 'sessionToken']
 
-const soon = () => AbortSignal.timeout(30_000)
+const soon = () => AbortSignal.timeout(patience(60_000))
 
 const make = (name: string, settings: object) => makeProvider('email', name, settings)
 

@@ -13,6 +13,7 @@ import { freshDatabase } from '../kit/database.js'
 import { startProxy } from '../kit/proxy.js'
 import { ADMIN_SECRET, type Answered, type TestOptions, type TestServer, testServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
+import { patience } from '../kit/patience.js'
 
 type Tap = Parameters<typeof testServer>[0]
 
@@ -87,7 +88,9 @@ t.test('a write whose connection is lost is answered 503, is not asked again, an
 })
 
 t.test('a database that says nothing any more is answered for within the limits, and found again', async (t) => {
-  const { server, proxy } = await startBehindProxy(t, { database: { statementTimeoutMs: 1000, poolWaitMs: 500 } })
+  const { server, proxy } = await startBehindProxy(t, {
+    database: { statementTimeoutMs: patience(1_000), poolWaitMs: patience(500) },
+  })
   await server.must('select', ITEMS)
 
   proxy.set({ kind: 'hang' })
@@ -134,7 +137,10 @@ t.test('a PostgreSQL that is restarted is found again without a restart of the s
     await cluster.stop()
     await rm(dataDir, { recursive: true, force: true })
   })
-  const server = await testServer(t, { databaseUrl: cluster.url, config: { database: { poolWaitMs: 1000 } } })
+  const server = await testServer(t, {
+    databaseUrl: cluster.url,
+    config: { database: { poolWaitMs: patience(1_000) } },
+  })
   await server.must('run_sql', { sql: 'create table item (id int primary key, n int); insert into item values (1, 1)' })
   await server.must('track_table', 'item')
   t.match(await server.query('select', ITEMS), { status: 200 })
@@ -160,7 +166,7 @@ t.test('a PostgreSQL that is restarted is found again without a restart of the s
 })
 
 t.test('a request that gets no connection in time is answered 503, while health is still told', async (t) => {
-  const { server, database } = await start(t, { database: { poolSize: 1, poolWaitMs: 300 } })
+  const { server, database } = await start(t, { database: { poolSize: 1, poolWaitMs: patience(500) } })
   const unlock = await lockItems(database)
 
   const holder = server.query('update', { table: 'item', where: { id: 1 }, $set: { n: 5 } })
@@ -176,7 +182,7 @@ t.test('a request that gets no connection in time is answered 503, while health 
 })
 
 t.test('a statement that takes too long is answered 504, and has ended in the database too', async (t) => {
-  const { server, database } = await start(t, { database: { statementTimeoutMs: 400 } })
+  const { server, database } = await start(t, { database: { statementTimeoutMs: patience(1_000) } })
   const whole = { table: 'asleep', columns: ['id'] }
   const requests: [string, unknown, string][] = [
     ['select', ASLEEP, '$'],
@@ -194,7 +200,7 @@ t.test('a statement that takes too long is answered 504, and has ended in the da
 })
 
 t.test('a lock that is not had in time is answered 409', async (t) => {
-  const { server, database } = await start(t, { database: { lockTimeoutMs: 200 } })
+  const { server, database } = await start(t, { database: { lockTimeoutMs: patience(500) } })
   const unlock = await lockItems(database)
 
   const update = { table: 'item', where: { id: 1 }, $inc: { n: 1 } }
@@ -534,7 +540,8 @@ async function startWithPlanner(t: Tap): Promise<Started> {
       },
     }`,
   )
-  return start(t, { plugins: { planter: JSON.stringify({ use: plugin }) } }, { threads: 2 })
+  const compile = { threads: 2, timeoutMs: patience(1_000) }
+  return start(t, { compile, plugins: { planter: JSON.stringify({ use: plugin }) } })
 }
 
 const PLANNER = `
@@ -544,7 +551,7 @@ export default function plan(how) {
   if (how === 'memory') for (const all = []; ; ) all.push(new Array(1e6).fill(how.length))
   if (how === 'reject') {
     Promise.reject(new Error('stray'))
-    for (const end = Date.now() + 5000; Date.now() < end; );
+    for (;;);
   }
   throw new Error('planted')
 }

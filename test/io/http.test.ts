@@ -22,6 +22,7 @@ import { createLogger } from '../../core/log.js'
 import { createMetrics } from '../../core/metrics.js'
 import type { Schema } from '../../core/schema.js'
 import type { Session } from '../../core/session.js'
+import { patience } from '../kit/patience.js'
 
 const ADMIN = 'admin-secret-marker-0123456789abcdef'
 const MIB = 1024 * 1024
@@ -131,7 +132,7 @@ t.test('HEAD runs what was registered for HEAD and never a GET route', async (t)
 })
 
 t.test('bodies', async (t) => {
-  const { get, raw, base, errors, calls } = await start(t, { maxJsonBytes: 1000, jsonTimeoutMs: 100 })
+  const { get, raw, base, errors, calls } = await start(t, { maxJsonBytes: 1000, jsonTimeoutMs: patience(1_000) })
   const post = (body: string, headers: Record<string, string> = {}) =>
     fetch(`${base}/echo`, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
   const head = 'POST /echo HTTP/1.1\r\nHost: a\r\n'
@@ -268,7 +269,7 @@ t.test('CORS', async (t) => {
 })
 
 t.test('C1: connections that send nothing, or too slowly, are closed and others served', async (t) => {
-  const { base, get } = await start(t, { headersTimeoutMs: 200, checkIntervalMs: 50 })
+  const { base, get } = await start(t, { headersTimeoutMs: patience(1_000), checkIntervalMs: 50 })
   const starts = ['', 'G', 'GET /echo HTTP/1.1\r\nHost: a\r\nA: ']
 
   const slow = starts
@@ -450,7 +451,7 @@ t.test('a drain', async (t) => {
     agent.destroy()
   })
   await t.test('answers with Connection: close, and cuts what does not end in time', async (t) => {
-    const { app, base, get, calls } = await start(t, { drainTimeoutMs: 500 })
+    const { app, base, get, calls } = await start(t, { drainTimeoutMs: patience(2_000) })
     const stuck = t.rejects(get('/wait'))
     await until(() => calls.includes('wait'))
     const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})

@@ -17,13 +17,14 @@ import { fakeGateway } from '../kit/fake-apis/gateway.js'
 import * as twilio from '../kit/fake-apis/twilio.js'
 import * as vonage from '../kit/fake-apis/vonage.js'
 import { smsContract } from '../kit/index.js'
+import { patience } from '../kit/patience.js'
 
 /** Longer than what an answer or an error shows, so that a part of it would be seen. */
 const SECRET = 'planted-secret-0123456789'
 const ACCOUNT_SID = `AC${'0a'.repeat(16)}`
 const SERVICE_SID = `MG${'0b'.repeat(16)}`
 /** Long enough for a request to arrive. */
-const HASTY_MS = 1000
+const HASTY_MS = patience(1_000)
 const HELLO = 'Hello, wörld 👋'
 
 interface Tried {
@@ -50,7 +51,7 @@ async function fromScript(t: Test, script: string, env: Record<string, string> =
 }
 
 const sms = (message = HELLO): Sms => ({ id: randomUUID(), to: '2025550100', countryCode: '1', message })
-const soon = () => AbortSignal.timeout(60_000)
+const soon = () => AbortSignal.timeout(patience(60_000))
 
 /** What comes of one message. */
 async function attempt(t: Test, provider: SmsSender, message = sms()): Promise<Tried> {

@@ -6,9 +6,10 @@ import type { SendError } from '../../core/send-error.js'
 import { certificate, mail, sender, soon, USER } from '../kit/smtp.js'
 import { startScript, type Step } from '../kit/smtp-script.js'
 import { until } from '../kit/until.js'
+import { patience } from '../kit/patience.js'
 
 /** Short, because some cases wait for them. */
-const LIMITS = { connectTimeoutMs: 1_000, silenceTimeoutMs: 1_000, timeoutMs: 20_000 }
+const LIMITS = { connectTimeoutMs: patience(1_000), silenceTimeoutMs: patience(1_000), timeoutMs: patience(20_000) }
 const settings = { security: 'starttls', ...USER, ...LIMITS } as const
 
 type Result = 'sent' | 'refused' | 'retry' | 'unknown'
@@ -119,8 +120,8 @@ t.test('who does not wait any more ends the sending', async (t) => {
     const provider = await sender(t, {
       port: server.port,
       ...settings,
-      connectTimeoutMs: 30_000,
-      silenceTimeoutMs: 30_000,
+      connectTimeoutMs: patience(30_000),
+      silenceTimeoutMs: patience(30_000),
     })
     server.set({ [step]: 'hang' })
     const aborter = new AbortController()
@@ -133,7 +134,12 @@ t.test('who does not wait any more ends the sending', async (t) => {
 
 t.test('who waits for a free connection waits no longer than a mail may take, and nothing of it is sent', async (t) => {
   const server = await startScript(t, certificate)
-  const limits = { connections: 1, connectTimeoutMs: 30_000, silenceTimeoutMs: 30_000, timeoutMs: 1_500 }
+  const limits = {
+    connections: 1,
+    connectTimeoutMs: patience(30_000),
+    silenceTimeoutMs: patience(30_000),
+    timeoutMs: patience(1_500),
+  }
   const provider = await sender(t, { port: server.port, ...settings, ...limits })
   server.set({ dot: 'hang' })
   const results = await Promise.all([resultOf(provider.send(mail(), soon())), resultOf(provider.send(mail(), soon()))])
@@ -152,7 +158,11 @@ t.test('a server that never comes to an end of what it says is not waited for', 
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())
-  const provider = await sender(t, { port: (server.address() as AddressInfo).port, ...settings, timeoutMs: 3_000 })
+  const provider = await sender(t, {
+    port: (server.address() as AddressInfo).port,
+    ...settings,
+    timeoutMs: patience(3_000),
+  })
 
   const error = await errorOf(provider.send(mail(), soon()))
   t.match(error, { outcome: 'retry', message: /aborted due to timeout/ })

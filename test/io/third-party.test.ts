@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { startServer } from '../../core/host/server.js'
 import { freshDatabase } from '../kit/database.js'
+import { patience } from '../kit/patience.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -146,6 +147,6 @@ function compile(folder: string): string {
   const types = join(root, 'node_modules/@types')
   // Without the loaders that the test runner gives to every child.
   const command = ['-u', 'NODE_OPTIONS', process.execPath, compiler, ...settings.split(' '), types, ...sources]
-  const { stdout, stderr } = spawnSync('env', command, { cwd: folder, encoding: 'utf8', timeout: 300_000 })
+  const { stdout, stderr } = spawnSync('env', command, { cwd: folder, encoding: 'utf8', timeout: patience(600_000) })
   return stdout + stderr
 }

@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { until } from './until.js'
+import { patience } from './patience.js'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = patience(60_000)
 
 /** A tab of a real Chromium. */
 export interface Tab {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { spawnThrowaway, TEST_DATABASE_URL } from './cluster.js'
+import { patience } from './patience.js'
 
 /**
  * Creates an empty database with a name of its own, text sorted by code point, on the cluster that
@@ -34,7 +35,7 @@ function collation(version: number): string {
 }
 
 async function onServer<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 60_000 })
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: patience(60_000) })
   client.on('error', () => {})
   await client.connect()
   try {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startServer } from '../../core/host/server.js'
 import { freshDatabase } from './database.js'
+import { patience } from './patience.js'
 
 /** Who asks in a test. */
 export interface As {
@@ -80,11 +81,17 @@ export async function testServer(
     cwd,
     overrides: {
       log: { level: 'fatal' },
-      compile: { threads },
+      compile: { threads, timeoutMs: patience(10_000) },
       // Tests ask for more new forms than any client; those of the limit turn it on.
       limits: { misses: { perSecond: 0 } },
       ...config,
-      database: { url: database.url, poolWaitMs: 10_000, ...(config['database'] as object | undefined) },
+      database: {
+        url: database.url,
+        poolWaitMs: patience(30_000),
+        statementTimeoutMs: patience(60_000),
+        lockTimeoutMs: patience(30_000),
+        ...(config['database'] as object | undefined),
+      },
       auth: { adminSecret: ADMIN_SECRET, ...(config['auth'] as object | undefined) },
       http: { port: 0, ...(config['http'] as object | undefined) },
     },

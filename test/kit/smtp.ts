@@ -7,6 +7,7 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import type { EmailSender, Mail } from '../../core/contracts.js'
 import smtp from '../../providers/email/smtp.js'
 import { selfSigned } from './certificate.js'
+import { patience } from './patience.js'
 
 type Teardown = { teardown(fn: () => Promise<void>): unknown }
 
@@ -78,7 +79,12 @@ type SmtpSettings = Parameters<typeof smtp.create>[0]
 
 /** The provider with its defaults, for a server on this machine. */
 export async function sender(t: Teardown, settings: Partial<SmtpSettings>): Promise<EmailSender> {
-  const defaults = { connections: 3, connectTimeoutMs: 10_000, silenceTimeoutMs: 20_000, timeoutMs: 30_000 }
+  const defaults = {
+    connections: 3,
+    connectTimeoutMs: patience(20_000),
+    silenceTimeoutMs: patience(20_000),
+    timeoutMs: patience(40_000),
+  }
   const all = { host: 'localhost', port: 465, ca: certificate.cert, ...defaults, ...settings }
   const provider = await smtp.create(all, { log: pino({ level: 'silent' }), dataDir: tmpdir() })
   t.teardown(async () => provider.close?.())
@@ -98,4 +104,4 @@ export const mail = (more: Partial<Mail> = {}): Mail => ({
 })
 
 /** Nobody waits that long. */
-export const soon = (): AbortSignal => AbortSignal.timeout(60_000)
+export const soon = (): AbortSignal => AbortSignal.timeout(patience(60_000))

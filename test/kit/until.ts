@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { patience } from './patience.js'
 
-const DEADLINE_MS = 60_000
+const DEADLINE_MS = patience(120_000)
 const EVERY_MS = 20
 
 /** Waits for what must come to be true; for events, not for their speed. */

@@ -182,33 +182,29 @@ t.test('a PostgreSQL of Debian does the same, and the package then refuses its d
   await t.rejects(startEmbedded({ dataDir }), { message: /was made by PostgreSQL 15/ })
 })
 
-t.test(
-  'a server that a stuck backend keeps from stopping is told to stop immediately',
-  { timeout: 120_000 },
-  async (t) => {
-    const dataDir = join(await newFolder(t), '.rowhouse')
-    const cluster = await startEmbedded({ dataDir, throwaway: true })
-    const { server } = await inspectEmbedded(dataDir)
-    await query(cluster.url, 'create table kept as select 7 as n')
-    const client = new pg.Client(cluster.url)
-    client.on('error', () => {})
-    await client.connect()
-    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
-    const backend = rows[0]?.pid ?? 0
-    process.kill(backend, 'SIGSTOP')
-    t.teardown(async () => {
-      if (await isAlive(backend)) process.kill(backend, 'SIGCONT')
-    })
+t.test('a server that a stuck backend keeps from stopping is told to stop immediately', async (t) => {
+  const dataDir = join(await newFolder(t), '.rowhouse')
+  const cluster = await startEmbedded({ dataDir, throwaway: true })
+  const { server } = await inspectEmbedded(dataDir)
+  await query(cluster.url, 'create table kept as select 7 as n')
+  const client = new pg.Client(cluster.url)
+  client.on('error', () => {})
+  await client.connect()
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  const backend = rows[0]?.pid ?? 0
+  process.kill(backend, 'SIGSTOP')
+  t.teardown(async () => {
+    if (await isAlive(backend)) process.kill(backend, 'SIGCONT')
+  })
 
-    await cluster.stop()
-    const ended = !(await isAlive(server?.pid ?? 0))
-    const next = await startEmbedded({ dataDir })
-    await next.stop()
+  await cluster.stop()
+  const ended = !(await isAlive(server?.pid ?? 0))
+  const next = await startEmbedded({ dataDir })
+  await next.stop()
 
-    t.equal(ended, true)
-    t.equal(next.adopted, false, 'and the next start recovers')
-  },
-)
+  t.equal(ended, true)
+  t.equal(next.adopted, false, 'and the next start recovers')
+})
 
 function notRoot(t: Test): boolean {
   const other = process.getuid?.() !== 0

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { calibrate } from '../calibrate.js'
 import { filesOf, testFile } from '../files.js'
 import { spawnThrowaway } from '../kit/cluster.js'
 import { createPool } from '../pool.js'
@@ -42,7 +43,10 @@ const mayInstall = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
 const notRun: string[] = []
 let updated: Promise<void> | undefined
 
+await calibrate()
 const outcomes = await Promise.all([generatedClients(), embedded(), systemParts()])
+// What measures or loads the machine has it to itself.
+for (const file of filesOf('system/alone')) outcomes.push(await onCluster([file], {}))
 pool.summary()
 for (const what of notRun) console.log(`not run here: ${what}`)
 if (!outcomes.flat().every((ok) => ok)) process.exitCode = 1

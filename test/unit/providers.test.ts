@@ -17,6 +17,7 @@ import sms from '../../providers/sms/memory.js'
 import disk from '../../providers/storage/disk.js'
 import storage from '../../providers/storage/memory.js'
 import { emailContract, smsContract, storageContract } from '../kit/index.js'
+import { patience } from '../kit/patience.js'
 
 const log = pino({ level: 'silent' })
 
@@ -75,12 +76,12 @@ for (const durability of ['full', 'process'] as const) {
     await t.rejects(provider.delete('../../etc/passwd'), /is no key/)
 
     const key = randomUUID()
-    await provider.put(key, Readable.from([Buffer.from('x')]), AbortSignal.timeout(10_000))
+    await provider.put(key, Readable.from([Buffer.from('x')]), AbortSignal.timeout(patience(60_000)))
     const other = key.endsWith('00') ? '01' : '00'
     for (const name of ['notes.txt', '.DS_Store', key]) await writeFile(join(dataDir, 'files', other, name), 'not ours')
     await writeFile(join(dataDir, 'files', 'README'), 'not ours')
     const listed = []
-    for await (const object of provider.list?.(AbortSignal.timeout(10_000)) ?? []) listed.push(object)
+    for await (const object of provider.list?.(AbortSignal.timeout(patience(60_000))) ?? []) listed.push(object)
     t.same(listed, [{ key, size: 1 }], 'what is no object of ours is not listed')
   })
 }

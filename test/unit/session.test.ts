@@ -18,6 +18,7 @@ import { createSecrets } from '../../core/http/secret.js'
 import { createAuthenticate } from '../../core/http/session.js'
 import { createLogger } from '../../core/log.js'
 import { until } from '../kit/until.js'
+import { patience } from '../kit/patience.js'
 
 const ADMIN = 'admin-secret-marker-0123456789abcdef'
 const GATEWAY = 'gateway-secret-marker-0123456789abcd'
@@ -521,7 +522,9 @@ t.test('a fetched key set', async (t) => {
   await t.test('follows a rotation, but asks for unknown key ids once only', async (t) => {
     const [first, second] = [rsa(), rsa()]
     const issuer = await keySet(t, [await publicJwk(first, 'one')])
-    const server = await serve(t, { jwt: { algorithms: ['RS256'], jwksUrl: issuer.url, jwksTimeoutMs: 10_000 } })
+    const server = await serve(t, {
+      jwt: { algorithms: ['RS256'], jwksUrl: issuer.url, jwksTimeoutMs: patience(60_000) },
+    })
     const signed = (pair: KeyPair, kid: string) => token({}, { key: pair.privateKey, header: { alg: 'RS256', kid } })
     const status = async (made: string) => (await server.raw([`Authorization: Bearer ${made}`])).status
 
@@ -536,7 +539,7 @@ t.test('a fetched key set', async (t) => {
     const [first, second] = [rsa(), rsa()]
     const issuer = await keySet(t, [await publicJwk(first, 'one')])
     const server = await serve(t, {
-      jwt: { algorithms: ['RS256'], jwksUrl: issuer.url, jwksTimeoutMs: 10_000, jwksCooldownMs: 0 },
+      jwt: { algorithms: ['RS256'], jwksUrl: issuer.url, jwksTimeoutMs: patience(60_000), jwksCooldownMs: 0 },
     })
     const signed = (pair: KeyPair, kid: string) => token({}, { key: pair.privateKey, header: { alg: 'RS256', kid } })
     const status = async (made: string) => (await server.raw([`Authorization: Bearer ${made}`])).status
@@ -549,7 +552,7 @@ t.test('a fetched key set', async (t) => {
   await t.test('serves on while its issuer is down, and is 503 when there was never one', async (t) => {
     const pair = rsa()
     const issuer = await keySet(t, [await publicJwk(pair, 'one')])
-    const jwt = { algorithms: ['RS256'], jwksUrl: issuer.url, jwksTimeoutMs: 10_000, jwksMaxAgeMs: 0 }
+    const jwt = { algorithms: ['RS256'], jwksUrl: issuer.url, jwksTimeoutMs: patience(60_000), jwksMaxAgeMs: 0 }
     const made = await token({}, { key: pair.privateKey, header: { alg: 'RS256', kid: 'one' } })
     const server = await serve(t, { jwt })
     t.equal((await server.raw([`Authorization: Bearer ${made}`])).status, 200)

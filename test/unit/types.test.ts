@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { patience } from '../kit/patience.js'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const folder = `${root}test/types`
@@ -11,7 +12,7 @@ t.test('plugins and providers that break their contract do not compile, and thos
 
   // Without the loaders that the test runner gives to every child.
   const command = ['-u', 'NODE_OPTIONS', process.execPath, compiler, '-p', folder, '--pretty', 'false']
-  const { stdout, stderr } = spawnSync('env', command, { cwd: root, encoding: 'utf8', timeout: 300_000 })
+  const { stdout, stderr } = spawnSync('env', command, { cwd: root, encoding: 'utf8', timeout: patience(600_000) })
 
   t.equal(stderr, '')
   const found = stdout.matchAll(/^test\/types\/([\w-]+\.ts)\((\d+),\d+\): error (TS\d+)/gm)

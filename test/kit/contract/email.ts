@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { EmailSender, Receipt } from '../../../core/contracts.js'
 import type { ContractCase } from './case.js'
+import { patience } from '../patience.js'
 
 /** A mail that nobody has sent yet. */
 const head = () => ({
@@ -79,7 +80,7 @@ export const emailContract: readonly ContractCase<EmailSender>[] = [
   },
 ]
 
-const soon = () => AbortSignal.timeout(30_000)
+const soon = () => AbortSignal.timeout(patience(60_000))
 
 function assertReceipt({ id, detail }: Receipt): void {
   assert.equal(typeof id, 'string')

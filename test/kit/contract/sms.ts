@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { SmsSender } from '../../../core/contracts.js'
 import type { ContractCase } from './case.js'
+import { patience } from '../patience.js'
 
 /** A message that nobody has sent yet. */
 const sms = () => ({ id: randomUUID(), to: '5550100', countryCode: '1', message: 'Hello, wörld 👋' })
@@ -48,4 +49,4 @@ export const smsContract: readonly ContractCase<SmsSender>[] = [
   },
 ]
 
-const soon = () => AbortSignal.timeout(30_000)
+const soon = () => AbortSignal.timeout(patience(60_000))

@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { ByteRange, ObjectStore, StoredObject } from '../../../core/contracts.js'
 import type { ContractCase } from './case.js'
+import { patience } from '../patience.js'
 
 /** What an object store has to do. Every case uses keys of its own and removes what it wrote. */
 export const storageContract: readonly ContractCase<ObjectStore>[] = [
@@ -276,7 +277,7 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
   },
 ]
 
-const DEADLINE_MS = 60_000
+const DEADLINE_MS = patience(60_000)
 const EVERY_BYTE = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
 const PIECE_BYTES = 65_536
 const LARGE_PIECES = 192

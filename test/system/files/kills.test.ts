@@ -3,7 +3,7 @@ import { plantedKills, someKills } from '../../trust/files/kill.js'
 import { whyNoTrace } from '../../trust/files/why-not.js'
 
 /** The short form of `npm run trust -- files --only kills`. */
-t.test('killed at a call to the system, a file is the old one or the new one', { timeout: 300_000 }, async (t) => {
+t.test('killed at a call to the system, a file is the old one or the new one', async (t) => {
   const why = whyNoTrace()
   if (why !== undefined) return t.comment(`not run here: ${why}`)
 

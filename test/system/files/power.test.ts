@@ -6,7 +6,7 @@ const CUTS = 6
 const SEED = 1
 
 /** The short form of `npm run trust -- files --only power`. */
-t.test('after a power cut what was acknowledged is there', { timeout: 300_000 }, async (t) => {
+t.test('after a power cut what was acknowledged is there', async (t) => {
   const why = await whyNoPower()
   if (why !== undefined) return t.comment(`not run here: ${why}`)
 

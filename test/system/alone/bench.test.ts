@@ -3,10 +3,10 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { readResult } from '../../bench/result.js'
-import { SCENARIOS } from '../../bench/scenarios/index.js'
+import { readResult } from '../../../bench/result.js'
+import { SCENARIOS } from '../../../bench/scenarios/index.js'
 
-const BENCH = fileURLToPath(new URL('../../bench/run.js', import.meta.url))
+const BENCH = fileURLToPath(new URL('../../../bench/run.js', import.meta.url))
 
 t.test('the bench runs every scenario and checks the answers', async (t) => {
   const ids = SCENARIOS.map(({ id }) => id)
