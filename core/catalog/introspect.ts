@@ -223,6 +223,8 @@ function kindOf(name: string, type: string, category: string): TypeKind {
  * once for all that happened in it, or set what holds until its end, and a constraint may be checked then. Functions of extensions do
  * no such things.
  * A domain stands for its base type: its own rules hold when a row is written, not when a value is compared.
+ * A foreign key to a partitioned table has a constraint of its own for each partition, whose parent is on the same
+ * table: only the declared one counts. A key that a partition inherits has its parent on another table, and counts.
  * `pg_relation_is_updatable` gives the events that a view supports (CMD_UPDATE 2, CMD_INSERT 3, CMD_DELETE 4 as
  * bits 4, 8 and 16).
  */
@@ -292,6 +294,7 @@ foreign_keys as (
     'table', json_build_object('schema', n.nspname, 'name', c.relname)
   ) order by conname) as foreign_keys
   from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype = 'f'
+    and not exists (select from pg_constraint whole where whole.oid = con.conparentid and whole.conrelid = con.conrelid)
   join pg_class c on c.oid = con.confrelid join pg_namespace n on n.oid = c.relnamespace
   group by con.conrelid
 ),
