@@ -11,7 +11,7 @@ import type { SqlType, TypeKind } from './ir.js'
 export function encode(value: Json, type: SqlType, path: string): string {
   if (type.kind === 'json' || type.kind === 'jsonb') return stringifyJson(value)
   if (isGeo(type)) return geoJsonText(value, type, path)
-  if (typeof value === 'string') return value
+  if (typeof value === 'string') return type.pattern ? checkPattern(value, path) : value
   if (type.kind === 'array' && Array.isArray(value)) return encodeArray(value, type, path)
   if (typeof value === 'number' || value instanceof NumberText) {
     const text = value instanceof NumberText ? value.text : String(value)
@@ -19,6 +19,18 @@ export function encode(value: Json, type: SqlType, path: string): string {
   } else if (typeof value === 'boolean' && type.kind === 'bool') return value ? 'true' : 'false'
   else if (isObject(value) && type.kind === 'row') return stringifyJson(value)
   throw parseFailed(`expecting ${expected(type)}, but found ${describe(value)}`, path)
+}
+
+/**
+ * Refuses a LIKE pattern that ends in the escape character. PostgreSQL refuses it too (22025), but only when it meets a
+ * value that matches all before it: the error would tell what is in rows that the caller may not see.
+ * @throws ServiceError 400 `parse-failed`
+ */
+export function checkPattern(pattern: string, path: string): string {
+  let end = pattern.length
+  while (pattern[end - 1] === '\\') end--
+  if ((pattern.length - end) % 2 === 0) return pattern
+  throw parseFailed('a pattern must not end with the escape character "\\"; write "\\\\" for a backslash', path)
 }
 
 /** The text of an array: `{"a",NULL,"b"}`. */

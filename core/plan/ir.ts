@@ -35,6 +35,12 @@ export interface SqlType {
   readonly element?: SqlType
   /** It is a list of values to compare with, and no column's type: nothing nests in it. */
   readonly list?: true
+  /** A type made by `create type ... as enum`. */
+  readonly enum?: true
+  /** Text of a collation that takes texts of different bytes as equal, e.g. without case. */
+  readonly nondeterministic?: true
+  /** It is a pattern of LIKE, and no column's type. See `checkPattern`. */
+  readonly pattern?: true
   /** Name (same schema) of the array type over this one. Absent: it has none. */
   readonly array?: string
   /** The spatial reference that a column of a PostGIS type demands, e.g. 4326. Absent: it takes any. */

@@ -1,8 +1,11 @@
 import { isGeo } from './geojson.js'
 import type { ColumnOp, CompareOp, SqlType, TypeKind } from './ir.js'
 
-/** What stands on the right of an operator. `same`: the column's type; `list`: an array of it; `near`: see `NearShape`. */
-export type Right = 'same' | 'list' | 'near' | 'text' | 'texts' | 'lquery' | 'lqueries' | 'ltxtquery'
+/**
+ * What stands on the right of an operator. `same`: the column's type; `list`: an array of it; `near`: see `NearShape`;
+ * `pattern`: one of LIKE.
+ */
+export type Right = 'same' | 'list' | 'near' | 'text' | 'pattern' | 'texts' | 'lquery' | 'lqueries' | 'ltxtquery'
 
 export interface Operator {
   readonly op: CompareOp
@@ -26,10 +29,10 @@ const table = {
   lte: { op: 'lte', right: 'same' },
   in: { op: 'in', right: 'list' },
   nin: { op: 'nin', right: 'list' },
-  like: { op: 'like', right: 'text', on: text },
-  nlike: { op: 'nlike', right: 'text', on: text },
-  ilike: { op: 'ilike', right: 'text', on: text },
-  nilike: { op: 'nilike', right: 'text', on: text },
+  like: { op: 'like', right: 'pattern', on: text },
+  nlike: { op: 'nlike', right: 'pattern', on: text },
+  ilike: { op: 'ilike', right: 'pattern', on: text },
+  nilike: { op: 'nilike', right: 'pattern', on: text },
   similar: { op: 'similar', right: 'text', on: text },
   nsimilar: { op: 'nsimilar', right: 'text', on: text },
   regex: { op: 'regex', right: 'text', on: text },
@@ -104,6 +107,8 @@ export const INT8: SqlType = { schema: 'pg_catalog', name: 'int8', kind: 'int8',
 export const FLOAT8: SqlType = { schema: 'pg_catalog', name: 'float8', kind: 'float', array: '_float8' }
 export const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }
 
+const PATTERN: SqlType = { ...TEXT, pattern: true }
+
 /** The array type over a type; undefined when there is none. */
 export function listOf(type: SqlType): SqlType | undefined {
   if (type.array === undefined || type.kind === 'array') return undefined
@@ -121,6 +126,8 @@ export function rightType(right: Right, left: SqlType): SqlType | undefined {
       return listOf(left)
     case 'text':
       return TEXT
+    case 'pattern':
+      return PATTERN
     case 'texts':
       return listOf(TEXT)
     case 'lquery':

@@ -1,6 +1,6 @@
 import { at, parseFailed, ServiceError } from '../errors.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows } from '../json/parse.js'
-import { describe, encode, encodeArray } from '../plan/encode.js'
+import { checkPattern, describe, encode, encodeArray } from '../plan/encode.js'
 import { checkGeoJson, geoJsonText, isGeo } from '../plan/geojson.js'
 import type { SqlType, TypeKind } from '../plan/ir.js'
 import { isUserId, USER_ID } from '../session.js'
@@ -44,7 +44,8 @@ function variable(name: string, type: SqlType, variables: ReadonlyMap<string, st
   if (name === USER_ID && !isUserId(value)) {
     throw new ServiceError(400, 'parse-failed', 'X-Service-User-Id should be an integer')
   }
-  return isGeo(type) ? geoJsonOf(name, value, type) : value
+  if (isGeo(type)) return ofHeader(name, () => geoJsonText(value, type, '$'))
+  return type.pattern ? ofHeader(name, () => checkPattern(value, '$')) : value
 }
 
 function rows(value: Json, columns: readonly { readonly name: string; readonly type: SqlType }[]): string {
@@ -77,10 +78,10 @@ function checkRows(rows: Rows, columns: ReadonlyMap<string, SqlType>): void {
   }
 }
 
-/** The text of a header has no place in the body: its error names the header instead. */
-function geoJsonOf(name: string, value: string, type: SqlType): string {
+/** A header has no path in the body: its error names the header instead. */
+function ofHeader(name: string, read: () => string): string {
   try {
-    return geoJsonText(value, type, '$')
+    return read()
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
     throw new ServiceError(400, error.code, `${name} header: ${error.message}`)
