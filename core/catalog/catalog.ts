@@ -31,11 +31,23 @@ export interface TableData extends TableRef {
   readonly columns: readonly Column[]
   readonly primaryKey: readonly string[]
   /** Primary key and unique constraints. */
-  readonly keys: readonly { readonly name: string; readonly columns: readonly string[] }[]
+  readonly keys: readonly Constraint[]
+  readonly foreignKeys: readonly ForeignKey[]
+  /** Check and exclusion constraints. */
+  readonly rules: readonly Constraint[]
   readonly relationships: readonly Relationship[]
   readonly computedFields: readonly ComputedField[]
   readonly permissions: readonly RolePermissions[]
   readonly customization?: Customization
+}
+
+export interface Constraint {
+  readonly name: string
+  readonly columns: readonly string[]
+}
+export interface ForeignKey extends Constraint {
+  readonly table: TableRef
+  readonly remoteColumns: readonly string[]
 }
 
 export interface Column {
@@ -46,6 +58,8 @@ export interface Column {
   readonly default?: string
   /** `always`: a value may not be given (generated columns, identity always). `identity`: by default. */
   readonly generated?: 'always' | 'identity'
+  /** An expression that is computed when it is read: of a view, or a virtual generated column. */
+  readonly derived?: true
   /** It is none, but a field that this computes of the row: it can be read, and nothing else. */
   readonly computed?: FunctionCall
 }

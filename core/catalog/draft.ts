@@ -161,9 +161,8 @@ export class Draft implements Tables {
     const relationships = this.relationships(found)
     const computedFields = this.computedFields(found)
     const customization = this.customization(found)
-    const { foreignKeys: _, ...facts } = found
     const data: TableData = {
-      ...facts,
+      ...found,
       system,
       relationships: system ? systemRelationships(found) : relationships.resolved,
       computedFields: computedFields.resolved,

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg'
 import type { SqlType, TableRef, TypeKind } from '../plan/ir.js'
-import { type Column, type TableData, tableKey } from './catalog.js'
+import { type Column, type Constraint, type ForeignKey, type TableData, tableKey } from './catalog.js'
 import type { Marks } from './metadata.js'
 
 /** What PostgreSQL says of one table. */
@@ -10,17 +10,10 @@ export interface Found extends Omit<
 > {
   readonly oid: number
   readonly columns: readonly FoundColumn[]
-  readonly foreignKeys: readonly ForeignKey[]
 }
 export interface FoundColumn extends Column {
   /** `attnum`: stays the same when a column is renamed. */
   readonly number: number
-}
-export interface ForeignKey {
-  readonly name: string
-  readonly columns: readonly string[]
-  readonly table: TableRef
-  readonly remoteColumns: readonly string[]
 }
 
 /**
@@ -87,7 +80,7 @@ export async function introspectMarks(client: ClientBase, tables: readonly Table
  */
 interface Part {
   readonly oid: number
-  readonly part: 'type' | 'mark' | 'table' | 'columns' | 'keys' | 'foreign_keys' | 'geo'
+  readonly part: 'type' | 'mark' | 'table' | 'columns' | 'keys' | 'rules' | 'foreign_keys' | 'geo'
   readonly value: object | string
 }
 
@@ -109,10 +102,16 @@ interface RawTable extends TableRef {
   own_transaction: boolean
   columns?: RawColumn[]
   /** Columns by number. */
-  keys?: { name: string; primary: boolean; columns: number[] }[]
+  keys?: (RawConstraint & { primary: boolean })[]
+  rules?: RawConstraint[]
   foreign_keys?: (Omit<ForeignKey, 'columns'> & { columns: number[] })[]
   /** Columns of PostGIS types by number, with their modifiers: `ext.geometry(Point,4326)`. */
   geo?: Record<string, string>
+}
+interface RawConstraint {
+  name: string
+  /** By number; 0 is an expression, and none a rule of the whole row. */
+  columns: number[] | null
 }
 interface RawColumn {
   number: number
@@ -121,6 +120,8 @@ interface RawColumn {
   generated: string
   identity: string
   default: string | null
+  nondeterministic: boolean
+  derived: boolean
   /** Its oid. */
   type: number
 }
@@ -151,7 +152,9 @@ function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Found {
   const kind = KINDS[raw.relkind] as TableData['kind']
   const plain = kind === 'table' || kind === 'partitioned'
   const names = new Map((raw.columns ?? []).map(({ number, name }) => [number, name]))
-  const named = (columns: readonly number[]): string[] => columns.map((number) => names.get(number) as string)
+  const named = (columns: readonly number[] | null): string[] =>
+    (columns ?? []).map((number) => names.get(number) ?? '')
+  const constraint = ({ name, columns }: RawConstraint): Constraint => ({ name, columns: named(columns) })
   return {
     schema: raw.schema,
     name: raw.name,
@@ -165,7 +168,8 @@ function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Found {
       return readColumn(column, withSrid(types.get(column.type) as SqlType, raw.geo?.[column.number]))
     }),
     primaryKey: named(raw.keys?.find((key) => key.primary)?.columns ?? []),
-    keys: (raw.keys ?? []).map(({ name, columns }) => ({ name, columns: named(columns) })),
+    keys: (raw.keys ?? []).map(constraint),
+    rules: (raw.rules ?? []).map(constraint),
     foreignKeys: (raw.foreign_keys ?? []).map((key) => ({ ...key, columns: named(key.columns) })),
   }
 }
@@ -174,8 +178,9 @@ function readColumn(raw: RawColumn, type: SqlType): FoundColumn {
   return {
     name: raw.name,
     number: raw.number,
-    type,
+    type: raw.nondeterministic ? { ...type, nondeterministic: true } : type,
     nullable: !raw.not_null,
+    ...(raw.derived ? { derived: true as const } : {}),
     ...(raw.default === null || raw.generated !== '' ? {} : { default: raw.default }),
     ...(raw.generated !== '' || raw.identity === 'a'
       ? { generated: 'always' as const }
@@ -186,7 +191,13 @@ function readColumn(raw: RawColumn, type: SqlType): FoundColumn {
 }
 
 export function readType({ schema, name, type, category, array }: RawType): SqlType {
-  return { schema, name, kind: kindOf(name, type, category), ...(array === null ? {} : { array }) }
+  return {
+    schema,
+    name,
+    kind: kindOf(name, type, category),
+    ...(array === null ? {} : { array }),
+    ...(type === 'e' ? { enum: true as const } : {}),
+  }
 }
 
 const readColumnType = ({ type, element }: RawColumnType): SqlType => ({
@@ -222,6 +233,8 @@ function kindOf(name: string, type: string, category: string): TypeKind {
  * `own` is what a transaction should have for itself: triggers, rules and functions may note it, tell others of it
  * once for all that happened in it, or set what holds until its end, and a constraint may be checked then. Functions of extensions do
  * no such things.
+ * A column of a view is derived unless PostgreSQL would update it, which it does for plain columns of tables only; rules of the
+ * view, and virtual generated columns, make that unsure.
  * A domain stands for its base type: its own rules hold when a row is written, not when a value is compared.
  * A foreign key to a partitioned table has a constraint of its own for each partition, whose parent is on the same
  * table: only the declared one counts. A key that a partition inherits has its parent on another table, and counts.
@@ -240,7 +253,8 @@ with recursive wanted as materialized (
   where c.relkind in ('r', 'p', 'v', 'm', 'f')
 ),
 attribute as materialized (
-  select a.attrelid, a.attnum, a.attname, a.attnotnull, a.attgenerated, a.attidentity, a.atttypid, a.atttypmod
+  select a.attrelid, a.attnum, a.attname, a.attnotnull, a.attgenerated, a.attidentity, a.atttypid, a.atttypmod,
+    a.attcollation, wanted.relkind
   from wanted join pg_attribute a on a.attrelid = wanted.oid
   where a.attnum > 0 and not a.attisdropped
 ),
@@ -267,11 +281,18 @@ element as materialized (
 columns as (
   select a.attrelid, json_agg(json_build_object(
     'number', a.attnum, 'name', a.attname, 'not_null', a.attnotnull, 'generated', a.attgenerated,
-    'identity', a.attidentity, 'default', coalesce(pg_get_expr(d.adbin, d.adrelid), pg_get_expr(own.typdefaultbin, 0)), 'type', a.atttypid::int8
+    'identity', a.attidentity, 'default', coalesce(pg_get_expr(d.adbin, d.adrelid), pg_get_expr(own.typdefaultbin, 0)), 'type', a.atttypid::int8,
+    'nondeterministic', coalesce(not c.collisdeterministic, false),
+    'derived', a.attgenerated = 'v' or a.relkind = 'v' and (
+      not pg_column_is_updatable(a.attrelid, a.attnum, false)
+      or exists (select from pg_rewrite r where r.ev_class = a.attrelid and r.rulename <> '_RETURN')
+      or exists (select from pg_attribute v where v.attgenerated = 'v')
+    )
   ) order by a.attnum) as columns
   from attribute a
   join pg_type own on own.oid = a.atttypid
   left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  left join pg_collation c on c.oid = a.attcollation
   group by a.attrelid
 ),
 geo as (
@@ -283,6 +304,10 @@ geo as (
 keys as (
   select con.conrelid, json_agg(json_build_object('name', conname, 'primary', contype = 'p', 'columns', conkey) order by contype, conname) as keys
   from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype in ('p', 'u') group by con.conrelid
+),
+rules as (
+  select con.conrelid, json_agg(json_build_object('name', conname, 'columns', conkey) order by conname) as rules
+  from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype in ('c', 'x') group by con.conrelid
 ),
 foreign_keys as (
   select con.conrelid, json_agg(json_build_object(
@@ -324,6 +349,7 @@ part as (
   ) as value from wanted left join own using (oid)
   union all select attrelid, 'columns', columns from columns
   union all select conrelid, 'keys', keys from keys
+  union all select conrelid, 'rules', rules from rules
   union all select conrelid, 'foreign_keys', foreign_keys from foreign_keys
   union all select attrelid, 'geo', geo from geo
 ),

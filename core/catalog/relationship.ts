@@ -3,8 +3,8 @@ import type { Json, JsonObject } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'
 import type { Join, TableRef } from '../plan/ir.js'
-import { type Relationship, tableKey, tableName } from './catalog.js'
-import type { ForeignKey, Found } from './introspect.js'
+import { type ForeignKey, type Relationship, tableKey, tableName } from './catalog.js'
+import type { Found } from './introspect.js'
 import type { RelationshipRow } from './metadata.js'
 
 /** Where a relationship's definition is resolved: the tracked tables that exist. */

@@ -1,4 +1,5 @@
 import type { Json } from '../json/parse.js'
+import type { Logger } from '../log.js'
 import type { Schema } from '../schema.js'
 import type { Session } from '../session.js'
 import type { Request } from './data.js'
@@ -15,6 +16,8 @@ export interface Call {
   readonly format: 'json' | 'ndjson' | 'csv'
   /** Which codes errors of the database have: those of the JSON query API when absent. */
   readonly dialect?: 'alpha' | 'modern'
+  /** With the request id. Gets what a caller is not told. */
+  readonly log?: () => Logger
 }
 
 /** JSON as PostgreSQL made it, as text or as bytes that nobody has looked at, or what is still coming. */

@@ -10,6 +10,7 @@ import { type Compiled, nameOf, type PlannerSource, type Prepared, type Task } f
 import type { Sendable } from '../compile/pool.js'
 import { type Database, inTransaction, isConnectionError, sqlState, withClient } from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
+import type { Reader } from '../db/disclosure.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
 import { ServiceError } from '../errors.js'
 import { NotDone, type Pipelines } from '../db/pipeline/index.js'
@@ -91,10 +92,17 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
     role: session.role,
     form,
   })
+  const readerOf = ({ session, transaction, log }: Call, plan?: Compiled): Reader => ({
+    role: session.role,
+    catalog: (transaction?.snapshot ?? current).catalog,
+    reads: plan !== undefined && isRead(plan),
+    log,
+  })
   const executionOf = ({ values }: Request, call: Call, plan?: Compiled): Execution => ({
     bindings: { values, variables: call.session.variables },
     prepare: database.config.prepare && plan !== undefined && plans.paceOf(plan) !== undefined,
     dialect: call.dialect ?? 'alpha',
+    reader: readerOf(call, plan),
     pace: plan && laneOf(plan) ? plans.paceOf(plan) : undefined,
   })
 
@@ -167,8 +175,8 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
       const task = taskOf(request, call, format === 'csv' ? 'cells' : 'rows')
       const plan = await plans.compiled(current, task, format === 'json' ? undefined : caller)
       plans.assertBranded(plan)
-      const { bindings } = executionOf(request, call)
-      const open = () => readRows(database, plan.statements[0] as Prepared, bindings, call.signal)
+      const execution = executionOf(request, call, plan)
+      const open = () => readRows(database, plan.statements[0] as Prepared, execution, call.signal)
       return answerRows(await shared(await twice(open, call), call), format, plan.keys)
     })
   }
@@ -186,7 +194,8 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
   }
 
   /** Tries again what the database rolled back in a conflict, and once what failed because the snapshot was stale. */
-  async function again<T>(fn: () => Promise<T>): Promise<T> {
+  async function again<T>(fn: () => Promise<T>, call?: Call): Promise<T> {
+    const failed = (error: unknown) => clientError(error, call && readerOf(call))
     let reloaded = false
     for (let tries = 1; ; tries++) {
       try {
@@ -197,11 +206,11 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
           lookedAt = Date.now()
           const fresh = await readCommitted(current.reading)
           // Nothing has changed, so it would fail again; and what is compiled is worth keeping.
-          if (sameCatalog(fresh.data, current.data)) throw clientError(error)
+          if (sameCatalog(fresh.data, current.data)) throw failed(error)
           log.info({ state: sqlState(error) }, 'the snapshot is stale')
           await swap(fresh)
         } else if (isConflict(error) && tries < TRIES) await pause(tries)
-        else throw clientError(error)
+        else throw failed(error)
       }
     }
   }
@@ -220,26 +229,28 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
   ): Promise<T> {
     const { transaction: outer } = call
     if (outer) return fn({ ...call, transaction: outer })
-    return again(() =>
-      withClient(pool, async (client, discard) => {
-        const inner = new Transaction(client, current, resolve)
-        let altered: Reading | undefined
-        try {
-          const result = await cancellable(database, client, discard, call.signal, () =>
-            inTransaction(client, async () => {
-              const answer = await fn({ ...call, transaction: inner })
-              altered = await inner.finish()
-              if (altered) coming.add(altered.data.version)
-              return answer
-            }),
-          )
-          if (altered) await swap(altered)
-          return result
-        } finally {
-          if (altered) coming.delete(altered.data.version)
-          if (inner.discarded) discard()
-        }
-      }),
+    return again(
+      () =>
+        withClient(pool, async (client, discard) => {
+          const inner = new Transaction(client, current, resolve)
+          let altered: Reading | undefined
+          try {
+            const result = await cancellable(database, client, discard, call.signal, () =>
+              inTransaction(client, async () => {
+                const answer = await fn({ ...call, transaction: inner })
+                altered = await inner.finish()
+                if (altered) coming.add(altered.data.version)
+                return answer
+              }),
+            )
+            if (altered) await swap(altered)
+            return result
+          } finally {
+            if (altered) coming.delete(altered.data.version)
+            if (inner.discarded) discard()
+          }
+        }),
+      call,
     )
   }
 
@@ -321,8 +332,8 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
 }
 
 /** It may be asked again. What calls a function that may change something has a statement for that, and is asked once. */
-const isPlainRead = ({ kind, statements }: Compiled): boolean =>
-  statements.length === 1 && (kind === 'read' || kind === 'count' || kind === 'roots')
+const isPlainRead = (plan: Compiled): boolean => plan.statements.length === 1 && isRead(plan)
+const isRead = ({ kind }: Compiled): boolean => kind === 'read' || kind === 'count' || kind === 'roots'
 
 const committed = (reading: Reading, earlier: readonly CatalogData[]): Snapshot =>
   openSnapshot(reading.data, reading, earlier)

@@ -1,14 +1,14 @@
 import pg from 'pg'
 import { ServiceError } from '../errors.js'
 import { isGeo } from '../plan/geojson.js'
-import type { Param } from '../sql/statement.js'
+import type { Param, Statement } from '../sql/statement.js'
 import { isConnectionError, unavailable } from './database.js'
+import { messageFor, NEUTRAL, type Reader } from './disclosure.js'
 
 /** Which words a client's dialect has for database errors. */
 export type Dialect = 'alpha' | 'modern'
 
 interface Meaning {
-  readonly status?: number
   readonly prefix?: string
   /** Code in the modern dialect; the alpha one says `postgres-error`. */
   readonly modern: string
@@ -53,9 +53,15 @@ const MEANINGS: Record<string, Meaning> = {
 
 /**
  * Says a database error in a client's words. What is the server's fault stays a plain error, which becomes a 500.
- * @param params of the statement that failed, to find the path of a value that PostgreSQL could not read
+ * @param reader who gets it; nobody in particular: an error that says nothing of the database
+ * @param statement that failed, to find the path of a value that PostgreSQL could not read
  */
-export function clientError(error: unknown, dialect: Dialect = 'alpha', params: readonly Param[] = []): unknown {
+export function clientError(
+  error: unknown,
+  reader?: Reader,
+  statement?: Pick<Statement, 'params' | 'calls'>,
+  dialect: Dialect = 'alpha',
+): unknown {
   if (error instanceof ServiceError) return error
   if (!(error instanceof pg.DatabaseError) || error.code === undefined) {
     return isConnectionError(error) ? unavailable(error) : error
@@ -68,22 +74,20 @@ export function clientError(error: unknown, dialect: Dialect = 'alpha', params: 
     return new ServiceError(409, 'concurrent-update', 'serialization failure due to concurrent update', '$', more)
   }
   if (/^(08|53|57P|25006)/.test(state)) return unavailable(error)
-  const meaning =
-    MEANINGS[state] ??
-    MEANINGS[state.slice(0, 2)] ??
-    (isOfPostgis(error) ? GEOMETRY : isUsersOwn(state) ? USERS_OWN : undefined)
+  const params = statement?.params ?? []
+  const ownValue = unreadable(error, params) !== undefined
+  const isData = ownValue || isOfPostgis(error) || isOfInput(error) || isUsersOwn(state)
+  const meaning = MEANINGS[state] ?? MEANINGS[state.slice(0, 2)] ?? (isData ? DATA : undefined)
   if (!meaning) return error
-  const code = dialect === 'alpha' ? 'postgres-error' : meaning.modern
-  return new ServiceError(
-    meaning.status ?? 400,
-    code,
-    (meaning.prefix ?? '') + error.message,
-    pathOf(error, params),
-    more,
-  )
+  const origin = { ownValue, calls: statement?.calls === true }
+  const prefix = error.constraint === 'svc_refuse' ? '' : (meaning.prefix ?? '')
+  const message = messageFor(error, prefix, reader, origin)
+  const says = message !== NEUTRAL
+  const code = dialect === 'alpha' ? 'postgres-error' : says ? meaning.modern : 'data-exception'
+  return new ServiceError(400, code, message, says ? pathOf(error, params) : '$.args', more)
 }
 
-const USERS_OWN: Meaning = { modern: 'data-exception' }
+const DATA: Meaning = { modern: 'data-exception' }
 /** Classes that PostgreSQL itself uses. A trigger may raise any other: the word of whoever wrote it. */
 const CLASSES = new Set(
   '00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44 53 54 55 57 58 72 F0 HV P0 XX'.split(
@@ -100,9 +104,14 @@ function timeoutOrCancel(error: pg.DatabaseError, more: { cause: unknown; intern
 }
 
 /** PostgreSQL names a parameter that it cannot read in the error's context: `unnamed portal parameter $2 = '...'`. */
-function pathOf(error: pg.DatabaseError, params: readonly Param[]): string {
-  const place = /parameter \$(\d+)/.exec(error.where ?? '')?.[1]
+function unreadable({ where = '' }: pg.DatabaseError, params: readonly Param[]): Param | undefined {
+  const place = /^(?:unnamed portal|portal "[^"]*") parameter \$(\d+)/m.exec(where)?.[1]
   const param = place === undefined ? undefined : params[Number(place) - 1]
+  return param?.kind === 'value' ? param : undefined
+}
+
+function pathOf(error: pg.DatabaseError, params: readonly Param[]): string {
+  const param = unreadable(error, params)
   if (param?.kind === 'value') return param.path
   return isOfPostgis(error) ? pathOfGeometry(params) : '$.args'
 }
@@ -125,7 +134,12 @@ export function isOfPostgis({ code, file = '' }: pg.DatabaseError): boolean {
   return (code === 'XX000' || code?.startsWith('22') === true) && POSTGIS_FILE.test(file)
 }
 const POSTGIS_FILE = /(^|\/)(lwgeom|geography|gserialized|shared_gserialized)\w*\.c$/
-const GEOMETRY: Meaning = { modern: 'data-exception' }
+
+/**
+ * Types with a grammar of their own (ltree, tsquery, jsonpath) call a value that they cannot read a syntax error, as PostgreSQL
+ * does a statement, whose error has a position.
+ */
+const isOfInput = ({ code, position }: pg.DatabaseError): boolean => code === '42601' && position === undefined
 
 /** For the admin and the log. */
 export function describe(error: pg.DatabaseError): Record<string, string> {

@@ -3,6 +3,7 @@ import type { Compiled, Prepared } from '../compile/compile.js'
 import { type Bindings, bind } from '../sql/bind.js'
 import { CellQuery } from './cell-query.js'
 import { cancel, type Database, inTransaction, isConnectionError, withClient } from './database.js'
+import type { Reader } from './disclosure.js'
 import { clientError, type Dialect } from './errors.js'
 import type { Pace } from './pipeline/pace.js'
 
@@ -11,6 +12,7 @@ export interface Execution {
   /** Keep the statement prepared on its connection: it has been asked for before. */
   readonly prepare: boolean
   readonly dialect: Dialect
+  readonly reader: Reader
   /** Told how long the one statement of a read took. */
   readonly pace?: Pace | undefined
 }
@@ -85,17 +87,17 @@ async function executeAll(
 /** One statement that answers with one text. */
 async function cell(
   client: ClientBase,
-  { text, params, name }: Prepared,
+  statement: Prepared,
   values: readonly (string | null)[],
-  { prepare, dialect, pace }: Execution,
+  { prepare, dialect, reader, pace }: Execution,
 ): Promise<string> {
-  const query = new CellQuery(text, values, prepare ? name : '')
+  const query = new CellQuery(statement.text, values, prepare ? statement.name : '')
   client.query(query)
   try {
     const answer = (await query.answer) as string
     pace?.ranAlone(query.ms)
     return answer
   } catch (error) {
-    throw isConnectionError(error) ? error : clientError(error, dialect, params)
+    throw isConnectionError(error) ? error : clientError(error, reader, statement, dialect)
   }
 }

@@ -3,10 +3,11 @@ import type { PoolClient } from 'pg'
 import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { ServiceError } from '../errors.js'
-import { bind, type Bindings } from '../sql/bind.js'
+import { bind } from '../sql/bind.js'
 import { type Blocks, WaitingRows } from './blocks.js'
 import { cancel, checkOut, type Database, isConnectionError, unavailable } from './database.js'
 import { clientError } from './errors.js'
+import type { Execution } from './execute.js'
 import { divertRows, socketOf } from './limit-answers.js'
 import type { RowMessages } from './row-messages.js'
 
@@ -50,10 +51,12 @@ const MAX_AGE_MS = 3_600_000
 export async function readRows(
   database: Database,
   statement: Prepared,
-  bindings: Bindings,
+  execution: Pick<Execution, 'bindings' | 'reader'>,
   signal: AbortSignal,
 ): Promise<RowBatches> {
-  const values = bind(statement.params, bindings)
+  const values = bind(statement.params, execution.bindings)
+  const translated = (error: unknown): unknown =>
+    isConnectionError(error) ? error : clientError(error, execution.reader, statement)
   signal.throwIfAborted()
   const client = await checkOut(database.streams)
   const received = receive(client, database.blocks)
@@ -83,17 +86,17 @@ export async function readRows(
       }
       first = together(first, batch.value)
     }
-    return { first, done: false, rest: () => rest(batches, end, statement), free, end: () => end(true) }
+    return { first, done: false, rest: () => rest(batches, end, translated), free, end: () => end(true) }
   } catch (error) {
     await end(true)
-    throw translated(error, statement)
+    throw translated(error)
   }
 }
 
 async function* rest(
   batches: AsyncGenerator<RowBatch, void, undefined>,
   end: (failed: boolean) => Promise<void>,
-  statement: Prepared,
+  translated: (error: unknown) => unknown,
 ): AsyncGenerator<RowBatch, void, undefined> {
   const oldest = Date.now() + MAX_AGE_MS
   let complete = false
@@ -104,7 +107,7 @@ async function* rest(
     }
     complete = true
   } catch (error) {
-    throw translated(error, statement)
+    throw translated(error)
   } finally {
     await end(!complete)
   }
@@ -211,8 +214,4 @@ async function within<T>(promise: Promise<T>, timeoutMs: number, signal: AbortSi
   } finally {
     settled.abort()
   }
-}
-
-function translated(error: unknown, statement: Prepared): unknown {
-  return isConnectionError(error) ? error : clientError(error, 'alpha', statement.params)
 }

@@ -44,6 +44,7 @@ export function callOf(
     get signal() {
       return state.signal
     },
+    log: () => state.log,
     format,
     ...(dialect ? { dialect } : {}),
   }

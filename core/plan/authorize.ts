@@ -1,6 +1,7 @@
-import type { Catalog, ComputedField, Table } from '../catalog/catalog.js'
+import { type Catalog, type ComputedField, type Table, tableName } from '../catalog/catalog.js'
 import { permissionDenied } from '../errors.js'
 import { and } from './boolexp.js'
+import { guard } from './guard.js'
 import {
   type Aggregate,
   type BoolExp,
@@ -48,7 +49,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     const limit = permissions(table).select?.limit
     columns(table, read.distinctOn ?? [], 'select')
     return {
-      where: and([selectFilter(table), condition(read.where, table)]),
+      where: guard(selectFilter(table), condition(read.where, table), table, catalog, read.from !== undefined),
       orderBy: read.orderBy.map((order) => ({ ...order, by: target(order.by, table) })),
       ...(limit === undefined ? {} : { maxRows: limit }),
     }
@@ -129,6 +130,8 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
         return { kind: exp.kind, of: exp.of.map((part) => condition(part, table)) }
       case 'not':
         return { kind: 'not', of: condition(exp.of, table) }
+      case 'guarded':
+        return { kind: 'guarded', by: condition(exp.by, table), of: condition(exp.of, table) }
       case 'compare':
       case 'null':
         shown(table, exp)
@@ -141,12 +144,12 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       case 'exists': {
         if (exp.on.length === 0) throw permissionDenied('$exists may be used in permissions only', '$.args.where')
         const remote = tableFor(exp.table, 'select')
-        return { ...exp, where: and([selectFilter(remote), condition(exp.where, remote)]) }
+        return { ...exp, where: guard(selectFilter(remote), condition(exp.where, remote), remote, catalog) }
       }
       case 'aggregate': {
         const remote = aggregable(exp.table)
         columns(remote, exp.columns, 'select')
-        return { ...exp, where: and([selectFilter(remote), condition(exp.where, remote)]) }
+        return { ...exp, where: guard(selectFilter(remote), condition(exp.where, remote), remote, catalog) }
       }
     }
   }
@@ -164,7 +167,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       }
     const table = tableFor(count.table, 'select')
     columns(table, count.distinct ?? [], 'select')
-    return { ...count, where: and([selectFilter(table), condition(count.where, table)]) }
+    return { ...count, where: guard(selectFilter(table), condition(count.where, table), table, catalog) }
   }
 
   const rule = (under: Rule, table: Table): BoolExp => {
@@ -178,6 +181,9 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     }[under]
     return place === undefined ? TRUE : filter(place)
   }
+
+  const refusal = (check: string, table: Table): string =>
+    `the row would not pass the ${check} check of role "${role}" on "${tableName(table)}"`
 
   const insert = (insert: Insert): Insert => {
     const table = tableFor(insert.table, 'insert')
@@ -194,6 +200,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       columns: insert.columns.filter(({ name, present }) => present !== 'none' || !preset.has(name)),
       presets: permission.set,
       check: filter(permission.check),
+      refusal: refusal(insert.onConflict?.action === 'update' ? 'insert or update' : 'insert', table),
       ...(insert.onConflict ? { onConflict: onConflict(insert.onConflict, table, permission.upsert) } : {}),
       ...(insert.returning ? { returning: returning(insert.returning, table) } : {}),
     }
@@ -214,7 +221,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       ...conflict,
       set: conflict.set.filter((column) => update.columns.includes(column) && !preset.has(column)),
       presets: update.set,
-      where: and([filter(update.filter), condition(conflict.where, table)]),
+      where: guard(filter(update.filter), condition(conflict.where, table), table, catalog),
       check: update.check === undefined ? TRUE : filter(update.check),
     }
   }
@@ -232,8 +239,9 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     return {
       ...update,
       set: [...update.set, ...permission.set.map((preset) => ({ kind: 'set' as const, ...preset }))],
-      where: and([filter(permission.filter), condition(update.where, table)]),
+      where: guard(filter(permission.filter), condition(update.where, table), table, catalog),
       check: permission.check === undefined ? TRUE : filter(permission.check),
+      refusal: refusal('update', table),
       ...(update.returning ? { returning: returning(update.returning, table) } : {}),
     }
   }
@@ -245,7 +253,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     if (!permission) throw permissionDenied('delete is not allowed', '$.args.table')
     return {
       ...remove,
-      where: and([filter(permission.filter), condition(remove.where, table)]),
+      where: guard(filter(permission.filter), condition(remove.where, table), table, catalog),
       ...(remove.returning ? { returning: returning(remove.returning, table) } : {}),
     }
   }

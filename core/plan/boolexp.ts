@@ -459,6 +459,8 @@ export function needsOtherRows(exp: BoolExp): boolean {
       return exp.of.some(needsOtherRows)
     case 'not':
       return needsOtherRows(exp.of)
+    case 'guarded':
+      return needsOtherRows(exp.by) || needsOtherRows(exp.of)
     case 'exists':
     case 'aggregate':
       return true
@@ -478,6 +480,8 @@ export function operandsOf(exp: BoolExp): readonly Operand[] {
       return exp.of.flatMap(operandsOf)
     case 'not':
       return operandsOf(exp.of)
+    case 'guarded':
+      return [...operandsOf(exp.by), ...operandsOf(exp.of)]
     case 'exists':
       return operandsOf(exp.where)
     case 'aggregate':

@@ -139,6 +139,8 @@ export type BoolExp =
   | { readonly kind: 'null'; readonly column: string; readonly computed?: FunctionCall }
   /** Neither true nor false, as SQL has it for a comparison with null. */
   | { readonly kind: 'unknown' }
+  /** Evaluated only on rows that satisfy `by`; unknown for others. Put in by `authorize`. */
+  | { readonly kind: 'guarded'; readonly by: BoolExp; readonly of: BoolExp }
   /** Some row of `table` joins and satisfies `where`. */
   | { readonly kind: 'exists'; readonly table: TableRef; readonly on: Join; readonly where: BoolExp }
   /** Something computed of the rows of `table` that join and satisfy `where`. */
@@ -324,6 +326,8 @@ export interface Insert {
   readonly onConflict?: OnConflict
   /** Must hold for every row as written; set by `authorize`. */
   readonly check: BoolExp
+  /** What is said of a row that fails it; set by `authorize`. */
+  readonly refusal?: string
   readonly returning?: Returning
   readonly answer?: WriteAnswer
 }
@@ -368,6 +372,8 @@ export interface Update {
   readonly where: BoolExp
   /** Must hold for every row as written; set by `authorize`. */
   readonly check: BoolExp
+  /** What is said of a row that fails it; set by `authorize`. */
+  readonly refusal?: string
   readonly returning?: Returning
   readonly answer?: WriteAnswer
 }

@@ -70,6 +70,8 @@ export function mentions(exp: BoolExp, here: string, table: string, column: stri
       return exp.of.some((part) => mentions(part, here, table, column))
     case 'not':
       return mentions(exp.of, here, table, column)
+    case 'guarded':
+      return mentions(exp.by, here, table, column) || mentions(exp.of, here, table, column)
     case 'compare':
     case 'null':
       return here === table && exp.column === column

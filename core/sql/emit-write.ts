@@ -3,6 +3,7 @@ import type {
   Assignment,
   BoolExp,
   Delete,
+  Field,
   Insert,
   InsertColumn,
   OnConflict,
@@ -68,7 +69,7 @@ function afterwards(write: Insert | Update): Afterwards {
   const more = write.kind === 'insert' && write.alsoAffected ? { alsoAffected: write.alsoAffected } : {}
   const returning = { ...answering(write), ...more }
   const visible = write.returning ? [write.returning.visible] : []
-  const message = `${write.kind} check constraint failed`
+  const message = write.refusal ?? ''
   if (write.kind === 'update' || write.onConflict?.action !== 'update') {
     return { check: write.check, conditions: visible, message, ...returning }
   }
@@ -149,14 +150,17 @@ interface Seen {
 function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Seen {
   const { returning } = after
   const expressions: Sql[] = []
+  const filtered = returning !== undefined && !isTrue(returning.visible)
   const fields = returning?.fields.map((field, i) => {
-    const printed = printer.field({ ...field, key: `c${i}` }, t)
-    expressions.push(printed)
+    const value = printer.value(field, t)
+    // What is more than a column may fail, and must not tell of a row that is not returned.
+    const guarded = filtered && !isPlainColumn(field)
+    const shown = guarded ? sql`case when ${printer.condition(returning.visible, t)} then ${value} end` : value
+    expressions.push(sql`${shown} as ${ident(`c${i}`)}`)
     return sql`${ident(`c${i}`)} as ${ident(field.key)}`
   })
   const check = checkText(printer, t, after, fresh)
   if (check) expressions.push(sql`${check} as ok`)
-  const filtered = returning !== undefined && !isTrue(returning.visible)
   if (filtered) expressions.push(sql`${printer.condition(returning.visible, t)} as seen`)
   if (expressions.length === 0) expressions.push(sql`1 as one`)
   return {
@@ -171,6 +175,7 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     found: fresh !== undefined,
   }
 }
+const isPlainColumn = (field: Field): boolean => field.kind === 'column' && !field.computed && !isGeo(field.type)
 const COUNT: WritePart = { kind: 'affected_rows', key: 'affected_rows' }
 const ROWS: WritePart = { kind: 'returning', key: 'returning' }
 

@@ -21,9 +21,10 @@ import { alias, ident, join, rowAlias, type Sql, sql, tableText } from './text.j
 export class Printer {
   readonly params = new Params()
   private aliases = 0
+  private calls = false
 
   statement(text: Sql): Statement {
-    return { text, params: this.params.all }
+    return { text, params: this.params.all, ...(this.calls ? { calls: true } : {}) }
   }
 
   alias(): Sql {
@@ -61,6 +62,7 @@ export class Printer {
 
   /** `"public"."full_name"(t0.*, "upper" => $1::bool)`; what has a name is given by it, as others may be left out. */
   call({ function: ref, args }: FunctionCall, t?: Sql): Sql {
+    this.calls = true
     const given = args.map(({ name, to }) => {
       if (to.kind === 'row' && !t) throw new Error('a function of a row outside a table')
       const value = to.kind === 'row' ? sql`${t as Sql}.*` : this.params.operand(to)
@@ -70,24 +72,28 @@ export class Printer {
   }
 
   /** A column, or what a function computes in its place. */
-  private value({ column, computed }: { readonly column: string; readonly computed?: FunctionCall }, t: Sql): Sql {
+  private columnOf({ column, computed }: { readonly column: string; readonly computed?: FunctionCall }, t: Sql): Sql {
     return computed ? this.call(computed, t) : sql`${t}.${ident(column)}`
   }
 
-  /** A field with its key: `t0."id" as "id"`; nested rows as an array or one row, which the outermost form prints. */
+  /** A field with its key: `t0."id" as "id"`. */
   field(field: Field, t: Sql): Sql {
-    const key = ident(field.key)
+    return sql`${this.value(field, t)} as ${ident(field.key)}`
+  }
+
+  /** What a field shows of a row; nested rows as an array or one row, which the outermost form prints. */
+  value(field: Field, t: Sql): Sql {
     switch (field.kind) {
       case 'column':
-        return sql`${this.shown(this.value(field, t), field)} as ${key}`
+        return this.shown(this.columnOf(field, t), field)
       case 'constant':
-        return sql`${this.constant(field.value)} as ${key}`
+        return this.constant(field.value)
       case 'relation': {
         const rows = row(this.select(field.read, { alias: t, on: field.on }), field.read.fields)
-        return field.read.single ? sql`(${rows}) as ${key}` : sql`array(${rows}) as ${key}`
+        return field.read.single ? sql`(${rows})` : sql`array(${rows})`
       }
       case 'aggregate':
-        return sql`(${this.aggregate(field.read, { alias: t, on: field.on })}) as ${key}`
+        return sql`(${this.aggregate(field.read, { alias: t, on: field.on })})`
     }
   }
 
@@ -169,12 +175,14 @@ export class Printer {
       }
       case 'not':
         return sql`(not ${this.condition(exp.of, t)})`
+      case 'guarded':
+        return sql`case when ${this.condition(exp.by, t)} then ${this.condition(exp.of, t)} end`
       case 'null':
-        return sql`(${this.value(exp, t)} is null)`
+        return sql`(${this.columnOf(exp, t)} is null)`
       case 'unknown':
         return sql`null::bool`
       case 'compare':
-        return this.compare(exp, this.value(exp, t))
+        return this.compare(exp, this.columnOf(exp, t))
       case 'columns':
         return COMPARE[exp.op](sql`${t}.${ident(exp.column)}`, [sql`${t}.${ident(exp.to)}`], exp.schema)
       case 'exists': {
@@ -221,7 +229,7 @@ export class Printer {
 
   /** A column of a related row: `(select t1."name" from "author" t1 where t1."id" = t0."author_id" limit 1)`. */
   private target(by: OrderTarget, t: Sql): Sql {
-    if (by.kind === 'column') return this.value(by, t)
+    if (by.kind === 'column') return this.columnOf(by, t)
     const inner = this.alias()
     const where = [...this.joined(by.on, t, inner), this.condition(by.where, inner)]
     if (by.kind === 'aggregate') {

@@ -7,6 +7,8 @@ import { type Sql, sql, typeText } from './text.js'
 export interface Statement {
   readonly text: Sql
   readonly params: readonly Param[]
+  /** Functions of the database are called in it. */
+  readonly calls?: true
 }
 
 export type Param =

@@ -18,7 +18,7 @@ create table comment (id int primary key, note_id int not null references note, 
 create function note_num(note) returns int language sql stable as $$ select ($1.num)::int $$;
 create function note_strict(note) returns int language plpgsql stable as $$
   begin if $1.num = 'abc1' then raise exception 'the number is %', $1.num; end if; return 1; end $$;
-create view share as select id, org_id, 100 / nullif(length(num) - 4, id - 7) as part from note;
+create view share as select id, org_id, 100 / (length(num) - 4) as part from note;
 insert into org values (1, 'one'), (2, 'two');
 insert into note values (7, 1, 'TopSecret-8f14', 'abc1', 'top.secret', '{"a": 1}', 'Sad'), (8, 2, 'mine', '5', 'top.mine', '{}', 'Glad');
 insert into comment values (1, 7, 'of the hidden note'), (2, 8, 'of mine')`
@@ -139,4 +139,187 @@ t.test('such a pattern is refused in templates, GraphQL, casts, session variable
   const as = { role: 'other', variables: { 'x-service-prefix': 'x\\' } }
   const asked = await server.query('select', { table: 'org', columns: ['id'] }, as)
   t.match(asked, { status: 400, body: { error: /x-service-prefix header: a pattern must not end/ } })
+})
+
+t.test('a condition that can fail is not evaluated on hidden rows', async (t) => {
+  const server = await start(t)
+  for (const [door, ask] of Object.entries(DOORS)) {
+    const conditions = [
+      { title: { $regex: '[' } },
+      { title: { $similar: '[' } },
+      { path: { $matches: 'top.secret' } },
+      { $not: { title: { $regex: '^Top' } }, id: 7 },
+    ]
+    for (const where of conditions) {
+      const hidden = await ask(server, { id: 7, ...where })
+      const absent = await ask(server, { id: 9, ...where })
+      t.same([hidden.status, hidden.text], [absent.status, absent.text], `${door} ${JSON.stringify(where)}`)
+    }
+  }
+})
+
+t.test('a computed field in a condition or an order says nothing of hidden rows', async (t) => {
+  const server = await start(t)
+  const ask = (query: string) => server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, USER)
+  for (const field of ['n', 'strict']) {
+    const asked = await ask(`{note(where: {${field}: {_gte: 1}}) {id}}`)
+    t.same(asked.body, { data: { note: [{ id: 8 }] } })
+    const negated = await ask(
+      `{note(where: {_not: {${field}: {_is_null: true}}}, order_by: {${field}: asc}) {id ${field}}}`,
+    )
+    t.match(negated.body, { data: { note: [{ id: 8 }] } })
+    const counted = await ask(`{note_aggregate(where: {${field}: {_lt: 9}}) {aggregate {count}}}`)
+    t.same(counted.body, { data: { note_aggregate: { aggregate: { count: 1 } } } })
+    const related = await ask(`{comment(where: {note: {${field}: {_gte: 1}}}, order_by: {note: {${field}: asc}}) {id}}`)
+    t.same(related.body, { data: { comment: [{ id: 2 }] } })
+  }
+})
+
+t.test('a column that a view computes is not computed for hidden rows', async (t) => {
+  const server = await start(t)
+  const conditions = [{ part: -33 }, { part: { $is_null: false } }, { part: { $clt: 'org_id' } }, { $not: { part: 5 } }]
+  for (const where of conditions) {
+    const { status, body } = await server.query('select', { table: 'share', columns: ['id'], where }, USER)
+    t.same([status, body], [200, [{ id: 8 }]], JSON.stringify(where))
+  }
+})
+
+t.test('an error within a read has one text, whatever went wrong and in which row', async (t) => {
+  const server = await start(t)
+  await server.must('run_sql', { sql: `update note set num = 'abc1' where id = 8` })
+  const ask = (query: string, as: As = USER) =>
+    server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, as)
+  const [cast, raised] = [await ask('{note {n}}'), await ask('{note {strict}}')]
+  t.match(cast.body, {
+    errors: [{ message: /could not evaluate the request/, extensions: { code: 'data-exception' } }],
+  })
+  t.same(raised.body, cast.body)
+  t.notMatch(cast.text, 'abc1')
+  t.match((await ask('{note {n}}', {})).text, /abc1/, 'an admin is told')
+  const own = await server.query('select', { table: 'note', columns: ['id'], where: { path: 'not a path!' } }, USER)
+  t.match(
+    own,
+    { status: 400, body: { path: '$.args.where.path', error: /syntax|ltree/ } },
+    "a caller's own value is named",
+  )
+})
+
+t.test('rows that a role may update and not see say nothing when they are returned', async (t) => {
+  const server = await start(t)
+  await server.must('drop_update_permission', { table: 'note', role: 'user' })
+  await server.must('create_update_permission', {
+    table: 'note',
+    role: 'user',
+    permission: { columns: ['title'], filter: {} },
+  })
+  const query =
+    'mutation {update_note(where: {id: {_eq: 7}}, _set: {title: "TopSecret-8f14"}) {affected_rows returning {id n}}}'
+  const updated = await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, USER)
+  t.same(updated.body, { data: { update_note: { affected_rows: 1, returning: [] } } })
+})
+
+t.test('conditions that cannot fail stay where an index serves them', async (t) => {
+  const server = await start(t)
+  await server.must('run_sql', {
+    sql: 'create index on note (title text_pattern_ops); create index on note using gin (tags)',
+  })
+  const sqlOf = async (where: object): Promise<string> => {
+    const query = { type: 'select', args: { table: 'note', columns: ['id'], where } }
+    const { body } = await server.fetch('/v1/query/explain', {
+      method: 'POST',
+      body: JSON.stringify({ query, role: 'user', headers: { 'x-service-org-id': '2' } }),
+    })
+    return body.sql as string
+  }
+  for (const where of [
+    { id: 7 },
+    { title: { $like: 'a%' } },
+    { tags: { $contains: {} } },
+    { mood: 'Sad' },
+    { path: 'a.b' },
+  ]) {
+    t.notMatch(await sqlOf(where), / case when /, JSON.stringify(where))
+  }
+  t.match(await sqlOf({ id: 7, title: { $regex: 'a' } }), /"id" = \$\d+::int4\) and case when \(t0."org_id" = /)
+})
+
+t.test('a broken constraint is named only to a role that may know all that it is made of', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table acct (id int primary key, email text unique, pin text not null, amount int,
+        code int constraint code_key unique, constraint acct_amount_check check (amount > 0), constraint pin_rule check (length(pin) > code));
+      create table shadow (id int references acct, note text);
+      create table open (id int primary key, acct int constraint open_acct references acct);
+      insert into acct values (1, 'one', 'secret', 5, 1), (2, 'two', 'hush', 5, 2); insert into shadow values (1, 'x')`,
+  })
+  for (const table of ['acct', 'open']) await server.must('track_table', table)
+  const columns = ['id', 'email', 'amount']
+  const open = { columns: '*', filter: {} }
+  await server.must('bulk', [
+    { type: 'create_select_permission', args: { table: 'acct', role: 'user', permission: { columns, filter: {} } } },
+    { type: 'create_insert_permission', args: { table: 'acct', role: 'user', permission: { columns, check: {} } } },
+    { type: 'create_update_permission', args: { table: 'acct', role: 'user', permission: { columns, filter: {} } } },
+    { type: 'create_delete_permission', args: { table: 'acct', role: 'user', permission: { filter: {} } } },
+    { type: 'create_select_permission', args: { table: 'open', role: 'user', permission: open } },
+    {
+      type: 'create_insert_permission',
+      args: { table: 'open', role: 'user', permission: { columns: '*', check: {} } },
+    },
+    {
+      type: 'create_insert_permission',
+      args: { table: 'acct', role: 'blind', permission: { columns: ['pin', 'code', 'id'], check: {} } },
+    },
+    {
+      type: 'create_insert_permission',
+      args: { table: 'open', role: 'blind', permission: { columns: '*', check: {} } },
+    },
+  ])
+  const errorOf = async (type: string, args: object, role = 'user'): Promise<string> => {
+    const { status, body } = await server.query(type, args, { role })
+    t.equal(status, 400)
+    return body.error as string
+  }
+  const update = (set: object) => errorOf('update', { table: 'acct', $set: set, where: { id: 2 } })
+  const insert = (table: string, row: object, role = 'user') => errorOf('insert', { table, objects: [row] }, role)
+
+  t.equal(await insert('acct', { id: 3, email: 'three' }), 'Not-NULL violation. a column that needs a value has none')
+  t.match(await insert('acct', { email: 'three' }), /null value in column "id"/, 'a column that it knows')
+  t.match(await update({ email: 'one' }), /"acct_email_key"/)
+  t.match(await update({ amount: -1 }), /"acct_amount_check"/)
+  t.equal(
+    await insert('acct', { id: 3, pin: '', code: 5 }, 'blind'),
+    'Check constraint violation. new row for relation "acct" violates check constraint "pin_rule"',
+  )
+  t.equal(await errorOf('delete', { table: 'acct', where: { id: 1 } }), FOREIGN, 'of a table that it does not know')
+  t.match(await insert('open', { id: 1, acct: 77 }), /"open_acct"/)
+  t.equal(
+    await insert('open', { id: 1, acct: 77 }, 'blind').then((text) => /open_acct/.test(text)),
+    true,
+    'it may insert ids',
+  )
+
+  await server.must('drop_insert_permission', { table: 'acct', role: 'blind' })
+  t.equal(await insert('open', { id: 1, acct: 77 }, 'blind'), FOREIGN, 'the other table is none of its')
+  t.match((await server.query('delete', { table: 'acct', where: { id: 1 } })).body.error, /shadow_id_fkey/, 'an admin')
+})
+const FOREIGN = 'Foreign key violation. the row refers to one that does not exist, or other rows refer to it'
+
+t.test('a trigger may refuse a row in its own words; what fails inside of it is not quoted', async (t) => {
+  const server = await start(t)
+  await server.must('run_sql', {
+    sql: `create function judge() returns trigger language plpgsql as $$ begin
+        if new.title = 'refuse' then raise exception 'no such title'; end if;
+        if new.title = 'range' then raise exception using errcode = 'check_violation', message = 'out of range'; end if;
+        if new.title = 'cast' then perform old.num::int; end if;
+        if new.title = 'lost' then perform 1 from audit; end if;
+        return new; end $$;
+      create trigger judge before update on note for each row execute function judge();
+      update note set num = 'abc8' where id = 8`,
+  })
+  const titled = async (title: string) =>
+    (await server.query('update', { table: 'note', $set: { title }, where: { id: 8 } }, USER)).body.error as string
+  t.equal(await titled('refuse'), 'no such title')
+  t.equal(await titled('range'), 'Check constraint violation. out of range')
+  t.match(await titled('cast'), /could not evaluate/)
+  t.match(await titled('lost'), /could not evaluate/)
 })

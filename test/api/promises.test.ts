@@ -407,7 +407,7 @@ const CASES: Readonly<Record<PromiseId, Case>> = {
     USER,
     'insert',
     { objects: [{ id: 20, note: 'bad' }] },
-    refused('postgres-error', 'Check constraint violation. insert check constraint failed'),
+    refused('postgres-error', /^the row would not pass the insert check of role "\w+" on "\w+"$/),
   ),
   'permission.preset': noted(
     USER,
@@ -443,7 +443,7 @@ const CASES: Readonly<Record<PromiseId, Case>> = {
     USER,
     'update',
     { where: { id: 1 }, $set: { note: 'bad' } },
-    refused('postgres-error', 'Check constraint violation. update check constraint failed'),
+    refused('postgres-error', /^the row would not pass the update check of role "\w+" on "\w+"$/),
   ),
   'permission.delete-filter': noted(USER, 'delete', { where: { id: { $in: [2, 21] } } }, { affected_rows: 1 }),
   'permission.session-missing': noted(

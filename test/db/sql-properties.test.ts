@@ -166,7 +166,7 @@ t.test('values never change the text of a statement, and never stand in it', asy
       (s, n) => ({
         table: 'w',
         columns: [{ name: 'parent', columns: ['*'] }],
-        where: { $not: { s: { $like: s[0] } }, id: { $gt: n }, j: { $has_keys_any: [s[1]] } },
+        where: { $not: { s: { $like: `${s[0]}%` } }, id: { $gt: n }, j: { $has_keys_any: [s[1]] } },
       }),
     ],
     ['count', (s) => ({ table: 'w', where: { s: { $regex: s[0], $nin: [s[1]] } }, distinct: ['s'] })],
@@ -175,7 +175,7 @@ t.test('values never change the text of a statement, and never stand in it', asy
       (s, n) => ({ table: 'w', objects: [{ id: n, s: s[0], j: { [s[1] as string]: s[2] } }], returning: ['id'] }),
     ],
     ['update', (s, n) => ({ table: 'w', where: { s: s[0] }, $set: { s: s[1], j: [s[2], s[3]] }, $inc: { up: n } })],
-    ['delete', (s, n) => ({ table: 'w', where: { id: n, s: { $ilike: s[0] } }, returning: ['s'] })],
+    ['delete', (s, n) => ({ table: 'w', where: { id: n, s: { $ilike: `${s[0]}_` } }, returning: ['s'] })],
   )
   const four = <T>(of: fc.Arbitrary<T>) => fc.tuple(of, of, of, of)
 

@@ -76,6 +76,8 @@ function table(name: string, schema = 'public'): TableData {
     columns: [{ name: 'id', type: { schema: 'pg_catalog', name: 'int4', kind: 'int4' }, nullable: false }],
     primaryKey: ['id'],
     keys: [{ name: `${name}_pkey`, columns: ['id'] }],
+    foreignKeys: [],
+    rules: [],
     relationships: [],
     computedFields: [],
     permissions: [{ role: 'user', delete: { filter: 0 } }],

@@ -146,6 +146,8 @@ function snapshot(): Catalog {
     columns: [column],
     primaryKey: ['id'],
     keys: [{ name: 'note_pkey', columns: ['id'] }],
+    foreignKeys: [],
+    rules: [],
     relationships: [],
     computedFields: [],
     permissions: [],

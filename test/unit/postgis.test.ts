@@ -39,6 +39,8 @@ const place: TableData = {
     column('shape', geo('geometry')),
   ],
   primaryKey: ['id'],
+  foreignKeys: [],
+  rules: [],
   keys: [
     { name: 'place_pkey', columns: ['id'] },
     { name: 'place_at_key', columns: ['at'] },
@@ -355,13 +357,14 @@ t.test('GeoJSON is what RFC 7946 says a geometry is', async (t) => {
 t.test(
   'what PostGIS calls an internal error is the fault of a geometry; what PostgreSQL calls one is not',
   async (t) => {
+    const ADMIN = { role: 'admin', catalog }
     const failed = (code: string, file: string): pg.DatabaseError =>
       Object.assign(new pg.DatabaseError('went wrong', 0, 'error'), { code, file })
     const value = (path: string, type: SqlType): Param => ({ kind: 'value', slot: 0, type, path })
     const inRows: Param = { kind: 'rows', slot: 0, columns: [{ name: 'at', type: geo('geometry') }] }
     const one = value('$.args.where.at.$st_within', geo('geometry'))
     const error = (params: readonly Param[], code = 'XX000', file = 'lwgeom_pg.c') =>
-      clientError(failed(code, file), 'alpha', params)
+      clientError(failed(code, file), ADMIN, { params })
 
     const found = error([value('$.args.where.id', int4), one])
     t.ok(found instanceof ServiceError)
