@@ -236,6 +236,12 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       update.set.map((each) => each.column),
       'update',
     )
+    const changes = update.set.filter(({ kind }) => kind !== 'set' && kind !== 'default' && kind !== 'null')
+    columns(
+      table,
+      changes.map((each) => each.column),
+      'select',
+    )
     return {
       ...update,
       set: [...update.set, ...permission.set.map((preset) => ({ kind: 'set' as const, ...preset }))],

@@ -232,6 +232,8 @@ function planAssignment(shape: SetShape, table: Table, names: Names): Assignment
   const under = at(PATH, shape.under)
   const path = at(under, shape.column)
   const column: Column = names.column(table, shape.column, 'update', under)
+  // Whether a sum overflows would tell the value that it is added to.
+  if (shape.kind === 'inc' || shape.kind === 'mul') names.column(table, shape.column, 'select', under)
   if (shape.kind === 'default') return { kind: 'default', column: column.name }
   if (column.generated === 'always') throw unexpectedPayload(`column "${column.name}" is generated`, path)
   if (shape.slot === undefined) return { kind: 'null', column: column.name }

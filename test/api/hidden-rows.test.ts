@@ -323,3 +323,29 @@ t.test('a trigger may refuse a row in its own words; what fails inside of it is 
   t.match(await titled('cast'), /could not evaluate/)
   t.match(await titled('lost'), /could not evaluate/)
 })
+
+t.test('a change of a value that a role may not select is refused', async (t) => {
+  const server = await start(t)
+  await server.must('bulk', [
+    { type: 'run_sql', args: { sql: 'alter table note add column stars int default 1, add column data jsonb' } },
+    { type: 'drop_update_permission', args: { table: 'note', role: 'user' } },
+    {
+      type: 'create_update_permission',
+      args: { table: 'note', role: 'user', permission: { columns: ['stars', 'data', 'tags'], filter: FILTER } },
+    },
+  ])
+  const graphql = (set: string) =>
+    server.fetch(
+      '/v1/graphql',
+      { method: 'POST', body: JSON.stringify({ query: `mutation {update_note(where: {}, ${set}) {affected_rows}}` }) },
+      USER,
+    )
+  const changed = await server.query('update', { table: 'note', where: {}, $inc: { stars: 2147483647 } }, USER)
+  t.match(changed, { status: 400, body: { code: 'permission-denied', path: '$.args.$inc' } })
+  for (const set of ['_inc: {stars: 1}', '_delete_key: {data: "n"}', '_append: {data: {}}']) {
+    t.match((await graphql(set)).body, { errors: [{ message: /permission|not defined|unknown|does not exist/i }] }, set)
+  }
+  t.match((await graphql('_set: {stars: 3}, _append: {tags: {b: 2}}')).body, {
+    data: { update_note: { affected_rows: 1 } },
+  })
+})

@@ -187,6 +187,8 @@ function planUpdate(
     const here = `${path}.args.${key}`
     return Object.entries(objectFields(args[key])).map(([name, input]): Assignment => {
       const column: Column = walker.names.column(table, name, 'update', here)
+      // Whether a change of the present value succeeds would tell that value.
+      if (kind !== 'set') walker.names.column(table, name, 'select', here)
       if (column.generated === 'always') throw invalid(`column "${name}" is generated`, at(here, name))
       if (kind === 'set' && input.kind === 'null') return { kind: 'null', column: column.name }
       return { kind, column: column.name, to: walker.operand(input, type ?? column.type, at(here, name)) }

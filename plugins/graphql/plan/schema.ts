@@ -668,10 +668,12 @@ class SchemaBuilder {
       )
       return { [operator]: { type: made } }
     }
-    const jsonb = columns.filter(({ type }) => type.kind === 'jsonb')
+    const visible = new Set(this.columns(table))
+    const changeable = columns.filter((column) => visible.has(column))
+    const jsonb = changeable.filter(({ type }) => type.kind === 'jsonb')
     return {
       ...input('_set', columns),
-      ...input('_inc', columns.filter(isNumeric)),
+      ...input('_inc', changeable.filter(isNumeric)),
       ...input('_append', jsonb),
       ...input('_prepend', jsonb),
       ...input('_delete_key', jsonb, GraphQLString),

@@ -158,6 +158,7 @@ export function update(
 ): Written {
   const permission = permitted(table, caller, 'update')
   touchable([...Object.keys($set), ...Object.keys($inc)], permission?.columns)
+  selectable(table, caller.role, Object.keys($inc))
   checkNames(model, table, where, caller.role)
   selectable(table, caller.role, returning)
   const chosen = new Set(matching(model, table, permission?.filter, where, caller))
