@@ -3,7 +3,7 @@ import { readMemory } from '../cpu.js'
 import { runLoad } from '../load/load.js'
 import { LESS_IS_BETTER, measured } from '../load-rounds.js'
 import { interleave, type Job, type Section } from '../section.js'
-import { type BenchServer, byGateway, queryPost, send, startServerChild } from '../systems/server.js'
+import { type BenchServer, byAdmin, byGateway, queryPost, send, startServerChild } from '../systems/server.js'
 
 const CLIENTS = 16
 /** More than any machine compiles in a second. */
@@ -97,7 +97,7 @@ async function check(server: BenchServer): Promise<void> {
 
 /** How many requests were not found in the cache. */
 async function compiledBy({ port }: BenchServer): Promise<number> {
-  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`, { headers: byAdmin })).text()
   const counts = [...metrics.matchAll(/^rowhouse_compilations_total\{by="(\w+)"\} (\d+)$/gm)]
   return counts.reduce((sum, [, by, n]) => sum + (by === 'cache' ? 0 : Number(n)), 0)
 }

@@ -3,7 +3,7 @@ import type { Bench } from '../bench.js'
 import { FULL } from '../data.js'
 import { runLoad, type Window } from '../load/load.js'
 import type { Measured, Section } from '../section.js'
-import { type BenchServer, byGateway, queryPost, startServerChild } from '../systems/server.js'
+import { type BenchServer, byAdmin, byGateway, queryPost, startServerChild } from '../systems/server.js'
 import { byPk } from './by-pk.js'
 import { filter } from './filter.js'
 import { list } from './list.js'
@@ -101,7 +101,7 @@ interface Step {
 
 /** The 99th percentile of the delay of its event loop in ms, since it was asked before. */
 async function loopDelay({ port }: BenchServer): Promise<number> {
-  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`, { headers: byAdmin })).text()
   return Number(/^nodejs_eventloop_lag_p99_seconds\S* (\S+)/m.exec(metrics)?.[1]) * 1000
 }
 

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { Invocation } from '../cli.js'
-import { listenersOf } from '../host/listeners.js'
+import { isLocal, listenersOf } from '../host/listeners.js'
+import type { HttpConfig } from '../http/config.js'
 import { type Server, startServer } from '../host/server.js'
 import { isPlain } from '../host/settle.js'
 import { type EmbeddedPostgres, inspectEmbedded, startEmbedded } from '../postgres/index.js'
@@ -30,6 +31,7 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
       overrides: {
         ...overrides,
         database: { url: url ?? embedded?.serverUrl },
+        http: { ...overrides.http, metrics: values.http.metrics ?? (isOpen(values.http) ? 'open' : 'secret') },
         ...(secret === undefined ? {} : { auth: { adminSecret: secret } }),
         log: { level: flags['verbose'] === true ? 'info' : 'warn' },
       },
@@ -44,6 +46,9 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
     throw error
   }
 }
+
+/** Only this machine can connect. */
+const isOpen = (http: HttpConfig): boolean => listenersOf(http).every(isLocal)
 
 const MINUTE_MS = 60_000
 

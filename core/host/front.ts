@@ -6,7 +6,7 @@ import { createAuthenticate } from '../http/session.js'
 import { createTraffic } from '../http/traffic.js'
 import type { Metrics } from '../metrics.js'
 import type { Shared } from './host.js'
-import { isLocal, listenAt, listenersOf, withoutSocket } from './listeners.js'
+import { listenAt, listenersOf, withoutSocket } from './listeners.js'
 
 /** Where a server can be reached. */
 export interface Address {
@@ -57,7 +57,6 @@ export function createFront(options: FrontOptions): Front {
         const links = shared.links.filter(({ plugin }) => listener.serves(plugin))
         return { ...(await about()), links: links.map(({ title, href }) => ({ title, href })) }
       },
-      loopback: isLocal(listener),
     })
     for (const name of plugins) {
       const formatError = shared.errorFormats.get(name)

@@ -17,8 +17,8 @@ export interface Listener {
 export function listenersOf(http: HttpConfig): readonly [Listener, ...Listener[]] {
   const { host: mainHost, port: mainPort, socket: _, ...shared } = http
   const apart = new Set(http.listeners.flatMap(({ plugins }) => plugins))
-  const others = http.listeners.map(({ plugins, host = mainHost, port = mainPort, socket }, index): Listener => {
-    const config = { ...shared, host, port, ...(socket ? { socket } : {}) }
+  const others = http.listeners.map(({ plugins, host = mainHost, port = mainPort, ...own }, index): Listener => {
+    const config = { ...shared, host, port, ...own }
     return { setting: at('http.listeners', index), http: config, serves: (plugin) => plugins.includes(plugin) }
   })
   return [{ setting: 'http', http, serves: (plugin) => !apart.has(plugin) }, ...others]

@@ -31,8 +31,6 @@ export interface AppOptions {
   /** Asks every health probe, each within its deadline. */
   readonly ready: () => Promise<ReadyReport>
   readonly about: () => About | Promise<About>
-  /** Only this machine can connect: probe names and metrics are shown to everybody who can. */
-  readonly loopback: boolean
 }
 
 export interface App extends Listener {

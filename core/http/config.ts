@@ -15,6 +15,7 @@ const socket = {
     mode: { type: 'string', pattern: '^0?[0-7]{3}$', default: '660', description: 'who may connect, octal' },
   },
 } as const
+const metrics = { type: 'string', enum: ['secret', 'open'] } as const
 
 const listener = {
   type: 'object',
@@ -23,13 +24,14 @@ const listener = {
   properties: {
     plugins: {
       type: 'array',
-      minItems: 1,
       items: { type: 'string', minLength: 1 },
-      description: 'names of the plugins that are served here, and nowhere else',
+      description:
+        'names of the plugins that are served here, and nowhere else; none for the endpoints of the core alone',
     },
     host: { ...host, description: 'address to listen on; `http.host` unless given' },
     port: { ...port, description: 'port; 0 takes a free one' },
     socket: { ...socket, description: 'a unix socket to listen on in place of host and port' },
+    metrics: { ...metrics, description: 'the same as `http.metrics`, for this listener' },
   },
 } as const
 
@@ -101,6 +103,11 @@ export const httpConfig = {
       ...milliseconds,
       default: 25_000,
       description: 'how long requests under way may take once the listener is closed',
+    },
+    metrics: {
+      ...metrics,
+      description:
+        'who may read /metrics and the names in /readyz: `secret` for admin and the holder of the metricsToken, `open` for everybody who can connect. Default: `secret`; of `rowhouse dev` on loopback `open`',
     },
     metricsToken: {
       type: 'string',

@@ -34,7 +34,6 @@ export interface CoreRoutesOptions {
   readonly traffic: Traffic
   readonly ready: () => Promise<ReadyReport>
   readonly about: () => About | Promise<About>
-  readonly loopback: boolean
   readonly plugins: readonly PluginRoutes[]
   readonly identify: (ctx: Context) => Promise<Session>
   readonly draining: () => boolean
@@ -83,11 +82,12 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
   withoutImpliedHead(router)
 
   async function mayLook(ctx: Context): Promise<boolean> {
-    if (options.loopback) return true
+    if (options.config.metrics === 'open') return true
     try {
       return (await options.identify(ctx)).role === 'admin'
     } catch (error) {
-      if (error instanceof ServiceError && error.code === 'missing-credentials') return false
+      // Readiness does not depend on a service that knows who asks.
+      if (error instanceof ServiceError && (error.code === 'missing-credentials' || error.status >= 500)) return false
       throw error
     }
   }

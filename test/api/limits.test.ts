@@ -100,7 +100,7 @@ t.test('one caller’s flood of new forms is limited, its values and everybody e
   })
   await t.test('the bucket fills again', async (t) => {
     await until('a miss is answered', async () => (await ask(novel(), flooder)).status === 200)
-    t.match(await (await fetch(`${server.url}/metrics`)).text(), /rowhouse_compilations_refused_total [1-9]/)
+    t.match((await server.fetch('/metrics')).text, /rowhouse_compilations_refused_total [1-9]/)
   })
 })
 

@@ -203,11 +203,17 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
     status: 'ready',
     probes: [{ name: 'hello.mood', ok: true, detail: 'a little tired' }],
   })
+  t.equal((await fetch(`${dev.url}/metrics`)).status, 200)
   const home = await fetch(dev.url, { headers: { accept: 'application/json' } })
   t.match(await home.json(), { database: 'none' })
   t.equal(await dev.stop('SIGINT'), 0)
   const server = await start(t, folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
   t.equal(await (await fetch(`${server.url}/v1/hello`)).text(), 'hi')
+  const secret = { headers: { 'X-Service-Admin-Secret': SECRET } }
+  t.same(await (await fetch(`${server.url}/readyz`)).json(), { status: 'ready' }, 'start names nothing to strangers')
+  t.match(await (await fetch(`${server.url}/readyz`, secret)).json(), { probes: [{ name: 'hello.mood' }] })
+  t.equal((await fetch(`${server.url}/metrics`)).status, 401)
+  t.equal((await fetch(`${server.url}/metrics`, secret)).status, 200)
   t.equal(await server.stop('SIGTERM'), 0)
   t.match(await run(folder, ['check'], { ROWHOUSE_ADMIN_SECRET: SECRET }), { code: 0, out: /no plugin needs one/ })
   t.notMatch((await run(folder, ['check'], { ROWHOUSE_ADMIN_SECRET: SECRET })).out, 'listener')

@@ -267,7 +267,6 @@ async function start(t: Test, http: object = {}, authenticate: Authenticate = as
     authenticate,
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'up', links: [] }),
-    loopback: true,
   })
   const router = createRouter()
   router.get('/hello', (ctx) => {

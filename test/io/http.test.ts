@@ -422,7 +422,7 @@ t.test('P8: a drain under load fails no request', async (t) => {
 
 t.test('a drain', async (t) => {
   await t.test('says so while the listener is still open', async (t) => {
-    const { app, get } = await start(t, { drainDelayMs: 1_500 })
+    const { app, get } = await start(t, { drainDelayMs: 1_500, metrics: 'open' })
     const drained = app.drain()
     t.equal(app.state, 'leaving')
     const answer = await get('/readyz')
@@ -475,25 +475,25 @@ t.test('the endpoints of the core', async (t) => {
     database: 'down' as const,
     links: [{ title: 'A <b>console</b>', href: '/console?a="b"' }],
   })
-  const open = await start(t, {}, { about, ready: async () => ({ ready: false, probes }) })
+  const open = await start(t, { metrics: 'open' }, { about, ready: async () => ({ ready: false, probes }) })
   const closed = await start(
     t,
     { metricsToken: 'metrics-token-marker' },
-    { loopback: false, ready: async () => ({ ready: true, probes }) },
+    { ready: async () => ({ ready: true, probes }) },
   )
 
   await t.test('/healthz says that the server lives', async (t) => {
     t.same(await (await open.get('/healthz')).json(), { status: 'ok' })
     t.equal((await closed.get('/healthz', { 'x-test-role': 'wrong' })).status, 200, 'without asking who is there')
   })
-  await t.test('/readyz names the probes, elsewhere than on loopback for admin alone', async (t) => {
+  await t.test('/readyz names the probes for admin alone, unless they are open', async (t) => {
     const answer = await open.get('/readyz')
     t.equal(answer.status, 503)
     t.same(await answer.json(), { status: 'not ready', probes })
     t.same(await (await closed.get('/readyz')).json(), { status: 'ready' })
     t.same(await (await closed.get('/readyz', { 'x-test-role': 'admin' })).json(), { status: 'ready', probes })
   })
-  await t.test('/metrics is for admin and the holder of its token, elsewhere than on loopback', async (t) => {
+  await t.test('/metrics is for admin and the holder of its token, unless it is open', async (t) => {
     await closed.get('/echo')
     const status = async (headers: Record<string, string>) => (await closed.get('/metrics', headers)).status
     t.equal((await open.get('/metrics')).status, 200)
@@ -628,7 +628,6 @@ async function start(
     authenticate: authenticate(log),
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'up', links: [] }),
-    loopback: true,
     ...more,
   })
   const one = createRouter()

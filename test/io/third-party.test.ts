@@ -101,7 +101,11 @@ t.test(
       builtins: { plugins: {}, providers: {} },
       env: {},
       cwd: folder,
-      overrides: { database: { url: database.url }, http: { host: '127.0.0.1', port: 0 }, log: { level: 'fatal' } },
+      overrides: {
+        database: { url: database.url },
+        http: { host: '127.0.0.1', port: 0, metrics: 'open' },
+        log: { level: 'fatal' },
+      },
     })
     t.teardown(() => server.close())
 

@@ -41,7 +41,6 @@ async function serve(t: Test, ...plugins: ReturnType<typeof plugin>[]) {
     authenticate: async () => anonymous(),
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'none', links: [] }),
-    loopback: true,
   })
   for (const each of plugins) app.use(each)
   t.teardown(() => app.close())
