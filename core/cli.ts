@@ -234,4 +234,6 @@ function maybe(word: string, known: readonly string[], prefix = ''): string {
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
-process.exitCode = await main(process.argv.slice(2))
+const code = await main(process.argv.slice(2))
+// A timer or a connection that a plugin left does not keep the process; what was printed is out first.
+process.stdout.write('', () => process.exit(code))

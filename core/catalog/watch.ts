@@ -52,16 +52,19 @@ export async function watchCatalog(
   }
 
   async function listen(): Promise<void> {
+    let client: pg.Client | undefined
     try {
-      const client = await database.connect('listen', database.config.listenUrl)
+      client = await database.connect('listen', database.config.listenUrl)
       client.on('notification', () => void check())
       client.on('end', () => {
         if (listener === client) listener = undefined
       })
-      await client.query(`listen ${CHANNEL}`)
+      // pg knows `query_timeout`, its types do not. Without an answer the polling would stop.
+      await client.query({ text: `listen ${CHANNEL}`, query_timeout: database.config.poolWaitMs } as pg.QueryConfig)
       listener = client
       degraded = undefined
     } catch (error) {
+      client?.end().catch(() => {})
       degraded = `cannot listen for metadata changes: ${messageOf(error)}`
       log.warn({ error: messageOf(error) }, 'cannot listen for metadata changes; polling')
     }
@@ -69,11 +72,15 @@ export async function watchCatalog(
 
   await listen()
   await check()
+  let polling: Promise<void> | undefined
+  async function poll(): Promise<void> {
+    if (!listener && !closed) await listen()
+    await check()
+  }
   const timer = setInterval(() => {
-    void (async () => {
-      if (!listener && !closed) await listen()
-      await check()
-    })()
+    polling ??= poll().finally(() => {
+      polling = undefined
+    })
   }, POLL_MS)
   timer.unref()
 
@@ -84,6 +91,7 @@ export async function watchCatalog(
     async close() {
       closed = true
       clearInterval(timer)
+      await polling
       await checking
       await listener?.end()
     },

@@ -25,11 +25,14 @@ export async function serve(
   const failure = await Promise.race([signalled, failed])
   if (failure) console.error(failure.message)
   const told = process.stderr.isTTY && !failure ? setTimeout(() => console.error(FINISHING), 1000) : undefined
-  try {
-    await server.close()
-  } finally {
-    clearTimeout(told)
-    await afterwards()
-  }
-  return failure ? 1 : 0
+  const closed = await server.close().then(
+    () => true,
+    (error: Error) => {
+      server.log.error(`the server did not end as it should: ${error.message}`)
+      return false
+    },
+  )
+  clearTimeout(told)
+  await afterwards()
+  return failure || !closed ? 1 : 0
 }

@@ -59,7 +59,13 @@ export interface Operation {
   readonly args?: Schema
   /** What it asks of the database, where that is one request: lets it be described and kept ahead of time. */
   readonly lift?: (args: Json) => Request
-  /** Paths in errors start at `$.args`. */
+  /**
+   * Maximum time of one run in milliseconds; then the caller gets 504 `timeout`, and what the operation began in the
+   * database is rolled back. `database.statementTimeoutMs` when absent. 0: no limit, because everything that the
+   * operation waits for has one of its own.
+   */
+  readonly timeoutMs?: number
+  /** Paths in errors start at `$.args`. `call.signal` aborts when the time is over, too. */
   run(args: Json, call: Call): Promise<Answer>
 }
 

@@ -3,15 +3,19 @@ import type { Json } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import { checkArgs } from './args.js'
 import type { Request } from './data.js'
-import type { Operation, Operations } from './operations.js'
+import type { Answer, Call, Operation, Operations } from './operations.js'
 
 /** Operations by `type`. They may still be added while plugins are set up. */
 export class Registry implements Operations {
   private readonly operations: ReadonlyMap<string, Operation>
   private readonly checks = new Map<string, (args: Json) => void>()
 
-  constructor(operations: ReadonlyMap<string, Operation>) {
+  private readonly timeoutMs: number
+
+  /** @param timeoutMs of an operation that does not say it itself */
+  constructor(operations: ReadonlyMap<string, Operation>, timeoutMs: number) {
     this.operations = operations
+    this.timeoutMs = timeoutMs
   }
 
   get types(): readonly string[] {
@@ -27,7 +31,8 @@ export class Registry implements Operations {
       throw new ServiceError(406, 'not-acceptable', `"${type}" answers with application/json only`, '$.type')
     }
     this.check(type, operation, args)
-    return operation.run(args, call)
+    const timeoutMs = operation.timeoutMs ?? this.timeoutMs
+    return timeoutMs === 0 ? operation.run(args, call) : runWithin(type, operation, args, call, timeoutMs)
   }
 
   lift(query: Json): Request {
@@ -56,5 +61,34 @@ export class Registry implements Operations {
     let check = this.checks.get(type)
     if (!check) this.checks.set(type, (check = checkArgs(schema)))
     check(args)
+  }
+}
+
+/** @throws ServiceError 504 `timeout`; a transaction around it is then given up */
+async function runWithin(
+  type: string,
+  operation: Operation,
+  args: Json,
+  call: Call,
+  timeoutMs: number,
+): Promise<Answer> {
+  const abort = new AbortController()
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      const message = `the operation "${type}" took longer than ${timeoutMs / 1000} s`
+      const error = new ServiceError(504, 'timeout', message)
+      reject(error)
+      call.transaction?.abort(error)
+      abort.abort(error)
+    }, timeoutMs)
+  })
+  try {
+    return await Promise.race([
+      operation.run(args, { ...call, signal: AbortSignal.any([call.signal, abort.signal]) }),
+      late,
+    ])
+  } finally {
+    clearTimeout(timer)
   }
 }

@@ -33,7 +33,8 @@ export interface DataRoom extends Data {
   start(): Promise<void>
   /** Why metadata changes of other instances may be seen late; undefined when all is well. */
   readonly degraded: string | undefined
-  close(): Promise<void>
+  /** What to close, in reverse order. */
+  readonly closers: readonly { readonly owner: string; run(): Promise<void> }[]
 }
 
 const TRIES = 3
@@ -52,7 +53,7 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
   /** Reads what is committed, all at one instant. */
   const readAtOnce = <T>(read: (client: ClientBase) => Promise<T>): Promise<T> =>
     withClient(database.admin, (client) =>
-      inTransaction(client, () => read(client), 'isolation level repeatable read read only'),
+      inTransaction(client, () => read(client), { mode: 'isolation level repeatable read read only' }),
     )
   /** @param known what was read last */
   const readCommitted = (known?: Reading): Promise<Reading> => readAtOnce((client) => readAll(client, resolve, known))
@@ -114,7 +115,7 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
       plans.assertBranded(plan)
       return executeIn(transaction.client, plan, executionOf(request, call, plan))
     }
-    return again(async () => {
+    return again(call, async () => {
       const plan = await plans.compiled(current, taskOf(request, call), call.session.caller)
       return plan.statements.length === 0 ? undefined : answer(plan, request, call)
     })
@@ -160,7 +161,7 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
   async function read(request: Request, call: Call, most = Infinity): Promise<Answer> {
     const { transaction, format } = call
     if (transaction) return { kind: 'text', text: (await run(request, call)) as string }
-    return again(async () => {
+    return again(call, async () => {
       const { caller } = call.session
       if (format === 'json') {
         const plan = await plans.compiled(current, taskOf(request, call), caller)
@@ -194,7 +195,7 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
   }
 
   /** Tries again what the database rolled back in a conflict, and once what failed because the snapshot was stale. */
-  async function again<T>(fn: () => Promise<T>, call?: Call): Promise<T> {
+  async function again<T>(call: Call | undefined, fn: () => Promise<T>): Promise<T> {
     const failed = (error: unknown) => clientError(error, call && readerOf(call))
     let reloaded = false
     for (let tries = 1; ; tries++) {
@@ -229,28 +230,32 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
   ): Promise<T> {
     const { transaction: outer } = call
     if (outer) return fn({ ...call, transaction: outer })
-    return again(
-      () =>
-        withClient(pool, async (client, discard) => {
-          const inner = new Transaction(client, current, resolve)
-          let altered: Reading | undefined
-          try {
-            const result = await cancellable(database, client, discard, call.signal, () =>
-              inTransaction(client, async () => {
+    return again(call, () =>
+      withClient(pool, async (client, discard) => {
+        const inner = new Transaction(client, current, resolve)
+        let altered: Reading | undefined
+        const signal = AbortSignal.any([call.signal, inner.signal])
+        try {
+          const result = await cancellable(database, client, discard, signal, () =>
+            inTransaction(
+              client,
+              async () => {
                 const answer = await fn({ ...call, transaction: inner })
                 altered = await inner.finish()
+                signal.throwIfAborted()
                 if (altered) coming.add(altered.data.version)
                 return answer
-              }),
-            )
-            if (altered) await swap(altered)
-            return result
-          } finally {
-            if (altered) coming.delete(altered.data.version)
-            if (inner.discarded) discard()
-          }
-        }),
-      call,
+              },
+              { signal },
+            ),
+          )
+          if (altered) await swap(altered)
+          return result
+        } finally {
+          if (altered) coming.delete(altered.data.version)
+          if (inner.discarded) discard()
+        }
+      }),
     )
   }
 
@@ -272,7 +277,7 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
     async query<Row extends object>(text: string, values: readonly unknown[] = [], inside?: Transaction) {
       const name = database.config.prepare ? { name: nameOf(text) } : {}
       const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
-      return inside ? ask(inside.client) : again(() => withClient(database.main, ask))
+      return inside ? ask(inside.client) : again(undefined, () => withClient(database.main, ask))
     },
     transaction,
     alter: (call, fn) =>
@@ -293,7 +298,7 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
     catalogFor: ({ transaction: inner }) => (inner?.snapshot ?? current).catalog,
     reload,
     explain: (request, call) =>
-      again(async () => {
+      again(call, async () => {
         const plan = await plans.compiled(
           call.transaction?.snapshot ?? current,
           taskOf(request, call),
@@ -325,9 +330,10 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
       watch = await watchCatalog(database, isKnown, reload, log)
       await plans.warm()
     },
-    async close() {
-      await Promise.all([watch?.close(), plans.close()])
-    },
+    closers: [
+      { owner: 'compilation', run: () => plans.close() },
+      { owner: 'listening for metadata changes', run: async () => watch?.close() },
+    ],
   }
 }
 

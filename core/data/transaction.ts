@@ -15,6 +15,7 @@ export class Transaction {
   private snapshotNow: Snapshot
   private change: Change | undefined
   private seen = 0
+  private readonly aborting = new AbortController()
   private discardClient = false
 
   private readonly resolve: TemplateResolver | undefined
@@ -34,6 +35,14 @@ export class Transaction {
       this.seen = this.change.revision
     }
     return this.snapshotNow
+  }
+
+  /** Aborts when the transaction must not go on: its connection is then closed, which rolls it back. */
+  get signal(): AbortSignal {
+    return this.aborting.signal
+  }
+  abort(reason: Error): void {
+    this.aborting.abort(reason)
   }
 
   /** The connection's session state was changed: it must not serve another request. */

@@ -57,7 +57,12 @@ export const databaseConfig = {
     },
     streamPoolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for streamed reads' },
     poolWaitMs: { type: 'integer', minimum: 1, default: 1000, description: 'Longest wait for a connection; then 503' },
-    statementTimeoutMs: { type: 'integer', minimum: 1, default: 30_000, description: 'Longest statement; then 504' },
+    statementTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 30_000,
+      description: 'Longest statement, and longest operation of a plugin; then 504',
+    },
     lockTimeoutMs: { type: 'integer', minimum: 1, default: 10_000, description: 'Longest wait for a lock; then 409' },
     prepare: {
       type: 'boolean',
@@ -267,8 +272,16 @@ export async function cancel({ admin }: Pick<Database, 'admin'>, client: pg.Clie
   await admin.query(text, [processID]).catch(() => undefined)
 }
 
-/** Runs `fn` between begin and commit; rolls back when it throws. */
-export async function inTransaction<T>(client: pg.ClientBase, fn: () => Promise<T>, mode = ''): Promise<T> {
+/**
+ * Runs `fn` between begin and commit; rolls back when it throws.
+ * @param options.signal when it has aborted, the owner closes the connection, which rolls back: something that goes on using
+ *   the connection then finds no other transaction there
+ */
+export async function inTransaction<T>(
+  client: pg.ClientBase,
+  fn: () => Promise<T>,
+  { mode = '', signal }: { readonly mode?: string; readonly signal?: AbortSignal } = {},
+): Promise<T> {
   await client.query(`begin ${mode}`)
   try {
     const result = await fn()
@@ -276,7 +289,7 @@ export async function inTransaction<T>(client: pg.ClientBase, fn: () => Promise<
     return result
   } catch (error) {
     // The error that counts is the first one; a connection that cannot roll back is thrown away by its owner.
-    await client.query('rollback').catch(() => undefined)
+    if (!signal?.aborted) await client.query('rollback').catch(() => undefined)
     throw error
   }
 }

@@ -43,9 +43,13 @@ export async function executeIn(client: ClientBase, compiled: Compiled, executio
   return executeAll(client, first, bind(first.params, execution.bindings), others, execution)
 }
 
+/** How long after the end of a request its work may go on that PostgreSQL knows nothing of, such as a plugin's. */
+const GRACE_MS = 2000
+
 /**
  * Ends what runs on a connection when nobody waits for it any more. The connection is kept until PostgreSQL has reported,
- * and then thrown away, because the cancellation might otherwise hit the next query on it.
+ * and then thrown away, because the cancellation might otherwise hit the next query on it. What does not end by that is
+ * left behind without its connection.
  */
 export async function cancellable<T>(
   database: Database,
@@ -55,16 +59,21 @@ export async function cancellable<T>(
   fn: () => Promise<T>,
 ): Promise<T> {
   let cancelling: Promise<void> | undefined
+  let grace: NodeJS.Timeout | undefined
+  let leave: (reason: unknown) => void
+  const left = new Promise<never>((_, reject) => (leave = reject))
   const onAbort = () => {
     discard()
     cancelling = cancel(database, client)
+    grace = setTimeout(() => leave(signal.reason), GRACE_MS)
   }
   signal.throwIfAborted()
   signal.addEventListener('abort', onAbort)
   try {
-    return await fn()
+    return await Promise.race([fn(), left])
   } finally {
     signal.removeEventListener('abort', onAbort)
+    clearTimeout(grace)
     await cancelling
   }
 }

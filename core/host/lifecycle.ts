@@ -21,28 +21,46 @@ export async function runHooks(hooks: readonly Hook[], step: Step, timeoutMs: nu
   for (const hook of hooks) await runWithin(hook.owner, step, () => hook.run(), timeoutMs)
 }
 
+/** One thing to do at the end. */
+export interface Closer extends Hook {
+  /** `close` when absent. */
+  readonly step?: Step
+}
+
 /**
- * Runs hooks in reverse order, all of them, whatever fails.
- * @throws AggregateError with every failure
+ * Runs hooks in reverse order, whatever fails, until the time for all of them is over.
+ * @param timeoutMs for all together
+ * @throws AggregateError with every failure; the last one names what was not done in time, if anything was not
  */
-export async function closeHooks(hooks: readonly Hook[], timeoutMs: number): Promise<void> {
+export async function closeHooks(hooks: readonly Closer[], timeoutMs: number): Promise<void> {
   const failures: unknown[] = []
-  for (const hook of hooks.toReversed()) {
+  const deadline = performance.now() + timeoutMs
+  for (const { owner, step = 'close', run } of hooks.toReversed()) {
     try {
-      await runWithin(hook.owner, 'close', () => hook.run(), timeoutMs)
+      await runWithin(owner, step, run, timeoutMs, deadline)
     } catch (error) {
       failures.push(error)
+      if (performance.now() >= deadline) break
     }
   }
   if (failures.length > 0) throw new AggregateError(failures, failures.map(messageOf).join('; '))
 }
 
-/** As `runStep`, for any owner. The work that is late goes on, but nobody waits for it any more. */
-export async function runWithin<T>(owner: string, step: string, run: () => Promise<T> | T, timeoutMs: number) {
+/**
+ * As `runStep`, for any owner. The work that is late goes on, but nobody waits for it any more.
+ * @param deadline when it is late, by `performance.now()`
+ */
+export async function runWithin<T>(
+  owner: string,
+  step: string,
+  run: () => Promise<T> | T,
+  timeoutMs: number,
+  deadline: number = performance.now() + timeoutMs,
+) {
   const late = new Error(`${owner} did not finish "${step}" within ${timeoutMs / 1000} s`)
   let timer: NodeJS.Timeout | undefined
   const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(late), timeoutMs)
+    timer = setTimeout(() => reject(late), Math.ceil(deadline - performance.now()))
   })
   try {
     return await Promise.race([run(), timeout])

@@ -16,7 +16,7 @@ import { version } from '../version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
 import type { Address } from './front.js'
 import type { createHost, Shared } from './host.js'
-import { closeHooks, runHooks, runStep, runWithin } from './lifecycle.js'
+import { closeHooks, type Closer, runHooks, runStep, runWithin, type Step } from './lifecycle.js'
 import { type Builtins, loadAll, type Loaded, type Mention, needsDatabase } from './load.js'
 import { refuseOpenDoor } from './listeners.js'
 import { migrate, type MigrationSet, pendingMigrations } from './migrate.js'
@@ -77,6 +77,14 @@ export const sections = {
   compile: compileConfig,
   limits: limitsConfig,
   dataDir: { type: 'string', default: './.rowhouse', description: 'where files of this server live' },
+  shutdownTimeoutMs: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 3_600_000,
+    default: 30_000,
+    description:
+      'Maximum time from the signal to the end of the process, drain included; then the log names what was not done, and the process ends with 1',
+  },
 } as const satisfies Readonly<Record<string, Schema>>
 
 /** What is wrong with a section although its schema is satisfied. */
@@ -99,7 +107,10 @@ export interface Server {
   /** Everywhere it listens, `url` first. */
   readonly addresses: readonly Address[]
   readonly log: Logger
-  /** Takes no more requests, finishes those under way, closes everything in reverse order. */
+  /**
+   * Takes no more requests, finishes those under way, closes everything in reverse order.
+   * @throws AggregateError of what failed, and of what was not done within `shutdownTimeoutMs`
+   */
   close(): Promise<void>
 }
 
@@ -120,8 +131,16 @@ export async function startLoaded(
   for (const warning of loaded.warnings) log.warn(warning)
   refuseOpenDoor(values)
 
-  const closers: { readonly owner: string; run(): Promise<void> | void }[] = []
-  const closing = (owner: string, run: () => Promise<void> | void) => void closers.push({ owner, run })
+  /** Closed in reverse order. What plugins add later has its place already. */
+  const closers: (() => readonly Closer[])[] = []
+  const closing = (owner: string, run: () => Promise<void>, step: Step = 'close') =>
+    void closers.push(() => [{ owner, run, step }])
+  const close = once(() =>
+    closeHooks(
+      closers.flatMap((each) => each()),
+      values.shutdownTimeoutMs,
+    ),
+  )
   try {
     const metrics = createMetrics()
     const dataDir = resolve(options.cwd, values.dataDir)
@@ -138,9 +157,9 @@ export async function startLoaded(
     const shared = createShared({ log, metrics: metrics.registry, providers, dataDir })
     if (store) {
       shared.services.set('data', store.data)
-      shared.services.set('operations', new Registry(shared.operations))
+      shared.services.set('operations', new Registry(shared.operations, values.database.statementTimeoutMs))
     }
-    closing('plugins', () => closeHooks(shared.hooks.close, STEP_MS))
+    closers.push(() => shared.hooks.close)
     for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, createHost(plugin, shared), shared)
     await store?.data.usePlanners(shared.planners)
 
@@ -153,11 +172,9 @@ export async function startLoaded(
       ready: () => ready(store, shared),
       about: async () => ({ version, database: await stateOf(store) }),
     })
-    closing('http', async () => {
-      await front.drain()
-      await runHooks(shared.hooks.drain, 'drain', STEP_MS)
-      await front.close()
-    })
+    closing('http', () => front.close())
+    closers.push(() => shared.hooks.drain.toReversed().map((hook): Closer => ({ ...hook, step: 'drain' })))
+    closing('http', () => front.drain(), 'drain')
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     const addresses = await front.listen()
     await store?.data.start()
@@ -165,7 +182,7 @@ export async function startLoaded(
 
     for (const address of addresses) log.info(address, 'listening')
     const [{ url }] = addresses
-    return { config, url, addresses, log, close: once(() => closeHooks(closers, 3 * STEP_MS)) }
+    return { config, url, addresses, log, close }
 
     async function openMigrated(): Promise<Database> {
       const opened = openDatabase(values.database, log, metrics)
@@ -181,11 +198,11 @@ export async function startLoaded(
 
     async function openStore(opened: Database): Promise<Store> {
       const data = await openData(opened, { log, metrics, ...values.compile, ...values.limits })
-      closing('data', () => data.close())
+      closers.push(() => data.closers)
       return { database: opened, data }
     }
   } catch (error) {
-    await closeHooks(closers, STEP_MS).catch((cause: unknown) => log.error({ err: cause }, 'closing failed as well'))
+    await close().catch((cause: unknown) => log.error({ err: cause }, 'closing failed as well'))
     throw error
   }
 }

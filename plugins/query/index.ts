@@ -24,7 +24,8 @@ export default definePlugin({
       ...functionOperations(data),
       ...wholeOperations(data),
     }
-    for (const [type, operation] of Object.entries(all)) host.operation(type, operation)
+    // Their statements have a limit each.
+    for (const [type, operation] of Object.entries(all)) host.operation(type, { ...operation, timeoutMs: 0 })
     queryRoutes(host, data, operations)
   },
 })

@@ -15,7 +15,9 @@ export default definePlugin({
     const meanings = new Meanings(data, operations)
     const templates = new Templates(data, operations, meanings)
     data.resolveTemplates(meanings.resolve)
-    for (const [type, operation] of Object.entries(templateOperations(data, templates))) host.operation(type, operation)
+    // What a template runs has limits of its own.
+    for (const [type, operation] of Object.entries(templateOperations(data, templates)))
+      host.operation(type, { ...operation, timeoutMs: 0 })
     openApiPage(host.router)
     host.link('Query templates', '/v1/openapi')
     listRoutes(host.router, data, templates)
