@@ -1,4 +1,5 @@
 import { type EmailSender, type Host, type Receipt, SendError, type SmsSender } from 'rowhouse'
+import { type Answer, readError, readReceipt } from './answer.js'
 import { Breaker } from './breaker.js'
 import type { NotifyConfig } from './config.js'
 import type { Deadline } from './deadline.js'
@@ -11,13 +12,6 @@ import { Rate } from './rate.js'
 const TURN_MS = 2000
 /** How long after its signal a provider may take to say how far it was. */
 const GRACE_MS = 500
-
-/** What asking a provider came to. */
-export type Answer =
-  | { readonly kind: 'sent'; readonly receipt: Receipt; readonly caught: boolean }
-  | { readonly kind: 'not sent'; readonly error: SendError }
-  /** It was not asked, and may be asked in so many seconds; for ever, if it cannot send such a message. */
-  | { readonly kind: 'passed'; readonly why: string; readonly seconds: number }
 
 interface Member {
   readonly name: string
@@ -108,11 +102,11 @@ export class Channel {
     if (deadline.isOver) return passed('the time of this try was over before it was asked')
     const { signal } = deadline
     try {
-      const receipt = await within(signal, send(signal))
+      const receipt = readReceipt(await within(signal, send(signal)))
       breaker.succeeded()
       return { kind: 'sent', receipt, caught: sender.catches === true }
     } catch (thrown) {
-      const error = thrown instanceof SendError ? thrown : failed(thrown)
+      const error = readError(thrown)
       if (error.outcome === 'refused') breaker.succeeded()
       else breaker.failure()
       return { kind: 'not sent', error }
@@ -145,10 +139,6 @@ async function within<T>(signal: AbortSignal, sending: Promise<T>): Promise<T> {
 }
 
 const passed = (why: string, seconds = 0): Answer => ({ kind: 'passed', why, seconds })
-
-/** What the provider did with the message before it threw, nobody knows. */
-const failed = (cause: unknown): SendError =>
-  new SendError('unknown', cause instanceof Error ? cause.message : String(cause), { cause })
 
 /** Sends the message, or why this provider cannot. */
 function sendingOf(

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Host, SendError, Services } from 'rowhouse'
-import type { Answer, Channel } from './channel.js'
+import { type Host, type SendError, ServiceError, type Services } from 'rowhouse'
+import type { Answer } from './answer.js'
+import type { Channel } from './channel.js'
 import type { NotifyConfig } from './config.js'
 import { Deadline } from './deadline.js'
 import { channelOf, type Channel as ChannelName, type Message, messageOf, type OutboxRow } from './message.js'
@@ -15,6 +16,8 @@ const MOST_PAUSE_SECONDS = 15 * 60
 const MOST_RETRY_AFTER_SECONDS = 60 * 60
 /** Between two tries to write down how a message stands, in milliseconds. */
 const RECORD_PAUSES = [100, 300, 1000, 2000, 4000]
+/** So often a message may be taken without a word of how that ended. */
+const MOST_LOSSES = 5
 
 export interface DeliveryParts {
   readonly host: Host
@@ -63,8 +66,12 @@ export class Delivery {
 
   /** A try of whoever was sending it before: it may have been sent, and may be sent again if that does no harm. */
   async tryAfterLoss(row: Claimed, since: number): Promise<MessageRecord | undefined> {
-    if (!row.lost || (row.mode === 'queue' && (await this.mayRepeat(row)))) return this.try(row, since)
-    const why = 'whoever was sending it was not heard of again; it may have been sent'
+    const tooOften = row.losses >= MOST_LOSSES
+    if (row.losses === 0 || (!tooOften && row.mode === 'queue' && (await this.mayRepeat(row)))) {
+      return this.try(row, since)
+    }
+    const often = tooOften ? `, ${row.losses} times in a row` : ''
+    const why = `whoever was sending it was not heard of again${often}; it may have been sent`
     return this.record(row, unknown(row, why, { provider: row.provider }))
   }
 
@@ -80,6 +87,7 @@ export class Delivery {
         return await this.recordOnce(row, ending)
       } catch (error) {
         this.log.warn({ err: error, message: row.id, state: ending.state }, 'how a message stands could not be written')
+        if (isRefused(error)) return this.recordOnce(row, notStored(row, ending))
         await sleep(pause)
       }
     }
@@ -129,6 +137,7 @@ export class Delivery {
       const answer = await channel.ask(name, message, deadline)
       if (answer.kind === 'sent') {
         const { receipt, caught } = answer
+        if (receipt.cut) this.log.warn({ message: row.id, provider: name }, 'a long receipt was cut')
         return { state: 'sent', provider: name, providerId: receipt.id, detail: receipt.detail, caught }
       }
       answers.push({ name, answer })
@@ -150,7 +159,10 @@ export class Delivery {
 
   private async notKnown(row: OutboxRow, why: string, cause: SendError): Promise<Ending> {
     const more = { cause, provider: row.provider, asked: true }
-    if (row.mode === 'sync' || !(await this.mayRepeat(row))) return unknown(row, `${why}; it may have been sent`, more)
+    // A provider that answered once in a way that nobody can read has taken the message, and would answer so again.
+    if (row.mode === 'sync' || cause.unreadable || !(await this.mayRepeat(row))) {
+      return unknown(row, `${why}; it may have been sent`, more)
+    }
     return queued(row, why, { ...more, seconds: this.pause(row, cause.retryAfter) })
   }
 
@@ -207,6 +219,13 @@ function inTurn({ providers }: Channel, first: string | null): readonly string[]
 
 /** Not all at the same moment. */
 const jittered = (seconds: number): number => seconds * (1 + Math.random() / 2)
+
+/** PostgreSQL takes no such row, however often it is asked. */
+const isRefused = (error: unknown): boolean => error instanceof ServiceError && error.status === 400
+
+/** How a message ends whose outcome cannot be stored as the provider said it. */
+const notStored = (row: OutboxRow, { provider }: Ending): Ending =>
+  unknown(row, 'what became of it could not be stored; it may have been sent', { provider, asked: true })
 
 interface NotSent {
   readonly code?: string

@@ -10,7 +10,7 @@ import { Outbox } from './outbox.js'
 import { type Draft, readEmail, readSms } from './payload.js'
 import { startPruning } from './prune.js'
 import { adminOnly, sendRoutes } from './routes.js'
-import { migrations } from './schema.js'
+import { lossesMigration, migrations } from './schema.js'
 import { Sending } from './send.js'
 import { Suppression } from './suppression.js'
 import { templatesMigration } from './templates/migration.js'
@@ -37,7 +37,7 @@ export default definePlugin({
   needs: ['operations'],
   wants: ['filestore'],
   config,
-  migrations: [...migrations, templatesMigration],
+  migrations: [...migrations, templatesMigration, lossesMigration],
   setup(host, options) {
     const data = host.use('data')
     const outbox = new Outbox(data)

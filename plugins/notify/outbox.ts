@@ -36,8 +36,8 @@ export interface Once {
   readonly hash: Buffer
 }
 export interface Claimed extends OutboxRow {
-  /** Whoever was sending it before has not been heard of since. */
-  readonly lost: boolean
+  /** How many in a row took it before, and have not been heard of since. */
+  readonly losses: number
 }
 
 /** How a try has ended. */
@@ -242,9 +242,10 @@ const CLAIM = `with due as (
     update ${TABLE} t set state = 'sending', claims = t.claims + 1, next_at = now() + make_interval(secs => $3),
       provider = coalesce(t.provider, $4::text),
       unknown_since = case when due.lost then coalesce(t.unknown_since, t.next_at - make_interval(secs => $3))
-        else t.unknown_since end
-    from due where t.id = due.id returning t.*, due.lost)
-  select ${ROW}, o.lost from o`
+        else t.unknown_since end,
+      losses = case when due.lost then t.losses + 1 else 0 end
+    from due where t.id = due.id returning t.*)
+  select ${ROW}, o.losses from o`
 
 const OWNED = `id = $1 and claims = $2 and state in ('queued', 'sending')`
 const DONE = `state = 'sent', sent_at = now(), attempts = attempts + 1, provider = $3, provider_id = $4, detail = $5,

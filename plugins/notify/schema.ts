@@ -114,3 +114,11 @@ create table svc_catalog.svc_suppression (
 `,
   },
 ]
+
+export const lossesMigration: Migration = {
+  id: '004-losses',
+  sql: `
+-- How many in a row have taken a message and were not heard of again; each time that it is taken says so anew.
+alter table svc_catalog.svc_outbox add column losses integer not null default 0;
+`,
+}

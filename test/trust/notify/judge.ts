@@ -191,11 +191,18 @@ class Story {
     return held.some(([, to]) => to >= (claim?.at ?? 0))
   }
 
+  /** How many in a row took it and were not heard of again, until one took it to say so. */
+  private losses(): number {
+    const since = this.versions.findLastIndex(({ state }) => state === 'queued') + 1
+    const claims = this.versions.slice(since).flatMap((version) => (version.state === 'sending' ? version.claims : []))
+    return new Set(claims).size - 1
+  }
+
   /** Somebody may have sent it, and nobody knows: there was no clear answer, or who had it was lost. */
   private isUnknown(): boolean {
     const { row, asked, evidence } = this
     const mayRepeat = row.mode === 'queue' && (!row.at_most_once || evidence.idempotent)
-    if (mayRepeat && !asked.some(({ deed }) => deed === 'refused')) return false
+    if (mayRepeat && !asked.some(({ deed }) => deed === 'refused') && this.losses() < MOST_LOSSES) return false
     if (asked.some((each) => this.whyNotKnown(each, Infinity) !== undefined)) return true
     return this.versions.some((claim, i) => {
       if (!isClaim(claim)) return false
@@ -207,6 +214,9 @@ class Story {
     })
   }
 }
+
+/** As the outbox has it. */
+const MOST_LOSSES = 5
 
 /** Somebody has it now: took it from the queue, or is answering the request that it came with. */
 const isClaim = ({ state, claims }: Version): boolean => state === 'sending' || (state === 'queued' && claims === 0)
