@@ -1,7 +1,7 @@
 import { type Json, type JsonObject } from 'rowhouse'
 import { at, describe, isObject } from 'rowhouse/plan'
 import { invalidPayload, missingKey } from './errors.js'
-import { CONTROL } from './mailbox.js'
+import { headerProblem } from './mailbox.js'
 
 /** The keys of an object, read one by one. What is wrong is told with its path. */
 export class Fields {
@@ -47,7 +47,8 @@ export class Fields {
   line(key: string, most = 900): string | undefined {
     const text = this.text(key)
     if (text === undefined) return undefined
-    if (CONTROL.test(text)) throw invalidPayload('line breaks and control characters are not allowed', this.at(key))
+    const problem = headerProblem(text)
+    if (problem !== undefined) throw invalidPayload(`${problem} are not allowed`, this.at(key))
     if (text.length > most) throw invalidPayload(`it has more than ${most} characters`, this.at(key))
     return text
   }

@@ -10,11 +10,19 @@ const QUOTED = /^"((?:[^"\\]|\\["\\])*)"$/
 /** What would have to stand in quotes (RFC 5322, specials). */
 const SPECIAL = /[()<>[\]:;@\\,"]/
 /** Control characters, and halves of characters. */
-export const CONTROL = /[\p{Cc}\p{Cs}\u2028\u2029]/u
+const CONTROL = /[\p{Cc}\p{Cs}\u2028\u2029]/u
+/** How an encoded word begins (RFC 2047). Readers decode it wherever it stands, line breaks in it among the rest. */
+const ENCODED = /=\?[^?]*\?[bq]\?/i
+
+/** What a text has that must not stand in a header; undefined: nothing. */
+export function headerProblem(text: string): string | undefined {
+  if (CONTROL.test(text)) return 'line breaks and control characters'
+  return ENCODED.test(text) ? 'encoded words ("=?...?=")' : undefined
+}
 
 /** Reads `local@domain` or `Name <local@domain>`, exactly one. undefined: it is none. */
 export function readMailbox(text: string): Mailbox | undefined {
-  if (CONTROL.test(text)) return undefined
+  if (headerProblem(text) !== undefined) return undefined
   const [, named, inner] = NAMED.exec(text.trim()) ?? []
   const address = readAddress(inner ?? text.trim())
   if (address === undefined) return undefined

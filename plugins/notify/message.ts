@@ -1,6 +1,6 @@
 import type { Attachment, Mail, Mailbox, Sms, TemplateMail } from 'rowhouse'
 import type { Draft } from './payload.js'
-import { CONTROL, readMailbox } from './mailbox.js'
+import { headerProblem, readMailbox } from './mailbox.js'
 
 type Text = 'from' | 'from_name' | 'sub' | 'text' | 'html' | 'reply_to' | 'template' | 'country_code' | 'message'
 type List = 'cc' | 'bcc' | 'content'
@@ -83,8 +83,9 @@ function mailboxes(column: string, value: unknown): readonly Mailbox[] {
   return value.map((each) => mailbox(column, each))
 }
 function line(column: string, value: unknown): string {
-  if (typeof value !== 'string' || CONTROL.test(value))
-    throw new Error(`"${column}" has line breaks or control characters`)
+  if (typeof value !== 'string') throw new Error(`"${column}" is no text`)
+  const problem = headerProblem(value)
+  if (problem !== undefined) throw new Error(`"${column}" has ${problem}`)
   return value
 }
 function contentOf(value: unknown): TemplateMail['content'] {

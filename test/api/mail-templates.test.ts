@@ -286,6 +286,11 @@ tap.test('bodies and names are strict', async (t) => {
   ]
   for (const [body, message] of wrong) t.match(await server.put('a', body), refused(message))
   t.match(await server.fetch('/v1/send/template/a', { method: 'PUT', body: '{' }), { status: 400 })
+  const encoded = { subject: '=?utf-8?{{ a }}', text: 'x', templateContent: [{ name: 'a', content: 'q?=0D=0A?=' }] }
+  t.match(
+    await server.fetch('/v1/send/template/preview', { method: 'POST', body: JSON.stringify(encoded) }),
+    refused(/a subject must not have encoded words/),
+  )
 
   const draft = of('s')
   const contents: [unknown, RegExp][] = [

@@ -212,6 +212,14 @@ tap.test('fields that a header or an envelope could misread', async (t) => {
       t.match(await server.send('email', { ...MAIL, [key]: bad }), invalid(/line breaks|U\+0000/), key)
     }
   }
+  for (const word of ['=?utf-8?q?a=0D=0ABcc:_e@x?=', 'Hi =?UTF-8*en?B?aGk=?= you', '=??Q?unfinished']) {
+    for (const key of ['sub', 'fromName'])
+      t.match(await server.send('email', { ...MAIL, [key]: word }), invalid(/encoded words .* are not allowed/), key)
+    for (const key of ['to', 'from', 'replyTo', 'cc', 'bcc']) {
+      for (const name of [word, `"${word}"`])
+        t.match(await server.send('email', { ...MAIL, [key]: `${name} <a@x.example>` }), invalid(/one address/), key)
+    }
+  }
   t.match(await server.send('email', { ...MAIL, text: 'a\u0000' }), invalid(/U\+0000/))
   t.match(await server.send('email', { ...MAIL, headers: {} }), invalid(/unexpected key "headers"/))
   for (const to of ['12-34', -1, 1.5, '', 12, 1e15, '+49123']) {
@@ -239,6 +247,8 @@ tap.test('fields that a header or an envelope could misread', async (t) => {
     t.same((server.email.handed.at(-1) as Mail).to, expected)
   }
   t.match(await server.send('email', { ...MAIL, to: fine[0]?.[0] }), invalid(/expecting one address/))
+  for (const sub of ['What is 2+2=?', 'a=?b?c?d', '?=', 'Wie geht’s? =?'])
+    t.equal((await server.send('email', { ...MAIL, sub })).status, 200, sub)
 })
 
 tap.test('several recipients, copies, answers elsewhere, attachments', async (t) => {

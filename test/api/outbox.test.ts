@@ -296,6 +296,8 @@ tap.test('rows that come by SQL', async (t) => {
     ['"from", sub, text', `'email', 'a@example.com, b@example.com', 'b@example.com', 'S', 'x'`],
     ['"from", sub, text', `'email', 'a@example.com', 'b@example.com', E'S\r\nBcc: c@example.com', 'x'`],
     ['"from", from_name, sub, text', `'email', 'a@example.com', 'b@example.com', E'B\\n', 'S', 'x'`],
+    ['"from", sub, text', `'email', 'a@example.com', 'b@example.com', '=?utf-8?q?a=0A?=', 'x'`],
+    ['"from", from_name, sub, text', `'email', 'a@example.com', 'b@example.com', '=?utf-8?q?a?=', 'S', 'x'`],
     ['"from", sub, text, cc', `'email', 'a@example.com', 'b@example.com', 'S', 'x', '{"path": "/etc/passwd"}'`],
     ['country_code, message', `'sms', '12; drop', '1', 'x'`],
   ]

@@ -1,6 +1,6 @@
 import { Context, type Emitter, LiquidError, type Template, toValueSync } from 'liquidjs'
 import { htmlEngine, MOST_OUTPUT, MOST_SOURCE, MOST_TAGS, Output, plainEngine } from './engine.js'
-import { CONTROL } from '../mailbox.js'
+import { headerProblem } from '../mailbox.js'
 import { badTemplate } from './errors.js'
 
 /** A mail template as its author wrote it: Liquid. At least one of `text` and `html` is there. */
@@ -78,7 +78,8 @@ function rendered(parsed: Template[], content: readonly Content[], output: Emitt
 class Line extends Output {
   override write(part: unknown): void {
     super.write(part)
-    if (CONTROL.test(this.buffer)) throw new Error('a subject must not have line breaks and control characters')
+    const problem = headerProblem(this.buffer)
+    if (problem !== undefined) throw new Error(`a subject must not have ${problem}`)
   }
 }
 
