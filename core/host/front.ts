@@ -66,6 +66,7 @@ export function createFront(options: FrontOptions): Front {
     }
     for (const middleware of shared.middlewares) app.middleware(middleware)
     for (const { plugin, prefix } of shared.proofs) if (listener.serves(plugin)) app.proves(prefix)
+    for (const path of shared.idempotent) app.idempotent(path)
     return { app, listener, plugins }
   })
 

@@ -36,6 +36,8 @@ export interface Shared {
   readonly authenticators: Authenticator[]
   /** Where a plugin itself finds out who sent a request. */
   readonly proofs: { readonly plugin: string; readonly prefix: string }[]
+  /** Paths whose routes honour `Idempotency-Key`. */
+  readonly idempotent: Set<string>
   /** By `type`. */
   readonly operations: Map<string, Operation>
   readonly links: { readonly plugin: string; readonly title: string; readonly href: string }[]
@@ -57,6 +59,7 @@ export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' 
     middlewares: [],
     authenticators: [],
     proofs: [],
+    idempotent: new Set(),
     operations: new Map(),
     links: [],
     planners: new Map(),
@@ -105,6 +108,7 @@ export function createHost(plugin: Uses, shared: Shared): Host {
       if (!/^\/([^/]+\/)+$/.test(prefix)) throw new Error(`${owner}: "${prefix}" is not a path such as "/v1/hooks/"`)
       shared.proofs.push({ plugin: name, prefix })
     },
+    idempotent: (path) => void shared.idempotent.add(path),
     operation(type, operation) {
       add(shared.operations, type, operation, `${owner}: operation "${type}"`)
       lifts ||= operation.lift !== undefined

@@ -146,6 +146,12 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
    * @throws Error when it is another
    */
   proves(prefix: string): void
+  /**
+   * The plugin's route at this path honours `Idempotency-Key`: the same request with the same key has its effect once.
+   * Everywhere else a request with that header is refused with 400 `not-supported`, as it would be ignored.
+   * @param path literal, e.g. `/v1/orders`
+   */
+  idempotent(path: string): void
   /** Adds one `type` to the JSON query API. */
   operation(type: string, operation: Operation): void
   /** A pure planner, imported by the workers too: its default export is `(shape, names) => Plan`. */

@@ -16,12 +16,16 @@ export interface Admission {
 }
 type Entering = Pick<Exchange, 'req' | 'res' | 'path' | 'state'>
 
-/** @param unasked prefixes of paths where nobody is asked for credentials; may still grow until the first request */
+/**
+ * @param unasked prefixes of paths where nobody is asked for credentials; may still grow until the first request
+ * @param idempotent paths whose routes honour `Idempotency-Key`; as above
+ */
 export function admission(
   config: HttpConfig,
   authenticate: Authenticate,
   traffic: Traffic,
   unasked: readonly string[],
+  idempotent: ReadonlySet<string>,
 ): Admission {
   const { failures, rejected, guesses, room } = traffic
   const overSocket = config.socket !== undefined
@@ -53,6 +57,7 @@ export function admission(
       }
       ctx.res.on('close', leave)
       ctx.state.session = await identified(ctx, leave)
+      if (ctx.req.headers['idempotency-key'] && !idempotent.has(ctx.path)) throw noIdempotency()
     },
   }
 }
@@ -69,6 +74,9 @@ function withCaller(session: Session, client: string): Session {
 const isWrongGuess = (error: unknown) =>
   error instanceof ServiceError && error.status === 401 && error.code !== 'missing-credentials'
 
+/** A client that sends the header counts on it: it would repeat a write that has had its effect. */
+const noIdempotency = () =>
+  new ServiceError(400, 'not-supported', 'Idempotency-Key is not supported at this path', '$.headers.Idempotency-Key')
 const tooManyGuesses = () =>
   new ServiceError(429, 'too-many-failures', 'too many wrong credentials from this address', '$', { retryAfter: 60 })
 const tooManyHeaders = (max: number) =>

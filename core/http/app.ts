@@ -40,6 +40,8 @@ export interface App extends Listener {
   middleware(fn: Middleware): void
   /** Nobody is asked for credentials below this path: all who ask there are anonymous. */
   proves(prefix: string): void
+  /** The route at this path honours `Idempotency-Key`; all others refuse it. */
+  idempotent(path: string): void
   /** For a `node:http` server of somebody else's; its limits and its end are then theirs. */
   readonly callback: RequestListener
 }
@@ -50,6 +52,7 @@ export function createApp(options: AppOptions): App {
   const plugins: PluginRoutes[] = []
   const middlewares: Middleware[] = []
   const unasked: string[] = []
+  const idempotent = new Set<string>()
 
   const koa = new Koa({ proxy: false })
   koa.context.onerror = function (this: Context, error: Error | null) {
@@ -69,7 +72,7 @@ export function createApp(options: AppOptions): App {
     return undefined
   })
   koa.use(expectable)
-  const admit = admission(config, options.authenticate, traffic, unasked)
+  const admit = admission(config, options.authenticate, traffic, unasked, idempotent)
   const draining = () => listener.state !== 'open'
   const core = coreRoutes({ ...options, plugins, identify: admit.identify, draining })
   koa.use(core.middleware)
@@ -131,6 +134,7 @@ export function createApp(options: AppOptions): App {
     use: (routes: PluginRoutes) => void plugins.push(routes),
     middleware: (fn: Middleware) => void middlewares.push(fn),
     proves: (prefix: string) => void unasked.push(prefix),
+    idempotent: (path: string) => void idempotent.add(path),
   })
 }
 

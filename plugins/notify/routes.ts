@@ -40,15 +40,15 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     ctx.set('Location', `/v1/send/${ids[0]}`)
     ctx.body = sent
   }
-  router.post(
-    '/v1/send/email',
-    route((body) => readEmail(body, config.email)),
-  )
-  router.post(
-    '/v1/send/email-template',
-    route((body) => readTemplateEmail(body, config.email)),
-  )
-  router.post('/v1/send/sms', route(readSms))
+  const sends = {
+    '/v1/send/email': (body: Json) => readEmail(body, config.email),
+    '/v1/send/email-template': (body: Json) => readTemplateEmail(body, config.email),
+    '/v1/send/sms': readSms,
+  }
+  for (const [path, read] of Object.entries(sends)) {
+    host.idempotent(path)
+    router.post(path, route(read))
+  }
 
   router.get('/v1/send/suppressed', async (ctx) => {
     adminOnly(ctx)
