@@ -1,0 +1,318 @@
+import { operatorsOn } from '../../../core/plan/operators.js'
+import type { Random } from '../oracle/generate.js'
+import {
+  anyId,
+  type Asker,
+  type Condition,
+  generateCondition,
+  pickColumn,
+  relationOf,
+  rightSide,
+} from './conditions.js'
+import { generateDocument } from './documents.js'
+import type { Era } from './permissions.js'
+import { GATE, type Json, type Table, tableOf } from './schema.js'
+import { NAMES } from './worlds.js'
+import {
+  generateIncrement,
+  generateRows,
+  generateSet,
+  type Generator,
+  mayCount,
+  pickTable,
+  type Template,
+} from './writes.js'
+
+/** A request as it is sent to both worlds. */
+export interface Case {
+  readonly door: string
+  readonly role: string
+  readonly user: number
+  readonly org: number
+  readonly method: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: Json
+  /** It may change rows. */
+  readonly writes: boolean
+}
+
+export function generateCase(generator: Generator): Case {
+  const { random, era } = generator
+  const role = random.pick(Object.keys(era.roles))
+  const kind = random.below(100)
+  const made =
+    kind < 40
+      ? queryCase(generator, role)
+      : kind < 44
+        ? bulkCase(generator, role)
+        : kind < 52
+          ? templateCase(generator)
+          : kind < 60
+            ? documentCase(generator, role, 'alpha')
+            : kind < 94
+              ? documentCase(generator, role, 'modern')
+              : kind < 98
+                ? fileCase(generator)
+                : otherCase(generator, role)
+  return { role, user: 1 + random.below(3), org: 1 + random.below(3), headers: {}, ...made }
+}
+type Made = Pick<Case, 'door' | 'method' | 'path' | 'writes'> & Partial<Pick<Case, 'body' | 'headers'>>
+
+const post = (door: string, path: string, body: Json, writes: boolean): Made => ({
+  door,
+  method: 'POST',
+  path,
+  body,
+  writes,
+})
+
+function queryCase(generator: Generator, role: string): Made {
+  const { random } = generator
+  const { writes, ...body } = generateQuery(generator, role)
+  const accept =
+    body.type === 'select' && random.chance(10) ? random.pick(['application/x-ndjson', 'text/csv']) : undefined
+  const made = post(body.type, '/v1/query', body as unknown as Json, writes)
+  return accept ? { ...made, headers: { accept } } : made
+}
+
+function bulkCase(generator: Generator, role: string): Made {
+  const all = Array.from({ length: 1 + generator.random.below(3) }, () => generateQuery(generator, role))
+  const body = all.map(({ type, args }) => ({ type, args }))
+  return post(
+    'bulk',
+    '/v1/query',
+    { type: 'bulk', args: body as unknown as Json },
+    all.some(({ writes }) => writes),
+  )
+}
+
+interface Query {
+  readonly type: string
+  readonly args: Json
+  readonly writes: boolean
+}
+const PICKED: readonly ('select' | 'count' | 'update' | 'delete' | 'insert')[] = [
+  'select',
+  'select',
+  'select',
+  'select',
+  'select',
+  'count',
+  'update',
+  'update',
+  'delete',
+  'insert',
+  'insert',
+]
+export function generateQuery(generator: Generator, role: string): Query {
+  const { random, era, used } = generator
+  const asker: Asker = { era, role, dialect: 'query' }
+  const type = random.pick(PICKED)
+  const table = pickTable(generator, role, type === 'count' ? 'select' : type)
+  const where = (): Condition => generateCondition(random, asker, table, used)
+  const name: Json = random.chance(1) ? random.pick([NAMES[0].shadow, NAMES[1].shadow, 'share', 'nothing']) : table.name
+  switch (type) {
+    case 'select': {
+      const args = generateSelect(generator, asker, table, 2)
+      return { type, args: { table: name, ...args }, writes: false }
+    }
+    case 'count': {
+      const distinct = random.chance(40) ? { distinct: [pickColumn(random, asker, table).name] } : {}
+      return { type, args: { table: name, where: where(), ...distinct }, writes: false }
+    }
+    case 'update': {
+      const args = {
+        table: name,
+        where: where(),
+        ...generateChange(generator, role, table),
+        ...returning(generator, asker, table),
+      }
+      return { type, args, writes: true }
+    }
+    case 'delete':
+      return { type, args: { table: name, where: where(), ...returning(generator, asker, table) }, writes: true }
+    default: {
+      const conflict = random.chance(30)
+      const on = {
+        action: random.pick(['ignore', 'update', 'update']),
+        ...(random.chance(50)
+          ? { constraint: `${table.name}_${random.chance(90) ? 'pkey' : 'slug_key'}` }
+          : { constraint_on: [random.chance(90) ? 'id' : 'slug'] }),
+      }
+      const objects = generateRows(generator, role, table, conflict)
+      return {
+        type: 'insert',
+        args: { table: name, objects, ...(conflict ? { on_conflict: on } : {}), ...returning(generator, asker, table) },
+        writes: true,
+      }
+    }
+  }
+}
+
+function generateChange(generator: Generator, role: string, table: Table): { readonly [key: string]: Json } {
+  const { random } = generator
+  const set = () => ({ $set: generateSet(generator, role, table) })
+  if (random.chance(65) || !mayCount(generator, role, table)) return set()
+  const by = { [random.pick(['$inc', '$mul'])]: generateIncrement(generator, role, table) }
+  return random.chance(20) ? { ...by, ...set() } : by
+}
+
+/** Always in a total order, or rows would come as they lie. */
+function generateSelect(
+  generator: Generator,
+  asker: Asker,
+  table: Table,
+  depth: number,
+): { readonly [key: string]: Json } {
+  const { random, used } = generator
+  return {
+    columns: generateFields(generator, asker, table, depth),
+    ...(random.chance(75) ? { where: generateCondition(random, asker, table, used) } : {}),
+    order_by: [...generateOrder(random, asker, table), '+id'],
+    ...(random.chance(50) ? { limit: random.below(9) } : {}),
+    ...(random.chance(15) ? { offset: random.below(3) } : {}),
+  }
+}
+
+function generateFields(generator: Generator, asker: Asker, table: Table, depth: number): readonly Json[] {
+  const { random } = generator
+  if (random.chance(10)) return ['*']
+  const some = Array.from({ length: random.below(4) }, () => pickColumn(random, asker, table).name)
+  const columns = [...new Set(['id', ...some])]
+  if (depth === 0 || random.chance(50)) return columns
+  const [name, relation] = relationOf(random, asker, table)
+  const remote = tableOf(relation.table)
+  const nested = relation.single
+    ? { name, columns: generateFields(generator, asker, remote, depth - 1) }
+    : { name, ...generateSelect(generator, asker, remote, depth - 1) }
+  return [...columns, nested]
+}
+
+function generateOrder(random: Random, asker: Asker, table: Table): readonly string[] {
+  const sign = random.pick(['+', '-', ''])
+  if (random.chance(40)) return []
+  const single = Object.entries(table.relations).filter(([, { single }]) => single)
+  if (single.length === 0 || random.chance(60)) return [`${sign}${pickColumn(random, asker, table).name}`]
+  const [name, relation] = random.pick(single)
+  return [`${sign}${name}.${pickColumn(random, asker, tableOf(relation.table)).name}`]
+}
+
+function returning(generator: Generator, asker: Asker, table: Table): { readonly returning?: Json } {
+  if (generator.random.chance(40)) return {}
+  const fields = generateFields(generator, asker, table, 0)
+  return { returning: fields }
+}
+
+/** Mostly a document that was sent before, with other variables: what it takes to read one is not what is tried here. */
+function documentCase(generator: Generator, role: string, dialect: 'alpha' | 'modern'): Made & Pick<Case, 'role'> {
+  const { random, documents } = generator
+  const known = documents.filter(({ asker }) => asker.dialect === dialect)
+  const isKnown = known.length > 0 && random.chance(75)
+  const document = isKnown ? random.pick(known) : generateDocument(generator, { era: generator.era, role, dialect })
+  if (!isKnown) documents.push(document)
+  const { asker, query, variables, writes } = document
+  const body = { query, variables: Object.fromEntries(variables.map(({ name, make }) => [name, make()])) }
+  const path = dialect === 'alpha' ? '/v1alpha1/graphql' : '/v1/graphql'
+  return { ...post(`${dialect} ${writes ? 'mutation' : 'query'}`, path, body, writes), role: asker.role }
+}
+
+/** A template for each of some columns, with an operator and its value as a parameter. */
+export function generateTemplates(random: Random, era: Era): readonly Template[] {
+  return Array.from({ length: TEMPLATES }, (_, i) => {
+    const table = tableOf(random.pick(['note', 'item', 'thing']))
+    const hidden = era.hidden[table.name] as readonly string[]
+    const may = table.columns.filter(
+      ({ name, type }) => name !== GATE && !hidden.includes(name) && type.kind !== 'json',
+    )
+    const column = random.pick(may)
+    const [operator] = random.pick(operatorsOn(column.type))
+    const type = random.pick(['select', 'select', 'select', 'count', 'update', 'delete'] as const)
+    const where = {
+      [column.name]: { [`$${operator}`]: { param: 'value' } },
+      id: { $gte: { param: 'from', default: 0 } },
+    }
+    const more = {
+      select: { columns: [...new Set(['id', column.name])], order_by: ['id'], limit: { param: 'limit', default: 9 } },
+      count: {},
+      update: { $set: { shared: true }, returning: ['id'] },
+      delete: { returning: ['id'] },
+    }[type]
+    return {
+      name: `t${i}`,
+      query: { type, args: { table: table.name, where, ...more } },
+      writes: type === 'update' || type === 'delete',
+      args: (chooser) => ({
+        value: rightSide(chooser, operator, column),
+        ...(chooser.chance(30) ? { from: anyId(chooser) } : {}),
+      }),
+    }
+  })
+}
+const TEMPLATES = 16
+
+function templateCase({ random, templates }: Generator): Made {
+  const template = random.pick(templates)
+  const args = template.args(random)
+  const way = random.below(3)
+  if (way === 0) {
+    const body = { type: 'execute_query_template', args: { name: template.name, args } }
+    return post('template', '/v1/query', body, template.writes)
+  }
+  const path = `/v1/template/${template.name}`
+  if (way === 1) return post('POST template', path, args, template.writes)
+  const query = new URLSearchParams(
+    Object.entries(args).map(([key, value]): [string, string] => [
+      key,
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ]),
+  )
+  return { door: 'GET template', method: 'GET', path: `${path}?${query.toString()}`, writes: template.writes }
+}
+
+/** Files whose rule asks `org`; hidden files may be there or not, and nobody may make them. */
+export const FILES = { common: ['c1', 'c2', 'c3', 'c4'], hidden: ['h1', 'h2', 'h3', 'h4', 'h5', 'h6'] } as const
+
+function fileCase(generator: Generator): Made {
+  const { random } = generator
+  const hidden = random.chance(60)
+  const id = random.pick(hidden ? FILES.hidden : FILES.common)
+  const method = random.pick(['GET', 'GET', 'HEAD', 'DELETE', 'PUT', 'POST'])
+  const path = `/v1/file/${id}`
+  const conditions = random.pick([{}, {}, { 'if-none-match': '*' }, { 'if-match': '*' }, { range: 'bytes=1-2' }])
+  const headers = { ...conditions, ...(method === 'PUT' || method === 'POST' ? { 'content-type': 'text/plain' } : {}) }
+  return {
+    door: `${method} file`,
+    method,
+    path,
+    headers,
+    ...(method === 'PUT' || method === 'POST' ? { body: 'new bytes' } : {}),
+    writes: method !== 'GET' && method !== 'HEAD',
+  }
+}
+
+function otherCase(generator: Generator, role: string): Made {
+  const { random } = generator
+  switch (random.below(5)) {
+    case 0: {
+      const { type, args } = generateQuery(generator, role)
+      return post('explain', '/v1/query/explain', { query: { type, args } }, false)
+    }
+    case 1:
+      return post('introspection', '/v1/graphql', { query: INTROSPECTION }, false)
+    case 2:
+      return { door: 'openapi', method: 'GET', path: '/v1/openapi.json', writes: false }
+    case 3:
+      return { door: 'templates', method: 'GET', path: '/v1/template', writes: false }
+    default: {
+      const args = {
+        table: { schema: 'svc_catalog', name: 'svc_file' },
+        columns: ['file_id', 'file_size'],
+        order_by: ['file_id'],
+      }
+      return post('files', '/v1/query', { type: 'select', args }, false)
+    }
+  }
+}
+const INTROSPECTION =
+  '{ __schema { types { name fields { name args { name } type { name ofType { name } } } inputFields { name } enumValues { name } } } }'
