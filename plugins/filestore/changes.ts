@@ -84,7 +84,7 @@ export class Changes {
 
 type Inside = Call & Required<Pick<Call, 'transaction'>>
 
-/** Whether a file may be stored in place of what is there. */
+/** Whether a file may be stored in place of what is there. A file that the caller may not know of is as good as none. */
 async function judge(
   current: Version | undefined,
   id: string,
@@ -92,10 +92,20 @@ async function judge(
   { rules, conditions }: Guard,
   call: Call,
 ): Promise<void> {
-  if (current && create) throw new AlreadyExists(id)
-  if (rules && current) await require(rules, 'update', id, call)
-  if (rules && !current) rules.require('insert', call.session.role)
-  if (conditions?.(current) === false) throw otherVersion()
+  const known = current && rules && !(await knows(rules, id, call)) ? undefined : current
+  if (known && create) throw new AlreadyExists(id)
+  if (rules && known) await require(rules, 'update', id, call)
+  if (rules && !known) rules.require('insert', call.session.role)
+  if (conditions?.(known) === false) throw otherVersion()
+  // What is said of a record that the caller may not make.
+  if (current && !known) throw accessDenied('access denied')
+}
+
+async function knows(rules: Rules, id: string, call: Call): Promise<boolean> {
+  for (const rule of ['select', 'update'] as const) {
+    if (rules.may(rule, call.session.role) && (await rules.accept(rule, id, call))) return true
+  }
+  return false
 }
 
 async function require(rules: Rules, rule: Rule, id: string, call: Call): Promise<void> {

@@ -174,6 +174,33 @@ async function documents(t: Test, config: object = {}): Promise<Files> {
 const own = (server: Files, id: string, owner = 42) =>
   server.must('insert', { table: 'document', objects: [{ file_id: id, owner_id: owner }] })
 
+tap.test('a file that rules hide cannot be told from one that is not there', async (t) => {
+  const server = await documents(t)
+  await own(server, 'mine')
+  t.equal((await server.put('mine', 'x', user, {}, 'POST')).status, 200)
+
+  const answers = async (id: string) => {
+    const tries: (readonly [string, Record<string, string>])[] = [
+      ['POST', {}],
+      ['POST', { 'If-Match': '*' }],
+      ['PUT', {}],
+      ['PUT', { 'If-Match': '*' }],
+      ['PUT', { 'If-None-Match': '*' }],
+    ]
+    const all = []
+    for (const [method, headers] of tries) {
+      const { status, body } = await server.put(id, 'x', other, headers, method)
+      all.push([method, headers, status, body.code, body.message])
+    }
+    return all
+  }
+  t.same(await answers('mine'), await answers('none'))
+  t.match(await server.put('mine', 'x', user, {}, 'POST'), {
+    status: 400,
+    body: { message: 'file already exists : mine' },
+  })
+})
+
 tap.test('rules on the table of the records decide over files', async (t) => {
   const server = await documents(t)
   await own(server, 'mine')

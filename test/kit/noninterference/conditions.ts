@@ -107,7 +107,7 @@ function generateLeft(random: Random, asker: Asker, table: Table): Left {
 
 function operators(random: Random, asker: Asker, left: Left, table: Table, prefix: string, used: Used): Json {
   const all = operatorsOn(left.type).map(([name]) => name)
-  const patterns = all.filter((name) => OPERATORS.get(name)?.right === 'text')
+  const patterns = all.filter((name) => /^(text|pattern)$/.test(OPERATORS.get(name)?.right ?? ''))
   const names = patterns.length > 0 && random.chance(40) ? patterns : all
   if (random.chance(6)) {
     used.add('is_null')
@@ -153,6 +153,7 @@ const RIGHT: Record<Right, (random: Random, left: Left) => Json> = {
   list: (random, left) =>
     Array.from({ length: random.below(4) }, () => (random.chance(5) ? null : value(random, left))),
   text: (random) => pattern(random),
+  pattern: (random) => pattern(random),
   texts: (random) => Array.from({ length: random.below(3) }, () => pattern(random)),
   lquery: (random) => lquery(random),
   lqueries: (random) => Array.from({ length: 1 + random.below(2) }, () => lquery(random)),
