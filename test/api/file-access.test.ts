@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net'
 import pg from 'pg'
 import tap, { type Test } from 'tap'
 import { admin, filestore, type Files, user } from '../kit/files.js'
-import type { As } from '../kit/server.js'
 import { patience } from '../kit/patience.js'
+import type { As } from '../kit/server.js'
 
 const anonymous: As = { role: 'anonymous', variables: { 'x-service-user-id': '0' } }
 const other: As = { role: 'user', variables: { 'x-service-user-id': '43' } }

@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import tap from 'tap'
 import { findPluginCommand, loadedCommands } from '../../core/cli/plugin-command.js'
 import { builtins } from '../../core/cli/setting.js'
+import { patience } from '../kit/patience.js'
 import { ADMIN_SECRET, type As, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
-import { patience } from '../kit/patience.js'
 
 const admin: As = { variables: { 'x-service-user-id': '7' } }
 const quiet = { collect: { everySeconds: 3600 }, scrub: { bytesPerSecond: 0 } }

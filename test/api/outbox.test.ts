@@ -3,9 +3,12 @@ import pg from 'pg'
 import tap from 'tap'
 import { type DeliveryEvent, type Mail, SendError, ServiceError } from '../../core/index.js'
 import { MAIL, notifyServer, type NotifyServer, SMS } from '../kit/notify.js'
+import { patience } from '../kit/patience.js'
 import { sendError } from '../kit/sender.js'
 import { until } from '../kit/until.js'
 
+/** Seconds that a test waits for, and in which an attempt has come to its end. */
+const SOON = Math.ceil(patience(2_000) / 1000)
 const FAST = { queue: { retrySeconds: 0.01, pollMs: 20 } }
 
 const stateOf = async (server: NotifyServer, id: string) => (await server.fetch(`/v1/send/${id}`)).body
@@ -77,7 +80,7 @@ tap.test('what was certainly not sent is tried again, in the same way', async (t
 })
 
 tap.test('a message is no longer tried when it is too old', async (t) => {
-  const server = await notifyServer(t, { queue: { ...FAST.queue, maxAgeSeconds: 1 }, breaker: { failures: 1000 } })
+  const server = await notifyServer(t, { queue: { ...FAST.queue, maxAgeSeconds: SOON }, breaker: { failures: 1000 } })
   for (let i = 0; i < 500; i++) server.sms.answers.push(sendError('retry', 'never'))
   const { id } = (await server.send('sms', { ...SMS, queue: true })).body
   await becomes(server, id, 'failed')
@@ -230,7 +233,7 @@ tap.test('Idempotency-Key', async (t) => {
 })
 
 tap.test('a provider that does not end', async (t) => {
-  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: 2 } })
+  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: SOON } })
   server.email.answers.push(() => new Promise<never>(() => {}))
   const { id } = (await server.send('email', { ...MAIL, queue: true })).body
   await becomes(server, id, 'sent')
@@ -241,7 +244,7 @@ tap.test('a provider that does not end', async (t) => {
 })
 
 tap.test('who comes to hand a message over when it is taken by another does not', async (t) => {
-  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: 2 } })
+  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: SOON } })
   const client = new pg.Client(server.databaseUrl)
   await client.connect()
   t.teardown(() => client.end())

@@ -8,9 +8,9 @@ import { Verified } from '../../plugins/filestore/verified.js'
 import { verify } from '../../plugins/filestore/verify.js'
 import storage from '../../providers/storage/memory.js'
 import { freshDatabase } from '../kit/database.js'
+import { patience } from '../kit/patience.js'
 import { type As, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
-import { patience } from '../kit/patience.js'
 
 const admin: As = { variables: { 'x-service-user-id': '7' } }
 const FAST = { bytesPerSecond: 2 ** 30, everyDays: 0.000001 }

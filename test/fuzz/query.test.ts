@@ -11,8 +11,8 @@ import { attack, type Attack } from '../kit/fuzz/requests.js'
 import { REFILL_SQL, TOWN_METADATA, TOWN_SQL } from '../kit/fuzz/town.js'
 import { METADATA, REFUSED, VALID } from '../kit/fuzz/valid.js'
 import { createWire, type Reply } from '../kit/fuzz/wire.js'
-import { ADMIN_SECRET } from '../kit/server.js'
 import { patience } from '../kit/patience.js'
+import { ADMIN_SECRET } from '../kit/server.js'
 
 const ASKED_FOR = process.env['ROWHOUSE_FUZZ_REQUESTS']
 const REQUESTS = Number(ASKED_FOR ?? 10_000)

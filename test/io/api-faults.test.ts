@@ -7,9 +7,9 @@ import tap, { type Test } from 'tap'
 import { createApi } from '../../providers/api.js'
 import { fakePostmark, POSTMARK_TOKEN } from '../kit/fake-apis/postmark.js'
 import type { Answer } from '../kit/fake-apis/server.js'
+import { patience } from '../kit/patience.js'
 import { makeProvider } from '../kit/provider.js'
 import { startProxy } from '../kit/proxy.js'
-import { patience } from '../kit/patience.js'
 
 /** Some cases wait for it; the others are answered long before. */
 const HASTY_MS = patience(1_000)

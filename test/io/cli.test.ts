@@ -9,8 +9,8 @@ import { loadedCommands } from '../../core/cli/plugin-command.js'
 import { builtins } from '../../core/cli/setting.js'
 import { inspectEmbedded } from '../../core/postgres/index.js'
 import { freshDatabase } from '../kit/database.js'
-import { until } from '../kit/until.js'
 import { patience } from '../kit/patience.js'
+import { until } from '../kit/until.js'
 
 const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 const SECRET = 'a secret for the tests of the command line'

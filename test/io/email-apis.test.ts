@@ -9,8 +9,8 @@ import { fakeSendgrid, SENDGRID_KEY } from '../kit/fake-apis/sendgrid.js'
 import type { Answer, FakeApi } from '../kit/fake-apis/server.js'
 import { fakeSes, SES_KEYS } from '../kit/fake-apis/ses.js'
 import { emailContract } from '../kit/index.js'
-import { makeProvider } from '../kit/provider.js'
 import { patience } from '../kit/patience.js'
+import { makeProvider } from '../kit/provider.js'
 
 const ID = '3f0c9d5e-8f43-4a7c-9d5b-1f5a0e5c7a11'
 const EVERY_BYTE = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))

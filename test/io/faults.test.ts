@@ -10,10 +10,10 @@ import t, { type Test } from 'tap'
 import { Draft } from '../../core/catalog/draft.js'
 import { startEmbedded } from '../../core/postgres/index.js'
 import { freshDatabase } from '../kit/database.js'
+import { patience } from '../kit/patience.js'
 import { startProxy } from '../kit/proxy.js'
 import { ADMIN_SECRET, type Answered, type TestOptions, type TestServer, testServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
-import { patience } from '../kit/patience.js'
 
 type Tap = Parameters<typeof testServer>[0]
 

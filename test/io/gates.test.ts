@@ -6,11 +6,11 @@ import { dirname, join } from 'node:path'
 import { Piscina } from 'piscina'
 import t, { type Test } from 'tap'
 import { freshDatabase } from '../kit/database.js'
+import { patience } from '../kit/patience.js'
 import { ADMIN_SECRET, type TestServer, testServer } from '../kit/server.js'
 import { serverProcess } from '../kit/server-process.js'
 import { until } from '../kit/until.js'
 import { startWire, type WireEvent } from '../kit/wire.js'
-import { patience } from '../kit/patience.js'
 
 /** What keeps the server fast is counted here, never timed. */
 

@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import type { ConfigError } from '../../core/host/config.js'
 import { type Server, startServer } from '../../core/host/server.js'
 import { freshDatabase } from '../kit/database.js'
+import { patience } from '../kit/patience.js'
 import { ADMIN_SECRET } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
@@ -175,7 +176,7 @@ t.test('no listener is open to the world without a way to authenticate', async (
 })
 
 t.test('the end comes to all at once, and no request under way is lost', async (t) => {
-  const { server, main, files } = await withFiles(t, { drainDelayMs: 2000 })
+  const { server, main, files } = await withFiles(t, { drainDelayMs: patience(2_000) })
   const upload = slow(`${files}/v1/file/late`, 'PUT', FILE)
   const query = slow(`${main}/v1/query`, 'POST', ADMIN)
   const underWay = async () =>

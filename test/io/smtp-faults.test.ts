@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import t from 'tap'
 import type { EmailSender } from '../../core/contracts.js'
 import type { SendError } from '../../core/send-error.js'
+import { patience } from '../kit/patience.js'
 import { certificate, mail, sender, soon, USER } from '../kit/smtp.js'
 import { startScript, type Step } from '../kit/smtp-script.js'
 import { until } from '../kit/until.js'
-import { patience } from '../kit/patience.js'
 
 /** Short, because some cases wait for them. */
 const LIMITS = { connectTimeoutMs: patience(1_000), silenceTimeoutMs: patience(1_000), timeoutMs: patience(20_000) }

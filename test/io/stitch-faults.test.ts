@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http'
 import tap, { type Test } from 'tap'
 import { addressProblem, guardedLookup, isRefused } from '../../core/http/address.js'
+import { patience } from '../kit/patience.js'
 import { type Got, stitchServer, stubRemote, weatherRemote } from '../kit/stitch.js'
 import { ADMIN_SECRET } from '../kit/server.js'
 import { until } from '../kit/until.js'
-import { patience } from '../kit/patience.js'
 
 const SHOP = `
   type Query { people(limit: Int): [Person!]! person(id: Int): Person }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { EmailSender, Receipt } from '../../../core/contracts.js'
-import type { ContractCase } from './case.js'
 import { patience } from '../patience.js'
+import type { ContractCase } from './case.js'
 
 /** A mail that nobody has sent yet. */
 const head = () => ({

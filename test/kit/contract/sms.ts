@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import type { SmsSender } from '../../../core/contracts.js'
-import type { ContractCase } from './case.js'
 import { patience } from '../patience.js'
+import type { ContractCase } from './case.js'
 
 /** A message that nobody has sent yet. */
 const sms = () => ({ id: randomUUID(), to: '5550100', countryCode: '1', message: 'Hello, wörld 👋' })

@@ -4,8 +4,8 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { ByteRange, ObjectStore, StoredObject } from '../../../core/contracts.js'
-import type { ContractCase } from './case.js'
 import { patience } from '../patience.js'
+import type { ContractCase } from './case.js'
 
 /** What an object store has to do. Every case uses keys of its own and removes what it wrote. */
 export const storageContract: readonly ContractCase<ObjectStore>[] = [
