@@ -4,14 +4,16 @@ import { join, relative } from 'node:path'
 import type { Invocation } from '../cli.js'
 import { isLocal, listenersOf } from '../host/listeners.js'
 import type { HttpConfig } from '../http/config.js'
-import { type Server, startServer } from '../host/server.js'
+import { loadServer, type Server, startLoaded } from '../host/server.js'
 import { isPlain } from '../host/settle.js'
 import { type EmbeddedPostgres, inspectEmbedded, startEmbedded } from '../postgres/index.js'
 import { serve } from './serve.js'
 import { builtins, readSections, source, wantsDatabase } from './setting.js'
+import { catchUncaught, pluginsOf } from './uncaught.js'
 
 /** A server for development: whatever is missing is made, on this machine only. */
 export async function dev({ flags, words: [given] }: Invocation): Promise<number> {
+  const uncaught = catchUncaught()
   const { values } = await readSections(flags)
   const { dataDir } = values
   const onSocket = listenersOf(values.http).find(({ http }) => http.socket)
@@ -26,7 +28,7 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
     const secret = values.auth.adminSecret === undefined ? await ownSecret(dataDir) : undefined
     const { overrides, ...from } = source(flags)
     if (first && flags['no-sample'] !== true) progress('loading the sample shop, once')
-    const server = await startServer({
+    const options = {
       ...from,
       overrides: {
         ...overrides,
@@ -37,10 +39,13 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
       },
       builtins: builtins({ sample: embedded !== undefined && flags['no-sample'] !== true, catches: true }),
       progress,
-    })
+    }
+    const found = await uncaught.unless(loadServer(options))
+    uncaught.plugins = pluginsOf(found.loaded)
+    const server = await uncaught.unless(startLoaded(found, options))
     const file = secret === undefined ? undefined : secretFile(dataDir)
     console.log(wanted ? await welcome(server, embedded, file) : proxyWelcome(server, file))
-    return await serve(server, async () => embedded?.stop(), embedded && keepAlive(embedded, progress))
+    return await serve(server, uncaught, async () => embedded?.stop(), embedded && keepAlive(embedded, progress))
   } catch (error) {
     await embedded?.stop()
     throw error

@@ -1,14 +1,17 @@
 import type { Server } from '../host/server.js'
+import type { Uncaught } from './uncaught.js'
 
 const FINISHING = 'finishing what is under way; Ctrl-C again ends at once'
 
 /**
- * Waits for the signal to end, then finishes what is under way. A second signal ends the process at once.
+ * Waits for the signal to end, or for an error that nothing catches, then finishes what is under way. A second signal ends
+ * the process at once.
  * @param failed resolves with the reason when it makes no sense to go on
  * @returns the exit code
  */
 export async function serve(
   server: Server,
+  uncaught: Uncaught,
   afterwards: () => Promise<void> = async () => {},
   failed: Promise<Error> = new Promise(() => {}),
 ): Promise<number> {
@@ -22,8 +25,7 @@ export async function serve(
     process.on('SIGINT', onSignal)
     process.on('SIGTERM', onSignal)
   })
-  const failure = await Promise.race([signalled, failed])
-  if (failure) console.error(failure.message)
+  const failure = await Promise.race([signalled, uncaught.first, failed.then(tell)])
   const told = process.stderr.isTTY && !failure ? setTimeout(() => console.error(FINISHING), 1000) : undefined
   const closed = await server.close().then(
     () => true,
@@ -35,4 +37,9 @@ export async function serve(
   clearTimeout(told)
   await afterwards()
   return failure || !closed ? 1 : 0
+}
+
+function tell(failure: Error): Error {
+  console.error(failure.message)
+  return failure
 }

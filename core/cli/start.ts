@@ -5,13 +5,16 @@ import { loadServer, startLoaded } from '../host/server.js'
 import { serve } from './serve.js'
 import { NO_DATABASE } from './command-database.js'
 import { builtins, source } from './setting.js'
+import { catchUncaught, pluginsOf } from './uncaught.js'
 
 /** A server for production: it guesses nothing. */
 export async function start({ flags }: Invocation): Promise<number> {
   const options = { ...source(flags), builtins: builtins() }
-  const found = await loadServer(options)
+  const uncaught = catchUncaught()
+  const found = await uncaught.unless(loadServer(options))
+  uncaught.plugins = pluginsOf(found.loaded)
   const { values } = found.config
   if (needsDatabase(found.loaded) && values.database.url === undefined) throw new Error(NO_DATABASE)
   if (!canAuthenticate(values)) throw new Error(NO_AUTHENTICATION)
-  return serve(await startLoaded(found, options))
+  return serve(await uncaught.unless(startLoaded(found, options)), uncaught)
 }

@@ -3,10 +3,14 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 /**
- * Imports what `use` names, a package or a path, as seen from the configuration file; gives its default export.
+ * Imports what `use` names, a package or a path, as seen from the configuration file.
+ * @returns its default export, and the URL of the module
  * @throws Error that says what could not be found, or what failed while it was loaded
  */
-export async function importUse(use: string | URL, from: { readonly file?: string | undefined; directory: string }) {
+export async function importUse(
+  use: string | URL,
+  from: { readonly file?: string | undefined; directory: string },
+): Promise<{ readonly value: unknown; readonly module: string }> {
   const specifier = use instanceof URL ? use.href : locate(use, from.file ?? join(from.directory, 'rowhouse.config.js'))
   let module: { readonly default?: unknown }
   try {
@@ -17,7 +21,7 @@ export async function importUse(use: string | URL, from: { readonly file?: strin
     })
   }
   if (module.default === undefined) throw new Error(`"${String(use)}" has no default export`)
-  return module.default
+  return { value: module.default, module: specifier }
 }
 
 /**

@@ -23,6 +23,8 @@ export interface Builtins {
 export interface LoadedPlugin {
   readonly plugin: Plugin
   readonly config: unknown
+  /** URL of the module that it was imported from. */
+  readonly module: string | undefined
 }
 
 export interface LoadedProvider {
@@ -151,14 +153,15 @@ async function loadEveryPlugin(loading: Loading): Promise<readonly LoadedPlugin[
   const found = await Promise.all(
     wanted.map(async (node): Promise<(LoadedPlugin & { node: Node }) | undefined> => {
       const known = { ...builtins.plugins, ...builtins.optional }
-      const plugin = await find({ loading, node, what: 'plugin', builtins: known, as: asPlugin })
-      if (plugin === undefined) return undefined
+      const one = await find({ loading, node, what: 'plugin', builtins: known, as: asPlugin })
+      if (one === undefined) return undefined
+      const { value: plugin, module } = one
       if (plugin.name !== node.key) {
         const message = `is the plugin "${plugin.name}", so its key must be "${plugin.name}"`
         mistakes.push({ path: node.path, message, where: config.parts.where })
       }
       const settled = settleEntry(loading, node, plugin.config)
-      return settled === undefined ? undefined : { plugin, config: settled.value, node }
+      return settled === undefined ? undefined : { plugin, config: settled.value, module, node }
     }),
   )
 
@@ -183,7 +186,7 @@ async function loadEveryPlugin(loading: Loading): Promise<readonly LoadedPlugin[
       : `no plugin "${plugin}" is loaded${hint(plugin, names)}`
     mistakes.push({ path, message, where: config.parts.where })
   }
-  return order.map(({ plugin, config: own }) => ({ plugin, config: own }))
+  return order.map(({ plugin, config: own, module }) => ({ plugin, config: own, module }))
 }
 
 /** A list of imported plugins is read as if each stood under its own name. */
@@ -234,7 +237,7 @@ async function loadEveryKind(loading: Loading): Promise<(readonly [string, Loade
           .filter((node) => node !== choice)
           .map(async (node): Promise<(readonly [string, LoadedProvider])[]> => {
             const as = (value: unknown) => asProvider(value, kind.key)
-            const provider = await find({ loading, node, what: `${kind.key} provider`, builtins: own, as })
+            const provider = (await find({ loading, node, what: `${kind.key} provider`, builtins: own, as }))?.value
             const settled = provider && settleEntry(loading, node, provider.config)
             return provider && settled ? [[node.key, { provider, config: settled.value }]] : []
           }),
@@ -285,8 +288,14 @@ interface Finding<T> {
   readonly as: (value: unknown) => Shaped<T>
 }
 
+/** Something that was found, and the URL of the module that it was imported from. */
+interface Imported<T> {
+  readonly value: T
+  readonly module: string | undefined
+}
+
 /** The plugin or provider of an entry: an imported object, what `use` names, or the built-in of the entry's name. */
-async function find<T>({ loading, node, what, builtins, as }: Finding<T>): Promise<T | undefined> {
+async function find<T>({ loading, node, what, builtins, as }: Finding<T>): Promise<Imported<T> | undefined> {
   const { config, mistakes } = loading
   const refuse = (message: string) => void mistakes.push({ path: node.path, message, where: config.parts.where })
   const { use = builtins[node.key] } = entryOf(node)
@@ -297,8 +306,10 @@ async function find<T>({ loading, node, what, builtins, as }: Finding<T>): Promi
   }
   try {
     const named = typeof use === 'string' ? (builtins[use] ?? use) : use
-    const shaped = as(typeof named === 'string' || named instanceof URL ? await importUse(named, config) : named)
-    if (shaped.ok) return shaped.value
+    const isNamed = typeof named === 'string' || named instanceof URL
+    const { value, module } = isNamed ? await importUse(named, config) : { value: named, module: undefined }
+    const shaped = as(value)
+    if (shaped.ok) return { value: shaped.value, module }
     refuse(shaped.message)
   } catch (error) {
     refuse(error instanceof Error ? error.message : String(error))

@@ -84,6 +84,62 @@ t.test('a timer that a plugin leaves does not hold the end', async (t) => {
   t.equal(await server.stop('SIGTERM'), 0)
 })
 
+t.test(
+  'a start that fails or hangs ends with 1, whatever a plugin left, and stops the PostgreSQL of dev',
+  async (t) => {
+    const cases: readonly [string, string, RegExp][] = [
+      ['start', `throw new Error('boom')`, /plugin "slow" failed in "setup": boom/],
+      ['start', 'return new Promise(() => {})', /plugin "slow" did not finish "setup" within 30 s/],
+      ['dev', `throw new Error('boom')`, /plugin "slow" failed in "setup": boom/],
+      ['start', `Promise.reject(new Error('boom')); return new Promise(() => {})`, /"plugin":"slow".*boom/],
+      ['dev', `setTimeout(() => { throw new Error('boom') }); return new Promise(() => {})`, /"plugin":"slow".*boom/],
+    ]
+    await Promise.all(
+      cases.map(async ([command, code, said]) => {
+        const folder = await newFolder(t)
+        const needs = command === 'dev' ? `needs: ['data']` : 'database: false'
+        const plugin = `export default { name: 'slow', ${needs}, setup(host) { setInterval(() => {}, 1000); ${code} } }`
+        await writeFile(join(folder, 'slow.mjs'), plugin)
+        const child = await spawnRowhouse(t, folder, command, {})
+        t.equal(await child.ended, 1, `${command}: ${code}`)
+        t.match(child.output(), said)
+        t.equal((await inspectEmbedded(join(folder, '.rowhouse'))).server, undefined, 'no PostgreSQL is left')
+      }),
+    )
+  },
+)
+
+t.test(
+  'what a plugin throws where nothing catches it is one line that names it; the server drains and ends with 1',
+  async (t) => {
+    const later = (code: string) => `host.router.get('/slow', async (ctx) => {
+    setTimeout(() => { ${code} }, 0); await new Promise((resolve) => setTimeout(resolve, 1000)); ctx.body = 'done' })`
+    const cases: readonly [string, RegExp][] = [
+      [`throw new Error('boom')`, /an error was thrown where nothing catches it/],
+      [`Promise.reject(new Error('boom'))`, /a promise was rejected where nothing catches it/],
+      [`setInterval(() => { throw new Error('boom') }, 10)`, /an error was thrown where nothing catches it/],
+    ]
+    for (const command of ['start', 'dev']) {
+      for (const [code, said] of cases) {
+        const folder = await newFolder(t)
+        await writeFile(
+          join(folder, 'slow.mjs'),
+          `export default { name: 'slow', database: false, setup(host) { ${later(code)} } }`,
+        )
+        const server = await start(t, folder, {}, command)
+        t.equal(await (await fetch(`${server.url()}/slow`)).text(), 'done', 'what is under way is answered')
+        t.equal(await server.ended, 1)
+        const lines = server
+          .output()
+          .split('\n')
+          .filter((line) => line.includes('boom'))
+        t.equal(lines.length, 1, server.output())
+        t.match(JSON.parse(lines[0]!), { level: 'fatal', plugin: 'slow', msg: said, err: { stack: /slow\.mjs/ } })
+      }
+    }
+  },
+)
+
 t.test('an operation of a plugin that never answers is cut, and what it began is rolled back', async (t) => {
   const folder = await newFolder(t)
   const file = join(folder, 'stuck.mjs')
@@ -155,26 +211,35 @@ async function newFolder(t: Test): Promise<string> {
   return folder
 }
 
-/** `rowhouse start` with the plugin of `slow.mjs` alone. */
-async function start(t: Test, folder: string, config: object) {
+/** `rowhouse start` or `dev` with the plugin of `slow.mjs` alone. */
+async function spawnRowhouse(t: Test, folder: string, command: string, config: object) {
   const off = { query: false, template: false, graphql: false, filestore: false, notify: false }
   const plugins = { ...off, slow: { use: './slow.mjs' } }
   await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify({ ...config, plugins }))
   const env = { PATH: process.env['PATH'], ROWHOUSE_ADMIN_SECRET: SECRET }
-  const child = spawn(process.execPath, [CLI, 'start', '--port', '0'], { cwd: folder, env })
-  const gone = once(child, 'close') as Promise<[number | null]>
+  const child = spawn(process.execPath, [CLI, command, '--port', '0'], { cwd: folder, env })
+  const ended = (once(child, 'close') as Promise<[number | null]>).then(([code]) => code)
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
   t.teardown(() => void child.kill('SIGKILL'))
+  return { child, ended, output: () => output }
+}
+
+/** The same, once it listens. */
+async function start(t: Test, folder: string, config: object, command = 'start') {
+  const spawned = await spawnRowhouse(t, folder, command, config)
+  const { child, ended, output } = spawned
+  const url = () => /http:\/\/127\.0\.0\.1:\d+/.exec(output())?.[0]
   await until('it listens', () => {
-    if (child.exitCode !== null) throw new Error(output)
-    return output.includes('"listening"')
+    if (child.exitCode !== null) throw new Error(output())
+    return url() !== undefined
   })
   return {
-    output: () => output,
-    async stop(signal: NodeJS.Signals) {
+    ...spawned,
+    url,
+    stop(signal: NodeJS.Signals) {
       child.kill(signal)
-      return (await gone)[0]
+      return ended
     },
   }
 }

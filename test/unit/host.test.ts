@@ -2,6 +2,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { createHost, createShared } from '../../core/host/host.js'
+import { pluginToBlame } from '../../core/host/blame.js'
 import { closeHooks, runHooks, runStep } from '../../core/host/lifecycle.js'
 import type { LoadedKind } from '../../core/host/load.js'
 import { defineProvider, type Provider } from '../../core/host/plugin.js'
@@ -89,6 +90,30 @@ t.test('closing happens in reverse order, goes on past failures, and reports the
     errors: [{ message: /no c/ }, { message: /no a/ }],
   })
   t.same(seen, ['c', 'b', 'a'])
+})
+
+t.test('an error is from the plugin whose module, or folder, is innermost on its stack', (t) => {
+  const origins = [
+    { name: 'one', module: 'file:///srv/app/one.js' },
+    { name: 'two', module: 'file:///srv/app/two.js' },
+    { name: 'pack', module: 'file:///srv/app/node_modules/@acme/pack/index.js' },
+    { name: 'listed', module: undefined },
+  ]
+  const blamed = (...frames: string[]) => {
+    const stack = [
+      'Error: boom',
+      ...frames.map((frame) => `    at ${frame}:1:2${frame.includes('(') ? ')' : ''}`),
+    ].join('\n')
+    return pluginToBlame(Object.assign(new Error('boom'), { stack }), origins)
+  }
+
+  t.equal(blamed('new Promise (<anonymous>', 'run (file:///srv/app/two.js', 'file:///srv/app/one.js'), 'two')
+  t.equal(blamed('/srv/app/node_modules/pg/lib/client.js', 'async Object.setup (/srv/app/one.js'), 'one')
+  t.equal(blamed('send (file:///srv/app/node_modules/@acme/pack/lib/send.js'), 'pack')
+  t.equal(blamed('shared (file:///srv/app/shared.js'), undefined, 'more than one is in that folder')
+  t.equal(blamed('process.processTimers (node:internal/timers'), undefined)
+  t.equal(pluginToBlame('boom', origins), undefined)
+  t.end()
 })
 
 t.test('a service can be used when it is named in needs, and no other', async (t) => {
