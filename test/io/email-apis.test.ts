@@ -8,7 +8,6 @@ import { fakeResend, RESEND_KEY } from '../kit/fake-apis/resend.js'
 import { fakeSendgrid, SENDGRID_KEY } from '../kit/fake-apis/sendgrid.js'
 import type { Answer, FakeApi } from '../kit/fake-apis/server.js'
 import { fakeSes, SES_KEYS } from '../kit/fake-apis/ses.js'
-import { emailContract } from '../kit/index.js'
 import { patience } from '../kit/patience.js'
 import { makeProvider } from '../kit/provider.js'
 
@@ -294,11 +293,15 @@ for (const [name, { fake, settings, wrong, mail, templateMail, answers, strange 
     const sender = await make(name, { ...settings, url: api.url, domains: ['example.org'] })
     t.teardown(() => sender.close?.())
 
-    await t.test('keeps the contract', async (t) => {
-      const provider = await make(name, { ...settings, url: `${api.url}/` })
-      for (const { name, run } of emailContract) await t.resolves(run(provider), name)
-      t.equal(provider.domains, undefined)
-    })
+    await t.test(
+      'sends to an address with a slash at its end, and from any domain unless told otherwise',
+      async (t) => {
+        const provider = await make(name, { ...settings, url: `${api.url}/` })
+        t.teardown(() => provider.close?.())
+        await t.resolves(provider.send({ ...MAIL, id: crypto.randomUUID() }, soon()))
+        t.equal(provider.domains, undefined)
+      },
+    )
 
     await t.test('sends every part of a mail', async (t) => {
       const { id, detail } = await sender.send(MAIL, soon())

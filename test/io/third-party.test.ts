@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -93,7 +93,8 @@ t.test(
       providers: { sms: { default: 'pigeon', pigeon: { use: '@acme/pigeon', loft: 'roof' } } },
     }
     await write(folder, 'rowhouse.config.json', JSON.stringify(config))
-    t.equal(compile(folder), '')
+    const sources = ['counter', 'greeter', 'pigeon'].map((name) => `node_modules/@acme/${name}/index.ts`)
+    t.equal(compile(folder, sources), '')
     for (const name of ['counter', 'greeter', 'pigeon']) await installPacked(folder, name)
     const database = await freshDatabase(t)
 
@@ -120,6 +121,25 @@ t.test(
   },
 )
 
+t.test('the provider of the documentation compiles, and keeps the contract', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-documented-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const readme = await readFile(join(root, 'providers/README.md'), 'utf8')
+  const [provider, suite] = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, code = '']) => code)
+  await write(folder, 'package.json', '{"type": "module"}')
+  await write(folder, 'gateway.ts', provider ?? '')
+  await write(folder, 'gateway.test.ts', suite ?? '')
+  await mkdir(join(folder, 'node_modules'))
+  await symlink(root, join(folder, 'node_modules/rowhouse'))
+
+  t.equal(compile(folder, ['gateway.ts', 'gateway.test.ts']), '')
+  // Without the loaders that this test runs with.
+  const command = ['-u', 'NODE_OPTIONS', process.execPath, '--test-reporter=tap', 'gateway.test.js']
+  const { stdout, status } = spawnSync('env', command, { cwd: folder, encoding: 'utf8', timeout: 300_000 })
+  t.equal(status, 0, stdout)
+  t.match(stdout, 'ok 1 - a message reaches its number')
+})
+
 async function stranger(folder: string, name: string, source: string): Promise<void> {
   const path = `node_modules/@acme/${name}`
   const about = { name: `@acme/${name}`, version: '1.0.0', type: 'module', exports: './index.js' }
@@ -143,10 +163,9 @@ async function write(folder: string, path: string, text: string): Promise<void> 
   await writeFile(join(folder, path), text)
 }
 
-/** Compiles every stranger in its place, with the settings an author is likely to have; gives what the compiler says. */
-function compile(folder: string): string {
+/** Compiles sources in their place, with the settings an author is likely to have; gives what the compiler says. */
+function compile(folder: string, sources: readonly string[]): string {
   const compiler = join(root, 'node_modules/typescript/bin/tsc')
-  const sources = ['counter', 'greeter', 'pigeon'].map((name) => `node_modules/@acme/${name}/index.ts`)
   const settings = '--strict --module nodenext --target es2023 --declaration --skipLibCheck --types node --typeRoots'
   const types = join(root, 'node_modules/@types')
   // Without the loaders that the test runner gives to every child.

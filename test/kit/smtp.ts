@@ -7,6 +7,7 @@ import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import type { EmailSender, Mail } from '../../core/contracts.js'
 import smtp from '../../providers/email/smtp.js'
 import { selfSigned } from './certificate.js'
+import type { Fault, Stage, TakenMail } from './index.js'
 import { patience } from './patience.js'
 
 type Teardown = { teardown(fn: () => Promise<void>): unknown }
@@ -28,8 +29,10 @@ export interface Sink {
   readonly received: readonly Received[]
   /** How many connections there were. */
   readonly connections: number
-  /** Ends those that are open. */
-  cut(): void
+  /** Ends those that are open; says this before. */
+  cut(words?: string): void
+  /** What happens in place of the answer to a mail that was taken. */
+  atEnd: (() => void) | undefined
 }
 
 /** A mail server on loopback that keeps what it gets. It wants `USER` unless told otherwise. */
@@ -54,7 +57,8 @@ export async function startSink(t: Teardown, options: SMTPServerOptions = {}): P
         const from = envelope.mailFrom === false ? '' : envelope.mailFrom.address
         const to = envelope.rcptTo.map(({ address }) => address)
         received.push({ from, to, user: user as string | undefined, secure, bytes: Buffer.concat(chunks) })
-        done(null, `queued as ${received.length}`)
+        if (sink.atEnd) sink.atEnd()
+        else done(null, `queued as ${received.length}`)
       })
     },
     ...options,
@@ -63,15 +67,59 @@ export async function startSink(t: Teardown, options: SMTPServerOptions = {}): P
   server.listen(0, '127.0.0.1')
   await once(server.server, 'listening')
   t.teardown(() => new Promise((resolve) => server.close(resolve)))
-  return {
+  const sink: Sink = {
     port: (server.server.address() as AddressInfo).port,
     received,
     get connections() {
       return connections
     },
-    cut() {
-      for (const connection of server.connections) connection._socket.destroy()
+    atEnd: undefined,
+    cut(words) {
+      for (const { _socket: socket } of server.connections) {
+        if (words === undefined) socket.destroy()
+        else socket.end(`${words}\r\n`)
+      }
     },
+  }
+  return sink
+}
+
+/** The stage of the provider, on a mail server that fails as the suite says. */
+export async function smtpStage(t: Teardown): Promise<Stage<EmailSender, TakenMail> & { readonly sink: Sink }> {
+  let fault: Fault | undefined
+  const problem = (responseCode: number, text: string) => Object.assign(new Error(text), { responseCode })
+  const sink = await startSink(t, {
+    onAuth: (_auth, _session, done) =>
+      done(fault && 'text' in fault ? problem(fault.kind === 'failed' ? 454 : 535, fault.text) : null, { user: 'x' }),
+    onMailFrom: (_address, _session, done) => (fault?.kind === 'unread' ? sink.cut() : done()),
+    onRcptTo: (_address, _session, done) => done(fault?.kind === 'refused' ? problem(550, 'no such mailbox') : null),
+  })
+  return {
+    sink,
+    provider: await sender(t, { port: sink.port, security: 'starttls', ...USER }),
+    secrets: [USER.password],
+    taken: () => Promise.all(sink.received.map(takenOf)),
+    fail(next) {
+      fault = next
+      // Who has logged in before has to do it again.
+      if (next && 'text' in next) sink.cut()
+      sink.atEnd = undefined
+      if (next?.kind === 'lost') sink.atEnd = () => sink.cut()
+      if (next?.kind === 'nonsense') sink.atEnd = () => sink.cut(next.body)
+      if (next?.kind === 'silent') sink.atEnd = next.asked
+    },
+  }
+}
+
+async function takenOf({ to: recipients, bytes }: Received): Promise<TakenMail> {
+  const { to = [], cc = [], bcc = [], subject, text, html, attachments } = await parse(bytes)
+  return {
+    recipients,
+    shown: [...to, ...cc, ...bcc].map(({ address }) => address ?? ''),
+    subject,
+    text,
+    html,
+    attachments: attachments.map(({ content }) => Buffer.from(content as ArrayBuffer)),
   }
 }
 

@@ -1,89 +1,85 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import type { EmailSender, Receipt } from '../../../core/contracts.js'
-import { patience } from '../patience.js'
-import type { ContractCase } from './case.js'
+import type { EmailSender, Mail, Receipt } from '../../../core/contracts.js'
+import { type ContractCase, withDeadlines } from './case.js'
+import { assertReceipt, senderCases, soon } from './sender.js'
+import type { Stage, TakenMail } from './stage.js'
 
+const READER = 'reader@example.com'
 /** A mail that nobody has sent yet. */
 const head = () => ({
   id: randomUUID(),
-  to: { address: 'reader@example.com', name: 'A Reader' },
+  to: { address: READER, name: 'A Reader' },
   from: { address: 'rowhouse@example.com', name: 'Rowhöuse' },
 })
 const subject = 'Hello, wörld'
 
-/** What an email provider has to do. It sends real mail if the provider does, from `rowhouse@example.com`. */
-export const emailContract: readonly ContractCase<EmailSender>[] = [
+/** What an email provider has to do. Mails come from `rowhouse@example.com`. */
+export const emailContract: readonly ContractCase<Stage<EmailSender, TakenMail>>[] = withDeadlines([
   {
-    name: 'a mail of text has a receipt with an id and a detail',
-    async run(provider) {
-      assertReceipt(await provider.send({ ...head(), subject, text: 'Hello' }, soon()))
+    name: 'a mail of text reaches its reader, and has a receipt',
+    async run(stage) {
+      const mail = await sent(stage, (provider) => provider.send({ ...head(), subject, text: 'Hellö' }, soon()))
+
+      assert.deepEqual(mail.recipients, [READER])
+      assert.equal(mail.subject, subject)
+      assert.equal(mail.text?.trim(), 'Hellö')
     },
   },
   {
-    name: 'a mail of HTML has a receipt',
-    async run(provider) {
-      assertReceipt(await provider.send({ ...head(), subject, html: '<p>Hello</p>' }, soon()))
+    name: 'a mail of HTML reaches its reader, and has a receipt',
+    async run(stage) {
+      const mail = await sent(stage, (provider) => provider.send({ ...head(), subject, html: '<p>Hello</p>' }, soon()))
+
+      assert.deepEqual(mail.recipients, [READER])
+      assert.equal(mail.html?.trim(), '<p>Hello</p>')
     },
   },
   {
-    name: 'a mail with everything has a receipt',
-    async run(provider) {
+    name: 'copies reach all, blind ones unseen by the others, with the attachments',
+    async run(stage) {
+      const content = Buffer.from([0, 13, 10, 46, 13, 10, 255])
       const others = {
         cc: [{ address: 'one@example.com', name: 'One, "the" first' }],
         bcc: [{ address: 'two@example.com' }],
         replyTo: { address: 'answers@example.com' },
-        attachments: [{ filename: 'ü.txt', contentType: 'text/plain', content: Buffer.from('attached') }],
+        attachments: [{ filename: 'ü.bin', contentType: 'application/octet-stream', content }],
       }
-      assertReceipt(await provider.send({ ...head(), ...others, subject, text: 'Hello', html: '<p>Hello' }, soon()))
+      const whole = { ...head(), ...others, subject, text: 'Hello', html: '<p>Hello' }
+      const mail = await sent(stage, (provider) => provider.send(whole, soon()))
+      if (!stage.fail) return
+
+      assert.deepEqual(mail.recipients.toSorted(), ['one@example.com', READER, 'two@example.com'])
+      assert.deepEqual(mail.shown.toSorted(), ['one@example.com', READER])
+      assert.deepEqual(
+        mail.attachments?.map((bytes) => bytes.toString('hex')),
+        [content.toString('hex')],
+      )
     },
   },
   {
-    name: 'two mails have two ids',
-    async run(provider) {
-      const one = await provider.send({ ...head(), subject, text: 'one', html: '<p>one' }, soon())
-      const other = await provider.send({ ...head(), subject, text: 'other' }, soon())
+    name: 'a mail from a template reaches its reader, if the provider has templates',
+    async run(stage) {
+      const template = { ...head(), template: 'welcome', content: [{ name: 'greeting', content: 'Hello' }] }
+      const { sendTemplate } = stage.provider
+      if (!sendTemplate) return
+      const mail = await sent(stage, (provider) => sendTemplate.call(provider, template, soon()))
 
-      assert.notEqual(one.id, other.id)
+      assert.deepEqual(mail.recipients, [READER])
     },
   },
-  {
-    name: 'the same mail again has the same id, where a mail is sent once',
-    async run(provider) {
-      if (provider.sendsOnceForSeconds === undefined) return
-      const mail = { ...head(), subject, text: 'once' }
-      const { id } = await provider.send(mail, soon())
+  ...senderCases<Mail, EmailSender, TakenMail>(() => ({ ...head(), subject, text: 'Hello' })),
+])
 
-      assert.equal((await provider.send(mail, soon())).id, id)
-    },
-  },
-  {
-    name: 'a mail from a template has a receipt, if the provider has templates',
-    async run(provider) {
-      const content = [{ name: 'greeting', content: 'Hello' }]
-      const receipt = await provider.sendTemplate?.({ ...head(), template: 'welcome', content }, soon())
-
-      if (receipt !== undefined) assertReceipt(receipt)
-    },
-  },
-  {
-    name: 'nothing is sent when nobody waits any more',
-    async run(provider) {
-      await assert.rejects(provider.send({ ...head(), subject, text: 'Hello' }, AbortSignal.abort()))
-    },
-  },
-  {
-    name: 'closing succeeds',
-    async run(provider) {
-      await provider.close?.()
-    },
-  },
-]
-
-const soon = () => AbortSignal.timeout(patience(60_000))
-
-function assertReceipt({ id, detail }: Receipt): void {
-  assert.equal(typeof id, 'string')
-  assert.notEqual(id, '')
-  assert.equal(typeof detail, 'string')
+/** The mail that the other side took. */
+async function sent(
+  { provider, taken }: Stage<EmailSender, TakenMail>,
+  send: (provider: EmailSender) => Promise<Receipt>,
+): Promise<TakenMail> {
+  const before = (await taken()).length
+  assertReceipt(await send(provider))
+  const [mail, ...more] = (await taken()).slice(before)
+  assert.ok(mail, 'nothing was sent')
+  assert.equal(more.length, 0, 'it was sent more than once')
+  return mail
 }

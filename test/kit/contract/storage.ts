@@ -4,11 +4,11 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { ByteRange, ObjectStore, StoredObject } from '../../../core/contracts.js'
+import { type ContractCase, withDeadlines } from './case.js'
 import { patience } from '../patience.js'
-import type { ContractCase } from './case.js'
 
 /** What an object store has to do. Every case uses keys of its own and removes what it wrote. */
-export const storageContract: readonly ContractCase<ObjectStore>[] = [
+export const storageContract: readonly ContractCase<ObjectStore>[] = withDeadlines([
   {
     name: 'what was put is got back, byte for byte',
     run: (store) =>
@@ -275,7 +275,7 @@ export const storageContract: readonly ContractCase<ObjectStore>[] = [
       await store.close?.()
     },
   },
-]
+])
 
 const DEADLINE_MS = patience(60_000)
 const EVERY_BYTE = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))

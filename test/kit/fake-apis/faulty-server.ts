@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { text } from 'node:stream/consumers'
+import { buffer } from 'node:stream/consumers'
 
 /** A request as it came. */
 export interface Asked {
@@ -9,10 +9,12 @@ export interface Asked {
   readonly url: URL
   readonly headers: IncomingHttpHeaders
   readonly body: string
+  /** The body, byte for byte. */
+  readonly bytes: Buffer
 }
 export interface Answer {
   readonly status: number
-  readonly body: string
+  readonly body?: string
   readonly headers?: Readonly<Record<string, string>>
 }
 
@@ -36,16 +38,17 @@ export interface FaultyServer {
 /** An HTTP server on loopback that fails as it is told to. */
 export async function faultyServer(
   t: { teardown(fn: () => Promise<void>): unknown },
-  answer: (asked: Asked) => Answer,
+  answer: (asked: Asked) => Answer | Promise<Answer>,
 ): Promise<FaultyServer> {
   const asked: Asked[] = []
   const sockets = new Set<Socket>()
   const server = createServer(async (req, res) => {
     if (faulty.fault?.kind === 'unread') return req.socket.resetAndDestroy()
     const { method = '', url = '/', headers } = req
-    const one = { method, url: new URL(url, 'http://127.0.0.1'), headers, body: await text(req) }
+    const bytes = await buffer(req)
+    const one = { method, url: new URL(url, 'http://127.0.0.1'), headers, body: bytes.toString(), bytes }
     asked.push(one)
-    const usual = answer(one)
+    const usual = await answer(one)
     const { fault } = faulty
     if (fault === undefined) send(res, usual)
     else if (fault.kind === 'answer') send(res, fault.answer)
@@ -73,7 +76,7 @@ export async function faultyServer(
   return faulty
 }
 
-function send(res: ServerResponse, { status, body, headers }: Answer): void {
+function send(res: ServerResponse, { status, body = '', headers }: Answer): void {
   res.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body)
 }
 
