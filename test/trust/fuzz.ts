@@ -1,9 +1,7 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { startThrowaway, TEST_DATABASE_URL } from '../kit/cluster.js'
+import { startThrowaway } from '../kit/cluster.js'
 import type { Part, PartOptions, Score } from './part.js'
+import { runTest } from './run-test.js'
 
 /** The fuzz suites and the permission oracle, with large counts and one seed after the other. */
 export const fuzz: Part = {
@@ -51,9 +49,6 @@ const SUITES: readonly Suite[] = [
     env: (count, seed) => ({ ROWHOUSE_ORACLE_CASES: String(count), ROWHOUSE_ORACLE_SEED: String(seed) }),
   },
 ]
-/** A run that takes longer hangs. */
-const RUN_MS = 600_000
-const SHOWN = 3000
 
 async function run({ minutes, seed, only, progress }: PartOptions): Promise<Score> {
   const suites = SUITES.filter(({ name }) => only.test(name))
@@ -67,7 +62,8 @@ async function run({ minutes, seed, only, progress }: PartOptions): Promise<Scor
       for (const suite of suites) {
         if (performance.now() > end && seeds.has(suite)) break
         const began = performance.now()
-        const failure = await runSuite(suite, next, cluster.url)
+        const path = fileURLToPath(new URL(suite.file, import.meta.url))
+        const { failure } = await runTest(path, suite.env(suite.count, next), cluster.url)
         const seconds = ((performance.now() - began) / 1000).toFixed(0)
         seeds.set(suite, (seeds.get(suite) ?? 0) + 1)
         const { name, count, unit } = suite
@@ -83,21 +79,4 @@ async function run({ minutes, seed, only, progress }: PartOptions): Promise<Scor
     violations,
     figures: [`seeds from ${Math.floor(seed)}`],
   }
-}
-
-/** @returns what a failing run said, and how to repeat it */
-async function runSuite({ file, count, env }: Suite, seed: number, url: string): Promise<string | undefined> {
-  const path = fileURLToPath(new URL(file, import.meta.url))
-  const settings = env(count, seed)
-  const child = spawn(process.execPath, [path], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...settings, TAP_TIMEOUT: String(RUN_MS / 1000), [TEST_DATABASE_URL]: url },
-  })
-  const tooLate = setTimeout(() => child.kill('SIGKILL'), RUN_MS)
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
-  clearTimeout(tooLate)
-  if (child.exitCode === 0) return undefined
-  const said = out.slice(Math.max(0, out.search(/^ *not ok/m)))
-  const again = Object.entries(settings).map(([key, value]) => `${key}=${value}`)
-  return `${said.slice(0, SHOWN)}\n${err.slice(0, SHOWN)}\nagain: ${again.join(' ')} node build/test/run.js build/test/${file.slice(3)}`
 }

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { files } from './files/files.js'
 import { fuzz } from './fuzz.js'
 import { hostile } from './hostile/hostile.js'
+import { noninterference } from './noninterference/noninterference.js'
 import { notify } from './notify/notify.js'
 import type { Part, Score } from './part.js'
 
@@ -10,14 +11,14 @@ import type { Part, Score } from './part.js'
  * `npm run trust`: long loops of faults and fuzz, each of which ends in a row of a table. What must never happen is a
  * violation; times are figures.
  */
-const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, files, notify }
+const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, noninterference, files, notify }
 const SHOWN = 30
 const ALIKE = 120
 
 const USAGE = `npm run trust -- [part...] [--minutes N] [--seed N] [--only PATTERN] [--profile FOLDER]
 
 ${Object.entries(PARTS)
-  .map(([name, { about }]) => `  ${name.padEnd(12)} ${about}`)
+  .map(([name, { about }]) => `  ${name.padEnd(16)} ${about}`)
   .join('\n')}
 
   --minutes N       about how long each part takes, default 5

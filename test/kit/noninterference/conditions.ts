@@ -1,11 +1,4 @@
-import {
-  COLUMN_OPERATORS,
-  operatorName,
-  OPERATORS,
-  operatorsOn,
-  type Right,
-  TEXT,
-} from '../../../core/plan/operators.js'
+import { COLUMN_OPERATORS, OPERATORS, operatorsOn, type Right, TEXT } from '../../../core/plan/operators.js'
 import type { SqlType } from '../../../core/plan/ir.js'
 import type { Random } from '../oracle/generate.js'
 import { type Era, grantsOf, isSelectable } from './permissions.js'
@@ -183,31 +176,10 @@ function pattern(random: Random): string {
   return `${start}${digit}${random.pick(ENDS)}`
 }
 const ENDS: readonly string[] = [
-  ...[
-    '',
-    '%',
-    '%',
-    '\\',
-    '\\',
-    '\\',
-    '\\',
-    '\\',
-    '\\\\',
-    '%\\',
-    '_\\',
-    '_%',
-    '\\%',
-    '(',
-    ')',
-    '[',
-    '[a',
-    '[[:x:]]',
-    '*',
-    '+',
-    '?',
-  ],
-  ...['{1,', '{2,1}', '{99999}', '(a)\\2', '(.)\\1', '.*', '|', '(|', '\\y', '\\u12', '$', '(?=a)', '(?<=a)b', '***='],
-]
+  ['', '%', '%', '\\', '\\', '\\', '\\', '\\', '\\\\', '%\\', '_\\', '_%', '\\%', '(', ')', '[', '[a', '[[:x:]]'],
+  ['*', '+', '?', '{1,', '{2,1}', '{99999}', '(a)\\2', '(.)\\1', '.*', '|', '(|', '\\y', '\\u12', '$', '(?=a)'],
+  ['(?<=a)b', '***='],
+].flat()
 
 const lquery = (random: Random): string =>
   random.pick([
@@ -232,6 +204,3 @@ export const reachable = (): ReadonlySet<string> =>
     'is_null',
     'cast',
   ])
-
-/** Whether a name, with its prefix, is that of an operator. */
-export const isOperator = (key: string): boolean => operatorName(key) !== undefined

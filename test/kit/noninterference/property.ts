@@ -71,8 +71,9 @@ export async function tryProperty(
     const count = (answers[test.door] ??= { good: 0, all: 0 })
     count.all++
     if (both[0].status < 300 && !both[0].body.startsWith('{"errors"')) count.good++
-    const kind = difference(...both)
-    if (kind === undefined) return
+    const differs = difference(...both)
+    if (differs === undefined) return
+    const kind = `${test.door}: ${differs}`
     const before = found.get(kind)
     if (before) before.count++
     else {

@@ -132,7 +132,7 @@ export function generateQuery(generator: Generator, role: string): Query {
     }
     case 'delete':
       return { type, args: { table: name, where: where(), ...returning(generator, asker, table) }, writes: true }
-    default: {
+    case 'insert': {
       const conflict = random.chance(30)
       const on = {
         action: random.pick(['ignore', 'update', 'update']),
@@ -208,7 +208,7 @@ function returning(generator: Generator, asker: Asker, table: Table): { readonly
 function documentCase(generator: Generator, role: string, dialect: 'alpha' | 'modern'): Made & Pick<Case, 'role'> {
   const { random, documents } = generator
   const known = documents.filter(({ asker }) => asker.dialect === dialect)
-  const isKnown = known.length > 0 && random.chance(75)
+  const isKnown = known.length > 0 && random.chance(88)
   const document = isKnown ? random.pick(known) : generateDocument(generator, { era: generator.era, role, dialect })
   if (!isKnown) documents.push(document)
   const { asker, query, variables, writes } = document

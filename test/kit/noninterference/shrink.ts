@@ -3,13 +3,14 @@ import type { Case } from './requests.js'
 import type { Json } from './schema.js'
 import { type Answer, difference } from './twins.js'
 
-const TRIES = 300
+const TRIES = 150
 
 /** Leaves out parts of the body for as long as the difference stays of its kind. */
 export async function shrink(
   found: Difference,
   ask: (test: Case) => Promise<readonly [Answer, Answer]>,
 ): Promise<Difference> {
+  const wanted = difference(...found.answers)
   let least = found
   let tries = 0
   for (let shrunk = true; shrunk;) {
@@ -18,7 +19,7 @@ export async function shrink(
       if (tries++ >= TRIES) return least
       const test = { ...least.test, body }
       const answers = await ask(test)
-      if (difference(...answers) !== found.kind) continue
+      if (difference(...answers) !== wanted) continue
       least = { ...least, test, answers }
       shrunk = true
       break

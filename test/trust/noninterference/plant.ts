@@ -1,0 +1,76 @@
+/** Changes of our own code that let a role tell something of what it may not see: the property has to find each. */
+export const LEAKS: Readonly<Record<string, Leak>> = {
+  'related conditions': {
+    what: 'a condition through a relationship looks at rows that are hidden',
+    code: [
+      'core/plan/authorize.js',
+      /(case 'exists': \{[^}]*where: )and\(\[selectFilter\(remote\), (condition\(exp\.where, remote\))\]\)/,
+      '$1$2',
+    ],
+  },
+  'aggregate conditions': {
+    what: 'a condition on what is computed of related rows computes it of hidden ones too',
+    code: [
+      'core/plan/authorize.js',
+      /(columns\(remote, exp\.columns, 'select'\);\s*return \{ \.\.\.exp, where: )and\(\[selectFilter\(remote\), (condition\(exp\.where, remote\))\]\)/,
+      '$1$2',
+    ],
+  },
+  'related order': {
+    what: 'rows are sorted by columns of hidden rows',
+    code: ['core/plan/authorize.js', /(return \{ \.\.\.by, )where: selectFilter\(remote\), (by: target)/, '$1$2'],
+  },
+  'aggregate order': {
+    what: 'rows are sorted by what is computed of hidden rows',
+    code: ['core/plan/authorize.js', /return \{ \.\.\.by, where: selectFilter\(remote\) \};/, 'return by;'],
+  },
+  count: {
+    what: 'hidden rows are counted',
+    code: ['core/plan/authorize.js', /and\(\[selectFilter\(table\), (condition\(count\.where, table\))\]\)/, '$1'],
+  },
+  update: {
+    what: 'hidden rows are updated',
+    code: [
+      'core/plan/authorize.js',
+      /and\(\[filter\(permission\.filter\), (condition\(update\.where, table\))\]\)/,
+      '$1',
+    ],
+  },
+  delete: {
+    what: 'hidden rows are deleted',
+    code: [
+      'core/plan/authorize.js',
+      /and\(\[filter\(permission\.filter\), (condition\(remove\.where, table\))\]\)/,
+      '$1',
+    ],
+  },
+  'rows of functions': {
+    what: 'the rows of a computed field are not filtered',
+    code: [
+      'core/plan/authorize.js',
+      /return rowsOf\(field\.read, (tableFor\(field\.read\.table, 'select'\))\);/,
+      'return { ...field.read, fields: fields(field.read.fields, $1) };',
+    ],
+  },
+  columns: {
+    what: 'every column may be selected',
+    code: [
+      'core/plan/names.js',
+      /return (columnSet\(permissions\?\.\[action\]\?\.columns\);)/,
+      "return action === 'select' && permissions?.select ? new Set(table.columns.map((each) => each.name)) : $1",
+    ],
+  },
+  'names of columns': {
+    what: 'a column that a role may not select is refused in other words than one that does not exist',
+    code: [
+      'core/plan/names.js',
+      /(\? column : fail\()(columnDenied\(name, action, path\)\))/,
+      '$1column ? $2 : notExists(`column "${name}" does not exist`, path))',
+    ],
+  },
+}
+
+export interface Leak {
+  readonly what: string
+  readonly code: readonly [file: string, piece: RegExp, to: string]
+}
