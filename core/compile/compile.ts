@@ -3,6 +3,7 @@ import { type Catalog, tableKey } from '../catalog/catalog.js'
 import { authorize } from '../plan/authorize.js'
 import type { BoolExp, Op, Read } from '../plan/ir.js'
 import { type Names, namesFor } from '../plan/names.js'
+import { type Price, priceOf } from '../plan/price.js'
 import { emit, type Form } from '../sql/emit.js'
 import type { Statement } from '../sql/statement.js'
 
@@ -40,6 +41,7 @@ export interface Compiled {
   readonly kind: Op['kind']
   /** None: the rows of an insert have different keys and must be inserted a key set at a time. */
   readonly statements: readonly Prepared[]
+  readonly price: Price
   /** Keys of the result objects in order, for forms that need a header. */
   readonly keys: readonly string[]
   /** Most rows that a read can have, where the plan proves it: a whole key is given, or the role has a limit. */
@@ -54,12 +56,14 @@ export interface Prepared extends Statement {
 
 /** plan, authorize, emit: the rooms between a request's shape and its SQL. */
 export function compile(task: Task, planner: Planner, catalog: Catalog): Compiled {
-  const op = authorize(planner(task.shape as never, namesFor(task.role, catalog)), task.role, catalog)
+  const wanted = planner(task.shape as never, namesFor(task.role, catalog))
+  const op = authorize(wanted, task.role, catalog)
   const most = op.kind === 'read' ? mostRows(op, catalog) : undefined
   const statements = emit(op, task.form).map((statement) => ({ ...statement, name: nameOf(statement.text) }))
   return {
     kind: op.kind,
     statements,
+    price: priceOf(wanted),
     keys: op.kind === 'read' ? op.fields.map((field) => field.key) : [],
     ...(most === undefined ? {} : { mostRows: most }),
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),

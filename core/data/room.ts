@@ -8,7 +8,7 @@ import { readMetadata } from '../catalog/metadata.js'
 import { watchCatalog, type Watch } from '../catalog/watch.js'
 import { type Compiled, nameOf, type PlannerSource, type Prepared, type Task } from '../compile/compile.js'
 import type { Sendable } from '../compile/pool.js'
-import { type Database, inTransaction, isConnectionError, sqlState, withClient } from '../db/database.js'
+import { type Database, inTransaction, isConnectionError, sqlState, unavailable, withClient } from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
 import type { Reader } from '../db/disclosure.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
@@ -16,10 +16,12 @@ import { ServiceError } from '../errors.js'
 import { NotDone, type Pipelines } from '../db/pipeline/index.js'
 import { BATCH, readRows, type RowBatches } from '../db/stream.js'
 import { bind } from '../sql/bind.js'
+import type { Session } from '../session.js'
 import type { Form } from '../sql/emit.js'
 import type { Data, Request } from './data.js'
 import { answerRows } from './format.js'
-import { StreamShares } from './stream-shares.js'
+import { checkPrice, type RequestLimits } from './request-limits.js'
+import { Shares } from './shares.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
@@ -44,10 +46,29 @@ const RELOAD_MS = 1000
 const RECENT = 5
 
 /** Reads the catalog and answers requests against it. The schema must be migrated. */
-export async function openData(database: Database, options: Omit<PlansOptions, 'quickMs'>): Promise<DataRoom> {
+export async function openData(
+  database: Database,
+  options: Omit<PlansOptions, 'quickMs'>,
+  limits: RequestLimits,
+): Promise<DataRoom> {
   const { log } = options
-  const plans = new Plans({ ...options, quickMs: database.config.quickMs })
-  const shares = new StreamShares(Math.max(1, Math.floor(database.config.streamPoolSize / 2)))
+  const { config } = database
+  const plans = new Plans({ ...options, quickMs: config.quickMs })
+  const shareOf = (size: number, share: number) => {
+    return ({ role }: Session): number =>
+      Math.max(1, Math.floor(size * (role === 'anonymous' ? Math.min(share, config.anonymousShare) : share)))
+  }
+  const requests = new Shares({
+    most: shareOf(config.poolSize, config.callerShare),
+    waitMs: config.poolWaitMs,
+    what: 'requests of this caller are under way (database.callerShare)',
+  })
+  const streams = new Shares({
+    most: shareOf(config.streamPoolSize, config.streamShare),
+    waitMs: 0,
+    what: 'streams of this caller are open (database.streamShare)',
+  })
+  let streaming = 0
   let resolve: TemplateResolver | undefined
   let watch: Watch | undefined
   /** Reads what is committed, all at one instant. */
@@ -99,11 +120,14 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
     reads: plan !== undefined && isRead(plan),
     log,
   })
+  const timeoutOf = ({ session: { role } }: Call): number =>
+    Math.min(config.roleTimeoutMs[role] ?? Infinity, config.statementTimeoutMs)
   const executionOf = ({ values }: Request, call: Call, plan?: Compiled): Execution => ({
     bindings: { values, variables: call.session.variables },
-    prepare: database.config.prepare && plan !== undefined && plans.paceOf(plan) !== undefined,
+    prepare: config.prepare && plan !== undefined && plans.paceOf(plan) !== undefined,
     dialect: call.dialect ?? 'alpha',
     reader: readerOf(call, plan),
+    timeoutMs: timeoutOf(call),
     pace: plan && laneOf(plan) ? plans.paceOf(plan) : undefined,
   })
 
@@ -111,12 +135,14 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
     const { transaction } = call
     if (transaction) {
       const plan = await plans.compiled(transaction.snapshot, taskOf(request, call), call.session.caller)
+      checkPrice(limits, plan.price, request.values, call)
       if (plan.statements.length === 0) return undefined
       plans.assertBranded(plan)
       return executeIn(transaction.client, plan, executionOf(request, call, plan))
     }
     return again(call, async () => {
       const plan = await plans.compiled(current, taskOf(request, call), call.session.caller)
+      checkPrice(limits, plan.price, request.values, call)
       return plan.statements.length === 0 ? undefined : answer(plan, request, call)
     })
   }
@@ -127,9 +153,30 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
   }
 
   async function byItself(plan: Compiled, request: Request, call: Call): Promise<string> {
-    const once = () => execute(database, plan, executionOf(request, call, plan), call.signal)
-    return isPlainRead(plan) ? twice(once, call) : once()
+    const execution = executionOf(request, call, plan)
+    return within(call, (limited) => {
+      const once = () => execute(database, plan, execution, limited.signal)
+      return isPlainRead(plan) ? twice(once, limited) : once()
+    })
   }
+
+  /** Runs what takes a connection, within the caller's share of them and its role's time. */
+  async function within<T>(call: Call, run: (limited: Call) => Promise<T>): Promise<T> {
+    const give = await requests.take(call.session, call.signal)
+    try {
+      const timeoutMs = timeoutOf(call)
+      if (timeoutMs === config.statementTimeoutMs) return await run(call)
+      const late = AbortSignal.timeout(timeoutMs)
+      return await run({ ...call, signal: AbortSignal.any([call.signal, late]) }).catch((error: unknown) => {
+        throw late.aborted && !call.signal.aborted ? tooLong(call) : error
+      })
+    } finally {
+      give()
+    }
+  }
+
+  const tooLong = ({ session }: Call): ServiceError =>
+    new ServiceError(504, 'timeout', `the request took longer than role "${session.role}" may (database.roleTimeoutMs)`)
 
   /** What requests share with others of their kind, once they have proven to be quick. */
   const laneOf = (plan: Compiled): Pipelines | undefined =>
@@ -168,6 +215,7 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
         const bounded = Math.min(most, plan.mostRows ?? Infinity) <= BATCH
         if (bounded) {
           plans.assertBranded(plan)
+          checkPrice(limits, plan.price, request.values, call)
           const bytes = await quickly(plan, request, call)
           return bytes ? { kind: 'bytes', bytes } : { kind: 'text', text: await byItself(plan, request, call) }
         }
@@ -176,18 +224,25 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
       const task = taskOf(request, call, format === 'csv' ? 'cells' : 'rows')
       const plan = await plans.compiled(current, task, format === 'json' ? undefined : caller)
       plans.assertBranded(plan)
+      checkPrice(limits, plan.price, request.values, call)
       const execution = executionOf(request, call, plan)
       const open = () => readRows(database, plan.statements[0] as Prepared, execution, call.signal)
       return answerRows(await shared(await twice(open, call), call), format, plan.keys)
     })
   }
 
-  /** A small answer has given its connection back; one that goes on counts for its caller until it has ended. */
+  /** A small answer has given its connection back; one that goes on counts, for its caller too, until it has ended. */
   async function shared(rows: RowBatches, { session, signal }: Call): Promise<RowBatches> {
     if (rows.done) return rows
     try {
-      const give = shares.take(session.caller, signal)
-      return { ...rows, end: () => rows.end().finally(give) }
+      if (streaming >= config.streamPoolSize) throw unavailable(undefined, STREAMS_BUSY)
+      const give = await streams.take(session, signal)
+      streaming++
+      void rows.ended.then(() => {
+        streaming--
+        give()
+      })
+      return rows
     } catch (error) {
       await rows.end()
       throw error
@@ -230,32 +285,34 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
   ): Promise<T> {
     const { transaction: outer } = call
     if (outer) return fn({ ...call, transaction: outer })
-    return again(call, () =>
-      withClient(pool, async (client, discard) => {
-        const inner = new Transaction(client, current, resolve)
-        let altered: Reading | undefined
-        const signal = AbortSignal.any([call.signal, inner.signal])
-        try {
-          const result = await cancellable(database, client, discard, signal, () =>
-            inTransaction(
-              client,
-              async () => {
-                const answer = await fn({ ...call, transaction: inner })
-                altered = await inner.finish()
-                signal.throwIfAborted()
-                if (altered) coming.add(altered.data.version)
-                return answer
-              },
-              { signal },
-            ),
-          )
-          if (altered) await swap(altered)
-          return result
-        } finally {
-          if (altered) coming.delete(altered.data.version)
-          if (inner.discarded) discard()
-        }
-      }),
+    return within(call, (limited) =>
+      again(call, () =>
+        withClient(pool, async (client, discard) => {
+          const inner = new Transaction(client, current, resolve)
+          let altered: Reading | undefined
+          const signal = AbortSignal.any([limited.signal, inner.signal])
+          try {
+            const result = await cancellable(database, client, discard, signal, () =>
+              inTransaction(
+                client,
+                async () => {
+                  const answer = await fn({ ...limited, transaction: inner })
+                  altered = await inner.finish()
+                  signal.throwIfAborted()
+                  if (altered) coming.add(altered.data.version)
+                  return answer
+                },
+                { signal },
+              ),
+            )
+            if (altered) await swap(altered)
+            return result
+          } finally {
+            if (altered) coming.delete(altered.data.version)
+            if (inner.discarded) discard()
+          }
+        }),
+      ),
     )
   }
 
@@ -275,7 +332,7 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
     run,
     read,
     async query<Row extends object>(text: string, values: readonly unknown[] = [], inside?: Transaction) {
-      const name = database.config.prepare ? { name: nameOf(text) } : {}
+      const name = config.prepare ? { name: nameOf(text) } : {}
       const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
       return inside ? ask(inside.client) : again(undefined, () => withClient(database.main, ask))
     },
@@ -336,6 +393,8 @@ export async function openData(database: Database, options: Omit<PlansOptions, '
     ],
   }
 }
+
+const STREAMS_BUSY = 'as many streams are open as the server allows (database.streamPoolSize)'
 
 /** It may be asked again. What calls a function that may change something has a statement for that, and is asked once. */
 const isPlainRead = (plan: Compiled): boolean => plan.statements.length === 1 && isRead(plan)

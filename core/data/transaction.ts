@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg'
 import { Change, type Reading } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
+import { nothingSpent } from './request-limits.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
 
 /**
@@ -11,6 +12,8 @@ export class Transaction {
   readonly client: ClientBase
   /** Members of bulks that have run in it, whatever the nesting. */
   members = 0
+  /** What they have asked for. */
+  readonly spent = nothingSpent()
   private readonly begun: Snapshot
   private snapshotNow: Snapshot
   private change: Change | undefined

@@ -55,7 +55,52 @@ export const databaseConfig = {
       description:
         'What a read may take on its own connection, most often, to be one that shares; for an insert eight times as long',
     },
-    streamPoolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for streamed reads' },
+    streamPoolSize: {
+      type: 'integer',
+      minimum: 1,
+      default: 10,
+      description: 'Streamed answers at the same time; then 503',
+    },
+    streamMaxAgeMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 3_600_000,
+      description: 'Longest stream; then it is cut off',
+    },
+    streamMinBytesPerSecond: {
+      type: 'integer',
+      minimum: 0,
+      default: 8192,
+      description: 'What a client has to read of a stream after half a minute, or it is cut off; 0: anything',
+    },
+    callerShare: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1,
+      default: 0.5,
+      description:
+        'Part of `poolSize` that the requests of one caller may take: a user in its role, else an address; then 429',
+    },
+    streamShare: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1,
+      default: 0.3,
+      description: 'Part of `streamPoolSize` that the streams of one caller may take; then 429',
+    },
+    anonymousShare: {
+      type: 'number',
+      minimum: 0,
+      maximum: 1,
+      default: 0.3,
+      description: 'The part of either for an address whose callers are anonymous, where it is smaller',
+    },
+    roleTimeoutMs: {
+      type: 'object',
+      default: { anonymous: 5000 },
+      description: 'Longest statement of a role, where it is shorter than `statementTimeoutMs`; then 504',
+      additionalProperties: { type: 'integer', minimum: 1 },
+    },
     poolWaitMs: { type: 'integer', minimum: 1, default: 1000, description: 'Longest wait for a connection; then 503' },
     statementTimeoutMs: {
       type: 'integer',
@@ -128,7 +173,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
   }
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', 4, config.statementTimeoutMs)
-  const streams = pool('stream', config.streamPoolSize, 0, { stream: openSocket })
+  const streams = pool('stream', config.streamPoolSize + SMALL_ANSWERS, 0, { stream: openSocket })
   const single = async (purpose: string, more: pg.ClientConfig): Promise<pg.Client> => {
     const client = new pg.Client({ ...base(purpose), ...more })
     client.on('error', (error) => {
@@ -181,6 +226,8 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
   }
 }
 
+/** Connections beside those of streams, for answers that turn out to be small: slow readers of others do not hold them up. */
+const SMALL_ANSWERS = 4
 /** How much longer than a statement may take its answer may be on its way. */
 const GRACE_MS = 2000
 

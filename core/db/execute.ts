@@ -12,6 +12,8 @@ export interface Execution {
   /** Keep the statement prepared on its connection: it has been asked for before. */
   readonly prepare: boolean
   readonly dialect: Dialect
+  /** Longest statement. */
+  readonly timeoutMs: number
   readonly reader: Reader
   /** Told how long the one statement of a read took. */
   readonly pace?: Pace | undefined

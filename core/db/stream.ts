@@ -29,6 +29,8 @@ export interface RowBatches {
   free(part: Buffer): void
   /** Gives the connection back, whether the rest was read or not. Must be called unless `done`. */
   end(): Promise<void>
+  /** Resolves when the connection has been given back, by whomever. */
+  readonly ended: Promise<void>
 }
 
 /** Most rows of a small answer, and its size. */
@@ -41,7 +43,8 @@ const BATCH_BYTES = 1024 * 1024
 const BATCH_MS = 1000
 /** A connection with so many bytes of rows that nobody has taken is not read from, however many were asked for. */
 const WAITING_BYTES = 2 * BATCH_BYTES
-const MAX_AGE_MS = 3_600_000
+/** What a reader has at least for the rows that it was given last. */
+const READ_MS = 30_000
 
 /**
  * Opens a cursor on a connection of its own and reads the first rows, so that a small answer is known to be one, and an
@@ -51,7 +54,7 @@ const MAX_AGE_MS = 3_600_000
 export async function readRows(
   database: Database,
   statement: Prepared,
-  execution: Pick<Execution, 'bindings' | 'reader'>,
+  execution: Pick<Execution, 'bindings' | 'reader' | 'timeoutMs'>,
   signal: AbortSignal,
 ): Promise<RowBatches> {
   const values = bind(statement.params, execution.bindings)
@@ -63,15 +66,17 @@ export async function readRows(
   const stream = new QueryStream(statement.text, values)
   stream.on('error', () => undefined)
   client.query(stream)
-  const batches = nextBatches(stream, received, database.config.statementTimeoutMs, signal)
-  let ended: Promise<void> | undefined
+  const batches = nextBatches(stream, received, execution.timeoutMs, signal)
+  let closing: Promise<void> | undefined
+  let tellEnded!: () => void
+  const ended = new Promise<void>((resolve) => (tellEnded = resolve))
   const close = async (failed: boolean) => {
     received.drop()
     if (failed) await cancel(database, client)
     else stream.destroy()
     client.release(failed || !divertRows(client, undefined))
   }
-  const end = (failed: boolean) => (ended ??= close(failed))
+  const end = (failed: boolean) => (closing ??= close(failed).finally(tellEnded))
   const free = (part: Buffer) => database.blocks.giveBack(part)
   // Whoever should read the rest may be gone before it has begun: a generator that was never run cleans up nothing.
   signal.addEventListener('abort', () => void end(true), { once: true })
@@ -82,11 +87,21 @@ export async function readRows(
       const batch = await batches.next()
       if (batch.done) {
         await end(false)
-        return { first, done: true, async *rest() {}, free, async end() {} }
+        return { first, done: true, async *rest() {}, free, async end() {}, ended }
       }
       first = together(first, batch.value)
     }
-    return { first, done: false, rest: () => rest(batches, end, translated), free, end: () => end(true) }
+    const reader = new ReaderClock(database.config, () => void end(true))
+    reader.start(first.bytes)
+    void ended.then(() => reader.close())
+    return {
+      first,
+      done: false,
+      rest: () => rest(batches, end, translated, reader),
+      free,
+      end: () => end(true),
+      ended,
+    }
   } catch (error) {
     await end(true)
     throw translated(error)
@@ -97,13 +112,15 @@ async function* rest(
   batches: AsyncGenerator<RowBatch, void, undefined>,
   end: (failed: boolean) => Promise<void>,
   translated: (error: unknown) => unknown,
+  reader: ReaderClock,
 ): AsyncGenerator<RowBatch, void, undefined> {
-  const oldest = Date.now() + MAX_AGE_MS
   let complete = false
   try {
+    reader.stop()
     for await (const batch of batches) {
+      reader.start(batch.bytes)
       yield batch
-      if (Date.now() > oldest) throw new ServiceError(504, 'timeout', 'the stream took longer than the server allows')
+      reader.stop()
     }
     complete = true
   } catch (error) {
@@ -112,6 +129,43 @@ async function* rest(
     await end(!complete)
   }
 }
+
+/** Ends a stream whose reader takes too long for what it was given: a generator that is not resumed hears of nothing. */
+class ReaderClock {
+  private readonly end: () => void
+  private readonly oldest: number
+  private readonly bytesPerSecond: number
+  private timer: NodeJS.Timeout | undefined
+  private late = false
+
+  constructor({ streamMaxAgeMs, streamMinBytesPerSecond }: Database['config'], end: () => void) {
+    this.end = end
+    this.oldest = Date.now() + streamMaxAgeMs
+    this.bytesPerSecond = streamMinBytesPerSecond
+  }
+
+  /** @param bytes that the reader gets */
+  start(bytes: number): void {
+    const slowest = this.bytesPerSecond === 0 ? Infinity : Math.max(READ_MS, (bytes / this.bytesPerSecond) * 1000)
+    const ms = Math.min(this.oldest - Date.now(), slowest, MAX_TIMER_MS)
+    this.timer = setTimeout(() => {
+      this.late = true
+      this.end()
+    }, ms).unref()
+  }
+
+  close(): void {
+    clearTimeout(this.timer)
+  }
+
+  /** @throws ServiceError 504: the stream has been ended */
+  stop(): void {
+    this.close()
+    if (this.late) throw new ServiceError(504, 'timeout', 'the stream took longer than the server allows')
+  }
+}
+/** Of Node's timers. */
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** The rows that have come on a connection. They stay bytes, and the cursor hears only of how its requests end. */
 interface Received {

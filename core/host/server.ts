@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
+import { requestLimitsConfig } from '../data/request-limits.js'
 import { type DataRoom, openData } from '../data/room.js'
 import { type Database, databaseConfig, openDatabase, isConnectionError, withClient } from '../db/database.js'
 import { checkDatabase } from '../db/check-config.js'
@@ -65,6 +66,7 @@ const limitsConfig = {
         burst: { type: 'integer', minimum: 1, default: 200, description: 'at once, after a pause' },
       },
     },
+    ...requestLimitsConfig,
   },
 } as const satisfies Schema
 
@@ -197,7 +199,11 @@ export async function startLoaded(
     }
 
     async function openStore(opened: Database): Promise<Store> {
-      const data = await openData(opened, { log, metrics, ...values.compile, ...values.limits })
+      const data = await openData(
+        opened,
+        { log, metrics, ...values.compile, misses: values.limits.misses },
+        values.limits,
+      )
       closers.push(() => data.closers)
       return { database: opened, data }
     }

@@ -6,7 +6,7 @@ import { until } from '../kit/until.js'
 
 tap.test('answers that are too much', async (t) => {
   const server = await testServer(t, {
-    config: { database: { maxAnswerBytes: 1024 * 1024, streamPoolSize: 4, poolSize: 2 } },
+    config: { database: { maxAnswerBytes: 1024 * 1024, streamPoolSize: 7, poolSize: 2 } },
   })
   await server.must('run_sql', {
     sql: `create table big (id int primary key, t text);

@@ -1,0 +1,102 @@
+import { ServiceError, unexpectedPayload } from '../errors.js'
+import { type Json, NumberText } from '../json/parse.js'
+import type { Operand } from '../plan/ir.js'
+import { MISSING_LIMIT, type Pattern, type Price } from '../plan/price.js'
+import type { Infer, Schema } from '../schema.js'
+import type { Call } from './operations.js'
+
+const count = (fallback: number, description: string) =>
+  ({ type: 'integer', minimum: 0, default: fallback, description }) as const
+
+/** What one request of a role other than admin may ask for; 0 is no limit. */
+export const requestLimitsConfig = {
+  price: count(
+    100_000_000,
+    'points of a request: a column or comparison of a row counts 1, a pattern 10, a list without a limit 100 rows; then 400. 0: no limit',
+  ),
+  patterns: {
+    type: 'object',
+    default: {},
+    description: 'operators that search texts for a pattern, in one request of a role other than admin; then 400',
+    properties: {
+      operators: count(10, 'such as $like and $regex; 0: no limit'),
+      characters: count(100, 'of all regular expressions together, $similar and $matches included; 0: no limit'),
+      wildcards: count(20, '`%` and `_` of a pattern of $like; 0: no limit'),
+    },
+  },
+} as const satisfies Readonly<Record<string, Schema>>
+
+export interface RequestLimits {
+  readonly price: number
+  readonly patterns: Infer<(typeof requestLimitsConfig)['patterns']>
+}
+
+/** What the members of a bulk have asked for so far. */
+export interface Spent {
+  points: number
+  patterns: number
+  characters: number
+}
+export const nothingSpent = (): Spent => ({ points: 0, patterns: 0, characters: 0 })
+
+/**
+ * Refuses what asks for too much, before the database hears of it. Callers who are not limited have no `caller`.
+ * @throws ServiceError 400 unexpected-payload, with what it would be and the limit
+ */
+export function checkPrice(
+  { price, patterns: most }: RequestLimits,
+  { terms, patterns }: Price,
+  values: readonly Json[],
+  { session, transaction }: Call,
+): void {
+  if (session.caller === undefined) return
+  const spent = transaction?.spent ?? nothingSpent()
+  spent.points += terms.reduce((sum, { points, lists }) => sum + lists.reduce<number>(timesRows(values), points), 0)
+  if (price > 0 && spent.points > price) {
+    throw tooMuch(
+      `the request may cost ${spent.points} points, and at most ${price} are allowed (limits.price); limit its lists`,
+    )
+  }
+  spent.patterns += patterns.length
+  if (most.operators > 0 && spent.patterns > most.operators) {
+    const allowed = `at most ${most.operators} are allowed (limits.patterns.operators)`
+    throw tooMuch(`the request has ${spent.patterns} pattern operators, and ${allowed}`, patterns[0])
+  }
+  for (const pattern of patterns) {
+    const text = textOf(valueOf(pattern.to, values))
+    if (pattern.op.endsWith('like')) checkWildcards(text, most.wildcards, pattern)
+    else spent.characters += text.length
+    if (most.characters > 0 && spent.characters > most.characters) {
+      const allowed = `at most ${most.characters} are allowed (limits.patterns.characters)`
+      throw tooMuch(`the request has ${spent.characters} characters of regular expressions, and ${allowed}`, pattern)
+    }
+  }
+}
+
+/** Each makes a search start again in the middle of a text: many tell by time how far a hidden text matches. */
+function checkWildcards(text: string, most: number, pattern: Pattern): void {
+  const wildcards = text.replaceAll(/[^%_]/g, '').length
+  if (most === 0 || wildcards <= most) return
+  const allowed = `at most ${most} are allowed (limits.patterns.wildcards)`
+  throw tooMuch(`the pattern has ${wildcards} wildcards, and ${allowed}`, pattern)
+}
+
+const tooMuch = (message: string, pattern?: Pattern): ServiceError =>
+  unexpectedPayload(message, pattern?.to.kind === 'value' ? pattern.to.path : '$.args')
+
+const timesRows =
+  (values: readonly Json[]) =>
+  (points: number, limit: Operand | null): number =>
+    points * (limit === null ? MISSING_LIMIT : Math.max(1, rowsOf(valueOf(limit, values))))
+
+const valueOf = (operand: Operand, values: readonly Json[]): Json | undefined =>
+  operand.kind === 'value' ? values[operand.slot] : operand.kind === 'const' ? operand.value : undefined
+
+function rowsOf(limit: Json | undefined): number {
+  const rows = Number(limit instanceof NumberText ? limit.text : (limit ?? MISSING_LIMIT))
+  return Number.isNaN(rows) ? MISSING_LIMIT : rows
+}
+
+function textOf(value: Json | undefined): string {
+  return typeof value === 'string' ? value : Array.isArray(value) ? value.map(textOf).join('') : ''
+}

@@ -1,0 +1,121 @@
+import type { Aggregate, BoolExp, CompareOp, Field, Op, Operand, OrderBy, Read, Write } from './ir.js'
+
+/** What a request may cost, as far as that can be said before its values and the rows are known. */
+export interface Price {
+  readonly terms: readonly Term[]
+  /** Operators that search texts for a pattern. */
+  readonly patterns: readonly Pattern[]
+}
+/** Points for each row, times the rows of each list around it. */
+interface Term {
+  readonly points: number
+  /** Limits of the lists; null: a list without one. */
+  readonly lists: readonly (Operand | null)[]
+}
+export interface Pattern {
+  readonly op: CompareOp
+  readonly to: Operand
+}
+
+/** Rows that a list without a limit counts as. */
+export const MISSING_LIMIT = 100
+/** A pattern costs as much as so many comparisons. */
+const PATTERN_POINTS = 10
+
+/**
+ * Prices what a client wrote, before `authorize` adds what the admin did: a column, a comparison or an order counts a point for
+ * each row, a pattern 10.
+ */
+export function priceOf(op: Op): Price {
+  const terms = new Map<string, Term>()
+  const patterns: Pattern[] = []
+
+  const add = (points: number, lists: Term['lists']): void => {
+    const key = JSON.stringify(lists)
+    terms.set(key, { points: points + (terms.get(key)?.points ?? 0), lists })
+  }
+
+  const condition = (exp: BoolExp, lists: Term['lists']): void => {
+    switch (exp.kind) {
+      case 'and':
+      case 'or':
+        return exp.of.forEach((part) => condition(part, lists))
+      case 'not':
+      case 'guarded':
+        return condition(exp.of, lists)
+      case 'compare': {
+        const { op, to } = exp
+        const isPattern = PATTERNS.has(op)
+        if (isPattern) patterns.push({ op, to })
+        return add(isPattern ? PATTERN_POINTS : 1, lists)
+      }
+      case 'columns':
+      case 'null':
+      case 'unknown':
+        return add(1, lists)
+      case 'exists':
+      case 'aggregate':
+        return condition(exp.where, [...lists, null])
+    }
+  }
+
+  const order = ({ by }: OrderBy, lists: Term['lists']): void => {
+    add(1, by.kind === 'aggregate' ? [...lists, null] : lists)
+  }
+
+  /** What is looked at for the rows of a level, and the lists around what is shown of them. */
+  const rows = (read: Read | Aggregate, outer: Term['lists']): Term['lists'] => {
+    const looked = read.kind === 'read' && read.single ? outer : [...outer, null]
+    condition(read.where, looked)
+    for (const each of read.orderBy) order(each, looked)
+    if (read.kind === 'read' && read.single) return outer
+    return [...outer, read.limit ?? null]
+  }
+
+  const fields = (all: readonly Field[], lists: Term['lists']): void => {
+    const plain = all.filter(({ kind }) => kind === 'column' || kind === 'constant').length
+    if (plain > 0) add(plain, lists)
+    for (const field of all) {
+      if (field.kind === 'relation') fields(field.read.fields, rows(field.read, lists))
+      if (field.kind === 'aggregate') aggregate(field.read, lists)
+    }
+  }
+
+  const aggregate = (read: Aggregate, outer: Term['lists']): void => {
+    const lists = rows(read, outer)
+    for (const part of read.parts) {
+      if (part.kind === 'nodes') fields(part.fields, lists)
+      else add(part.kind === 'functions' ? part.of.length : 1, lists)
+    }
+  }
+
+  const returning = ({ returning: wanted }: Write): void => fields(wanted?.fields ?? [], [null])
+
+  switch (op.kind) {
+    case 'read':
+      fields(op.fields, rows(op, []))
+      break
+    case 'roots':
+      fields(op.fields, [])
+      break
+    case 'count':
+      condition(op.where, [null])
+      break
+    case 'insert':
+      if (op.onConflict) condition(op.onConflict.where, [null])
+      returning(op)
+      break
+    case 'update':
+    case 'delete':
+      condition(op.where, [null])
+      returning(op)
+      break
+  }
+  return { terms: [...terms.values()], patterns }
+}
+
+const PATTERNS: ReadonlySet<CompareOp> = new Set(
+  'like nlike ilike nilike similar nsimilar regex iregex nregex niregex matches matches_any matches_fulltext'.split(
+    ' ',
+  ) as CompareOp[],
+)

@@ -1,0 +1,187 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t from 'tap'
+import { rowsOf } from '../kit/database.js'
+import { ADMIN_SECRET, type As, testServer, type TestServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
+
+/** What one caller may ask for, so that others are served. */
+
+const user = (id: number): As => ({ role: 'user', variables: { 'x-service-user-id': String(id) } })
+const ANONYMOUS: As = { role: 'anonymous' }
+
+async function start(
+  t: Parameters<typeof testServer>[0],
+  config: Readonly<Record<string, unknown>> = {},
+): Promise<TestServer> {
+  const server = await testServer(t, { config })
+  await server.must('run_sql', {
+    sql: `create table item (id int primary key, name text, owner int references item, tags jsonb);
+      insert into item select n, 'item ' || n, 1 from generate_series(1, 20) n;
+      create view slow as select 1 as id, pg_sleep(60)::text as slept;
+      create view brief as select 1 as id, pg_sleep(0.2)::text as slept;
+      create table large as select n as id, repeat('x', 10000) as text from generate_series(1, 3000) n`,
+  })
+  for (const table of ['item', 'slow', 'brief', 'large']) {
+    await server.must('track_table', table)
+    const permission = { columns: '*', filter: {} }
+    for (const role of ['user', 'anonymous']) await server.must('create_select_permission', { table, role, permission })
+  }
+  await server.must('create_array_relationship', {
+    table: 'item',
+    name: 'owned',
+    using: { foreign_key_constraint_on: { table: 'item', column: 'owner' } },
+  })
+  return server
+}
+
+const like = (n: number, op = '$like') => ({ $or: Array.from({ length: n }, (_, i) => ({ name: { [op]: `a${i}` } })) })
+const items = (where: object) => ({ table: 'item', columns: ['id'], where, limit: 1 })
+const graphql = (server: TestServer, query: string, as: As) =>
+  server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, as)
+
+t.test('a request of a role has few pattern operators, in whatever way it comes', async (t) => {
+  const server = await start(t)
+  const refused = {
+    status: 400,
+    body: {
+      code: 'unexpected-payload',
+      error: /has 11 pattern operators, and at most 10 .*limits\.patterns\.operators/,
+    },
+  }
+  t.equal((await server.query('select', items(like(10)), user(1))).status, 200)
+  t.match(await server.query('select', items(like(11)), user(1)), refused)
+  t.match(await server.query('select', { ...items(like(11)), limit: undefined }, ANONYMOUS), refused)
+  t.match(await server.query('count', { table: 'item', where: { owned: like(11, '$iregex') } }, user(1)), refused)
+  const bulk = [6, 5].map((n) => ({ type: 'select', args: items(like(n)) }))
+  t.match(await server.query('bulk', bulk, user(1)), refused)
+  const or = like(11)
+    .$or.map(({ name }) => `{name: {_like: "${name['$like']}"}}`)
+    .join()
+  t.match((await graphql(server, `{item(where: {_or: [${or}]}) {id}}`, user(1))).body, {
+    errors: [{ message: refused.body.error }],
+  })
+  await server.must('create_query_template', { name: 'many', template: { type: 'select', args: items(like(11)) } })
+  t.match(await server.fetch('/v1/template/many', {}, user(1)), refused)
+  t.equal((await server.query('select', items(like(900)))).status, 200, 'an admin is not limited')
+})
+
+t.test('patterns are short for roles', async (t) => {
+  const server = await start(t)
+  const ask = (name: object, as = user(1)) => server.query('select', items({ name }), as)
+  t.equal((await ask({ $regex: 'x'.repeat(100) })).status, 200)
+  t.match(await ask({ $regex: 'x'.repeat(101) }), {
+    status: 400,
+    body: { path: '$.args.where.name.$regex', error: /101 characters of regular expressions, and at most 100/ },
+  })
+  t.equal((await ask({ $like: 'x'.repeat(1000) })).status, 200)
+  t.match(await ask({ $ilike: '_'.repeat(21) }), { status: 400, body: { error: /21 wildcards, and at most 20/ } })
+  t.equal((await ask({ $ilike: '_'.repeat(21), $regex: 'x'.repeat(101) }, {})).status, 200, 'an admin')
+})
+
+t.test('a request has a price: what it shows and compares, times the rows of its lists', async (t) => {
+  const server = await start(t, { limits: { misses: { perSecond: 0 }, price: 50_000 } })
+  const owned = (limit: number, inner?: number) => ({
+    table: 'item',
+    columns: ['id', { name: 'owned', columns: ['id', 'name'], ...(inner === undefined ? {} : { limit: inner }) }],
+    limit,
+  })
+  t.equal((await server.query('select', owned(200), user(1))).status, 200)
+  t.match(await server.query('select', owned(300), user(1)), {
+    status: 400,
+    body: { error: 'the request may cost 60300 points, and at most 50000 are allowed (limits.price); limit its lists' },
+  })
+  t.equal((await server.query('select', owned(300, 10), user(1))).status, 200)
+  const bulk = [1, 2].map(() => ({ type: 'select', args: owned(200) }))
+  t.match((await server.query('bulk', bulk, user(1))).body, { error: /80400 points/ })
+  t.equal((await server.query('bulk', bulk)).status, 200, 'an admin')
+})
+
+t.test('one caller takes a share of the connections; others do not wait for it', async (t) => {
+  const server = await start(t, { database: { poolSize: 4, poolWaitMs: 1000, roleTimeoutMs: {} } })
+  const slow = (as: As) => server.query('select', { table: 'slow', columns: ['*'], limit: 1 }, as)
+  const running = async () =>
+    (
+      await rowsOf(
+        server.databaseUrl,
+        `select pid from pg_stat_activity where state = 'active' and query like '%"slow"%' and pid <> pg_backend_pid()`,
+      )
+    ).length
+  const held = [slow(user(1)), slow(user(1))]
+  await until('both run', async () => (await running()) === 2)
+
+  const refused = await slow(user(1))
+  t.match(refused, { status: 429, body: { code: 'too-many-requests', error: /2 requests of this caller/ } })
+  t.equal(refused.headers.get('retry-after'), '1')
+  const brief = { table: 'brief', columns: ['id'], limit: 1 }
+  const others = await Promise.all([2, 3].map((id) => server.query('select', brief, user(id))))
+  t.same(
+    others.map(({ status }) => status),
+    [200, 200],
+  )
+  t.equal((await server.query('bulk', [{ type: 'select', args: brief }], user(1))).status, 429, 'a transaction counts')
+
+  await rowsOf(
+    server.databaseUrl,
+    `select pg_cancel_backend(pid) from pg_stat_activity where query like '%"slow"%' and pid <> pg_backend_pid()`,
+  )
+  await Promise.all(held)
+  const waiting = await Promise.all([1, 2, 3, 4].map(() => server.query('select', brief, user(1))))
+  t.same(
+    waiting.map(({ status }) => status),
+    [200, 200, 200, 200],
+    'more than its share wait for each other',
+  )
+})
+
+t.test('statements of a role end when its time is over', async (t) => {
+  const server = await start(t, { database: { roleTimeoutMs: { anonymous: 300 } } })
+  const ask = (limit?: number) =>
+    server.query('select', { table: 'slow', columns: ['slept'], ...(limit ? { limit } : {}) }, ANONYMOUS)
+  t.match(await ask(1), { status: 504, body: { code: 'timeout', error: /role "anonymous" .*roleTimeoutMs/ } })
+  t.match(await ask(), { status: 504, body: { code: 'timeout' } }, 'without a limit')
+  const bulk = await server.query(
+    'bulk',
+    [{ type: 'select', args: { table: 'slow', columns: ['id', 'slept'] } }],
+    ANONYMOUS,
+  )
+  t.match(bulk, { status: 504, body: { code: 'timeout' } })
+  await until('PostgreSQL has ended them', async () => {
+    const active = `select 1 from pg_stat_activity where state = 'active' and query like '%"slow"%' and pid <> pg_backend_pid()`
+    return (await rowsOf(server.databaseUrl, active)).length === 0
+  })
+})
+
+/** A select of everything, by somebody who reads its beginning and no more. */
+function openStream(server: TestServer, table = 'large'): Socket {
+  const body = JSON.stringify({ type: 'select', args: { table, columns: ['id', 'text'] } })
+  const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+  socket.on('error', () => undefined)
+  socket.write(
+    `POST /v1/query HTTP/1.1\r\nhost: x\r\nx-service-admin-secret: ${ADMIN_SECRET}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  )
+  socket.once('data', () => socket.pause())
+  return socket
+}
+
+t.test('readers that do not read leave small answers to others', async (t) => {
+  const server = await start(t, { database: { streamPoolSize: 3, streamMaxAgeMs: 2000 } })
+  const readers = [1, 2, 3].map(() => openStream(server))
+  const begun = await Promise.all(readers.map((reader) => once(reader, 'data')))
+  for (const [chunk] of begun) t.match(String(chunk), /^HTTP\/1.1 200/)
+
+  const everything = { table: 'item', columns: ['id'] }
+  const answers = await Promise.all([1, 2, 3, 4, 5, 6].map((id) => server.query('select', everything, user(id))))
+  t.same(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200, 200, 200],
+  )
+  const large = { table: 'large', columns: ['id', 'text'] }
+  t.match(await server.query('select', large, user(1)), { status: 503, body: { error: /database\.streamPoolSize/ } })
+
+  await until(
+    'the readers are cut off when their time is over',
+    async () => (await server.query('select', large, user(1))).status === 200,
+  )
+  for (const reader of readers) reader.destroy()
+})
