@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from '../log.js'
-import { clientAddressOf } from './client-address.js'
+import { createProxies } from './client-address.js'
 import type { HttpConfig } from './config.js'
 import { RequestState } from './state.js'
 import type { Traffic } from './traffic.js'
@@ -10,8 +10,8 @@ import type { Traffic } from './traffic.js'
 export type Access = (req: IncomingMessage, res: ServerResponse) => RequestState
 
 export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic): Access {
-  const clientOf = clientAddressOf(config)
-  const app = { log, origins: new Set(config.cors.origins), limits: config }
+  const { trustsPeer, clientOf } = createProxies(config)
+  const app = { log, origins: new Set(config.cors.origins), trustsPeer, limits: config }
 
   return (req, res) => {
     const start = performance.now()

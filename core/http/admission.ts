@@ -32,7 +32,6 @@ export function admission(
 
   async function identified(ctx: Entering, refused: () => void): Promise<Session> {
     try {
-      if (ctx.req.rawHeaders.length / 2 > config.maxHeaders) throw tooManyHeaders(config.maxHeaders)
       const asked = !unasked.some((prefix) => ctx.path.startsWith(prefix))
       const session = asked ? await authenticate(ctx.req, overSocket) : anonymous()
       return withCaller(session, ctx.state.client)
@@ -79,5 +78,3 @@ const noIdempotency = () =>
   new ServiceError(400, 'not-supported', 'Idempotency-Key is not supported at this path', '$.headers.Idempotency-Key')
 const tooManyGuesses = () =>
   new ServiceError(429, 'too-many-failures', 'too many wrong credentials from this address', '$', { retryAfter: 60 })
-const tooManyHeaders = (max: number) =>
-  new ServiceError(431, 'too-many-headers', `the request has more than ${max} headers (http.maxHeaders)`)

@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import Koa from 'koa'
 import type { Context, Middleware } from 'koa'
 import type { Answer } from '../data/operations.js'
+import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
 import { createAccess } from './access.js'
 import { admission } from './admission.js'
@@ -104,6 +105,10 @@ export function createApp(options: AppOptions): App {
   const findDirect = directRoutes(plugins, core.router)
   const callback: RequestListener = (req, res) => {
     const state = access(req, res)
+    if (req.rawHeaders.length / 2 > config.maxHeaders) {
+      throughKoa(req, res, { state, outcome: () => raise(tooManyHeaders(config.maxHeaders)) })
+      return
+    }
     const direct = middlewares.length === 0 && listener.state !== 'draining' ? findDirect(req) : undefined
     if (direct) void answerDirectly(direct, req, res, state)
     else throughKoa(req, res, { state })
@@ -143,6 +148,9 @@ interface Arrival {
   readonly state: RequestState
   readonly outcome?: () => Answer
 }
+
+const tooManyHeaders = (max: number) =>
+  new ServiceError(431, 'too-many-headers', `the request has more than ${max} headers (http.maxHeaders)`)
 
 function raise(error: unknown): never {
   throw error

@@ -34,32 +34,43 @@ function add(list: BlockList, entry: string): boolean {
   return true
 }
 
-/**
- * Where a request came from: the peer, or, as far as peers are trusted, the address that they say they had it from. The
- * left part of `X-Forwarded-For` is what the client wrote, so it is read from the right, up to the first address that is
- * not trusted. Empty: a unix socket whose peer is not trusted or says nothing.
- */
-export function clientAddressOf(
-  config: Pick<HttpConfig, 'socket' | 'trustedProxies'>,
-): (req: IncomingMessage) => string {
+/** What is believed of where requests come from. */
+export interface TrustedProxies {
+  /** Whether the peer of a request is one of them. */
+  trustsPeer(req: IncomingMessage): boolean
+  /**
+   * Where a request came from: the peer, or, as far as peers are trusted, the address that they say they had it from. The
+   * left part of `X-Forwarded-For` is what the client wrote, so it is read from the right, up to the first address that is
+   * not trusted. Empty: a unix socket whose peer is not trusted or says nothing.
+   */
+  clientOf(req: IncomingMessage): string
+}
+
+export function createProxies(config: Pick<HttpConfig, 'socket' | 'trustedProxies'>): TrustedProxies {
   const { proxies } = readProxies(config.trustedProxies)
   const onSocket = config.socket !== undefined
   const trusted = (address: string) =>
     isIP(address) !== 0 && proxies.list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
-  return (req) => {
-    const peer = plain(req.socket.remoteAddress ?? '')
-    if (proxies.none || !(onSocket ? proxies.unix : trusted(peer))) return peer
-    let client = peer
-    for (const hop of forwardedFor(req).toReversed()) {
-      const address = plain(withoutPort(hop))
-      if (isIP(address) === 0) return client
-      client = address
-      if (!trusted(address)) return client
-    }
-    return client
+  const trustsPeer = (req: IncomingMessage) => !proxies.none && (onSocket ? proxies.unix : trusted(peerOf(req)))
+
+  return {
+    trustsPeer,
+    clientOf(req) {
+      let client = peerOf(req)
+      if (!trustsPeer(req)) return client
+      for (const hop of forwardedFor(req).toReversed()) {
+        const address = plain(withoutPort(hop))
+        if (isIP(address) === 0) return client
+        client = address
+        if (!trusted(address)) return client
+      }
+      return client
+    },
   }
 }
+
+const peerOf = (req: IncomingMessage): string => plain(req.socket.remoteAddress ?? '')
 
 /** Of all lines in their order: Node's own map would do the same, and other headers it would not join. */
 function forwardedFor(req: IncomingMessage): string[] {

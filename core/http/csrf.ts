@@ -7,7 +7,7 @@ import type { Exchange } from './exchange.js'
  * that run what a caller wrote. Others than cookie callers pass: no browser adds their credentials unasked.
  * @throws ServiceError 403 csrf
  */
-export function assertSameOrigin(ctx: Pick<Exchange, 'get' | 'state'>, session: Session): void {
+export function assertSameOrigin(ctx: Asking, session: Session): void {
   if (session.via !== 'cookie' || isSameOrigin(ctx)) return
   throw new ServiceError(
     403,
@@ -17,14 +17,35 @@ export function assertSameOrigin(ctx: Pick<Exchange, 'get' | 'state'>, session: 
 }
 
 /** Whether the request provably comes from a page of ours, and because somebody wanted it. */
-export function isSameOrigin(ctx: Pick<Exchange, 'get' | 'state'>): boolean {
+export function isSameOrigin(ctx: Asking): boolean {
   // Prefetched: nobody has asked for it yet.
   if (/\bprefetch\b/i.test(ctx.get('Sec-Purpose') || ctx.get('Purpose'))) return false
   // A header that pages of other origins may only send if CORS lets them.
   if (ctx.get('X-Service-CSRF') === '1') return true
-  if (['same-origin', 'none'].includes(ctx.get('Sec-Fetch-Site'))) return true
-  return ctx.state.origins.has(ctx.get('Origin'))
+  const site = ctx.get('Sec-Fetch-Site')
+  if (site === 'same-origin' || site === 'none') return true
+  const origin = ctx.get('Origin')
+  // A browser that says more is believed: it knows the scheme, also behind a proxy that says nothing of it.
+  return ctx.state.origins.has(origin) || (site === '' && origin !== '' && origin === ownOrigin(ctx))
 }
+
+/**
+ * The origin that the client asked: by the `Host` header, over HTTP. A trusted proxy says it by `X-Forwarded-Proto`, and by
+ * `X-Forwarded-Host` where it changes `Host`.
+ * @returns undefined where that is not known: behind a proxy that does not say it, or is not trusted
+ */
+function ownOrigin(ctx: Asking): string | undefined {
+  const { req, state } = ctx
+  const forwarded = ctx.get('X-Forwarded-Proto')
+  const trusted = state.trustsPeer(req)
+  if (!trusted && (forwarded !== '' || state.limits.socket !== undefined)) return undefined
+  const scheme = trusted ? forwarded : 'http'
+  const host = (trusted && ctx.get('X-Forwarded-Host')) || ctx.get('Host')
+  if (!/^https?$/.test(scheme) || !/^[^\s,/@?#]+$/.test(host)) return undefined
+  return URL.canParse(`${scheme}://${host}`) ? new URL(`${scheme}://${host}`).origin : undefined
+}
+
+type Asking = Pick<Exchange, 'get' | 'req' | 'state'>
 
 /**
  * Demands a body declared as JSON of cookie callers, because a form on any page can send the other types that curl

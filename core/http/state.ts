@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { Context } from 'koa'
 import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
@@ -9,6 +10,8 @@ export interface AppState {
   readonly log: Logger
   /** Origins beside our own that may act with a browser's cookies. */
   readonly origins: ReadonlySet<string>
+  /** Whether the peer of a request is a proxy in `http.trustedProxies`. */
+  readonly trustsPeer: (req: IncomingMessage) => boolean
   /** The section `http` of the configuration. */
   readonly limits: HttpConfig
 }
@@ -44,6 +47,10 @@ export class RequestState {
 
   get origins(): ReadonlySet<string> {
     return this.app.origins
+  }
+
+  trustsPeer(req: IncomingMessage): boolean {
+    return this.app.trustsPeer(req)
   }
 
   get limits(): HttpConfig {

@@ -1,6 +1,6 @@
 import pg, { type ClientBase } from 'pg'
 import { type Data, describeDatabaseError, type Json, type Operation, ServiceError } from 'rowhouse'
-import { type JsonObject, stringifyJson } from 'rowhouse/plan'
+import { type JsonObject, stringifyJson, tableKey } from 'rowhouse/plan'
 
 const MAX_ROWS = 10_000
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
@@ -17,7 +17,7 @@ export function runSqlOperation(data: Data): Operation {
     },
     async run(args, call) {
       const { sql, cascade } = args as JsonObject
-      await refuse(sql as string)
+      await refuse(sql as string, data)
       const result = await data.runSql(call, cascade === true, (client) => runInside(client, sql as string))
       return { kind: 'text', text: stringifyJson(result) }
     },
@@ -85,7 +85,7 @@ function failure(error: unknown, sql: string): unknown {
 }
 
 /** What would break the rules is refused before it runs. What the parser cannot read, PostgreSQL judges. */
-async function refuse(sql: string): Promise<void> {
+async function refuse(sql: string, data: Data): Promise<void> {
   for (const statement of await parse(sql)) {
     const [kind, node] = Object.entries(statement)[0] ?? []
     if (kind === 'TransactionStmt')
@@ -94,7 +94,41 @@ async function refuse(sql: string): Promise<void> {
       throw notSupported('COPY from or to the client is not possible in run_sql')
     }
     if (kind === 'RenameStmt') refuseRename(node as RenameStmt)
+    for (const { schemaname: schema = '', relname: name = '' } of writtenBy(statement)) {
+      if (data.catalog.tables.get(tableKey({ schema, name }))?.system !== true) continue
+      const instead = 'use the metadata operations, such as untrack_table or replace_metadata'
+      throw notSupported(`run_sql cannot write to "${schema}.${name}": ${instead}`)
+    }
   }
+}
+
+/** The tables that a statement, or what is inside of it, writes rows to. Text that a function runs is not looked into. */
+function writtenBy(statement: Statement): readonly Relation[] {
+  const found: Relation[] = []
+  const left: unknown[] = [statement]
+  while (left.length > 0) {
+    const node = left.pop()
+    if (typeof node !== 'object' || node === null) continue
+    for (const [key, value] of Object.entries(node)) {
+      left.push(value)
+      if (!WRITES.has(key)) continue
+      const { relation, relations = [], is_from } = value as Write
+      if (key === 'CopyStmt' && is_from !== true) continue
+      found.push(...(relation ? [relation] : []), ...relations.flatMap(({ RangeVar }) => (RangeVar ? [RangeVar] : [])))
+    }
+  }
+  return found
+}
+const WRITES = new Set(['InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt', 'TruncateStmt', 'CopyStmt'])
+
+interface Relation {
+  readonly schemaname?: string
+  readonly relname?: string
+}
+interface Write {
+  readonly relation?: Relation
+  readonly relations?: readonly { readonly RangeVar?: Relation }[]
+  readonly is_from?: boolean
 }
 
 type Statement = Readonly<Record<string, Node>>
@@ -104,7 +138,7 @@ interface Node {
 }
 interface RenameStmt extends Node {
   readonly renameType?: string
-  readonly relation?: { readonly schemaname?: string; readonly relname?: string }
+  readonly relation?: Relation
   readonly subname?: string
 }
 

@@ -40,3 +40,39 @@ t.test('what was dropped from outside is forgotten by drop_inconsistent_metadata
   t.equal(exported.tables.length, 1)
   await server.must('replace_metadata', exported)
 })
+
+t.test('run_sql does not write to the tables of the metadata, which would show only at the next start', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: 'create table town (id int primary key); create table svc_table (id int)' })
+  await server.must('track_table', 'town')
+  const before = await server.must('export_metadata', {})
+  const writes = [
+    'delete from svc_catalog.svc_table',
+    `select 1; update svc_catalog.svc_permission set perm_def = '{}'`,
+    `insert into "svc_catalog"."svc_query_template" values ('a', '{}')`,
+    'truncate town, svc_catalog.svc_table cascade',
+    'with gone as (delete from svc_catalog.svc_relationship returning 1) select count(*) from gone',
+    'explain analyze delete from svc_catalog.svc_function',
+    'merge into svc_catalog.svc_version v using town on true when matched then update set version = 9',
+    `copy svc_catalog.svc_table from '/dev/null'`,
+  ]
+  for (const sql of writes) {
+    t.match(
+      await server.query('run_sql', { sql }),
+      {
+        status: 400,
+        body: {
+          path: '$.args',
+          code: 'not-supported',
+          error: /^run_sql cannot write to "svc_catalog\.svc_\w+": use the metadata operations, such as /,
+        },
+      },
+      sql,
+    )
+  }
+  t.same(await server.must('export_metadata', {}), before)
+
+  await server.must('run_sql', { sql: 'select * from svc_catalog.svc_table' })
+  await server.must('run_sql', { sql: 'delete from svc_table; delete from town' })
+  await server.must('run_sql', { sql: 'create table svc_catalog.note (id int); delete from svc_catalog.note' })
+})

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { Agent, request as httpRequest } from 'node:http'
+import { Agent, type IncomingMessage, request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -203,6 +203,10 @@ t.test('bodies', async (t) => {
     for (const [name, request] of Object.entries(requests)) {
       t.match(await raw(request), name.includes('headers') ? /^HTTP\/1.1 431 / : /^HTTP\/1.1 400 /, name)
     }
+    for (const path of ['/healthz', '/readyz', '/', '/metrics', '/nowhere']) {
+      const many = `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${'a: b\r\n'.repeat(100)}\r\n`
+      t.match(await raw(many), /^HTTP\/1.1 431 [^]*http\.maxHeaders/, path)
+    }
     t.equal((await get('/echo')).status, 200, 'others are still served')
   })
 })
@@ -233,6 +237,50 @@ t.test('cookie callers', async (t) => {
     ],
   ]
   for (const [name, headers, expected] of table) t.equal(await status(headers), expected, name)
+})
+
+t.test('cookie callers of this very origin, as far as its scheme and host are known', async (t) => {
+  const status = async (base: string, headers: Record<string, string>) => {
+    const { port } = new URL(base)
+    const sent = { host: `app.example:${port}`, 'content-type': 'application/json', 'x-test-via': 'cookie', ...headers }
+    const asked = httpRequest({ host: '127.0.0.1', port, path: '/write', method: 'POST', headers: sent, agent: false })
+    asked.end('{}')
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    answer.resume()
+    return answer.statusCode
+  }
+  const plain = (await start(t)).base
+  const { port } = new URL(plain)
+  const own = `http://app.example:${port}`
+  const https = { origin: 'https://app.example', 'x-forwarded-proto': 'https', 'x-forwarded-host': 'app.example' }
+  const direct: [string, Record<string, string>, number][] = [
+    ['its own page', { origin: own }, 200],
+    ['a browser that says more about its own page', { origin: own, 'sec-fetch-site': 'same-origin' }, 200],
+    ['a page of another host', { origin: `http://evil.example:${port}` }, 403],
+    ['a page of another port', { origin: 'http://app.example:1' }, 403],
+    ['a page of another scheme', { origin: `https://app.example:${port}` }, 403],
+    ['a browser that says it is another site', { origin: own, 'sec-fetch-site': 'cross-site' }, 403],
+    ['a proxy that is not trusted', https, 403],
+    ['a page of a host behind that proxy', { ...https, origin: own }, 403],
+    ['prefetched', { origin: own, 'sec-purpose': 'prefetch' }, 403],
+  ]
+  for (const [what, headers, expected] of direct) t.equal(await status(plain, headers), expected, what)
+
+  const proxied = (await start(t, { trustedProxies: ['127.0.0.1'] })).base
+  const kept = { host: 'app.example' }
+  const behind: [string, Record<string, string>, number][] = [
+    ['its own page', https, 200],
+    [
+      'its own page, where the proxy keeps Host',
+      { ...kept, origin: 'https://app.example', 'x-forwarded-proto': 'https' },
+      200,
+    ],
+    ['a page of another host', { ...https, origin: 'https://evil.example' }, 403],
+    ['a page without encryption', { ...https, origin: 'http://app.example' }, 403],
+    ['a proxy that does not say the scheme', { ...kept, origin: 'http://app.example' }, 403],
+    ['two proxies that say different hosts', { ...https, 'x-forwarded-host': 'app.example, evil.example' }, 403],
+  ]
+  for (const [what, headers, expected] of behind) t.equal(await status(proxied, headers), expected, `proxy: ${what}`)
 })
 
 t.test('CORS', async (t) => {

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import t from 'tap'
-import { freshDatabase } from '../kit/database.js'
+import { freshDatabase, rowsOf } from '../kit/database.js'
 import { type TestServer, testServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
@@ -158,7 +158,7 @@ t.test('a database that has gone back in time is followed', async (t) => {
   })
   const read = async () => (await server.query('select', { table: 'note', columns: ['id'] }, { role: 'user' })).status
   t.equal(await read(), 200)
-  await server.must('run_sql', { sql: 'update svc_catalog.svc_version set version = 1' })
+  await rowsOf(server.databaseUrl, 'update svc_catalog.svc_version set version = 1')
   await server.must('drop_select_permission', { table: 'note', role: 'user' })
   t.equal(await read(), 400, 'a permission that was dropped is gone at once')
   await server.must('create_select_permission', {

@@ -22,6 +22,8 @@ t.test('a server that cannot LISTEN, as on a standby, keeps no connection for it
   const before = await testServer(t, { databaseUrl: cluster.url })
   await before.close()
   const { cluster: found, server: running } = await inspectEmbedded(dataDir)
+  // What is written is on the disk: this cluster commits without waiting for it.
+  await rowsOf(cluster.url, 'checkpoint')
   await writeFile(join(found!.folder, 'data', 'standby.signal'), '')
   process.kill(running!.pid, 'SIGKILL')
   await until('it has ended', async () => (await inspectEmbedded(dataDir)).server === undefined)

@@ -6,6 +6,7 @@ import { type Got, stitchServer, stubRemote, weatherRemote } from '../kit/stitch
 import { ADMIN_SECRET } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
+const AS_ADMIN = { headers: { 'x-service-admin-secret': ADMIN_SECRET } }
 const SHOP = `
   type Query { people(limit: Int): [Person!]! person(id: Int): Person }
   type Mutation { rename(id: Int!): Person }
@@ -229,7 +230,7 @@ tap.test('a schema that cannot be loaded at the start is loaded later', async (t
 
   t.match((await stitched.ask('{ people { name } }')).body, { data: { people: [{ name: 'Ann' }] } })
   t.match((await stitched.ask('{ people { weather { sky } } }')).body, { errors: [{ message: /weather/ }] })
-  t.match(await stitched.fetch('/readyz'), {
+  t.match(await stitched.fetch('/readyz', AS_ADMIN), {
     status: 200,
     body: { probes: [{ name: 'stitch.schemas', ok: true, detail: /degraded: schema "weather": .*503/ }] },
   })
@@ -242,14 +243,17 @@ tap.test('a schema that cannot be loaded at the start is loaded later', async (t
   t.match((await stitched.ask('{ people { weather { sky } } }')).body, {
     data: { people: [{ weather: { sky: 'CLOUDS' } }] },
   })
-  t.notOk('detail' in (await stitched.fetch('/readyz')).body.probes[0])
+  t.notOk('detail' in (await stitched.fetch('/readyz', AS_ADMIN)).body.probes[0])
 })
 
 tap.test('without any schema the server is not ready and says so', async (t) => {
   const down = await stubRemote(t, (_got, res) => res.writeHead(500).end())
   const stitched = await stitchServer(t, { schemas: { shop: { url: down.url } } })
 
-  t.match(await stitched.fetch('/readyz'), { status: 503, body: { probes: [{ ok: false, detail: /"shop"/ }] } })
+  t.match(await stitched.fetch('/readyz', AS_ADMIN), {
+    status: 503,
+    body: { probes: [{ ok: false, detail: /"shop"/ }] },
+  })
   t.match(await stitched.ask('{ people { name } }'), { status: 503, body: { code: 'unavailable' } })
 })
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import t from 'tap'
-import { addressKey, clientAddressOf, readProxies } from '../../core/http/client-address.js'
+import { addressKey, createProxies, readProxies } from '../../core/http/client-address.js'
 
 /** A request of a peer with its header, as Node gives it. */
 const request = (remoteAddress: string | undefined, forwarded?: string) =>
@@ -14,7 +14,7 @@ const clientOf = (
   peer: string | undefined,
   forwarded?: string,
   socket?: { path: string; mode: string },
-) => clientAddressOf({ trustedProxies, ...(socket && { socket }) })(request(peer, forwarded))
+) => createProxies({ trustedProxies, ...(socket && { socket }) }).clientOf(request(peer, forwarded))
 
 t.test('nobody is trusted unless it is configured', async (t) => {
   t.equal(clientOf([], '10.0.0.1', '192.0.2.1'), '10.0.0.1')
