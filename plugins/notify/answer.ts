@@ -3,6 +3,13 @@ import { type Outcome, type Receipt, SendError } from 'rowhouse'
 /** Longer texts of a provider are cut, in characters. */
 const MAX_TEXT = 1000
 
+/** A try that was held up for too long asks nobody: the next one may. */
+export const tooLate = {
+  kind: 'passed',
+  why: 'the time of this try was over before it was asked',
+  seconds: 1,
+} as const satisfies Answer
+
 /** What asking a provider came to. */
 export type Answer =
   | { readonly kind: 'sent'; readonly receipt: CheckedReceipt; readonly caught: boolean }

@@ -1,5 +1,5 @@
 import { type EmailSender, type Host, type Receipt, SendError, type SmsSender } from 'rowhouse'
-import { type Answer, readError, readReceipt } from './answer.js'
+import { type Answer, readError, readReceipt, tooLate } from './answer.js'
 import { Breaker } from './breaker.js'
 import type { NotifyConfig } from './config.js'
 import type { Deadline } from './deadline.js'
@@ -99,7 +99,7 @@ export class Channel {
     const away = await rate.turn(TURN_MS)
     if (away > 0) return passed('it is sent as many messages as it may be (perSecond)', away / 1000)
     if (!breaker.allows()) return alone()
-    if (deadline.isOver) return passed('the time of this try was over before it was asked')
+    if (deadline.isOver) return tooLate
     const { signal } = deadline
     try {
       const receipt = readReceipt(await within(signal, send(signal)))

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Host, type SendError, ServiceError, type Services } from 'rowhouse'
-import type { Answer } from './answer.js'
+import { type Answer, tooLate } from './answer.js'
 import type { Channel } from './channel.js'
 import type { NotifyConfig } from './config.js'
 import { Deadline } from './deadline.js'
@@ -130,7 +130,10 @@ export class Delivery {
     const answers: Told[] = []
     let holder = row.provider
     for (const name of names) {
-      if (deadline.isOver) break
+      if (deadline.isOver) {
+        answers.push({ name, answer: tooLate })
+        break
+      }
       // Who sends has to be known before it does; whoever waits for an answer tells in the end.
       if (row.mode === 'queue' && name !== holder && !(await this.outbox.hand(row, name))) break
       holder = name

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import tap from 'tap'
 import { type DeliveryEvent, type Mail, SendError, ServiceError } from '../../core/index.js'
@@ -258,6 +259,20 @@ tap.test('who comes to hand a message over when it is taken by another does not'
   await client.query('commit')
   await becomes(server, id, 'sent')
   await server.close()
+  t.equal(server.email.handed.length, 1)
+})
+
+tap.test('a message whose time is over before a provider is asked is tried again soon', async (t) => {
+  const server = await notifyServer(t, { queue: { ...FAST.queue, leaseSeconds: 6 } })
+  const client = new pg.Client(server.databaseUrl)
+  await client.connect()
+  t.teardown(() => client.end())
+  await client.query('begin; lock table svc_catalog.svc_suppression')
+  const { id } = (await server.send('email', { ...MAIL, queue: true })).body
+  // Longer than a try may take, and shorter than its lease.
+  await sleep(4000)
+  await client.query('commit')
+  await becomes(server, id, 'sent')
   t.equal(server.email.handed.length, 1)
 })
 
