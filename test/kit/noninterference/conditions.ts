@@ -27,17 +27,17 @@ export function generateCondition(random: Random, asker: Asker, table: Table, us
 function entry(random: Random, asker: Asker, table: Table, used: Used, depth: number): [string, Json] {
   const again = (of = table) => generateCondition(random, asker, of, used, depth - 1)
   const prefix = asker.dialect === 'query' && random.chance(90) ? '$' : '_'
-  const kind = random.below(depth > 0 ? 100 : 68)
+  const kind = random.below(depth > 0 ? 100 : 62)
   if (kind < 10) return ['id', { [`${prefix}${random.pick(['eq', 'lt', 'gte'])}`]: anyId(random) }]
-  if (kind < 68) {
+  if (kind < 62) {
     const left = generateLeft(random, asker, table)
     return [left.name, operators(random, asker, left, table, prefix, used)]
   }
-  if (kind < 74)
+  if (kind < 68)
     return [`${prefix}${random.pick(['and', 'or'])}`, Array.from({ length: 1 + random.below(3) }, () => again())]
-  if (kind < 78) return [`${prefix}not`, again()]
+  if (kind < 72) return [`${prefix}not`, again()]
   const [name, relation] = relationOf(random, asker, table)
-  if (relation.single || random.chance(60) || !mayAggregate(random, asker, relation.table))
+  if (relation.single || random.chance(35) || !mayAggregate(random, asker, relation.table))
     return [name, random.chance(15) ? {} : again(tableOf(relation.table))]
   return [`${name}_aggregate`, aggregate(random, asker, tableOf(relation.table), prefix, used, depth)]
 }

@@ -10,7 +10,7 @@ export async function shrink(
   found: Difference,
   ask: (test: Case) => Promise<readonly [Answer, Answer]>,
 ): Promise<Difference> {
-  const wanted = difference(...found.answers)
+  const wanted = difference(...found.answers, found.test.listed)
   let least = found
   let tries = 0
   for (let shrunk = true; shrunk;) {
@@ -19,7 +19,7 @@ export async function shrink(
       if (tries++ >= TRIES) return least
       const test = { ...least.test, body }
       const answers = await ask(test)
-      if (difference(...answers) !== wanted) continue
+      if (difference(...answers, test.listed) !== wanted) continue
       least = { ...least, test, answers }
       shrunk = true
       break

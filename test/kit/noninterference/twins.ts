@@ -153,13 +153,16 @@ function told(headers: IncomingHttpHeaders): Readonly<Record<string, string>> {
 }
 const TIMES: ReadonlySet<string> = new Set(['date', 'last-modified'])
 
-/** How two answers differ, in words that are alike for all differences of a kind; undefined when they do not. */
-export function difference(one: Answer, other: Answer): string | undefined {
-  const [first, second] = [one, other].map((each) => JSON.stringify(timeless(each)))
-  // A fault of the server is one, and alike.
+/**
+ * How two answers differ, in words that are alike for all differences of a kind; undefined when they do not. A fault of
+ * the server counts, even if both have it.
+ * @param listed what is answered lists names, in any order; else only rows of a write come in any order
+ */
+export function difference(one: Answer, other: Answer, listed = false): string | undefined {
   const fault = [one, other].some(({ status }) => status === 500)
-  if (!fault && (first === second || sorted(one) === sorted(other))) return undefined
-  return [said(one), said(other)].sort().join(' / ')
+  if (!fault && JSON.stringify(one) === JSON.stringify(other)) return undefined
+  const [first, second] = [one, other].map((each) => inOrder(timeless(each), listed))
+  return fault || first !== second ? [said(one), said(other)].sort().join(' / ') : undefined
 }
 
 /** An answer without the time, which has more or fewer digits. */
@@ -168,23 +171,27 @@ function timeless(answer: Answer): Answer {
   return body === answer.body ? answer : { ...answer, body, headers: { ...answer.headers, 'content-length': '' } }
 }
 
-/** Rows of a write come in any order. */
-function sorted(answer: Answer): string {
-  const { body, ...rest } = timeless(answer)
+function inOrder({ body, ...rest }: Answer, listed: boolean): string {
+  const sorts = listed || body.includes('"returning"')
+  return JSON.stringify({ ...rest, body: sorts ? sorted(parsed(body), listed) : body })
+}
+
+function parsed(body: string): Json {
   try {
-    return JSON.stringify({ ...rest, body: inOrder(JSON.parse(body) as Json) })
+    return JSON.parse(body) as Json
   } catch {
-    return JSON.stringify({ ...rest, body })
+    return body
   }
 }
 
-function inOrder(value: Json, key = ''): Json {
+function sorted(value: Json, listed: boolean, key = ''): Json {
   if (Array.isArray(value)) {
-    const all = value.map((each) => inOrder(each as Json))
-    return key === 'returning' ? all.sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) : all
+    const all = value.map((each) => sorted(each as Json, listed))
+    return listed || key === 'returning' ? all.sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) : all
   }
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inOrder(each as Json, name)]))
+  const entries = Object.entries(value).map(([name, each]) => [name, sorted(each as Json, listed, name)] as const)
+  return Object.fromEntries(listed ? entries.sort(([a], [b]) => (a < b ? -1 : 1)) : entries)
 }
 
 /** An answer without its values. */

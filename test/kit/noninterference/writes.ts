@@ -1,6 +1,7 @@
 import type { Random } from '../oracle/generate.js'
 import { anyId, type Used } from './conditions.js'
 import type { Document } from './documents.js'
+import type { Case } from './requests.js'
 import { type Era, grantsOf } from './permissions.js'
 import { type Json, type Row, type Table, tableOf } from './schema.js'
 import { COMMON_IDS, NAMES } from './worlds.js'
@@ -10,6 +11,8 @@ export interface Generator {
   readonly random: Random
   readonly era: Era
   readonly templates: readonly Template[]
+  /** Requests that were sent already and change nothing. */
+  readonly reads: Case[]
   /** GraphQL documents that were sent already. */
   readonly documents: Document[]
   readonly used: Used
