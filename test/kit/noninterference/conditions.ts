@@ -20,8 +20,17 @@ export type Used = Set<string>
 type Left = Pick<Column, 'name' | 'type'> & Partial<Pick<Column, 'plain' | 'odd'>>
 
 export function generateCondition(random: Random, asker: Asker, table: Table, used: Used, depth = 2): Condition {
+  if (random.chance(25)) return probe(random, asker, table, used)
   const entries = Array.from({ length: random.pick([1, 1, 1, 2, 3]) }, () => entry(random, asker, table, used, depth))
   return Object.fromEntries(entries)
+}
+
+/** Something of a single row, mostly a hidden one: no visible row answers in its place. */
+function probe(random: Random, asker: Asker, table: Table, used: Used): Condition {
+  const prefix = asker.dialect === 'query' ? '$' : '_'
+  const left = generateLeft(random, asker, table)
+  const id = { [`${prefix}eq`]: random.chance(80) ? random.pick(HIDDEN_IDS) : anyId(random) }
+  return { [left.name]: operators(random, asker, left, table, prefix, used), ...(left.name === 'id' ? {} : { id }) }
 }
 
 function entry(random: Random, asker: Asker, table: Table, used: Used, depth: number): [string, Json] {
@@ -81,7 +90,7 @@ export const anyId = (random: Random): number =>
 export function pickColumn(random: Random, { era, role }: Asker, table: Table): Column {
   const granted = grantsOf(era, role, table.name).select?.columns ?? []
   const texts = granted.filter((each) => columnOf(table, each)?.type.kind === 'text')
-  const from = texts.length > 0 && random.chance(25) ? texts : granted
+  const from = texts.length > 0 && random.chance(30) ? texts : granted
   const name = random.chance(95) && from.length > 0 ? random.pick(from) : undefined
   const found = columnOf(table, name ?? random.pick(table.columns).name) as Column
   if (name !== undefined || random.chance(50)) return found
@@ -93,7 +102,7 @@ const STRANGE: readonly string[] = ['pinn', 'titel', ...NAMES.flatMap(({ pin, mo
 function generateLeft(random: Random, asker: Asker, table: Table): Left {
   const computed = grantsOf(asker.era, asker.role, table.name).select?.computed_fields ?? []
   const fields = table.computed.filter(({ name }) => computed.includes(name))
-  return asker.dialect === 'modern' && fields.length > 0 && random.chance(30)
+  return asker.dialect === 'modern' && fields.length > 0 && random.chance(40)
     ? random.pick(fields)
     : pickColumn(random, asker, table)
 }
@@ -171,10 +180,14 @@ const sameType =
 
 /** Patterns that match the beginning of a hidden text and then fail, that never can be read, and that are good. */
 function pattern(random: Random): string {
-  const start = random.pick(['Secret-', 'Secret-', 'secret-', 'S%', '', 'a', 'abc', 'ap', 'x', '%', 'Secret_'])
+  if (random.chance(45)) return random.pick(SHARP)
+  const start = random.pick(['Secret-', 'Secret-', 'secret-', 'Sec%', '', 'ap', 'abc', 'xx', '%', 'S%-_'])
   const digit = start.endsWith('-') ? String(random.below(10)) : ''
   return `${start}${digit}${random.pick(ENDS)}`
 }
+/** Hardly a text that these do not raise on, once it is looked at. */
+const SHARP: readonly string[] = ['%\\', '%\\', 'S%\\', '_%\\', '(', '[a', 'a{2,1}', '(?<=a)b']
+
 const ENDS: readonly string[] = [
   ['', '%', '%', '\\', '\\', '\\', '\\', '\\', '\\\\', '%\\', '_\\', '_%', '\\%', '(', ')', '[', '[a', '[[:x:]]'],
   ['*', '+', '?', '{1,', '{2,1}', '{99999}', '(a)\\2', '(.)\\1', '.*', '|', '(|', '\\y', '\\u12', '$', '(?=a)'],

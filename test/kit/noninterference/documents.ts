@@ -1,3 +1,4 @@
+import type { TypeKind } from '../../../core/plan/ir.js'
 import { anyId, type Asker, generateCondition, mayAggregate, pickColumn, relationOf } from './conditions.js'
 import { grantsOf } from './permissions.js'
 import { COMPUTED_ROWS, FUNCTIONS, type Json, type Table, tableOf } from './schema.js'
@@ -177,7 +178,7 @@ class Writer {
     const [distinct, order] = dialect === 'alpha' ? ['', this.alphaOrder(table)] : this.order(table)
     const parts = [
       ...(given === '' ? [] : [given]),
-      ...(random.chance(75) ? [`where: ${this.where(table)}`] : []),
+      ...(random.chance(88) ? [`where: ${this.where(table)}`] : []),
       ...(distinct === '' ? [] : [distinct]),
       `order_by: ${order}`,
       ...(random.chance(40) ? [`limit: ${random.below(9)}`] : []),
@@ -203,11 +204,11 @@ class Writer {
     if (computed.length > 0 && random.chance(40)) return ['', `[{${random.pick(computed)}: ${way()}}, {id: asc}]`]
     const [name, relation] = relationOf(random, this.asker, table)
     const { name: column, type } = pickColumn(random, this.asker, tableOf(relation.table))
-    const fn = random.pick(NUMERIC.includes(type.kind) ? ['max', 'min', 'sum', 'avg', 'stddev'] : ['max', 'min'])
+    const fn = random.pick(functionsOf(type.kind))
     if (!relation.single && !mayAggregate(random, this.asker, relation.table)) return ['', '{id: desc}']
     const by = relation.single
       ? `{${name}: {${column}: ${way()}}}`
-      : `{${name}_aggregate: ${random.chance(50) ? `{count: ${way()}}` : `{${fn}: {${column}: ${way()}}}`}}`
+      : `{${name}_aggregate: ${fn === undefined || random.chance(50) ? `{count: ${way()}}` : `{${fn}: {${column}: ${way()}}}`}}`
     return ['', `[${by}, {id: asc}]`]
   }
 
@@ -242,8 +243,8 @@ class Writer {
   private aggregate(table: Table): string {
     const { random } = this.generator
     const { name, type } = pickColumn(random, this.asker, table)
-    const fn = random.pick(NUMERIC.includes(type.kind) ? ['max', 'min', 'sum', 'avg', 'stddev'] : ['max', 'min'])
-    const column = random.chance(60) ? ` ${fn} { ${name} }` : ''
+    const fn = random.pick(functionsOf(type.kind))
+    const column = fn === undefined || random.chance(40) ? '' : ` ${fn} { ${name} }`
     const count = random.chance(30) ? `count(columns: [${name}], distinct: true)` : 'count'
     return `{ aggregate { ${count}${column} } nodes { id } }`
   }
@@ -256,4 +257,8 @@ class Writer {
   }
 }
 
-const NUMERIC: readonly string[] = ['int4', 'int8', 'numeric', 'float']
+/** What can be computed of a column of many rows, by its kind. */
+function functionsOf(kind: TypeKind): readonly (string | undefined)[] {
+  if (['int4', 'int8', 'numeric', 'float'].includes(kind)) return ['max', 'min', 'sum', 'avg', 'stddev']
+  return ['text', 'other'].includes(kind) ? ['max', 'min'] : [undefined]
+}

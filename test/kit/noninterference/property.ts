@@ -1,5 +1,6 @@
 import { Random } from '../oracle/generate.js'
-import { type Used } from './conditions.js'
+import type { Used } from './conditions.js'
+import type { Document } from './documents.js'
 import { type Era, generateEra } from './permissions.js'
 import { type Case, generateCase, generateTemplates } from './requests.js'
 import { shrink } from './shrink.js'
@@ -48,6 +49,8 @@ export async function tryProperty(
   const used: Used = new Set()
   const found = new Map<string, Difference>()
   const answers: Record<string, { good: number; all: number }> = {}
+  /** Is not sent again. */
+  const refused = new Set<Case | Document>()
   let written = 10_000
   const stop = () => !all && found.size > 0
 
@@ -61,6 +64,8 @@ export async function tryProperty(
       await twins.fill(content)
       const tests = Array.from({ length: Math.min(PER_FILL, cases - from) }, () => generateCase(generator))
       await inTurn(tests, (test, i) => tryCase(test, from + i, content, era))
+      generator.reads = generator.reads.filter((test) => !refused.has(test))
+      generator.documents = generator.documents.filter((document) => !refused.has(document))
     }
     progress(`${Math.min(done + PER_ERA, cases)} cases, ${found.size} kinds of differences`)
   }
@@ -72,6 +77,10 @@ export async function tryProperty(
     const count = (answers[test.door] ??= { good: 0, all: 0 })
     count.all++
     if (both[0].status < 300 && !both[0].body.startsWith('{"errors"')) count.good++
+    else {
+      refused.add(test)
+      if (test.document && UNREADABLE.test(both[0].body)) refused.add(test.document)
+    }
     const differs = difference(...both, test.listed)
     if (differs === undefined) return
     const kind = `${test.door}: ${differs}`
@@ -90,6 +99,9 @@ export async function tryProperty(
     if (test.writes) await twins.fill(content)
   }
 }
+
+/** How a document is refused, whatever its variables are. */
+const UNREADABLE = /Cannot query|does not exist in|Unknown type|is not defined by/
 
 /**
  * Of each part the reads side by side, then each write alone, in their order.

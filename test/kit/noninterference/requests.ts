@@ -9,7 +9,7 @@ import {
   relationOf,
   rightSide,
 } from './conditions.js'
-import { generateDocument } from './documents.js'
+import { type Document, generateDocument } from './documents.js'
 import type { Era } from './permissions.js'
 import { GATE, type Json, type Table, tableOf } from './schema.js'
 import { NAMES } from './worlds.js'
@@ -35,6 +35,8 @@ export interface Case {
   readonly body?: Json
   /** It may change rows. */
   readonly writes: boolean
+  /** What it was made of. */
+  readonly document?: Document
   /** What is answered lists names, in any order. */
   readonly listed?: true
 }
@@ -43,14 +45,14 @@ export function generateCase(generator: Generator): Case {
   const { random, reads } = generator
   const caller = { user: 1 + random.below(3), org: 1 + random.below(3) }
   // Another caller of the role, whose rows are others: the server has planned the request already.
-  if (reads.length > 0 && random.chance(40)) return { ...random.pick(reads), ...caller }
+  if (reads.length > 0 && random.chance(50)) return { ...random.pick(reads), ...caller }
   const role = random.pick(Object.keys(generator.era.roles))
   const test = { role, headers: {}, ...caller, ...made(generator, role) }
   if (!test.writes) reads.push(test)
   return test
 }
 
-function made(generator: Generator, role: string): Made & Partial<Pick<Case, 'role'>> {
+function made(generator: Generator, role: string): Made & Partial<Pick<Case, 'role' | 'document'>> {
   const kind = generator.random.below(100)
   if (kind < 40) return queryCase(generator, role)
   if (kind < 44) return bulkCase(generator, role)
@@ -170,7 +172,7 @@ function generateSelect(
   const { random, used } = generator
   return {
     columns: generateFields(generator, asker, table, depth),
-    ...(random.chance(75) ? { where: generateCondition(random, asker, table, used) } : {}),
+    ...(random.chance(88) ? { where: generateCondition(random, asker, table, used) } : {}),
     order_by: [...generateOrder(random, asker, table), '+id'],
     ...(random.chance(50) ? { limit: random.below(9) } : {}),
     ...(random.chance(15) ? { offset: random.below(3) } : {}),
@@ -207,7 +209,11 @@ function returning(generator: Generator, asker: Asker, table: Table): { readonly
 }
 
 /** Mostly a document that was sent before, with other variables: what it takes to read one is not what is tried here. */
-function documentCase(generator: Generator, role: string, dialect: 'alpha' | 'modern'): Made & Pick<Case, 'role'> {
+function documentCase(
+  generator: Generator,
+  role: string,
+  dialect: 'alpha' | 'modern',
+): Made & Pick<Case, 'role' | 'document'> {
   const { random, documents } = generator
   const known = documents.filter(({ asker }) => asker.dialect === dialect)
   const isKnown = known.length > 0 && random.chance(93)
@@ -216,7 +222,7 @@ function documentCase(generator: Generator, role: string, dialect: 'alpha' | 'mo
   const { asker, query, variables, writes } = document
   const body = { query, variables: Object.fromEntries(variables.map(({ name, make }) => [name, make()])) }
   const path = dialect === 'alpha' ? '/v1alpha1/graphql' : '/v1/graphql'
-  return { ...post(`${dialect} ${writes ? 'mutation' : 'query'}`, path, body, writes), role: asker.role }
+  return { ...post(`${dialect} ${writes ? 'mutation' : 'query'}`, path, body, writes), role: asker.role, document }
 }
 
 /** A template for each of some columns, with an operator and its value as a parameter. */

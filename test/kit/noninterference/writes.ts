@@ -11,10 +11,10 @@ export interface Generator {
   readonly random: Random
   readonly era: Era
   readonly templates: readonly Template[]
-  /** Requests that were sent already and change nothing. */
-  readonly reads: Case[]
-  /** GraphQL documents that were sent already. */
-  readonly documents: Document[]
+  /** Requests that were sent already, change nothing, and are answered with data. */
+  reads: Case[]
+  /** GraphQL documents that were sent already, and are not refused. */
+  documents: Document[]
   readonly used: Used
   /** The next id of a row that is written: no row has it. */
   nextId(): number
