@@ -4,7 +4,7 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
     what: 'a condition through a relationship looks at rows that are hidden',
     code: [
       'core/plan/authorize.js',
-      /(case 'exists': \{[^}]*where: )and\(\[selectFilter\(remote\), (condition\(exp\.where, remote\))\]\)/,
+      /(case 'exists': \{[^}]*where: )guard\(selectFilter\(remote\), (condition\(exp\.where, remote\)), remote, catalog\)/,
       '$1$2',
     ],
   },
@@ -12,7 +12,7 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
     what: 'a condition on what is computed of related rows computes it of hidden ones too',
     code: [
       'core/plan/authorize.js',
-      /(columns\(remote, exp\.columns, 'select'\);\s*return \{ \.\.\.exp, where: )and\(\[selectFilter\(remote\), (condition\(exp\.where, remote\))\]\)/,
+      /(columns\(remote, exp\.columns, 'select'\);\s*return \{ \.\.\.exp, where: )guard\(selectFilter\(remote\), (condition\(exp\.where, remote\)), remote, catalog\)/,
       '$1$2',
     ],
   },
@@ -26,13 +26,17 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
   },
   count: {
     what: 'hidden rows are counted',
-    code: ['core/plan/authorize.js', /and\(\[selectFilter\(table\), (condition\(count\.where, table\))\]\)/, '$1'],
+    code: [
+      'core/plan/authorize.js',
+      /guard\(selectFilter\(table\), (condition\(count\.where, table\)), table, catalog\)/,
+      '$1',
+    ],
   },
   update: {
     what: 'hidden rows are updated',
     code: [
       'core/plan/authorize.js',
-      /and\(\[filter\(permission\.filter\), (condition\(update\.where, table\))\]\)/,
+      /guard\(filter\(permission\.filter\), (condition\(update\.where, table\)), table, catalog\)/,
       '$1',
     ],
   },
@@ -40,7 +44,7 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
     what: 'hidden rows are deleted',
     code: [
       'core/plan/authorize.js',
-      /and\(\[filter\(permission\.filter\), (condition\(remove\.where, table\))\]\)/,
+      /guard\(filter\(permission\.filter\), (condition\(remove\.where, table\)), table, catalog\)/,
       '$1',
     ],
   },
@@ -67,6 +71,42 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
       /(\? column : fail\()(columnDenied\(name, action, path\))\)/,
       '$1column ? $2 : notExists(`column "${name}" does not exist`, path))',
     ],
+  },
+  'conditions that fail': {
+    what: 'conditions that can fail are evaluated on hidden rows',
+    code: [
+      'core/plan/guard.js',
+      /return and\(\[filter, \.\.\.safe, \{ kind: 'guarded', by: filter, of: and\(unsafe\) \}\]\)/,
+      'return and([filter, wanted])',
+    ],
+  },
+  'computed fields': {
+    what: 'computed fields in conditions are computed for hidden rows',
+    code: [
+      'core/plan/guard.js',
+      /return exp\.computed !== undefined \|\| (reads\(exp\.column\) \|\| !isTotal)/,
+      'return $1',
+    ],
+  },
+  composites: {
+    what: 'composite values of hidden rows are compared, although some cannot be',
+    code: ['core/plan/guard.js', /return type\.enum === true \|\| [^;]*;/, 'return true;'],
+  },
+  patterns: {
+    what: 'a pattern may end in its escape character, which only a row that matches the rest has refused',
+    code: ['core/plan/encode.js', /\(pattern\.length - end\) % 2 === 0/, 'true'],
+  },
+  'texts of errors': {
+    what: "PostgreSQL's words about what it was working on are passed on",
+    code: ['core/db/disclosure.js', /reader\?\.role === 'admin' \|\| origin\.ownValue/, 'true'],
+  },
+  'names of constraints': {
+    what: 'a broken constraint of columns that the role does not know is named',
+    code: ['core/db/disclosure.js', /return isKnown\(error, reader\);/, 'return true;'],
+  },
+  'hidden files': {
+    what: 'a file that the role may not see is in the way of one of its own, and said to be',
+    code: ['plugins/filestore/changes.js', /const known = current && rules && [^;]*;/, 'const known = current;'],
   },
 }
 
