@@ -1,4 +1,4 @@
-import { ServiceError, unexpectedPayload } from '../errors.js'
+import { type ServiceError, unexpectedPayload } from '../errors.js'
 import { type Json, NumberText } from '../json/parse.js'
 import type { Operand } from '../plan/ir.js'
 import { MISSING_LIMIT, type Pattern, type Price } from '../plan/price.js'
