@@ -63,7 +63,7 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
   return {
     kind: op.kind,
     statements,
-    price: priceOf(wanted),
+    price: priceOf(wanted, catalog),
     keys: op.kind === 'read' ? op.fields.map((field) => field.key) : [],
     ...(most === undefined ? {} : { mostRows: most }),
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),

@@ -11,7 +11,7 @@ const count = (fallback: number, description: string) =>
 /** What one request of a role other than admin may ask for; 0 is no limit. */
 export const requestLimitsConfig = {
   price: count(
-    100_000_000,
+    1_000_000_000,
     'points of a request: a column or comparison of a row counts 1, a pattern 10, a list without a limit 100 rows; then 400. 0: no limit',
   ),
   patterns: {

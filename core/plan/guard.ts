@@ -21,8 +21,7 @@ const hidesNothing = (filter: BoolExp): boolean => filter.kind === 'and' && filt
 /** Whether evaluating a condition on a row can fail or take a time that depends on the row's values. */
 function mayRaise(exp: BoolExp, table: Table, catalog: Catalog, derived: boolean): boolean {
   const within = (part: BoolExp): boolean => mayRaise(part, table, catalog, derived)
-  const reads = (...names: readonly string[]): boolean =>
-    derived || names.some((name) => table.columnsByName.get(name)?.derived)
+  const reads = (name: string): boolean => derived || table.columnsByName.get(name)?.derived === true
   switch (exp.kind) {
     case 'and':
     case 'or':
@@ -31,10 +30,9 @@ function mayRaise(exp: BoolExp, table: Table, catalog: Catalog, derived: boolean
       return within(exp.of)
     case 'compare':
       return exp.computed !== undefined || reads(exp.column) || !isTotal(exp, table.columnsByName.get(exp.column)?.type)
-    case 'columns': {
-      const type = table.columnsByName.get(exp.column)?.type
-      return reads(exp.column, exp.to) || !type || !comparesAlways(type)
-    }
+    // Their collations may contradict each other, which is an error. No index serves it.
+    case 'columns':
+      return true
     case 'null':
       return exp.computed !== undefined || reads(exp.column)
     case 'unknown':
@@ -76,9 +74,7 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'contains':
     case 'contained_in':
     case 'ancestor':
-    case 'ancestor_any':
     case 'descendant':
-    case 'descendant_any':
       return comparesAlways(to.type)
     case 'has_key':
     case 'has_keys_any':
@@ -96,6 +92,9 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'iregex':
     case 'nregex':
     case 'niregex':
+    // A list that is given as text may hold nulls, or lists.
+    case 'ancestor_any':
+    case 'descendant_any':
     case 'matches':
     case 'matches_any':
     case 'matches_fulltext':

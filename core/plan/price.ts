@@ -1,4 +1,5 @@
-import type { Aggregate, BoolExp, CompareOp, Field, Op, Operand, OrderBy, Read, Write } from './ir.js'
+import { type Catalog, tableKey } from '../catalog/catalog.js'
+import type { Aggregate, BoolExp, CompareOp, Field, Join, Op, Operand, OrderBy, Read, TableRef, Write } from './ir.js'
 
 /** What a request may cost, as far as that can be said before its values and the rows are known. */
 export interface Price {
@@ -26,7 +27,7 @@ const PATTERN_POINTS = 10
  * Prices what a client wrote, before `authorize` adds what the admin did: a column, a comparison or an order counts a point for
  * each row, a pattern 10.
  */
-export function priceOf(op: Op): Price {
+export function priceOf(op: Op, catalog: Catalog): Price {
   const terms = new Map<string, Term>()
   const patterns: Pattern[] = []
 
@@ -55,8 +56,14 @@ export function priceOf(op: Op): Price {
         return add(1, lists)
       case 'exists':
       case 'aggregate':
-        return condition(exp.where, [...lists, null])
+        return condition(exp.where, leadsToOne(exp.table, exp.on) ? lists : [...lists, null])
     }
+  }
+
+  const leadsToOne = (ref: TableRef, on: Join): boolean => {
+    const given = on.map(([, inner]) => inner)
+    const keys = catalog.tables.get(tableKey(ref))?.keys ?? []
+    return keys.some(({ columns }) => columns.every((column) => given.includes(column)))
   }
 
   const order = ({ by }: OrderBy, lists: Term['lists']): void => {

@@ -349,3 +349,30 @@ t.test('a change of a value that a role may not select is refused', async (t) =>
     data: { update_note: { affected_rows: 1 } },
   })
 })
+
+t.test('a comparison that fails for some values is not made with hidden rows, wherever the filter looks', async (t) => {
+  const server = await start(t, { org: { name: 'X-Service-Org' } })
+  await server.must('run_sql', {
+    sql: 'alter table note add column c text collate "C", add column p text collate "POSIX"',
+  })
+  await server.must('reload_metadata', {})
+  await server.must('drop_select_permission', { table: 'note', role: 'user' })
+  await server.must('create_select_permission', {
+    table: 'note',
+    role: 'user',
+    permission: { columns: '*', filter: { org: { name: 'X-Service-Org' } } },
+  })
+  const as = { role: 'user', variables: { 'x-service-org': 'two' } }
+  const conditions = [
+    { path: { $ancestor_any: '{NULL}' } },
+    { path: { $descendant_any: '{{top},{b}}' } },
+    { c: { $ceq: 'p' } },
+    { c: { $clt: 'p' } },
+  ]
+  for (const where of conditions) {
+    const [hidden, absent] = await Promise.all(
+      [7, 70].map((id) => server.query('select', { table: 'note', columns: ['id'], where: { id, ...where } }, as)),
+    )
+    t.same([hidden!.status, hidden!.text], [absent!.status, absent!.text], JSON.stringify(where))
+  }
+})
