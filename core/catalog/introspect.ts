@@ -229,10 +229,27 @@ function kindOf(name: string, type: string, category: string): TypeKind {
   return category === 'A' ? 'array' : category === 'S' ? 'text' : 'other'
 }
 
+/** Functions with smaller oids are PostgreSQL's. `pg_depend` does not know of them, so they are read from the expressions. */
+const FIRST_OWN_OID = 16_384
+const literals = (names: string): string =>
+  names
+    .split(' ')
+    .map((name) => `'${name}'`)
+    .join()
+/** Volatile functions of PostgreSQL that neither depend on the transaction nor act on it. */
+const HARMLESS = literals(
+  'nextval currval lastval random random_normal gen_random_uuid uuidv4 uuidv7 clock_timestamp timeofday',
+)
+/** Stable functions of PostgreSQL that tell one transaction from another. */
+const TELLS_TRANSACTIONS = literals(
+  'txid_current txid_current_if_assigned txid_current_snapshot pg_current_xact_id pg_current_xact_id_if_assigned pg_current_snapshot',
+)
+
 /**
  * `own` is what a transaction should have for itself: triggers, rules and functions may note it, tell others of it
  * once for all that happened in it, or set what holds until its end, and a constraint may be checked then. Functions of extensions do
- * no such things.
+ * no such things. The functions of an expression, those of its operators too, are in the text of its tree:
+ * `:funcid 1574`, `:opfuncid 65`. A text or a name in it has no blanks.
  * A column of a view is derived unless PostgreSQL would update it, which it does for plain columns of tables only; rules of the
  * view, and virtual generated columns, make that unsure.
  * A domain stands for its base type: its own rules hold when a row is written, not when a value is compared.
@@ -323,23 +340,29 @@ foreign_keys as (
   join pg_class c on c.oid = con.confrelid join pg_namespace n on n.oid = c.relnamespace
   group by con.conrelid
 ),
-volatile as materialized (
-  select d.classid, d.objid from pg_depend d join pg_proc p on p.oid = d.refobjid
-  where d.refclassid = 'pg_proc'::regclass and p.provolatile = 'v'
-    and not exists (select from pg_depend e where e.classid = 'pg_proc'::regclass and e.objid = p.oid and e.deptype = 'e')
+expression(oid, tree) as materialized (
+  select d.adrelid, d.adbin::text from wanted join pg_attrdef d on d.adrelid = wanted.oid
+  union all select p.polrelid, concat(p.polqual, p.polwithcheck) from wanted join pg_policy p on p.polrelid = wanted.oid
+  union all select c.conrelid, c.conbin::text from wanted join pg_constraint c on c.conrelid = wanted.oid
+  union all select a.attrelid, c.conbin::text
+    from attribute a join base on base.oid = a.atttypid join pg_constraint c on c.contypid = base.base
+  union all select a.attrelid, t.typdefaultbin::text
+    from attribute a join base on base.oid = a.atttypid join pg_type t on t.oid = base.base and t.typdefaultbin is not null
+),
+called as materialized (
+  select distinct expression.oid, split_part(after, ' ', 1)::oid as function
+  from expression, unnest(string_to_array(tree, 'funcid ')) with ordinality as part(after, number)
+  where part.number > 1
 ),
 own as materialized (
   select tgrelid as oid from pg_trigger where not tgisinternal
   union select ev_class from pg_rewrite where rulename <> '_RETURN'
   union select oid from pg_class where relispartition
   union select conrelid from pg_constraint where condeferrable
-  union select adrelid from pg_attrdef d join volatile v on v.classid = 'pg_attrdef'::regclass and v.objid = d.oid
-  union select polrelid from pg_policy p join volatile v on v.classid = 'pg_policy'::regclass and v.objid = p.oid
-  union select conrelid from pg_constraint c join volatile v on v.classid = 'pg_constraint'::regclass and v.objid = c.oid
-  union select a.attrelid from attribute a join base on base.oid = a.atttypid
-    join pg_constraint c on c.contypid = base.base join volatile v on v.classid = 'pg_constraint'::regclass and v.objid = c.oid
-  union select a.attrelid from attribute a join base on base.oid = a.atttypid
-    join volatile v on v.classid = 'pg_type'::regclass and v.objid = base.base
+  union select called.oid from called join pg_proc p on p.oid = called.function
+    where p.provolatile = 'v' and not (p.oid < ${FIRST_OWN_OID} and p.proname in (${HARMLESS}))
+      and not exists (select from pg_depend e where e.classid = 'pg_proc'::regclass and e.objid = p.oid and e.deptype = 'e')
+    or p.oid < ${FIRST_OWN_OID} and p.proname in (${TELLS_TRANSACTIONS})
 ),
 part as (
   select oid, 'table' as part, json_build_object(

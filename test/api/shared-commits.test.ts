@@ -33,10 +33,24 @@ const TABLES = `
   create table policed (id int primary key);
   alter table policed enable row level security;
   create policy telling on policed with check (told() = 1);
+  create table counting (id int primary key, counted xid8 default pg_current_xact_id());
+  create table setting (id int primary key, mode text default set_config('test.mode', 'on', true));
+  create table locking (id int primary key, check (pg_advisory_xact_lock_shared(1) is not null));
+  create table policed_by_builtin (id int primary key);
+  alter table policed_by_builtin enable row level security;
+  create policy locking on policed_by_builtin with check (pg_try_advisory_xact_lock_shared(2));
+  create domain noted as text default pg_notify('told', 'x')::text;
+  create table of_default (id int primary key, noted noted);
+  create function notes(int, int) returns int language sql as 'select told()';
+  create operator ### (function = notes, leftarg = int, rightarg = int);
+  create table by_operator (id int primary key, told int default 1 ### 1);
   create table parted (id int primary key) partition by range (id);
   create table part partition of parted for values from (0) to (1000)`
 /** Tables of which a transaction may be seen from outside. */
-const ALONE = ['watched', 'ruled', 'deferring', 'telling', 'checking', 'of_domain', 'policed', 'part', 'parted']
+const ALONE =
+  'watched ruled deferring telling checking of_domain policed part parted counting setting locking policed_by_builtin of_default by_operator'.split(
+    ' ',
+  )
 
 async function start(t: Parameters<typeof testServer>[0], config: object = {}): Promise<TestServer> {
   const server = await testServer(t, { config: { database: { ...SHARED, ...config } } })
@@ -206,11 +220,11 @@ t.test('when connections break, what was confirmed is there, and what was not is
 
 t.test('where somebody may tell, each request has a transaction', async (t) => {
   const server = await start(t)
+  await untilShared(server)
   for (const table of ALONE) {
     for (let from = 1; from < 60; from += 20) await insertAll(server, rows(from, 20), table)
     t.equal(await transactionsOf(server, table), 60, table)
   }
-  await untilShared(server)
   await server.must('run_sql', {
     sql: 'create trigger watch before insert on note for each row execute function nothing()',
   })
@@ -224,7 +238,8 @@ t.test('functions that change nothing, and those of extensions, make no differen
     sql: `create extension pgcrypto; alter table note enable row level security; create policy own on note using (place = 1);
       create function one() returns int language sql immutable as 'select 1';
       alter table note add column key uuid default gen_random_uuid(), add column one int default one(),
-        add column secret text default gen_salt('md5')`,
+        add column secret text default gen_salt('md5'), add column at timestamptz default clock_timestamp(),
+        add column number serial, add column chance float8 default random(), add column made timestamptz default now()`,
   })
   await untilShared(server)
   t.same(
