@@ -76,7 +76,7 @@ export function clientError(
   if (/^(08|53|57P|25006)/.test(state)) return unavailable(error)
   const params = statement?.params ?? []
   const ownValue = unreadable(error, params) !== undefined
-  const isData = ownValue || isOfPostgis(error) || isOfInput(error) || isUsersOwn(state)
+  const isData = placeOf(error) !== undefined || isOfPostgis(error) || isOfInput(error) || isUsersOwn(state)
   const meaning = MEANINGS[state] ?? MEANINGS[state.slice(0, 2)] ?? (isData ? DATA : undefined)
   if (!meaning) return error
   const origin = { ownValue, calls: statement?.calls === true }
@@ -104,9 +104,15 @@ function timeoutOrCancel(error: pg.DatabaseError, more: { cause: unknown; intern
 }
 
 /** PostgreSQL names a parameter that it cannot read in the error's context: `unnamed portal parameter $2 = '...'`. */
-function unreadable({ where = '' }: pg.DatabaseError, params: readonly Param[]): Param | undefined {
+function placeOf({ where = '' }: pg.DatabaseError): number | undefined {
   const place = /^(?:unnamed portal|portal "[^"]*") parameter \$(\d+)/m.exec(where)?.[1]
-  const param = place === undefined ? undefined : params[Number(place) - 1]
+  return place === undefined ? undefined : Number(place)
+}
+
+/** The value of the caller's own that PostgreSQL cannot read. */
+function unreadable(error: pg.DatabaseError, params: readonly Param[]): Param | undefined {
+  const place = placeOf(error)
+  const param = place === undefined ? undefined : params[place - 1]
   return param?.kind === 'value' ? param : undefined
 }
 
@@ -136,10 +142,12 @@ export function isOfPostgis({ code, file = '' }: pg.DatabaseError): boolean {
 const POSTGIS_FILE = /(^|\/)(lwgeom|geography|gserialized|shared_gserialized)\w*\.c$/
 
 /**
- * Types with a grammar of their own (ltree, tsquery, jsonpath) call a value that they cannot read a syntax error, as PostgreSQL
- * does a statement, whose error has a position.
+ * Types with a grammar of their own (ltree, tsquery, jsonpath) call a value that they cannot read a syntax error, and those that
+ * stand for names (regclass, regtype, regnamespace) a name that is not there. PostgreSQL uses the same classes for a statement of
+ * ours that is wrong. Only such an error has a position and no context.
  */
-const isOfInput = ({ code, position }: pg.DatabaseError): boolean => code === '42601' && position === undefined
+const isOfInput = ({ code = '', position, where }: pg.DatabaseError): boolean =>
+  /^(42|3F)/.test(code) && (position === undefined || where !== undefined)
 
 /** For the admin and the log. */
 export function describe(error: pg.DatabaseError): Record<string, string> {

@@ -42,6 +42,13 @@ const SUITES: readonly Suite[] = [
     env: (count, seed) => ({ ROWHOUSE_FUZZ_REQUESTS: String(count), ROWHOUSE_FUZZ_SEED: String(seed) }),
   },
   {
+    name: 'rubbish',
+    file: '../fuzz/rubbish.test.js',
+    unit: 'values that types may refuse',
+    count: 50_000,
+    env: (count, seed) => ({ ROWHOUSE_FUZZ_REQUESTS: String(count), ROWHOUSE_FUZZ_SEED: String(seed) }),
+  },
+  {
     name: 'permission oracle',
     file: '../db/permission-oracle.test.js',
     unit: 'cases',
