@@ -184,7 +184,7 @@ export async function openData(
 
   /** @returns undefined: it has not proven to be quick, or could not be answered there, and is to be asked by itself */
   function quickly(plan: Compiled, request: Request, call: Call): Promise<Buffer | undefined> | undefined {
-    const pace = plans.paceOf(plan)
+    const pace = plans.paceOf(plan)?.of(call.session.caller)
     const lane = pace?.mayShare ? laneOf(plan) : undefined
     if (!lane || !pace) return undefined
     const statement = plan.statements[0] as Prepared

@@ -135,6 +135,34 @@ t.test('one that is refused says why, and takes no other with it', async (t) => 
   t.same(await idsOf(server), ids(rows(1, 20)))
 })
 
+t.test('a user whose inserts are refused does not keep those of others from sharing', async (t) => {
+  const server = await start(t)
+  const permission = { columns: '*', check: {} }
+  await server.must('create_insert_permission', { table: 'note', role: 'user', permission })
+  const insertAs = (user: number, row: object) =>
+    server.query(
+      'insert',
+      { table: 'note', objects: [row] },
+      { role: 'user', variables: { 'x-service-user-id': String(user) } },
+    )
+  const batches = async (user: number, row: (i: number) => object) => {
+    const all = await Promise.all(rows(1, 20).map(async ({ id }) => insertAs(user, row(id))))
+    return new Set(statuses(all))
+  }
+  let id = 0
+  const isShared = async (): Promise<boolean> => {
+    const from = id
+    t.same(await batches(2, () => ({ id: ++id })), new Set([200]))
+    const shared = `select count(distinct xmin::text) < count(*) as ok from note where id > ${from}`
+    return (await ask<{ ok: boolean }>(server, shared))[0]!.ok
+  }
+  await until('inserts share connections', isShared)
+
+  for (let i = 0; i < 5; i++) t.same(await batches(1, () => ({ id: 1 })), new Set([400]))
+
+  t.ok(await isShared(), 'at once')
+})
+
 t.test('what is refused and what is written is the same as one by one', async (t) => {
   const server = await start(t)
   await untilShared(server, (id) => ({ id, place: 1, positive: 1 }))

@@ -134,6 +134,23 @@ t.test('a read may share when it has been quick often enough, and until it was s
   t.notOk(pace.mayShare, 'not again at once')
 })
 
+t.test('what fails for one caller shares no more for that one, and what fails for many for nobody', async (t) => {
+  const pace = new Pace(5)
+  for (let i = 0; i < 8; i++) pace.ranAlone(1)
+
+  for (let i = 0; i < 100; i++) pace.of('1').failed()
+  pace.of('2').bar()
+  t.notOk(pace.of('1').mayShare)
+  t.notOk(pace.of('2').mayShare)
+  t.ok(pace.of('3').mayShare)
+  t.ok(pace.of(undefined).mayShare)
+
+  pace.of('3').failed()
+  t.ok(pace.of('4').mayShare)
+  pace.of('4').failed()
+  t.notOk(pace.of('5').mayShare, 'a fourth for whom it fails')
+})
+
 const STATEMENT = { name: 's1', text: 'select $1' }
 const FAILED = message('E', Buffer.from('SERROR\0\0'))
 const answers = (texts: readonly string[]): Buffer => Buffer.concat(texts.flatMap((text) => [row(text), done]))

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type pg from 'pg'
 import { Incoming, Outgoing, type Receiver } from './messages.js'
-import type { Pace } from './pace.js'
+import type { Judge } from './pace.js'
 
 /** A statement to run: its text is sent to a connection once. */
 export interface Statement {
@@ -14,7 +14,7 @@ export interface Asked {
   readonly statement: Statement
   readonly values: readonly (string | null)[]
   /** Told how long it took. */
-  readonly pace: Pace
+  readonly pace: Judge
   resolve(cell: Buffer): void
   reject(error: Error): void
 }
@@ -124,7 +124,7 @@ export abstract class SharedConnection implements Receiver {
    * @returns the only column of the only row, in UTF-8; it may share memory with other answers
    * @throws NotDone
    */
-  ask(statement: Statement, values: readonly (string | null)[], pace: Pace): Promise<Buffer> {
+  ask(statement: Statement, values: readonly (string | null)[], pace: Judge): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       this.add({ statement, values, pace, resolve, reject })
       this.sendSoon()

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { ConnectionOptions, Outcome, SharedConnection, Statement } from './connection.js'
 import { MAX_VALUES } from './messages.js'
-import type { Pace } from './pace.js'
+import type { Judge } from './pace.js'
 
 export { CommitConnection } from './commits.js'
 export { NotDone } from './connection.js'
@@ -41,7 +41,7 @@ export interface Pipelines {
    * @returns undefined when there is no room, or no connection yet: the first who asks have it opened, and go elsewhere
    * @throws NotDone: it should be asked elsewhere
    */
-  ask(statement: Statement, values: readonly (string | null)[], pace: Pace): Promise<Buffer> | undefined
+  ask(statement: Statement, values: readonly (string | null)[], pace: Judge): Promise<Buffer> | undefined
   close(): Promise<void>
 }
 
