@@ -59,11 +59,16 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
   const wanted = planner(task.shape as never, namesFor(task.role, catalog))
   const op = authorize(wanted, task.role, catalog)
   const most = op.kind === 'read' ? mostRows(op, catalog) : undefined
-  const statements = emit(op, task.form).map((statement) => ({ ...statement, name: nameOf(statement.text) }))
+  const quotes = quotesOthers(op, catalog)
+  const statements = emit(op, task.form).map((statement) => ({
+    ...statement,
+    ...(quotes ? { calls: true as const } : {}),
+    name: nameOf(statement.text),
+  }))
   return {
     kind: op.kind,
     statements,
-    price: priceOf(wanted, catalog),
+    price: priceOf(wanted, catalog, most),
     keys: op.kind === 'read' ? op.fields.map((field) => field.key) : [],
     ...(most === undefined ? {} : { mostRows: most }),
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),
@@ -84,6 +89,13 @@ function mostRows(read: Read, catalog: Catalog): number | undefined {
   const given = new Set(equalColumns(read.where))
   const keys = catalog.tables.get(tableKey(read.table))?.keys ?? []
   return keys.some((key) => key.columns.every((column) => given.has(column))) ? 1 : read.maxRows
+}
+
+/** Whether a write computes expressions of the author's of rows that exist: they may call functions, and quote what they read. */
+function quotesOthers(op: Op, catalog: Catalog): boolean {
+  if (op.kind !== 'insert' && op.kind !== 'update' && op.kind !== 'delete') return false
+  const table = catalog.tables.get(tableKey(op.table))
+  return table?.kind === 'view' || (op.kind === 'insert' && op.onConflict?.action === 'update')
 }
 
 /** What an upsert changes may be passed on to other tables. */

@@ -117,7 +117,7 @@ export async function openData(
   const readerOf = ({ session, transaction, log }: Call, plan?: Compiled): Reader => ({
     role: session.role,
     catalog: (transaction?.snapshot ?? current).catalog,
-    reads: plan !== undefined && isRead(plan),
+    ...(plan ? { kind: plan.kind } : {}),
     log,
   })
   const timeoutOf = ({ session: { role } }: Call): number =>
@@ -154,18 +154,22 @@ export async function openData(
 
   async function byItself(plan: Compiled, request: Request, call: Call): Promise<string> {
     const execution = executionOf(request, call, plan)
-    return within(call, (limited) => {
+    const run = (limited: Call) => {
       const once = () => execute(database, plan, execution, limited.signal)
       return isPlainRead(plan) ? twice(once, limited) : once()
-    })
+    }
+    const { timeoutMs } = execution
+    return within(call, run, timeoutMs < config.statementTimeoutMs ? timeoutMs : Infinity)
   }
 
-  /** Runs what takes a connection, within the caller's share of them and its role's time. */
-  async function within<T>(call: Call, run: (limited: Call) => Promise<T>): Promise<T> {
+  /**
+   * Runs what takes a connection, within the caller's share of them.
+   * @param timeoutMs after which it is cancelled. Infinity: what runs has a limit of its own
+   */
+  async function within<T>(call: Call, run: (limited: Call) => Promise<T>, timeoutMs: number): Promise<T> {
     const give = await requests.take(call.session, call.signal)
     try {
-      const timeoutMs = timeoutOf(call)
-      if (timeoutMs === config.statementTimeoutMs) return await run(call)
+      if (timeoutMs === Infinity) return await run(call)
       const late = AbortSignal.timeout(timeoutMs)
       return await run({ ...call, signal: AbortSignal.any([call.signal, late]) }).catch((error: unknown) => {
         throw late.aborted && !call.signal.aborted ? tooLong(call) : error
@@ -176,7 +180,11 @@ export async function openData(
   }
 
   const tooLong = ({ session }: Call): ServiceError =>
-    new ServiceError(504, 'timeout', `the request took longer than role "${session.role}" may (database.roleTimeoutMs)`)
+    new ServiceError(
+      504,
+      'timeout',
+      `the request took longer than role "${session.role}" may (database.roleTimeoutMs, statementTimeoutMs)`,
+    )
 
   /** What requests share with others of their kind, once they have proven to be quick. */
   const laneOf = (plan: Compiled): Pipelines | undefined =>
@@ -227,7 +235,8 @@ export async function openData(
       checkPrice(limits, plan.price, request.values, call)
       const execution = executionOf(request, call, plan)
       const open = () => readRows(database, plan.statements[0] as Prepared, execution, call.signal)
-      return answerRows(await shared(await twice(open, call), call), format, plan.keys)
+      const rows = await within(call, () => twice(open, call), Infinity)
+      return answerRows(await shared(rows, call), format, plan.keys)
     })
   }
 
@@ -285,7 +294,7 @@ export async function openData(
   ): Promise<T> {
     const { transaction: outer } = call
     if (outer) return fn({ ...call, transaction: outer })
-    return within(call, (limited) =>
+    const run = (limited: Call) =>
       again(call, () =>
         withClient(pool, async (client, discard) => {
           const inner = new Transaction(client, current, resolve)
@@ -312,8 +321,9 @@ export async function openData(
             if (inner.discarded) discard()
           }
         }),
-      ),
-    )
+      )
+    // Each statement has its limit, and together they hold the caller's share.
+    return within(call, run, call.session.caller === undefined ? Infinity : timeoutOf(call))
   }
 
   const isKnown = (version: string): boolean => version === current.catalog.version || coming.has(version)

@@ -1,14 +1,14 @@
 import type pg from 'pg'
 import { type Catalog, tableKey } from '../catalog/catalog.js'
 import type { Logger } from '../log.js'
-import type { TableRef } from '../plan/ir.js'
+import type { Op, TableRef } from '../plan/ir.js'
 
 /** Who gets an error of the database. */
 export interface Reader {
   readonly role: string
   readonly catalog: Catalog
-  /** What failed changes nothing. */
-  readonly reads?: boolean
+  /** What failed; absent: a whole transaction. */
+  readonly kind?: Op['kind']
   /** Gets PostgreSQL's own words where the reader gets others. */
   readonly log?: (() => Logger) | undefined
 }
@@ -34,12 +34,14 @@ export function messageFor(
   origin: Origin,
 ): string {
   if (reader?.role === 'admin' || origin.ownValue) return prefix + error.message
-  if (reader && !reader.reads && isHarmless(error, reader, origin)) return prefix + error.message
+  if (reader && !reads(reader) && isHarmless(error, reader, origin)) return prefix + error.message
   const { code: state, message, detail, where } = error
   reader?.log?.().info({ state, message, detail, where }, 'a database error was answered in general words')
-  const general = reader?.reads ? undefined : GENERAL[state ?? '']
+  const general = reader && reads(reader) ? undefined : GENERAL[state ?? '']
   return general === undefined ? NEUTRAL : prefix + general
 }
+
+const reads = ({ kind }: Reader): boolean => kind === 'read' || kind === 'count' || kind === 'roots'
 
 /** Says nothing of what went wrong, not even its kind. */
 export const NEUTRAL =
@@ -64,8 +66,9 @@ function isHarmless(error: pg.DatabaseError, reader: Reader, { calls }: Origin):
   if (calls) return false
   // A trigger or a function says something on purpose.
   if (error.routine === 'exec_stmt_raise') return true
-  // Otherwise what goes wrong inside of one quotes whatever it was working on.
-  return error.where === undefined && (/^2[12]/.test(state) || state === '42P10')
+  // Otherwise what goes wrong inside of one quotes whatever it was working on; other expressions quote values.
+  if (error.where !== undefined || !(/^2[12]/.test(state) || state === '42P10')) return false
+  return !error.message.includes('"') || reader.kind === 'insert'
 }
 
 /** Whether the reader may know all columns that a broken constraint is made of. */

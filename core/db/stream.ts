@@ -66,7 +66,15 @@ export async function readRows(
   const stream = new QueryStream(statement.text, values)
   stream.on('error', () => undefined)
   client.query(stream)
-  const batches = nextBatches(stream, received, execution.timeoutMs, signal)
+  // The first rows have one deadline for all of them, later ones one for each batch.
+  let isFirst = true
+  const began = performance.now()
+  const batches = nextBatches(
+    stream,
+    received,
+    () => (isFirst ? began + execution.timeoutMs - performance.now() : execution.timeoutMs),
+    signal,
+  )
   let closing: Promise<void> | undefined
   let tellEnded!: () => void
   const ended = new Promise<void>((resolve) => (tellEnded = resolve))
@@ -91,6 +99,7 @@ export async function readRows(
       }
       first = together(first, batch.value)
     }
+    isFirst = false
     const reader = new ReaderClock(database.config, () => void end(true))
     reader.start(first.bytes)
     void ended.then(() => reader.close())
@@ -226,7 +235,7 @@ const together = (one: RowBatch, other: RowBatch): RowBatch => ({
 async function* nextBatches(
   { cursor }: QueryStream,
   received: Received,
-  timeoutMs: number,
+  timeoutMs: () => number,
   signal: AbortSignal,
 ): AsyncGenerator<RowBatch, void, undefined> {
   const ask = (count: number) => {
@@ -240,7 +249,7 @@ async function* nextBatches(
   let count = 0
   let bytes = 0
   for (;;) {
-    const tookMs = await within(Promise.race([asked.tookMs, received.full()]), timeoutMs, signal)
+    const tookMs = await within(Promise.race([asked.tookMs, received.full()]), timeoutMs(), signal)
     const batch = received.take()
     count += batch.count
     bytes += batch.bytes

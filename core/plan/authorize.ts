@@ -156,7 +156,11 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
 
   const returning = (wanted: Returning, table: Table): Returning => {
     tableFor(table, 'select')
-    return { fields: fields(wanted.fields, table), visible: selectFilter(table) }
+    const shown = fields(wanted.fields, table).map((field) => {
+      const isDerived = field.kind === 'column' && table.columnsByName.get(field.column)?.derived
+      return isDerived ? { ...field, derived: true as const } : field
+    })
+    return { fields: shown, visible: selectFilter(table) }
   }
 
   const count = (count: Count): Count => {

@@ -42,6 +42,7 @@ function mayRaise(exp: BoolExp, table: Table, catalog: Catalog, derived: boolean
     case 'exists':
     case 'aggregate': {
       const remote = catalog.tables.get(tableKey(exp.table))
+      if (exp.on.some(([own, other]) => reads(own) || remote?.columnsByName.get(other)?.derived)) return true
       return (
         !remote || mayRaise(exp.where, remote, catalog, false) || (exp.kind === 'aggregate' && reduces(exp, remote))
       )

@@ -168,6 +168,8 @@ export type Field =
       /** A column, or a field that a function computes of the row. */
       readonly column: string
       readonly computed?: FunctionCall
+      /** The column is an expression, and a row that is not returned must not have it computed; set by `authorize`. */
+      readonly derived?: true
       /** Of types that are not shown everywhere as PostgreSQL shows them: those of PostGIS, and JSON. See `columnField`. */
       readonly type?: SqlType
       /** A part of a JSON value: a list of keys and places. */

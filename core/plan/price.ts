@@ -1,5 +1,6 @@
 import { type Catalog, tableKey } from '../catalog/catalog.js'
 import type { Aggregate, BoolExp, CompareOp, Field, Join, Op, Operand, OrderBy, Read, TableRef, Write } from './ir.js'
+import { INT8 } from './operators.js'
 
 /** What a request may cost, as far as that can be said before its values and the rows are known. */
 export interface Price {
@@ -26,8 +27,9 @@ const PATTERN_POINTS = 10
 /**
  * Prices what a client wrote, before `authorize` adds what the admin did: a column, a comparison or an order counts a point for
  * each row, a pattern 10.
+ * @param mostRows of the outermost list, where that is proven
  */
-export function priceOf(op: Op, catalog: Catalog): Price {
+export function priceOf(op: Op, catalog: Catalog, mostRows?: number): Price {
   const terms = new Map<string, Term>()
   const patterns: Pattern[] = []
 
@@ -99,9 +101,13 @@ export function priceOf(op: Op, catalog: Catalog): Price {
   const returning = ({ returning: wanted }: Write): void => fields(wanted?.fields ?? [], [null])
 
   switch (op.kind) {
-    case 'read':
-      fields(op.fields, rows(op, []))
+    case 'read': {
+      const [limit = null, ...more] = rows(op, [])
+      const most: Operand | null =
+        mostRows === undefined ? limit : { kind: 'const', value: String(mostRows), type: INT8 }
+      fields(op.fields, [most, ...more])
       break
+    }
     case 'roots':
       fields(op.fields, [])
       break

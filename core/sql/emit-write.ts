@@ -175,7 +175,8 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     found: fresh !== undefined,
   }
 }
-const isPlainColumn = (field: Field): boolean => field.kind === 'column' && !field.computed && !isGeo(field.type)
+const isPlainColumn = (field: Field): boolean =>
+  field.kind === 'column' && !field.computed && !field.derived && !isGeo(field.type)
 const COUNT: WritePart = { kind: 'affected_rows', key: 'affected_rows' }
 const ROWS: WritePart = { kind: 'returning', key: 'returning' }
 

@@ -332,8 +332,9 @@ const COMPARE: Record<CompareOp, Compare> = {
   iregex: binary(sql`~*`),
   nregex: binary(sql`!~`),
   niregex: binary(sql`!~*`),
-  contains: binary(sql`@>`),
-  contained_in: binary(sql`<@`),
+  // An extension (intarray) may bring operators of these names that fail for a null.
+  contains: binary(sql`operator(pg_catalog.@>)`),
+  contained_in: binary(sql`operator(pg_catalog.<@)`),
   has_key: binary(sql`?`),
   has_keys_any: binary(sql`?|`),
   has_keys_all: binary(sql`?&`),

@@ -376,3 +376,59 @@ t.test('a comparison that fails for some values is not made with hidden rows, wh
     t.same([hidden!.status, hidden!.text], [absent!.status, absent!.text], JSON.stringify(where))
   }
 })
+
+t.test('expressions of views and virtual columns quote and compute nothing of what a role may not see', async (t) => {
+  const server = await start(t)
+  await server.must('run_sql', {
+    sql: `create view cast_note as select id, org_id, title, num::int as part from note;
+      insert into note values (9, 2, 'own', 'xyz9')`,
+  })
+  await server.must('track_table', 'cast_note')
+  for (const [table, part] of [
+    ['cast_note', 'part'],
+    ['share', 'part'],
+  ] as const) {
+    await server.query('drop_select_permission', { table, role: 'user' })
+    await server.must('create_select_permission', {
+      table,
+      role: 'user',
+      permission: { columns: ['id', 'org_id', part], filter: FILTER },
+    })
+    await server.must('create_update_permission', {
+      table,
+      role: 'user',
+      permission: { columns: ['org_id'], filter: {} },
+    })
+  }
+  const update = (table: string, id: number, returning: string[]) =>
+    server.query('update', { table, $set: { org_id: 1 }, where: { id }, returning }, USER)
+  const computed = await update('share', 7, ['id', 'part'])
+  t.same([computed.status, computed.body], [200, { affected_rows: 1, returning: [] }], 'a row that it does not see')
+  await server.must('run_sql', { sql: 'update note set org_id = 2 where id = 9' })
+  const quoted = await server.query(
+    'update',
+    { table: 'cast_note', $set: { org_id: 2 }, where: { id: 9 }, returning: ['part'] },
+    USER,
+  )
+  t.equal(quoted.status, 400)
+  t.notMatch(quoted.text, 'xyz9')
+})
+
+t.test('containment of arrays is that of PostgreSQL itself, which fails for no value', async (t) => {
+  const server = await start(t)
+  await server.must('run_sql', {
+    sql: `create extension intarray; alter table note add column marks int[];
+      update note set marks = '{1,null}' where id = 7; update note set marks = '{1,2}' where id = 8`,
+  })
+  await server.must('drop_select_permission', { table: 'note', role: 'user' })
+  const permission = { columns: ['id', 'marks'], filter: { org: { name: 'two' } } }
+  await server.must('create_select_permission', { table: 'note', role: 'user', permission })
+  for (const op of ['$contains', '$contained_in']) {
+    const asked = await server.query(
+      'select',
+      { table: 'note', columns: ['id'], where: { marks: { [op]: [1, 2] } } },
+      USER,
+    )
+    t.same([asked.status, asked.body], [200, [{ id: 8 }]], op)
+  }
+})
