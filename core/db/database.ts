@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { Blocks } from './blocks.js'
+import { type Breaker, createBreaker, PROBE_MS, unavailable } from './breaker.js'
 import { limitAnswers, openSocket } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
@@ -118,14 +119,18 @@ export const databaseConfig = {
 } as const satisfies Schema
 export type DatabaseConfig = Infer<typeof databaseConfig>
 
+export interface Pool extends pg.Pool {
+  readonly breaker: Breaker
+}
+
 /** Connections by what they are for, so that one kind of work cannot starve another. */
 export interface Database {
   /** Requests. */
-  readonly main: pg.Pool
+  readonly main: Pool
   /** The catalog, health, the admin's changes. */
-  readonly admin: pg.Pool
+  readonly admin: Pool
   /** Streamed reads: no statement timeout, which would run over the whole stream. */
-  readonly streams: pg.Pool
+  readonly streams: Pool
   /** For the rows that come on them. */
   readonly blocks: Blocks
   /** Reads that have proven to be quick. */
@@ -149,7 +154,27 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     options: '-c datestyle=iso -c intervalstyle=postgres -c timezone=UTC',
     keepAlive: true,
   })
-  const pool = (purpose: string, max: number, statementTimeoutMs: number, more: pg.ClientConfig = {}): pg.Pool => {
+  const single = async (purpose: string, more: pg.ClientConfig): Promise<pg.Client> => {
+    const client = new pg.Client({ ...base(purpose), ...more })
+    client.on('error', (error) => {
+      if (!closing) log.warn({ purpose, error: error.message }, 'lost a database connection')
+    })
+    await client.connect()
+    return client
+  }
+  const breaker = createBreaker(
+    async () => {
+      const client = await single('probe', { connectionTimeoutMillis: PROBE_MS, query_timeout: PROBE_MS })
+      try {
+        await client.query('select 1')
+      } finally {
+        client.end().catch(() => undefined)
+      }
+    },
+    log,
+    metrics,
+  )
+  const pool = (purpose: string, max: number, statementTimeoutMs: number, more: pg.ClientConfig = {}): Pool => {
     const made = new pg.Pool({
       ...base(purpose),
       ...more,
@@ -169,19 +194,11 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
       limitAnswers(client, config.maxAnswerBytes)
       if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
     })
-    return made
+    return Object.assign(made, { breaker })
   }
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', 4, config.statementTimeoutMs)
   const streams = pool('stream', config.streamPoolSize + SMALL_ANSWERS, 0, { stream: openSocket })
-  const single = async (purpose: string, more: pg.ClientConfig): Promise<pg.Client> => {
-    const client = new pg.Client({ ...base(purpose), ...more })
-    client.on('error', (error) => {
-      if (!closing) log.warn({ purpose, error: error.message }, 'lost a database connection')
-    })
-    await client.connect()
-    return client
-  }
   const timeouts = { statement_timeout: config.statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
   const batches = metrics.counter(
     'database_batches_total',
@@ -201,6 +218,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
           maxBytes: config.maxAnswerBytes,
           silenceMs: config.statementTimeoutMs + GRACE_MS,
           slowMs,
+          isDown: () => breaker.isOpen,
           failed: (error) => log.warn({ err: error, purpose }, 'no connection that requests could share'),
           connect: () => single(purpose, timeouts),
           cancel: (client) => void cancel({ admin }, client),
@@ -221,6 +239,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     connect: (purpose, url) => single(purpose, url === undefined ? {} : { connectionString: url }),
     async close() {
       closing = true
+      breaker.close()
       await Promise.all([pipelines?.close(), commits?.close(), main.end(), admin.end(), streams.end()])
     },
   }
@@ -275,7 +294,7 @@ function measure(
  * used again.
  */
 export async function withClient<T>(
-  pool: pg.Pool,
+  pool: Pool,
   fn: (client: pg.PoolClient, discard: () => void) => Promise<T>,
 ): Promise<T> {
   const client = await checkOut(pool)
@@ -292,16 +311,16 @@ export async function withClient<T>(
   }
 }
 
-export async function checkOut(pool: pg.Pool): Promise<pg.PoolClient> {
+/** @throws ServiceError 503 unavailable */
+export async function checkOut(pool: Pool): Promise<pg.PoolClient> {
+  pool.breaker.check()
   try {
     return await pool.connect()
   } catch (cause) {
+    pool.breaker.failed()
     throw unavailable(cause, isWaitOver(cause) ? ALL_BUSY : undefined)
   }
 }
-
-export const unavailable = (cause: unknown, message = 'the database is not available right now'): ServiceError =>
-  new ServiceError(503, 'unavailable', message, '$', { cause, retryAfter: 1 })
 
 const ALL_BUSY =
   'all connections to the database are busy, some perhaps waiting for a lock (database.poolSize, database.poolWaitMs)'
@@ -316,7 +335,7 @@ const isWaitOver = (cause: unknown): boolean =>
 export async function cancel({ admin }: Pick<Database, 'admin'>, client: pg.ClientBase): Promise<void> {
   const { processID } = client as pg.ClientBase & { readonly processID?: number }
   const text = `select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and wait_event is distinct from 'SyncRep'`
-  await admin.query(text, [processID]).catch(() => undefined)
+  await withClient(admin, (other) => other.query(text, [processID])).catch(() => undefined)
 }
 
 /**

@@ -2,7 +2,8 @@ import pg from 'pg'
 import { ServiceError } from '../errors.js'
 import { isGeo } from '../plan/geojson.js'
 import type { Param, Statement } from '../sql/statement.js'
-import { isConnectionError, unavailable } from './database.js'
+import { unavailable } from './breaker.js'
+import { isConnectionError } from './database.js'
 import { messageFor, NEUTRAL, type Reader } from './disclosure.js'
 
 /** Which words a client's dialect has for database errors. */

@@ -314,7 +314,7 @@ async function stateOf(store: Store | undefined): Promise<'up' | 'down' | 'none'
 /** Why the database does not answer; undefined when it does. */
 async function ping(database: Database): Promise<string | undefined> {
   try {
-    await database.admin.query('select 1')
+    await withClient(database.admin, (client) => client.query('select 1'))
     return undefined
   } catch (error) {
     return error instanceof Error ? error.message : String(error)

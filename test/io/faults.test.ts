@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -114,6 +115,67 @@ t.test('a database that says nothing any more is answered for within the limits,
   await until('it is ready again', async () => (await get(server, '/readyz')).status === 200)
 })
 
+t.test('while PostgreSQL is stopped, requests fail at once instead of waiting for a connection', async (t) => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'rowhouse-test-'))
+  const cluster = await startEmbedded({ dataDir, throwaway: true })
+  let resume: (() => void) | undefined
+  t.teardown(async () => {
+    resume?.()
+    await cluster.stop()
+    await rm(dataDir, { recursive: true, force: true })
+  })
+  const poolWaitMs = patience(2_000)
+  const config = { database: { poolSize: 2, poolWaitMs, statementTimeoutMs: patience(60_000) } }
+  const server = await testServer(t, { databaseUrl: cluster.url, config })
+  await server.must('run_sql', { sql: 'create table item (id int primary key, n int); insert into item values (1, 1)' })
+  await server.must('track_table', 'item')
+  const requests: [string, unknown][] = [
+    ['select', ITEMS],
+    ['select', { table: 'item', columns: ['id'] }],
+    ['insert', { table: 'item', objects: [{ id: 2, n: 2 }], on_conflict: { action: 'ignore' } }],
+    ['bulk', [{ type: 'select', args: ITEMS }]],
+    ['run_sql', { sql: 'select 1' }],
+  ]
+  // Quick enough by now to share connections.
+  for (let i = 0; i < 30; i++) for (const [type, args] of requests) await server.must(type, args)
+  t.equal(await breakerOf(server), 0)
+
+  resume = stopPostgres(await postmasterOf(server))
+  const held = Promise.all(Array.from({ length: 3 }, () => server.query('bulk', [{ type: 'select', args: ITEMS }])))
+  await until('the breaker opens', async () => (await breakerOf(server)) === 1)
+  const since = performance.now()
+  for (let i = 0; i < 10; i++) for (const [type, args] of requests) isUnavailable(t, await server.query(type, args))
+  t.match(await get(server, '/readyz'), { status: 503 })
+  t.ok(performance.now() - since < poolWaitMs, 'fifty answers take less than one wait for a connection')
+
+  resume()
+  await until('the breaker closes', async () => (await breakerOf(server)) === 0)
+  for (const [type, args] of requests) t.match(await server.query(type, args), { status: 200 }, type)
+  const statuses = (await held).map(({ status }) => status)
+  t.same(
+    [...new Set(statuses)].sort(),
+    [200, 503],
+    'one that had a connection is answered late, one that had none is not',
+  )
+})
+
+t.test('slow queries on all connections do not open the breaker', async (t) => {
+  const { server, database } = await start(t, { database: { poolSize: 1, poolWaitMs: patience(200) } })
+  const unlock = await lockItems(database)
+
+  const holder = server.query('update', { table: 'item', where: { id: 1 }, $set: { n: 5 } })
+  await until('the connection is taken', async () => (await active(database, 'update')) === 1)
+  for (let i = 0; i < 5; i++) {
+    t.match(await server.query('count', { table: 'slow' }), { status: 503, body: { error: /^all connections/ } })
+    t.match(await server.query('select', { table: 'left_half', columns: ['id'] }), { status: 200 })
+    t.match(await server.query('run_sql', { sql: 'select 1' }), { status: 200 })
+    t.equal(await breakerOf(server), 0)
+  }
+
+  await unlock()
+  t.match(await holder, { status: 200 })
+})
+
 t.test('a database that refuses connections is answered for at once, and found again', async (t) => {
   const { server, proxy } = await startBehindProxy(t)
 
@@ -125,8 +187,13 @@ t.test('a database that refuses connections is answered for at once, and found a
   }
   isUnavailable(t, await server.query('select', { table: 'many', columns: ['id'] }))
   isUnavailable(t, await server.query('track_table', 'many'))
+  await until('the breaker opens', async () => (await breakerOf(server)) === 1)
+  const sent = proxy.sentTimes('rowhouse main')
+  for (let i = 0; i < 20; i++) isUnavailable(t, await server.query('select', ITEMS))
+  t.equal(proxy.sentTimes('rowhouse main'), sent, 'and none tried to connect')
 
   proxy.set({ kind: 'pass' })
+  await until('the breaker closes', async () => (await breakerOf(server)) === 0)
   t.match(await server.query('select', ITEMS), { status: 200 })
 })
 
@@ -565,6 +632,31 @@ function isUnavailable(t: Test, answer: Answered): void {
 async function get(server: TestServer, path: string) {
   const { status, headers } = await fetch(server.url + path)
   return { status, headers: Object.fromEntries(headers) }
+}
+
+/** 1 while requests are refused because the database does not answer. */
+async function breakerOf(server: TestServer): Promise<number> {
+  const answer = await fetch(`${server.url}/metrics`, { headers: ADMIN })
+  return Number(/^rowhouse_database_breaker_open (\d)$/m.exec(await answer.text())?.[1])
+}
+
+/** @returns the postmaster that a server is connected to */
+async function postmasterOf(server: TestServer): Promise<number> {
+  const { result } = (await server.must('run_sql', { sql: 'select pg_backend_pid()' })) as { result: string[][] }
+  return Number(/^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${result[1]?.[0]}/status`, 'utf8'))?.[1])
+}
+
+/** Stops a postmaster and all its children. @returns lets them go on */
+function stopPostgres(postmaster: number): () => void {
+  process.kill(postmaster, 'SIGSTOP')
+  const children = readFileSync(`/proc/${postmaster}/task/${postmaster}/children`, 'utf8').split(' ').filter(Boolean)
+  for (const child of children) process.kill(Number(child), 'SIGSTOP')
+  // The postmaster is the last to go on: until it reaps a child, the id of the child stays valid.
+  let isStopped = true
+  return () => {
+    if (isStopped) for (const each of [...children, postmaster]) process.kill(Number(each), 'SIGCONT')
+    isStopped = false
+  }
 }
 
 /** Statements of the server's pools that run now. */

@@ -178,6 +178,7 @@ function silentServers(
     maxBytes,
     silenceMs: 60_000,
     slowMs,
+    isDown: () => false,
     failed: (error) => t.fail(String(error)),
     cancel: (client) => void cancelled.push(client),
     onBatch: (outcome) => void outcomes.push(outcome),

@@ -22,6 +22,8 @@ export interface PipelineOptions {
   connect(): Promise<pg.Client>
   /** Ends what a connection has PostgreSQL do. */
   cancel(client: pg.Client): void
+  /** Whether the database is known not to answer: then no statement is taken. */
+  isDown(): boolean
   /** Told when there is none to be had. */
   failed(error: unknown): void
   /** Told what became of statements that were sent together. */
@@ -113,7 +115,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
       return [...connections].reduce((sum, { load }) => sum + load, 0)
     },
     ask(statement, values, pace) {
-      if (values.length > MAX_VALUES || lengthOf(values) > MAX_VALUE_BYTES) return undefined
+      if (options.isDown() || values.length > MAX_VALUES || lengthOf(values) > MAX_VALUE_BYTES) return undefined
       let usable = connecting
       let least: SharedConnection | undefined
       for (const connection of connections) {
