@@ -19,6 +19,16 @@ export interface PlannerModule {
   readonly prepare?: (shape: never, names: Names) => unknown
 }
 
+/** @throws Error that names the planner and says why it cannot be imported */
+export async function importPlanner(name: string, url: string): Promise<PlannerModule> {
+  try {
+    return (await import(url)) as PlannerModule
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : 'its import failed'
+    throw new Error(`planner "${name}" cannot be imported from ${url}: ${why}`, { cause })
+  }
+}
+
 /** Where a planner comes from. */
 export interface PlannerSource {
   readonly module: URL

@@ -1,17 +1,21 @@
 import { Piscina } from 'piscina'
 import type { Logger } from 'pino'
 import { ServiceError } from '../errors.js'
+import { cpuClock } from './cpu-clock.js'
 import type { WorkerAnswer, WorkerTask } from './worker.js'
 
 export interface PoolConfig {
   readonly log: Logger
   readonly threads: number
-  /** From the moment that a worker holds the snapshot. */
+  /** CPU time of the worker, from the moment that it holds the snapshot: other load on the machine does not count. */
   readonly timeoutMs: number
-  /** For a worker to start and to read the snapshot. */
+  /** For a worker to start and to read the snapshot; at least as long may a compilation take that uses no CPU time. */
   readonly warmUpMs: number
   readonly planners: ReadonlyMap<string, URL>
 }
+
+/** A planner's module cannot be imported: no request of its plugin could ever be compiled. */
+export class UnloadablePlanner extends Error {}
 
 /** A snapshot for the workers. */
 export interface Sendable {
@@ -43,7 +47,11 @@ export class CompilePool {
     this.pool.on('error', (error: Error) => config.log.error({ err: error }, 'a compile worker failed'))
   }
 
-  /** Waits until a worker has started and holds the snapshot. @throws ServiceError 503 when that takes too long */
+  /**
+   * Waits until a worker has started, imported all planners and holds the snapshot.
+   * @throws UnloadablePlanner
+   * @throws ServiceError 503 when that takes too long
+   */
   async warmUp(catalog: Sendable): Promise<void> {
     await this.run(undefined, catalog, true)
   }
@@ -54,14 +62,22 @@ export class CompilePool {
     const timeoutMs = patient ? warmUpMs : this.config.timeoutMs
     const started = new Int32Array(new SharedArrayBuffer(4))
     const abort = new AbortController()
-    let waited = 0
-    let ran = 0
-    const tick = Math.max(10, Math.ceil(timeoutMs / 5))
-    const timer = setInterval(() => {
-      if (Atomics.load(started, 0) === 1) ran += tick
-      else waited += tick
-      if (ran > timeoutMs || waited > warmUpMs) abort.abort()
-    }, tick)
+    const waitingSince = performance.now()
+    let cpuMs: (() => number) | undefined
+    let startedAt = 0
+    const timer = setInterval(
+      () => {
+        const now = performance.now()
+        const thread = Atomics.load(started, 0)
+        if (thread === 0) {
+          if (now - waitingSince > warmUpMs) abort.abort()
+        } else if (!cpuMs) {
+          cpuMs = cpuClock(thread)
+          startedAt = now
+        } else if (cpuMs() > timeoutMs || now - startedAt > Math.max(warmUpMs, 10 * timeoutMs)) abort.abort()
+      },
+      Math.max(10, Math.ceil(timeoutMs / 5)),
+    )
     const ask = (more?: Uint8Array<ArrayBuffer>) =>
       this.pool.run(
         { task, catalogId: catalog.id, started, ...(more ? { catalog: more } : {}) },
@@ -75,13 +91,16 @@ export class CompilePool {
       // Another worker was asked, which has not what the first one has.
       if ('lacking' in answer) answer = await ask(catalog.encoded([]))
     } catch (cause) {
-      const message = 'the request could not be compiled in time'
+      const message = abort.signal.aborted
+        ? 'the request could not be compiled in time (compile.timeoutMs)'
+        : `the request could not be compiled: ${messageOf(cause)}`
       throw new ServiceError(503, 'compile-failed', message, '$', { cause, retryAfter: 1 })
     } finally {
       clearInterval(timer)
     }
     if ('result' in answer) return answer.result
     if ('lacking' in answer) throw new Error('a worker did not keep the snapshot')
+    if ('unloadable' in answer) throw new UnloadablePlanner(answer.unloadable)
     if ('bug' in answer) throw new Error(`a planner failed: ${answer.bug}`)
     const { status, code, message, path } = answer.refused
     throw new ServiceError(status, code, message, path)
@@ -90,4 +109,11 @@ export class CompilePool {
   async close(): Promise<void> {
     await this.pool.destroy()
   }
+}
+
+/** What happened to a task that has no answer, for clients: the worker's own words may hold addresses of this machine. */
+function messageOf(cause: unknown): string {
+  const text = cause instanceof Error ? cause.message : ''
+  if (text.includes('queue')) return 'too many requests wait for compile.threads'
+  return 'the compile worker ended'
 }

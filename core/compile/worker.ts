@@ -1,7 +1,8 @@
+import { readlinkSync } from 'node:fs'
 import { workerData } from 'node:worker_threads'
 import type { Catalog } from '../catalog/catalog.js'
 import { ServiceError } from '../errors.js'
-import { compile, type PlannerModule, type Preparation, prepare, type Task } from './compile.js'
+import { compile, importPlanner, type PlannerModule, type Preparation, prepare, type Task } from './compile.js'
 import { type Decoded, decodeCatalog } from './encoded.js'
 
 /**
@@ -10,11 +11,11 @@ import { type Decoded, decodeCatalog } from './encoded.js'
  * with little to do never does.)
  */
 export interface WorkerTask {
-  /** None: it is only to hold the snapshot. */
+  /** None: it is only to import the planners and hold the snapshot. */
   readonly task: Task | Preparation | undefined
   readonly catalogId: string
   readonly catalog?: Uint8Array
-  /** Set to 1 when the worker holds the snapshot: the deadline runs from then. */
+  /** Set when the worker holds the snapshot, to its thread id on Linux, else to -1: the deadline runs from then. */
   readonly started: Int32Array
 }
 /** Errors cross threads as data; an `Error` would lose its code and path. */
@@ -22,6 +23,8 @@ export type WorkerAnswer =
   | { readonly result: unknown }
   /** The ids of the snapshots that it has. */
   | { readonly lacking: readonly string[] }
+  /** Why a planner cannot be imported. */
+  | { readonly unloadable: string }
   /** The stack of an error that no planner should throw. */
   | { readonly bug: string }
   | {
@@ -38,13 +41,19 @@ const planners = new Map<string, PlannerModule>()
 /** The newest snapshots by id; a request that began before a change still wants the one before. */
 const catalogs = new Map<string, Decoded>()
 const KEPT = 2
+const THREAD = threadId()
 
 export default async function work({ task, catalogId, catalog, started }: WorkerTask): Promise<WorkerAnswer> {
   const snapshot = hold(catalogId, catalog)
   if (!snapshot) return { lacking: [...catalogs.keys()] }
+  try {
+    for (const name of task ? [task.planner] : Object.keys(urls)) if (!planners.has(name)) await load(name)
+  } catch (error) {
+    return { unloadable: messageOf(error) }
+  }
   if (!task) return { result: undefined }
-  const planner = planners.get(task.planner) ?? (await load(task.planner))
-  Atomics.store(started, 0, 1)
+  const planner = planners.get(task.planner) as PlannerModule
+  Atomics.store(started, 0, THREAD)
   try {
     return {
       result: task.form === 'prepare' ? prepare(task, planner, snapshot) : compile(task, planner.default, snapshot),
@@ -70,8 +79,17 @@ function hold(id: string, encoded: Uint8Array | undefined): Catalog | undefined 
   return decoded.catalog
 }
 
-async function load(name: string): Promise<PlannerModule> {
-  const planner = (await import(urls[name] as string)) as PlannerModule
-  planners.set(name, planner)
-  return planner
+async function load(name: string): Promise<void> {
+  planners.set(name, await importPlanner(name, urls[name] as string))
 }
+
+function threadId(): number {
+  if (process.platform !== 'linux') return -1
+  try {
+    return Number(/\/task\/(\d+)$/.exec(readlinkSync('/proc/thread-self'))?.[1] ?? -1)
+  } catch {
+    return -1
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

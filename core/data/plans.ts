@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import {
   compile,
   type Compiled,
+  importPlanner,
   type PlannerModule,
   type PlannerSource,
   type Preparation,
@@ -63,11 +64,11 @@ export class Plans {
 
   /** Starts the workers. Until one of them is warm, misses are compiled in process, as far as their planners are there. */
   start(current: () => Sendable): void {
-    if (this.options.threads > 0) this.warming = this.openPool(current)
+    this.warming = this.options.threads > 0 ? this.openPool(current) : this.importAll()
     this.warming?.catch(() => {})
   }
 
-  /** Resolves when a worker is warm, or has failed to start. */
+  /** Resolves when a worker is warm, or has failed to start. @throws UnloadablePlanner */
   async warm(): Promise<void> {
     await this.warming
   }
@@ -137,21 +138,26 @@ export class Plans {
   }
 
   private async openPool(current: () => Sendable): Promise<void> {
-    const { CompilePool } = await import('../compile/pool.js')
+    const { CompilePool, UnloadablePlanner } = await import('../compile/pool.js')
     const planners = new Map([...this.sources].map(([name, { module }]) => [name, module]))
     const sendable = current()
     if (this.closed) return
     this.opened = new CompilePool({ ...this.options, planners }, sendable.encoded([]).byteLength)
     await this.opened.warmUp(sendable).catch((error: unknown) => {
+      if (error instanceof UnloadablePlanner) throw error
       if (!this.closed) this.options.log.error({ err: error }, 'no compile worker has started')
     })
     if (!this.closed) this.pool = this.opened
   }
 
+  private async importAll(): Promise<void> {
+    for (const name of this.sources.keys()) if (!this.planners.has(name)) await this.importPlanner(name)
+  }
+
   /** A planner may bring a library with it that this thread can do without, where workers compile. */
   private async importPlanner(name: string): Promise<PlannerModule> {
     const { module } = this.sources.get(name) as PlannerSource
-    const planner = (await import(module.href)) as PlannerModule
+    const planner = await importPlanner(name, module.href)
     this.planners.set(name, planner)
     return planner
   }

@@ -42,7 +42,7 @@ const compileConfig = {
   default: {},
   properties: {
     threads: { type: 'integer', minimum: 0, default: 1, description: 'worker threads that compile; 0: in process' },
-    timeoutMs: { type: 'integer', minimum: 1, default: 250, description: 'longest compilation; then 503' },
+    timeoutMs: { type: 'integer', minimum: 1, default: 250, description: 'CPU time of one compilation; then 503' },
     warmUpMs: {
       type: 'integer',
       minimum: 1,

@@ -481,6 +481,8 @@ t.test('a worker that loops, ends, throws or eats its memory costs its own reque
       const expected = how === 'throw' ? { status: 500, code: 'unexpected' } : { status: 503, code: 'compile-failed' }
       t.match(await bad, { status: expected.status, body: { code: expected.code, path: '$' } })
       t.equal((await bad).headers.has('retry-after'), expected.status === 503)
+      if (how === 'loop') t.match((await bad).text, /could not be compiled in time/)
+      if (how === 'exit' || how === 'memory') t.match((await bad).text, /the compile worker ended/)
       t.same(new Set(others), new Set([200]))
       t.equal(await other(), 200)
     })
@@ -494,6 +496,27 @@ t.test('a worker that loops, ends, throws or eats its memory costs its own reque
       Array.from({ length: 10 }, () => 200),
     )
   })
+})
+
+t.test('a planner that cannot be imported is refused at the start, by name', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-planner-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const plugin = join(folder, 'plugin.mjs')
+  await writeFile(
+    plugin,
+    `export default {
+      name: 'planter',
+      setup(host) { host.planner('planter', new URL('./not-built.mjs', import.meta.url)) },
+    }`,
+  )
+  for (const threads of [0, 1]) {
+    const plugins = { planter: JSON.stringify({ use: plugin }) }
+    await t.rejects(
+      start(t, { compile: { threads }, plugins }),
+      { message: /^planner "planter" cannot be imported from .*not-built\.mjs: Cannot find module/ },
+      `${threads} threads`,
+    )
+  }
 })
 
 t.test('a thousand changes of metadata in a bulk share one rebuild', async (t) => {
