@@ -134,6 +134,21 @@ t.test('one caller takes a share of the connections; others do not wait for it',
   )
 })
 
+t.test('reads without a limit take of the same share until their first rows are there', async (t) => {
+  const server = await start(t, { database: { poolSize: 4, poolWaitMs: 300, statementTimeoutMs: 4000 } })
+  const slow = () => server.query('select', { table: 'slow', columns: ['slept'] }, user(1))
+  const held = [slow(), slow()]
+  await until('both run', async () => {
+    const active = `select 1 from pg_stat_activity where state = 'active' and query like '%"slow"%' and pid <> pg_backend_pid()`
+    return (await rowsOf(server.databaseUrl, active)).length === 2
+  })
+
+  t.match(await slow(), { status: 429, body: { error: /2 requests of this caller .*callerShare/ } })
+  t.equal((await server.query('select', { table: 'item', columns: ['id'] }, user(2))).status, 200, 'others')
+  await Promise.all(held)
+  t.equal((await server.query('select', { table: 'item', columns: ['id'] }, user(1))).status, 200, 'given back')
+})
+
 t.test('statements of a role end when its time is over', async (t) => {
   const server = await start(t, { database: { roleTimeoutMs: { anonymous: 300 } } })
   const ask = (limit?: number) =>
