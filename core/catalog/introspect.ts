@@ -250,8 +250,8 @@ const TELLS_TRANSACTIONS = literals(
  * once for all that happened in it, or set what holds until its end, and a constraint may be checked then. Functions of extensions do
  * no such things. The functions of an expression, those of its operators too, are in the text of its tree:
  * `:funcid 1574`, `:opfuncid 65`. A text or a name in it has no blanks.
- * A column of a view is derived unless PostgreSQL would update it, which it does for plain columns of tables only; rules of the
- * view, and virtual generated columns, make that unsure.
+ * A column of a view is derived unless it is traced to a stored column: PostgreSQL notes in the view's query (`resorigtbl`) which
+ * column of which table or view each plain column is. A subquery may have a column of the same number and name: both must agree.
  * A domain stands for its base type: its own rules hold when a row is written, not when a value is compared.
  * A foreign key to a partitioned table has a constraint of its own for each partition, whose parent is on the same
  * table: only the declared one counts. A key that a partition inherits has its parent on another table, and counts.
@@ -274,6 +274,29 @@ attribute as materialized (
     a.attcollation, wanted.relkind
   from wanted join pg_attribute a on a.attrelid = wanted.oid
   where a.attnum > 0 and not a.attisdropped
+),
+view(oid) as (
+  select oid from wanted where relkind = 'v'
+  union
+  select c.oid from view
+  join pg_rewrite r on r.ev_class = view.oid and r.rulename = '_RETURN'
+  join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
+  join pg_class c on c.oid = d.refobjid and c.relkind = 'v'
+),
+origin as materialized (
+  select a.attrelid as oid, a.attnum as number, min(m[3])::oid as source, min(m[4])::int2 as source_number
+  from view join pg_rewrite r on r.ev_class = view.oid and r.rulename = '_RETURN'
+  cross join regexp_matches(r.ev_action::text,
+    ':resno (\\d+) :resname (\\S+) :ressortgroupref \\d+ :resorigtbl (\\d+) :resorigcol (\\d+) :resjunk false', 'g') m
+  join pg_attribute a on a.attrelid = view.oid and a.attnum = m[1]::int and a.attname = m[2]
+  group by a.attrelid, a.attnum
+  having count(distinct (m[3], m[4])) = 1 and min(m[3]) <> '0'
+),
+trace(oid, number, source, source_number) as (
+  select oid, number, source, source_number from origin
+  union
+  select t.oid, t.number, o.source, o.source_number
+  from trace t join origin o on o.oid = t.source and o.number = t.source_number
 ),
 base(oid, base, modifier) as (
   select distinct atttypid, atttypid, -1 from attribute
@@ -300,10 +323,11 @@ columns as (
     'number', a.attnum, 'name', a.attname, 'not_null', a.attnotnull, 'generated', a.attgenerated,
     'identity', a.attidentity, 'default', coalesce(pg_get_expr(d.adbin, d.adrelid), pg_get_expr(own.typdefaultbin, 0)), 'type', a.atttypid::int8,
     'nondeterministic', coalesce(not c.collisdeterministic, false),
-    'derived', a.attgenerated = 'v' or a.relkind = 'v' and (
-      not pg_column_is_updatable(a.attrelid, a.attnum, false)
-      or exists (select from pg_rewrite r where r.ev_class = a.attrelid and r.rulename <> '_RETURN')
-      or exists (select from pg_attribute v where v.attgenerated = 'v')
+    'derived', a.attgenerated = 'v' or a.relkind = 'v' and not exists (
+      select from trace t
+      join pg_class s on s.oid = t.source and s.relkind in ('r', 'p', 'm', 'f')
+      join pg_attribute p on p.attrelid = t.source and p.attnum = t.source_number and p.attgenerated <> 'v'
+      where t.oid = a.attrelid and t.number = a.attnum
     )
   ) order by a.attnum) as columns
   from attribute a

@@ -432,3 +432,31 @@ t.test('containment of arrays is that of PostgreSQL itself, which fails for no v
     t.same([asked.status, asked.body], [200, [{ id: 8 }]], op)
   }
 })
+
+t.test('columns of views are taken as plain where they are', async (t) => {
+  const server = await start(t)
+  await server.must('run_sql', {
+    sql: `create view joined as select n.id, n.org_id, n.title, o.name, length(n.title) as long from note n join org o on o.id = n.org_id;
+      create view over as select id, org_id, name as called, long from (select * from joined) j;
+      create view both_of as select id, org_id, title from note union select id, org_id, title from note;
+      create view shadowed as select id, org_id, (select title from (select 1 as one, 2 as two, n.num::int as title) s)::text as title from note n`,
+  })
+  const columns: Readonly<Record<string, Readonly<Record<string, object>>>> = {
+    joined: { id: { id: 8 }, name: { name: 'two' }, '!long': { long: 4 } },
+    over: { id: { id: 8 }, called: { called: 'two' }, '!long': { long: 4 } },
+    both_of: { '!id': { id: 8 } },
+    shadowed: { id: { id: 8 }, '!title': { title: '5' } },
+  }
+  for (const [table, wheres] of Object.entries(columns)) {
+    await server.must('track_table', table)
+    const permission = { columns: '*', filter: FILTER }
+    await server.must('create_select_permission', { table, role: 'user', permission })
+    for (const [name, where] of Object.entries(wheres)) {
+      const query = { type: 'select', args: { table, columns: ['id'], where } }
+      const body = JSON.stringify({ query, role: 'user', headers: { 'x-service-org-id': '2' } })
+      const { body: explained } = await server.fetch('/v1/query/explain', { method: 'POST', body })
+      t.equal(/ case when /.test(explained.sql as string), name.startsWith('!'), `${table}.${name}`)
+      t.same((await server.query('select', query.args, USER)).body, [{ id: 8 }])
+    }
+  }
+})
