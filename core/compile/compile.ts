@@ -19,6 +19,10 @@ export interface PlannerModule {
   readonly prepare?: (shape: never, names: Names) => unknown
 }
 
+/** Whether a planner is tried at the start: our own are tested, and one of them takes long to load. */
+export const isForeign = (url: string): boolean => !url.startsWith(OWN)
+const OWN = new URL('../../plugins/', import.meta.url).href
+
 /** @throws Error that names the planner and says why it cannot be imported */
 export async function importPlanner(name: string, url: string): Promise<PlannerModule> {
   try {

@@ -2,7 +2,15 @@ import { readlinkSync } from 'node:fs'
 import { workerData } from 'node:worker_threads'
 import type { Catalog } from '../catalog/catalog.js'
 import { ServiceError } from '../errors.js'
-import { compile, importPlanner, type PlannerModule, type Preparation, prepare, type Task } from './compile.js'
+import {
+  compile,
+  importPlanner,
+  isForeign,
+  type PlannerModule,
+  type Preparation,
+  prepare,
+  type Task,
+} from './compile.js'
 import { type Decoded, decodeCatalog } from './encoded.js'
 
 /**
@@ -47,7 +55,8 @@ export default async function work({ task, catalogId, catalog, started }: Worker
   const snapshot = hold(catalogId, catalog)
   if (!snapshot) return { lacking: [...catalogs.keys()] }
   try {
-    for (const name of task ? [task.planner] : Object.keys(urls)) if (!planners.has(name)) await load(name)
+    const wanted = task ? [task.planner] : Object.keys(urls).filter((name) => isForeign(urls[name] as string))
+    for (const name of wanted) if (!planners.has(name)) await load(name)
   } catch (error) {
     return { unloadable: messageOf(error) }
   }

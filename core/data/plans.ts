@@ -3,6 +3,7 @@ import {
   compile,
   type Compiled,
   importPlanner,
+  isForeign,
   type PlannerModule,
   type PlannerSource,
   type Preparation,
@@ -151,7 +152,9 @@ export class Plans {
   }
 
   private async importAll(): Promise<void> {
-    for (const name of this.sources.keys()) if (!this.planners.has(name)) await this.importPlanner(name)
+    for (const [name, { module }] of this.sources) {
+      if (isForeign(module.href) && !this.planners.has(name)) await this.importPlanner(name)
+    }
   }
 
   /** A planner may bring a library with it that this thread can do without, where workers compile. */

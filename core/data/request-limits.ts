@@ -65,13 +65,21 @@ export function checkPrice(
   for (const pattern of patterns) {
     const text = textOf(valueOf(pattern.to, values))
     if (pattern.op.endsWith('like')) checkWildcards(text, most.wildcards, pattern)
-    else spent.characters += text.length
+    else {
+      spent.characters += text.length
+      if (most.characters > 0 && BACK_REFERENCE.test(text)) throw tooMuch(NO_BACK_REFERENCES, pattern)
+    }
     if (most.characters > 0 && spent.characters > most.characters) {
       const allowed = `at most ${most.characters} are allowed (limits.patterns.characters)`
       throw tooMuch(`the request has ${spent.characters} characters of regular expressions, and ${allowed}`, pattern)
     }
   }
 }
+
+/** A search for one may take time exponential in the length of a text. */
+const BACK_REFERENCE = /\\[1-9]/
+const NO_BACK_REFERENCES =
+  'a back-reference in a regular expression is for admin only (limits.patterns.characters: 0 allows it)'
 
 /** Each makes a search start again in the middle of a text: many tell by time how far a hidden text matches. */
 function checkWildcards(text: string, most: number, pattern: Pattern): void {

@@ -59,13 +59,17 @@ export async function openData(
     return ({ role }: Session): number =>
       Math.max(1, Math.floor(size * (role === 'anonymous' ? Math.min(share, config.anonymousShare) : share)))
   }
-  const requests = new Shares({
+  const ofPool = {
     most: shareOf(config.poolSize, config.callerShare),
     waitMs: config.poolWaitMs,
     what: 'requests of this caller are under way (database.callerShare)',
-  })
+  }
+  /** What is not known to be quick leaves a quarter of the pool to what is. */
+  const requests = new Shares({ ...ofPool, total: Math.max(1, config.poolSize - Math.ceil(config.poolSize / 4)) })
+  const quickRequests = new Shares({ ...ofPool, total: config.poolSize })
   const streams = new Shares({
     most: shareOf(config.streamPoolSize, config.streamShare),
+    total: config.streamPoolSize,
     waitMs: 0,
     what: 'streams of this caller are open (database.streamShare)',
   })
@@ -160,15 +164,21 @@ export async function openData(
       return isPlainRead(plan) ? twice(once, limited) : once()
     }
     const { timeoutMs } = execution
-    return within(call, run, timeoutMs < config.statementTimeoutMs ? timeoutMs : Infinity)
+    const shares = plans.paceOf(plan)?.mayShare ? quickRequests : requests
+    return within(call, run, timeoutMs < config.statementTimeoutMs ? timeoutMs : Infinity, shares)
   }
 
   /**
    * Runs what takes a connection, within the caller's share of them.
    * @param timeoutMs after which it is cancelled. Infinity: what runs has a limit of its own
    */
-  async function within<T>(call: Call, run: (limited: Call) => Promise<T>, timeoutMs: number): Promise<T> {
-    const give = await requests.take(call.session, call.signal)
+  async function within<T>(
+    call: Call,
+    run: (limited: Call) => Promise<T>,
+    timeoutMs: number,
+    shares = requests,
+  ): Promise<T> {
+    const give = await shares.take(call.session, call.signal)
     try {
       if (timeoutMs === Infinity) return await run(call)
       const late = AbortSignal.timeout(timeoutMs)

@@ -74,6 +74,8 @@ t.test('patterns are short for roles', async (t) => {
     status: 400,
     body: { path: '$.args.where.name.$regex', error: /101 characters of regular expressions, and at most 100/ },
   })
+  t.match(await ask({ $regex: String.raw`(.+)\1` }), { status: 400, body: { error: /back-reference/ } })
+  t.equal((await ask({ $regex: String.raw`^a\d+` })).status, 200)
   t.equal((await ask({ $like: 'x'.repeat(1000) })).status, 200)
   t.match(await ask({ $ilike: '_'.repeat(21) }), { status: 400, body: { error: /21 wildcards, and at most 20/ } })
   t.equal((await ask({ $ilike: '_'.repeat(21), $regex: 'x'.repeat(101) }, {})).status, 200, 'an admin')
