@@ -2,6 +2,7 @@ import type { Bench } from '../bench.js'
 import { measureLoad } from '../load-rounds.js'
 import type { Section } from '../section.js'
 import { measureWrite } from '../write-rounds.js'
+import { measureAttackers } from './attackers.js'
 import { byPk } from './by-pk.js'
 import { measureColdStart } from './cold-start.js'
 import { measureFiles } from './files.js'
@@ -62,5 +63,6 @@ export const SCENARIOS: readonly Scenario[] = [
   { id: 'q', name: 'GraphQL schema', measure: measureSchema },
   { id: 'r', name: 'templates', measure: measureTemplates },
   { id: 's', name: 'outage', measure: measureOutage },
+  { id: 't', name: 'attackers', measure: measureAttackers },
   ...GROWTH,
 ]

@@ -8,10 +8,12 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { SignJWT } from 'jose'
+import { startAttack } from '../../../bench/load/attack.js'
 import { startThrowaway } from '../../kit/cluster.js'
 import { ADMIN_SECRET } from '../../kit/server.js'
 import { until } from '../../kit/until.js'
 import type { Part, PartOptions, Score } from '../part.js'
+import { crowd, CROWD, CROWD_MS } from './crowd.js'
 import { DOCUMENTS } from './documents.js'
 import type { Honest, Setting } from './honest.js'
 import { judge, type Reply } from './judge.js'
@@ -38,13 +40,23 @@ const GROWTH = 1.25
 
 async function run({ minutes, only, profile, progress }: PartOptions): Promise<Score> {
   const kinds = KINDS.filter(({ name }) => only.test(name))
-  if (kinds.length === 0) throw new Error(`no kind has a name like ${only.source}`)
+  const crowded = only.test(CROWD)
+  if (kinds.length === 0 && !crowded) throw new Error(`no kind has a name like ${only.source}`)
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-trust-'))
   const cluster = await startThrowaway()
   const server = await startServerChild(cluster.url, join(folder, 'log'), profile)
   const honest = await startHonest(server.url)
   try {
-    return await measure(server, honest, kinds, (minutes * 60_000) / (ROUNDS * kinds.length), progress)
+    const scores: Score[] = []
+    if (kinds.length > 0) {
+      scores.push(await measure(server, honest, kinds, (minutes * 60_000) / (ROUNDS * kinds.length), progress))
+    }
+    if (crowded && server.running()) scores.push(await measureCrowd(server, honest, progress))
+    return {
+      done: scores.map(({ done }) => done).join('; '),
+      violations: scores.flatMap(({ violations }) => violations),
+      figures: scores.flatMap(({ figures }) => figures),
+    }
   } finally {
     honest.stop()
     await server.stop()
@@ -139,6 +151,37 @@ async function measure(
       `memory at rest ${[before, ...rests].map(({ rss }) => Math.round(rss)).join(', then ')} MiB, at most ${Math.round(last?.peakRss ?? NaN)}`,
     ],
   }
+}
+
+/** Many attackers at the same time: whatever becomes of them, honest clients are answered. */
+async function measureCrowd(
+  server: ServerChild,
+  honest: HonestClients,
+  progress: (text: string) => void,
+): Promise<Score> {
+  const violations: string[] = []
+  const told = async (when: string) => {
+    const { known, novel, failures } = await honest.read()
+    violations.push(...failures.map((failure) => `honest, ${when}: ${failure}`))
+    return [...known, ...novel]
+  }
+  await sleep(2000)
+  await honest.read()
+  await sleep(CROWD_MS)
+  const calm = await told('without an attack')
+  const attackers = crowd(await Promise.all(Array.from({ length: 6 }, (_, i) => tokenOf(301 + i))))
+  const attack = startAttack(Number(new URL(server.url).port), attackers)
+  await sleep(CROWD_MS)
+  await attack.stop()
+  const storm = await told(CROWD)
+  // Those that were due are answered by then, or have failed.
+  await sleep(2000)
+  storm.push(...(await told(CROWD)))
+  if (!server.running()) violations.push(`the server has ended during "${CROWD}"`)
+  const said = [...attack.answers].map(([status, count]) => `${status || 'cut'} ${count}`).join(', ')
+  const figure = `honest: ${spread(calm)} without, ${spread(storm)} with ${CROWD}, who got ${said}`
+  progress(figure)
+  return { done: CROWD, violations, figures: [figure] }
 }
 
 /** Memory when it has been left alone for a while. */
