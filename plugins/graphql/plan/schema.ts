@@ -668,8 +668,8 @@ class SchemaBuilder {
       )
       return { [operator]: { type: made } }
     }
-    const visible = new Set(this.columns(table))
-    const changeable = columns.filter((column) => visible.has(column))
+    const visible = new Set(this.columns(table).map(({ name }) => name))
+    const changeable = columns.filter(({ name }) => visible.has(name))
     const jsonb = changeable.filter(({ type }) => type.kind === 'jsonb')
     return {
       ...input('_set', columns),
