@@ -29,6 +29,8 @@ const OF_THE_DATABASE = [
   'graphql-modern',
   'graphql-names',
   'graphql-nested',
+  'hidden-rows',
+  'partitions',
   'promises',
   'templates',
   'writes-at-the-edge',
@@ -36,7 +38,12 @@ const OF_THE_DATABASE = [
 /** Names are quoted the same way for each. */
 const dependsOnIt = (file: string): boolean => !file.endsWith('/names.test.js')
 /** Others than those that `npm test` asks; what our part of the work does is the same for each PostgreSQL. */
-const ORACLE = { ROWHOUSE_ORACLE_CASES: '800', ROWHOUSE_ORACLE_SEED: '15' }
+const ORACLE = {
+  ROWHOUSE_ORACLE_CASES: '800',
+  ROWHOUSE_ORACLE_SEED: '15',
+  ROWHOUSE_NONINTERFERENCE_CASES: '20000',
+  ROWHOUSE_NONINTERFERENCE_SEED: '15',
+}
 
 const pool = createPool()
 const mayInstall = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
