@@ -386,7 +386,11 @@ t.test('permissions by place', async (t) => {
   const add = (id: number, at: object, as = of(square(0, 0, 9))) =>
     server.query('insert', { table: 'place', objects: [{ id, at }], returning: ['id'] }, as)
   t.same((await add(50, point(0.2, 0.2))).body, { affected_rows: 1, returning: [{ id: 50 }] }, 'a check that holds')
-  t.match(await add(51, point(4, 4)), { status: 400, body: { error: /would not pass the (insert|update) check/ } }, 'and one that does not')
+  t.match(
+    await add(51, point(4, 4)),
+    { status: 400, body: { error: /would not pass the (insert|update) check/ } },
+    'and one that does not',
+  )
   t.same(
     await server.must('select', { table: 'place', columns: ['on_earth'], where: { id: 50 } }),
     [{ on_earth: point(3, 3) }],
