@@ -125,8 +125,10 @@ export async function openData(
     ...(plan ? { kind: plan.kind } : {}),
     log,
   })
+  // A map, because a role may have the name of something that every object has.
+  const roleTimeouts = new Map(Object.entries(config.roleTimeoutMs))
   const timeoutOf = ({ session: { role } }: Call): number =>
-    Math.min(config.roleTimeoutMs[role] ?? Infinity, config.statementTimeoutMs)
+    Math.min(roleTimeouts.get(role) ?? Infinity, config.statementTimeoutMs)
   const executionOf = ({ values }: Request, call: Call, plan?: Compiled): Execution => ({
     bindings: { values, variables: call.session.variables },
     prepare: config.prepare && plan !== undefined && plans.paceOf(plan) !== undefined,

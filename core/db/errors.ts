@@ -54,7 +54,7 @@ const MEANINGS: Record<string, Meaning> = {
 
 /**
  * Says a database error in a client's words. What is the server's fault stays a plain error, which becomes a 500.
- * @param reader who gets it; nobody in particular: an error that says nothing of the database
+ * @param reader the caller that gets the error; absent: the text discloses nothing of the database
  * @param statement that failed, to find the path of a value that PostgreSQL could not read
  */
 export function clientError(

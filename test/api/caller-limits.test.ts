@@ -151,6 +151,14 @@ t.test('reads without a limit take of the same share until their first rows are 
   t.equal((await server.query('select', { table: 'item', columns: ['id'] }, user(1))).status, 200, 'given back')
 })
 
+t.test('a role may have the name of something that every object has', async (t) => {
+  const server = await start(t)
+  const role = 'constructor'
+  await server.must('create_select_permission', { table: 'item', role, permission: { columns: '*', filter: {} } })
+  const bulk = [{ type: 'select', args: items({ id: 1 }) }]
+  t.match(await server.query('bulk', bulk, { role }), { status: 200, body: [[{ id: 1 }]] })
+})
+
 t.test('statements of a role end when its time is over', async (t) => {
   const server = await start(t, { database: { roleTimeoutMs: { anonymous: 300 } } })
   const ask = (limit?: number) =>
