@@ -54,7 +54,7 @@ export async function watchCatalog(
   async function listen(): Promise<void> {
     let client: pg.Client | undefined
     try {
-      client = await database.connect('listen', database.config.listenUrl)
+      client = await database.connect('listen')
       client.on('notification', () => void check())
       client.on('end', () => {
         if (listener === client) listener = undefined

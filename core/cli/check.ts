@@ -1,6 +1,8 @@
 import pg from 'pg'
 import { readCatalog } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
+import { isPooled } from '../db/database.js'
+import { checkSessions } from '../db/pooler.js'
 import { canAuthenticate, listenersOf, NO_AUTHENTICATION, placeOf, withoutSocket } from '../host/listeners.js'
 import { type Loaded, needsDatabase } from '../host/load.js'
 import { pendingMigrations } from '../host/migrate.js'
@@ -47,6 +49,7 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   })
   try {
     await client.connect()
+    findings.push(...(await findInPooler(config.values.database)))
     return [...findings, ...(await findInDatabase(client, migrationSets(loaded)))]
   } catch (error) {
     return [...findings, { ok: false, text: `database: ${error instanceof Error ? error.message : String(error)}` }]
@@ -64,6 +67,16 @@ function findListeners({ auth, http }: Config['values'], { plugins }: Loaded): r
     return { ok: true, text: `listener: ${placeOf(listener)} for ${served.join(', ') || 'no plugin'}` }
   })
   return [...findings, ...places]
+}
+
+async function findInPooler(database: Config['values']['database']): Promise<readonly Finding[]> {
+  if (!isPooled(database)) return []
+  return checkSessions(database).then(
+    () => [
+      { ok: true, text: 'connection pooler: its sessions have the time limits, time zone and styles of a direct one' },
+    ],
+    (error: Error) => [{ ok: false, text: `connection pooler: ${error.message}` }],
+  )
 }
 
 async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrationSets>): Promise<readonly Finding[]> {

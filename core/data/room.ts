@@ -9,8 +9,9 @@ import { watchCatalog, type Watch } from '../catalog/watch.js'
 import { type Compiled, nameOf, type PlannerSource, type Prepared, type Task } from '../compile/compile.js'
 import type { Sendable } from '../compile/pool.js'
 import { unavailable } from '../db/breaker.js'
-import { type Database, inTransaction, isConnectionError, sqlState, withClient } from '../db/database.js'
+import { type Database, inTransaction, isConnectionError, isPooled, sqlState, withClient } from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
+import { RESET_SESSION } from '../db/pooler.js'
 import type { Reader } from '../db/disclosure.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
 import { ServiceError } from '../errors.js'
@@ -54,6 +55,7 @@ export async function openData(
 ): Promise<DataRoom> {
   const { log } = options
   const { config } = database
+  const pooled = isPooled(config)
   const plans = new Plans({ ...options, quickMs: config.quickMs })
   const shareOf = (size: number, share: number) => {
     return ({ role }: Session): number =>
@@ -131,7 +133,7 @@ export async function openData(
     Math.min(roleTimeouts.get(role) ?? Infinity, config.statementTimeoutMs)
   const executionOf = ({ values }: Request, call: Call, plan?: Compiled): Execution => ({
     bindings: { values, variables: call.session.variables },
-    prepare: config.prepare && plan !== undefined && plans.paceOf(plan) !== undefined,
+    prepare: !pooled && plan !== undefined && plans.paceOf(plan) !== undefined,
     dialect: call.dialect ?? 'alpha',
     reader: readerOf(call, plan),
     timeoutMs: timeoutOf(call),
@@ -355,7 +357,7 @@ export async function openData(
     run,
     read,
     async query<Row extends object>(text: string, values: readonly unknown[] = [], inside?: Transaction) {
-      const name = config.prepare ? { name: nameOf(text) } : {}
+      const name = pooled ? {} : { name: nameOf(text) }
       const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
       return inside ? ask(inside.client) : again(undefined, () => withClient(database.main, ask))
     },
@@ -367,7 +369,7 @@ export async function openData(
         const change = await inner.lock()
         inner.discard()
         const result = await fn(inner.client)
-        await inner.client.query('reset role; reset search_path')
+        await inner.client.query(pooled ? RESET_SESSION : 'reset role; reset search_path')
         await change.rescan(cascade)
         return result
       }),

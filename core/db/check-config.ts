@@ -4,11 +4,15 @@ import type { DatabaseConfig } from './database.js'
 export function checkDatabase(
   config: DatabaseConfig,
 ): readonly { readonly keys: readonly string[]; readonly message: string }[] {
-  return (['url', 'listenUrl'] as const).flatMap((key) => {
-    const url = config[key]
-    return url === undefined || isPostgresUrl(url) ? [] : [{ keys: [key], message: EXPECTED }]
-  })
+  const { url, directUrl } = config
+  const misspelt = (['url', 'directUrl'] as const).filter((key) => !isPostgresUrl(config[key] ?? '/'))
+  return [
+    ...misspelt.map((key) => ({ keys: [key], message: EXPECTED })),
+    ...(directUrl !== undefined && url === undefined ? [{ keys: ['directUrl'], message: NO_POOLER }] : []),
+  ]
 }
+
+const NO_POOLER = 'is the database behind the pooler of `database.url` (DATABASE_URL), which is not set'
 
 const EXPECTED =
   'must be a PostgreSQL URL: postgresql://user:password@host:5432/name, its special characters percent-encoded'

@@ -14,6 +14,7 @@ import {
   ReadConnection,
 } from './pipeline/index.js'
 import { SLOW } from './pipeline/pace.js'
+import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
 import type { Metrics } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
 
@@ -25,9 +26,11 @@ export const databaseConfig = {
       secret: true,
       description: 'PostgreSQL to serve: a URL, or a socket path in its `host` parameter',
     },
-    listenUrl: {
+    directUrl: {
       type: 'string',
-      description: 'Where to LISTEN for metadata changes, when `url` is a pooler that cannot; default: `url`',
+      secret: true,
+      description:
+        'PostgreSQL itself, when `url` is a connection pooler in transaction mode: to migrate, and to LISTEN for metadata changes',
     },
     maxAnswerBytes: {
       type: 'integer',
@@ -40,14 +43,14 @@ export const databaseConfig = {
       type: 'integer',
       minimum: 0,
       default: 4,
-      description: 'Connections that quick reads share, each with many under way; 0: none. Unused without `prepare`',
+      description: 'Connections that quick reads share, each with many under way; 0: none. Unused behind a pooler',
     },
     sharedCommits: {
       type: 'integer',
       minimum: 0,
       default: 3,
       description:
-        'Connections on which quick inserts are committed together, for which `now()` is then the same; 0: none. Unused without `prepare`',
+        'Connections on which quick inserts are committed together, for which `now()` is then the same; 0: none. Unused behind a pooler',
     },
     quickMs: {
       type: 'integer',
@@ -110,11 +113,6 @@ export const databaseConfig = {
       description: 'Longest statement, and longest operation of a plugin; then 504',
     },
     lockTimeoutMs: { type: 'integer', minimum: 1, default: 10_000, description: 'Longest wait for a lock; then 409' },
-    prepare: {
-      type: 'boolean',
-      default: true,
-      description: 'Named prepared statements; switch off behind a pooler in transaction mode',
-    },
   },
 } as const satisfies Schema
 export type DatabaseConfig = Infer<typeof databaseConfig>
@@ -138,22 +136,25 @@ export interface Database {
   /** Inserts that have. */
   readonly commits: Pipelines | undefined
   readonly config: DatabaseConfig
-  /** A connection of its own, outside the pools; the caller ends it. */
-  connect(purpose: string, url?: string): Promise<pg.Client>
+  /** A connection to PostgreSQL itself, outside the pools; the caller ends it. */
+  connect(purpose: string): Promise<pg.Client>
   close(): Promise<void>
 }
 
 export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metrics): Database {
   // Connections that were given up may still be told that the database stops, which is no news.
   let closing = false
+  const pooled = isPooled(config)
   const base = (purpose: string): pg.ClientConfig => ({
     connectionString: config.url,
     application_name: `rowhouse ${purpose}`,
     connectionTimeoutMillis: config.poolWaitMs,
-    idle_in_transaction_session_timeout: 60_000,
-    options: '-c datestyle=iso -c intervalstyle=postgres -c timezone=UTC',
     keepAlive: true,
+    ...(pooled ? {} : SESSION),
   })
+  // A pooler refuses them: there the sessions have them as defaults.
+  const timeouts = (statementTimeoutMs: number): pg.ClientConfig =>
+    pooled ? {} : { statement_timeout: statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
   const single = async (purpose: string, more: pg.ClientConfig): Promise<pg.Client> => {
     const client = new pg.Client({ ...base(purpose), ...more })
     client.on('error', (error) => {
@@ -178,9 +179,8 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     const made = new pg.Pool({
       ...base(purpose),
       ...more,
+      ...timeouts(statementTimeoutMs),
       max,
-      statement_timeout: statementTimeoutMs,
-      lock_timeout: config.lockTimeoutMs,
       idleTimeoutMillis: 30_000,
       maxLifetimeSeconds: 1800,
     })
@@ -199,7 +199,6 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', 4, config.statementTimeoutMs)
   const streams = pool('stream', config.streamPoolSize + SMALL_ANSWERS, 0, { stream: openSocket })
-  const timeouts = { statement_timeout: config.statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
   const batches = metrics.counter(
     'database_batches_total',
     'batches of statements on connections that requests share, by what became of them; what was in one that failed is asked again',
@@ -211,7 +210,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     purpose: string,
     slowMs: number,
   ): Pipelines | undefined =>
-    connections > 0 && config.prepare
+    connections > 0 && !pooled
       ? openPipelines({
           Connection,
           connections,
@@ -220,8 +219,8 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
           slowMs,
           isDown: () => breaker.isOpen,
           failed: (error) => log.warn({ err: error, purpose }, 'no connection that requests could share'),
-          connect: () => single(purpose, timeouts),
-          cancel: (client) => void cancel({ admin }, client),
+          connect: () => single(purpose, timeouts(config.statementTimeoutMs)),
+          cancel: (client) => void cancel({ admin, config }, client),
           onBatch: (outcome) => batches.inc({ pool: purpose, outcome }),
         })
       : undefined
@@ -236,13 +235,24 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     pipelines,
     commits,
     config,
-    connect: (purpose, url) => single(purpose, url === undefined ? {} : { connectionString: url }),
+    connect: (purpose) => single(purpose, pooled ? { connectionString: config.directUrl, ...SESSION } : {}),
     async close() {
       closing = true
       breaker.close()
       await Promise.all([pipelines?.close(), commits?.close(), main.end(), admin.end(), streams.end()])
     },
   }
+}
+
+/** Behind a pooler every transaction may have another session. */
+export const isPooled = ({ directUrl }: Pick<DatabaseConfig, 'directUrl'>): boolean => directUrl !== undefined
+
+/** What a connection asks of its session when it begins. */
+const SESSION: pg.ClientConfig = {
+  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+  options: Object.entries(STYLES)
+    .map(([name, value]) => `-c ${name}=${value}`)
+    .join(' '),
 }
 
 /** Connections beside those of streams, for answers that turn out to be small: slow readers of others do not hold them up. */
@@ -330,9 +340,14 @@ const isWaitOver = (cause: unknown): boolean =>
 
 /**
  * Asks PostgreSQL to end the query of a connection; it may have ended by itself. What waits for a standby has been committed,
- * and would only be said to be done before it is safe.
+ * and would only be said to be done before it is safe. A pooler does not tell which process works for a connection, so
+ * there the request goes the protocol's way, which spares nothing.
  */
-export async function cancel({ admin }: Pick<Database, 'admin'>, client: pg.ClientBase): Promise<void> {
+export async function cancel(
+  { admin, config }: Pick<Database, 'admin' | 'config'>,
+  client: pg.ClientBase,
+): Promise<void> {
+  if (isPooled(config)) return requestCancel(client)
   const { processID } = client as pg.ClientBase & { readonly processID?: number }
   const text = `select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and wait_event is distinct from 'SyncRep'`
   await withClient(admin, (other) => other.query(text, [processID])).catch(() => undefined)

@@ -6,7 +6,7 @@ import { ServiceError } from '../errors.js'
 import { bind } from '../sql/bind.js'
 import { type Blocks, WaitingRows } from './blocks.js'
 import { unavailable } from './breaker.js'
-import { cancel, checkOut, type Database, isConnectionError } from './database.js'
+import { cancel, checkOut, type Database, isConnectionError, isPooled } from './database.js'
 import { clientError } from './errors.js'
 import type { Execution } from './execute.js'
 import { divertRows, socketOf } from './limit-answers.js'
@@ -62,7 +62,7 @@ export async function readRows(
   const translated = (error: unknown): unknown =>
     isConnectionError(error) ? error : clientError(error, execution.reader, statement)
   signal.throwIfAborted()
-  const client = await checkOut(database.streams)
+  const client = await begin(database)
   const received = receive(client, database.blocks)
   const stream = new QueryStream(statement.text, values)
   stream.on('error', () => undefined)
@@ -83,7 +83,8 @@ export async function readRows(
     received.drop()
     if (failed) await cancel(database, client)
     else stream.destroy()
-    client.release(failed || !divertRows(client, undefined))
+    const isBroken = failed || !divertRows(client, undefined) || !(await commit(database, client))
+    client.release(isBroken)
   }
   const end = (failed: boolean) => (closing ??= close(failed).finally(tellEnded))
   const free = (part: Buffer) => database.blocks.giveBack(part)
@@ -116,6 +117,28 @@ export async function readRows(
     await end(true)
     throw translated(error)
   }
+}
+
+/** A connection without a statement timeout, which behind a pooler takes a transaction. */
+async function begin(database: Database): Promise<PoolClient> {
+  const client = await checkOut(database.streams)
+  if (!isPooled(database.config)) return client
+  try {
+    await client.query('begin; set local statement_timeout = 0')
+    return client
+  } catch (error) {
+    client.release(true)
+    throw error
+  }
+}
+
+/** @returns false when the connection cannot be used again */
+async function commit({ config }: Database, client: PoolClient): Promise<boolean> {
+  if (!isPooled(config)) return true
+  return client.query('commit').then(
+    () => true,
+    () => false,
+  )
 }
 
 async function* rest(

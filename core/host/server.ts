@@ -4,7 +4,8 @@ import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
 import { requestLimitsConfig } from '../data/request-limits.js'
 import { type DataRoom, openData } from '../data/room.js'
-import { type Database, databaseConfig, openDatabase, isConnectionError, withClient } from '../db/database.js'
+import { type Database, databaseConfig, openDatabase, isConnectionError, isPooled, withClient } from '../db/database.js'
+import { checkSessions, setSessionDefaults } from '../db/pooler.js'
 import { checkDatabase } from '../db/check-config.js'
 import { checkAuth, checkHttp } from '../http/check-config.js'
 import { authConfig, httpConfig } from '../http/config.js'
@@ -190,12 +191,21 @@ export async function startLoaded(
       const opened = openDatabase(values.database, log, metrics)
       closing('database', () => opened.close())
       // The first request finds a connection open. When this one fails, it tries again.
-      withClient(opened.main, async () => {}).catch(() => {})
-      await migrateAll(opened, loaded, options.progress).catch((cause: unknown) => {
+      if (!isPooled(values.database)) withClient(opened.main, async () => {}).catch(() => {})
+      await prepareDatabase(opened).catch((cause: unknown) => {
         if (!isConnectionError(cause) || !(cause instanceof Error)) throw cause
         throw new Error(`the database of database.url (DATABASE_URL) cannot be reached: ${cause.message}`, { cause })
       })
       return opened
+    }
+
+    async function prepareDatabase(opened: Database): Promise<void> {
+      // First of all: the sessions that a pooler begins from now on have them.
+      if (isPooled(opened.config)) {
+        for (const each of await setSessionDefaults(opened.config)) options.progress?.(`set ${each}`)
+        await checkSessions(opened.config)
+      }
+      await migrateAll(opened, loaded, options.progress)
     }
 
     async function openStore(opened: Database): Promise<Store> {

@@ -148,11 +148,8 @@ t.test('an answer that is larger than allowed is refused, also where it would sh
   })
 })
 
-t.test('without prepared statements, and with 0 of them, no connection is shared', async (t) => {
-  for (const config of [{ prepare: false }, { pipelines: 0 }]) {
-    const server = await start(t, config)
-    for (let i = 0; i < 30; i++) await byId(server, 1)
-    t.equal(await connectionsOf(server), 0)
-    await server.close()
-  }
+t.test('with 0 of them, no connection is shared', async (t) => {
+  const server = await start(t, { pipelines: 0 })
+  for (let i = 0; i < 30; i++) await byId(server, 1)
+  t.equal(await connectionsOf(server), 0)
 })

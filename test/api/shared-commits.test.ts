@@ -289,11 +289,8 @@ t.test('an answer that is larger than allowed is told to the one who asked for i
   t.equal(await transactionsOf(server), 1)
 })
 
-t.test('without prepared statements, and with 0 of them, each insert is a transaction', async (t) => {
-  for (const config of [{ prepare: false }, { sharedCommits: 0 }]) {
-    const server = await start(t, config)
-    for (let from = 1; from < 100; from += 20) await insertAll(server, rows(from, 20))
-    t.equal(await transactionsOf(server), 100)
-    await server.close()
-  }
+t.test('with 0 of them, each insert is a transaction', async (t) => {
+  const server = await start(t, { sharedCommits: 0 })
+  for (let from = 1; from < 100; from += 20) await insertAll(server, rows(from, 20))
+  t.equal(await transactionsOf(server), 100)
 })

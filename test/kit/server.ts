@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { startServer } from '../../core/host/server.js'
 import { freshDatabase } from './database.js'
 import { patience } from './patience.js'
+import { tellPooler, TEST_POOLER_URL } from './pooler.js'
 
 /** Who asks in a test. */
 export interface As {
@@ -74,6 +75,8 @@ export async function testServer(
   { threads = 0, databaseUrl, config = {}, builtins = {}, files = false, notify = false, providers }: TestOptions = {},
 ): Promise<TestServer> {
   const database = databaseUrl === undefined ? await freshDatabase() : { url: databaseUrl, drop: async () => {} }
+  const pooler = process.env[TEST_POOLER_URL]
+  const place = pooler === undefined ? { url: database.url } : await throughPooler(pooler, database.url)
   // Where nobody has left a configuration.
   const cwd = await mkdtemp(join(tmpdir(), 'rowhouse-test-server-'))
   const server = await startServer({
@@ -86,7 +89,7 @@ export async function testServer(
       limits: { misses: { perSecond: 0 } },
       ...config,
       database: {
-        url: database.url,
+        ...place,
         poolWaitMs: patience(30_000),
         statementTimeoutMs: patience(60_000),
         lockTimeoutMs: patience(30_000),
@@ -147,6 +150,14 @@ export async function testServer(
     },
     close: () => server.close(),
   }
+}
+
+/** @returns how a server is told of it */
+async function throughPooler(pooler: string, directUrl: string): Promise<{ url: string; directUrl: string }> {
+  const { pathname } = new URL(directUrl)
+  // Another server may have had other limits there.
+  await tellPooler(pooler, `reconnect ${pathname.slice(1)}`)
+  return { url: pooler + pathname, directUrl }
 }
 
 function parsed(text: string): unknown {

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { calibrate } from '../calibrate.js'
 import { filesOf, testFile } from '../files.js'
 import { spawnThrowaway } from '../kit/cluster.js'
+import { PGBOUNCER, startPooler, TEST_POOLER_URL } from '../kit/pooler.js'
 import { createPool } from '../pool.js'
 import { installGenerators } from './codegen/packages.js'
 import { canRunSwift, SWIFT_PACKAGES } from './s3/swift.js'
@@ -88,6 +89,8 @@ async function systemParts(): Promise<boolean[]> {
   if (!(await hasTools()))
     notRun.push('kills, power cuts and faults of the disk under files (need root, strace, e2fsprogs)')
   else parts.push(onCluster(filesOf('system/files'), {}, { first: true }))
+  if (!(await hasPgBouncer())) notRun.push('the API through a connection pooler (needs the package pgbouncer)')
+  else parts.push(throughPooler())
   if (!(await hasNginx())) notRun.push('downloads that nginx sends (needs the package nginx-light)')
   else parts.push(onCluster(filesOf('system/nginx'), {}, { first: true }))
   if (!(await hasExim())) notRun.push('mail by a real server (needs root and the package exim4-daemon-light)')
@@ -115,6 +118,21 @@ async function onCluster(
   await cluster.stop()
   return ok
 }
+
+/** The tests of the API on servers that reach their databases through PgBouncer in transaction mode, and its own. */
+async function throughPooler(): Promise<boolean> {
+  const own = onCluster(filesOf('system/pooler'), {}, { first: true })
+  const cluster = await spawnThrowaway()
+  const pooler = await startPooler(cluster.url)
+  const env = { [TEST_POOLER_URL]: pooler.url }
+  const files = filesOf('api').filter((file) => !NOT_POOLED.test(file))
+  const ok = await pool.run(files.map((file) => testFile(file, { databaseUrl: cluster.url, env })))
+  await pooler.stop()
+  await cluster.stop()
+  return (await own) && ok
+}
+/** What tests the connections that requests share, of which there are none then. */
+const NOT_POOLED = /quick-reads|shared-commits/
 
 /** The newest PostgreSQL of the machine, after installing Debian's if there is none. */
 async function systemPostgres(): Promise<string | undefined> {
@@ -149,6 +167,11 @@ async function hasChromium(): Promise<boolean> {
 async function hasTools(): Promise<boolean> {
   for (const [tool, name] of Object.entries(TOOLS)) if (!existsSync(tool) && mayInstall) await install(name)
   return process.getuid?.() === 0 && Object.keys(TOOLS).every((tool) => existsSync(tool))
+}
+
+async function hasPgBouncer(): Promise<boolean> {
+  if (!existsSync(PGBOUNCER) && mayInstall) await install('pgbouncer')
+  return existsSync(PGBOUNCER)
 }
 
 async function hasNginx(): Promise<boolean> {
