@@ -85,11 +85,38 @@ export function parsePermission(
   }
 }
 
+/** A part of a rule. A rule holds for a row when all of its clauses are true. */
+export interface Clause {
+  /** Below `$`, the definition of the permission being `$`. */
+  readonly path: string
+  /** As the definition has it: an object of one key. */
+  readonly clause: JsonObject
+  readonly exp: BoolExp
+}
+
+/**
+ * Splits a rule of a definition that `parsePermission` has accepted: a clause for each key, and for each key of the members of
+ * `$and`, at any depth.
+ */
+export function clausesOf(definition: Json, key: 'check' | 'filter', table: Table, names: Names): readonly Clause[] {
+  const split = (rule: Json, path: string): readonly Clause[] =>
+    Object.entries(rule as JsonObject).flatMap(([name, value]) => {
+      const here = at(path, name)
+      if (name === '$and' || name === '_and') return (value as Json[]).flatMap((part, i) => split(part, at(here, i)))
+      const clause = { [name]: value }
+      return [{ path: here, clause, exp: planRule(clause, path, table, names) }]
+    })
+  return split((definition as JsonObject)[key] ?? {}, at('$', key))
+}
+
 function expression(definition: JsonObject, key: string, table: Table, names: Names): BoolExp {
   if (definition[key] === undefined) throw parseFailed(`the key '${key}' was not present`, '$')
+  return planRule(definition[key], at('$', key), table, names)
+}
+
+function planRule(rule: Json, path: string, table: Table, names: Names): BoolExp {
   const slots = new Slots()
-  const path = at('$', key)
-  const shape = liftBoolExp(definition[key], path, slots)
+  const shape = liftBoolExp(rule, path, slots)
   return and([planBoolExp(shape, table, names, path, definedOperands(slots.values))]) ?? TRUE
 }
 

@@ -8,6 +8,7 @@ import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
 import type { Answer, Call } from './operations.js'
 import type { Transaction } from './transaction.js'
+import type { Refusal } from './trial.js'
 
 export type { Transaction }
 
@@ -19,6 +20,14 @@ export interface Request {
   readonly shape: unknown
   /** By slot. */
   readonly values: readonly Json[]
+}
+
+export interface Explained {
+  /** Of the first statement, where a request needs two. */
+  readonly sql: string
+  readonly plan: readonly string[]
+  /** Absent: the role's permission refuses nothing. */
+  readonly refused?: Refusal
 }
 
 /** The database as requests see it. */
@@ -48,8 +57,11 @@ export interface Data {
   check(request: Request, call: Call): Promise<void>
   /** Says how stored templates get their meaning. Once, while the server is set up. */
   resolveTemplates(resolve: TemplateResolver): void
-  /** The SQL that a request compiles to for a role, and PostgreSQL's plan of it. */
-  explain(request: Request, call: Call): Promise<{ readonly sql: string; readonly plan: readonly string[] }>
+  /**
+   * The SQL that a request compiles to for a role, and PostgreSQL's plan of it. An insert or update also runs, in a transaction
+   * that is rolled back. The answer is for admins only. The planner must be one that lifts.
+   */
+  explain(request: Request, call: Call): Promise<Explained>
   /**
    * Runs one statement of a plugin on tables of its own, and commits it. Nothing is checked: it is no way for a client.
    * @param values of `$1` and so on

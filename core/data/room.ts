@@ -17,6 +17,8 @@ import { cancellable, execute, executeIn, type Execution } from '../db/execute.j
 import { ServiceError } from '../errors.js'
 import { NotDone, type Pipelines } from '../db/pipeline/index.js'
 import { BATCH, readRows, type RowBatches } from '../db/stream.js'
+import { authorize } from '../plan/authorize.js'
+import { namesFor } from '../plan/names.js'
 import { bind } from '../sql/bind.js'
 import type { Session } from '../session.js'
 import type { Form } from '../sql/emit.js'
@@ -28,6 +30,7 @@ import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
 import { Transaction } from './transaction.js'
+import { type Refusal, trialOf } from './trial.js'
 
 /** The data room with its keys: what the server opens and closes. */
 export interface DataRoom extends Data {
@@ -273,6 +276,22 @@ export async function openData(
     }
   }
 
+  /** Runs a write and rolls it back. @returns what of the role's permission refuses it; undefined: nothing, or it is a read */
+  async function refusalOf(request: Request, call: Call, { catalog, reading }: Snapshot): Promise<Refusal | undefined> {
+    const { role } = call.session
+    const op = authorize(plans.plan(request.planner, request.shape, namesFor(role, catalog)), role, catalog)
+    if (op.kind !== 'insert' && op.kind !== 'update') return undefined
+    const trial = trialOf(op, role, catalog, (reading as Reading).metadata)
+    const execution = executionOf(request, call)
+    const run = ({ signal }: Call) =>
+      withClient(database.main, (client, discard) =>
+        cancellable(database, client, discard, signal, () =>
+          inTransaction(client, () => executeIn(client, trial, execution), { signal, undo: true }),
+        ),
+      )
+    return trial.refusal(await within(call, run, timeoutOf(call)))
+  }
+
   /** Tries again what the database rolled back in a conflict, and once what failed because the snapshot was stale. */
   async function again<T>(call: Call | undefined, fn: () => Promise<T>): Promise<T> {
     const failed = (error: unknown) => clientError(error, call && readerOf(call))
@@ -381,18 +400,16 @@ export async function openData(
     reload,
     explain: (request, call) =>
       again(call, async () => {
-        const plan = await plans.compiled(
-          call.transaction?.snapshot ?? current,
-          taskOf(request, call),
-          call.session.caller,
-        )
+        const snapshot = current
+        const plan = await plans.compiled(snapshot, taskOf(request, call), call.session.caller)
         plans.assertBranded(plan)
         const statement = plan.statements[0]
-        if (!statement) throw new ServiceError(400, 'unexpected-payload', 'nothing to explain', '$')
+        if (!statement) throw new ServiceError(400, 'unexpected-payload', ONE_KEY_SET, '$.args.objects')
         const values = bind(statement.params, executionOf(request, call).bindings)
         const query = { text: `explain ${statement.text}`, values, rowMode: 'array' as const }
         const { rows } = await withClient(database.main, (client) => client.query<[string]>(query))
-        return { sql: statement.text, plan: rows.map(([line]) => line) }
+        const refused = await refusalOf(request, call, snapshot)
+        return { sql: statement.text, plan: rows.map(([line]) => line), ...(refused ? { refused } : {}) }
       }),
     plan: ({ planner, shape }, names) => plans.plan(planner, shape, names),
     async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {
@@ -419,6 +436,7 @@ export async function openData(
   }
 }
 
+const ONE_KEY_SET = 'the rows have different sets of keys; explain those of one set at a time'
 const STREAMS_BUSY = 'as many streams are open as the server allows (database.streamPoolSize)'
 
 /** It may be asked again. What calls a function that may change something has a statement for that, and is asked once. */

@@ -357,16 +357,17 @@ export async function cancel(
  * Runs `fn` between begin and commit; rolls back when it throws.
  * @param options.signal when it has aborted, the owner closes the connection, which rolls back: something that goes on using
  *   the connection then finds no other transaction there
+ * @param options.undo rolls back when `fn` is done, too
  */
 export async function inTransaction<T>(
   client: pg.ClientBase,
   fn: () => Promise<T>,
-  { mode = '', signal }: { readonly mode?: string; readonly signal?: AbortSignal } = {},
+  { mode = '', signal, undo }: { readonly mode?: string; readonly signal?: AbortSignal; readonly undo?: true } = {},
 ): Promise<T> {
   await client.query(`begin ${mode}`)
   try {
     const result = await fn()
-    await client.query('commit')
+    await client.query(undo ? 'rollback' : 'commit')
     return result
   } catch (error) {
     // The error that counts is the first one; a connection that cannot roll back is thrown away by its owner.

@@ -40,7 +40,11 @@ export async function execute(
 }
 
 /** Runs a compiled request in a transaction that is open already. */
-export async function executeIn(client: ClientBase, compiled: Compiled, execution: Execution): Promise<string> {
+export async function executeIn(
+  client: ClientBase,
+  compiled: Pick<Compiled, 'statements'>,
+  execution: Execution,
+): Promise<string> {
   const [first, ...others] = compiled.statements as readonly [Prepared, ...Prepared[]]
   return executeAll(client, first, bind(first.params, execution.bindings), others, execution)
 }

@@ -330,8 +330,18 @@ export interface Insert {
   readonly check: BoolExp
   /** What is said of a row that fails it; set by `authorize`. */
   readonly refusal?: string
+  /** See `CheckClause`. */
+  readonly clauses?: readonly CheckClause[]
   readonly returning?: Returning
   readonly answer?: WriteAnswer
+}
+/**
+ * A part of a check. A write with clauses refuses no row. It answers with an array of booleans: for each clause, whether it is
+ * true for every row that it applies to; at the end, whether every row was found again.
+ */
+export interface CheckClause {
+  readonly rule: 'inserted' | 'updated'
+  readonly exp: BoolExp
 }
 export interface InsertColumn {
   readonly name: string
@@ -376,6 +386,8 @@ export interface Update {
   readonly check: BoolExp
   /** What is said of a row that fails it; set by `authorize`. */
   readonly refusal?: string
+  /** See `CheckClause`. */
+  readonly clauses?: readonly CheckClause[]
   readonly returning?: Returning
   readonly answer?: WriteAnswer
 }

@@ -14,13 +14,13 @@ import type { Rule, TableRef } from './ir.js'
 export type Action = 'select' | 'insert' | 'update' | 'delete'
 
 /** The permission that a rule is part of. */
-export const RULE_ACTIONS: Readonly<Record<Rule, Action>> = {
+export const RULE_ACTIONS = {
   select: 'select',
   inserted: 'insert',
   update: 'update',
   updated: 'update',
   delete: 'delete',
-}
+} as const satisfies Readonly<Record<Rule, Action>>
 
 /**
  * The names that one role may use. A planner resolves every name through this and never learns the role: a name that is

@@ -1,22 +1,23 @@
 import { needsOtherRows } from '../plan/boolexp.js'
-import type {
-  Assignment,
-  BoolExp,
-  Delete,
-  Field,
-  Insert,
-  InsertColumn,
-  OnConflict,
-  Operand,
-  Preset,
-  Returning,
-  RowKey,
-  SqlType,
-  TableRef,
-  Update,
-  Write,
-  WriteAnswer,
-  WritePart,
+import {
+  type Assignment,
+  type BoolExp,
+  type Delete,
+  type Field,
+  type Insert,
+  type InsertColumn,
+  type OnConflict,
+  type Operand,
+  type Preset,
+  type Returning,
+  type RowKey,
+  type SqlType,
+  type TableRef,
+  TRUE,
+  type Update,
+  type Write,
+  type WriteAnswer,
+  type WritePart,
 } from '../plan/ir.js'
 import { isGeo } from '../plan/geojson.js'
 import { TEXT } from '../plan/operators.js'
@@ -53,11 +54,16 @@ function looksElsewhere({ check, conditions, returning }: Afterwards): boolean {
   )
 }
 
-/** What has to be found out of each row once it is written. */
-interface Afterwards {
+interface Check {
   readonly check: BoolExp
   /** For a row that existed already (`xmax` is not 0), where the two differ. */
   readonly updatedCheck?: BoolExp
+}
+
+/** What has to be found out of each row once it is written. */
+interface Afterwards extends Check {
+  /** Answered one by one, in place of everything else. */
+  readonly clauses?: readonly Check[]
   readonly conditions: readonly BoolExp[]
   readonly message: string
   readonly returning?: Returning
@@ -66,6 +72,15 @@ interface Afterwards {
 }
 
 function afterwards(write: Insert | Update): Afterwards {
+  const after = checking(write)
+  const clauses = write.clauses?.map(({ rule, exp }): Check => {
+    if (!after.updatedCheck) return { check: exp }
+    return rule === 'inserted' ? { check: exp, updatedCheck: TRUE } : { check: TRUE, updatedCheck: exp }
+  })
+  return { ...after, ...(clauses ? { clauses } : {}) }
+}
+
+function checking(write: Insert | Update): Afterwards {
   const more = write.kind === 'insert' && write.alsoAffected ? { alsoAffected: write.alsoAffected } : {}
   const returning = { ...answering(write), ...more }
   const visible = write.returning ? [write.returning.visible] : []
@@ -143,11 +158,14 @@ interface Seen {
   readonly fields?: readonly Sql[]
   readonly answer: WriteAnswer
   readonly alsoAffected?: Operand
+  /** Columns of the rows that say whether each clause is true; see `CheckClause`. */
+  readonly clauses?: readonly Sql[]
   /** The rows were looked for again. */
   readonly found: boolean
 }
 
 function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Seen {
+  if (after.clauses) return clausesOfRows(printer, t, after.clauses, fresh)
   const { returning } = after
   const expressions: Sql[] = []
   const filtered = returning !== undefined && !isTrue(returning.visible)
@@ -180,8 +198,16 @@ const isPlainColumn = (field: Field): boolean =>
 const COUNT: WritePart = { kind: 'affected_rows', key: 'affected_rows' }
 const ROWS: WritePart = { kind: 'returning', key: 'returning' }
 
-function checkText(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Sql | undefined {
-  const { check, updatedCheck } = after
+function clausesOfRows(printer: Printer, t: Sql, checks: readonly Check[], fresh?: Sql): Seen {
+  const clauses = checks.map((_, i) => alias('c', i))
+  const texts = checks.map((each) => checkText(printer, t, each, fresh) ?? sql`true`)
+  const expressions = texts.map((text, i) => sql`(${text}) is true as ${clauses[i] as Sql}`)
+  if (expressions.length === 0) expressions.push(sql`1 as one`)
+  const rest = { checked: false, filtered: false, message: sql``, row: rowAlias([]), answer: [] }
+  return { expressions, clauses, found: fresh !== undefined, ...rest }
+}
+
+function checkText(printer: Printer, t: Sql, { check, updatedCheck }: Check, fresh?: Sql): Sql | undefined {
   if (isTrue(check) && (updatedCheck === undefined || isTrue(updatedCheck))) return undefined
   if (updatedCheck === undefined) return printer.condition(check, t)
   const isNew = fresh ?? sql`${t}.xmax = 0`
@@ -190,6 +216,11 @@ function checkText(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Sq
 
 /** `{"affected_rows": n, "returning": [...]}`, or an error raised in the database when a row fails its check. */
 function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
+  if (seen.clauses) {
+    const hold = seen.clauses.map((clause) => sql`not exists (select 1 from w where not ${clause})`)
+    hold.push(sql`(select count(*) from w) = (select count(*) from ${counted})`)
+    return sql`${withs} select array_to_json(array[${join(hold, sql`, `)}])::text`
+  }
   const body = answerBody(printer, seen, counted)
   if (!seen.checked) return sql`${withs} select ${body}`
   const refused = sql`exists (select 1 from w where ok is not true)`

@@ -108,17 +108,24 @@ async function runMember(operations: Operations, member: Json, i: number, call: 
   }
 }
 
-/** The SQL that a select compiles to, for a role, and PostgreSQL's plan of it. */
+const EXPLAINED = new Map<Json | undefined, (args: Json) => Lifted>([
+  ['select', liftSelect],
+  ['insert', liftInsert],
+  ['update', liftUpdate],
+])
+
+/** The SQL that a query compiles to, for a role, PostgreSQL's plan of it, and what the role's permission refuses of a write. */
 export async function explain(data: Data, body: Json, call: Call): Promise<string> {
   if (!isObject(body)) throw parseFailed('expecting an object', '$')
   const { query, role } = body
-  if (!isObject(query) || query['type'] !== 'select') throw parseFailed('expecting a select query', '$.query')
+  const lift = isObject(query) ? EXPLAINED.get(query['type']) : undefined
+  if (!isObject(query) || !lift) throw parseFailed('expecting a select, insert or update query', '$.query')
   if (role !== undefined && typeof role !== 'string') throw parseFailed('expecting a role name', '$.role')
   const session = { ...call.session, role: role ?? call.session.role, variables: variablesOf(body['headers']) }
   try {
-    const lifted = liftSelect(query['args'] ?? null)
-    const { sql, plan } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session })
-    return stringifyJson({ sql, plans: [...plan] })
+    const lifted = lift(query['args'] ?? null)
+    const { sql, plan, refused } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session })
+    return stringifyJson({ sql, plans: plan, ...(refused ? { refused } : {}) } as unknown as Json)
   } catch (error) {
     throw error instanceof ServiceError ? error.under('$.query') : error
   }

@@ -159,7 +159,8 @@ export const METADATA: readonly unknown[] = [
   { type: 'select', args: { table: { schema: 'svc_catalog', name: 'svc_table' }, columns: ['*', '*.*'] } },
 ]
 
-export const EXPLAIN: readonly unknown[] = VALID.filter((each) => (each as { type: string }).type === 'select').map(
+const EXPLAINED = new Set(['select', 'insert', 'update'])
+export const EXPLAIN: readonly unknown[] = VALID.filter((each) => EXPLAINED.has((each as { type: string }).type)).map(
   (query) => ({ query, role: 'user', headers: { 'X-Service-User-Id': '1' } }),
 )
 
