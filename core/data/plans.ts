@@ -85,7 +85,9 @@ export class Plans {
     const hit = snapshot.cache.get(key)
     if (hit) {
       this.compilations.inc(HIT)
-      if (!this.paces.has(hit)) this.paces.set(hit, new Pace(this.options.quickMs * (hit.sharesCommit ? COMMIT : 1)))
+      const isFresh = hit.statements.some(({ fresh }) => fresh)
+      if (!isFresh && !this.paces.has(hit))
+        this.paces.set(hit, new Pace(this.options.quickMs * (hit.sharesCommit ? COMMIT : 1)))
       return hit
     }
     const made = await snapshot.cache.getOrCompile(key, async () => {

@@ -13,7 +13,20 @@ export function guard(filter: BoolExp, wanted: BoolExp, table: Table, catalog: C
   const unsafe = parts.filter((part) => mayRaise(part, table, catalog, derived))
   if (unsafe.length === 0 || hidesNothing(filter)) return and([filter, wanted])
   const safe = parts.filter((part) => !unsafe.includes(part))
-  return and([filter, ...safe, { kind: 'guarded', by: filter, of: and(unsafe) }])
+  const boxes = derived ? [] : unsafe.flatMap((part) => boxOf(part, table))
+  return and([filter, ...safe, ...boxes, { kind: 'guarded', by: filter, of: and(unsafe) }])
+}
+
+/** What implies that boxes overlap, of which no two empty geometries have one. */
+const OVERLAPPING: ReadonlySet<string> = new Set(
+  ['contains', 'crosses', 'intersects', 'overlaps', 'touches', 'within', 'd_within'].map((name) => `st_${name}`),
+)
+
+/** A condition that a comparison of geometries implies, for an index: it is total, and tells no more than its index does. */
+function boxOf(part: BoolExp, table: Table): readonly BoolExp[] {
+  if (part.kind !== 'compare' || !OVERLAPPING.has(part.op) || part.cast || part.computed) return []
+  if (table.columnsByName.get(part.column)?.derived) return []
+  return [{ ...part, op: 'st_boxes', ...(part.more ? { more: part.more.slice(0, 1) } : {}) }]
 }
 
 const hidesNothing = (filter: BoolExp): boolean => filter.kind === 'and' && filter.of.length === 0
@@ -107,6 +120,7 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'st_touches':
     case 'st_within':
     case 'st_d_within':
+    case 'st_boxes':
       return false
   }
 }

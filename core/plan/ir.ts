@@ -113,6 +113,8 @@ export type CompareOp =
   | 'st_touches'
   | 'st_within'
   | 'st_d_within'
+  /** Boxes overlap, the one of the value grown by a distance, if there is one. Not for clients. */
+  | 'st_boxes'
 
 export type BoolExp =
   | { readonly kind: 'and' | 'or'; readonly of: readonly BoolExp[] }

@@ -10,6 +10,7 @@ import type {
   OrderBy,
   OrderTarget,
   Read,
+  SqlType,
 } from '../plan/ir.js'
 import { isGeo } from '../plan/geojson.js'
 import { INT8, TEXT } from '../plan/operators.js'
@@ -24,7 +25,8 @@ export class Printer {
   private calls = false
 
   statement(text: Sql): Statement {
-    return { text, params: this.params.all, ...(this.calls ? { calls: true } : {}) }
+    const { all, fresh } = this.params
+    return { text, params: all, ...(this.calls ? { calls: true } : {}), ...(fresh ? { fresh } : {}) }
   }
 
   alias(): Sql {
@@ -184,7 +186,11 @@ export class Printer {
       case 'compare':
         return this.compare(exp, this.columnOf(exp, t))
       case 'columns':
-        return COMPARE[exp.op](sql`${t}.${ident(exp.column)}`, [sql`${t}.${ident(exp.to)}`], exp.schema)
+        return COMPARE[exp.op](
+          sql`${t}.${ident(exp.column)}`,
+          [sql`${t}.${ident(exp.to)}`],
+          exp.schema === undefined ? undefined : { schema: exp.schema },
+        )
       case 'exists': {
         const inner = this.alias()
         const where = [...this.joined(exp.on, t, inner), this.condition(exp.where, inner)]
@@ -209,7 +215,7 @@ export class Printer {
     const operands = [to, ...more].map((operand) => this.params.operand(operand))
     const type = op === 'in' || op === 'nin' ? to.type.element : to.type
     const left = cast ? (isGeo(cast.from) ? castGeo(column, cast) : sql`${column}::text`) : column
-    return COMPARE[op](left, operands, isGeo(type) ? type.schema : undefined)
+    return COMPARE[op](left, operands, isGeo(type) ? type : undefined)
   }
 
   where(conditions: readonly Sql[]): Sql {
@@ -289,39 +295,40 @@ const FUNCTIONS: Record<AggregateFn, Sql> = {
   variance: sql`variance`,
 }
 
-/** @param schema of the operator or function, where it is not found without: that of PostGIS */
-type Compare = (left: Sql, operands: readonly Sql[], schema: string | undefined) => Sql
+/** @param geo the type, where it is one of PostGIS, whose operators and functions are not found without their schema */
+type Compare = (left: Sql, operands: readonly Sql[], geo: Geo | undefined) => Sql
+type Geo = Pick<SqlType, 'schema'> & Partial<Pick<SqlType, 'kind'>>
 
-const infix = (operator: Sql, schema: string | undefined): Sql =>
-  schema === undefined ? operator : sql`operator(${ident(schema)}.${operator})`
+const infix = (operator: Sql, geo: Geo | undefined): Sql =>
+  geo === undefined ? operator : sql`operator(${ident(geo.schema)}.${operator})`
 
 const binary =
   (operator: Sql): Compare =>
-  (left, [right], schema) =>
-    sql`(${left} ${infix(operator, schema)} ${right as Sql})`
+  (left, [right], geo) =>
+    sql`(${left} ${infix(operator, geo)} ${right as Sql})`
 
 const all: Compare = (left, [right]) => sql`(${left} <> all(${right as Sql}))`
 
 /** PostGIS has no `<>`. */
 const not =
   (compare: Compare): Compare =>
-  (left, operands, schema) =>
-    sql`(not ${compare(left, operands, schema)})`
+  (left, operands, geo) =>
+    sql`(not ${compare(left, operands, geo)})`
 
 const call =
   (name: Sql): Compare =>
-  (left, operands, schema) =>
-    sql`${ident(schema as string)}.${name}(${join([left, ...operands], sql`, `)})`
+  (left, operands, geo) =>
+    sql`${ident((geo as Geo).schema)}.${name}(${join([left, ...operands], sql`, `)})`
 
 const COMPARE: Record<CompareOp, Compare> = {
   eq: binary(sql`=`),
-  ne: (left, operands, schema) => (schema === undefined ? binary(sql`<>`) : not(COMPARE.eq))(left, operands, schema),
+  ne: (left, operands, geo) => (geo === undefined ? binary(sql`<>`) : not(COMPARE.eq))(left, operands, geo),
   gt: binary(sql`>`),
   lt: binary(sql`<`),
   gte: binary(sql`>=`),
   lte: binary(sql`<=`),
-  in: (left, [right], schema) => sql`(${left} ${infix(sql`=`, schema)} any(${right as Sql}))`,
-  nin: (left, operands, schema) => (schema === undefined ? all : not(COMPARE.in))(left, operands, schema),
+  in: (left, [right], geo) => sql`(${left} ${infix(sql`=`, geo)} any(${right as Sql}))`,
+  nin: (left, operands, geo) => (geo === undefined ? all : not(COMPARE.in))(left, operands, geo),
   like: binary(sql`like`),
   nlike: binary(sql`not like`),
   ilike: binary(sql`ilike`),
@@ -353,4 +360,10 @@ const COMPARE: Record<CompareOp, Compare> = {
   st_touches: call(sql`ST_Touches`),
   st_within: call(sql`ST_Within`),
   st_d_within: call(sql`ST_DWithin`),
+  st_boxes: (left, [right, distance], geo) =>
+    binary(sql`&&`)(left, [distance ? grown(right as Sql, distance, geo) : (right as Sql)], geo),
 }
+
+/** The box around what is within a distance. */
+const grown = (value: Sql, distance: Sql, geo: Geo | undefined): Sql =>
+  call(geo?.kind === 'geography' ? sql`_ST_Expand` : sql`ST_Expand`)(value, [distance], geo)

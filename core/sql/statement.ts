@@ -9,6 +9,11 @@ export interface Statement {
   readonly params: readonly Param[]
   /** Functions of the database are called in it. */
   readonly calls?: true
+  /**
+   * To be planned for its values each time: that is when PostgreSQL computes geometries from them, so that whether it fails
+   * depends on no row.
+   */
+  readonly fresh?: true
 }
 
 export type Param =
@@ -21,11 +26,14 @@ export type Param =
 /** Collects the parameters of one statement while its text is written. */
 export class Params {
   readonly all: Param[] = []
+  /** Geometries are computed from some. */
+  fresh = false
   private readonly places = new Map<string, Sql>()
 
   /** `$1::int4`; the same operand twice is one parameter. Types of PostGIS are read from GeoJSON, lists of them too. */
   operand(operand: Operand): Sql {
     const { type } = operand
+    this.fresh ||= isGeo(type) || isGeo(type.element)
     if (isGeo(type)) return fromGeoJson(sql`${this.place(operand)}::text`, type)
     if (isGeo(type.element)) {
       return sql`array(select ${fromGeoJson(sql`g`, type.element)} from unnest(${this.place(operand)}::_text) g)`

@@ -509,19 +509,23 @@ t.test('an index serves a condition, of a table of any spatial reference', async
       create index on_earth_index on place using gist (on_earth);
       analyze place`,
   })
+  const filter = { id: { $ne: 1 } }
+  await server.must('create_select_permission', { table: 'place', role: 'r', permission: { columns: '*', filter } })
   const near = { $st_d_within: { distance: 100, from: point(50, 40) } }
   for (const [index, condition] of Object.entries({
-    at: { $st_within: square(50, 40, 0.5) },
+    at: { $st_within: square(49.5, 39.5, 1) },
     on_map: near,
     on_earth: near,
   })) {
-    const body = { query: { type: 'select', args: { table: 'place', columns: ['id'], where: { [index]: condition } } } }
-    const response = await fetch(`${server.url}/v1/query/explain`, {
-      method: 'POST',
-      headers: { 'x-service-admin-secret': 'a secret of a test, 32 characters.' },
-      body: JSON.stringify(body),
-    })
-    t.match(await response.text(), `${index}_index`)
+    const query = { type: 'select', args: { table: 'place', columns: ['id'], where: { [index]: condition } } }
+    for (const role of ['admin', 'r']) {
+      const { text } = await server.fetch('/v1/query/explain', {
+        method: 'POST',
+        body: JSON.stringify({ query, role }),
+      })
+      t.match(text, `${index}_index`, role)
+      t.strictSame((await server.query('select', query.args, { role })).body, [{ id: 5050 }], role)
+    }
   }
 })
 
