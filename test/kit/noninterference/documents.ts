@@ -195,8 +195,8 @@ class Writer {
   private order(table: Table): readonly [distinct: string, order: string] {
     const { random } = this.generator
     const way = () => random.pick(['asc', 'desc', 'asc_nulls_first', 'desc_nulls_last'])
-    if (random.chance(40)) return ['', '{id: asc}']
-    if (random.chance(60)) {
+    if (random.chance(30)) return ['', '{id: asc}']
+    if (random.chance(50)) {
       const { name } = pickColumn(random, this.asker, table)
       return [random.chance(15) ? `distinct_on: [${name}]` : '', `[{${name}: ${way()}}, {id: asc}]`]
     }

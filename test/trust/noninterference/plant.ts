@@ -76,7 +76,7 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
     what: 'conditions that can fail are evaluated on hidden rows',
     code: [
       'core/plan/guard.js',
-      /return and\(\[filter, \.\.\.safe, \{ kind: 'guarded', by: filter, of: and\(unsafe\) \}\]\)/,
+      /return and\(\[filter, \.\.\.safe, \.\.\.boxes, \{ kind: 'guarded', by: filter, of: and\(unsafe\) \}\]\)/,
       'return and([filter, wanted])',
     ],
   },
