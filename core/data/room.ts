@@ -286,7 +286,10 @@ export async function openData(
     const run = ({ signal }: Call) =>
       withClient(database.main, (client, discard) =>
         cancellable(database, client, discard, signal, () =>
-          inTransaction(client, () => executeIn(client, trial, execution), { signal, undo: true }),
+          inTransaction(client, () => executeIn(client, trial, execution), {
+            willClose: () => signal.aborted,
+            undo: true,
+          }),
         ),
       )
     return trial.refusal(await within(call, run, timeoutOf(call)))
@@ -345,7 +348,7 @@ export async function openData(
                   if (altered) coming.add(altered.data.version)
                   return answer
                 },
-                { signal },
+                { willClose: () => signal.aborted || inner.discarded },
               ),
             )
             if (altered) await swap(altered)

@@ -353,16 +353,20 @@ export async function cancel(
   await withClient(admin, (other) => other.query(text, [processID])).catch(() => undefined)
 }
 
-/**
- * Runs `fn` between begin and commit; rolls back when it throws.
- * @param options.signal when it has aborted, the owner closes the connection, which rolls back: something that goes on using
- *   the connection then finds no other transaction there
- * @param options.undo rolls back when `fn` is done, too
- */
+export interface TransactionOptions {
+  /** Of `begin`. */
+  readonly mode?: string
+  /** Whether the owner closes the connection when `fn` has failed, which rolls back and leaves nothing of its session. */
+  willClose?(): boolean
+  /** Rolls back when `fn` is done, too. */
+  readonly undo?: true
+}
+
+/** Runs `fn` between begin and commit; rolls back when it throws. */
 export async function inTransaction<T>(
   client: pg.ClientBase,
   fn: () => Promise<T>,
-  { mode = '', signal, undo }: { readonly mode?: string; readonly signal?: AbortSignal; readonly undo?: true } = {},
+  { mode = '', willClose, undo }: TransactionOptions = {},
 ): Promise<T> {
   await client.query(`begin ${mode}`)
   try {
@@ -371,7 +375,7 @@ export async function inTransaction<T>(
     return result
   } catch (error) {
     // The error that counts is the first one; a connection that cannot roll back is thrown away by its owner.
-    if (!signal?.aborted) await client.query('rollback').catch(() => undefined)
+    if (!willClose?.()) await client.query('rollback').catch(() => undefined)
     throw error
   }
 }

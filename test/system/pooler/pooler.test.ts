@@ -66,6 +66,15 @@ tap.test('what run_sql sets for its session is gone for the next transaction', a
   })
   t.strictSame(result[1], ['UTC', '61s', '"$user", public', 't', 'NULL', '0', '0', '0'])
   await server.must('run_sql', { sql: `drop role nobody_${name}` })
+
+  const failed = await server.query('run_sql', {
+    sql: 'select pg_advisory_lock(2); prepare left_over as select 1; select 1 / 0',
+  })
+  t.equal(failed.status, 400)
+  const { result: left } = await server.must('run_sql', {
+    sql: `select (select count(*) from pg_prepared_statements), (select count(*) from pg_locks where locktype = 'advisory' and objid = 2)`,
+  })
+  t.strictSame(left[1], ['0', '0'], 'nor is anything left of what failed')
 })
 
 tap.test('what nobody waits for any more is cancelled', async (t) => {
