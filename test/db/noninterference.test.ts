@@ -13,7 +13,7 @@ import { type Difference, tryProperty } from '../kit/noninterference/property.js
  * - unique and foreign keys: a caller that writes a key of a hidden row is refused;
  * - a constraint or a filter of the author's that compares hidden columns of a row that the caller writes;
  * - what an author's function does with hidden rows by itself: tracked functions here raise by their arguments only, and
- *   computed fields that read a hidden column of visible rows are granted to nobody;
+ *   nobody is granted a computed field that reads a hidden column of visible rows, or asks a function that searches one;
  * - numbers that a sequence gives, statistics, and time.
  *
  * `ROWHOUSE_NONINTERFERENCE_CASES` is how many requests are tried, `ROWHOUSE_NONINTERFERENCE_SEED` chooses others, and

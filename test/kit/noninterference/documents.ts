@@ -151,7 +151,10 @@ class Writer {
   private call(writes: boolean): string {
     const { random } = this.generator
     if (!this.has(tableOf('note'), 'id', 'select') && random.chance(95)) return writes ? this.mutation() : this.root()
-    const some = Object.entries(FUNCTIONS).filter(([, each]) => (each.writes ?? false) === writes)
+    const some = Object.entries(FUNCTIONS).filter(
+      ([, { reads, writes: mayWrite = false }]) =>
+        mayWrite === writes && (reads === undefined || this.has(tableOf('note'), reads, 'select')),
+    )
     const [name, { args }] = random.pick(some)
     const table = tableOf('note')
     const given =

@@ -261,9 +261,15 @@ create function fail_notes(n int) returns setof note language plpgsql stable as
   $f$begin if n < 5 then raise exception 'not below 5'; end if; return query select * from note; end$f$;
 `
 }
-export const FUNCTIONS: Readonly<Record<string, { readonly args: 'none' | 'word' | 'n'; readonly writes?: true }>> = {
+interface TrackedFunction {
+  readonly args: 'none' | 'word' | 'n'
+  /** A column that tells, by its values, which rows there are: only a role that may select it asks. */
+  readonly reads?: string
+  readonly writes?: true
+}
+export const FUNCTIONS: Readonly<Record<string, TrackedFunction>> = {
   all_notes: { args: 'none' },
-  find_notes: { args: 'word' },
+  find_notes: { args: 'word', reads: 'title' },
   one_note: { args: 'n' },
   fail_notes: { args: 'n' },
   touch_notes: { args: 'n', writes: true },
