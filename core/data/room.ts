@@ -8,7 +8,6 @@ import { readMetadata } from '../catalog/metadata.js'
 import { watchCatalog, type Watch } from '../catalog/watch.js'
 import { type Compiled, nameOf, type PlannerSource, type Prepared, type Task } from '../compile/compile.js'
 import type { Sendable } from '../compile/pool.js'
-import { unavailable } from '../db/breaker.js'
 import { type Database, inTransaction, isConnectionError, isPooled, sqlState, withClient } from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
 import { RESET_SESSION } from '../db/pooler.js'
@@ -20,12 +19,11 @@ import { BATCH, readRows, type RowBatches } from '../db/stream.js'
 import { authorize } from '../plan/authorize.js'
 import { namesFor } from '../plan/names.js'
 import { bind } from '../sql/bind.js'
-import type { Session } from '../session.js'
 import type { Form } from '../sql/emit.js'
 import type { Data, Request } from './data.js'
 import { answerRows } from './format.js'
 import { checkPrice, type RequestLimits } from './request-limits.js'
-import { Shares } from './shares.js'
+import { openShares } from './shares.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
@@ -60,25 +58,7 @@ export async function openData(
   const { config } = database
   const pooled = isPooled(config)
   const plans = new Plans({ ...options, quickMs: config.quickMs })
-  const shareOf = (size: number, share: number) => {
-    return ({ role }: Session): number =>
-      Math.max(1, Math.floor(size * (role === 'anonymous' ? Math.min(share, config.anonymousShare) : share)))
-  }
-  const ofPool = {
-    most: shareOf(config.poolSize, config.callerShare),
-    waitMs: config.poolWaitMs,
-    what: 'requests of this caller are under way (database.callerShare)',
-  }
-  /** What is not known to be quick leaves a quarter of the pool to what is. */
-  const requests = new Shares({ ...ofPool, total: Math.max(1, config.poolSize - Math.ceil(config.poolSize / 4)) })
-  const quickRequests = new Shares({ ...ofPool, total: config.poolSize })
-  const streams = new Shares({
-    most: shareOf(config.streamPoolSize, config.streamShare),
-    total: config.streamPoolSize,
-    waitMs: 0,
-    what: 'streams of this caller are open (database.streamShare)',
-  })
-  let streaming = 0
+  const { requests, streams } = openShares(config)
   let resolve: TemplateResolver | undefined
   let watch: Watch | undefined
   /** Reads what is committed, all at one instant. */
@@ -171,8 +151,8 @@ export async function openData(
       return isPlainRead(plan) ? twice(once, limited) : once()
     }
     const { timeoutMs } = execution
-    const shares = plans.paceOf(plan)?.mayShare ? quickRequests : requests
-    return within(call, run, timeoutMs < config.statementTimeoutMs ? timeoutMs : Infinity, shares)
+    const isQuick = plans.paceOf(plan)?.mayShare
+    return within(call, run, timeoutMs < config.statementTimeoutMs ? timeoutMs : Infinity, isQuick)
   }
 
   /**
@@ -183,17 +163,19 @@ export async function openData(
     call: Call,
     run: (limited: Call) => Promise<T>,
     timeoutMs: number,
-    shares = requests,
+    isQuick = false,
   ): Promise<T> {
-    const give = await shares.take(call.session, call.signal)
+    const { session, signal } = call
+    // Who is not limited waits for connections in the pool alone.
+    const give = session.caller === undefined ? undefined : await requests.take(session, signal, isQuick)
     try {
       if (timeoutMs === Infinity) return await run(call)
       const late = AbortSignal.timeout(timeoutMs)
-      return await run({ ...call, signal: AbortSignal.any([call.signal, late]) }).catch((error: unknown) => {
-        throw late.aborted && !call.signal.aborted ? tooLong(call) : error
+      return await run({ ...call, signal: AbortSignal.any([signal, late]) }).catch((error: unknown) => {
+        throw late.aborted && !signal.aborted ? tooLong(call) : error
       })
     } finally {
-      give()
+      give?.()
     }
   }
 
@@ -262,13 +244,7 @@ export async function openData(
   async function shared(rows: RowBatches, { session, signal }: Call): Promise<RowBatches> {
     if (rows.done) return rows
     try {
-      if (streaming >= config.streamPoolSize) throw unavailable(undefined, STREAMS_BUSY)
-      const give = await streams.take(session, signal)
-      streaming++
-      void rows.ended.then(() => {
-        streaming--
-        give()
-      })
+      void rows.ended.then(await streams.take(session, signal))
       return rows
     } catch (error) {
       await rows.end()
@@ -440,7 +416,6 @@ export async function openData(
 }
 
 const ONE_KEY_SET = 'the rows have different sets of keys; explain those of one set at a time'
-const STREAMS_BUSY = 'as many streams are open as the server allows (database.streamPoolSize)'
 
 /** It may be asked again. What calls a function that may change something has a statement for that, and is asked once. */
 const isPlainRead = (plan: Compiled): boolean => plan.statements.length === 1 && isRead(plan)
