@@ -19,6 +19,7 @@ import { BATCH, readRows, type RowBatches } from '../db/stream.js'
 import { authorize } from '../plan/authorize.js'
 import { namesFor } from '../plan/names.js'
 import { bind } from '../sql/bind.js'
+import type { Session } from '../session.js'
 import type { Form } from '../sql/emit.js'
 import type { Data, Request } from './data.js'
 import { answerRows } from './format.js'
@@ -48,11 +49,15 @@ const RELOAD_MS = 1000
 /** Snapshots that a difference can be sent to. */
 const RECENT = 5
 
-/** Reads the catalog and answers requests against it. The schema must be migrated. */
+/**
+ * Reads the catalog and answers requests against it. The schema must be migrated.
+ * @param admit throws when the caller may be answered nothing more for now
+ */
 export async function openData(
   database: Database,
   options: Omit<PlansOptions, 'quickMs'>,
   limits: RequestLimits,
+  admit: (session: Session) => void,
 ): Promise<DataRoom> {
   const { log } = options
   const { config } = database
@@ -169,6 +174,8 @@ export async function openData(
     // Who is not limited waits for connections in the pool alone.
     const give = session.caller === undefined ? undefined : await requests.take(session, signal, isQuick)
     try {
+      // Again, because others of this caller have been answered since it came.
+      admit(session)
       if (timeoutMs === Infinity) return await run(call)
       const late = AbortSignal.timeout(timeoutMs)
       return await run({ ...call, signal: AbortSignal.any([signal, late]) }).catch((error: unknown) => {

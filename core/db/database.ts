@@ -36,7 +36,8 @@ export const databaseConfig = {
       type: 'integer',
       minimum: 1024,
       default: 64 * 1024 * 1024,
-      description: 'Largest part of an answer that is held in memory: a whole answer, or a row of a streamed one',
+      description:
+        'Largest part of an answer that is held in memory: a whole answer, or a row of a streamed one; then 400. Also how much of whole answers one caller may leave unread; then its next request gets 429',
     },
     poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for requests' },
     pipelines: {
@@ -69,13 +70,13 @@ export const databaseConfig = {
       type: 'integer',
       minimum: 1,
       default: 3_600_000,
-      description: 'Longest stream; then it is cut off',
+      description: 'Longest time for a client to read an answer; then it is cut off',
     },
     streamMinBytesPerSecond: {
       type: 'integer',
       minimum: 0,
       default: 8192,
-      description: 'What a client has to read of a stream after half a minute, or it is cut off; 0: anything',
+      description: 'What a client has to read of an answer after half a minute, or it is cut off; 0: anything',
     },
     callerShare: {
       type: 'number',

@@ -3,6 +3,7 @@ import type { PoolClient } from 'pg'
 import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { ServiceError } from '../errors.js'
+import { ReaderClock } from '../reader-clock.js'
 import { bind } from '../sql/bind.js'
 import { type Blocks, WaitingRows } from './blocks.js'
 import { unavailable } from './breaker.js'
@@ -44,8 +45,6 @@ const BATCH_BYTES = 1024 * 1024
 const BATCH_MS = 1000
 /** A connection with so many bytes of rows that nobody has taken is not read from, however many were asked for. */
 const WAITING_BYTES = 2 * BATCH_BYTES
-/** What a reader has at least for the rows that it was given last. */
-const READ_MS = 30_000
 
 /**
  * Opens a cursor on a connection of its own and reads the first rows, so that a small answer is known to be one, and an
@@ -162,43 +161,6 @@ async function* rest(
     await end(!complete)
   }
 }
-
-/** Ends a stream whose reader takes too long for what it was given: a generator that is not resumed hears of nothing. */
-class ReaderClock {
-  private readonly end: () => void
-  private readonly oldest: number
-  private readonly bytesPerSecond: number
-  private timer: NodeJS.Timeout | undefined
-  private late = false
-
-  constructor({ streamMaxAgeMs, streamMinBytesPerSecond }: Database['config'], end: () => void) {
-    this.end = end
-    this.oldest = Date.now() + streamMaxAgeMs
-    this.bytesPerSecond = streamMinBytesPerSecond
-  }
-
-  /** @param bytes that the reader gets */
-  start(bytes: number): void {
-    const slowest = this.bytesPerSecond === 0 ? Infinity : Math.max(READ_MS, (bytes / this.bytesPerSecond) * 1000)
-    const ms = Math.min(this.oldest - Date.now(), slowest, MAX_TIMER_MS)
-    this.timer = setTimeout(() => {
-      this.late = true
-      this.end()
-    }, ms).unref()
-  }
-
-  close(): void {
-    clearTimeout(this.timer)
-  }
-
-  /** @throws ServiceError 504: the stream has been ended */
-  stop(): void {
-    this.close()
-    if (this.late) throw new ServiceError(504, 'timeout', 'the stream took longer than the server allows')
-  }
-}
-/** Of Node's timers. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** The rows that have come on a connection. They stay bytes, and the cursor hears only of how its requests end. */
 interface Received {

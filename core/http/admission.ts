@@ -27,7 +27,7 @@ export function admission(
   unasked: readonly string[],
   idempotent: ReadonlySet<string>,
 ): Admission {
-  const { failures, rejected, guesses, room } = traffic
+  const { failures, rejected, guesses, room, unsent } = traffic
   const overSocket = config.socket !== undefined
 
   async function identified(ctx: Entering, refused: () => void): Promise<Session> {
@@ -56,6 +56,7 @@ export function admission(
       }
       ctx.res.on('close', leave)
       ctx.state.session = await identified(ctx, leave)
+      unsent.check(ctx.state.session)
       if (ctx.req.headers['idempotency-key'] && !idempotent.has(ctx.path)) throw noIdempotency()
     },
   }

@@ -97,7 +97,11 @@ export function createApp(options: AppOptions): App {
   const handle = koa.callback()
   const throughKoa = (req: IncomingMessage, res: ServerResponse, arrival: Arrival) => {
     arrivals.set(req, arrival)
-    void handle(req, res)
+    const { state } = arrival
+    void handle(req, res).then(() => {
+      // A stream has not ended.
+      if (res.writableEnded) traffic.unsent.follow(res, state, state.context?.length ?? 0)
+    })
   }
 
   const access = createAccess(config, log, traffic)
@@ -128,7 +132,10 @@ export function createApp(options: AppOptions): App {
       state.route = route
       const answer = await handler(exchange)
       if (answer.kind === 'stream' || isBodiless(answer)) throughKoa(req, res, { state, outcome: () => answer })
-      else if (!res.destroyed) sendDirectly(res, state, answer, headersFor(exchange.get('origin')))
+      else if (!res.destroyed) {
+        const bytes = sendDirectly(res, state, answer, headersFor(exchange.get('origin')))
+        traffic.unsent.follow(res, state, bytes)
+      }
     } catch (error) {
       throughKoa(req, res, { state, outcome: () => raise(error) })
     }

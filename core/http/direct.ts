@@ -148,14 +148,18 @@ export const isBodiless = ({ status }: { readonly status?: number }): boolean =>
 /** A small body goes out in one piece with its headers. */
 const SMALL = 4096
 
-/** Sends an answer that is there as a whole. */
+/**
+ * Sends an answer that is there as a whole.
+ * @returns the size of its body in bytes
+ */
 export function sendDirectly(
   res: ServerResponse,
   state: RequestState,
   answer: (TextAnswer | BytesAnswer) & { readonly status?: number },
   more: readonly string[],
-): void {
+): number {
   const whole = answer.kind === 'text' ? answer.text : answer.bytes
+  const bytes = Buffer.byteLength(whole)
   const own = res.getHeaderNames()
   const defaults =
     own.length === 0
@@ -169,9 +173,10 @@ export function sendDirectly(
     'Content-Type',
     answer.contentType ?? JSON_TYPE,
     'Content-Length',
-    String(Buffer.byteLength(whole)),
+    String(bytes),
   ])
   // Each character of this text is a byte, so they may be any.
   if (typeof whole !== 'string' && whole.length <= SMALL) res.end(whole.toString('latin1'), 'latin1')
   else res.end(whole)
+  return bytes
 }

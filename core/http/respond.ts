@@ -14,7 +14,7 @@ export function respond(ctx: Context, answer: Answer): void {
   else if (answer.kind === 'bytes') ctx.body = answer.bytes
   else {
     const { chunks, sent, length } = answer
-    ctx.body = chunks instanceof Readable ? chunks : bodyOf(chunks, sent)
+    ctx.body = chunks instanceof Readable ? chunks : bodyOf(chunks, ctx, sent)
     if (length !== undefined) ctx.length = length
   }
 }
@@ -23,8 +23,11 @@ export function respond(ctx: Context, answer: Answer): void {
  * @param sent is told of the chunks that have been sent, where nobody else can have kept any: a middleware that looks at the
  * body, or puts something between, may do so
  */
-function bodyOf(chunks: AsyncIterable<Buffer>, sent?: (chunk: Buffer) => void): Readable {
-  const body = Readable.from(chunks, { objectMode: false, highWaterMark: 128 * 1024 })
+function bodyOf(chunks: AsyncIterable<Buffer>, { res, state }: Context, sent?: (chunk: Buffer) => void): Readable {
+  const source = withEnd(chunks, () => {
+    state.unsent.follow(res, state, body.readableLength + res.writableLength)
+  })
+  const body = Readable.from(source, { objectMode: false, highWaterMark: 128 * 1024 })
   if (!sent) return body
   const { pipe } = body
   body.pipe = (to, options) => {
@@ -44,6 +47,12 @@ function bodyOf(chunks: AsyncIterable<Buffer>, sent?: (chunk: Buffer) => void): 
     return to
   }
   return body
+}
+
+/** @param ended what was given last may still wait for the client, but the source has no part in it any more */
+async function* withEnd(chunks: AsyncIterable<Buffer>, ended: () => void): AsyncGenerator<Buffer, void, undefined> {
+  yield* chunks
+  ended()
 }
 
 const isTouched = (body: Readable): boolean =>

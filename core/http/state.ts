@@ -4,6 +4,7 @@ import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
 import type { Session } from '../session.js'
 import type { HttpConfig } from './config.js'
+import type { Unsent } from './unsent.js'
 
 /** The same for all requests of an app. */
 export interface AppState {
@@ -14,6 +15,8 @@ export interface AppState {
   readonly trustsPeer: (req: IncomingMessage) => boolean
   /** The section `http` of the configuration. */
   readonly limits: HttpConfig
+  /** Answers that wait for their clients. */
+  readonly unsent: Unsent
 }
 
 /** What the core knows of a request: `ctx.state`. What not every request needs is made when it is asked for. */
@@ -55,6 +58,10 @@ export class RequestState {
 
   get limits(): HttpConfig {
     return this.app.limits
+  }
+
+  get unsent(): Unsent {
+    return this.app.unsent
   }
 
   /** Logs with the request id. */

@@ -2,6 +2,7 @@ import type { Counter, Registry } from 'prom-client'
 import type { Metrics } from '../metrics.js'
 import type { HttpConfig } from './config.js'
 import { createGuessLimit, type GuessLimit } from './guess-limit.js'
+import type { Unsent } from './unsent.js'
 
 /** What is measured and limited for all listeners of a server together. */
 export interface Traffic {
@@ -15,6 +16,7 @@ export interface Traffic {
   readonly unread: Counter
   readonly guesses: GuessLimit
   readonly room: Room
+  readonly unsent: Unsent
 }
 
 /** How many requests may be worked on at once. */
@@ -23,7 +25,7 @@ export interface Room {
   enter(): (() => void) | undefined
 }
 
-export function createTraffic(config: HttpConfig, metrics: Metrics): Traffic {
+export function createTraffic(config: HttpConfig, metrics: Metrics, unsent: Unsent): Traffic {
   const durations = metrics.histogram(
     'http_request_duration_seconds',
     'time from the headers of a request to the end of its answer',
@@ -44,6 +46,7 @@ export function createTraffic(config: HttpConfig, metrics: Metrics): Traffic {
     unread: metrics.counter('http_unread_total', 'requests refused because they could not be read', ['code']),
     guesses: createGuessLimit(config.failedAuthPerMinute),
     room: createRoom(config.maxConcurrentRequests),
+    unsent,
   }
 }
 

@@ -23,6 +23,7 @@ import { createMetrics } from '../../core/metrics.js'
 import type { Schema } from '../../core/schema.js'
 import type { Session } from '../../core/session.js'
 import { patience } from '../kit/patience.js'
+import { UNSENT } from '../kit/unsent.js'
 
 const ADMIN = 'admin-secret-marker-0123456789abcdef'
 const MIB = 1024 * 1024
@@ -672,7 +673,7 @@ async function start(
   const app = createApp({
     config,
     log,
-    traffic: createTraffic(config, metrics),
+    traffic: createTraffic(config, metrics, UNSENT),
     authenticate: authenticate(log),
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'up', links: [] }),
