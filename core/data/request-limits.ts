@@ -12,16 +12,17 @@ const count = (fallback: number, description: string) =>
 export const requestLimitsConfig = {
   price: count(
     1_000_000_000,
-    'points of a request: a column or comparison of a row counts 1, a pattern 10, a list without a limit 100 rows; then 400. 0: no limit',
+    'points of a request, or of a whole bulk: a column or comparison of a row counts 1, a pattern 10, a list without a limit 100 rows; then 400. 0: no limit',
   ),
   patterns: {
     type: 'object',
     default: {},
-    description: 'operators that search texts for a pattern, in one request of a role other than admin; then 400',
+    description:
+      'operators that search texts for a pattern, in one request of a role other than admin, or in one bulk; then 400',
     properties: {
       operators: count(10, 'such as $like and $regex; 0: no limit'),
       characters: count(100, 'of all regular expressions together, $similar and $matches included; 0: no limit'),
-      wildcards: count(20, '`%` and `_` of a pattern of $like; 0: no limit'),
+      wildcards: count(20, '`%` and `_` of a pattern of $like, unless escaped; 0: no limit'),
     },
   },
 } as const satisfies Readonly<Record<string, Schema>>
@@ -83,7 +84,8 @@ const NO_BACK_REFERENCES =
 
 /** Each makes a search start again in the middle of a text: many tell by time how far a hidden text matches. */
 function checkWildcards(text: string, most: number, pattern: Pattern): void {
-  const wildcards = text.replaceAll(/[^%_]/g, '').length
+  // What is escaped stands for itself.
+  const wildcards = text.replaceAll(/\\[^]|[^%_]/g, '').length
   if (most === 0 || wildcards <= most) return
   const allowed = `at most ${most} are allowed (limits.patterns.wildcards)`
   throw tooMuch(`the pattern has ${wildcards} wildcards, and ${allowed}`, pattern)

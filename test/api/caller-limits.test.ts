@@ -78,6 +78,9 @@ t.test('patterns are short for roles', async (t) => {
   t.equal((await ask({ $regex: String.raw`^a\d+` })).status, 200)
   t.equal((await ask({ $like: 'x'.repeat(1000) })).status, 200)
   t.match(await ask({ $ilike: '_'.repeat(21) }), { status: 400, body: { error: /21 wildcards, and at most 20/ } })
+  const escaped = String.raw`\_\%`.repeat(20)
+  t.equal((await ask({ $like: `${escaped}${'%'.repeat(20)}` })).status, 200, 'what is escaped stands for itself')
+  t.match(await ask({ $like: String.raw`\\%`.repeat(21) }), { status: 400, body: { error: /21 wildcards/ } })
   t.equal((await ask({ $ilike: '_'.repeat(21), $regex: 'x'.repeat(101) }, {})).status, 200, 'an admin')
 })
 
