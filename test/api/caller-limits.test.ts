@@ -139,43 +139,6 @@ t.test('one caller takes a share of the connections; others do not wait for it',
   )
 })
 
-t.test('one caller has one share, whether its requests have proven to be quick or not', async (t) => {
-  const database = { poolSize: 4, poolWaitMs: 300, statementTimeoutMs: 4000, quickMs: 500 }
-  const server = await start(t, { database })
-  await server.must('run_sql', {
-    sql: `create function nap(id int) returns text language plpgsql volatile as $$
-      begin
-        if id = 2 then perform pg_sleep(60); end if;
-        if id = 3 then raise exception 'no'; end if;
-        return 'slept';
-      end $$;
-      create view nap as select id, nap(id) as slept from item`,
-  })
-  await server.must('track_table', 'nap')
-  await server.must('create_select_permission', {
-    table: 'nap',
-    role: 'user',
-    permission: { columns: '*', filter: {} },
-  })
-  const nap = (id: number) =>
-    server.query('select', { table: 'nap', columns: ['slept'], where: { id }, limit: 1 }, user(1))
-  for (let i = 0; i < 20; i++) t.equal((await nap(1)).status, 200)
-  // So many failures in a row have the requests of this caller run on connections of their own.
-  for (let i = 0; i < 8; i++) t.equal((await nap(3)).status, 400)
-  const held = [nap(2), nap(2)]
-  await until('both run', async () => {
-    const active = `select 1 from pg_stat_activity where state = 'active' and query like '%"nap"%' and pid <> pg_backend_pid()`
-    return (await rowsOf(server.databaseUrl, active)).length === 2
-  })
-
-  const slow = { table: 'slow', columns: ['*'], limit: 1 }
-  t.match(await server.query('select', slow, user(1)), { status: 429, body: { error: /2 requests of this caller/ } })
-  t.same(
-    (await Promise.all(held)).map(({ status }) => status),
-    [504, 504],
-  )
-})
-
 t.test('reads without a limit take of the same share until their first rows are there', async (t) => {
   const server = await start(t, { database: { poolSize: 4, poolWaitMs: 300, statementTimeoutMs: 4000 } })
   const slow = () => server.query('select', { table: 'slow', columns: ['slept'] }, user(1))
