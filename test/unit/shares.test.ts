@@ -6,7 +6,7 @@ import type { Session } from '../../core/session.js'
 const session = (caller: string | undefined): Session => ({
   role: 'user',
   variables: new Map(),
-  via: 'jwt',
+  via: 'token',
   ...(caller === undefined ? {} : { caller }),
 })
 const NEVER = new AbortController().signal
