@@ -14,7 +14,7 @@ import { DOORS } from '../kit/oracle/doors.js'
 import { count, insert, remove, select, update, write } from '../kit/oracle/requests.js'
 import { testServer, type TestServer } from '../kit/server.js'
 
-const CASES = Number(process.env['ROWHOUSE_ORACLE_CASES'] ?? 2000)
+const CASES = Number(process.env['ROWHOUSE_ORACLE_CASES'] ?? 800)
 const SEED = Number(process.env['ROWHOUSE_ORACLE_SEED'] ?? 20240607)
 const PER_MODEL = 80
 

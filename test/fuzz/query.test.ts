@@ -15,7 +15,7 @@ import { patience } from '../kit/patience.js'
 import { ADMIN_SECRET } from '../kit/server.js'
 
 const ASKED_FOR = process.env['ROWHOUSE_FUZZ_REQUESTS']
-const REQUESTS = Number(ASKED_FOR ?? 10_000)
+const REQUESTS = Number(ASKED_FOR ?? 5_000)
 /** Unless a number is asked for, a slow machine sends fewer. */
 const BUDGET_MS = ASKED_FOR === undefined ? 60_000 : Infinity
 const SEED = Number(process.env['ROWHOUSE_FUZZ_SEED'] ?? 1)

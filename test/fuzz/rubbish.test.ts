@@ -6,7 +6,7 @@ import { operatorsOn } from '../../core/plan/operators.js'
 import { type Answered, type As, testServer, type TestServer } from '../kit/server.js'
 
 const ASKED_FOR = process.env['ROWHOUSE_FUZZ_REQUESTS']
-const REQUESTS = Number(ASKED_FOR ?? 5_000)
+const REQUESTS = Number(ASKED_FOR ?? 2_500)
 /** Unless a number is asked for, a slow machine sends fewer. */
 const BUDGET_MS = ASKED_FOR === undefined ? 45_000 : Infinity
 const SEED = Number(process.env['ROWHOUSE_FUZZ_SEED'] ?? 1)

@@ -42,7 +42,7 @@ const dependsOnIt = (file: string): boolean => !file.endsWith('/names.test.js')
 const ORACLE = {
   ROWHOUSE_ORACLE_CASES: '800',
   ROWHOUSE_ORACLE_SEED: '15',
-  ROWHOUSE_NONINTERFERENCE_CASES: '20000',
+  ROWHOUSE_NONINTERFERENCE_CASES: '6000',
   ROWHOUSE_NONINTERFERENCE_SEED: '15',
 }
 
