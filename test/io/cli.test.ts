@@ -10,6 +10,7 @@ import { builtins } from '../../core/cli/setting.js'
 import { inspectEmbedded } from '../../core/postgres/index.js'
 import { freshDatabase } from '../kit/database.js'
 import { patience } from '../kit/patience.js'
+import { endKeptConnections } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
 const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
@@ -390,6 +391,7 @@ async function start(
     child.once('exit', () => reject(new Error(`it did not start:\n${output}`)))
   })
   const stop = async (signal: NodeJS.Signals) => {
+    endKeptConnections()
     child.kill(signal)
     return (await gone)[0]
   }

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ADMIN_SECRET } from './server.js'
+import { ADMIN_SECRET, endKeptConnections } from './server.js'
 import { until } from './until.js'
 
 const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
@@ -24,6 +24,7 @@ export async function serverProcess(
   })
   const gone = once(child, 'exit')
   const stop = async () => {
+    endKeptConnections()
     child.kill('SIGTERM')
     await gone
   }
