@@ -25,8 +25,8 @@ export interface Pool {
   summary(): void
 }
 
-/** A test waits for timers and for PostgreSQL at times: one more than there are processors. */
-const WIDTH = Number(process.env['ROWHOUSE_TEST_JOBS'] ?? availableParallelism() + 1)
+/** Half of its time a test waits for timers and for PostgreSQL. */
+const WIDTH = Number(process.env['ROWHOUSE_TEST_JOBS'] ?? availableParallelism() + 2)
 const JOB_MS = 1_860_000
 const GRACE_MS = 5_000
 const SLOWEST = 15

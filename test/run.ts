@@ -12,6 +12,16 @@ const named = process.argv.slice(2)
 
 /** What takes longest begins first, so that it is not left alone at the end. */
 const FOLDERS = ['io', 'fuzz', 'db', 'api', 'unit']
+const LONGEST = [
+  'io/shutdown',
+  'io/faults',
+  'io/cli',
+  'io/embedded',
+  'api/shared-commits',
+  'api/outbox',
+  'api/files',
+].map((name) => `build/test/${name}.test.js`)
+const everyFile = (): string[] => [...new Set([...LONGEST, ...FOLDERS.flatMap(filesOf)])]
 const CHECKS = ['check:imports', 'lint', 'format:check'].map((name): Job => ({
   name,
   command: 'npm',
@@ -21,9 +31,7 @@ const CHECKS = ['check:imports', 'lint', 'format:check'].map((name): Job => ({
 await calibrate()
 const given = process.env[TEST_DATABASE_URL]
 const cluster = given === undefined ? await spawnThrowaway() : { url: given, stop: async () => {} }
-const files = (named.length > 0 ? named : FOLDERS.flatMap(filesOf)).map((file) =>
-  testFile(file, { databaseUrl: cluster.url }),
-)
+const files = (named.length > 0 ? named : everyFile()).map((file) => testFile(file, { databaseUrl: cluster.url }))
 const pool = createPool({ verbose: files.length === 1 })
 const ok = await pool.run(named.length > 0 ? files : [...CHECKS, ...files])
 pool.summary()
