@@ -147,7 +147,10 @@ async function documents(t: Test, config: object = {}): Promise<Files> {
     sql: `create table document (file_id text primary key, owner_id bigint not null, locked boolean not null default false);
       create table share (file_id text not null references document, user_id bigint not null)`,
   })
-  for (const table of ['document', 'share', FILE]) await server.must('track_table', table)
+  await server.must(
+    'bulk',
+    ['document', 'share', FILE].map((args) => ({ type: 'track_table', args })),
+  )
   await server.must('create_object_relationship', {
     table: FILE,
     name: 'document',

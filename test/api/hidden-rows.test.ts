@@ -29,7 +29,10 @@ const USER: As = { role: 'user', variables: { 'x-service-org-id': '2' } }
 async function start(t: Parameters<typeof testServer>[0], filter: object = FILTER): Promise<TestServer> {
   const server = await testServer(t)
   await server.must('run_sql', { sql: DATA })
-  for (const table of ['org', 'note', 'comment', 'share']) await server.must('track_table', table)
+  await server.must(
+    'bulk',
+    ['org', 'note', 'comment', 'share'].map((args) => ({ type: 'track_table', args })),
+  )
   await server.must('bulk', [
     {
       type: 'create_object_relationship',
@@ -252,7 +255,10 @@ t.test('a broken constraint is named only to a role that may know all that it is
       create table open (id int primary key, acct int constraint open_acct references acct);
       insert into acct values (1, 'one', 'secret', 5, 1), (2, 'two', 'hush', 5, 2); insert into shadow values (1, 'x')`,
   })
-  for (const table of ['acct', 'open']) await server.must('track_table', table)
+  await server.must(
+    'bulk',
+    ['acct', 'open'].map((args) => ({ type: 'track_table', args })),
+  )
   const columns = ['id', 'email', 'amount']
   const open = { columns: '*', filter: {} }
   await server.must('bulk', [

@@ -55,7 +55,10 @@ const ALONE =
 async function start(t: Parameters<typeof testServer>[0], config: object = {}): Promise<TestServer> {
   const server = await testServer(t, { config: { database: { ...SHARED, ...config } } })
   await server.must('run_sql', { sql: TABLES })
-  for (const table of ['note', ...ALONE]) await server.must('track_table', table)
+  await server.must(
+    'bulk',
+    ['note', ...ALONE].map((args) => ({ type: 'track_table', args })),
+  )
   return server
 }
 

@@ -159,7 +159,7 @@ t.test('where nothing runs, the error says what was tried and what to do', async
 })
 
 t.test('a cluster that outlives a killed Rowhouse is adopted by the next one', async (t) => {
-  const dataDir = await newDataDir(t)
+  const dataDir = await copiedDataDir(t)
   const child = await startInChild(t, dataDir, { dieWithParent: false })
   await query(child.url, 'create table kept as select 1 as one')
 
@@ -181,7 +181,7 @@ t.test('a cluster ends with the Rowhouse that is killed, and starts again with i
     t.comment('not run here: needs setpriv of util-linux')
     return
   }
-  const dataDir = await newDataDir(t)
+  const dataDir = await copiedDataDir(t)
   const child = await startInChild(t, dataDir, {})
   await query(child.url, 'create table kept as select 1 as one')
 
@@ -369,8 +369,7 @@ t.test('stop disconnects clients, ends cleanly, and may be called twice', async 
 const LEFTOVERS = 'waiting for what is left of the PostgreSQL before'
 
 t.test('a server that is killed can be started again, with its data, for those who know its address', async (t) => {
-  const dataDir = await newDataDir(t)
-  await run('cp', '-a', await (template ??= makeTemplate()), dataDir)
+  const dataDir = await copiedDataDir(t)
   const said: string[] = []
   let busyPid = 0
   const progress = (message: string) => {
@@ -450,14 +449,19 @@ t.test('inspection tells what there is and changes nothing', async (t) => {
 
 /** A cluster that is stopped at the end of the test. */
 async function started(t: Test): Promise<{ dataDir: string; cluster: EmbeddedPostgres }> {
-  const dataDir = await newDataDir(t)
-  await run('cp', '-a', await (template ??= makeTemplate()), dataDir)
+  const dataDir = await copiedDataDir(t)
   const cluster = await startEmbedded({ dataDir, throwaway: true })
   t.teardown(() => cluster.stop())
   return { dataDir, cluster }
 }
 
-/** A data directory after its first start: a copy of it is much cheaper than another first start. */
+/** A data directory after its first start: a copy is much cheaper than another first start. */
+async function copiedDataDir(t: Pick<Test, 'teardown'>): Promise<string> {
+  const dataDir = await newDataDir(t)
+  await run('cp', '-a', await (template ??= makeTemplate()), dataDir)
+  return dataDir
+}
+
 async function makeTemplate(): Promise<string> {
   const dataDir = await newDataDir(t)
   const cluster = await startEmbedded({ dataDir, throwaway: true })
