@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Catalog, tableKey } from '../catalog/catalog.js'
+import { unexpectedPayload } from '../errors.js'
 import { authorize } from '../plan/authorize.js'
 import type { BoolExp, Op, Read } from '../plan/ir.js'
 import { type Names, namesFor } from '../plan/names.js'
@@ -79,6 +80,13 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
     ...(quotes ? { calls: true as const } : {}),
     name: nameOf(statement.text),
   }))
+  const longest = Math.max(0, ...statements.map(({ text }) => text.length))
+  if (longest > MAX_SQL) {
+    throw unexpectedPayload(
+      `the request is too large: its SQL has ${longest} characters, and at most ${MAX_SQL} are allowed`,
+      '$',
+    )
+  }
   return {
     kind: op.kind,
     statements,
@@ -88,6 +96,9 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),
   }
 }
+
+/** PostgreSQL cannot be interrupted while it parses, which may take the square of a statement's length. */
+const MAX_SQL = 1024 * 1024
 
 /** Runs a front end's `prepare` for a role. */
 export function prepare(task: Preparation, { prepare }: PlannerModule, catalog: Catalog): unknown {

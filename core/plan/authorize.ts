@@ -1,5 +1,5 @@
 import { type Catalog, type ComputedField, type Table, tableName } from '../catalog/catalog.js'
-import { permissionDenied } from '../errors.js'
+import { permissionDenied, unexpectedPayload } from '../errors.js'
 import { and } from './boolexp.js'
 import { guard } from './guard.js'
 import {
@@ -22,6 +22,9 @@ import {
   type Update,
 } from './ir.js'
 import { type Action, namesFor, RULE_ACTIONS } from './names.js'
+
+/** PostgreSQL compares each with all others while it parses. */
+const MAX_ORDER = 100
 
 /**
  * Rewrites a plan so that it can only do what `role` may: row filters are added, columns are checked, presets and checks
@@ -47,6 +50,9 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
   /** Which rows, in which order, and how many: the same for rows and for what is computed of them. */
   const rows = (read: Read | Aggregate, table: Table) => {
     const limit = permissions(table).select?.limit
+    if (read.orderBy.length > MAX_ORDER) {
+      throw unexpectedPayload(`rows may be sorted by at most ${MAX_ORDER} columns`, '$.args')
+    }
     columns(table, read.distinctOn ?? [], 'select')
     return {
       where: guard(selectFilter(table), condition(read.where, table), table, catalog, read.from !== undefined),

@@ -182,6 +182,7 @@ function liftRead(object: JsonObject, path: string, slots: Slots, depth: number)
   const columns = required(object, 'columns', path)
   if (!Array.isArray(columns))
     throw parseFailed(`expecting an array, but found ${describe(columns)}`, `${path}.columns`)
+  refuseMany(columns, `${path}.columns`)
   const limit = rowCount(object, 'limit', path, slots)
   const offset = rowCount(object, 'offset', path, slots)
   return {
@@ -225,6 +226,7 @@ const quote = (value: Json): string =>
 function liftOrderBy(value: Json, path: string): readonly OrderShape[] {
   if (!Array.isArray(value)) return [liftOrder(value, path)]
   if (value.length === 0) throw unexpectedPayload('order_by array should not be empty', path)
+  refuseMany(value, path)
   return value.map((each, i) => liftOrder(each, at(path, i)))
 }
 
@@ -293,10 +295,18 @@ function liftReturning(object: JsonObject): { returning?: readonly string[] } {
 
 function columnNames(value: Json, path: string): readonly string[] {
   if (!Array.isArray(value)) throw parseFailed(`expecting an array of columns, but found ${describe(value)}`, path)
+  refuseMany(value, path)
   return value.map((name, i) => {
     if (typeof name !== 'string') throw parseFailed(`expecting a column name, but found ${describe(name)}`, at(path, i))
     return name
   })
+}
+
+/** As many columns as a table of PostgreSQL can have. */
+const MAX_NAMES = 1600
+
+function refuseMany(names: readonly Json[], path: string): void {
+  if (names.length > MAX_NAMES) throw unexpectedPayload(`at most ${MAX_NAMES} columns may be named here`, path)
 }
 
 function oneOf<T extends string>(value: Json | undefined, allowed: readonly T[], path: string): T | undefined {

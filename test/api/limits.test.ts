@@ -111,3 +111,39 @@ function tokenOf(role: string, id: string | undefined): Promise<string> {
     .setExpirationTime('1h')
     .sign(Buffer.from(KEY))
 }
+
+t.test('a request is no longer than PostgreSQL parses quickly', async (t) => {
+  const server = await testServer(t)
+  const columns = Array.from({ length: 100 }, (_, n) => `${'a'.repeat(57)}${1000 + n}`)
+  await server.must('run_sql', {
+    sql: `create table note (id int primary key, other int references note, ${columns.map((name) => `${name} int`).join()})`,
+  })
+  await server.must('track_table', 'note')
+  const others = { name: 'others', using: { foreign_key_constraint_on: { table: 'note', column: 'other' } } }
+  await server.must('create_array_relationship', { table: 'note', ...others })
+  await server.must('create_select_permission', {
+    table: 'note',
+    role: 'user',
+    permission: { columns: '*', filter: {} },
+  })
+  const user = { role: 'user' }
+  const ids = (count: number) => Array.from({ length: count }, () => 'id')
+  const select = (more: object) => server.query('select', { table: 'note', columns: ['id'], ...more }, user)
+  const refused = (path: string, error: RegExp) => ({ status: 400, body: { code: 'unexpected-payload', path, error } })
+
+  t.match(await select({ columns: ids(1601) }), refused('$.args.columns', /at most 1600 columns/))
+  t.match(await select({ order_by: ids(1601) }), refused('$.args.order_by', /at most 1600 columns/))
+  t.match(await select({ order_by: ids(101) }), refused('$.args', /sorted by at most 100 columns/))
+  t.match(await select({ order_by: ids(100) }), { status: 200 })
+  const distinct = await server.query('count', { table: 'note', distinct: ids(1601) }, user)
+  t.match(distinct, refused('$.args.distinct', /at most 1600 columns/))
+  const order = `[${ids(101)
+    .map((id) => `{${id}: asc}`)
+    .join()}]`
+  const body = JSON.stringify({ query: `{ note(order_by: ${order}) { id } }` })
+  const { body: answer } = await server.fetch('/v1/graphql', { method: 'POST', body }, user)
+  t.match(answer, { errors: [{ message: /sorted by at most 100 columns/ }] })
+
+  const many = Array.from({ length: 95 }, (_, n) => ({ name: 'others', alias: `o${n}`, columns: ['*'] }))
+  t.match(await select({ columns: many }), refused('$', /SQL has \d+ characters, and at most 1048576/))
+})
