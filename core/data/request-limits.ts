@@ -82,8 +82,17 @@ const BACK_REFERENCE = /\\[1-9]/
 const NO_BACK_REFERENCES =
   'a back-reference in a regular expression is for admin only (limits.patterns.characters: 0 allows it)'
 
+/** A longer one takes so long that it tells on which rows it was tried. */
+const LONGEST_LIKE = 1000
+
 /** Each makes a search start again in the middle of a text: many tell by time how far a hidden text matches. */
 function checkWildcards(text: string, most: number, pattern: Pattern): void {
+  if (most > 0 && text.length > LONGEST_LIKE) {
+    throw tooMuch(
+      `a pattern of $like has at most ${LONGEST_LIKE} characters (limits.patterns.wildcards: 0 allows more)`,
+      pattern,
+    )
+  }
   // What is escaped stands for itself.
   const wildcards = text.replaceAll(/\\[^]|[^%_]/g, '').length
   if (most === 0 || wildcards <= most) return

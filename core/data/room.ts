@@ -8,13 +8,22 @@ import { readMetadata } from '../catalog/metadata.js'
 import { watchCatalog, type Watch } from '../catalog/watch.js'
 import { type Compiled, nameOf, type PlannerSource, type Prepared, type Task } from '../compile/compile.js'
 import type { Sendable } from '../compile/pool.js'
-import { type Database, inTransaction, isConnectionError, isPooled, sqlState, withClient } from '../db/database.js'
+import {
+  type Database,
+  inTransaction,
+  isConnectionError,
+  isPooled,
+  isSilence,
+  sqlState,
+  withClient,
+} from '../db/database.js'
 import { clientError, isConflict, isStale } from '../db/errors.js'
 import { RESET_SESSION } from '../db/pooler.js'
 import type { Reader } from '../db/disclosure.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
 import { ServiceError } from '../errors.js'
 import { NotDone, type Pipelines } from '../db/pipeline/index.js'
+import { answerTooLarge } from '../db/limit-answers.js'
 import { BATCH, readRows, type RowBatches } from '../db/stream.js'
 import { authorize } from '../plan/authorize.js'
 import { namesFor } from '../plan/names.js'
@@ -128,6 +137,10 @@ export async function openData(
     pace: plan && laneOf(plan) ? plans.paceOf(plan) : undefined,
   })
 
+  function mustFit(bytes: number): void {
+    if (bytes > config.maxAnswerBytes) throw answerTooLarge(config.maxAnswerBytes)
+  }
+
   async function run(request: Request, call: Call): Promise<string | undefined> {
     const { transaction } = call
     if (transaction) {
@@ -135,7 +148,10 @@ export async function openData(
       checkPrice(limits, plan.price, request.values, call)
       if (plan.statements.length === 0) return undefined
       plans.assertBranded(plan)
-      return executeIn(transaction.client, plan, executionOf(request, call, plan))
+      const answer = await executeIn(transaction.client, plan, executionOf(request, call, plan))
+      transaction.answered += answer.length
+      mustFit(transaction.answered)
+      return answer
     }
     return again(call, async () => {
       const plan = await plans.compiled(current, taskOf(request, call), call.session.caller)
@@ -213,7 +229,7 @@ export async function openData(
   /** Nothing has been answered and nothing written: a read whose connection broke may simply be asked again. */
   async function twice<T>(read: () => Promise<T>, { signal }: Call): Promise<T> {
     return read().catch(async (error: unknown) => {
-      if (!isConnectionError(error) || signal.aborted) throw error
+      if (!isConnectionError(error) || isSilence(error) || signal.aborted) throw error
       // Others may have broken with it, and the pool learns of them only now.
       await setImmediate()
       return read()
@@ -406,6 +422,7 @@ export async function openData(
     check: async (request, call) => {
       await plans.compiled(call.transaction?.snapshot ?? current, taskOf(request, call))
     },
+    mustFit,
     resolveTemplates: (fn) => void (resolve = fn),
     usePlanners: (sources) => plans.use(sources),
     async start() {

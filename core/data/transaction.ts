@@ -14,6 +14,8 @@ export class Transaction {
   members = 0
   /** What they have asked for. */
   readonly spent = nothingSpent()
+  /** Bytes of their answers, which are held until the last one. */
+  answered = 0
   private readonly begun: Snapshot
   private snapshotNow: Snapshot
   private change: Change | undefined

@@ -261,6 +261,13 @@ const SMALL_ANSWERS = 4
 /** How much longer than a statement may take its answer may be on its way. */
 const GRACE_MS = 2000
 
+const SILENT = 'Connection terminated: no answer in time'
+/** True when a connection was given up because nothing came on it: another would take as long to find out. */
+export const isSilence = (error: unknown): boolean => {
+  const cause = error instanceof ServiceError ? error.cause : error
+  return cause instanceof Error && cause.message === SILENT
+}
+
 /**
  * PostgreSQL ends a statement in time and says so. A connection on which a statement runs and nothing comes for longer
  * is dead, whatever the network believes.
@@ -272,7 +279,7 @@ function endWhenSilent(client: pg.PoolClient, silenceMs: number): void {
   }
   const { stream } = wire.connection
   stream.setTimeout(silenceMs, () => {
-    if (!wire.readyForQuery) stream.destroy(new Error('Connection terminated: no answer in time'))
+    if (!wire.readyForQuery) stream.destroy(new Error(SILENT))
   })
 }
 

@@ -6,10 +6,10 @@ export const STYLES = { datestyle: 'iso', intervalstyle: 'postgres', timezone: '
 export const IDLE_IN_TRANSACTION_MS = 60_000
 
 /**
- * Takes back what SQL has set for its session, inside a transaction. The next transaction of that session may be anybody's.
+ * Takes back what SQL has set for its session, inside a transaction, after triggers that wait for its end. The next transaction of that session may be anybody's.
  */
 export const RESET_SESSION =
-  'reset session authorization; reset role; reset all; deallocate all; close all; unlisten *; discard temp; discard sequences; select pg_advisory_unlock_all()'
+  'set constraints all immediate; reset session authorization; reset role; reset all; deallocate all; close all; unlisten *; discard temp; discard sequences; select pg_advisory_unlock_all()'
 
 type Defaults = Readonly<Record<string, string>>
 

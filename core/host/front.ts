@@ -4,7 +4,7 @@ import type { AuthConfig, HttpConfig } from '../http/config.js'
 import type { About, ReadyReport } from '../http/core-routes.js'
 import { createAuthenticate } from '../http/session.js'
 import { createTraffic } from '../http/traffic.js'
-import type { Unsent } from '../http/unsent.js'
+import type { Held } from '../http/held.js'
 import type { Metrics } from '../metrics.js'
 import type { Shared } from './host.js'
 import { listenAt, listenersOf, withoutSocket } from './listeners.js'
@@ -32,7 +32,7 @@ export interface FrontOptions {
   readonly auth: AuthConfig
   readonly log: Logger
   readonly metrics: Metrics
-  readonly unsent: Unsent
+  readonly held: Held
   readonly shared: Shared
   /** Names, in load order. */
   readonly plugins: readonly string[]
@@ -47,7 +47,7 @@ export function createFront(options: FrontOptions): Front {
   const common = {
     log,
     ready,
-    traffic: createTraffic(http, metrics, options.unsent),
+    traffic: createTraffic(http, metrics, options.held),
     authenticate: createAuthenticate(auth, log, shared.authenticators, withoutSocket(http)),
   }
   const fronts = listeners.map((listener) => {

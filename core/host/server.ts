@@ -10,7 +10,7 @@ import { checkDatabase } from '../db/check-config.js'
 import { checkAuth, checkHttp } from '../http/check-config.js'
 import { authConfig, httpConfig } from '../http/config.js'
 import type { ReadyReport } from '../http/core-routes.js'
-import { createUnsent } from '../http/unsent.js'
+import { createHeld } from '../http/held.js'
 import { at } from '../errors.js'
 import { createLogger } from '../log.js'
 import { createMetrics } from '../metrics.js'
@@ -147,7 +147,7 @@ export async function startLoaded(
   )
   try {
     const metrics = createMetrics()
-    const unsent = createUnsent(values.database)
+    const held = createHeld(values.database)
     const dataDir = resolve(options.cwd, values.dataDir)
     const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
     closing('providers', () => providers.close())
@@ -172,7 +172,7 @@ export async function startLoaded(
       ...values,
       log,
       metrics,
-      unsent,
+      held,
       shared,
       plugins: loaded.plugins.map(({ plugin }) => plugin.name),
       ready: () => ready(store, shared),
@@ -216,7 +216,7 @@ export async function startLoaded(
         opened,
         { log, metrics, ...values.compile, misses: values.limits.misses },
         values.limits,
-        unsent.check,
+        held.check,
       )
       closers.push(() => data.closers)
       return { database: opened, data }

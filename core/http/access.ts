@@ -11,7 +11,7 @@ export type Access = (req: IncomingMessage, res: ServerResponse) => RequestState
 
 export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic): Access {
   const { trustsPeer, clientOf } = createProxies(config)
-  const app = { log, origins: new Set(config.cors.origins), trustsPeer, limits: config, unsent: traffic.unsent }
+  const app = { log, origins: new Set(config.cors.origins), trustsPeer, limits: config, held: traffic.held }
 
   return (req, res) => {
     const start = performance.now()

@@ -27,7 +27,7 @@ export function admission(
   unasked: readonly string[],
   idempotent: ReadonlySet<string>,
 ): Admission {
-  const { failures, rejected, guesses, room, unsent } = traffic
+  const { failures, rejected, guesses, room, held } = traffic
   const overSocket = config.socket !== undefined
 
   async function identified(ctx: Entering, refused: () => void): Promise<Session> {
@@ -46,17 +46,22 @@ export function admission(
     }
   }
 
+  function enterRoom(client: string): () => void {
+    try {
+      return room.enter(client)
+    } catch (error) {
+      rejected.inc()
+      throw error
+    }
+  }
+
   return {
     identify: (ctx) => identified(ctx, () => {}),
     async enter(ctx) {
-      const leave = room.enter()
-      if (!leave) {
-        rejected.inc()
-        throw new ServiceError(503, 'too-busy', 'too many requests are under way', '$', { retryAfter: 1 })
-      }
+      const leave = enterRoom(ctx.state.client)
       ctx.res.on('close', leave)
       ctx.state.session = await identified(ctx, leave)
-      unsent.check(ctx.state.session)
+      held.check(ctx.state.session)
       if (ctx.req.headers['idempotency-key'] && !idempotent.has(ctx.path)) throw noIdempotency()
     },
   }

@@ -100,7 +100,7 @@ export function createApp(options: AppOptions): App {
     const { state } = arrival
     void handle(req, res).then(() => {
       // A stream has not ended.
-      if (res.writableEnded) traffic.unsent.follow(res, state, state.context?.length ?? 0)
+      if (res.writableEnded) traffic.held.follow(res, state, state.context?.length ?? 0)
     })
   }
 
@@ -134,7 +134,7 @@ export function createApp(options: AppOptions): App {
       if (answer.kind === 'stream' || isBodiless(answer)) throughKoa(req, res, { state, outcome: () => answer })
       else if (!res.destroyed) {
         const bytes = sendDirectly(res, state, answer, headersFor(exchange.get('origin')))
-        traffic.unsent.follow(res, state, bytes)
+        traffic.held.follow(res, state, bytes)
       }
     } catch (error) {
       throughKoa(req, res, { state, outcome: () => raise(error) })

@@ -21,7 +21,7 @@ export async function readJson(
   ctx: Omit<Exchange, 'params'>,
   { isRows, largeForAdmin, empty }: JsonReading = {},
 ): Promise<Json> {
-  const { session, limits } = ctx.state
+  const { session, limits, held } = ctx.state
   requireJson(ctx, session)
   assertSameOrigin(ctx, session)
   const large = largeForAdmin === true && session.role === 'admin'
@@ -29,6 +29,7 @@ export async function readJson(
     maxBytes: large ? limits.maxAdminJsonBytes : limits.maxJsonBytes,
     setting: large ? 'http.maxAdminJsonBytes' : 'http.maxJsonBytes',
     timeoutMs: limits.jsonTimeoutMs,
+    hold: (bytes) => held.receive(session, bytes),
   })
   if (body.length === 0 && empty !== undefined) return empty
   return parseJson(decodeUtf8(body), large ? ADMIN_LIMITS : DEFAULT_LIMITS, isRows)

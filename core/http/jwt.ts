@@ -146,7 +146,13 @@ function sessionOf(
   requested: string | undefined,
   via: 'token' | 'cookie',
 ): Session {
-  const claims = new Map(Object.entries(namespaceOf(payload, config)).map(([name, v]) => [name.toLowerCase(), v]))
+  const claims = new Map<string, unknown>()
+  for (const [given, value] of Object.entries(namespaceOf(payload, config))) {
+    const name = given.toLowerCase()
+    if (claims.has(name) && name.startsWith('x-service-'))
+      throw invalidToken(new Error('two claims differ only in case'))
+    claims.set(name, value)
+  }
   if (config.allowedRoles !== undefined) claims.set(ALLOWED_ROLES, valueAt(payload, config.allowedRoles))
   if (config.defaultRole !== undefined) claims.set(DEFAULT_ROLE, valueAt(payload, config.defaultRole))
   for (const [name, pointer] of Object.entries(config.variables)) {

@@ -35,6 +35,8 @@ const QUIET_MS = 1_000
 /** How long the rest of a body that nobody wanted may take. */
 const LEFTOVER_MS = 5_000
 const POLL_MS = 25
+/** Answers that a client may be owed on one connection; then it is cut. */
+const MAX_OWED = 100
 
 /** A node:http server with its limits, and an end that loses no request. */
 export function createListener(handle: RequestListener, config: HttpConfig, log: Logger, traffic: Traffic): Listener {
@@ -78,6 +80,11 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   answerUnread(server, (socket) => sockets.get(socket) ?? [], config, traffic)
 
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
+    // Requests behind an answer that is not read wait as long as it does.
+    if ((sockets.get(req.socket)?.size ?? 0) >= MAX_OWED) {
+      reset(req.socket)
+      return
+    }
     track(req, res)
     handle(req, res)
   }

@@ -25,7 +25,7 @@ export function respond(ctx: Context, answer: Answer): void {
  */
 function bodyOf(chunks: AsyncIterable<Buffer>, { res, state }: Context, sent?: (chunk: Buffer) => void): Readable {
   const source = withEnd(chunks, () => {
-    state.unsent.follow(res, state, body.readableLength + res.writableLength)
+    state.held.follow(res, state, body.readableLength + res.writableLength)
   })
   const body = Readable.from(source, { objectMode: false, highWaterMark: 128 * 1024 })
   if (!sent) return body

@@ -4,7 +4,7 @@ import { ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
 import type { Session } from '../session.js'
 import type { HttpConfig } from './config.js'
-import type { Unsent } from './unsent.js'
+import type { Held } from './held.js'
 
 /** The same for all requests of an app. */
 export interface AppState {
@@ -16,7 +16,7 @@ export interface AppState {
   /** The section `http` of the configuration. */
   readonly limits: HttpConfig
   /** Answers that wait for their clients. */
-  readonly unsent: Unsent
+  readonly held: Held
 }
 
 /** What the core knows of a request: `ctx.state`. What not every request needs is made when it is asked for. */
@@ -60,8 +60,8 @@ export class RequestState {
     return this.app.limits
   }
 
-  get unsent(): Unsent {
-    return this.app.unsent
+  get held(): Held {
+    return this.app.held
   }
 
   /** Logs with the request id. */

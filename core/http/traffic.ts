@@ -1,8 +1,10 @@
 import type { Counter, Registry } from 'prom-client'
+import { ServiceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
+import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 import { createGuessLimit, type GuessLimit } from './guess-limit.js'
-import type { Unsent } from './unsent.js'
+import type { Held } from './held.js'
 
 /** What is measured and limited for all listeners of a server together. */
 export interface Traffic {
@@ -16,16 +18,20 @@ export interface Traffic {
   readonly unread: Counter
   readonly guesses: GuessLimit
   readonly room: Room
-  readonly unsent: Unsent
+  readonly held: Held
 }
 
-/** How many requests may be worked on at once. */
+/** How many requests may be worked on at once, and how many of one client. */
 export interface Room {
-  /** @returns what ends the stay, once; undefined when there is no room */
-  enter(): (() => void) | undefined
+  /**
+   * @param client its address
+   * @returns what ends the stay, once
+   * @throws ServiceError 503 too-busy: there is no room; 429 too-many-requests: the client has half of it
+   */
+  enter(client: string): () => void
 }
 
-export function createTraffic(config: HttpConfig, metrics: Metrics, unsent: Unsent): Traffic {
+export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held): Traffic {
   const durations = metrics.histogram(
     'http_request_duration_seconds',
     'time from the headers of a request to the end of its answer',
@@ -46,21 +52,44 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, unsent: Unse
     unread: metrics.counter('http_unread_total', 'requests refused because they could not be read', ['code']),
     guesses: createGuessLimit(config.failedAuthPerMinute),
     room: createRoom(config.maxConcurrentRequests),
-    unsent,
+    held,
   }
 }
 
 function createRoom(most: number): Room {
+  const half = Math.max(1, Math.floor(most / 2))
+  const byClient = new Map<string, number>()
   let busy = 0
+
+  function add(client: string | undefined, one: 1 | -1): void {
+    busy += one
+    if (client === undefined) return
+    const count = (byClient.get(client) ?? 0) + one
+    if (count === 0) byClient.delete(client)
+    else byClient.set(client, count)
+  }
+
   return {
-    enter() {
-      if (busy >= most) return undefined
-      busy++
+    enter(address) {
+      // On this machine, and over a unix socket, it is a proxy that speaks for many.
+      const client = address === '' || isLoopback(address) ? undefined : addressKey(address)
+      if (busy >= most) throw tooBusy()
+      if (client !== undefined && (byClient.get(client) ?? 0) >= half) throw tooMany(half)
+      add(client, 1)
       let inside = true
       return () => {
-        if (inside) busy--
+        if (inside) add(client, -1)
         inside = false
       }
     },
   }
+}
+
+const isLoopback = (address: string): boolean => address === '::1' || address.startsWith('127.')
+
+const tooBusy = (): ServiceError =>
+  new ServiceError(503, 'too-busy', 'too many requests are under way', '$', { retryAfter: 1 })
+const tooMany = (half: number): ServiceError => {
+  const message = `${half} requests from this address are under way, which is half of http.maxConcurrentRequests`
+  return new ServiceError(429, 'too-many-requests', message, '$', { retryAfter: 1 })
 }

@@ -96,7 +96,12 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       throw new ServiceError(400, 'parse-failed', message, '$')
     }
     const bodies: string[] = []
-    for (const [i, each] of body.entries()) bodies.push(await textOf((await run(ctx, 'modern', each, at('$', i))).body))
+    let bytes = 0
+    for (const [i, each] of body.entries()) {
+      const one = await textOf((await run(ctx, 'modern', each, at('$', i))).body)
+      data.mustFit((bytes += one.length))
+      bodies.push(one)
+    }
     return { status: 200, body: `[${bodies.join(',')}]` }
   }
 }

@@ -77,6 +77,7 @@ t.test('patterns are short for roles', async (t) => {
   t.match(await ask({ $regex: String.raw`(.+)\1` }), { status: 400, body: { error: /back-reference/ } })
   t.equal((await ask({ $regex: String.raw`^a\d+` })).status, 200)
   t.equal((await ask({ $like: 'x'.repeat(1000) })).status, 200)
+  t.match(await ask({ $nilike: 'x'.repeat(1001) }), { status: 400, body: { error: /at most 1000 characters/ } })
   t.match(await ask({ $ilike: '_'.repeat(21) }), { status: 400, body: { error: /21 wildcards, and at most 20/ } })
   const escaped = String.raw`\_\%`.repeat(20)
   t.equal((await ask({ $like: `${escaped}${'%'.repeat(20)}` })).status, 200, 'what is escaped stands for itself')

@@ -37,6 +37,21 @@ tap.test('answers that are too much', async (t) => {
     t.equal((await select({ limit: 1 })).status, 200, 'and the server goes on')
   })
 
+  await t.test('the answers of a bulk, of a mutation and of a batch are one answer', async (t) => {
+    const three = { type: 'select', args: { table: 'big', columns: ['id', 't'], limit: 3 } }
+    t.equal((await server.query('bulk', [three])).status, 200)
+    t.match(await server.query('bulk', [three, three]), { status: 400, body: { code: 'answer-too-large' } })
+    const graphql = (body: unknown) => server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify(body) })
+    const query = { query: '{ big(limit: 3) { id t } }' }
+    t.equal((await graphql([query])).status, 200)
+    t.match((await graphql([query, query])).body, { errors: [{ extensions: { code: 'answer-too-large' } }] })
+    const update = (alias: string) => `${alias}: update_big(where: {id: {_lt: 4}}, _inc: {id: 0}) { returning { t } }`
+    t.equal((await graphql({ query: `mutation { ${update('a')} }` })).body.errors, undefined)
+    t.match((await graphql({ query: `mutation { ${update('a')} ${update('b')} }` })).body, {
+      errors: [{ extensions: { code: 'answer-too-large' } }],
+    })
+  })
+
   await t.test('one caller leaves streams for the others', async (t) => {
     const open = () => {
       const body = JSON.stringify({ type: 'select', args: { table: 'huge', columns: ['id', 't'] } })

@@ -133,6 +133,7 @@ t.test('a request is no longer than PostgreSQL parses quickly', async (t) => {
 
   t.match(await select({ columns: ids(1601) }), refused('$.args.columns', /at most 1600 columns/))
   t.match(await select({ order_by: ids(1601) }), refused('$.args.order_by', /at most 1600 columns/))
+  t.match(await select({ columns: [`*${'.*'.repeat(1_000_000)}`] }), refused('$.args.columns', /at most 5 levels/))
   t.match(await select({ order_by: ids(101) }), refused('$.args', /sorted by at most 100 columns/))
   t.match(await select({ order_by: ids(100) }), { status: 200 })
   const distinct = await server.query('count', { table: 'note', distinct: ids(1601) }, user)

@@ -79,7 +79,7 @@ t.test('a caller who leaves much unread is answered nothing more until it has re
     const refused = await server.query('select', SMALL, user(1))
     t.match(refused, {
       status: 429,
-      body: { code: 'too-many-requests', error: /has not read \d+ bytes .*32 MiB .*database\.maxAnswerBytes/ },
+      body: { code: 'too-many-requests', error: /\d+ bytes of this caller wait .*32 MiB .*database\.maxAnswerBytes/ },
     })
     t.ok(refused.headers.has('retry-after'))
     t.equal((await server.query('select', SMALL, user(2))).status, 200, 'another caller')
@@ -131,4 +131,30 @@ t.test('one answer of the largest size may be under way', async (t) => {
   await begun([socket])
   for (let i = 0; i < 5; i++) t.equal((await server.query('select', SMALL, user(1))).status, 200)
   socket.destroy()
+})
+
+t.test('unfinished bodies of one caller are bounded together, others are not in their way', async (t) => {
+  const server = await start(t)
+  const body = `{"type": "select", "args": ${' '.repeat(6 * MiB)}`
+  const begin = (id: number) => {
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+    socket.on('error', () => undefined)
+    const head = ['POST /v1/query HTTP/1.1', 'host: x', 'x-service-role: user', `x-service-user-id: ${id}`]
+    socket.write([...head, `x-service-admin-secret: ${ADMIN_SECRET}`, 'content-length: 7000000', '', body].join('\r\n'))
+    return socket
+  }
+  const sockets = Array.from({ length: 6 }, () => begin(1))
+  const [answer] = await Promise.race(sockets.map((socket) => once(socket, 'data')))
+  t.match(String(answer), /^HTTP\/1\.1 429 [^]*unfinished bodies/)
+  const others = await Promise.all([1, 2].map((id) => server.query('select', SMALL, user(id))))
+  t.same(
+    others.map(({ status }) => status),
+    [200, 200],
+  )
+  for (const socket of sockets) socket.destroy()
+  const again = begin(1)
+  again.write(`${' '.repeat(7000000 - body.length - 1)}}`)
+  const [refused] = await once(again, 'data')
+  t.match(String(refused), /^HTTP\/1\.1 400 /, 'what is gone does not count')
+  again.destroy()
 })

@@ -26,7 +26,7 @@ import { createMetrics } from '../../core/metrics.js'
 import type { Session } from '../../core/session.js'
 import { freshDatabase } from '../kit/database.js'
 import { patience } from '../kit/patience.js'
-import { UNSENT } from '../kit/unsent.js'
+import { HELD } from '../kit/held.js'
 
 const HELLO = 'GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'
 
@@ -264,7 +264,7 @@ async function start(t: Test, http: object = {}, authenticate: Authenticate = as
   const app = createApp({
     config,
     log: createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } }),
-    traffic: createTraffic(config, metrics, UNSENT),
+    traffic: createTraffic(config, metrics, HELD),
     authenticate,
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'up', links: [] }),

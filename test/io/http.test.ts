@@ -23,7 +23,7 @@ import { createMetrics } from '../../core/metrics.js'
 import type { Schema } from '../../core/schema.js'
 import type { Session } from '../../core/session.js'
 import { patience } from '../kit/patience.js'
-import { UNSENT } from '../kit/unsent.js'
+import { HELD } from '../kit/held.js'
 
 const ADMIN = 'admin-secret-marker-0123456789abcdef'
 const MIB = 1024 * 1024
@@ -408,6 +408,37 @@ t.test('more requests than may be under way are turned away, those of the core a
   }
 })
 
+t.test('one address has half of the room, unless it is a proxy of this machine', async (t) => {
+  const config = { maxConcurrentRequests: 4, trustedProxies: ['127.0.0.1'] }
+  const { get, release, calls } = await start(t, config)
+  const from = (address: string) => get('/wait', { 'x-forwarded-for': address })
+  const first = [from('192.0.2.1'), from('192.0.2.1')]
+  await until(() => calls.length === 2)
+
+  const more = await from('192.0.2.1')
+  t.equal(more.status, 429)
+  t.match(await more.json(), { code: 'too-many-requests', error: /^2 requests from this address/ })
+  const others = [from('192.0.2.2'), get('/wait')]
+  await until(() => calls.length === 4)
+  t.equal((await get('/echo')).status, 503)
+  release()
+  for (const each of [...first, ...others]) t.equal((await each).status, 200)
+})
+
+t.test('a connection that is owed a hundred answers is cut', async (t) => {
+  const { base, release, calls } = await start(t)
+  const request = 'GET /wait HTTP/1.1\r\nhost: x\r\n\r\n'
+  const socket = connect(Number(new URL(base).port), '127.0.0.1')
+  socket.on('error', () => undefined)
+  socket.write(request.repeat(100))
+  await until(() => calls.length > 0)
+  t.equal(socket.destroyed, false)
+  const closed = new Promise((resolve) => socket.once('close', resolve))
+  socket.write(request)
+  await closed
+  release()
+})
+
 t.test('guessing is slowed per address, and right credentials are not', async (t) => {
   const { get } = await start(t, { failedAuthPerMinute: 3 })
   const guess = () => get('/echo', { 'x-test-role': 'wrong' })
@@ -673,7 +704,7 @@ async function start(
   const app = createApp({
     config,
     log,
-    traffic: createTraffic(config, metrics, UNSENT),
+    traffic: createTraffic(config, metrics, HELD),
     authenticate: authenticate(log),
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'up', links: [] }),
@@ -765,7 +796,7 @@ async function start(
       fetch(base + path, { method, headers }),
     /** Sends bytes and reads until the server closes. */
     async raw(bytes: string): Promise<string> {
-      const socket = connect(port, '127.0.0.1').on('error', () => {})
+      const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
       const chunks: Buffer[] = []
       socket.on('data', (chunk) => chunks.push(chunk))
       socket.write(bytes)

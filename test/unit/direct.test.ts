@@ -14,7 +14,7 @@ import { anonymous } from '../../core/http/identity.js'
 import { createTraffic } from '../../core/http/traffic.js'
 import { createLogger } from '../../core/log.js'
 import { createMetrics } from '../../core/metrics.js'
-import { UNSENT } from '../kit/unsent.js'
+import { HELD } from '../kit/held.js'
 import { until } from '../kit/until.js'
 
 const settled = settle({ path: '$', schema: httpConfig, value: {}, settings: [], where: 'a test' })
@@ -38,7 +38,7 @@ async function serve(t: Test, ...plugins: ReturnType<typeof plugin>[]) {
   const app = createApp({
     config: { ...config, port: 0 },
     log: createLogger({ level: 'info', destination: { write: (line) => void lines.push(JSON.parse(line)) } }),
-    traffic: createTraffic(config, metrics, UNSENT),
+    traffic: createTraffic(config, metrics, HELD),
     authenticate: async () => anonymous(),
     ready: async () => ({ ready: true, probes: [] }),
     about: () => ({ version: '0.0.0', database: 'none', links: [] }),

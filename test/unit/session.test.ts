@@ -395,6 +395,8 @@ t.test('claims are found in a text, and under a namespace that is nested or is t
     [{ format: 'stringified_json' }, { rowhouse: '"user"' }, 401],
     [{}, { rowhouse: JSON.stringify(roles) }, 401],
     [{ namespacePath: '/app' }, { rowhouse: roles }, 401],
+    [{}, { rowhouse: { ...roles, 'X-Service-User-Id': '4' } }, 401],
+    [{}, { rowhouse: { ...roles, Note: '', note: '' } }, 200],
   ]
   for (const [claims, payload, status] of table) {
     const server = await serve(t, { jwt: { ...JWT.jwt, claims } })

@@ -67,6 +67,15 @@ tap.test('what run_sql sets for its session is gone for the next transaction', a
   t.strictSame(result[1], ['UTC', '61s', '"$user", public', 't', 'NULL', '0', '0', '0'])
   await server.must('run_sql', { sql: `drop role nobody_${name}` })
 
+  await server.must('run_sql', {
+    sql: `create table late (id int); create function late() returns trigger language plpgsql as
+        $$ begin perform set_config('statement_timeout', '77', false); return null; end $$;
+      create constraint trigger late after insert on late initially deferred for each row execute function late();
+      insert into late values (1)`,
+  })
+  const { result: after } = await server.must('run_sql', { sql: `select current_setting('statement_timeout')` })
+  t.strictSame(after[1], ['61s'], 'nor what a trigger sets that waits for the end of the transaction')
+
   const failed = await server.query('run_sql', {
     sql: 'select pg_advisory_lock(2); prepare left_over as select 1; select 1 / 0',
   })

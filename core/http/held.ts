@@ -6,12 +6,17 @@ import { reset } from './reset.js'
 import type { RequestState } from './state.js'
 
 /**
- * Answers that wait in memory for clients to read them: whole ones, and the last chunks of streams. What the system takes
- * at once waits in no memory of ours.
+ * What waits in memory for clients: answers that they have not read, whole ones and the last chunks of streams, and bodies
+ * that have not come whole. What the system takes at once waits in no memory of ours.
  */
-export interface Unsent {
-  /** @throws ServiceError 429 too-many-requests: the caller has not read what it was answered before */
+export interface Held {
+  /** @throws ServiceError 429 too-many-requests: too much of the caller waits already */
   check(session: Session): void
+  /**
+   * Counts bytes of a body, or takes back with a negative number those that it has counted.
+   * @returns false: too much of the caller waits
+   */
+  receive(session: Session, bytes: number): boolean
   /**
    * Counts an answer for its caller until it has been sent, and cuts off a client that reads it too slowly.
    * @param bytes of it that wait
@@ -20,15 +25,16 @@ export interface Unsent {
 }
 
 /** @param limits `maxAnswerBytes`: how much of one caller may wait before the caller gets no more */
-export function createUnsent(limits: ReaderLimits & { readonly maxAnswerBytes: number }): Unsent {
+export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: number }): Held {
   const { maxAnswerBytes } = limits
   /** Bytes by caller. */
   const waiting = new Map<string, number>()
 
-  function add(caller: string, bytes: number): void {
+  function add(caller: string, bytes: number): number {
     const sum = (waiting.get(caller) ?? 0) + bytes
     if (sum === 0) waiting.delete(caller)
     else waiting.set(caller, sum)
+    return sum
   }
 
   return {
@@ -36,6 +42,7 @@ export function createUnsent(limits: ReaderLimits & { readonly maxAnswerBytes: n
       const bytes = caller === undefined ? undefined : waiting.get(caller)
       if (bytes !== undefined && bytes > maxAnswerBytes) throw tooMuch(bytes, maxAnswerBytes)
     },
+    receive: ({ caller }, bytes) => caller === undefined || add(caller, bytes) <= maxAnswerBytes,
     follow(res, state, bytes) {
       if (res.writableFinished || res.req.socket.destroyed) return
       const { socket } = res.req
@@ -56,13 +63,9 @@ export function createUnsent(limits: ReaderLimits & { readonly maxAnswerBytes: n
   }
 }
 
-const tooMuch = (bytes: number, most: number): ServiceError => {
-  const limit = `${Math.floor(most / 1024 / 1024)} MiB may wait (database.maxAnswerBytes)`
-  return new ServiceError(
-    429,
-    'too-many-requests',
-    `this caller has not read ${bytes} bytes of earlier answers, and at most ${limit}: read them first`,
-    '$',
-    { retryAfter: 1 },
+const tooMuch = (bytes: number, most: number): ServiceError =>
+  tooMuchHeld(
+    `${bytes} bytes of this caller wait in memory, of unread answers and unfinished bodies, and at most ${Math.floor(most / 2 ** 20)} MiB may`,
   )
-}
+export const tooMuchHeld = (what: string): ServiceError =>
+  new ServiceError(429, 'too-many-requests', `${what} (database.maxAnswerBytes)`, '$', { retryAfter: 1 })
