@@ -12,7 +12,7 @@ const READ_MS = 30_000
 /** Of Node's timers. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Ends an answer whose reader takes too long for what it was given: a generator that is not resumed hears of nothing. */
+/** Ends an answer whose reader takes too long for what it was given. */
 export class ReaderClock {
   private readonly end: () => void
   private readonly oldest: number

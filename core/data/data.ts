@@ -55,7 +55,7 @@ export interface Data {
   prepare<T>(planner: string, shape: unknown, call: Call, options?: { readonly patient?: boolean }): Promise<T>
   /** @throws ServiceError 400 when the caller's role may not run the request */
   check(request: Request, call: Call): Promise<void>
-  /** @throws ServiceError 400 answer-too-large: so many bytes of one answer are not held in memory */
+  /** @throws ServiceError 400 answer-too-large: `bytes` exceeds `database.maxAnswerBytes` */
   mustFit(bytes: number): void
   /** Says how stored templates get their meaning. Once, while the server is set up. */
   resolveTemplates(resolve: TemplateResolver): void

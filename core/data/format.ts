@@ -18,10 +18,16 @@ export function answerRows(rows: RowBatches, format: Format, keys: readonly stri
   const frame = frameOf(format, keys)
   const { contentType } = frame
   const { first, done } = rows
-  if (!done || first.bytes > SHORT)
-    return { kind: 'stream', contentType, chunks: chunks(rows, frame), sent: (chunk) => rows.free(chunk) }
+  if (!done) return { kind: 'stream', contentType, chunks: chunks(rows, frame), sent: (chunk) => rows.free(chunk) }
   const body = Buffer.concat(first.parts.map(frame.rows))
   for (const part of first.parts) rows.free(part)
+  if (body.length > SHORT) {
+    return {
+      kind: 'bytes',
+      bytes: Buffer.concat([Buffer.from(frame.head), body, Buffer.from(frame.tail)]),
+      contentType,
+    }
+  }
   return { kind: 'text', text: frame.head + body.toString() + frame.tail, contentType }
 }
 

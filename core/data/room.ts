@@ -60,7 +60,7 @@ const RECENT = 5
 
 /**
  * Reads the catalog and answers requests against it. The schema must be migrated.
- * @param admit throws when the caller may be answered nothing more for now
+ * @param admit throws 429 when too much waits in memory for the caller
  */
 export async function openData(
   database: Database,
@@ -149,7 +149,7 @@ export async function openData(
       if (plan.statements.length === 0) return undefined
       plans.assertBranded(plan)
       const answer = await executeIn(transaction.client, plan, executionOf(request, call, plan))
-      transaction.answered += answer.length
+      transaction.answered += Buffer.byteLength(answer)
       mustFit(transaction.answered)
       return answer
     }
@@ -343,6 +343,7 @@ export async function openData(
                 async () => {
                   const answer = await fn({ ...limited, transaction: inner })
                   altered = await inner.finish()
+                  if (pooled && inner.discarded) await client.query(RESET_SESSION)
                   signal.throwIfAborted()
                   if (altered) coming.add(altered.data.version)
                   return answer
@@ -390,7 +391,7 @@ export async function openData(
         const change = await inner.lock()
         inner.discard()
         const result = await fn(inner.client)
-        await inner.client.query(pooled ? RESET_SESSION : 'reset role; reset search_path')
+        await inner.client.query('reset role; reset search_path')
         await change.rescan(cascade)
         return result
       }),

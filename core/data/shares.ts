@@ -35,7 +35,7 @@ export function openShares(config: DatabaseConfig): { readonly requests: Shares;
       forQuick: Math.min(poolSize - 1, Math.ceil(poolSize / 4)),
       waitMs: config.poolWaitMs,
       what: 'requests of this caller are under way (database.callerShare)',
-      allTaken: 'other callers have all connections that such requests may take (database.poolSize)',
+      allTaken: 'other callers have all connections, but for those kept for quick requests (database.poolSize)',
     }),
     streams: new Shares({
       most: shareOf(streamPoolSize, config.streamShare),
@@ -113,13 +113,16 @@ export class Shares {
     if (holder.count === 0 && !this.waiting.some((each) => each.holder === holder)) this.holders.delete(caller)
   }
 
+  /** One that is given back may let several have one: what is not quick may wait for less than what is. */
   private passOn(): void {
-    const able = this.waiting.filter((each) => this.mayHave(each))
-    const [next] = able.sort((a, b) => a.holder.count - b.holder.count)
-    if (!next) return
-    this.waiting.splice(this.waiting.indexOf(next), 1)
-    this.add(next, 1)
-    next.pass()
+    for (;;) {
+      const able = this.waiting.filter((each) => this.mayHave(each))
+      const [next] = able.sort((a, b) => a.holder.count - b.holder.count)
+      if (!next) return
+      this.waiting.splice(this.waiting.indexOf(next), 1)
+      this.add(next, 1)
+      next.pass()
+    }
   }
 
   /** Resolves when one has been passed on. */

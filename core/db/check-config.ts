@@ -5,7 +5,9 @@ export function checkDatabase(
   config: DatabaseConfig,
 ): readonly { readonly keys: readonly string[]; readonly message: string }[] {
   const { url, directUrl } = config
-  const misspelt = (['url', 'directUrl'] as const).filter((key) => !isPostgresUrl(config[key] ?? '/'))
+  const misspelt = (['url', 'directUrl'] as const).filter(
+    (key) => config[key] !== undefined && !isPostgresUrl(config[key]),
+  )
   return [
     ...misspelt.map((key) => ({ keys: [key], message: EXPECTED })),
     ...(directUrl !== undefined && url === undefined ? [{ keys: ['directUrl'], message: NO_POOLER }] : []),

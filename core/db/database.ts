@@ -37,7 +37,7 @@ export const databaseConfig = {
       minimum: 1024,
       default: 64 * 1024 * 1024,
       description:
-        'Largest part of an answer that is held in memory: a whole answer, or a row of a streamed one; then 400. Also how much of whole answers one caller may leave unread; then its next request gets 429',
+        'Largest part of an answer that is held in memory: a whole answer, or a row of a streamed one; then 400. Also how much of unread answers and unfinished bodies of one caller may wait; then its next request gets 429',
     },
     poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for requests' },
     pipelines: {
@@ -76,7 +76,7 @@ export const databaseConfig = {
       type: 'integer',
       minimum: 0,
       default: 8192,
-      description: 'What a client has to read of an answer after half a minute, or it is cut off; 0: anything',
+      description: 'What a client has to read of rows after half a minute, or it is cut off; 0: anything',
     },
     callerShare: {
       type: 'number',

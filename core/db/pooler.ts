@@ -6,10 +6,12 @@ export const STYLES = { datestyle: 'iso', intervalstyle: 'postgres', timezone: '
 export const IDLE_IN_TRANSACTION_MS = 60_000
 
 /**
- * Takes back what SQL has set for its session, inside a transaction, after triggers that wait for its end. The next transaction of that session may be anybody's.
+ * Takes back what SQL has set for its session, just before the end of a transaction and after the triggers that wait for it:
+ * the pooler gives the session to another client next.
  */
 export const RESET_SESSION =
-  'set constraints all immediate; reset session authorization; reset role; reset all; deallocate all; close all; unlisten *; discard temp; discard sequences; select pg_advisory_unlock_all()'
+  'set constraints all immediate; reset session authorization; reset role; reset all; deallocate all; close all; ' +
+  'unlisten *; discard temp; discard sequences; select pg_advisory_unlock_all()'
 
 type Defaults = Readonly<Record<string, string>>
 
@@ -36,12 +38,15 @@ export async function setSessionDefaults(config: DatabaseConfig, dry = false): P
       `select format('role %I in database %I', session_user, current_database()) as login`,
     )
     const { login } = rows[0] as { login: string }
-    for (const { name, wanted } of dry ? [] : wrong) {
-      await client.query(`alter ${login} set ${name} = ${pg.escapeLiteral(wanted)}`)
-    }
+    const changes = wrong.map(({ name, wanted }) => `alter ${login} set ${name} = ${pg.escapeLiteral(wanted)}`)
+    // One transaction, after those of other servers that start now.
+    if (!dry) await client.query([LOCK, ...changes].join('; '))
     return wrong.map(({ name, wanted }) => `${name} = ${wanted} for ${login}`)
   })
 }
+
+/** Of this program alone. */
+const LOCK = 'select pg_advisory_xact_lock(823746212)'
 
 /** So many are asked at once that a pooler answers with more than one of its own. */
 const SESSIONS = 4
@@ -123,7 +128,7 @@ export async function requestCancel(client: pg.ClientBase): Promise<void> {
   wire.once('sslconnect', ask)
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, CANCEL_MS)
-    wire.once('error', resolve)
+    wire.on('error', resolve)
     wire.once('end', resolve)
     wire.once('end', () => clearTimeout(timer))
     if (host.startsWith('/')) wire.connect(`${host}/.s.PGSQL.${port}`)

@@ -61,7 +61,7 @@ export async function readRows(
   const translated = (error: unknown): unknown =>
     isConnectionError(error) ? error : clientError(error, execution.reader, statement)
   signal.throwIfAborted()
-  const client = await begin(database)
+  const client = await begin(database, execution.timeoutMs, signal)
   const received = receive(client, database.blocks)
   const stream = new QueryStream(statement.text, values)
   stream.on('error', () => undefined)
@@ -82,7 +82,7 @@ export async function readRows(
     received.drop()
     if (failed) await cancel(database, client)
     else stream.destroy()
-    const isBroken = failed || !divertRows(client, undefined) || !(await commit(database, client))
+    const isBroken = failed || !divertRows(client, undefined) || !(await commit(database, client, execution.timeoutMs))
     client.release(isBroken)
   }
   const end = (failed: boolean) => (closing ??= close(failed).finally(tellEnded))
@@ -119,11 +119,11 @@ export async function readRows(
 }
 
 /** A connection without a statement timeout, which behind a pooler takes a transaction. */
-async function begin(database: Database): Promise<PoolClient> {
+async function begin(database: Database, timeoutMs: number, signal: AbortSignal): Promise<PoolClient> {
   const client = await checkOut(database.streams)
   if (!isPooled(database.config)) return client
   try {
-    await client.query('begin; set local statement_timeout = 0')
+    await within(client.query('begin; set local statement_timeout = 0'), timeoutMs, signal)
     return client
   } catch (error) {
     client.release(true)
@@ -132,9 +132,9 @@ async function begin(database: Database): Promise<PoolClient> {
 }
 
 /** @returns false when the connection cannot be used again */
-async function commit({ config }: Database, client: PoolClient): Promise<boolean> {
+async function commit({ config }: Database, client: PoolClient, timeoutMs: number): Promise<boolean> {
   if (!isPooled(config)) return true
-  return client.query('commit').then(
+  return within(client.query('commit'), timeoutMs, new AbortController().signal).then(
     () => true,
     () => false,
   )

@@ -195,9 +195,10 @@ export async function startLoaded(
       closing('database', () => opened.close())
       // The first request finds a connection open. When this one fails, it tries again.
       if (!isPooled(values.database)) withClient(opened.main, async () => {}).catch(() => {})
+      const place = isPooled(opened.config) ? 'database.directUrl or database.url' : 'database.url (DATABASE_URL)'
       await prepareDatabase(opened).catch((cause: unknown) => {
         if (!isConnectionError(cause) || !(cause instanceof Error)) throw cause
-        throw new Error(`the database of database.url (DATABASE_URL) cannot be reached: ${cause.message}`, { cause })
+        throw new Error(`the database of ${place} cannot be reached: ${cause.message}`, { cause })
       })
       return opened
     }

@@ -100,7 +100,7 @@ export function createApp(options: AppOptions): App {
     const { state } = arrival
     void handle(req, res).then(() => {
       // A stream has not ended.
-      if (res.writableEnded) traffic.held.follow(res, state, state.context?.length ?? 0)
+      if (res.writableEnded && req.method !== 'HEAD') traffic.held.follow(res, state, state.context?.length ?? 0)
     })
   }
 

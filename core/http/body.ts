@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import { parseFailed, ServiceError } from '../errors.js'
-import { tooMuchHeld } from './held.js'
 
 export interface BodyLimits {
   readonly maxBytes: number
@@ -8,14 +7,18 @@ export interface BodyLimits {
   readonly setting?: string
   /** For the whole body. */
   readonly timeoutMs: number
-  /** Counts bytes that wait for the rest of the body, or with a negative number takes them back. False: too many wait. */
-  hold?(bytes: number): boolean
+  /**
+   * Counts bytes that wait for the rest of the body, or with a negative number takes them back.
+   * @param size of the body so far
+   * @throws ServiceError too many wait
+   */
+  hold?(bytes: number, size: number): void
 }
 
 /**
  * Reads a body into memory, never more of it than allowed.
  * @throws ServiceError 413 payload-too-large: declared or found to be longer; 415 unsupported-media-type: compressed;
- *   408 request-timeout: not here in time; 400 parse-failed: it ended early; 429 too-many-requests: `hold` says so
+ *   408 request-timeout: not here in time; 400 parse-failed: it ended early; and what `hold` throws
  */
 export async function readBody(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
   const encoding = req.headers['content-encoding']
@@ -52,9 +55,12 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     function onData(chunk: Buffer) {
       size += chunk.length
       chunks.push(chunk)
-      const fits = limits.hold?.(chunk.length) !== false
-      if (size > limits.maxBytes) stop(tooLarge(limits))
-      else if (!fits) stop(tooMuchHeld('too many bytes of unfinished bodies of this caller wait'))
+      try {
+        limits.hold?.(chunk.length, size)
+        if (size > limits.maxBytes) throw tooLarge(limits)
+      } catch (error) {
+        stop(error as ServiceError)
+      }
     }
     function onEnd() {
       detach()
@@ -70,7 +76,7 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     }
     function detach() {
       clearTimeout(timer)
-      limits.hold?.(-size)
+      limits.hold?.(-size, 0)
       // What breaks from here on has been answered.
       req.on('error', ignore).off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }

@@ -87,7 +87,8 @@ export const httpConfig = {
     maxConcurrentRequests: {
       ...count,
       default: 1_000,
-      description: 'requests worked on at once; more are answered 503 with Retry-After',
+      description:
+        'requests worked on at once, then 503; half of them of one address, unless it is of this machine, then 429',
     },
     failedAuthPerMinute: {
       ...count,

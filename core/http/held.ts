@@ -14,9 +14,10 @@ export interface Held {
   check(session: Session): void
   /**
    * Counts bytes of a body, or takes back with a negative number those that it has counted.
-   * @returns false: too much of the caller waits
+   * @param size of the body so far
+   * @throws ServiceError 429 too-many-requests: too much of the caller waits, beside this body
    */
-  receive(session: Session, bytes: number): boolean
+  receive(session: Session, bytes: number, size: number): void
   /**
    * Counts an answer for its caller until it has been sent, and cuts off a client that reads it too slowly.
    * @param bytes of it that wait
@@ -42,9 +43,13 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
       const bytes = caller === undefined ? undefined : waiting.get(caller)
       if (bytes !== undefined && bytes > maxAnswerBytes) throw tooMuch(bytes, maxAnswerBytes)
     },
-    receive: ({ caller }, bytes) => caller === undefined || add(caller, bytes) <= maxAnswerBytes,
+    receive({ caller }, bytes, size) {
+      const sum = caller === undefined ? 0 : add(caller, bytes)
+      if (bytes > 0 && sum > size && sum > maxAnswerBytes) throw tooMuch(sum, maxAnswerBytes)
+    },
     follow(res, state, bytes) {
-      if (res.writableFinished || res.req.socket.destroyed) return
+      const isTaken = res.writableEnded && res.writableLength === 0
+      if (isTaken || res.req.socket.destroyed) return
       const { socket } = res.req
       const caller = state.session?.caller
       const clock = new ReaderClock(limits, () => {
@@ -63,9 +68,8 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
   }
 }
 
-const tooMuch = (bytes: number, most: number): ServiceError =>
-  tooMuchHeld(
-    `${bytes} bytes of this caller wait in memory, of unread answers and unfinished bodies, and at most ${Math.floor(most / 2 ** 20)} MiB may`,
-  )
-export const tooMuchHeld = (what: string): ServiceError =>
-  new ServiceError(429, 'too-many-requests', `${what} (database.maxAnswerBytes)`, '$', { retryAfter: 1 })
+const tooMuch = (bytes: number, most: number): ServiceError => {
+  const what = `${bytes} bytes of this caller wait in memory, of unread answers and unfinished bodies`
+  const message = `${what}, and at most ${Math.floor(most / 2 ** 20)} MiB may (database.maxAnswerBytes)`
+  return new ServiceError(429, 'too-many-requests', message, '$', { retryAfter: 1 })
+}

@@ -29,7 +29,7 @@ export async function readJson(
     maxBytes: large ? limits.maxAdminJsonBytes : limits.maxJsonBytes,
     setting: large ? 'http.maxAdminJsonBytes' : 'http.maxJsonBytes',
     timeoutMs: limits.jsonTimeoutMs,
-    hold: (bytes) => held.receive(session, bytes),
+    hold: (bytes, size) => held.receive(session, bytes, size),
   })
   if (body.length === 0 && empty !== undefined) return empty
   return parseJson(decodeUtf8(body), large ? ADMIN_LIMITS : DEFAULT_LIMITS, isRows)

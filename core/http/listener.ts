@@ -82,6 +82,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
     // Requests behind an answer that is not read wait as long as it does.
     if ((sockets.get(req.socket)?.size ?? 0) >= MAX_OWED) {
+      traffic.unread.inc({ code: 'too-many-owed' })
       reset(req.socket)
       return
     }

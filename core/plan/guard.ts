@@ -17,7 +17,7 @@ export function guard(filter: BoolExp, wanted: BoolExp, table: Table, catalog: C
   return and([filter, ...safe, ...boxes, { kind: 'guarded', by: filter, of: and(unsafe) }])
 }
 
-/** What implies that boxes overlap, of which no two empty geometries have one. */
+/** Operators that are true only where the bounding boxes overlap; an empty geometry has none. */
 const OVERLAPPING: ReadonlySet<string> = new Set(
   ['contains', 'crosses', 'intersects', 'overlaps', 'touches', 'within', 'd_within'].map((name) => `st_${name}`),
 )

@@ -98,9 +98,16 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     const bodies: string[] = []
     let bytes = 0
     for (const [i, each] of body.entries()) {
-      const one = await textOf((await run(ctx, 'modern', each, at('$', i))).body)
-      data.mustFit((bytes += one.length))
-      bodies.push(one)
+      const path = at('$', i)
+      try {
+        data.mustFit(bytes)
+        const one = await textOf((await run(ctx, 'modern', each, path)).body)
+        data.mustFit((bytes += Buffer.byteLength(one)))
+        bodies.push(one)
+      } catch (error) {
+        // Those before it may have written, and have their answers.
+        bodies.push(await textOf(failure(ctx, error, 'modern', path).body))
+      }
     }
     return { status: 200, body: `[${bodies.join(',')}]` }
   }

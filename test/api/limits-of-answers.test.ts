@@ -44,7 +44,17 @@ tap.test('answers that are too much', async (t) => {
     const graphql = (body: unknown) => server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify(body) })
     const query = { query: '{ big(limit: 3) { id t } }' }
     t.equal((await graphql([query])).status, 200)
-    t.match((await graphql([query, query])).body, { errors: [{ extensions: { code: 'answer-too-large' } }] })
+    const tooLarge = { errors: [{ extensions: { code: 'answer-too-large' } }] }
+    const { body: batch } = await graphql([
+      query,
+      query,
+      { query: 'mutation { delete_big(where: {}) { affected_rows } }' },
+    ])
+    t.match(
+      batch,
+      [{ data: { big: Array } }, tooLarge, tooLarge],
+      'those before have their answers, those behind do not run',
+    )
     const update = (alias: string) => `${alias}: update_big(where: {id: {_lt: 4}}, _inc: {id: 0}) { returning { t } }`
     t.equal((await graphql({ query: `mutation { ${update('a')} }` })).body.errors, undefined)
     t.match((await graphql({ query: `mutation { ${update('a')} ${update('b')} }` })).body, {

@@ -74,6 +74,16 @@ t.test('who waits with the fewest gets the next', async (t) => {
   t.same(given.slice(4), ['d', 'c'])
 })
 
+t.test('one that is given back may serve two who wait', async (t) => {
+  const some = shares(1_000_000)
+  const [give] = await Promise.all(['a', 'a', 'b'].map((caller) => some.take(session(caller), NEVER, false)))
+  // The first waits for its caller's share, the second for what is not kept for the quick.
+  const both = [some.take(session('a'), NEVER, true), some.take(session('c'), NEVER, false)]
+  give?.()
+  await Promise.all(both)
+  t.pass()
+})
+
 t.test('who has gone away leaves its place', async (t) => {
   const some = shares(1_000_000)
   const [first] = await Promise.all(['a', 'a', 'b', 'b'].map((caller) => some.take(session(caller), NEVER, true)))
