@@ -36,6 +36,8 @@ const OF_THE_DATABASE = [
   'templates',
   'writes-at-the-edge',
 ].map((name) => `build/test/api/${name}.test.js`)
+/** Tests of connections that requests share, of which there are none behind a pooler. */
+const NOT_POOLED = /quick-reads|shared-commits/
 /** Names are quoted the same way for each. */
 const dependsOnIt = (file: string): boolean => !file.endsWith('/names.test.js')
 /** Others than those that `npm test` asks; what our part of the work does is the same for each PostgreSQL. */
@@ -131,8 +133,6 @@ async function throughPooler(): Promise<boolean> {
   await cluster.stop()
   return (await own) && ok
 }
-/** What tests the connections that requests share, of which there are none then. */
-const NOT_POOLED = /quick-reads|shared-commits/
 
 /** The newest PostgreSQL of the machine, after installing Debian's if there is none. */
 async function systemPostgres(): Promise<string | undefined> {
