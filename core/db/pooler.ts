@@ -48,7 +48,7 @@ export async function setSessionDefaults(config: DatabaseConfig, dry = false): P
 /** Of this program alone. */
 const LOCK = 'select pg_advisory_xact_lock(823746212)'
 
-/** So many are asked at once that a pooler answers with more than one of its own. */
+/** Asked at once, so that the pooler has to use more than one of its sessions. */
 const SESSIONS = 4
 
 /**

@@ -87,8 +87,7 @@ export const httpConfig = {
     maxConcurrentRequests: {
       ...count,
       default: 1_000,
-      description:
-        'requests worked on at once, then 503; half of them of one address, unless it is of this machine, then 429',
+      description: 'requests worked on at once, then 503; half of them from one address, loopback excepted, then 429',
     },
     failedAuthPerMinute: {
       ...count,

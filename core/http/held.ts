@@ -7,7 +7,7 @@ import type { RequestState } from './state.js'
 
 /**
  * What waits in memory for clients: answers that they have not read, whole ones and the last chunks of streams, and bodies
- * that have not come whole. What the system takes at once waits in no memory of ours.
+ * that have not come whole. What the operating system buffers is not counted.
  */
 export interface Held {
   /** @throws ServiceError 429 too-many-requests: too much of the caller waits already */

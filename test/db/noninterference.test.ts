@@ -20,7 +20,7 @@ import { type Difference, tryProperty } from '../kit/noninterference/property.js
  * with `ROWHOUSE_NONINTERFERENCE_ALL=1` one difference of each kind is told, not only the first.
  */
 const CASES = Number(process.env['ROWHOUSE_NONINTERFERENCE_CASES'] ?? 3_000)
-/** So many use every operator. */
+/** Enough requests to use every operator. */
 const MANY = 6_000
 const SEED = Number(process.env['ROWHOUSE_NONINTERFERENCE_SEED'] ?? 20240607)
 const ALL = process.env['ROWHOUSE_NONINTERFERENCE_ALL'] === '1'

@@ -168,7 +168,7 @@ t.test('refusals are counted by what they say, with the setting behind them, and
   })
   await writeFile(join(folder, 'forms.ndjson'), forms.join('\n'))
 
-  // All at once, which is more than is let through.
+  // More at once than the limit lets through.
   t.match(await run(folder, [url, '--query', 'forms.ndjson', '--clients', '40']), {
     code: 1,
     out: /40 clients: \d+ x 429 too-many-requests \(.*limits\.misses.*\): \{.*new form/,
@@ -323,7 +323,7 @@ t.test('a server that breaks off is counted, and asked again', async (t) => {
   await writeFile(join(folder, 'one.json'), JSON.stringify(select(1)))
 
   const url = `http://localhost:${(server.address() as AddressInfo).port}`
-  // So many that of the first requests of each some are answered and some are not.
+  // Enough clients that some of their first requests are answered and some are not.
   const told = await run(folder, [url, '--query', 'one.json', '--clients', '6', '--json'])
 
   t.equal(told.code, 1)
