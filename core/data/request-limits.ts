@@ -22,7 +22,10 @@ export const requestLimitsConfig = {
     properties: {
       operators: count(10, 'such as $like and $regex; 0: no limit'),
       characters: count(100, 'of all regular expressions together, $similar and $matches included; 0: no limit'),
-      wildcards: count(20, '`%` and `_` of a pattern of $like, unless escaped; 0: no limit'),
+      wildcards: count(
+        20,
+        '`%` and `_` of a pattern of $like, unless escaped; it has at most 1,000 characters, too. 0: no limit of either',
+      ),
     },
   },
 } as const satisfies Readonly<Record<string, Schema>>

@@ -21,7 +21,7 @@ export interface Traffic {
   readonly held: Held
 }
 
-/** How many requests may be worked on at once, and how many of one client. */
+/** The limits of requests worked on at once, in all and for one client. */
 export interface Room {
   /**
    * @param client its address
