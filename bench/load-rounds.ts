@@ -212,7 +212,7 @@ async function ownDoors(
 export type Run = (window: Window) => Promise<{
   readonly requests: number
   readonly failures: number
-  readonly [figure: string]: number
+  readonly [figure: string]: number | undefined
 }>
 
 /** One window after its lead-in, with the CPU time that it took. */

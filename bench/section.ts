@@ -42,7 +42,7 @@ export interface Cell {
   /** Where on the axis of a section with `along`. */
   readonly at?: number
   /** By column. A figure that this system or this machine does not have is left out. */
-  readonly figures: Readonly<Record<string, number>>
+  readonly figures: Readonly<Partial<Record<string, number>>>
   /** Why the figures do not count. */
   readonly void?: string
   /** The machine was busy with something else in this round. */

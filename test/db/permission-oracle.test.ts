@@ -11,7 +11,7 @@ import {
 } from '../kit/oracle/generate.js'
 import { type Caller, type Model, Refused, type Row, type TableModel, type Value } from '../kit/oracle/model.js'
 import { DOORS } from '../kit/oracle/doors.js'
-import { count, insert, remove, select, update, write } from '../kit/oracle/requests.js'
+import { count, insert, remove, select, type Update, update, write } from '../kit/oracle/requests.js'
 import { testServer, type TestServer } from '../kit/server.js'
 
 const CASES = Number(process.env['ROWHOUSE_ORACLE_CASES'] ?? 800)
@@ -168,7 +168,7 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
     const target = (random.chance(93) && may.length > 0 ? random.pick(may) : random.pick(COLUMNS.slice(1))) as string
     const inc = target === 'n' && random.chance(40)
     const fresh = generateRow(random, 0)
-    const args = {
+    const args: Update = {
       where: where(),
       $set: inc ? {} : { [target]: fresh[target] as Value },
       $inc: inc ? { n: 1 } : {},

@@ -32,7 +32,8 @@ export async function measureNesting(bench: Bench): Promise<Section> {
         async measure() {
           const { figures, ...rest } = await measureReads(bench, server, posts(depth), CLIENTS)
           const { server: cpu, database } = figures
-          const each = cpu === undefined || database === undefined ? {} : { each: (cpu + database) / rows }
+          const each: { each?: number } =
+            cpu === undefined || database === undefined ? {} : { each: (cpu + database) / rows }
           return { figures: { ...figures, rows, ...each }, ...rest }
         },
       })

@@ -11,7 +11,7 @@ export interface Asker {
   readonly role: string
   readonly dialect: 'query' | 'alpha' | 'modern'
 }
-export type Condition = { readonly [key: string]: Json }
+export type Condition = { readonly [key: string]: Json | undefined }
 
 /** The operators that were used, by name. */
 export type Used = Set<string>

@@ -33,7 +33,7 @@ export interface Grants {
   }
   readonly delete?: { readonly filter: Filter }
 }
-type Filter = { readonly [key: string]: Json }
+type Filter = { readonly [key: string]: Json | undefined }
 
 /** Permissions of some roles on all tables, and what none of them may see. */
 export interface Era {

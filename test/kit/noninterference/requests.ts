@@ -287,7 +287,13 @@ function fileCase(generator: Generator): Made {
   const id = random.pick(hidden ? FILES.hidden : FILES.common)
   const method = random.pick(['GET', 'GET', 'HEAD', 'DELETE', 'PUT', 'POST'])
   const path = `/v1/file/${id}`
-  const conditions = random.pick([{}, {}, { 'if-none-match': '*' }, { 'if-match': '*' }, { range: 'bytes=1-2' }])
+  const conditions = random.pick<Record<string, string>>([
+    {},
+    {},
+    { 'if-none-match': '*' },
+    { 'if-match': '*' },
+    { range: 'bytes=1-2' },
+  ])
   const headers = { ...conditions, ...(method === 'PUT' || method === 'POST' ? { 'content-type': 'text/plain' } : {}) }
   return {
     door: `${method} file`,

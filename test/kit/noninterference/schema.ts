@@ -1,6 +1,6 @@
 import type { SqlType, TypeKind } from '../../../core/plan/ir.js'
 
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json | undefined }
 export type Row = Readonly<Record<string, Json>>
 
 /** A column, and values for it as JSON has them. */

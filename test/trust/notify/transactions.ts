@@ -92,7 +92,7 @@ async function order(
     { type: 'send_email', args: mail },
     { type: 'insert', args: { table: 'line', objects: [{ amount: commits ? 1 : 0 }] } },
   ]
-  const headers = role === undefined ? {} : { 'X-Service-Role': role }
+  const headers: Record<string, string> = role === undefined ? {} : { 'X-Service-Role': role }
   const answer = await ask(`${await servers.url()}/v1/query`, { type: 'bulk', args }, headers)
   if (answer === undefined || answer.status === (commits ? 200 : 400)) return
   violations.push(`${key}: answered ${JSON.stringify(answer)}`)
