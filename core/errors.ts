@@ -1,47 +1,164 @@
 /**
- * The only error whose text a client may see. Anything else that is thrown becomes a 500 with a request id, and its
- * text goes to the log alone.
+ * Every error code that a client may see: its status and when it occurs. A code with several statuses lists its usual one first.
+ * Plugins of others may throw a `ServiceError` with codes of their own. The table in `core/README.md` is checked against this one.
+ */
+export const ERRORS = {
+  'invalid-json': [400, 'The body is not JSON, or not UTF-8.'],
+  'parse-failed': [
+    400,
+    'The request has the wrong shape: a missing key, a value of the wrong type, a duplicate key, a lone surrogate, U+0000, too much nesting.',
+  ],
+  'unexpected-payload': [400, 'The shape is right and the meaning is not; an unknown key.'],
+  'not-exists': [
+    400,
+    'A table, column, relationship or template does not exist. Roles other than `admin` get `permission-denied` instead.',
+  ],
+  'permission-denied': [400, 'The permissions of the role do not allow it.'],
+  'permission-error': [400, 'GraphQL: a row that would be written does not pass a check.'],
+  'access-denied': [
+    [400, 401, 403],
+    '400: the operation is for `admin` only. 401: the secret or token is wrong. 403: the caller does not hold the requested role, or a rule or hook denies access to a file.',
+  ],
+  'not-found': [
+    [404, 400],
+    '404: nothing answers at this path, or the file, message or upload does not exist. 400: a session variable that a permission needs is missing.',
+  ],
+  'already-exists': [400, 'A permission, relationship or template of this name already exists.'],
+  'already-tracked': [400, 'The table or function is already tracked.'],
+  'already-untracked': [400, 'The table or function is not tracked.'],
+  'dependency-error': [400, 'Metadata depends on what would be dropped or changed. Drop it first, or use `cascade`.'],
+  'constraint-error': [400, 'No foreign key or unique constraint matches.'],
+  'not-supported': [400, 'The request asks for something that this server does not do.'],
+  'postgres-error': [
+    400,
+    'Query API: a constraint is violated, PostgreSQL or PostGIS cannot read a value, or the SQL of `run_sql` fails.',
+  ],
+  'constraint-violation': [400, 'GraphQL: a constraint is violated.'],
+  'data-exception': [400, 'GraphQL: PostgreSQL cannot read or process a value.'],
+  'bad-request': [400, 'GraphQL: a pattern has an invalid escape. Filestore: the request is invalid.'],
+  'invalid-params': [400, 'An argument of a query template is missing, or is given twice and is not a list.'],
+  'validation-failed': [
+    400,
+    'A GraphQL document or its variables are invalid, or exceed a limit of `plugins.graphql.limits`.',
+  ],
+  PERSISTED_QUERY_NOT_FOUND: [400, 'GraphQL: no document is stored under this hash. Send the document as well.'],
+  'answer-too-large': [400, 'Part of the answer is larger than `database.maxAnswerBytes`.'],
+  'malformed-authorization-header': [400, 'The `Authorization` header is not `Bearer` and a token.'],
+  invalid_payload: [400, 'Notify: the payload of a message is invalid.'],
+  invalid_provider: [400, 'Notify: the provider cannot send templates.'],
+  'missing-credentials': [401, 'The request has no credentials, and they are required.'],
+  'invalid-token': [401, 'The token is invalid or has expired.'],
+  unauthorized: [401, 'Notify: the caller is not `admin`. Events of a provider: the signature is wrong.'],
+  csrf: [403, 'A request with a session cookie comes from another site.'],
+  'method-not-allowed': [405, 'The path does not support the method; the `Allow` header lists those that it does.'],
+  'not-acceptable': [406, 'The server has no representation that the `Accept` header allows.'],
+  'request-timeout': [408, 'The headers or the body did not arrive in time, or too slowly.'],
+  'concurrent-update': [
+    409,
+    'A conflict with other transactions remains after three attempts. Send the request again.',
+  ],
+  'lock-timeout': [409, 'The statement waited longer for a lock than `database.lockTimeoutMs`.'],
+  idempotency_key_reused: [409, 'Notify: the `Idempotency-Key` was used with another body.'],
+  in_progress: [409, 'Notify: the first request with this `Idempotency-Key` is still being processed.'],
+  not_failed: [409, 'Notify: only a message that has failed can be sent again.'],
+  wrong_offset: [409, 'Resumable uploads: `Upload-Offset` is not the number of bytes that the server has.'],
+  gone: [410, 'Resumable uploads: the upload has expired.'],
+  precondition_failed: [412, 'Filestore: the file is not the version of `If-Match` or `If-None-Match`.'],
+  'payload-too-large': [413, 'The body, or the file, is larger than allowed.'],
+  quota_exceeded: [413, 'Filestore: the files of the user would exceed the quota.'],
+  'unsupported-media-type': [415, 'The `Content-Type` or `Content-Encoding` is not supported.'],
+  'expectation-failed': [417, 'The `Expect` header is not `100-continue`.'],
+  locked: [423, 'Resumable uploads: another request is writing to the upload.'],
+  'too-many-failures': [429, 'Too many wrong credentials from this address. Retry after `Retry-After` seconds.'],
+  'too-many-requests': [
+    429,
+    'The caller has used its share: of previously unseen query shapes (`limits.misses`), of connections (`database.callerShare`, `streamShare`), or of memory for answers it has not read (`database.maxAnswerBytes`).',
+  ],
+  too_many_uploads: [429, 'Resumable uploads: the user has too many unfinished uploads.'],
+  'headers-too-large': [431, 'The headers are longer than `http.maxHeaderBytes`.'],
+  'too-many-headers': [431, 'The request has more headers than `http.maxHeaders`.'],
+  checksum_mismatch: [460, 'Resumable uploads: the bytes do not match `Upload-Checksum`.'],
+  'client-gone': [499, 'The client closed the connection; only the log shows this code.'],
+  unexpected: [500, 'A bug. The body contains the request id, and the log contains the stack trace.'],
+  fatal_internal_error: [500, 'Filestore: an internal error, such as a file that is missing from storage.'],
+  default_not_found: [500, 'Notify: no default provider is set.'],
+  config_not_found: [500, 'Notify: the default provider is not configured.'],
+  unavailable: [503, 'The database is down, or all connections are busy. Retry after `Retry-After` seconds.'],
+  'too-busy': [503, 'The server handles `http.maxConcurrentRequests` requests already.'],
+  'compile-failed': [503, 'The request could not be compiled in time (`compile.timeoutMs`).'],
+  storage_unavailable: [503, 'Filestore: the store is full or cannot be reached.'],
+  upload_lost: [503, 'Filestore: the upload took too long. Send it again.'],
+  other_server: [503, 'Resumable uploads: the bytes of the upload are on another server.'],
+  timeout: [
+    504,
+    'The statement or operation took longer than `database.statementTimeoutMs`, or than the role may (`database.roleTimeoutMs`).',
+  ],
+} as const satisfies Record<string, readonly [status: number | readonly number[], meaning: string]>
+
+export type ErrorCode = keyof typeof ERRORS
+
+/**
+ * An error whose text a client may see. Anything else that is thrown becomes a 500 with a request id, and its text goes
+ * to the log alone.
  */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError'
-  /** HTTP status. */
-  readonly status: number
-  /** Stable, documented; see `core/README.md`. */
-  readonly code: string
-  /** Where in the request as the client sent it, e.g. `$.args.where.author.$or[1].id`. */
-  readonly path: string
-  /** Shown to the role `admin` only, and to the log: PostgreSQL's own words. */
+
+  /**
+   * @param status HTTP status
+   * @param code stable and documented; for those of Rowhouse see `ERRORS` and `serviceError`
+   * @param path where in the request as the client sent it, e.g. `$.args.where.author.$or[1].id`
+   */
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly path: string = '$',
+    { cause, internal, retryAfter }: ErrorDetails = {},
+  ) {
+    super(shorten(message), cause === undefined ? undefined : { cause })
+    this.path = shorten(path)
+    this.internal = internal
+    this.retryAfter = retryAfter
+  }
+
+  /** What only the role `admin` and the log see: PostgreSQL's own words. */
   readonly internal?: unknown
   /** Seconds for a `Retry-After` header. */
   readonly retryAfter?: number
 
-  constructor(status: number, code: string, message: string, path = '$', more: ErrorDetails = {}) {
-    super(brief(message), more.cause === undefined ? undefined : { cause: more.cause })
-    this.status = status
-    this.code = code
-    this.path = brief(path)
-    if (more.internal !== undefined) this.internal = more.internal
-    if (more.retryAfter !== undefined) this.retryAfter = more.retryAfter
-  }
-
-  /** The same error, its path continued from where an enclosing request holds this one: `$.args[2]` + `$.args.where`. */
+  /** Returns the same error with its path continued from an enclosing request: `$.args[2]` + `$.args.where`. */
   under(prefix: string): ServiceError {
-    return new ServiceError(this.status, this.code, this.message, prefix + this.path.slice(1), {
+    const { status, code, message, path, internal, retryAfter } = this
+    return new ServiceError(status, code, message, prefix + path.slice(1), {
       cause: this.cause ?? this,
-      ...(this.internal === undefined ? {} : { internal: this.internal }),
-      ...(this.retryAfter === undefined ? {} : { retryAfter: this.retryAfter }),
+      internal,
+      retryAfter,
     })
   }
 }
 
-/** A name that a client made up may have millions of characters; an error repeats so many of them. */
+/** Longest message and path; a name in the request may have millions of characters. */
 const MAX_TEXT = 2000
-const brief = (text: string): string => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}...` : text)
+const shorten = (text: string): string => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}...` : text)
 
-interface ErrorDetails {
+export interface ErrorDetails {
   readonly cause?: unknown
+  /** @see ServiceError.internal */
   readonly internal?: unknown
+  /** Seconds. */
   readonly retryAfter?: number
+}
+
+/** Makes an error of the catalogue. @param details `status` only for a code with several */
+export function serviceError(
+  code: ErrorCode,
+  message: string,
+  path = '$',
+  { status, ...details }: ErrorDetails & { readonly status?: number } = {},
+): ServiceError {
+  const [usual] = [ERRORS[code][0]].flat()
+  return new ServiceError(status ?? (usual as number), code, message, path, details)
 }
 
 /** Continues a JSON path: `.key` where the key is a plain word, `['a.b']` otherwise, `[0]` for an index. */
@@ -50,13 +167,8 @@ export function at(path: string, key: string | number): string {
   return /^[A-Za-z_$][\w$-]*$/.test(key) ? `${path}.${key}` : `${path}['${key.replaceAll("'", "\\'")}']`
 }
 
-/** 400: the request has the wrong shape. */
-export const parseFailed = (message: string, path: string) => new ServiceError(400, 'parse-failed', message, path)
-/** 400: the shape is right and the meaning is not. */
-export const unexpectedPayload = (message: string, path: string) =>
-  new ServiceError(400, 'unexpected-payload', message, path)
-/** 400: a name that nothing has. */
-export const notExists = (message: string, path: string) => new ServiceError(400, 'not-exists', message, path)
-/** 400: the role may not. Never 403, which is kept for a role that the caller does not hold. */
-export const permissionDenied = (message: string, path: string) =>
-  new ServiceError(400, 'permission-denied', message, path)
+export const parseFailed = (message: string, path: string) => serviceError('parse-failed', message, path)
+export const unexpectedPayload = (message: string, path: string) => serviceError('unexpected-payload', message, path)
+export const notExists = (message: string, path: string) => serviceError('not-exists', message, path)
+/** 400, never 403, which says that the caller does not hold the role. */
+export const permissionDenied = (message: string, path: string) => serviceError('permission-denied', message, path)

@@ -7,7 +7,7 @@ export type * from './contracts.js'
 export type { Data, Request, Transaction } from './data/data.js'
 export type { Answer, Call, Operation, Operations, RowStream } from './data/operations.js'
 export { describe as describeDatabaseError } from './db/errors.js'
-export { at, ServiceError } from './errors.js'
+export { at, type ErrorCode, ERRORS, ServiceError, serviceError } from './errors.js'
 export { definePlugin, defineProvider } from './host/plugin.js'
 export type {
   Authenticator,

@@ -1,4 +1,4 @@
-import { ServiceError } from './errors.js'
+import { serviceError } from './errors.js'
 
 export interface ReaderLimits {
   /** Longest time for all that a reader is given. */
@@ -43,6 +43,6 @@ export class ReaderClock {
   /** @throws ServiceError 504: the stream has been ended */
   stop(): void {
     this.close()
-    if (this.late) throw new ServiceError(504, 'timeout', 'the stream took longer than the server allows')
+    if (this.late) throw serviceError('timeout', 'the stream took longer than the server allows')
   }
 }

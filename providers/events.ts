@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { type DeliveryEvent, ServiceError } from 'rowhouse'
+import { type DeliveryEvent, type ServiceError, serviceError } from 'rowhouse'
 
 /** Compares secrets and signatures; takes as long for wrong ones. */
 export const isSame = (one: string, other: string): boolean => timingSafeEqual(hash(one), hash(other))
@@ -13,20 +13,20 @@ export function isRecent(seconds: string | undefined, withinSeconds: number): bo
 
 /** 401: the provider did not make it, or not now. */
 export const notSigned = (message = 'it does not come from the provider, or is too old'): ServiceError =>
-  new ServiceError(401, 'unauthorized', message)
+  serviceError('unauthorized', message)
 
 /** @throws ServiceError 400 */
 export function jsonOf(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString())
   } catch (cause) {
-    throw new ServiceError(400, 'invalid_payload', 'the body is not JSON', '$', { cause })
+    throw serviceError('invalid_payload', 'the body is not JSON', '$', { cause })
   }
 }
 
 /** 400: the provider made it, and it cannot be read. */
 export const notEvents = (message = 'the body is not what the provider posts about messages'): ServiceError =>
-  new ServiceError(400, 'invalid_payload', message)
+  serviceError('invalid_payload', message)
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 

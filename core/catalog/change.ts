@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import pg, { type ClientBase } from 'pg'
 import { isOfPostgis } from '../db/errors.js'
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import type { Operand, TableRef } from '../plan/ir.js'
 import { bind } from '../sql/bind.js'
 import { emitConstants } from '../sql/emit.js'
@@ -111,7 +111,7 @@ export class Change {
       if (dependents.length === 0) return
       if (!cascade) {
         const message = `cannot drop due to the following dependent objects : ${dependents.join(', ')}`
-        throw new ServiceError(400, 'dependency-error', message, '$.args')
+        throw serviceError('dependency-error', message, '$.args')
       }
       for (const object of lost) dropObject(this.draft, object)
       this.touched()
@@ -143,7 +143,7 @@ export class Change {
     } catch (cause) {
       // Class 22 is data that PostgreSQL cannot read.
       if (!(cause instanceof pg.DatabaseError) || !(cause.code?.startsWith('22') || isOfPostgis(cause))) throw cause
-      throw new ServiceError(400, 'unexpected-payload', cause.message, path, { cause })
+      throw serviceError('unexpected-payload', cause.message, path, { cause })
     }
   }
 

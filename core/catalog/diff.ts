@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.js'
+import { type ServiceError, serviceError } from '../errors.js'
 import type { BoolExp, Op, TableRef } from '../plan/ir.js'
 import { mentions, usesColumn } from '../plan/uses.js'
 import { type CatalogData, type Column, tableKey, tableName } from './catalog.js'
@@ -42,7 +42,7 @@ export function refuseRetyping(
       ]
       if (users.length === 0) continue
       const message = `cannot change type of column "${was.name}" in table "${tableName(old)}" because of the following dependencies : ${users.join(', ')}`
-      throw new ServiceError(400, 'dependency-error', message, '$.args')
+      throw serviceError('dependency-error', message, '$.args')
     }
   }
 }
@@ -129,4 +129,4 @@ function templatesUsing(templates: ReadonlyMap<string, readonly Op[]>, table: Ta
   return used.map(([name]) => templateName(name))
 }
 
-const notSupported = (message: string): ServiceError => new ServiceError(400, 'not-supported', message, '$.args')
+const notSupported = (message: string): ServiceError => serviceError('not-supported', message, '$.args')

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { ServiceError } from '../errors.js'
+import { ServiceError, serviceError } from '../errors.js'
 import { type Json, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import type { BoolExp, Op, Operand, TableRef } from '../plan/ir.js'
@@ -398,7 +398,7 @@ function resolveEach<Row, T>(
 }
 
 export const nameTaken = (name: string, table: TableRef): ServiceError =>
-  new ServiceError(400, 'already-exists', `column/relationship "${name}" of table "${tableName(table)}" already exists`)
+  serviceError('already-exists', `column/relationship "${name}" of table "${tableName(table)}" already exists`)
 
 function reasonOf(error: unknown): string {
   if (error instanceof ServiceError) return error.message

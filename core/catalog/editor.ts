@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, ServiceError } from '../errors.js'
+import { at, notExists, parseFailed, ServiceError, serviceError } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { operandsOf } from '../plan/boolexp.js'
 import type { BoolExp, Operand, TableRef } from '../plan/ir.js'
@@ -35,14 +35,14 @@ export class Editor {
   async trackTable(ref: TableRef, path = '$.args'): Promise<void> {
     const { draft } = this.change
     if (draft.tracked(ref) || isSystem(ref)) {
-      throw new ServiceError(400, 'already-tracked', `view/table already tracked : "${tableName(ref)}"`, path)
+      throw serviceError('already-tracked', `view/table already tracked : "${tableName(ref)}"`, path)
     }
     if (!draft.foundTable(ref)) await this.change.look(ref)
     if (!draft.foundTable(ref)) throw notExists(`no such table/view exists in postgres : "${tableName(ref)}"`, path)
     const other = draft.calledLike(ref)
     if (other) {
       const message = `"${tableName(other)}" is called "${tableName(ref)}" in GraphQL`
-      throw new ServiceError(400, 'already-exists', message, path)
+      throw serviceError('already-exists', message, path)
     }
     draft.metadata.tables.set(tableKey(ref), trackedTable(ref))
     this.change.touched()
@@ -51,20 +51,10 @@ export class Editor {
   /** What belongs to the table goes with it; relationships of other tables to it are dependents. */
   untrackTable(ref: TableRef, cascade: boolean): void {
     if (isSystem(ref)) {
-      throw new ServiceError(
-        400,
-        'not-supported',
-        `"${tableName(ref)}" is system defined, cannot untrack`,
-        '$.args.table',
-      )
+      throw serviceError('not-supported', `"${tableName(ref)}" is system defined, cannot untrack`, '$.args.table')
     }
     if (!this.change.draft.metadata.tables.delete(tableKey(ref))) {
-      throw new ServiceError(
-        400,
-        'already-untracked',
-        `view/table already untracked : "${tableName(ref)}"`,
-        '$.args.table',
-      )
+      throw serviceError('already-untracked', `view/table already untracked : "${tableName(ref)}"`, '$.args.table')
     }
     this.change.touched()
     this.change.settle(cascade)
@@ -110,7 +100,7 @@ export class Editor {
     const key = permissionKey(role, type)
     if (tracked.permissions.has(key)) {
       const message = `'${type}' permission on "${tableName(ref)}" for role "${role}" already exists`
-      throw new ServiceError(400, 'already-exists', message, path)
+      throw serviceError('already-exists', message, path)
     }
     const { draft } = this.change
     const table = draft.names.table(ref, type, `${path}.table`)
@@ -179,7 +169,7 @@ export class Editor {
     const { ref } = row
     if (draft.metadata.functions.has(tableKey(ref))) {
       const message = `function already tracked : "${tableName(ref)}"`
-      throw new ServiceError(400, 'already-tracked', message, path)
+      throw serviceError('already-tracked', message, path)
     }
     await this.change.lookForFunction(ref)
     const tracked = { ...row, roles: new Set<string>() }
@@ -210,7 +200,7 @@ export class Editor {
     if (row.roles.has(role) === may) {
       const what = `permission of role "${role}" to call function "${tableName(ref)}"`
       throw may
-        ? new ServiceError(400, 'already-exists', `${what} already exists`, path)
+        ? serviceError('already-exists', `${what} already exists`, path)
         : notExists(`${what} does not exist`, path)
     }
     const others = [...row.roles].filter((each) => each !== role)
@@ -238,7 +228,7 @@ export class Editor {
     const { draft } = this.change
     const { templates } = draft.metadata
     if (templates.has(row.name)) {
-      throw new ServiceError(400, 'already-exists', `the query template already exists : "${row.name}"`, path)
+      throw serviceError('already-exists', `the query template already exists : "${row.name}"`, path)
     }
     const meaning = under(`${path}.template`, () => draft.meaning(row.definition))
     await this.change.readable(meaning?.constants ?? [], `${path}.template`)
@@ -308,7 +298,7 @@ const noTemplate = (name: string): ServiceError => notExists(`query-template "${
 function noPermission(ref: TableRef, role: string, type: PermissionType): ServiceError {
   // Clients match on this text, its spelling included.
   const message = `${type} permisson on "${tableName(ref)}" for role "${role}" does not exist`
-  return new ServiceError(400, 'permission-denied', message, '$.args')
+  return serviceError('permission-denied', message, '$.args')
 }
 
 function under<T>(path: string, fn: () => T): T {

@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
+import { at, notExists, parseFailed, type ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'
@@ -148,5 +148,4 @@ function optionalText(value: Json | undefined, path: string): string | undefined
   return value
 }
 
-const notSupported = (message: string, path: string): ServiceError =>
-  new ServiceError(400, 'not-supported', message, path)
+const notSupported = (message: string, path: string): ServiceError => serviceError('not-supported', message, path)

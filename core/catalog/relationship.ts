@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
+import { at, notExists, parseFailed, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'
@@ -115,7 +115,7 @@ function foreignKeyOn(table: Found, columns: readonly string[], path: string, to
   )
   if (keys.length === 1) return keys[0] as ForeignKey
   const what = keys.length === 0 ? 'no foreign constraint exists' : 'more than one foreign key constraint exists'
-  throw new ServiceError(400, 'constraint-error', `${what} on the given column`, path)
+  throw serviceError('constraint-error', `${what} on the given column`, path)
 }
 
 function tracked(ref: TableRef, find: FindTable, path: string): Found {

@@ -1,6 +1,6 @@
 import { Piscina } from 'piscina'
 import type { Logger } from 'pino'
-import { ServiceError } from '../errors.js'
+import { ServiceError, serviceError } from '../errors.js'
 import { cpuClock } from './cpu-clock.js'
 import type { WorkerAnswer, WorkerTask } from './worker.js'
 
@@ -94,7 +94,7 @@ export class CompilePool {
       const message = abort.signal.aborted
         ? 'the request could not be compiled in time (compile.timeoutMs)'
         : `the request could not be compiled: ${messageOf(cause)}`
-      throw new ServiceError(503, 'compile-failed', message, '$', { cause, retryAfter: 1 })
+      throw serviceError('compile-failed', message, '$', { cause, retryAfter: 1 })
     } finally {
       clearInterval(timer)
     }

@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 
 export interface MissLimitConfig {
@@ -48,7 +48,7 @@ export function createMissLimit({ perSecond, burst }: MissLimitConfig, metrics: 
       refused.inc()
       const message =
         'too many requests of a new form; those that differ in values alone are not limited (limits.misses)'
-      throw new ServiceError(429, 'too-many-requests', message, '$', { retryAfter: (1 - bucket.tokens) / perSecond })
+      throw serviceError('too-many-requests', message, '$', { retryAfter: (1 - bucket.tokens) / perSecond })
     },
   }
 }

@@ -1,4 +1,4 @@
-import { at, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
+import { at, parseFailed, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import { checkArgs } from './args.js'
@@ -25,10 +25,10 @@ export class Registry implements Operations {
   async run(query: Json, call: Parameters<Operations['run']>[1]): ReturnType<Operations['run']> {
     const { type, args, operation } = this.find(query)
     if (operation.admin && call.session.role !== 'admin') {
-      throw new ServiceError(400, 'access-denied', 'restricted access : admin only', '$')
+      throw serviceError('access-denied', 'restricted access : admin only', '$')
     }
     if (call.format !== 'json' && !operation.formats) {
-      throw new ServiceError(406, 'not-acceptable', `"${type}" answers with application/json only`, '$.type')
+      throw serviceError('not-acceptable', `"${type}" answers with application/json only`, '$.type')
     }
     this.check(type, operation, args)
     const timeoutMs = operation.timeoutMs ?? this.timeoutMs
@@ -77,7 +77,7 @@ async function runWithin(
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
       const message = `the operation "${type}" took longer than ${timeoutMs / 1000} s`
-      const error = new ServiceError(504, 'timeout', message)
+      const error = serviceError('timeout', message)
       reject(error)
       call.transaction?.abort(error)
       abort.abort(error)

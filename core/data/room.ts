@@ -21,7 +21,7 @@ import { clientError, isConflict, isStale } from '../db/errors.js'
 import { RESET_SESSION } from '../db/pooler.js'
 import type { Reader } from '../db/disclosure.js'
 import { cancellable, execute, executeIn, type Execution } from '../db/execute.js'
-import { ServiceError } from '../errors.js'
+import { type ServiceError, serviceError } from '../errors.js'
 import { NotDone, type Pipelines } from '../db/pipeline/index.js'
 import { answerTooLarge } from '../db/limit-answers.js'
 import { BATCH, readRows, type RowBatches } from '../db/stream.js'
@@ -203,8 +203,7 @@ export async function openData(
   }
 
   const tooLong = ({ session }: Call): ServiceError =>
-    new ServiceError(
-      504,
+    serviceError(
       'timeout',
       `the request took longer than role "${session.role}" may (database.roleTimeoutMs, statementTimeoutMs)`,
     )
@@ -407,7 +406,7 @@ export async function openData(
         const plan = await plans.compiled(snapshot, taskOf(request, call), call.session.caller)
         plans.assertBranded(plan)
         const statement = plan.statements[0]
-        if (!statement) throw new ServiceError(400, 'unexpected-payload', ONE_KEY_SET, '$.args.objects')
+        if (!statement) throw serviceError('unexpected-payload', ONE_KEY_SET, '$.args.objects')
         const values = bind(statement.params, executionOf(request, call).bindings)
         const query = { text: `explain ${statement.text}`, values, rowMode: 'array' as const }
         const { rows } = await withClient(database.main, (client) => client.query<[string]>(query))

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unavailable } from '../db/breaker.js'
 import type { DatabaseConfig } from '../db/database.js'
-import { ServiceError } from '../errors.js'
+import { type ServiceError, serviceError } from '../errors.js'
 import type { Session } from '../session.js'
 
 interface Options {
@@ -151,7 +151,7 @@ export class Shares {
   private refusal({ count, most }: Holder): ServiceError {
     const { what, allTaken } = this.options
     return count >= most
-      ? new ServiceError(429, 'too-many-requests', `${count} ${what}, which is the share of one caller`, '$', {
+      ? serviceError('too-many-requests', `${count} ${what}, which is the share of one caller`, '$', {
           retryAfter: 1,
         })
       : unavailable(undefined, allTaken)

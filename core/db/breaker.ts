@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import type { Metrics } from '../metrics.js'
-import { ServiceError } from '../errors.js'
+import { type ServiceError, serviceError } from '../errors.js'
 
 /** A circuit breaker: while the database does not answer, requests fail at once instead of waiting for a connection. */
 export interface Breaker {
@@ -78,7 +78,7 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
 }
 
 export const unavailable = (cause: unknown, message = 'the database is not available right now'): ServiceError =>
-  new ServiceError(503, 'unavailable', message, '$', { cause, retryAfter: 1 })
+  serviceError('unavailable', message, '$', { cause, retryAfter: 1 })
 
 /** A database with too many connections, or without this login, does answer; one that starts or stops does not. */
 const isAnswer = (error: unknown): boolean => error instanceof pg.DatabaseError && !/^(08|57P)/.test(error.code ?? '')

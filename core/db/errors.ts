@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { ServiceError } from '../errors.js'
+import { type ErrorCode, ServiceError, serviceError } from '../errors.js'
 import { isGeo } from '../plan/geojson.js'
 import type { Param, Statement } from '../sql/statement.js'
 import { unavailable } from './breaker.js'
@@ -12,7 +12,7 @@ export type Dialect = 'alpha' | 'modern'
 interface Meaning {
   readonly prefix?: string
   /** Code in the modern dialect; the alpha one says `postgres-error`. */
-  readonly modern: string
+  readonly modern: ErrorCode
 }
 
 /** By SQLSTATE, most specific first; five characters, else the class of two. */
@@ -70,9 +70,9 @@ export function clientError(
   const state = error.code
   const more = { cause: error, internal: describe(error) }
   if (state === '57014') return timeoutOrCancel(error, more)
-  if (state === '55P03') return new ServiceError(409, 'lock-timeout', 'waited too long for a lock', '$', more)
+  if (state === '55P03') return serviceError('lock-timeout', 'waited too long for a lock', '$', more)
   if (state === '40001' || state === '40P01') {
-    return new ServiceError(409, 'concurrent-update', 'serialization failure due to concurrent update', '$', more)
+    return serviceError('concurrent-update', 'serialization failure due to concurrent update', '$', more)
   }
   if (/^(08|53|57P|25006)/.test(state)) return unavailable(error)
   const params = statement?.params ?? []
@@ -85,7 +85,7 @@ export function clientError(
   const message = messageFor(error, prefix, reader, origin)
   const says = message !== NEUTRAL
   const code = dialect === 'alpha' ? 'postgres-error' : says ? meaning.modern : 'data-exception'
-  return new ServiceError(400, code, message, says ? pathOf(error, params) : '$.args', more)
+  return serviceError(code, message, says ? pathOf(error, params) : '$.args', more)
 }
 
 const DATA: Meaning = { modern: 'data-exception' }
@@ -99,9 +99,9 @@ const isUsersOwn = (state: string): boolean => !CLASSES.has(state.slice(0, 2))
 
 function timeoutOrCancel(error: pg.DatabaseError, more: { cause: unknown; internal: unknown }): ServiceError {
   if (error.message.includes('statement timeout')) {
-    return new ServiceError(504, 'timeout', 'the statement took longer than the server allows', '$', more)
+    return serviceError('timeout', 'the statement took longer than the server allows', '$', more)
   }
-  return new ServiceError(400, 'postgres-error', error.message, '$.args', more)
+  return serviceError('postgres-error', error.message, '$.args', more)
 }
 
 /** PostgreSQL names a parameter that it cannot read in the error's context: `unnamed portal parameter $2 = '...'`. */

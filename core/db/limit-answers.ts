@@ -1,6 +1,6 @@
 import { type ConnectOpts, Socket, type SocketConstructorOpts } from 'node:net'
 import type pg from 'pg'
-import { ServiceError } from '../errors.js'
+import { type ServiceError, serviceError } from '../errors.js'
 import { DATA_ROW, HEADER, type RowMessages } from './row-messages.js'
 
 /** Takes whole rows, in the order in which they come. It has to copy them: their memory will be that of others. */
@@ -181,8 +181,7 @@ class Splitter {
 const NOTHING = Buffer.alloc(0)
 
 export const answerTooLarge = (maxBytes: number): ServiceError =>
-  new ServiceError(
-    400,
+  serviceError(
     'answer-too-large',
     `the answer has a part of more than ${Math.floor(maxBytes / 1024 / 1024)} MiB (database.maxAnswerBytes): ask for less at once; a select without a limit comes row by row`,
   )

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { PoolClient } from 'pg'
 import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import { ReaderClock } from '../reader-clock.js'
 import { bind } from '../sql/bind.js'
 import { type Blocks, WaitingRows } from './blocks.js'
@@ -256,7 +256,7 @@ async function within<T>(promise: Promise<T>, timeoutMs: number, signal: AbortSi
   const stop = AbortSignal.any([settled.signal, signal])
   const late = async (): Promise<never> => {
     await sleep(timeoutMs, undefined, { signal: stop })
-    throw new ServiceError(504, 'timeout', 'the statement took longer than the server allows')
+    throw serviceError('timeout', 'the statement took longer than the server allows')
   }
   try {
     return await Promise.race([promise, late()])

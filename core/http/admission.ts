@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.js'
+import { ServiceError, serviceError } from '../errors.js'
 import { USER_ID } from '../session.js'
 import type { Session } from '../session.js'
 import { addressKey } from './client-address.js'
@@ -81,6 +81,6 @@ const isWrongGuess = (error: unknown) =>
 
 /** A client that sends the header counts on it: it would repeat a write that has had its effect. */
 const noIdempotency = () =>
-  new ServiceError(400, 'not-supported', 'Idempotency-Key is not supported at this path', '$.headers.Idempotency-Key')
+  serviceError('not-supported', 'Idempotency-Key is not supported at this path', '$.headers.Idempotency-Key')
 const tooManyGuesses = () =>
-  new ServiceError(429, 'too-many-failures', 'too many wrong credentials from this address', '$', { retryAfter: 60 })
+  serviceError('too-many-failures', 'too many wrong credentials from this address', '$', { retryAfter: 60 })

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import Koa from 'koa'
 import type { Context, Middleware } from 'koa'
 import type { Answer } from '../data/operations.js'
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import type { Logger } from '../log.js'
 import { createAccess } from './access.js'
 import { admission } from './admission.js'
@@ -157,7 +157,7 @@ interface Arrival {
 }
 
 const tooManyHeaders = (max: number) =>
-  new ServiceError(431, 'too-many-headers', `the request has more than ${max} headers (http.maxHeaders)`)
+  serviceError('too-many-headers', `the request has more than ${max} headers (http.maxHeaders)`)
 
 function raise(error: unknown): never {
   throw error

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { parseFailed, ServiceError } from '../errors.js'
+import { parseFailed, type ServiceError, serviceError } from '../errors.js'
 
 export interface BodyLimits {
   readonly maxBytes: number
@@ -23,7 +23,7 @@ export interface BodyLimits {
 export async function readBody(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
   const encoding = req.headers['content-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new ServiceError(415, 'unsupported-media-type', `Content-Encoding "${encoding}" is not supported`)
+    throw serviceError('unsupported-media-type', `Content-Encoding "${encoding}" is not supported`)
   }
   if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
   if (req.complete) return whole(req, limits)
@@ -86,7 +86,7 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
 const ignore = () => {}
 
 const tooLarge = ({ maxBytes, setting = 'http.maxJsonBytes' }: BodyLimits) =>
-  new ServiceError(413, 'payload-too-large', `the body is longer than ${maxBytes} bytes (${setting})`)
+  serviceError('payload-too-large', `the body is longer than ${maxBytes} bytes (${setting})`)
 const tooSlow = ({ timeoutMs }: BodyLimits) =>
-  new ServiceError(408, 'request-timeout', `the body did not arrive within ${timeoutMs} ms (http.jsonTimeoutMs)`)
+  serviceError('request-timeout', `the body did not arrive within ${timeoutMs} ms (http.jsonTimeoutMs)`)
 const endedEarly = () => parseFailed('the body ended early', '$')

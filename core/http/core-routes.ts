@@ -1,6 +1,6 @@
 import type Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
-import { ServiceError } from '../errors.js'
+import { ServiceError, serviceError } from '../errors.js'
 import type { Session } from '../session.js'
 import type { HttpConfig } from './config.js'
 import { page, PAGE_POLICY } from './page.js'
@@ -74,7 +74,9 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
   })
   router.get('/metrics', async (ctx) => {
     if (!metricsToken.matches(bearer(ctx)) && !(await mayLook(ctx))) {
-      throw new ServiceError(401, 'access-denied', 'metrics are for the role admin and the holder of http.metricsToken')
+      throw serviceError('access-denied', 'metrics are for the role admin and the holder of http.metricsToken', '$', {
+        status: 401,
+      })
     }
     ctx.type = traffic.registry.contentType
     ctx.body = await traffic.registry.metrics()
@@ -98,7 +100,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
       const methods = router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods)
       if (methods.length === 0) return next()
       ctx.set('Allow', methods.join(', '))
-      throw new ServiceError(405, 'method-not-allowed', `${ctx.method} is not answered at this path`)
+      throw serviceError('method-not-allowed', `${ctx.method} is not answered at this path`)
     })
   return { router, middleware }
 }

@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import type { Session } from '../session.js'
 import type { Exchange } from './exchange.js'
 
@@ -9,8 +9,7 @@ import type { Exchange } from './exchange.js'
  */
 export function assertSameOrigin(ctx: Asking, session: Session): void {
   if (session.via !== 'cookie' || isSameOrigin(ctx)) return
-  throw new ServiceError(
-    403,
+  throw serviceError(
     'csrf',
     'a request with a cookie must come from the same origin, from one in http.cors.origins, or carry "X-Service-CSRF: 1"',
   )
@@ -56,5 +55,5 @@ export function requireJson(ctx: Pick<Exchange, 'get' | 'state'>, session: Sessi
   if (session.via !== 'cookie') return
   const type = ctx.get('Content-Type').split(';')[0]!.trim().toLowerCase()
   if (type === 'application/json') return
-  throw new ServiceError(415, 'unsupported-media-type', 'the Content-Type should be application/json')
+  throw serviceError('unsupported-media-type', 'the Content-Type should be application/json')
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import type { Context, Middleware } from 'koa'
-import { ServiceError } from '../errors.js'
+import { ServiceError, serviceError } from '../errors.js'
 import { reset } from './reset.js'
 import type { PluginRoutes } from './router.js'
 
@@ -58,9 +58,7 @@ export function answerLateError(ctx: Context, thrown: unknown): void {
 
 function known(ctx: Context, thrown: unknown): ServiceError {
   const error =
-    thrown instanceof ServiceError
-      ? thrown
-      : new ServiceError(500, 'unexpected', 'internal error', '$', { cause: thrown })
+    thrown instanceof ServiceError ? thrown : serviceError('unexpected', 'internal error', '$', { cause: thrown })
   ctx.state.code = error.code
   if (error.status >= 500) ctx.state.log.error({ err: thrown, code: error.code }, 'request failed')
   return error

@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import { ROLE_NAME, USER_ID } from '../session.js'
 import type { Session } from '../session.js'
 import type { RequestHeaders } from './headers.js'
@@ -74,4 +74,4 @@ function variables(headers: RequestHeaders): Map<string, string> {
   return carried
 }
 
-const badHeader = (message: string) => new ServiceError(400, 'parse-failed', message)
+const badHeader = (message: string) => serviceError('parse-failed', message)

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import { VARIABLE_NAME } from '../session.js'
 
 /** The headers of a request, each name once. */
@@ -60,4 +60,4 @@ function cookie(header: string | undefined, name: string): string | undefined {
   return undefined
 }
 
-const refused = (name: string, why: string) => new ServiceError(400, 'parse-failed', `header "${name}" ${why}`)
+const refused = (name: string, why: string) => serviceError('parse-failed', `header "${name}" ${why}`)

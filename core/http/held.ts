@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { ServiceError } from '../errors.js'
+import { type ServiceError, serviceError } from '../errors.js'
 import { ReaderClock, type ReaderLimits } from '../reader-clock.js'
 import type { Session } from '../session.js'
 import { reset } from './reset.js'
@@ -71,5 +71,5 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
 const tooMuch = (bytes: number, most: number): ServiceError => {
   const what = `${bytes} bytes of this caller wait in memory, of unread answers and unfinished bodies`
   const message = `${what}, and at most ${Math.floor(most / 2 ** 20)} MiB may (database.maxAnswerBytes)`
-  return new ServiceError(429, 'too-many-requests', message, '$', { retryAfter: 1 })
+  return serviceError('too-many-requests', message, '$', { retryAfter: 1 })
 }

@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import { ROLE_NAME, USER_ID } from '../session.js'
 import type { Session } from '../session.js'
 import type { RequestHeaders } from './headers.js'
@@ -18,7 +18,7 @@ export const anonymous = (): Session => makeSession('anonymous', new Map([[USER_
 export function requestedRole(headers: RequestHeaders): string | undefined {
   const role = headers.service.get('x-service-role')
   if (role === undefined || ROLE_NAME.test(role)) return role
-  throw new ServiceError(400, 'parse-failed', 'the value of "x-service-role" is not a role name')
+  throw serviceError('parse-failed', 'the value of "x-service-role" is not a role name')
 }
 
 /**
@@ -29,7 +29,7 @@ export function requestedRole(headers: RequestHeaders): string | undefined {
 export function chosenRole(requested: string | undefined, held: readonly string[], otherwise: string): string {
   const role = requested ?? otherwise
   if (held.includes(role)) return role
-  throw new ServiceError(403, 'access-denied', `role "${role}" is not held by this caller`)
+  throw serviceError('access-denied', `role "${role}" is not held by this caller`, '$', { status: 403 })
 }
 
 /** Text that PostgreSQL can hold. */
@@ -44,16 +44,12 @@ export function bearerToken(headers: RequestHeaders): string | undefined {
   if (header === undefined) return undefined
   const token = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i.exec(header)?.[1]
   if (token !== undefined) return token
-  throw new ServiceError(
-    400,
-    'malformed-authorization-header',
-    'the Authorization header should be "Bearer" and a token',
-  )
+  throw serviceError('malformed-authorization-header', 'the Authorization header should be "Bearer" and a token')
 }
 
 export const invalidToken = (cause?: unknown) =>
-  new ServiceError(401, 'invalid-token', 'invalid authorization token', '$', { cause })
-export const wrongSecret = (message: string) => new ServiceError(401, 'access-denied', message)
+  serviceError('invalid-token', 'invalid authorization token', '$', { cause })
+export const wrongSecret = (message: string) => serviceError('access-denied', message, '$', { status: 401 })
 
 /** 401 of a caller that sent nothing to be wrong about, so that it does not count as a guess. */
-export const missingCredentials = (message: string) => new ServiceError(401, 'missing-credentials', message)
+export const missingCredentials = (message: string) => serviceError('missing-credentials', message)

@@ -1,5 +1,5 @@
 import type { CryptoKey, FlattenedJWSInput, JSONWebKeySet, JWSHeaderParameters } from 'jose'
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import { fetchJson } from './fetch-json.js'
 import { createOutbound, type Outbound } from './outbound.js'
 
@@ -47,7 +47,7 @@ export function createKeySet(
 
   function current(): FindKey {
     if (keys && performance.now() - keys.at <= options.maxAgeMs + options.staleMs) return keys.find
-    throw new ServiceError(503, 'unavailable', 'the keys of the token issuer cannot be fetched', '$', { retryAfter: 1 })
+    throw serviceError('unavailable', 'the keys of the token issuer cannot be fetched', '$', { retryAfter: 1 })
   }
 
   return async (header, token) => {

@@ -1,6 +1,6 @@
 import Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
-import { ServiceError } from '../errors.js'
+import { type ServiceError, serviceError } from '../errors.js'
 import type { Session } from '../session.js'
 import type { HandlerRoute } from './exchange.js'
 
@@ -63,9 +63,9 @@ function noRoute(ctx: Context, plugins: readonly PluginRoutes[]): ServiceError {
   const allowed = new Set(
     plugins.flatMap(({ router }) => router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods)),
   )
-  if (allowed.size === 0) return new ServiceError(404, 'not-found', 'nothing answers at this path')
+  if (allowed.size === 0) return serviceError('not-found', 'nothing answers at this path')
   ctx.set('Allow', [...allowed].join(', '))
-  return new ServiceError(405, 'method-not-allowed', `${ctx.method} is not answered at this path`)
+  return serviceError('method-not-allowed', `${ctx.method} is not answered at this path`)
 }
 
 /** Method and path of every route, in the order of registration. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Context } from 'koa'
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import type { Logger } from '../log.js'
 import type { Session } from '../session.js'
 import type { HttpConfig } from './config.js'
@@ -85,7 +85,7 @@ export class RequestState {
   }
 }
 
-const clientGone = () => new ServiceError(499, 'client-gone', 'the client closed the connection')
+const clientGone = () => serviceError('client-gone', 'the client closed the connection')
 
 declare module 'koa' {
   interface DefaultState extends RequestState {}

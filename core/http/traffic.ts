@@ -1,5 +1,5 @@
 import type { Counter, Registry } from 'prom-client'
-import { ServiceError } from '../errors.js'
+import { type ServiceError, serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
@@ -87,9 +87,8 @@ function createRoom(most: number): Room {
 
 const isLoopback = (address: string): boolean => address === '::1' || address.startsWith('127.')
 
-const tooBusy = (): ServiceError =>
-  new ServiceError(503, 'too-busy', 'too many requests are under way', '$', { retryAfter: 1 })
+const tooBusy = (): ServiceError => serviceError('too-busy', 'too many requests are under way', '$', { retryAfter: 1 })
 const tooMany = (half: number): ServiceError => {
   const message = `${half} requests from this address are under way, which is half of http.maxConcurrentRequests`
-  return new ServiceError(429, 'too-many-requests', message, '$', { retryAfter: 1 })
+  return serviceError('too-many-requests', message, '$', { retryAfter: 1 })
 }

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { type ServiceError, serviceError } from '../errors.js'
 import type { HttpConfig } from './config.js'
 import type { Traffic } from './traffic.js'
 
@@ -39,38 +40,29 @@ export function answerUnread(
   })
 }
 
-interface Refusal {
-  readonly status: number
-  readonly code: string
-  readonly message: string
-}
-
 /** undefined: the connection broke, and nobody is there to be told. */
 function refusalOf({ code = '', reason }: NodeJS.ErrnoException & { reason?: string }, config: HttpConfig) {
-  const refusal = (status: number, name: string, message: string): Refusal => ({ status, code: name, message })
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
-      return refusal(
-        431,
+      return serviceError(
         'headers-too-large',
         `the headers are longer than ${config.maxHeaderBytes} bytes (http.maxHeaderBytes)`,
       )
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return refusal(413, 'payload-too-large', 'the chunk extensions are too long')
+      return serviceError('payload-too-large', 'the chunk extensions are too long')
     case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return refusal(
-        408,
+      return serviceError(
         'request-timeout',
         `the headers did not arrive within ${config.headersTimeoutMs} ms (http.headersTimeoutMs)`,
       )
     default:
       if (!code.startsWith('HPE_')) return undefined
       // The reason is one of the parser's own sentences and quotes nothing.
-      return refusal(400, 'parse-failed', `this is not HTTP/1.1${reason ? `: ${reason.toLowerCase()}` : ''}`)
+      return serviceError('parse-failed', `this is not HTTP/1.1${reason ? `: ${reason.toLowerCase()}` : ''}`)
   }
 }
 
-function textOf({ status, code, message }: Refusal): string {
+function textOf({ status, code, message }: ServiceError): string {
   const body = JSON.stringify({ path: '$', error: message, code, message })
   return [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,

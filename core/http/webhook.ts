@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import { isUserId, ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
 import type { Session } from '../session.js'
 import type { WebhookConfig } from './config.js'
@@ -105,4 +105,4 @@ function via(headers: RequestHeaders): Session['via'] {
 }
 
 const badAnswer = (cause?: unknown) =>
-  new ServiceError(500, 'unexpected', 'invalid response from the authorization webhook', '$', { cause })
+  serviceError('unexpected', 'invalid response from the authorization webhook', '$', { cause })

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { ServiceError } from '../errors.js'
+import { serviceError } from '../errors.js'
 import { readRows } from './rows.js'
 import {
   CLOSE_BRACE,
@@ -55,7 +55,7 @@ export function parseJson(text: string, limits: JsonLimits = DEFAULT_LIMITS, isR
 
 /** @throws ServiceError 400 `invalid-json` */
 export function decodeUtf8(body: Buffer): string {
-  if (!isUtf8(body)) throw new ServiceError(400, 'invalid-json', 'the body is not valid UTF-8')
+  if (!isUtf8(body)) throw serviceError('invalid-json', 'the body is not valid UTF-8')
   return body.toString('utf8')
 }
 

@@ -1,4 +1,4 @@
-import { at, parseFailed, ServiceError } from '../errors.js'
+import { at, parseFailed, type ServiceError, serviceError } from '../errors.js'
 
 export interface JsonLimits {
   /** Levels of objects and arrays, counted from the root of the document. */
@@ -299,7 +299,7 @@ export function invalid(c: Cursor, what: string): ServiceError {
     start = end + 1
   }
   const place = `line ${line} column ${c.pos - start + 1}`
-  return new ServiceError(400, 'invalid-json', `invalid json: ${what} at ${place}`, pathOf(c))
+  return serviceError('invalid-json', `invalid json: ${what} at ${place}`, pathOf(c))
 }
 
 /** Where in the document the cursor is: `$.args[2].id`. */

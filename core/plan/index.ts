@@ -12,7 +12,15 @@ export { describe, encode, encodeArray, isObject } from './encode.js'
 export { castType, INT8, operatorName, operatorsOn, takesList, TEXT } from './operators.js'
 export type * from '../catalog/catalog.js'
 export { GRAPHQL_TYPES, tableKey, tableName } from '../catalog/catalog.js'
-export { at, notExists, parseFailed, permissionDenied, ServiceError, unexpectedPayload } from '../errors.js'
+export {
+  at,
+  notExists,
+  parseFailed,
+  permissionDenied,
+  ServiceError,
+  serviceError,
+  unexpectedPayload,
+} from '../errors.js'
 export { splitArray, splitObject } from '../json/split.js'
 export {
   NO_LIMITS,

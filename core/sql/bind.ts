@@ -1,4 +1,4 @@
-import { at, parseFailed, ServiceError } from '../errors.js'
+import { at, parseFailed, ServiceError, serviceError } from '../errors.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows } from '../json/parse.js'
 import { checkPattern, describe, encode, encodeArray } from '../plan/encode.js'
 import { checkGeoJson, geoJsonText, isGeo } from '../plan/geojson.js'
@@ -40,9 +40,10 @@ export function bind(params: readonly Param[], bindings: Bindings): (string | nu
 
 function variable(name: string, type: SqlType, variables: ReadonlyMap<string, string>): string {
   const value = variables.get(name)
-  if (value === undefined) throw new ServiceError(400, 'not-found', `${name} header is expected but not found`)
+  if (value === undefined)
+    throw serviceError('not-found', `${name} header is expected but not found`, '$', { status: 400 })
   if (name === USER_ID && !isUserId(value)) {
-    throw new ServiceError(400, 'parse-failed', 'X-Service-User-Id should be an integer')
+    throw serviceError('parse-failed', 'X-Service-User-Id should be an integer')
   }
   if (isGeo(type)) return ofHeader(name, () => geoJsonText(value, type, '$'))
   return type.pattern ? ofHeader(name, () => checkPattern(value, '$')) : value

@@ -5,7 +5,7 @@ import {
   type Operations,
   readJson,
   type Session,
-  ServiceError,
+  serviceError,
   wantedFormat,
 } from 'rowhouse'
 import { explain } from './operations.js'
@@ -37,5 +37,5 @@ function isObjects(path: readonly (string | number)[]): boolean {
 }
 
 function refuseOthers({ role }: Session): void {
-  if (role !== 'admin') throw new ServiceError(400, 'access-denied', 'restricted access : admin only', '$')
+  if (role !== 'admin') throw serviceError('access-denied', 'restricted access : admin only', '$')
 }

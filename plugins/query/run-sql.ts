@@ -1,5 +1,5 @@
 import pg, { type ClientBase } from 'pg'
-import { type Data, describeDatabaseError, type Json, type Operation, ServiceError } from 'rowhouse'
+import { type Data, describeDatabaseError, type Json, type Operation, serviceError } from 'rowhouse'
 import { type JsonObject, stringifyJson, tableKey } from 'rowhouse/plan'
 
 const MAX_ROWS = 10_000
@@ -28,7 +28,7 @@ async function runInside(client: ClientBase, sql: string): Promise<Json> {
   const before = await transactionId(client)
   const result = await run(client, sql)
   if ((await transactionId(client)) !== before) {
-    throw new ServiceError(400, 'not-supported', 'run_sql cannot end the transaction that it runs in', '$.args.sql')
+    throw serviceError('not-supported', 'run_sql cannot end the transaction that it runs in', '$.args.sql')
   }
   return result
 }
@@ -68,7 +68,7 @@ async function run(client: ClientBase, sql: string): Promise<Json> {
   if (!last || last.fields.length === 0) return { result_type: 'CommandOk' }
   if (count > MAX_ROWS) {
     const message = `the result has more than ${MAX_ROWS} rows; read it with a select instead, which is streamed`
-    throw new ServiceError(400, 'unexpected-payload', message, '$.args.sql')
+    throw serviceError('unexpected-payload', message, '$.args.sql')
   }
   const header = last.fields.map(({ name }) => name)
   return { result_type: 'TuplesOk', result: [header, ...rows.map((row) => row.map((cell) => cell ?? 'NULL'))] }
@@ -79,7 +79,7 @@ function failure(error: unknown, sql: string): unknown {
   if (!(error instanceof pg.DatabaseError) || error.code === undefined) return error
   const own = /^(40|08|53|57P|25006|55P03)/.test(error.code) || error.message.includes('statement timeout')
   if (own) return error
-  return new ServiceError(400, 'postgres-error', 'query execution failed', '$.args', {
+  return serviceError('postgres-error', 'query execution failed', '$.args', {
     internal: { statement: sql, error: describeDatabaseError(error) },
   })
 }
@@ -162,4 +162,4 @@ function refuseRename({ renameType = '', relation, subname }: RenameStmt): void 
     throw notSupported(`column renames are not yet supported : ${table}."${subname ?? ''}"`)
 }
 
-const notSupported = (message: string) => new ServiceError(400, 'not-supported', message, '$.args')
+const notSupported = (message: string) => serviceError('not-supported', message, '$.args')

@@ -4,7 +4,7 @@ import {
   type Json,
   type JsonObject,
   liftTableRef,
-  ServiceError,
+  serviceError,
   stringifyJson,
   type TableRef,
   tableName,
@@ -139,7 +139,7 @@ async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void
   })
   for (const { ref, path } of entries) {
     if (edit.trackedTables.some((table) => tableName(table.ref) === tableName(ref))) {
-      throw new ServiceError(400, 'already-exists', `table "${tableName(ref)}" is declared twice`, path)
+      throw serviceError('already-exists', `table "${tableName(ref)}" is declared twice`, path)
     }
     await edit.trackTable(ref, `${path}.table`)
   }

@@ -1,4 +1,4 @@
-import { ServiceError } from 'rowhouse'
+import { type ServiceError, serviceError } from 'rowhouse'
 
 const MISSING = new Set(['NoSuchKey', 'NotFound', 'NoSuchUpload'])
 
@@ -13,7 +13,7 @@ export const noSuchKey = (key: string): Error =>
  * @param what e.g. `put, bucket "files"`
  */
 export function unavailable(what: string, error: unknown): ServiceError {
-  return new ServiceError(503, 'storage_unavailable', 'the store of the files cannot be used now', '$', {
+  return serviceError('storage_unavailable', 'the store of the files cannot be used now', '$', {
     cause: new Error(`${what}: ${told(error)}`),
     retryAfter: 30,
   })

@@ -1,0 +1,44 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { ERRORS, ServiceError, serviceError } from '../../core/errors.js'
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+
+t.test('the table of error codes in core/README.md is the catalogue', async (t) => {
+  const rows = Object.entries(ERRORS)
+    .map(([code, [status, meaning]]) => ({ status: [status].flat(), code, meaning }))
+    .sort((a, b) => a.status[0]! - b.status[0]!)
+    .map(({ status, code, meaning }) => `| ${status.join(', ')} | \`${code}\` | ${meaning} |`)
+
+  const readme = await readFile(join(root, 'core/README.md'), 'utf8')
+
+  const table = readme.slice(readme.indexOf('| status | code | when |')).split('\n\n')[0] as string
+  t.same(table.trim().split('\n').slice(2), rows)
+})
+
+t.test('an error of the catalogue has its usual status, or another one of its code', async (t) => {
+  t.match(serviceError('access-denied', 'no'), { status: 400, code: 'access-denied', path: '$' })
+  t.match(serviceError('access-denied', 'no', '$.args', { status: 403 }), { status: 403, path: '$.args' })
+  t.match(serviceError('unavailable', 'down', '$', { retryAfter: 2 }), { status: 503, retryAfter: 2 })
+})
+
+t.test('an error under a path keeps what it says', async (t) => {
+  const error = serviceError('unavailable', 'down', '$.args', { retryAfter: 2, internal: { hint: 'x' } })
+
+  t.match(error.under('$.args[1]'), {
+    path: '$.args[1].args',
+    status: 503,
+    retryAfter: 2,
+    internal: { hint: 'x' },
+    cause: error,
+  })
+})
+
+t.test('a message and a path are cut after 2,000 characters', async (t) => {
+  const error = new ServiceError(400, 'too-shy', 'm'.repeat(3000), 'p'.repeat(3000))
+
+  t.equal(error.message, `${'m'.repeat(2000)}...`)
+  t.equal(error.path, `${'p'.repeat(2000)}...`)
+})
