@@ -33,7 +33,11 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
       overrides: {
         ...overrides,
         database: { url: url ?? embedded?.serverUrl },
-        http: { ...overrides.http, metrics: values.http.metrics ?? (isOpen(values.http) ? 'open' : 'secret') },
+        http: {
+          ...overrides.http,
+          metrics: values.http.metrics ?? (isOpen(values.http) ? 'open' : 'secret'),
+          serverTiming: true,
+        },
         ...(secret === undefined ? {} : { auth: { adminSecret: secret } }),
         log: { level: flags['verbose'] === true ? 'info' : 'warn' },
       },

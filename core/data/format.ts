@@ -1,5 +1,5 @@
-import { packCsv, rowOf } from '../db/csv.js'
-import { type Around, packCells, type RowMessages } from '../db/row-messages.js'
+import { packCsv } from '../db/csv.js'
+import { type Around, packCells, rowOf, type RowMessages } from '../db/row-messages.js'
 import type { RowBatch, RowBatches } from '../db/stream.js'
 import type { Answer, Call } from './operations.js'
 

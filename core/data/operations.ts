@@ -2,6 +2,7 @@ import type { Json } from '../json/parse.js'
 import type { Logger } from '../log.js'
 import type { Schema } from '../schema.js'
 import type { Session } from '../session.js'
+import type { Timing } from '../timing.js'
 import type { Request } from './data.js'
 import type { Transaction } from './transaction.js'
 
@@ -15,9 +16,11 @@ export interface Call {
   /** Other forms than JSON only for single reads; a `bulk` and everything in it is JSON. */
   readonly format: 'json' | 'ndjson' | 'csv'
   /** Which codes errors of the database have: those of the JSON query API when absent. */
-  readonly dialect?: 'alpha' | 'modern'
+  readonly dialect?: 'alpha' | 'modern' | undefined
   /** With the request id. Gets what a caller is not told. */
   readonly log?: () => Logger
+  /** Collects how long the steps of the request take, where somebody wants to know. */
+  readonly timing?: Timing | undefined
 }
 
 /** JSON as PostgreSQL made it, as text or as bytes that nobody has looked at, or what is still coming. */

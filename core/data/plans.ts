@@ -11,7 +11,6 @@ import {
   type Task,
 } from '../compile/compile.js'
 import type { CompilePool, Sendable } from '../compile/pool.js'
-import { COMMIT, Pace } from '../db/pipeline/pace.js'
 import type { Metrics } from '../metrics.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
@@ -26,8 +25,6 @@ export interface PlansOptions {
   readonly timeoutMs: number
   readonly warmUpMs: number
   readonly misses: MissLimitConfig
-  /** What a read may take to be quick. */
-  readonly quickMs: number
 }
 
 const HIT = { by: 'cache' }
@@ -41,8 +38,7 @@ export class Plans {
   private readonly misses: MissLimit
   /** What compiled here: nothing else is ever executed. */
   private readonly branded = new WeakSet<Compiled>()
-  /** What was asked for more than once is worth a prepared statement on each connection, and is timed. */
-  private readonly paces = new WeakMap<Compiled, Pace>()
+  private readonly repeated = new WeakSet<Compiled>()
   private sources: ReadonlyMap<string, PlannerSource> = new Map()
   private readonly planners = new Map<string, PlannerModule>()
   private opened: CompilePool | undefined
@@ -54,7 +50,7 @@ export class Plans {
   constructor(options: PlansOptions) {
     this.options = options
     this.misses = createMissLimit(options.misses, options.metrics)
-    this.compilations = options.metrics.counter('compilations_total', 'requests by how their plan was had', ['by'])
+    this.compilations = options.metrics.counter('compilations_total', 'requests by the source of their plan', ['by'])
   }
 
   /** Says where the planners of front ends are. Those that the main thread needs at any time are imported. */
@@ -85,9 +81,7 @@ export class Plans {
     const hit = snapshot.cache.get(key)
     if (hit) {
       this.compilations.inc(HIT)
-      const isFresh = hit.statements.some(({ fresh }) => fresh)
-      if (!isFresh && !this.paces.has(hit))
-        this.paces.set(hit, new Pace(this.options.quickMs * (hit.sharesCommit ? COMMIT : 1)))
+      if (!this.repeated.has(hit) && !hit.statements.some(({ fresh }) => fresh)) this.repeated.add(hit)
       return hit
     }
     const made = await snapshot.cache.getOrCompile(key, async () => {
@@ -113,9 +107,9 @@ export class Plans {
     })
   }
 
-  /** How quick a plan is that was asked for more than once. */
-  paceOf(plan: Compiled): Pace | undefined {
-    return this.paces.get(plan)
+  /** Whether a plan was asked for more than once: then it is worth a prepared statement on each connection. */
+  isRepeated(plan: Compiled): boolean {
+    return this.repeated.has(plan)
   }
 
   assertBranded(plan: Compiled): void {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { ClientBase, Connection, Submittable } from 'pg'
-import { MAX_VALUES, Outgoing } from './pipeline/messages.js'
+import { MAX_VALUES, Outgoing } from './messages.js'
 
 /** What pg's connection offers to a query; its own types leave it out. */
 interface Wire {

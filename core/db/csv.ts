@@ -1,4 +1,4 @@
-import { CELLS, DATA_ROW, HEADER, LENGTH, type RowMessages } from './row-messages.js'
+import { CELLS, HEADER, LENGTH, type RowMessages } from './row-messages.js'
 
 const LF = 0x0a
 const CR = 0x0d
@@ -80,21 +80,4 @@ function larger(rows: RowMessages, written: number, at: number): Buffer {
   const out = Buffer.allocUnsafe(written + 2 * (rows.length - at))
   rows.copy(out, 0, 0, written)
   return out
-}
-
-/** A row of texts, as PostgreSQL sends it. */
-export function rowOf(texts: readonly string[]): RowMessages {
-  const cells = texts.map((text) => Buffer.from(text))
-  const length = cells.reduce((sum, cell) => sum + LENGTH + cell.length, CELLS)
-  const row = Buffer.allocUnsafe(length)
-  row[0] = DATA_ROW
-  row.writeUInt32BE(length - 1, 1)
-  row.writeUInt16BE(cells.length, HEADER)
-  let at = CELLS
-  for (const cell of cells) {
-    row.writeInt32BE(cell.length, at)
-    at += LENGTH
-    at += cell.copy(row, at)
-  }
-  return row
 }

@@ -1,19 +1,10 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from 'pino'
-import { Blocks } from './blocks.js'
 import { type Breaker, createBreaker, PROBE_MS, unavailable } from './breaker.js'
-import { limitAnswers, openSocket } from './limit-answers.js'
+import { limitAnswers } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
-import {
-  CommitConnection,
-  type PipelineOptions,
-  type Pipelines,
-  openPipelines,
-  ReadConnection,
-} from './pipeline/index.js'
-import { SLOW } from './pipeline/pace.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
 import type { Metrics } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
@@ -122,21 +113,27 @@ export interface Pool extends pg.Pool {
   readonly breaker: Breaker
 }
 
+export interface StreamPoolOptions {
+  /** Opens the socket of a connection. */
+  readonly stream: () => Socket
+  /** Called when a connection is open, in place of the limit on row size. */
+  readonly onConnect: (client: pg.PoolClient) => void
+}
+
 /** Connections by what they are for, so that one kind of work cannot starve another. */
 export interface Database {
   /** Requests. */
   readonly main: Pool
   /** The catalog, health, the admin's changes. */
   readonly admin: Pool
-  /** Streamed reads: no statement timeout, which would run over the whole stream. */
-  readonly streams: Pool
-  /** For the rows that come on them. */
-  readonly blocks: Blocks
-  /** Reads that have proven to be quick. */
-  readonly pipelines: Pipelines | undefined
-  /** Inserts that have. */
-  readonly commits: Pipelines | undefined
   readonly config: DatabaseConfig
+  readonly breaker: Breaker
+  /** By pool, for the metrics: how many connections are in which state. */
+  readonly connectionStates: Map<string, () => Readonly<Record<string, number>>>
+  /** Opens connections for streamed reads: without a statement timeout, which would run over the whole stream. */
+  openStreams(options?: StreamPoolOptions): Pool
+  /** Opens a connection for requests, outside the pools; the caller ends it. */
+  openSingle(purpose: string): Promise<pg.Client>
   /** A connection to PostgreSQL itself, outside the pools; the caller ends it. */
   connect(purpose: string): Promise<pg.Client>
   close(): Promise<void>
@@ -176,10 +173,17 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     log,
     metrics,
   )
-  const pool = (purpose: string, max: number, statementTimeoutMs: number, more: pg.ClientConfig = {}): Pool => {
+  const pools: Pool[] = []
+  const connectionStates: Database['connectionStates'] = new Map()
+  const pool = (
+    purpose: string,
+    max: number,
+    statementTimeoutMs: number,
+    { stream, onConnect = (client) => limitAnswers(client, config.maxAnswerBytes) }: Partial<StreamPoolOptions> = {},
+  ): Pool => {
     const made = new pg.Pool({
       ...base(purpose),
-      ...more,
+      ...(stream ? { stream } : {}),
       ...timeouts(statementTimeoutMs),
       max,
       idleTimeoutMillis: 30_000,
@@ -192,55 +196,43 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     // A connection may also fail while it is checked out and no query waits on it.
     made.on('connect', (client) => {
       client.on('error', lost)
-      limitAnswers(client, config.maxAnswerBytes)
+      onConnect(client)
       if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
     })
-    return Object.assign(made, { breaker })
+    const opened = Object.assign(made, { breaker })
+    pools.push(opened)
+    connectionStates.set(purpose, () => ({
+      idle: made.idleCount,
+      busy: made.totalCount - made.idleCount,
+      waiting: made.waitingCount,
+    }))
+    return opened
   }
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', 4, config.statementTimeoutMs)
-  const streams = pool('stream', config.streamPoolSize + SMALL_ANSWERS, 0, { stream: openSocket })
-  const batches = metrics.counter(
-    'database_batches_total',
-    'batches of statements on connections that requests share, by what became of them; what was in one that failed is asked again',
-    ['pool', 'outcome'],
+  metrics.gauge(
+    'database_connections',
+    'connections of a pool by state; waiting: requests that wait for one; of connections that requests share, busy is how many requests are under way',
+    ['pool', 'state'],
+    (gauge) => {
+      for (const [pool, states] of connectionStates) {
+        for (const [state, count] of Object.entries(states())) gauge.set({ pool, state }, count)
+      }
+    },
   )
-  const shared = (
-    Connection: PipelineOptions['Connection'],
-    connections: number,
-    purpose: string,
-    slowMs: number,
-  ): Pipelines | undefined =>
-    connections > 0 && !pooled
-      ? openPipelines({
-          Connection,
-          connections,
-          maxBytes: config.maxAnswerBytes,
-          silenceMs: config.statementTimeoutMs + GRACE_MS,
-          slowMs,
-          isDown: () => breaker.isOpen,
-          failed: (error) => log.warn({ err: error, purpose }, 'no connection that requests could share'),
-          connect: () => single(purpose, timeouts(config.statementTimeoutMs)),
-          cancel: (client) => void cancel({ admin, config }, client),
-          onBatch: (outcome) => batches.inc({ pool: purpose, outcome }),
-        })
-      : undefined
-  const pipelines = shared(ReadConnection, config.pipelines, 'pipeline', 2 * SLOW * config.quickMs)
-  const commits = shared(CommitConnection, config.sharedCommits, 'commits', 4 * SLOW * config.quickMs)
-  measure(metrics, { main, admin, stream: streams }, { pipeline: pipelines, commits })
   return {
     main,
     admin,
-    streams,
-    blocks: new Blocks(),
-    pipelines,
-    commits,
     config,
+    breaker,
+    connectionStates,
+    openStreams: (options) => pool('stream', config.streamPoolSize + SMALL_ANSWERS, 0, options),
+    openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
     connect: (purpose) => single(purpose, pooled ? { connectionString: config.directUrl, ...SESSION } : {}),
     async close() {
       closing = true
       breaker.close()
-      await Promise.all([pipelines?.close(), commits?.close(), main.end(), admin.end(), streams.end()])
+      await Promise.all(pools.map((each) => each.end()))
     },
   }
 }
@@ -259,7 +251,7 @@ const SESSION: pg.ClientConfig = {
 /** Connections beside those of streams, for answers that turn out to be small: slow readers of others do not hold them up. */
 const SMALL_ANSWERS = 4
 /** How much longer than a statement may take its answer may be on its way. */
-const GRACE_MS = 2000
+export const GRACE_MS = 2000
 
 const SILENT = 'Connection terminated: no answer in time'
 /** True when a connection was given up because nothing came on it: another would take as long to find out. */
@@ -281,30 +273,6 @@ function endWhenSilent(client: pg.PoolClient, silenceMs: number): void {
   stream.setTimeout(silenceMs, () => {
     if (!wire.readyForQuery) stream.destroy(new Error(SILENT))
   })
-}
-
-function measure(
-  metrics: Metrics,
-  pools: Readonly<Record<string, pg.Pool>>,
-  shared: Readonly<Record<string, Pipelines | undefined>>,
-): void {
-  metrics.gauge(
-    'database_connections',
-    'connections of a pool by state; waiting: requests that wait for one; of those that requests share, busy is how many requests are under way',
-    ['pool', 'state'],
-    (gauge) => {
-      for (const [name, { totalCount, idleCount, waitingCount }] of Object.entries(pools)) {
-        gauge.set({ pool: name, state: 'idle' }, idleCount)
-        gauge.set({ pool: name, state: 'busy' }, totalCount - idleCount)
-        gauge.set({ pool: name, state: 'waiting' }, waitingCount)
-      }
-      for (const [pool, pipelines] of Object.entries(shared)) {
-        if (!pipelines) continue
-        gauge.set({ pool, state: 'open' }, pipelines.open)
-        gauge.set({ pool, state: 'busy' }, pipelines.underWay)
-      }
-    },
-  )
 }
 
 /**

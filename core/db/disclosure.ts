@@ -8,7 +8,7 @@ export interface Reader {
   readonly role: string
   readonly catalog: Catalog
   /** What failed; absent: a whole transaction. */
-  readonly kind?: Op['kind']
+  readonly kind?: Op['kind'] | undefined
   /** Gets PostgreSQL's own words where the reader gets others. */
   readonly log?: (() => Logger) | undefined
 }

@@ -5,7 +5,7 @@ import { CellQuery } from './cell-query.js'
 import { cancel, type Database, inTransaction, isConnectionError, withClient } from './database.js'
 import type { Reader } from './disclosure.js'
 import { clientError, type Dialect } from './errors.js'
-import type { Pace } from './pipeline/pace.js'
+import type { Job } from './lane.js'
 
 export interface Execution {
   readonly bindings: Bindings
@@ -15,22 +15,16 @@ export interface Execution {
   /** Longest statement. */
   readonly timeoutMs: number
   readonly reader: Reader
-  /** Told how long the one statement of a read took. */
-  readonly pace?: Pace | undefined
+  /** Called with how long each statement took, in milliseconds. */
+  readonly onTime?: (ms: number) => void
 }
 
-/**
- * Runs a compiled request on a connection of its own: one statement is one round trip and needs no transaction around
- * it. Values are bound first: a request with a wrong one costs no connection.
- */
+/** Runs a request on a connection of its own: one statement is one round trip and needs no transaction around it. */
 export async function execute(
   database: Database,
-  compiled: Compiled,
-  execution: Execution,
-  signal: AbortSignal,
+  { plan, values, execution, signal }: Pick<Job, 'plan' | 'values' | 'execution' | 'signal'>,
 ): Promise<string> {
-  const [first, ...others] = compiled.statements as readonly [Prepared, ...Prepared[]]
-  const values = bind(first.params, execution.bindings)
+  const [first, ...others] = plan.statements as readonly [Prepared, ...Prepared[]]
   return withClient(database.main, (client, discard) =>
     cancellable(database, client, discard, signal, () => {
       const run = () => executeAll(client, first, values, others, execution)
@@ -42,11 +36,12 @@ export async function execute(
 /** Runs a compiled request in a transaction that is open already. */
 export async function executeIn(
   client: ClientBase,
-  compiled: Pick<Compiled, 'statements'>,
+  { statements }: Pick<Compiled, 'statements'>,
+  values: readonly (string | null)[],
   execution: Execution,
 ): Promise<string> {
-  const [first, ...others] = compiled.statements as readonly [Prepared, ...Prepared[]]
-  return executeAll(client, first, bind(first.params, execution.bindings), others, execution)
+  const [first, ...others] = statements as readonly [Prepared, ...Prepared[]]
+  return executeAll(client, first, values, others, execution)
 }
 
 /** How long after the end of a request its work may go on that PostgreSQL knows nothing of, such as a plugin's. */
@@ -104,13 +99,13 @@ async function cell(
   client: ClientBase,
   statement: Prepared,
   values: readonly (string | null)[],
-  { prepare, dialect, reader, pace }: Execution,
+  { prepare, dialect, reader, onTime }: Execution,
 ): Promise<string> {
   const query = new CellQuery(statement.text, values, prepare ? statement.name : '')
   client.query(query)
   try {
     const answer = (await query.answer) as string
-    pace?.ranAlone(query.ms)
+    onTime?.(query.ms)
     return answer
   } catch (error) {
     throw isConnectionError(error) ? error : clientError(error, reader, statement, dialect)

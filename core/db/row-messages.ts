@@ -62,3 +62,20 @@ function lineJoiner(bytes: Buffer): (start: number, end: number) => void {
     if (cr < end) cr = next(CR, end)
   }
 }
+
+/** Encodes a row of texts as PostgreSQL sends it. */
+export function rowOf(texts: readonly (string | null)[]): RowMessages {
+  const cells = texts.map((text) => (text === null ? undefined : Buffer.from(text)))
+  const length = cells.reduce((sum, cell) => sum + LENGTH + (cell?.length ?? 0), CELLS)
+  const row = Buffer.allocUnsafe(length)
+  row[0] = DATA_ROW
+  row.writeUInt32BE(length - 1, 1)
+  row.writeUInt16BE(cells.length, HEADER)
+  let at = CELLS
+  for (const cell of cells) {
+    row.writeInt32BE(cell?.length ?? -1, at)
+    at += LENGTH
+    if (cell) at += cell.copy(row, at)
+  }
+  return row
+}

@@ -4,14 +4,10 @@ import QueryStream from 'pg-query-stream'
 import type { Prepared } from '../compile/compile.js'
 import { serviceError } from '../errors.js'
 import { ReaderClock } from '../reader-clock.js'
-import { bind } from '../sql/bind.js'
-import { type Blocks, WaitingRows } from './blocks.js'
-import { unavailable } from './breaker.js'
-import { cancel, checkOut, type Database, isConnectionError, isPooled } from './database.js'
+import { cancel, checkOut, type Database, isConnectionError, isPooled, type Pool } from './database.js'
 import { clientError } from './errors.js'
-import type { Execution } from './execute.js'
-import { divertRows, socketOf } from './limit-answers.js'
-import type { RowMessages } from './row-messages.js'
+import type { Job } from './lane.js'
+import { rowOf, type RowMessages } from './row-messages.js'
 
 /** Rows in the order in which they came, and what they take in bytes. */
 export interface RowBatch {
@@ -43,8 +39,16 @@ const FIRST = 16
 const GROWTH = 8
 const BATCH_BYTES = 1024 * 1024
 const BATCH_MS = 1000
-/** A connection with so many bytes of rows that nobody has taken is not read from, however many were asked for. */
-const WAITING_BYTES = 2 * BATCH_BYTES
+
+/** Connections for streams, and how their rows are taken. */
+export interface RowConnections {
+  /** Without a statement timeout, which would run over the whole stream. */
+  readonly pool: Pool
+  readonly open: (client: PoolClient) => RowSource
+}
+
+/** Values stay as PostgreSQL writes them. */
+const AS_TEXT = { getTypeParser: () => (text: string) => text }
 
 /**
  * Opens a cursor on a connection of its own and reads the first rows, so that a small answer is known to be one, and an
@@ -53,17 +57,16 @@ const WAITING_BYTES = 2 * BATCH_BYTES
  */
 export async function readRows(
   database: Database,
-  statement: Prepared,
-  execution: Pick<Execution, 'bindings' | 'reader' | 'timeoutMs'>,
-  signal: AbortSignal,
+  { pool, open }: RowConnections,
+  { plan, values, execution, signal }: Job,
 ): Promise<RowBatches> {
-  const values = bind(statement.params, execution.bindings)
+  const statement = plan.statements[0] as Prepared
   const translated = (error: unknown): unknown =>
     isConnectionError(error) ? error : clientError(error, execution.reader, statement)
   signal.throwIfAborted()
-  const client = await begin(database, execution.timeoutMs, signal)
-  const received = receive(client, database.blocks)
-  const stream = new QueryStream(statement.text, values)
+  const client = await begin(database, pool, execution.timeoutMs, signal)
+  const source = open(client)
+  const stream = new QueryStream(statement.text, [...values], { rowMode: 'array', types: AS_TEXT })
   stream.on('error', () => undefined)
   client.query(stream)
   // The first rows have one deadline for all of them, later ones one for each batch.
@@ -71,7 +74,7 @@ export async function readRows(
   const began = performance.now()
   const batches = nextBatches(
     stream,
-    received,
+    source,
     () => (isFirst ? began + execution.timeoutMs - performance.now() : execution.timeoutMs),
     signal,
   )
@@ -79,14 +82,14 @@ export async function readRows(
   let tellEnded!: () => void
   const ended = new Promise<void>((resolve) => (tellEnded = resolve))
   const close = async (failed: boolean) => {
-    received.drop()
+    source.drop()
     if (failed) await cancel(database, client)
     else stream.destroy()
-    const isBroken = failed || !divertRows(client, undefined) || !(await commit(database, client, execution.timeoutMs))
+    const isBroken = failed || !source.close() || !(await commit(database, client, execution.timeoutMs))
     client.release(isBroken)
   }
   const end = (failed: boolean) => (closing ??= close(failed).finally(tellEnded))
-  const free = (part: Buffer) => database.blocks.giveBack(part)
+  const { free } = source
   // Whoever should read the rest may be gone before it has begun: a generator that was never run cleans up nothing.
   signal.addEventListener('abort', () => void end(true), { once: true })
   try {
@@ -119,8 +122,8 @@ export async function readRows(
 }
 
 /** A connection without a statement timeout, which behind a pooler takes a transaction. */
-async function begin(database: Database, timeoutMs: number, signal: AbortSignal): Promise<PoolClient> {
-  const client = await checkOut(database.streams)
+async function begin(database: Database, pool: Pool, timeoutMs: number, signal: AbortSignal): Promise<PoolClient> {
+  const client = await checkOut(pool)
   if (!isPooled(database.config)) return client
   try {
     await within(client.query('begin; set local statement_timeout = 0'), timeoutMs, signal)
@@ -162,51 +165,31 @@ async function* rest(
   }
 }
 
-/** The rows that have come on a connection. They stay bytes, and the cursor hears only of how its requests end. */
-interface Received {
-  /** Gives those that have come since it was last asked, and lets more come. */
-  take(): RowBatch
+/** Rows that have come on a connection, as the messages that PostgreSQL sends. */
+export interface RowSource {
+  /** Returns those that have come since it was last called, and lets more come. @param read what the cursor itself returned */
+  take(read: readonly (string | null)[][]): RowBatch
   /** Resolves when so many have come that no more do before they are taken. */
   full(): Promise<void>
   /** Forgets all rows, and those to come: a connection that is not read from would not hear of its end. */
   drop(): void
+  /** @returns false when the connection cannot be used again */
+  close(): boolean
+  /** @see RowBatches.free */
+  free(part: Buffer): void
 }
 
-function receive(client: PoolClient, blocks: Blocks): Received {
-  const socket = socketOf(client)
-  const waiting = new WaitingRows(blocks)
-  let dropped = false
-  let tell: () => void = () => undefined
-  const isFull = () => waiting.bytes >= WAITING_BYTES
-  const isDiverted = divertRows(client, (rows, count) => {
-    if (dropped) return
-    waiting.add(rows, count)
-    if (!isFull()) return
-    socket.pause()
-    tell()
-  })
-  if (!isDiverted) {
-    client.release(true)
-    throw unavailable(new Error('Connection terminated: it was in the midst of a message'))
-  }
-  const take = () => {
-    const taken = waiting.take()
-    socket.resume()
-    return taken
-  }
-  return {
-    take,
-    full: () =>
-      new Promise((resolve) => {
-        if (isFull()) resolve()
-        else tell = resolve
-      }),
-    drop() {
-      dropped = true
-      take()
-    },
-  }
-}
+/** The rows that pg has read. */
+export const plainSource = (): RowSource => ({
+  take(read) {
+    const parts = read.length > 0 ? [Buffer.concat(read.map(rowOf))] : []
+    return { parts, count: read.length, bytes: parts[0]?.length ?? 0 }
+  },
+  full: () => new Promise(() => undefined),
+  drop() {},
+  close: () => true,
+  free() {},
+})
 
 const together = (one: RowBatch, other: RowBatch): RowBatch => ({
   parts: [...one.parts, ...other.parts],
@@ -220,28 +203,31 @@ const together = (one: RowBatch, other: RowBatch): RowBatch => ({
  */
 async function* nextBatches(
   { cursor }: QueryStream,
-  received: Received,
+  source: RowSource,
   timeoutMs: () => number,
   signal: AbortSignal,
 ): AsyncGenerator<RowBatch, void, undefined> {
   const ask = (count: number) => {
     const since = performance.now()
-    const tookMs = (cursor.read(count) as Promise<unknown>).then(() => performance.now() - since)
+    const answer = (cursor.read(count) as Promise<(string | null)[][]>).then((rows) => ({
+      rows,
+      ms: performance.now() - since,
+    }))
     // Nobody may be there to hear of it.
-    tookMs.catch(() => undefined)
-    return { count, tookMs }
+    answer.catch(() => undefined)
+    return { count, answer }
   }
   let asked = ask(FIRST)
   let count = 0
   let bytes = 0
   for (;;) {
-    const tookMs = await within(Promise.race([asked.tookMs, received.full()]), timeoutMs(), signal)
-    const batch = received.take()
+    const answer = await within(Promise.race([asked.answer, source.full()]), timeoutMs(), signal)
+    const batch = source.take(answer?.rows ?? [])
     count += batch.count
     bytes += batch.bytes
-    const isLast = tookMs !== undefined && count < asked.count
-    if (tookMs !== undefined && !isLast) {
-      const growth = Math.min(GROWTH, BATCH_BYTES / bytes, BATCH_MS / tookMs)
+    const isLast = answer && count < asked.count
+    if (answer && !isLast) {
+      const growth = Math.min(GROWTH, BATCH_BYTES / bytes, BATCH_MS / answer.ms)
       asked = ask(Math.max(1, Math.floor(count * growth)))
       count = 0
       bytes = 0

@@ -30,6 +30,8 @@ export interface Front {
 export interface FrontOptions {
   readonly http: HttpConfig
   readonly auth: AuthConfig
+  /** Whether to answer past Koa what can be. */
+  readonly fast: boolean
   readonly log: Logger
   readonly metrics: Metrics
   readonly held: Held
@@ -45,6 +47,7 @@ export function createFront(options: FrontOptions): Front {
   const { http, auth, log, metrics, shared, ready, about } = options
   const listeners = listenersOf(http)
   const common = {
+    fast: options.fast,
     log,
     ready,
     traffic: createTraffic(http, metrics, options.held),

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
 import { requestLimitsConfig } from '../data/request-limits.js'
-import { type DataRoom, openData } from '../data/room.js'
+import { type DataService, openData } from '../data/service.js'
 import { type Database, databaseConfig, openDatabase, isConnectionError, isPooled, withClient } from '../db/database.js'
 import { checkSessions, setSessionDefaults } from '../db/pooler.js'
 import { checkDatabase } from '../db/check-config.js'
@@ -81,6 +81,12 @@ export const sections = {
   compile: compileConfig,
   limits: limitsConfig,
   dataDir: { type: 'string', default: './.rowhouse', description: 'where files of this server live' },
+  fast: {
+    type: 'boolean',
+    default: true,
+    description:
+      'Use the ways that exist for speed alone: shared connections, shared commits, reused memory, and HTTP past Koa. Turn it off to find out whether one of them causes a problem',
+  },
   shutdownTimeoutMs: {
     type: 'integer',
     minimum: 1,
@@ -213,12 +219,15 @@ export async function startLoaded(
     }
 
     async function openStore(opened: Database): Promise<Store> {
-      const data = await openData(
-        opened,
-        { log, metrics, ...values.compile, misses: values.limits.misses },
-        values.limits,
-        held.check,
-      )
+      const data = await openData(opened, {
+        ...values.compile,
+        log,
+        metrics,
+        misses: values.limits.misses,
+        limits: values.limits,
+        fast: values.fast,
+        admit: held.check,
+      })
       closers.push(() => data.closers)
       return { database: opened, data }
     }
@@ -290,7 +299,7 @@ async function isMigrated(database: Database, sets: readonly MigrationSet[]): Pr
 
 interface Store {
   readonly database: Database
-  readonly data: DataRoom
+  readonly data: DataService
 }
 
 const PROBE_MS = 2000

@@ -1,6 +1,7 @@
 import { ServiceError, serviceError } from '../errors.js'
 import { USER_ID } from '../session.js'
 import type { Session } from '../session.js'
+import { Timing } from '../timing.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 import { anonymous } from './identity.js'
@@ -60,8 +61,10 @@ export function admission(
     async enter(ctx) {
       const leave = enterRoom(ctx.state.client)
       ctx.res.on('close', leave)
-      ctx.state.session = await identified(ctx, leave)
-      held.check(ctx.state.session)
+      const session = await identified(ctx, leave)
+      ctx.state.session = session
+      if (config.serverTiming && session.role === 'admin') ctx.state.timing = new Timing()
+      held.check(session)
       if (ctx.req.headers['idempotency-key'] && !idempotent.has(ctx.path)) throw noIdempotency()
     },
   }

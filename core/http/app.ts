@@ -10,9 +10,9 @@ import type { HttpConfig } from './config.js'
 import { coreRoutes } from './core-routes.js'
 import type { About, ReadyReport } from './core-routes.js'
 import { cors, corsHeaders } from './cors.js'
-import { type Direct, DirectExchange, directRoutes, isBodiless, sendDirectly } from './direct.js'
 import { answerErrors, answerLateError } from './error-answer.js'
 import { expectable } from './expectable.js'
+import { answerPastKoa } from './fast/direct.js'
 import { createListener } from './listener.js'
 import type { Listener } from './listener.js'
 import { pluginRoutes } from './router.js'
@@ -26,6 +26,8 @@ import type { RequestState } from './state.js'
 export interface AppOptions {
   readonly config: HttpConfig
   readonly log: Logger
+  /** Whether to answer past Koa what can be. */
+  readonly fast: boolean
   /** The same for all apps of one server. */
   readonly traffic: Traffic
   readonly authenticate: Authenticate
@@ -105,40 +107,24 @@ export function createApp(options: AppOptions): App {
   }
 
   const access = createAccess(config, log, traffic)
-  const headersFor = corsHeaders(config.cors)
-  const findDirect = directRoutes(plugins, core.router)
+  const pastKoa =
+    options.fast &&
+    answerPastKoa({
+      plugins,
+      core: core.router,
+      enter: admit.enter,
+      corsHeaders: corsHeaders(config.cors),
+      sent: (res, state, bytes) => traffic.held.follow(res, state, bytes),
+      throughKoa: (req, res, state, outcome) => throughKoa(req, res, { state, outcome }),
+    })
   const callback: RequestListener = (req, res) => {
     const state = access(req, res)
     if (req.rawHeaders.length / 2 > config.maxHeaders) {
       throughKoa(req, res, { state, outcome: () => raise(tooManyHeaders(config.maxHeaders)) })
       return
     }
-    const direct = middlewares.length === 0 && listener.state !== 'draining' ? findDirect(req) : undefined
-    if (direct) void answerDirectly(direct, req, res, state)
-    else throughKoa(req, res, { state })
-  }
-
-  /** What a handler answers as a whole is sent at once. Streams and errors have their way through Koa. */
-  async function answerDirectly(
-    { plugin, route, handler, params }: Direct,
-    req: IncomingMessage,
-    res: ServerResponse,
-    state: RequestState,
-  ) {
-    const exchange = new DirectExchange(req, res, state, params)
-    try {
-      await admit.enter(exchange)
-      state.plugin = plugin
-      state.route = route
-      const answer = await handler(exchange)
-      if (answer.kind === 'stream' || isBodiless(answer)) throughKoa(req, res, { state, outcome: () => answer })
-      else if (!res.destroyed) {
-        const bytes = sendDirectly(res, state, answer, headersFor(exchange.get('origin')))
-        traffic.held.follow(res, state, bytes)
-      }
-    } catch (error) {
-      throughKoa(req, res, { state, outcome: () => raise(error) })
-    }
+    if (pastKoa && middlewares.length === 0 && listener.state !== 'draining' && pastKoa(req, res, state)) return
+    throughKoa(req, res, { state })
   }
   const listener = createListener(callback, config, log, traffic)
   return Object.assign(listener, {

@@ -115,6 +115,12 @@ export const httpConfig = {
       secret: true,
       description: 'bearer token that may read /metrics and nothing else',
     },
+    serverTiming: {
+      type: 'boolean',
+      default: false,
+      description:
+        'send the role admin a `Server-Timing` header that says how long each step of a request took; `rowhouse dev` turns it on',
+    },
     cors: {
       type: 'object',
       additionalProperties: false,

@@ -45,7 +45,8 @@ export function callOf(
       return state.signal
     },
     log: () => state.log,
+    timing: state.timing,
     format,
-    ...(dialect ? { dialect } : {}),
+    dialect,
   }
 }

@@ -1,4 +1,5 @@
 import { ADMIN_LIMITS, decodeUtf8, DEFAULT_LIMITS, type Json, parseJson } from '../json/parse.js'
+import { timed } from '../timing.js'
 import { readBody } from './body.js'
 import { assertSameOrigin, requireJson } from './csrf.js'
 import type { Exchange } from './exchange.js'
@@ -21,7 +22,7 @@ export async function readJson(
   ctx: Omit<Exchange, 'params'>,
   { isRows, largeForAdmin, empty }: JsonReading = {},
 ): Promise<Json> {
-  const { session, limits, held } = ctx.state
+  const { session, limits, held, timing } = ctx.state
   requireJson(ctx, session)
   assertSameOrigin(ctx, session)
   const large = largeForAdmin === true && session.role === 'admin'
@@ -32,5 +33,5 @@ export async function readJson(
     hold: (bytes, size) => held.receive(session, bytes, size),
   })
   if (body.length === 0 && empty !== undefined) return empty
-  return parseJson(decodeUtf8(body), large ? ADMIN_LIMITS : DEFAULT_LIMITS, isRows)
+  return timed(timing, 'parse', () => parseJson(decodeUtf8(body), large ? ADMIN_LIMITS : DEFAULT_LIMITS, isRows))
 }

@@ -3,6 +3,7 @@ import type { Context } from 'koa'
 import { serviceError } from '../errors.js'
 import type { Logger } from '../log.js'
 import type { Session } from '../session.js'
+import type { Timing } from '../timing.js'
 import type { HttpConfig } from './config.js'
 import type { Held } from './held.js'
 
@@ -35,6 +36,8 @@ export class RequestState {
   context?: Context
   /** `code` of the error that was answered. */
   code?: string
+  /** How long the steps of the request took, where its caller may know. */
+  timing?: Timing
   /** The whole answer has been written, although the connection is kept a moment longer. */
   answered?: boolean
   private readonly app: AppState

@@ -262,6 +262,7 @@ async function start(t: Test, http: object = {}, authenticate: Authenticate = as
   const calls: string[] = []
   const metrics = createMetrics()
   const app = createApp({
+    fast: true,
     config,
     log: createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } }),
     traffic: createTraffic(config, metrics, HELD),

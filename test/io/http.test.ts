@@ -702,6 +702,7 @@ async function start(
   const metrics = createMetrics()
   await metrics.addProcess()
   const app = createApp({
+    fast: true,
     config,
     log,
     traffic: createTraffic(config, metrics, HELD),

@@ -69,6 +69,9 @@ const PLUGINS = {
   graphql: builtin('plugins/graphql/index.js'),
 }
 
+/** Set to `false`: servers of tests do without the ways that exist for speed alone. */
+export const TEST_FAST = 'ROWHOUSE_TEST_FAST'
+
 /** A whole server, over HTTP, on a database of its own; both are gone when the test ends. */
 export async function testServer(
   t: { teardown(fn: () => Promise<void>): unknown },
@@ -84,6 +87,7 @@ export async function testServer(
     cwd,
     overrides: {
       log: { level: 'fatal' },
+      fast: process.env[TEST_FAST] !== 'false',
       compile: { threads, timeoutMs: patience(10_000) },
       // Tests ask for more new forms than any client; those of the limit turn it on.
       limits: { misses: { perSecond: 0 } },

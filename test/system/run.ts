@@ -7,6 +7,7 @@ import { calibrate } from '../calibrate.js'
 import { filesOf, testFile } from '../files.js'
 import { spawnThrowaway } from '../kit/cluster.js'
 import { PGBOUNCER, startPooler, TEST_POOLER_URL } from '../kit/pooler.js'
+import { TEST_FAST } from '../kit/server.js'
 import { createPool } from '../pool.js'
 import { installGenerators } from './codegen/packages.js'
 import { canRunSwift, SWIFT_PACKAGES } from './s3/swift.js'
@@ -36,8 +37,8 @@ const OF_THE_DATABASE = [
   'templates',
   'writes-at-the-edge',
 ].map((name) => `build/test/api/${name}.test.js`)
-/** Tests of connections that requests share, of which there are none behind a pooler. */
-const NOT_POOLED = /quick-reads|shared-commits/
+/** Tests of connections that requests share, of which there are none behind a pooler and without the fast lanes. */
+const OF_SPEED = /quick-reads|shared-commits/
 /** Names are quoted the same way for each. */
 const dependsOnIt = (file: string): boolean => !file.endsWith('/names.test.js')
 /** Others than those that `npm test` asks; what our part of the work does is the same for each PostgreSQL. */
@@ -106,6 +107,12 @@ async function systemParts(): Promise<boolean[]> {
   if (!(await hasSwift()))
     notRun.push(`files on an S3 store (needs root, extended attributes, the packages ${SWIFT_PACKAGES.join(' ')})`)
   else parts.push(onCluster(filesOf('system/s3'), {}, { first: true }))
+  parts.push(
+    onCluster(
+      filesOf('api').filter((file) => !OF_SPEED.test(file)),
+      { [TEST_FAST]: 'false' },
+    ),
+  )
   return Promise.all(parts)
 }
 
@@ -127,7 +134,7 @@ async function throughPooler(): Promise<boolean> {
   const cluster = await spawnThrowaway()
   const pooler = await startPooler(cluster.url)
   const env = { [TEST_POOLER_URL]: pooler.url }
-  const files = filesOf('api').filter((file) => !NOT_POOLED.test(file))
+  const files = filesOf('api').filter((file) => !OF_SPEED.test(file))
   const ok = await pool.run(files.map((file) => testFile(file, { databaseUrl: cluster.url, env })))
   await pooler.stop()
   await cluster.stop()

@@ -36,6 +36,7 @@ async function serve(t: Test, ...plugins: ReturnType<typeof plugin>[]) {
   const lines: Record<string, unknown>[] = []
   const metrics = createMetrics()
   const app = createApp({
+    fast: true,
     config: { ...config, port: 0 },
     log: createLogger({ level: 'info', destination: { write: (line) => void lines.push(JSON.parse(line)) } }),
     traffic: createTraffic(config, metrics, HELD),

@@ -2,10 +2,10 @@ import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type pg from 'pg'
 import tap from 'tap'
-import { Blocks, WaitingRows } from '../../core/db/blocks.js'
-import { divertRows, limitAnswers, openSocket } from '../../core/db/limit-answers.js'
-import { packCsv, rowOf } from '../../core/db/csv.js'
-import { packCells } from '../../core/db/row-messages.js'
+import { packCsv } from '../../core/db/csv.js'
+import { Blocks, WaitingRows } from '../../core/db/fast/blocks.js'
+import { divertRows, openSocket, receiveRows } from '../../core/db/fast/divert-rows.js'
+import { packCells, rowOf } from '../../core/db/row-messages.js'
 import fc from '../kit/property.js'
 
 tap.test('rows are told from other messages wherever their bytes are cut', (t) => {
@@ -47,7 +47,7 @@ tap.test('a connection in the midst of a message gives its rows to nobody', (t) 
 
   stream.emit('data', row('{}').subarray(0, 7))
 
-  t.equal(divertRows(client, undefined), false)
+  t.equal(receiveRows(client, undefined), false)
   t.end()
 })
 
@@ -170,8 +170,8 @@ function connection(maxBytes: number) {
   })
   stream.on('data', (chunk: Buffer) => passed.push(chunk))
   const client = { connection: { stream } } as unknown as pg.PoolClient
-  limitAnswers(client, maxBytes)
-  divertRows(client, (part, count) => {
+  divertRows(client, maxBytes)
+  receiveRows(client, (part, count) => {
     rows.push(part)
     counts.push(count)
   })

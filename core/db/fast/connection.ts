@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type pg from 'pg'
-import { Incoming, Outgoing, type Receiver } from './messages.js'
+import { Incoming, Outgoing, type Receiver } from '../messages.js'
 import type { Judge } from './pace.js'
 
 /** A statement to run: its text is sent to a connection once. */

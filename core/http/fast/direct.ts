@@ -1,14 +1,64 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type Router from '@koa/router'
-import type { BytesAnswer, TextAnswer } from '../data/operations.js'
-import type { Exchange, Handler } from './exchange.js'
-import { JSON_TYPE } from './respond.js'
-import type { PluginRoutes } from './router.js'
-import { SECURITY_HEADERS } from './security-headers.js'
-import type { RequestState } from './state.js'
+import type { Answer, BytesAnswer, TextAnswer } from '../../data/operations.js'
+import type { Exchange, Handler } from '../exchange.js'
+import { JSON_TYPE } from '../respond.js'
+import type { PluginRoutes } from '../router.js'
+import { SECURITY_HEADERS } from '../security-headers.js'
+import type { RequestState } from '../state.js'
 
-/** A route of `host.route` that a request has found, past Koa and the routers. */
-export interface Direct {
+export interface DirectOptions {
+  readonly plugins: readonly PluginRoutes[]
+  /** Of the paths of the core. */
+  readonly core: Router
+  /** Finds out who asks. */
+  readonly enter: (exchange: Exchange) => Promise<void>
+  /** Headers of other origins for an answer. */
+  readonly corsHeaders: (origin: string) => readonly string[]
+  /** Called with the size of each answer in bytes. */
+  readonly sent: (res: ServerResponse, state: RequestState, bytes: number) => void
+  /** Has Koa give an answer, or an error, that is known already. */
+  readonly throughKoa: (req: IncomingMessage, res: ServerResponse, state: RequestState, outcome: () => Answer) => void
+}
+
+/**
+ * Answers requests that need nothing but the handler of their route past Koa and its routers, when the answer is one text or a
+ * few bytes. What is unusual goes through Koa, which runs the same handlers.
+ * @returns whether it answers; Koa does otherwise
+ */
+export function answerPastKoa(
+  options: DirectOptions,
+): (req: IncomingMessage, res: ServerResponse, state: RequestState) => boolean {
+  const find = directRoutes(options.plugins, options.core)
+
+  async function answer(direct: Direct, req: IncomingMessage, res: ServerResponse, state: RequestState) {
+    const { plugin, route, handler, params } = direct
+    const exchange = new DirectExchange(req, res, state, params)
+    try {
+      await options.enter(exchange)
+      state.plugin = plugin
+      state.route = route
+      const answer = await handler(exchange)
+      if (answer.kind === 'stream' || isBodiless(answer)) options.throughKoa(req, res, state, () => answer)
+      else if (!res.destroyed) {
+        options.sent(res, state, sendDirectly(res, state, answer, options.corsHeaders(exchange.get('origin'))))
+      }
+    } catch (error) {
+      options.throughKoa(req, res, state, () => {
+        throw error
+      })
+    }
+  }
+
+  return (req, res, state) => {
+    const direct = find(req)
+    if (direct) void answer(direct, req, res, state)
+    return direct !== undefined
+  }
+}
+
+/** A route of `host.route` that a request has found. */
+interface Direct {
   readonly plugin: string
   readonly route: string
   readonly handler: Handler
@@ -23,10 +73,7 @@ type Routes = ReadonlyMap<string, ReadonlyMap<string, Known>>
  * Finds the route of a request that needs nothing but its handler: one that says in the ordinary way what it wants. What
  * is unusual goes through Koa, which runs the same handlers.
  */
-export function directRoutes(
-  plugins: readonly PluginRoutes[],
-  core: Router,
-): (req: IncomingMessage) => Direct | undefined {
+function directRoutes(plugins: readonly PluginRoutes[], core: Router): (req: IncomingMessage) => Direct | undefined {
   let known: Routes | undefined
   return (req) => {
     known ??= routesOf(plugins, core)
@@ -91,18 +138,13 @@ const JSON = 'application/json'
 const ANY = '*/*'
 
 /** The request of a direct route, in the words of Koa's context. */
-export class DirectExchange implements Exchange {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
-  readonly state: RequestState
-  readonly params: Exchange['params']
-
-  constructor(req: IncomingMessage, res: ServerResponse, state: RequestState, params: Exchange['params']) {
-    this.req = req
-    this.res = res
-    this.state = state
-    this.params = params
-  }
+class DirectExchange implements Exchange {
+  constructor(
+    readonly req: IncomingMessage,
+    readonly res: ServerResponse,
+    readonly state: RequestState,
+    readonly params: Exchange['params'],
+  ) {}
 
   get method(): string {
     return this.req.method ?? ''
@@ -142,7 +184,7 @@ export class DirectExchange implements Exchange {
 }
 
 /** Statuses whose answers have no body, whatever the handler returned. */
-export const isBodiless = ({ status }: { readonly status?: number }): boolean =>
+const isBodiless = ({ status }: { readonly status?: number }): boolean =>
   status === 204 || status === 205 || status === 304
 
 /** A small body goes out in one piece with its headers. */
@@ -152,12 +194,13 @@ const SMALL = 4096
  * Sends an answer that is there as a whole.
  * @returns the size of its body in bytes
  */
-export function sendDirectly(
+function sendDirectly(
   res: ServerResponse,
   state: RequestState,
   answer: (TextAnswer | BytesAnswer) & { readonly status?: number },
   more: readonly string[],
 ): number {
+  if (state.timing) res.setHeader('Server-Timing', String(state.timing))
   const whole = answer.kind === 'text' ? answer.text : answer.bytes
   const bytes = Buffer.byteLength(whole)
   const own = res.getHeaderNames()

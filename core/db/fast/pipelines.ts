@@ -1,12 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { ConnectionOptions, Outcome, SharedConnection, Statement } from './connection.js'
-import { MAX_VALUES } from './messages.js'
+import { MAX_VALUES } from '../messages.js'
 import type { Judge } from './pace.js'
-
-export { CommitConnection } from './commits.js'
-export { NotDone } from './connection.js'
-export { ReadConnection } from './reads.js'
 
 export interface PipelineOptions {
   /** What its connections are. */

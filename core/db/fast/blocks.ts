@@ -1,6 +1,9 @@
-import { READ } from './limit-answers.js'
-import type { RowMessages } from './row-messages.js'
-import type { RowBatch } from './stream.js'
+import type { PoolClient } from 'pg'
+import { unavailable } from '../breaker.js'
+import { socketOf } from '../limit-answers.js'
+import type { RowMessages } from '../row-messages.js'
+import type { RowBatch, RowSource } from '../stream.js'
+import { READ, receiveRows } from './divert-rows.js'
 
 /** In bytes. */
 const BLOCK = 4 * READ
@@ -37,11 +40,8 @@ export class WaitingRows {
   private parts: RowMessages[] = []
   private block: Buffer = NOTHING
   private filled = 0
-  private readonly blocks: Blocks
 
-  constructor(blocks: Blocks) {
-    this.blocks = blocks
-  }
+  constructor(private readonly blocks: Blocks) {}
 
   /** Copies rows. One that is larger than a block was not read at once, so that it has memory of its own. */
   add(rows: RowMessages, count: number): void {
@@ -79,3 +79,45 @@ export class WaitingRows {
 }
 
 const NOTHING = Buffer.alloc(0)
+
+/** A connection with so many bytes of rows that nobody has taken is not read from, however many were asked for. */
+const WAITING_BYTES = 2 * 1024 * 1024
+
+/** Takes the rows that come on a connection into blocks; pg's cursor hears only of how its requests end. */
+export function blockSource(client: PoolClient, blocks: Blocks): RowSource {
+  const socket = socketOf(client)
+  const waiting = new WaitingRows(blocks)
+  let dropped = false
+  let tell: () => void = () => undefined
+  const isFull = () => waiting.bytes >= WAITING_BYTES
+  const isIdle = receiveRows(client, (rows, count) => {
+    if (dropped) return
+    waiting.add(rows, count)
+    if (!isFull()) return
+    socket.pause()
+    tell()
+  })
+  if (!isIdle) {
+    client.release(true)
+    throw unavailable(new Error('Connection terminated: it was in the midst of a message'))
+  }
+  const take = () => {
+    const taken = waiting.take()
+    socket.resume()
+    return taken
+  }
+  return {
+    take,
+    full: () =>
+      new Promise((resolve) => {
+        if (isFull()) resolve()
+        else tell = resolve
+      }),
+    drop() {
+      dropped = true
+      take()
+    },
+    close: () => receiveRows(client, undefined),
+    free: (part) => blocks.giveBack(part),
+  }
+}

@@ -1,0 +1,43 @@
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
+import { isConnectionError, isSilence } from '../db/database.js'
+import { isConflict, isStale } from '../db/errors.js'
+import type { Job, Lane } from '../db/lane.js'
+import type { Snapshots } from './snapshots.js'
+
+const TRIES = 3
+
+/** Runs again what the database rolled back in a conflict. */
+export async function retryOnConflict<T>(run: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await run()
+    } catch (error) {
+      if (!isConflict(error) || tries === TRIES) throw error
+      await sleep(5 * tries + Math.random() * 20)
+    }
+  }
+}
+
+/** Runs again, once, what failed because names in the database have changed. */
+export async function retryOnStaleSnapshot<T>(snapshots: Snapshots, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run()
+  } catch (error) {
+    if (isStale(error) && (await snapshots.refresh())) return run()
+    throw error
+  }
+}
+
+/** Reads again, once, when the connection breaks: nothing has been answered and nothing written. */
+export function retryOnLostConnection({ cell, rows, write }: Lane): Lane {
+  const twice =
+    <T>(read: (job: Job) => Promise<T>) =>
+    (job: Job): Promise<T> =>
+      read(job).catch(async (error: unknown) => {
+        if (!isConnectionError(error) || isSilence(error) || job.signal.aborted) throw error
+        // Other connections may have broken with it, and the pool only learns of them now.
+        await setImmediate()
+        return read(job)
+      })
+  return { cell: twice(cell), rows: twice(rows), write }
+}

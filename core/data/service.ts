@@ -1,0 +1,228 @@
+import type { ClientBase } from 'pg'
+import type { Reading } from '../catalog/change.js'
+import { Editor } from '../catalog/editor.js'
+import { readMetadata } from '../catalog/metadata.js'
+import { type Compiled, nameOf, type PlannerSource, type Task } from '../compile/compile.js'
+import type { Sendable } from '../compile/pool.js'
+import { type Database, isPooled, type Pool, withClient } from '../db/database.js'
+import type { Reader } from '../db/disclosure.js'
+import { clientError } from '../db/errors.js'
+import { executeIn, type Execution } from '../db/execute.js'
+import { openFastLanes } from '../db/fast/index.js'
+import { answerTooLarge } from '../db/limit-answers.js'
+import { plainLane } from '../db/plain.js'
+import { authorize } from '../plan/authorize.js'
+import { namesFor } from '../plan/names.js'
+import { answerRequest, type Rooms } from '../request.js'
+import type { Session } from '../session.js'
+import { bind } from '../sql/bind.js'
+import type { Form } from '../sql/emit.js'
+import { createCallerLimits } from './caller-limits.js'
+import type { Data, Request } from './data.js'
+import { explainStatement, refusalOf } from './explain.js'
+import { answerRows } from './format.js'
+import type { Answer, Call } from './operations.js'
+import { Plans, type PlansOptions } from './plans.js'
+import { checkPrice, type RequestLimits } from './request-limits.js'
+import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
+import { openSnapshots } from './snapshots.js'
+import type { Transaction } from './transaction.js'
+import { runTransaction } from './transactions.js'
+
+/** The data service, and what the server opens and closes. */
+export interface DataService extends Data {
+  /** @see Plans.use */
+  usePlanners(sources: ReadonlyMap<string, PlannerSource>): Promise<void>
+  /** Starts the watch over metadata changes and the workers. */
+  start(): Promise<void>
+  /** Why metadata changes of other instances may be seen late; undefined when all is well. */
+  readonly degraded: string | undefined
+  /** What to close, in reverse order. */
+  readonly closers: readonly { readonly owner: string; run(): Promise<void> }[]
+}
+
+export interface DataOptions extends PlansOptions {
+  readonly limits: RequestLimits
+  /** Whether to use the ways that exist for speed alone. */
+  readonly fast: boolean
+  /** Throws 429 when too much waits in memory for a caller. */
+  readonly admit: (session: Session) => void
+}
+
+/** Reads the catalog and answers requests against it. The schema must be migrated. */
+export async function openData(database: Database, options: DataOptions): Promise<DataService> {
+  const { log, metrics } = options
+  const { config } = database
+  const pooled = isPooled(config)
+  const plans = new Plans(options)
+  const snapshots = await openSnapshots(database, log)
+  const limits = createCallerLimits(config, options.admit)
+  const fast = options.fast ? openFastLanes(database, log, metrics) : undefined
+  const plain = plainLane(database)
+  const limited = limits.lane(retryOnLostConnection(fast?.rows(plain) ?? plain))
+  const lane = fast?.shared(limited) ?? limited
+
+  const snapshotOf = ({ transaction }: Call) => transaction?.snapshot ?? snapshots.current
+  const taskOf = ({ planner, shape }: Request, { session: { role } }: Call, form: Form = 'array'): Task => ({
+    planner,
+    shape,
+    role,
+    form,
+  })
+  const readerOf = (call: Call, plan?: Compiled): Reader => ({
+    role: call.session.role,
+    catalog: snapshotOf(call).catalog,
+    kind: plan?.kind,
+    log: call.log,
+  })
+  const executionOf = ({ values }: Request, call: Call, plan?: Compiled): Execution => ({
+    bindings: { values, variables: call.session.variables },
+    prepare: !pooled && plan !== undefined && plans.isRepeated(plan),
+    dialect: call.dialect ?? 'alpha',
+    reader: readerOf(call, plan),
+    timeoutMs: limits.timeoutOf(call),
+  })
+
+  function mustFit(bytes: number): void {
+    if (bytes > config.maxAnswerBytes) throw answerTooLarge(config.maxAnswerBytes)
+  }
+
+  const rooms: Rooms = {
+    compile: (request, call, form, isFree = false) =>
+      plans.compiled(snapshotOf(call), taskOf(request, call, form), isFree ? undefined : call.session.caller),
+    checkPrice: ({ price }, { values }, call) => checkPrice(options.limits, price, values, call),
+    bind(plan, request, call) {
+      plans.assertBranded(plan)
+      const execution = executionOf(request, call, plan)
+      const values = bind(plan.statements[0]!.params, execution.bindings)
+      return { plan, values, execution, session: call.session, signal: call.signal }
+    },
+    async runCell(job, { transaction }) {
+      if (transaction) {
+        const text = await executeIn(transaction.client, job.plan, job.values, job.execution)
+        transaction.answered += Buffer.byteLength(text)
+        mustFit(transaction.answered)
+        return { kind: 'text', text }
+      }
+      const cell = await (isPlainRead(job.plan) ? lane.cell(job) : lane.write(job))
+      return typeof cell === 'string' ? { kind: 'text', text: cell } : { kind: 'bytes', bytes: cell }
+    },
+    runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan.keys),
+  }
+
+  /** In a transaction nothing is retried by itself: it is retried as a whole. */
+  function answer(request: Request, call: Call, most?: number): Promise<Answer | undefined> {
+    const once = () => answerRequest(rooms, request, call, most)
+    return call.transaction ? once() : retried(call, once)
+  }
+
+  /** @param call whose words errors of the database have */
+  async function retried<T>(call: Call | undefined, run: () => Promise<T>): Promise<T> {
+    try {
+      return await retryOnConflict(() => retryOnStaleSnapshot(snapshots, run))
+    } catch (error) {
+      throw clientError(error, call && readerOf(call))
+    }
+  }
+
+  async function transactionOn<T>(
+    pool: Pool,
+    call: Call,
+    fn: (call: Call & { readonly transaction: Transaction }) => Promise<T>,
+  ): Promise<T> {
+    const { transaction: outer } = call
+    if (outer) return fn({ ...call, transaction: outer })
+    return limits.run(
+      call,
+      (signal) => retried(call, () => runTransaction(database, pool, snapshots, { ...call, signal }, fn)),
+      // Each statement has its limit, and together they hold the caller's share.
+      call.session.caller === undefined ? Infinity : limits.timeoutOf(call),
+    )
+  }
+
+  return {
+    get catalog() {
+      return snapshots.current.catalog
+    },
+    get degraded() {
+      return snapshots.degraded
+    },
+    async run(request, call) {
+      const answered = await answer(request, call)
+      return answered && textOf(answered)
+    },
+    async read(request, call, most = Infinity) {
+      return (await answer(request, call, call.transaction ? undefined : most)) as Answer
+    },
+    async query<Row extends object>(text: string, values: readonly unknown[] = [], inside?: Transaction) {
+      const name = pooled ? {} : { name: nameOf(text) }
+      const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
+      return inside ? ask(inside.client) : retried(undefined, () => withClient(database.main, ask))
+    },
+    transaction: (call, fn) => transactionOn(database.main, call, fn),
+    alter: (call, fn) =>
+      transactionOn(database.admin, call, async ({ transaction }) => fn(new Editor(await transaction.lock()))),
+    runSql: (call, cascade, fn) =>
+      transactionOn(database.admin, call, async ({ transaction }) => {
+        const change = await transaction.lock()
+        transaction.discard()
+        const result = await fn(transaction.client)
+        await transaction.client.query('reset role; reset search_path')
+        await change.rescan(cascade)
+        return result
+      }),
+    metadata: ({ transaction }) =>
+      transaction
+        ? transaction.lock().then(({ draft }) => draft.metadata)
+        : snapshots.readCommitted(
+            async (client) => (await readMetadata(client, snapshots.current.reading as Reading)).metadata,
+          ),
+    catalogFor: (call) => snapshotOf(call).catalog,
+    reload: () => snapshots.reload(),
+    explain: (request, call) =>
+      retried(call, async () => {
+        const snapshot = snapshots.current
+        const { role } = call.session
+        const plan = await plans.compiled(snapshot, taskOf(request, call), call.session.caller)
+        plans.assertBranded(plan)
+        const execution = executionOf(request, call)
+        const explained = await explainStatement(database, plan, execution)
+        const { catalog } = snapshot
+        const op = authorize(plans.plan(request.planner, request.shape, namesFor(role, catalog)), role, catalog)
+        const refused = await refusalOf(database, op, call, snapshot, execution, (attempt) =>
+          limits.run(call, attempt, limits.timeoutOf(call)),
+        )
+        return { ...explained, refused }
+      }),
+    plan: ({ planner, shape }, names) => plans.plan(planner, shape, names),
+    async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {
+      const task = { planner, shape, role: call.session.role, form: 'prepare' as const }
+      return (await plans.prepared(snapshotOf(call), task, call.session.caller, patient)) as T
+    },
+    check: async (request, call) => {
+      await plans.compiled(snapshotOf(call), taskOf(request, call))
+    },
+    mustFit,
+    resolveTemplates: (resolve) => snapshots.resolveTemplates(resolve),
+    usePlanners: (sources) => plans.use(sources),
+    async start() {
+      plans.start(() => snapshots.current.sendable as Sendable)
+      await snapshots.watch()
+      await plans.warm()
+    },
+    closers: [
+      { owner: 'shared connections', run: async () => fast?.close() },
+      { owner: 'compilation', run: () => plans.close() },
+      { owner: 'listening for metadata changes', run: () => snapshots.close() },
+    ],
+  }
+}
+
+/** It may run again. What calls a function that may change something has a statement for that, and runs once. */
+const isPlainRead = ({ statements, kind }: Compiled): boolean =>
+  statements.length === 1 && (kind === 'read' || kind === 'count' || kind === 'roots')
+
+function textOf(answer: Answer): string {
+  if (answer.kind === 'stream') throw new Error('a stream where one text was wanted')
+  return answer.kind === 'text' ? answer.text : answer.bytes.toString()
+}

@@ -1,0 +1,133 @@
+import type { Compiled, Prepared } from '../../compile/compile.js'
+import type { Logger } from '../../log.js'
+import type { Metrics } from '../../metrics.js'
+import { cancel, type Database, GRACE_MS, isPooled } from '../database.js'
+import type { Cell, Job, Lane } from '../lane.js'
+import { readRows } from '../stream.js'
+import { Blocks, blockSource } from './blocks.js'
+import { CommitConnection } from './commits.js'
+import { NotDone, type SharedConnection } from './connection.js'
+import { divertRows, openSocket } from './divert-rows.js'
+import { openPipelines, type PipelineOptions, type Pipelines } from './pipelines.js'
+import { COMMIT, Pace, SLOW } from './pace.js'
+import { ReadConnection } from './reads.js'
+
+/** Lanes that exist for speed alone. Each wraps another one, which does what it does not. */
+export interface FastLanes {
+  /** Keeps rows of streams as bytes, in memory that is used again. */
+  rows(lane: Lane): Lane
+  /** Lets quick reads share connections, and quick inserts commits. */
+  shared(lane: Lane): Lane
+  close(): Promise<void>
+}
+
+export function openFastLanes(database: Database, log: Logger, metrics: Metrics): FastLanes {
+  const { config } = database
+  const open = openerOf(database, log, metrics)
+  const reads = open(ReadConnection, config.pipelines, 'pipeline', 2 * SLOW * config.quickMs)
+  const commits = open(CommitConnection, config.sharedCommits, 'commits', 4 * SLOW * config.quickMs)
+  const blocks = new Blocks()
+  const streams = database.openStreams({
+    stream: openSocket,
+    onConnect: (client) => divertRows(client, config.maxAnswerBytes),
+  })
+  return {
+    rows: (lane) => ({
+      ...lane,
+      rows: (job) => readRows(database, { pool: streams, open: (client) => blockSource(client, blocks) }, job),
+    }),
+    shared: (lane) => ({
+      cell: shared(reads, config.quickMs, lane.cell),
+      write: shared(commits, COMMIT * config.quickMs, lane.write, ({ sharesCommit }) => sharesCommit === true),
+      rows: lane.rows,
+    }),
+    async close() {
+      await Promise.all([reads?.close(), commits?.close()])
+    },
+  }
+}
+
+/**
+ * Runs requests that have proven to be quick on connections that they share, and others as before.
+ * @param quickMs what a request may take to be quick
+ */
+function shared(
+  pipelines: Pipelines | undefined,
+  quickMs: number,
+  plain: Lane['cell'],
+  mayShare: (plan: Compiled) => boolean = () => true,
+): Lane['cell'] {
+  if (!pipelines) return plain
+  const paces = new WeakMap<Compiled, Pace>()
+
+  function paceOf({ plan, execution }: Job): Pace | undefined {
+    // What is not worth a prepared statement has come for the first time, or is planned afresh each time.
+    if (!execution.prepare || !mayShare(plan)) return undefined
+    const known = paces.get(plan)
+    if (known) return known
+    const pace = new Pace(quickMs)
+    paces.set(plan, pace)
+    return pace
+  }
+
+  return async (job) => {
+    const pace = paceOf(job)
+    if (!pace) return plain(job)
+    const judge = pace.of(job.session.caller)
+    return (
+      (judge.mayShare && (await ask(pipelines, job, judge))) ||
+      plain({
+        ...job,
+        isQuick: pace.mayShare,
+        execution: { ...job.execution, onTime: (ms) => pace.ranAlone(ms) },
+      })
+    )
+  }
+}
+
+/** @returns undefined: it was not answered there, and nothing of it has happened */
+async function ask(
+  pipelines: Pipelines,
+  { plan, values }: Job,
+  judge: ReturnType<Pace['of']>,
+): Promise<Cell | undefined> {
+  try {
+    return await pipelines.ask(plan.statements[0] as Prepared, values, judge)
+  } catch (error) {
+    if (error instanceof NotDone) return undefined
+    throw error
+  }
+}
+
+type Open = (
+  Connection: new (...args: ConstructorParameters<PipelineOptions['Connection']>) => SharedConnection,
+  connections: number,
+  purpose: string,
+  slowMs: number,
+) => Pipelines | undefined
+
+function openerOf(database: Database, log: Logger, metrics: Metrics): Open {
+  const { config, breaker } = database
+  const batches = metrics.counter(
+    'database_batches_total',
+    'batches of statements on connections that requests share, by outcome; the statements of a failed one are run again',
+    ['pool', 'outcome'],
+  )
+  return (Connection, connections, purpose, slowMs) => {
+    if (connections === 0 || isPooled(config)) return undefined
+    const pipelines = openPipelines({
+      Connection,
+      connections,
+      maxBytes: config.maxAnswerBytes,
+      silenceMs: config.statementTimeoutMs + GRACE_MS,
+      slowMs,
+      isDown: () => breaker.isOpen,
+      failed: (error) => log.warn({ err: error, purpose }, 'cannot open a connection for requests to share'),
+      connect: () => database.openSingle(purpose),
+      cancel: (client) => void cancel(database, client),
+      onBatch: (outcome) => batches.inc({ pool: purpose, outcome }),
+    })
+    database.connectionStates.set(purpose, () => ({ open: pipelines.open, busy: pipelines.underWay }))
+    return pipelines
+  }
+}

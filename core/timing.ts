@@ -1,0 +1,26 @@
+/** How long the steps of a request took, in milliseconds, by name. */
+export class Timing {
+  private readonly steps = new Map<string, number>()
+
+  add(step: string, ms: number): void {
+    this.steps.set(step, (this.steps.get(step) ?? 0) + ms)
+  }
+
+  /** Returns the value of a `Server-Timing` header. */
+  toString(): string {
+    return Array.from(this.steps, ([step, ms]) => `${step};dur=${ms.toFixed(2)}`).join(', ')
+  }
+}
+
+/** Runs a step of a request, and adds how long it took where somebody wants to know. */
+export function timed<T>(timing: Timing | undefined, step: string, run: () => T): T {
+  if (!timing) return run()
+  const since = performance.now()
+  const add = () => timing.add(step, performance.now() - since)
+  const result = run()
+  if (!(result instanceof Promise)) {
+    add()
+    return result
+  }
+  return result.finally(add) as T
+}
