@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { readId, SHARED } from '../core/postgres/home.js'
-import { inspectEmbedded, startEmbedded } from '../core/postgres/index.js'
+import { readId, SHARED } from '../providers/database/embedded/home.js'
+import { inspectEmbedded, startEmbedded } from '../providers/database/embedded/index.js'
 
 /** A PostgreSQL for one run of the bench, with the durability of production. */
 export interface BenchDatabase {

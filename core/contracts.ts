@@ -170,3 +170,71 @@ export interface SignedUrlOptions {
   /** `Content-Disposition`; absent: none. */
   readonly disposition?: string
 }
+
+/**
+ * A PostgreSQL for a project that names none. The command line loads the built-in one, `providers/database/embedded`;
+ * it is not a kind that a configuration can choose.
+ */
+export interface DatabaseProvider {
+  /** Describes what exists in a data directory, without starting, creating or repairing anything. */
+  inspect(dataDir: string): Promise<DatabaseState>
+  /**
+   * Starts the database of a data directory, creates it on the first start, or adopts a server that already runs there.
+   * @throws Error that says what to do; also when another Rowhouse uses the data directory
+   */
+  start(options: DatabaseStart): Promise<StartedDatabase>
+}
+
+export interface DatabaseStart {
+  /** Rowhouse's data directory, e.g. ./.rowhouse; created when absent. */
+  readonly dataDir: string
+  /** Receives a message at each slow step. */
+  readonly progress?: (message: string) => void
+}
+
+export interface StartedDatabase {
+  /** A superuser's, for migrations and administration: `postgresql://rowhouse:...@127.0.0.1:port/rowhouse`. A secret. */
+  readonly url: string
+  /** For the server: a login that owns the database and is not a superuser. A secret. */
+  readonly serverUrl: string
+  /** e.g. `18.4` */
+  readonly version: string
+  /** The server already ran, because the Rowhouse that started it was killed. */
+  readonly adopted: boolean
+  /**
+   * Waits until the server ends without `stop`: because it was killed, or ran out of memory.
+   * @returns the last lines that it logged
+   */
+  died(): Promise<readonly string[]>
+  /**
+   * Starts a server that died again, on the same port, so that `url` stays valid.
+   * @throws Error that says what to do
+   */
+  restart(): Promise<void>
+  /** Disconnects clients and resolves when the server's process has ended. */
+  stop(): Promise<void>
+}
+
+export interface DatabaseState {
+  /** Absolute. */
+  readonly dataDir: string
+  /** Folder of the cluster, and the major version that created it; `undefined` before the first start. */
+  readonly cluster: { readonly folder: string; readonly major: number } | undefined
+  /** The Rowhouse that uses the data directory. */
+  readonly heldBy: { readonly pid: number } | undefined
+  /** The PostgreSQL that runs on it. The URL is a superuser's, and a secret. */
+  readonly server: { readonly pid: number; readonly port: number; readonly url: string } | undefined
+  /** What a start would use, or why it would fail. */
+  readonly binaries: PostgresBinaries | { readonly problem: string }
+  /** Folders outside of the data directory whose data directory is gone: safe to delete. */
+  readonly orphans: readonly string[]
+}
+
+/** A PostgreSQL that runs on this machine. */
+export interface PostgresBinaries {
+  /** Folder of `postgres` and `initdb`. */
+  readonly bin: string
+  /** e.g. `18.4` */
+  readonly version: string
+  readonly major: number
+}

@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { Invocation } from '../cli.js'
+import type { StartedDatabase } from '../contracts.js'
 import { isLocal, listenersOf } from '../host/listeners.js'
 import type { HttpConfig } from '../http/config.js'
 import { loadServer, type Server, startLoaded } from '../host/server.js'
 import { isPlain } from '../host/settle.js'
-import { type EmbeddedPostgres, inspectEmbedded, startEmbedded } from '../postgres/index.js'
+import { embeddedDatabase } from './command-database.js'
 import { serve } from './serve.js'
 import { builtins, readSections, source, wantsDatabase } from './setting.js'
 import { catchUncaught, pluginsOf } from './uncaught.js'
@@ -21,9 +22,9 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
   const progress = (message: string) => console.error(message)
   const url = given ?? values.database.url
   const wanted = await wantsDatabase(flags)
-  const own = wanted && url === undefined
-  const first = own && !(await inspectEmbedded(dataDir)).cluster
-  const embedded = own ? await startEmbedded({ dataDir, progress }) : undefined
+  const provider = wanted && url === undefined ? await embeddedDatabase() : undefined
+  const first = provider && !(await provider.inspect(dataDir)).cluster
+  const embedded = await provider?.start({ dataDir, progress })
   try {
     const secret = values.auth.adminSecret === undefined ? await ownSecret(dataDir) : undefined
     const { overrides, ...from } = source(flags)
@@ -65,7 +66,7 @@ const MINUTE_MS = 60_000
  * Starts the database again when it has ended by itself. Not twice within a minute: then something ends it.
  * @returns why it gave up; while all is well, never
  */
-async function keepAlive(embedded: EmbeddedPostgres, progress: (message: string) => void): Promise<Error> {
+async function keepAlive(embedded: StartedDatabase, progress: (message: string) => void): Promise<Error> {
   for (let startedAt = -Infinity; ; startedAt = performance.now()) {
     const log = await embedded.died()
     const again = performance.now() - startedAt < MINUTE_MS
@@ -100,7 +101,7 @@ async function ownSecret(dataDir: string): Promise<string> {
 
 async function welcome(
   server: Server,
-  embedded: EmbeddedPostgres | undefined,
+  embedded: StartedDatabase | undefined,
   file: string | undefined,
 ): Promise<string> {
   const database = embedded ? `PostgreSQL ${embedded.version} of its own` : 'the PostgreSQL that you named'

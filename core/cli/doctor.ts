@@ -1,8 +1,8 @@
 import pg from 'pg'
 import type { Invocation } from '../cli.js'
-import { inspectEmbedded } from '../postgres/index.js'
 import { version } from '../version.js'
 import { findAll, type Finding, printed } from './check.js'
+import { embeddedDatabase } from './command-database.js'
 import { readSections } from './setting.js'
 
 const SHOWN = 5
@@ -11,7 +11,7 @@ const SHOWN = 5
 export async function doctor({ flags }: Invocation): Promise<number> {
   const { dataDir, database } = (await readSections(flags)).values
   console.log(`rowhouse ${version}, Node ${process.versions.node} on ${process.platform} ${process.arch}`)
-  const state = await inspectEmbedded(dataDir)
+  const state = await (await embeddedDatabase()).inspect(dataDir)
   const { binaries } = state
   console.log(
     `data directory: ${state.dataDir}${state.cluster ? ` (PostgreSQL ${state.cluster.major} in ${state.cluster.folder})` : ' (no database yet)'}`,

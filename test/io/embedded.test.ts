@@ -22,10 +22,11 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
+import type { StartedDatabase } from 'rowhouse'
 import t, { type Test } from 'tap'
-import { findBinaries, packageFolder, repairLinks } from '../../core/postgres/binaries.js'
-import { inspectEmbedded, startEmbedded, type EmbeddedPostgres } from '../../core/postgres/index.js'
-import { isAlive, startTime } from '../../core/postgres/processes.js'
+import { findBinaries, packageFolder, repairLinks } from '../../providers/database/embedded/binaries.js'
+import { inspectEmbedded, startEmbedded } from '../../providers/database/embedded/index.js'
+import { isAlive, startTime } from '../../providers/database/embedded/processes.js'
 
 const root = process.getuid?.() === 0
 let template: Promise<string> | undefined
@@ -448,7 +449,7 @@ t.test('inspection tells what there is and changes nothing', async (t) => {
 })
 
 /** A cluster that is stopped at the end of the test. */
-async function started(t: Test): Promise<{ dataDir: string; cluster: EmbeddedPostgres }> {
+async function started(t: Test): Promise<{ dataDir: string; cluster: StartedDatabase }> {
   const dataDir = await copiedDataDir(t)
   const cluster = await startEmbedded({ dataDir, throwaway: true })
   t.teardown(() => cluster.stop())
@@ -511,7 +512,7 @@ interface Started {
 
 /** Starts a cluster in another process, to be killed. */
 async function startInChild(t: Test, dataDir: string, options: { dieWithParent?: boolean }): Promise<Started> {
-  const module = new URL('../../core/postgres/index.js', import.meta.url).href
+  const module = new URL('../../providers/database/embedded/index.js', import.meta.url).href
   const program = `
     import { startEmbedded } from ${JSON.stringify(module)}
     const cluster = await startEmbedded(${JSON.stringify({ dataDir, throwaway: true, ...options })})

@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { startEmbedded } from '../../core/postgres/index.js'
-import { readHolder } from '../../core/postgres/lock.js'
-import { readPostmaster } from '../../core/postgres/postmaster.js'
+import { startEmbedded } from '../../providers/database/embedded/index.js'
+import { readHolder } from '../../providers/database/embedded/lock.js'
+import { readPostmaster } from '../../providers/database/embedded/postmaster.js'
 
 export const TEST_DATABASE_URL = 'ROWHOUSE_TEST_DATABASE_URL'
 

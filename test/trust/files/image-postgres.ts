@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { chown, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
-import { chooseAccount } from '../../../core/postgres/account.js'
-import { findBinaries } from '../../../core/postgres/binaries.js'
-import { SHARED } from '../../../core/postgres/home.js'
-import { environment } from '../../../core/postgres/run.js'
+import { chooseAccount } from '../../../providers/database/embedded/account.js'
+import { findBinaries } from '../../../providers/database/embedded/binaries.js'
+import { SHARED } from '../../../providers/database/embedded/home.js'
+import { runAs } from '../../../providers/database/embedded/run.js'
 import { freePort } from '../../kit/free-port.js'
 import { until } from '../../kit/until.js'
 
@@ -31,8 +31,7 @@ const SETTINGS = [
 export async function makeImagePostgres(folder: string): Promise<ImagePostgres> {
   const account = await chooseAccount()
   const { bin } = await findBinaries({ account, copyTo: SHARED })
-  const as = account === undefined ? {} : { uid: account.uid, gid: account.gid }
-  const how = { ...as, cwd: '/', env: environment() }
+  const how = runAs(account)
   await mkdir(folder, { mode: 0o700 })
   if (account !== undefined) await chown(folder, account.uid, account.gid)
   const made = ['-D', folder, '-U', 'rowhouse', '--auth=trust', '--encoding=UTF8', '--locale=C', '--wal-segsize=1']

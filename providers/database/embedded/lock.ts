@@ -15,7 +15,7 @@ export interface Holder {
  */
 export async function takeLock(file: string): Promise<{ release: () => Promise<void> } | { holder: Holder }> {
   const mine = JSON.stringify({ pid: process.pid, started: await startTime(process.pid) } satisfies Holder)
-  const draft = `${file}.${randomBytes(6).toString('hex')}`
+  const draft = temporary(file)
   await writeFile(draft, mine, { mode: 0o600, flag: 'wx' })
   try {
     for (;;) {
@@ -29,14 +29,17 @@ export async function takeLock(file: string): Promise<{ release: () => Promise<v
   }
 }
 
-/** The living process that holds a lock, if there is one. */
+/** The living process that holds a lock; `undefined` too when the lock is damaged. */
 export async function readHolder(file: string): Promise<Holder | undefined> {
-  const holder = parseHolder(await readFile(file, 'utf8').catch(() => ''))
-  if (holder === undefined || !(await isAlive(holder.pid))) return undefined
-  return (await startTime(holder.pid)) === holder.started ? holder : undefined
+  try {
+    const holder = JSON.parse(await readFile(file, 'utf8')) as Holder
+    return (await isAlive(holder.pid)) && (await startTime(holder.pid)) === holder.started ? holder : undefined
+  } catch {
+    return undefined
+  }
 }
 
-/** A hard link appears with its content, so that nobody ever reads half a lock. */
+/** A hard link appears with its content, so that no process ever reads half a lock. */
 async function linkIfAbsent(draft: string, file: string): Promise<boolean> {
   try {
     await link(draft, file)
@@ -49,7 +52,7 @@ async function linkIfAbsent(draft: string, file: string): Promise<boolean> {
 
 /** Moves a stale lock aside first: another process may have replaced it since we looked, and then it is put back. */
 async function removeStale(file: string): Promise<void> {
-  const aside = `${file}.${randomBytes(6).toString('hex')}`
+  const aside = temporary(file)
   try {
     await rename(file, aside)
   } catch (error) {
@@ -60,11 +63,4 @@ async function removeStale(file: string): Promise<void> {
   await rm(aside, { force: true })
 }
 
-function parseHolder(text: string): Holder | undefined {
-  try {
-    const { pid, started } = JSON.parse(text) as Partial<Holder>
-    return Number.isInteger(pid) && typeof started === 'string' ? { pid: pid as number, started } : undefined
-  } catch {
-    return undefined
-  }
-}
+const temporary = (file: string): string => `${file}.${randomBytes(6).toString('hex')}`

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { chown, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Binaries } from './binaries.js'
+import type { PostgresBinaries } from 'rowhouse'
 import { SUPERUSER } from './connect.js'
-import type { Home } from './home.js'
+import { type Home, ignoreExisting } from './home.js'
 import { run, type Outcome } from './run.js'
 
 /** A slow disk under load takes minutes for what takes half a second elsewhere. */
@@ -13,10 +13,10 @@ const INITDB_MS = 300_000
  * Makes a new cluster. Half a cluster is never seen: initdb works in a draft folder, renamed at the end.
  * @throws Error with what initdb said
  */
-export async function makeCluster(home: Home, binaries: Binaries, throwaway: boolean): Promise<void> {
+export async function makeCluster(home: Home, binaries: PostgresBinaries, throwaway: boolean): Promise<void> {
   await makePassword(home)
   const outcome = await initdb(home, binaries, throwaway)
-  if (outcome.code !== 0) {
+  if (!outcome.ok) {
     throw new Error(
       `initdb could not make a database cluster in ${home.draft}:\n${outcome.failure ?? outcome.output}\n` +
         'if this cannot be helped, set DATABASE_URL to a PostgreSQL that runs already',
@@ -29,9 +29,9 @@ export async function makeCluster(home: Home, binaries: Binaries, throwaway: boo
  * @throws Error when the cluster is there and its password is not, or when other binaries made the cluster: a major
  * version cannot read the files of another
  */
-export async function checkCluster(home: Home, binaries: Binaries): Promise<void> {
-  const major = (await readFile(join(home.data, 'PG_VERSION'), 'utf8')).trim()
-  if (major === String(binaries.major)) return
+export async function checkCluster(home: Home, binaries: PostgresBinaries): Promise<void> {
+  const major = await readMajor(home.data)
+  if (major === binaries.major) return
   throw new Error(
     `${home.data} was made by PostgreSQL ${major}, and ${binaries.bin} is PostgreSQL ${binaries.version}, which ` +
       `cannot read it. To move the data: install PostgreSQL ${major}, start Rowhouse with PG_BIN set to the folder ` +
@@ -39,6 +39,11 @@ export async function checkCluster(home: Home, binaries: Binaries): Promise<void
       `restore with psql. To stay with PostgreSQL ${major}, keep PG_BIN set, or set DATABASE_URL to a server that ` +
       'runs already',
   )
+}
+
+/** The major version that created a data directory. */
+export async function readMajor(data: string): Promise<number> {
+  return Number((await readFile(join(data, 'PG_VERSION'), 'utf8')).trim())
 }
 
 /** @throws Error when it is gone: nobody can enter the cluster without it */
@@ -57,11 +62,8 @@ export async function readPassword(home: Home): Promise<string> {
 /** Belongs to the account, because initdb reads it. */
 async function makePassword(home: Home): Promise<void> {
   const file = passwordFile(home)
-  try {
-    await writeFile(file, `${randomBytes(32).toString('base64url')}\n`, { mode: 0o600, flag: 'wx' })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-  }
+  const password = `${randomBytes(32).toString('base64url')}\n`
+  await writeFile(file, password, { mode: 0o600, flag: 'wx' }).catch(ignoreExisting)
   if (home.account !== undefined) await chown(file, home.account.uid, home.account.gid)
 }
 
@@ -69,7 +71,7 @@ async function makePassword(home: Home): Promise<void> {
  * Text sorts by code point on every platform, whatever its C library: the builtin provider from PostgreSQL 17 on, and
  * before that the locale C.UTF-8, or C where the system lacks it.
  */
-async function initdb(home: Home, binaries: Binaries, throwaway: boolean): Promise<Outcome> {
+async function initdb(home: Home, binaries: PostgresBinaries, throwaway: boolean): Promise<Outcome> {
   const args = ['-D', home.draft, '-U', SUPERUSER, '-E', 'UTF8', '--auth=scram-sha-256']
   args.push(`--pwfile=${passwordFile(home)}`)
   if (throwaway) args.push('--no-sync', '--wal-segsize=4')

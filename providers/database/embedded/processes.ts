@@ -32,8 +32,8 @@ export async function commandLine(pid: number): Promise<string | undefined> {
     return raw?.replaceAll('\0', ' ').trim()
   }
   if (process.platform === 'win32') return undefined
-  const { code, output } = await run('ps', ['-ww', '-o', 'command=', '-p', String(pid)])
-  return code === 0 ? output : undefined
+  const { ok, output } = await run('ps', ['-ww', '-o', 'command=', '-p', String(pid)])
+  return ok ? output : undefined
 }
 
 /** What /proc/<pid>/stat says after the program's name, which may itself hold spaces and brackets: state first. */

@@ -1,35 +1,44 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Binaries } from './binaries.js'
+import type { PostgresBinaries } from 'rowhouse'
 import { attempt, type Attempt } from './connect.js'
 import type { Home } from './home.js'
 import { readPostmaster, type Postmaster } from './postmaster.js'
 import { isAlive } from './processes.js'
-import { environment, run } from './run.js'
+import { run, runAs } from './run.js'
 
-/** A running cluster. */
+/** What a start works with. */
+export interface Cluster {
+  readonly home: Home
+  readonly binaries: PostgresBinaries
+  /** The superuser's. */
+  readonly password: string
+  readonly options: ServerOptions
+}
+
+export interface ServerOptions {
+  /** For tests: no fsync, initdb --no-sync, smaller. */
+  readonly throwaway: boolean
+  readonly maxConnections: number
+  /** Stop the server when this process dies, even by SIGKILL, where the platform can do that (Linux). */
+  readonly dieWithParent: boolean
+  readonly progress: (message: string) => void
+}
+
 export interface Server {
   readonly pid: number
   readonly port: number
   readonly version: string
-  /** It ran already, left behind by a Rowhouse that was killed. */
+  /** It already ran, because the Rowhouse that started it was killed. */
   readonly adopted: boolean
-  /** The last lines that it wrote; of one that was adopted, none. */
+  /** The last lines that it wrote; empty when it was adopted. */
   readonly log: readonly string[]
-}
-
-export interface ServerOptions {
-  readonly throwaway: boolean
-  readonly maxConnections: number
-  readonly dieWithParent: boolean
-  readonly progress: (message: string) => void
-  /** The only port that will do, because others have been told of it. */
-  readonly port?: number
 }
 
 const POLL_MS = 15
@@ -51,30 +60,27 @@ const [FIRST_PORT, LAST_PORT] = [15_000, 32_000]
 
 /**
  * Adopts the server that runs on a cluster, or starts one and waits until it answers.
+ * @param fixedPort the only port that will do, because clients know it
  * @throws Error with the last lines of PostgreSQL's log
  */
-export async function startServer(
-  home: Home,
-  binaries: Binaries,
-  password: string,
-  options: ServerOptions,
-): Promise<Server> {
+export async function startServer(cluster: Cluster, fixedPort?: number): Promise<Server> {
+  const { home, binaries, options } = cluster
   const running = await readPostmaster(home.data)
   if (running?.state === 'ours') {
-    const adopted = await adopt(running, home, password, options)
+    const adopted = await adopt(running, cluster)
     if (adopted !== undefined) return adopted
   }
   const since = Date.now()
   for (let tries = 1; ; tries += 1) {
-    const port = options.port ?? (await choosePort(home, tries === 1))
-    const child = await launch(home, binaries, port, running, options)
-    const outcome = await waitUntilReady({ home, port, password, isRunning: child.isRunning, options })
+    const port = fixedPort ?? (await choosePort(home, tries === 1))
+    const child = await launch(cluster, port, running)
+    const outcome = await waitUntilReady(cluster, port, child.isRunning)
     if (outcome.kind === 'ready') {
       await writeFile(join(home.folder, 'port'), `${port}\n`, { mode: 0o600 })
       return { pid: child.pid, port, version: outcome.version, adopted: false, log: child.log }
     }
     const log = child.log.join('\n')
-    // Somebody took the port between our look and PostgreSQL's bind.
+    // Another program took the port between our look and PostgreSQL's bind.
     if (outcome.kind === 'ended' && tries < PORT_TRIES && log.includes('could not bind')) continue
     // Processes of a postmaster that was killed end by themselves, each when it notices.
     const leftovers = log.includes('pre-existing shared memory block')
@@ -96,7 +102,7 @@ export async function startServer(
  * which leaves backends and shared memory behind.
  * @throws Error when it still runs a minute later
  */
-export async function stopServer(pid: number, binaries: Binaries): Promise<void> {
+export async function stopServer(pid: number, binaries: PostgresBinaries): Promise<void> {
   await signal(pid, 'INT', binaries)
   if (await endsWithin(pid, FAST_STOP_MS)) return
   await signal(pid, 'QUIT', binaries)
@@ -105,58 +111,39 @@ export async function stopServer(pid: number, binaries: Binaries): Promise<void>
 }
 
 /** @returns undefined when it was just stopping, and has stopped now */
-async function adopt(
-  running: Postmaster,
-  home: Home,
-  password: string,
-  options: ServerOptions,
-): Promise<Server | undefined> {
-  const { pid, port } = running
-  const isRunning = () => isAlive(pid)
-  const outcome = await waitUntilReady({ home, port, password, isRunning, options })
+async function adopt({ pid, port }: Postmaster, cluster: Cluster): Promise<Server | undefined> {
+  const outcome = await waitUntilReady(cluster, port, () => isAlive(pid))
   if (outcome.kind === 'ended') return undefined
   if (outcome.kind === 'ready') return { pid, port, version: outcome.version, adopted: true, log: [] }
   throw new Error(
-    `PostgreSQL (pid ${pid}) runs on ${home.data} and cannot be used: ${reasonOf(outcome)}\n` +
+    `PostgreSQL (pid ${pid}) runs on ${cluster.home.data} and cannot be used: ${reasonOf(outcome)}\n` +
       `stop it with "kill -INT ${pid}" and start again`,
   )
 }
 
-interface Child {
-  readonly pid: number
-  /** Its last lines. */
-  readonly log: readonly string[]
-  readonly isRunning: () => Promise<boolean>
-}
-
 /** Spawns `postgres` in a process group of its own, so that Ctrl-C reaches Rowhouse first, which drains and then stops it. */
-async function launch(
-  home: Home,
-  binaries: Binaries,
-  port: number,
-  previous: Postmaster | undefined,
-  options: ServerOptions,
-): Promise<Child> {
-  const { account } = home
-  const as = account === undefined ? {} : { uid: account.uid, gid: account.gid }
-  const prefix = options.dieWithParent ? await parentDeathPrefix() : []
+async function launch({ home, binaries, options }: Cluster, port: number, previous: Postmaster | undefined) {
   const [file = '', ...args] = [
-    ...prefix,
+    ...(options.dieWithParent ? await parentDeathPrefix() : []),
     join(binaries.bin, 'postgres'),
     '-D',
     home.data,
     ...settings(port, options).flatMap((setting) => ['-c', setting]),
   ]
-  const env = environment()
+  const how = runAs(home.account)
   // A stale postmaster.pid whose pid another program has by now makes PostgreSQL refuse to start, unless that program
   // is named its grandparent. It then still looks whether processes of the old server are left in shared memory.
-  if (previous?.state === 'foreign') env.PG_GRANDPARENT_PID = String(previous.pid)
+  if (previous?.state === 'foreign') how.env.PG_GRANDPARENT_PID = String(previous.pid)
 
-  const child = spawn(file, args, { ...as, env, cwd: '/', detached: true, stdio: ['ignore', 'ignore', 'pipe'] })
-  const log = keepLog(child)
+  const child = spawn(file, args, { ...how, detached: true, stdio: ['ignore', 'ignore', 'pipe'] })
+  const log: string[] = []
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    log.push(line)
+    if (log.length > LOG_LINES) log.shift()
+  })
   let ended = false
   child.once('exit', () => (ended = true))
-  await new Promise<void>((resolve, reject) => child.once('spawn', resolve).once('error', reject))
+  await once(child, 'spawn')
   return { pid: child.pid ?? 0, log, isRunning: async () => !ended }
 }
 
@@ -178,38 +165,25 @@ function settings(port: number, { throwaway, maxConnections }: ServerOptions): s
 /** Linux can stop the server when this process dies, whatever way; elsewhere the next start adopts it. */
 async function parentDeathPrefix(): Promise<string[]> {
   if (process.platform !== 'linux') return []
-  const prefix = ['setpriv', '--pdeathsig', 'INT']
-  const { code } = await run('setpriv', [...prefix.slice(1), 'true'])
-  return code === 0 ? prefix : []
+  const { ok } = await run('setpriv', ['--pdeathsig', 'INT', 'true'])
+  return ok ? ['setpriv', '--pdeathsig', 'INT'] : []
 }
 
-function keepLog(child: ChildProcess): string[] {
-  const log: string[] = []
-  if (child.stderr === null) return log
-  createInterface({ input: child.stderr }).on('line', (line) => {
-    log.push(line)
-    if (log.length > LOG_LINES) log.shift()
-  })
-  return log
-}
-
-interface Wait {
-  readonly home: Home
-  readonly port: number
-  readonly password: string
-  readonly isRunning: () => Promise<boolean>
-  readonly options: ServerOptions
-}
-type Waited = Exclude<Attempt, { kind: 'busy' }> | { readonly kind: 'ended' } | { readonly kind: 'busy' }
+type Waited = Attempt | { readonly kind: 'ended' }
 
 /** Connects until it works, the server ends, or it is clear that it never will. */
-async function waitUntilReady({ home, port, password, isRunning, options }: Wait): Promise<Waited> {
+async function waitUntilReady(
+  { home, password, options }: Cluster,
+  port: number,
+  isRunning: () => Promise<boolean>,
+): Promise<Waited> {
   const since = Date.now()
   let told = false
   for (;;) {
     const outcome = await attempt({ port, password })
+    if (outcome.kind === 'ready' && outcome.data === home.data) return outcome
     if (outcome.kind === 'ready') {
-      return outcome.data === home.data ? outcome : strangerAt(port, outcome.data)
+      return { kind: 'refused', code: '', message: `another server, on ${outcome.data}, answers at port ${port}` }
     }
     if (!(await isRunning())) return { kind: 'ended' }
     const waited = Date.now() - since
@@ -224,19 +198,9 @@ async function waitUntilReady({ home, port, password, isRunning, options }: Wait
   }
 }
 
-function strangerAt(port: number, data: string): Waited {
-  return { kind: 'refused', code: '', message: `another server, on ${data}, answers at port ${port}` }
-}
-
 function reasonOf(outcome: Exclude<Waited, { kind: 'ready' }>): string {
-  switch (outcome.kind) {
-    case 'ended':
-      return 'it ended by itself'
-    case 'busy':
-      return 'it is still starting or stopping after ten minutes'
-    case 'refused':
-      return outcome.message
-  }
+  if (outcome.kind === 'refused') return outcome.message
+  return outcome.kind === 'ended' ? 'it ended by itself' : 'it is still starting or stopping after ten minutes'
 }
 
 /** Waits until a server has ended, whoever ended it. */
@@ -247,14 +211,12 @@ export async function serverEnd({ pid }: Server): Promise<void> {
 /** The port of last time if it is free, so that what was told it goes on working. */
 async function choosePort(home: Home, keep: boolean): Promise<number> {
   const last = Number(await readFile(join(home.folder, 'port'), 'utf8').catch(() => '0'))
-  if (keep && last > 0 && last < 65_536 && (await tryPort(last)) !== undefined) return last
-  for (let tries = 1; tries <= PORT_TRIES; tries += 1) {
-    const port = randomInt(FIRST_PORT, LAST_PORT)
-    if ((await tryPort(port)) !== undefined) return port
+  const random = Array.from({ length: PORT_TRIES }, () => randomInt(FIRST_PORT, LAST_PORT))
+  for (const port of [...(keep && last > 0 && last < 65_536 ? [last] : []), ...random, 0]) {
+    const free = await tryPort(port)
+    if (free !== undefined) return free
   }
-  const free = await tryPort(0)
-  if (free === undefined) throw new Error('there is no free TCP port on 127.0.0.1 for PostgreSQL')
-  return free
+  throw new Error('there is no free TCP port on 127.0.0.1 for PostgreSQL')
 }
 
 async function tryPort(port: number): Promise<number | undefined> {
@@ -275,7 +237,7 @@ async function endsWithin(pid: number, timeoutMs: number): Promise<boolean> {
   return false
 }
 
-async function signal(pid: number, name: 'INT' | 'QUIT', binaries: Binaries): Promise<void> {
+async function signal(pid: number, name: 'INT' | 'QUIT', binaries: PostgresBinaries): Promise<void> {
   if (process.platform === 'win32') {
     // Windows has no signals; PostgreSQL has its own pipe for them.
     await run(join(binaries.bin, 'pg_ctl.exe'), ['kill', name, String(pid)])

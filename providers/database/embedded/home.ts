@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, chown, lstat, mkdir, readdir, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { accountOfOwner, chooseAccount, isRoot, type Account } from './account.js'
+import { type Account, accountOf, chooseAccount, isRoot } from './account.js'
 import { run } from './run.js'
 
 /** Where root keeps what the account of PostgreSQL cannot reach inside the data directory. */
@@ -36,9 +36,10 @@ export async function openDataDir(path: string): Promise<DataDir> {
   const absolute = resolve(path)
   try {
     await mkdir(dirname(absolute), { recursive: true })
-    if (await makeFolder(absolute, 0o700)) await letAccountIn(absolute)
+    const made = await mkdir(absolute, { recursive: true, mode: 0o700 })
+    if (made !== undefined && isRoot()) await letIn(absolute, await chooseAccount())
     const id = join(absolute, 'id')
-    await writeFile(id, randomBytes(16).toString('hex'), { flag: 'wx', mode: 0o600 }).catch(ignore('EEXIST'))
+    await writeFile(id, randomBytes(16).toString('hex'), { flag: 'wx', mode: 0o600 }).catch(ignoreExisting)
     return { path: await realpath(absolute), id: await readId(absolute) }
   } catch (cause) {
     throw new Error(
@@ -64,7 +65,11 @@ export async function findCluster(dataDir: DataDir): Promise<string | undefined>
  */
 export async function findHome(dataDir: DataDir): Promise<Home> {
   const found = await findCluster(dataDir)
-  if (found !== undefined) return openHome(found)
+  if (found !== undefined) {
+    const account = await accountOf(join(found, 'data'))
+    await makePrivate(join(found, 'data'))
+    return homeAt(found, account, true)
+  }
 
   const account = await chooseAccount()
   const problems: string[] = []
@@ -83,13 +88,6 @@ export async function findHome(dataDir: DataDir): Promise<Home> {
       'set ROWHOUSE_DATA_DIR to a folder on a local file system that keeps owners and modes, ' +
       'or set DATABASE_URL to a PostgreSQL that runs already',
   )
-}
-
-/** Who runs the cluster in a folder that `findCluster` found. */
-export async function accountOf(folder: string): Promise<Account | undefined> {
-  const data = join(folder, 'data')
-  const { uid, gid } = await stat(data)
-  return accountOfOwner(data, { uid, gid })
 }
 
 /** Folders under `/var/lib/rowhouse` whose data directory was deleted, or made anew with another id. */
@@ -117,12 +115,6 @@ function homeAt(folder: string, account: Account | undefined, exists: boolean): 
   return { folder, data: join(folder, 'data'), draft: join(folder, 'data.new'), account, exists }
 }
 
-async function openHome(folder: string): Promise<Home> {
-  const account = await accountOf(folder)
-  await makePrivate(join(folder, 'data'))
-  return homeAt(folder, account, true)
-}
-
 /** PostgreSQL refuses a data directory that is open to others. */
 async function makePrivate(data: string): Promise<void> {
   const isPrivate = async () => [0o700, 0o750].includes((await stat(data)).mode & 0o777)
@@ -138,14 +130,11 @@ async function makePrivate(data: string): Promise<void> {
 /** Root keeps the home itself, so that the account can replace nothing that root reads or writes there. */
 async function prepare({ folder, draft, account }: Home): Promise<string | undefined> {
   await mkdir(dirname(folder), { recursive: true, mode: 0o755 })
-  await makeFolder(folder, 0o700)
+  await mkdir(folder, { recursive: true, mode: 0o700 })
   await rm(draft, { recursive: true, force: true })
   await mkdir(draft, { mode: 0o700 })
-  if (account !== undefined) {
-    await chown(folder, 0, account.gid)
-    await chmod(folder, 0o710)
-    await chown(draft, account.uid, account.gid)
-  }
+  await letIn(folder, account)
+  if (account !== undefined) await chown(draft, account.uid, account.gid)
   return whyUnusable(draft, account)
 }
 
@@ -156,20 +145,18 @@ async function whyUnusable(folder: string, account: Account | undefined): Promis
   if ((mode & 0o777) !== 0o700) return `${folder} is on a file system that ignores chmod`
   if (account === undefined) return undefined
   if (uid !== account.uid) return `${folder} is on a file system that ignores chown`
-  const { code, failure } = await run('/bin/sh', ['-c', 'cd "$1" && test -w .', 'sh', folder], { account })
-  if (code === 0) return undefined
+  const { ok, failure } = await run('/bin/sh', ['-c', 'cd "$1" && test -w .', 'sh', folder], { account })
+  if (ok) return undefined
   return failure === undefined
     ? `the user ${account.name}, who is to run PostgreSQL, cannot enter ${folder}`
     : `root may not start programs as the user ${account.name} (${failure})`
 }
 
-/** Into the data directory that root has just made, the account may go, and see nothing. */
-async function letAccountIn(path: string): Promise<void> {
-  if (!isRoot()) return
-  const account = await chooseAccount()
+/** Lets the account pass through a folder of root, and see nothing there. */
+async function letIn(folder: string, account: Account | undefined): Promise<void> {
   if (account === undefined) return
-  await chown(path, 0, account.gid)
-  await chmod(path, 0o710)
+  await chown(folder, 0, account.gid)
+  await chmod(folder, 0o710)
 }
 
 /** @returns the words of an error that another place or another user may cure; throws all others, as a full disk */
@@ -179,21 +166,8 @@ function noRight(error: unknown): string {
   throw error
 }
 
-/** @returns whether it was made just now */
-async function makeFolder(path: string, mode: number): Promise<boolean> {
-  try {
-    await mkdir(path, { mode })
-    return true
-  } catch (error) {
-    ignore('EEXIST')(error)
-    return false
-  }
-}
-
-function ignore(code: string): (error: unknown) => void {
-  return (error) => {
-    if ((error as NodeJS.ErrnoException).code !== code) throw error
-  }
+export function ignoreExisting(error: unknown): void {
+  if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
 }
 
 async function isThere(path: string): Promise<boolean> {
