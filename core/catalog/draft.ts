@@ -249,7 +249,7 @@ export class Draft implements Tables {
       () => customizationName(table),
     )
     const [customization] = resolved
-    return { ...(customization ? { resolved: customization } : {}), failed }
+    return { resolved: customization, failed }
   }
 
   private trackedFunctions(): Resolved<FunctionData> {

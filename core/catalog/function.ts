@@ -49,7 +49,7 @@ export function resolveFunction({ ref, configuration, roles }: TrackedFunction, 
     arguments: clientArguments(found, undefined, sessionArgument, '$.configuration'),
     mutation: found.volatile || exposed === 'mutation',
     roles: [...roles],
-    ...(name === undefined ? {} : { customName: name }),
+    customName: name,
   }
 }
 
@@ -125,7 +125,7 @@ function clientArguments(
     else if (is === 'client' && name === undefined) {
       throw notSupported(`argument ${i + 1} of function "${tableName(found)}" has no name`, '$')
     }
-    return { ...(name === undefined ? {} : { name }), type: plain, optional, is }
+    return { name, type: plain, optional, is }
   })
   if (session !== undefined && !all.some(({ is }) => is === 'session')) {
     throw notExists(`function "${tableName(found)}" has no argument "${session}"`, at(sessionPath, 'session_argument'))

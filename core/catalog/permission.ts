@@ -64,7 +64,7 @@ export function parsePermission(
         permission: {
           columns: columns(),
           filter: exp('filter'),
-          ...(limit === undefined ? {} : { limit }),
+          limit,
           aggregations: flag(definition, 'allow_aggregations'),
           computedFields: computedFields(definition['computed_fields'], table),
         },

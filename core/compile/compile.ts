@@ -92,7 +92,7 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
     statements,
     price: priceOf(wanted, catalog, most),
     keys: op.kind === 'read' ? op.fields.map((field) => field.key) : [],
-    ...(most === undefined ? {} : { mostRows: most }),
+    mostRows: most,
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),
   }
 }

@@ -80,7 +80,7 @@ export class CompilePool {
     )
     const ask = (more?: Uint8Array<ArrayBuffer>) =>
       this.pool.run(
-        { task, catalogId: catalog.id, started, ...(more ? { catalog: more } : {}) },
+        { task, catalogId: catalog.id, started, catalog: more },
         // It moves there: a copy would be held here until V8 looks for garbage.
         { signal: abort.signal, transferList: more ? [more.buffer] : [] },
       )

@@ -57,7 +57,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     return {
       where: guard(selectFilter(table), condition(read.where, table), table, catalog, read.from !== undefined),
       orderBy: read.orderBy.map((order) => ({ ...order, by: target(order.by, table) })),
-      ...(limit === undefined ? {} : { maxRows: limit }),
+      maxRows: limit,
     }
   }
 

@@ -373,8 +373,8 @@ export function planBoolExp(
       ...columnRef(column),
       op,
       to,
-      ...(more ? { more } : {}),
-      ...(cast ? { cast } : {}),
+      more,
+      cast,
     })
     if (to === null) {
       if (op === 'eq') return isNull

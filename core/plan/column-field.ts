@@ -5,7 +5,7 @@ import type { Field } from './ir.js'
 /** A column, or a computed field, as plans name it. */
 export const columnRef = ({ name, computed }: Pick<Column, 'name' | 'computed'>) => ({
   column: name,
-  ...(computed ? { computed } : {}),
+  computed,
 })
 
 /** A column as a key of the result. Every planner makes its column fields with this: it knows how a type is shown. */

@@ -31,5 +31,5 @@ export function readOrderText(
 ): { readonly path: readonly string[]; readonly direction?: 'asc' | 'desc' } | undefined {
   const direction = text.startsWith('+') ? 'asc' : text.startsWith('-') ? 'desc' : undefined
   const path = (direction ? text.slice(1) : text).split('.')
-  return path.includes('') ? undefined : { path, ...(direction ? { direction } : {}) }
+  return path.includes('') ? undefined : { path, direction }
 }

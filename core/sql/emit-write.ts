@@ -77,7 +77,7 @@ function afterwards(write: Insert | Update): Afterwards {
     if (!after.updatedCheck) return { check: exp }
     return rule === 'inserted' ? { check: exp, updatedCheck: TRUE } : { check: TRUE, updatedCheck: exp }
   })
-  return { ...after, ...(clauses ? { clauses } : {}) }
+  return { ...after, clauses }
 }
 
 function checking(write: Insert | Update): Afterwards {
@@ -97,8 +97,8 @@ function checking(write: Insert | Update): Afterwards {
 }
 
 const answering = ({ returning, answer }: Write): Pick<Afterwards, 'returning' | 'answer'> => ({
-  ...(returning ? { returning } : {}),
-  ...(answer ? { answer } : {}),
+  returning,
+  answer,
 })
 
 const isPartitioned = (key: RowKey): boolean => key.kind === 'columns' && key.partitioned === true
@@ -138,7 +138,7 @@ function emitLook(table: TableRef, key: RowKey, after: Afterwards, slot?: number
   const columns = keyColumns(key)
   const names = [...columns.map((_, i) => alias('k', i)), sql`fresh`]
   const types = [...columns.map((column, i) => sql`${alias('k', i)} ${column.type}`), sql`fresh bool`]
-  const written = printer.params.place({ kind: 'written', ...(slot === undefined ? {} : { slot }) })
+  const written = printer.params.place({ kind: 'written', slot })
   const keys = sql`rows from (json_to_recordset(${written}::json) as (${join(types, sql`, `)})) with ordinality as k(${join(names, sql`, `)}, ord)`
   const on = columns.map((column, i) => sql`${t}.${column.name} = k.${alias('k', i)}`)
   const seen = rowsWritten(printer, t, after, sql`k.fresh`)
@@ -187,7 +187,7 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
     filtered,
     row: rowAlias(returning?.fields.map(({ key }) => key) ?? []),
     message: check ? printer.params.operand({ kind: 'const', value: after.message, type: TEXT }) : sql``,
-    ...(fields ? { fields } : {}),
+    fields,
     answer: after.answer ?? [COUNT, ...(fields ? [ROWS] : [])],
     ...(after.alsoAffected ? { alsoAffected: after.alsoAffected } : {}),
     found: fresh !== undefined,

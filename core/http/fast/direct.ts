@@ -107,7 +107,7 @@ function routesOf(plugins: readonly PluginRoutes[], core: Router): Routes {
       const verb = method.toUpperCase()
       const ofMethod = known.get(verb) ?? new Map<string, Known>()
       known.set(verb, ofMethod)
-      const found = { plugin: name, route: path, handler, ...(parameter ? { parameter } : {}) }
+      const found = { plugin: name, route: path, handler, parameter }
       ofMethod.set(`${prefix}${parameter ? ':' : ''}`, found)
     }
   }
