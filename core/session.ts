@@ -1,3 +1,5 @@
+import { serviceError } from './errors.js'
+
 /** Who asks. Made once per request from headers; nothing later looks at a header to learn who the caller is. */
 export interface Session {
   /** The effective role. `admin` may do everything. */
@@ -14,6 +16,14 @@ export interface Session {
   readonly caller?: string
   /** How the caller proved who it is. A `cookie` caller falls under the CSRF rule. */
   readonly via: 'admin-secret' | 'gateway' | 'token' | 'cookie' | 'webhook' | 'anonymous' | 'internal'
+}
+
+/** Whether a caller may do everything. No other place compares the role. */
+export const isAdmin = ({ role }: Pick<Session, 'role'>): boolean => role === 'admin'
+
+/** @throws ServiceError 400 access-denied unless the caller is an admin */
+export function assertAdmin(session: Pick<Session, 'role'>): void {
+  if (!isAdmin(session)) throw serviceError('access-denied', 'restricted access : admin only')
 }
 
 /** The server's own calls: plugins that act on nobody's behalf. */

@@ -1,6 +1,7 @@
 import { at, parseFailed, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
+import { assertAdmin } from '../session.js'
 import { checkArgs } from './args.js'
 import type { Request } from './data.js'
 import type { Answer, Call, Operation, Operations } from './operations.js'
@@ -24,9 +25,7 @@ export class Registry implements Operations {
 
   async run(query: Json, call: Parameters<Operations['run']>[1]): ReturnType<Operations['run']> {
     const { type, args, operation } = this.find(query)
-    if (operation.admin && call.session.role !== 'admin') {
-      throw serviceError('access-denied', 'restricted access : admin only', '$')
-    }
+    if (operation.admin) assertAdmin(call.session)
     if (call.format !== 'json' && !operation.formats) {
       throw serviceError('not-acceptable', `"${type}" answers with application/json only`, '$.type')
     }

@@ -1,3 +1,4 @@
+import { isAdmin } from '../session.js'
 import type pg from 'pg'
 import { type Catalog, tableKey } from '../catalog/catalog.js'
 import type { Logger } from '../log.js'
@@ -33,7 +34,7 @@ export function messageFor(
   reader: Reader | undefined,
   origin: Origin,
 ): string {
-  if (reader?.role === 'admin' || origin.ownValue) return prefix + error.message
+  if ((reader && isAdmin(reader)) || origin.ownValue) return prefix + error.message
   if (reader && !reads(reader) && isHarmless(error, reader, origin)) return prefix + error.message
   const { code: state, message, detail, where } = error
   reader?.log?.().info({ state, message, detail, where }, 'a database error was answered in general words')

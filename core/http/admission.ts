@@ -1,6 +1,5 @@
 import { ServiceError, serviceError } from '../errors.js'
-import { USER_ID } from '../session.js'
-import type { Session } from '../session.js'
+import { isAdmin, type Session, USER_ID } from '../session.js'
 import { Timing } from '../timing.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
@@ -63,7 +62,7 @@ export function admission(
       ctx.res.on('close', leave)
       const session = await identified(ctx, leave)
       ctx.state.session = session
-      if (config.serverTiming && session.role === 'admin') ctx.state.timing = new Timing()
+      if (config.serverTiming && isAdmin(session)) ctx.state.timing = new Timing()
       held.check(session)
       if (ctx.req.headers['idempotency-key'] && !idempotent.has(ctx.path)) throw noIdempotency()
     },
@@ -73,7 +72,7 @@ export function admission(
 /** A user is one wherever it calls from. Who has no id of its own, as all anonymous callers, is where it calls from. */
 function withCaller(session: Session, client: string): Session {
   const { role, variables, via } = session
-  if (role === 'admin') return session
+  if (isAdmin(session)) return session
   const userId = role === 'anonymous' ? undefined : variables.get(USER_ID)
   const caller = userId === undefined ? `address ${addressKey(client)}` : `user ${userId} ${role}`
   return Object.freeze({ role, variables, via, caller })

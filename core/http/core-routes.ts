@@ -1,7 +1,7 @@
 import type Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { ServiceError, serviceError } from '../errors.js'
-import type { Session } from '../session.js'
+import { isAdmin, type Session } from '../session.js'
 import type { HttpConfig } from './config.js'
 import { page, PAGE_POLICY } from './page.js'
 import { createRouter, routesOf, withoutImpliedHead } from './router.js'
@@ -86,7 +86,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
   async function mayLook(ctx: Context): Promise<boolean> {
     if (options.config.metrics === 'open') return true
     try {
-      return (await options.identify(ctx)).role === 'admin'
+      return isAdmin(await options.identify(ctx))
     } catch (error) {
       // Readiness does not depend on a service that knows who asks.
       if (error instanceof ServiceError && (error.code === 'missing-credentials' || error.status >= 500)) return false

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import type { Context, Middleware } from 'koa'
 import { ServiceError, serviceError } from '../errors.js'
+import { isAdmin } from '../session.js'
 import { reset } from './reset.js'
 import type { PluginRoutes } from './router.js'
 
@@ -113,7 +114,7 @@ function defaultFormat(ctx: Context, error: ServiceError): object {
     error: message,
     code,
     ...(GATEWAY_STATUSES.has(status) ? { message } : {}),
-    ...(internal !== undefined && ctx.state.session.role === 'admin' ? { internal } : {}),
+    ...(internal !== undefined && isAdmin(ctx.state.session) ? { internal } : {}),
     ...(status === 500 ? { request_id: ctx.state.requestId } : {}),
   }
 }

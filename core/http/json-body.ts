@@ -2,6 +2,7 @@ import { ADMIN_LIMITS, decodeUtf8, DEFAULT_LIMITS, type Json, parseJson } from '
 import { timed } from '../timing.js'
 import { readBody } from './body.js'
 import { assertSameOrigin, requireJson } from './csrf.js'
+import { isAdmin } from '../session.js'
 import type { Exchange } from './exchange.js'
 
 export interface JsonReading {
@@ -25,7 +26,7 @@ export async function readJson(
   const { session, limits, held, timing } = ctx.state
   requireJson(ctx, session)
   assertSameOrigin(ctx, session)
-  const large = largeForAdmin === true && session.role === 'admin'
+  const large = largeForAdmin === true && isAdmin(session)
   const body = await readBody(ctx.req, {
     maxBytes: large ? limits.maxAdminJsonBytes : limits.maxJsonBytes,
     setting: large ? 'http.maxAdminJsonBytes' : 'http.maxJsonBytes',

@@ -1,3 +1,4 @@
+import { isAdmin } from '../session.js'
 import {
   type Catalog,
   type Column,
@@ -128,7 +129,7 @@ export function namesFor(role: string, catalog: Catalog): Names {
   known.set(catalog, byRole)
   let names = byRole.get(role)
   if (!names) {
-    names = role === 'admin' ? allNames(catalog) : namesOf(role, catalog)
+    names = isAdmin({ role }) ? allNames(catalog) : namesOf(role, catalog)
     if (byRole.size < MAX_ROLES) byRole.set(role, names)
   }
   return names
