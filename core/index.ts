@@ -1,20 +1,20 @@
 /** The public API: what plugins and providers, the built-in ones included, may import. */
+export type { Answer, RowStream } from './answer.js'
 export type { Editor } from './catalog/editor.js'
 export type { PermissionType, TrackedTable } from './catalog/metadata.js'
+export type { Migration } from './catalog/migration.js'
 export type { Catalog } from './catalog/catalog.js'
 export type { TemplateMeaning } from './catalog/draft.js'
 export type * from './contracts.js'
 export type { Data, Request, Transaction } from './data/data.js'
-export type { Answer, Call, Operation, Operations, RowStream } from './data/operations.js'
+export type { Call, Operation, Operations } from './data/operations.js'
 export { describe as describeDatabaseError } from './db/errors.js'
 export { at, type ErrorCode, ERRORS, ServiceError, serviceError } from './errors.js'
+export { callOf } from './host/call-of.js'
 export { definePlugin, defineProvider } from './host/plugin.js'
 export type {
-  Authenticator,
   CommandContext,
-  Credentials,
   Host,
-  Migration,
   Plugin,
   PluginCommand,
   Provider,
@@ -33,9 +33,9 @@ export {
   OutboundError,
   type OutboundRequest,
 } from './http/outbound.js'
-export { callOf } from './http/exchange.js'
 export type { Exchange, Handler, HandlerRoute } from './http/exchange.js'
 export { respond, wantedFormat } from './http/respond.js'
+export type { Authenticator, Credentials } from './http/session.js'
 export { staticPage, type StaticPage } from './http/static-page.js'
 import './http/state.js'
 export { type Outcome, SendError, shortLine } from './send-error.js'

@@ -33,6 +33,12 @@ type Described<S> = S & {
   readonly secret?: boolean
 }
 
+/** What is wrong with a value, and at which keys inside it. */
+export interface Issue {
+  readonly keys: readonly (string | number)[]
+  readonly message: string
+}
+
 type Required<S> = S extends { required: readonly (infer K)[] } ? K : never
 type Defaulted<P> = { [K in keyof P]: P[K] extends { default: unknown } ? K : never }[keyof P]
 type Properties<P, R> = { [K in keyof P as K extends R ? K : never]: Infer<P[K]> } & {

@@ -1,4 +1,4 @@
-import type { Migration } from '../host/plugin.js'
+import type { Migration } from './migration.js'
 
 /**
  * The tables that hold the metadata. They are the truth; a snapshot is made from them and from `pg_catalog`. Changed only

@@ -3,24 +3,13 @@ import type { Catalog } from '../catalog/catalog.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import type { Metadata } from '../catalog/metadata.js'
 import type { Editor } from '../catalog/editor.js'
-import type { Json } from '../json/parse.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
-import type { Answer, Call } from './operations.js'
+import type { Answer, Call, Request } from './operations.js'
 import type { Transaction } from './transaction.js'
 import type { Refusal } from './trial.js'
 
-export type { Transaction }
-
-/** A request split by a front end: what it is, and the values in it. */
-export interface Request {
-  /** As registered with `host.planner`. */
-  readonly planner: string
-  /** Plain data without any value of the client: it is a cache key. */
-  readonly shape: unknown
-  /** By slot. */
-  readonly values: readonly Json[]
-}
+export type { Request, Transaction }
 
 export interface Explained {
   /** Of the first statement, where a request needs two. */

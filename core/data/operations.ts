@@ -1,10 +1,12 @@
+import type { Answer, AnswerFormat } from '../answer.js'
 import type { Json } from '../json/parse.js'
 import type { Logger } from '../log.js'
 import type { Schema } from '../schema.js'
 import type { Session } from '../session.js'
 import type { Timing } from '../timing.js'
-import type { Request } from './data.js'
 import type { Transaction } from './transaction.js'
+
+export type { Answer }
 
 /** What an operation runs under. */
 export interface Call {
@@ -14,7 +16,7 @@ export interface Call {
   /** Present inside `bulk`: everything happens in it, or nothing. */
   readonly transaction?: Transaction
   /** Other forms than JSON only for single reads; a `bulk` and everything in it is JSON. */
-  readonly format: 'json' | 'ndjson' | 'csv'
+  readonly format: AnswerFormat
   /** Which codes errors of the database have: those of the JSON query API when absent. */
   readonly dialect?: 'alpha' | 'modern' | undefined
   /** With the request id. Gets what a caller is not told. */
@@ -23,33 +25,14 @@ export interface Call {
   readonly timing?: Timing | undefined
 }
 
-/** JSON as PostgreSQL made it, as text or as bytes that nobody has looked at, or what is still coming. */
-export type Answer = (TextAnswer | BytesAnswer | RowStream) & {
-  /** Of HTTP; 200 when absent. */
-  readonly status?: number
-}
-export interface TextAnswer {
-  readonly kind: 'text'
-  readonly text: string
-  /** JSON when absent. */
-  readonly contentType?: string
-}
-export interface BytesAnswer {
-  readonly kind: 'bytes'
-  /** In UTF-8 where they are text. */
-  readonly bytes: Buffer
-  /** JSON when absent. */
-  readonly contentType?: string
-}
-export interface RowStream {
-  readonly kind: 'stream'
-  readonly contentType: string
-  /** Chunks of the body. Ends early only by throwing. */
-  readonly chunks: AsyncIterable<Buffer>
-  /** Is told of a chunk that nobody looks at any more: its memory is used again. Need not be called. */
-  readonly sent?: (chunk: Buffer) => void
-  /** Of all chunks together, in bytes, where it is known. */
-  readonly length?: number
+/** A request split by a front end: what it is, and the values in it. */
+export interface Request {
+  /** As registered with `host.planner`. */
+  readonly planner: string
+  /** Plain data without any value of the client: it is a cache key. */
+  readonly shape: unknown
+  /** By slot. */
+  readonly values: readonly Json[]
 }
 
 /** One `type` of the JSON query API. */

@@ -3,7 +3,7 @@ import { type Json, NumberText } from '../json/parse.js'
 import type { Operand } from '../plan/ir.js'
 import { MISSING_LIMIT, type Pattern, type Price } from '../plan/price.js'
 import type { Infer, Schema } from '../schema.js'
-import type { Call } from './operations.js'
+import type { Session } from '../session.js'
 
 const count = (fallback: number, description: string) =>
   ({ type: 'integer', minimum: 0, default: fallback, description }) as const
@@ -51,7 +51,7 @@ export function checkPrice(
   { price, patterns: most }: RequestLimits,
   { terms, patterns }: Price,
   values: readonly Json[],
-  { session, transaction }: Call,
+  { session, transaction }: { readonly session: Session; readonly transaction?: { readonly spent: Spent } },
 ): void {
   if (session.caller === undefined) return
   const spent = transaction?.spent ?? nothingSpent()

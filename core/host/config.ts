@@ -3,16 +3,16 @@ import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { at } from '../errors.js'
-import type { Infer, Schema } from '../schema.js'
+import type { Infer, Issue, Schema } from '../schema.js'
 import { isPlain, isText, settle, textValue, type Mistake, type Setting } from './settle.js'
 import { hint, nearest, sameKey } from './spelling.js'
-import type { AnySchema, Wrong } from './validate.js'
+import type { AnySchema } from './validate.js'
 
 /** The schema of each top level key, from the owner of what it configures. */
 export type Sections = Readonly<Record<string, Schema>>
 
 /** What the schemas cannot say, by section: everything that is wrong with its value. */
-export type Checks<S extends Sections> = { readonly [K in keyof S]?: (value: Infer<S[K]>) => readonly Wrong[] }
+export type Checks<S extends Sections> = { readonly [K in keyof S]?: (value: Infer<S[K]>) => readonly Issue[] }
 
 export interface ConfigOptions<S extends Sections> {
   readonly sections: S
@@ -89,7 +89,7 @@ export async function readConfig<const S extends Sections>(
   for (const [name, schema] of Object.entries(options.sections)) {
     const own = settings.filter(({ keys }) => sameKey(keys[0] ?? '', name))
     const inside = own.map((setting) => ({ ...setting, keys: setting.keys.slice(1) }))
-    const check = options.checks?.[name] as ((value: unknown) => readonly Wrong[]) | undefined
+    const check = options.checks?.[name] as ((value: unknown) => readonly Issue[]) | undefined
     const part = { path: at('$', name), schema, value: top[name], settings: inside, where }
     const settled = settle({ ...part, ...(check && { check }) })
     if (settled.ok) values[name] = settled.value

@@ -8,11 +8,12 @@ import type { ServiceError } from '../errors.js'
 import type { Exchange, HandlerRoute } from '../http/exchange.js'
 import { respond } from '../http/respond.js'
 import { createRouter } from '../http/router.js'
+import type { Authenticator } from '../http/session.js'
 import { Counter, Gauge, Histogram } from '../metrics.js'
 import type { Session } from '../session.js'
 import type { Hook } from './lifecycle.js'
 import { CORE_SERVICES } from './load-order.js'
-import type { Authenticator, Host, Plugin, Probe, ServiceName, Services } from './plugin.js'
+import type { Host, Plugin, Probe, ServiceName, Services } from './plugin.js'
 import type { Providers } from './providers.js'
 
 export type ErrorFormat = (error: ServiceError, session: Session | undefined) => unknown

@@ -2,11 +2,13 @@ import type Router from '@koa/router'
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
 import type { Counter, Gauge, Histogram } from 'prom-client'
+import type { Migration } from '../catalog/migration.js'
 import type { ProviderKinds } from '../contracts.js'
 import type { Data } from '../data/data.js'
 import type { Operation, Operations } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
 import type { Handler, HandlerRoute } from '../http/exchange.js'
+import type { Authenticator } from '../http/session.js'
 import type { Infer, Schema } from '../schema.js'
 import type { Session } from '../session.js'
 
@@ -55,13 +57,6 @@ export interface Plugin<
 }
 type Provided<K> = K extends ServiceName ? Services[K] : void
 
-/** One step of a schema, run once in a transaction. */
-export interface Migration {
-  /** e.g. `001-init`; unique within its plugin. */
-  readonly id: string
-  readonly sql: string
-}
-
 /** A command of `rowhouse`. It has the configuration, the database and the providers of a server, and no server runs. */
 export interface PluginCommand<C = unknown> {
   /** Lower case, as in `rowhouse NAME`; the core's own come first. */
@@ -95,14 +90,6 @@ export interface CommandContext {
   print(text: string): void
   /** A line about what goes on, to standard error. */
   tell(text: string): void
-}
-
-/** Reads credentials of one kind. `null`: not mine, ask the next. Throws a 401 for credentials that are wrong. */
-export type Authenticator = (request: Credentials) => Promise<Session | null> | Session | null
-export interface Credentials {
-  /** First value of a header, by lower-case name. */
-  header(name: string): string | undefined
-  cookie(name: string): string | undefined
 }
 
 export type Probe = () => Promise<string | void> | string | void

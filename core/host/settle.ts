@@ -1,7 +1,7 @@
 import { at } from '../errors.js'
-import type { Infer, Schema } from '../schema.js'
+import type { Infer, Issue, Schema } from '../schema.js'
 import { lowerCamel, sameKey } from './spelling.js'
-import { validate, type AnySchema, type Wrong } from './validate.js'
+import { validate, type AnySchema } from './validate.js'
 
 /** One thing that is wrong with the configuration. */
 export interface Mistake {
@@ -26,7 +26,7 @@ export interface Part<S extends Schema> {
   readonly path: string
   readonly schema: S
   /** What a schema cannot say. Asked once the schema is satisfied. */
-  readonly check?: (value: Infer<S>) => readonly Wrong[]
+  readonly check?: (value: Infer<S>) => readonly Issue[]
   /** What the file says; `undefined` when it says nothing. */
   readonly value: unknown
   /** The settings of this part; their keys start inside it. */
@@ -55,9 +55,9 @@ export function settle<const S extends Schema>(part: Part<S>): Settled<Infer<S>>
   if (value === undefined && schema.type === 'object') value = {}
 
   const result = validate(part.schema, readTexts(part.schema, value))
-  const wrongs = result.ok ? (part.check?.(result.value as Infer<S>) ?? []) : result.wrongs
-  if (result.ok && wrongs.length === 0) return { ok: true, value: freeze(result.value) as Infer<S> }
-  const mistakes = wrongs.map(({ keys, message }) => {
+  const issues = result.ok ? (part.check?.(result.value as Infer<S>) ?? []) : result.issues
+  if (result.ok && issues.length === 0) return { ok: true, value: freeze(result.value) as Infer<S> }
+  const mistakes = issues.map(({ keys, message }) => {
     const path = written(value, keys).reduce<string>(at, part.path)
     return { path, message, where: originOf(path, origins) ?? part.where }
   })
@@ -122,7 +122,7 @@ function readTexts(schema: Schema | undefined, value: unknown): unknown {
 const isList = (schema: Schema | undefined) => branches(schema).every(({ type }) => type === 'array')
 
 /** The keys as they were written: without the index where one value stood for a list of one. */
-function written(value: unknown, keys: Wrong['keys']): Wrong['keys'] {
+function written(value: unknown, keys: Issue['keys']): Issue['keys'] {
   const [key, ...rest] = keys
   if (key === undefined) return []
   if (typeof key === 'number' && !Array.isArray(value)) return written(value, rest)

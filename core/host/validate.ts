@@ -1,7 +1,7 @@
 import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../ajv.js'
 import { fits } from '../fits.js'
-import type { Schema } from '../schema.js'
+import type { Issue, Schema } from '../schema.js'
 import { hint } from './spelling.js'
 
 /** Any schema, for a reader that does not care which form it has. */
@@ -15,15 +15,9 @@ export interface AnySchema {
   readonly secret?: boolean
 }
 
-/** What is wrong with a value, and at which keys inside it. */
-export interface Wrong {
-  readonly keys: readonly (string | number)[]
-  readonly message: string
-}
-
 export type Validated =
   | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly wrongs: readonly Wrong[] }
+  | { readonly ok: false; readonly issues: readonly Issue[] }
 
 // Each schema is compiled for one value, so what Ajv does to make the code shorter costs more than it saves: a third of
 // the compilation.
@@ -47,9 +41,9 @@ export function validate(schema: Schema, value: unknown): Validated {
   const whole = { type: 'object', properties: { value: closed(schema) as Schema } } as const
   if (fits(whole)?.(holder)) return { ok: true, value: holder.value }
   const compiled = compile(whole)
-  if (typeof compiled === 'string') return { ok: false, wrongs: [{ keys: [], message: compiled }] }
+  if (typeof compiled === 'string') return { ok: false, issues: [{ keys: [], message: compiled }] }
   if (compiled(holder)) return { ok: true, value: holder.value }
-  return { ok: false, wrongs: telling(compiled.errors ?? []).map(explain) }
+  return { ok: false, issues: telling(compiled.errors ?? []).map(explain) }
 }
 
 function compile(schema: object) {
@@ -99,7 +93,7 @@ function telling(errors: readonly ErrorObject[]): readonly ErrorObject[] {
 }
 
 /** Messages name the rule, never the value, which may be a secret. */
-function explain(error: ErrorObject): Wrong {
+function explain(error: ErrorObject): Issue {
   const keys = error.instancePath.split('/').slice(2).map(step)
   const params: Readonly<Record<string, unknown>> = error.params
   const parent = (error.parentSchema ?? {}) as AnySchema

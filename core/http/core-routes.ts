@@ -3,7 +3,7 @@ import type { Context, Middleware } from 'koa'
 import { ServiceError, serviceError } from '../errors.js'
 import { isAdmin, type Session } from '../session.js'
 import type { HttpConfig } from './config.js'
-import { page, PAGE_POLICY } from './page.js'
+import { type About, page, PAGE_POLICY } from './page.js'
 import { createRouter, routesOf, withoutImpliedHead } from './router.js'
 import type { PluginRoutes } from './router.js'
 import { createSecrets } from './secret.js'
@@ -19,14 +19,6 @@ export interface Probe {
   readonly ok: boolean
   /** For the operator: why not, or what is weak. */
   readonly detail?: string
-}
-
-/** What runs here, as far as the HTTP front does not know it itself. */
-export interface About {
-  readonly version: string
-  readonly database: 'up' | 'down' | 'none'
-  /** Pages that plugins offer: a path of this server or a whole address. */
-  readonly links: readonly { readonly title: string; readonly href: string }[]
 }
 
 export interface CoreRoutesOptions {

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Answer, Call } from '../data/operations.js'
+import type { Answer } from '../answer.js'
 import type { RequestState } from './state.js'
 
 /** A request and what is answered: what handlers of `host.route` see. Koa's context is one too. */
@@ -30,23 +30,4 @@ export interface HandlerRoute {
   /** Literal, or with one parameter at its end: `/v1/template/:name`, or `/v1/file/{*file_id}` for whatever is there. */
   readonly path: string
   readonly handler: Handler
-}
-
-/** What an operation runs under that a request asks for. */
-export function callOf(
-  { state }: Pick<Exchange, 'state'>,
-  format: Call['format'] = 'json',
-  dialect?: Call['dialect'],
-): Call {
-  const { session } = state
-  return {
-    session,
-    get signal() {
-      return state.signal
-    },
-    log: () => state.log,
-    timing: state.timing,
-    format,
-    dialect,
-  }
 }

@@ -3,7 +3,6 @@ import { type ServiceError, serviceError } from '../errors.js'
 import { ReaderClock, type ReaderLimits } from '../reader-clock.js'
 import type { Session } from '../session.js'
 import { reset } from './reset.js'
-import type { RequestState } from './state.js'
 
 /**
  * What waits in memory for clients: answers that they have not read, whole ones and the last chunks of streams, and bodies
@@ -22,7 +21,7 @@ export interface Held {
    * Counts an answer for its caller until it has been sent, and cuts off a client that reads it too slowly.
    * @param bytes of it that wait
    */
-  follow(res: ServerResponse, state: RequestState, bytes: number): void
+  follow(res: ServerResponse, state: { readonly session?: Session; code?: string }, bytes: number): void
 }
 
 /** @param limits `maxAnswerBytes`: how much of one caller may wait before the caller gets no more */

@@ -1,12 +1,12 @@
 import { createPublicKey } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
-import type { Wrong } from '../host/validate.js'
+import type { Issue } from '../schema.js'
 import type { JwtConfig } from './config.js'
 
 type KeyConfig = Pick<JwtConfig, 'algorithms' | 'key' | 'jwksUrl'>
 
 /** What is wrong with the key of an issuer, or with where to fetch it. Quotes neither. */
-export function keyMistakes(config: KeyConfig): readonly Wrong[] {
+export function keyMistakes(config: KeyConfig): readonly Issue[] {
   const { algorithms, key, jwksUrl } = config
   const symmetric = algorithms.filter((algorithm) => algorithm.startsWith('HS')).length
   if (symmetric > 0 && symmetric < algorithms.length) {
@@ -25,9 +25,9 @@ export function fixedKey({ algorithms, key = '' }: KeyConfig): KeyObject | Uint8
   return algorithms[0]!.startsWith('HS') ? sharedSecret(key) : publicKey(key)
 }
 
-const wrong = (key: keyof KeyConfig, message: string): Wrong => ({ keys: [key], message })
+const wrong = (key: keyof KeyConfig, message: string): Issue => ({ keys: [key], message })
 
-function fixedKeyMistakes(config: KeyConfig): readonly Wrong[] {
+function fixedKeyMistakes(config: KeyConfig): readonly Issue[] {
   try {
     fixedKey(config)
     return []

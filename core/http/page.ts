@@ -1,5 +1,12 @@
 import { createHash } from 'node:crypto'
-import type { About } from './core-routes.js'
+
+/** What runs here, as far as the HTTP front does not know it itself. */
+export interface About {
+  readonly version: string
+  readonly database: 'up' | 'down' | 'none'
+  /** Pages that plugins offer: a path of this server or a whole address. */
+  readonly links: readonly { readonly title: string; readonly href: string }[]
+}
 
 export interface PageFacts extends About {
   readonly plugins: readonly {

@@ -1,7 +1,7 @@
 import { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { Context } from 'koa'
-import type { Answer, Call } from '../data/operations.js'
+import type { Answer, AnswerFormat } from '../answer.js'
 import type { Exchange } from './exchange.js'
 
 export const JSON_TYPE = 'application/json; charset=utf-8'
@@ -63,7 +63,7 @@ const isTouched = (body: Readable): boolean =>
   body.listenerCount('readable') > 0
 
 /** The form of answer that a client likes best; JSON unless it is one of the other two. */
-export function wantedFormat(ctx: Pick<Exchange, 'accepts'>): Call['format'] {
+export function wantedFormat(ctx: Pick<Exchange, 'accepts'>): AnswerFormat {
   const best = ctx.accepts('application/json', 'application/x-ndjson', 'text/csv')
   return best === 'application/x-ndjson' ? 'ndjson' : best === 'text/csv' ? 'csv' : 'json'
 }

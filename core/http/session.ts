@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import { at } from '../errors.js'
-import type { Authenticator, Credentials } from '../host/plugin.js'
 import type { Logger } from '../log.js'
 import { ROLE_NAME } from '../session.js'
 import type { Session } from '../session.js'
@@ -30,6 +29,14 @@ import { createWebhook } from './webhook.js'
  *   this proves nothing
  */
 export type Authenticate = (req: IncomingMessage, overSocket?: boolean) => Promise<Session>
+
+/** Reads credentials of one kind. `null`: not mine, ask the next. Throws a 401 for credentials that are wrong. */
+export type Authenticator = (request: Credentials) => Promise<Session | null> | Session | null
+export interface Credentials {
+  /** First value of a header, by lower-case name. */
+  header(name: string): string | undefined
+  cookie(name: string): string | undefined
+}
 
 /**
  * The ways to prove an identity, in the order in which they are asked. Nobody is admin without proof.

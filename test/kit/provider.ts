@@ -12,6 +12,6 @@ export async function makeProvider<K extends keyof ProviderKinds>(
 ): Promise<ProviderKinds[K]> {
   const module = (await import(String(builtins().providers[kind]?.[name]))) as { default: Provider<K> }
   const config = validate(module.default.config ?? { type: 'object' }, { ...settings })
-  if (!config.ok) throw new Error(JSON.stringify(config.wrongs))
+  if (!config.ok) throw new Error(JSON.stringify(config.issues))
   return module.default.create(config.value as never, { log: pino({ level: 'silent' }), dataDir: '/nowhere' })
 }

@@ -90,7 +90,7 @@ t.test('a value fits when Ajv finds nothing wrong with it, and the same defaults
 t.test('a schema that is none is refused by Ajv, in its words', async (t) => {
   t.same(validate({ type: 'string', maxLenght: 3 } as never, 'x'), {
     ok: false,
-    wrongs: [{ keys: [], message: 'its schema is not valid: strict mode: unknown keyword: "maxLenght"' }],
+    issues: [{ keys: [], message: 'its schema is not valid: strict mode: unknown keyword: "maxLenght"' }],
   })
   t.match(validate({ type: 'object', properties: { a: { pattern: 'x', type: 'integer' } } } as never, {}), {
     ok: false,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type Router from '@koa/router'
-import type { Answer, BytesAnswer, TextAnswer } from '../../data/operations.js'
+import type { Answer, BytesAnswer, TextAnswer } from '../../answer.js'
 import type { Exchange, Handler } from '../exchange.js'
 import { JSON_TYPE } from '../respond.js'
 import type { PluginRoutes } from '../router.js'

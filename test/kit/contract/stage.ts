@@ -105,7 +105,7 @@ export async function httpStage<K extends keyof Taken, S extends Schema>(
     }
   }
   const checked = validate(provider.config ?? { type: 'object' }, { ...config(api.url) })
-  if (!checked.ok) throw new Error(JSON.stringify(checked.wrongs))
+  if (!checked.ok) throw new Error(JSON.stringify(checked.issues))
   const context = { log: pino({ level: 'silent' }), dataDir: tmpdir() }
   return {
     provider: await provider.create(checked.value as Infer<S>, context),

@@ -1,0 +1,6 @@
+/** One step of a schema, run once in a transaction. */
+export interface Migration {
+  /** e.g. `001-init`; unique within its plugin. */
+  readonly id: string
+  readonly sql: string
+}

@@ -1,0 +1,20 @@
+import type { Call } from '../data/operations.js'
+import type { Exchange } from '../http/exchange.js'
+
+/** What an operation runs under that a request asks for. */
+export function callOf(
+  { state }: Pick<Exchange, 'state'>,
+  format: Call['format'] = 'json',
+  dialect?: Call['dialect'],
+): Call {
+  return {
+    session: state.session,
+    get signal() {
+      return state.signal
+    },
+    log: () => state.log,
+    timing: state.timing,
+    format,
+    dialect,
+  }
+}
