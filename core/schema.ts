@@ -29,7 +29,7 @@ export type Schema =
 type Described<S> = S & {
   readonly default?: unknown
   readonly description?: string
-  /** Printed as `***` wherever the configuration is shown. */
+  /** Marks a password, a key or a token, for readers of the schema. */
   readonly secret?: boolean
 }
 

@@ -4,9 +4,8 @@ import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { at } from '../errors.js'
 import type { Infer, Issue, Schema } from '../schema.js'
-import { isPlain, isText, settle, textValue, type Mistake, type Setting } from './settle.js'
+import { isPlain, settle, textValue, type Mistake, type Setting } from './settle.js'
 import { hint, nearest, sameKey } from './spelling.js'
-import type { AnySchema } from './validate.js'
 
 /** The schema of each top level key, from the owner of what it configures. */
 export type Sections = Readonly<Record<string, Schema>>
@@ -32,7 +31,6 @@ export interface LoadedConfig<S extends Sections = Sections> {
   readonly directory: string
   /** The sections, checked and frozen. */
   readonly values: { readonly [K in keyof S]: Infer<S[K]> }
-  readonly sections: S
   /** `plugins` and `providers`, which have no schema until what they name is imported. */
   readonly parts: ConfigParts
 }
@@ -97,33 +95,8 @@ export async function readConfig<const S extends Sections>(
   }
 
   const parts = { plugins: top['plugins'], providers: top['providers'], settings: settings.filter(isOfParts), where }
-  const config = { file, directory, values: Object.freeze(values), sections: options.sections, parts }
+  const config = { file, directory, values: Object.freeze(values), parts }
   return { config: config as LoadedConfig<S>, mistakes }
-}
-
-/**
- * The configuration as text for people: JSON, with `***` for what is secret and for what no schema knows.
- * @param sections schemas of the values; those of plugins and providers too, when they are shown
- */
-export function showConfig(values: Readonly<Record<string, unknown>>, sections: Sections): string {
-  return JSON.stringify(shown({ type: 'object', properties: sections }, values), null, 2)
-}
-
-function shown(schema: AnySchema | undefined, value: unknown): unknown {
-  if (value === undefined || value === null) return value
-  const branch: AnySchema | undefined = schema?.anyOf?.find((one) => fits(one, value)) ?? schema
-  if (branch === undefined || schema?.secret === true || branch.secret === true || isText(value)) return '***'
-  if (Array.isArray(value)) return value.map((item: unknown) => shown(branch.items, item))
-  if (typeof value !== 'object') return value
-  if (!isPlain(value)) return '***'
-  const others = typeof branch.additionalProperties === 'object' ? branch.additionalProperties : undefined
-  const entries = Object.entries(value)
-  return Object.fromEntries(entries.map(([key, item]) => [key, shown(branch.properties?.[key] ?? others, item)]))
-}
-
-function fits({ type }: AnySchema, value: unknown): boolean {
-  if (Array.isArray(value)) return type === 'array'
-  return type === (typeof value === 'number' && type === 'integer' ? 'integer' : typeof value)
 }
 
 const PARTS = ['plugins', 'providers']

@@ -73,53 +73,9 @@ export async function loadAll<const S extends Sections>(
   return { config, loaded }
 }
 
-/**
- * Imports the plugins and providers that the configuration names, and checks their configurations.
- * @throws ConfigError with every mistake of plugins and providers
- */
-export async function loadPlugins(config: LoadedConfig, builtins: Builtins): Promise<Loaded> {
-  const { loaded, mistakes } = await load(config, builtins)
-  if (mistakes.length > 0) throw new ConfigError(mistakes)
-  return loaded
-}
-
 /** Whether any plugin wants a database; a server without plugins serves it by what the core has. */
 export function needsDatabase({ plugins }: Loaded): boolean {
   return plugins.length === 0 || plugins.some(({ plugin }) => plugin.database !== false)
-}
-
-/** The schemas of what was loaded, for `showConfig`. */
-export function loadedSections({ plugins, providers }: Loaded): Sections {
-  const open: Schema = { type: 'object', properties: {} }
-  return {
-    plugins: object(plugins.map(({ plugin }) => [plugin.name, plugin.config ?? open])),
-    providers: object(
-      [...providers].map(([kind, { byName }]) => [
-        kind,
-        object([
-          ['default', { type: 'string' }],
-          ...[...byName].map(([name, { provider }]) => [name, provider.config ?? open] as const),
-        ]),
-      ]),
-    ),
-  }
-}
-
-function object(entries: Iterable<readonly [string, Schema]>): Schema {
-  return { type: 'object', properties: Object.fromEntries(entries) }
-}
-
-/** The configurations of what was loaded, shaped like the file, for `showConfig`. */
-export function loadedValues({ plugins, providers }: Loaded): Readonly<Record<string, unknown>> {
-  return {
-    plugins: Object.fromEntries(plugins.map(({ plugin, config }) => [plugin.name, config])),
-    providers: Object.fromEntries(
-      [...providers].map(([kind, { default: name, byName }]) => [
-        kind,
-        { default: name, ...Object.fromEntries([...byName].map(([key, { config }]) => [key, config])) },
-      ]),
-    ),
-  }
 }
 
 /** One place in the configuration, with the settings that lie in it. */
@@ -137,7 +93,7 @@ interface Loading {
   readonly mistakes: Mistake[]
 }
 
-async function load(config: LoadedConfig, builtins: Builtins, mentions: readonly Mention[] = []) {
+async function load(config: LoadedConfig, builtins: Builtins, mentions: readonly Mention[]) {
   const mistakes: Mistake[] = []
   const loading = { config, builtins, mentions, mistakes }
   const [plugins, kinds] = await Promise.all([loadEveryPlugin(loading), loadEveryKind(loading)])

@@ -11,8 +11,6 @@ export interface AnySchema {
   readonly items?: Schema
   readonly properties?: Readonly<Record<string, Schema>>
   readonly additionalProperties?: boolean | Schema
-  /** The value is never shown. */
-  readonly secret?: boolean
 }
 
 export type Validated =
