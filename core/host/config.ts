@@ -4,8 +4,9 @@ import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { at } from '../errors.js'
 import type { Infer, Issue, Schema } from '../schema.js'
-import { isPlain, settle, textValue, type Mistake, type Setting } from './settle.js'
-import { hint, nearest, sameKey } from './spelling.js'
+import { isPlain, resolveSection, textValue, type Mistake, type Setting } from './resolve-section.js'
+import { didYouMean, nearest } from './did-you-mean.js'
+import { sameKey } from './key-case.js'
 
 /** The schema of each top level key, from the owner of what it configures. */
 export type Sections = Readonly<Record<string, Schema>>
@@ -47,13 +48,11 @@ export interface ConfigParts {
 /** The configuration is wrong; says everything that is. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
-  readonly mistakes: readonly Mistake[]
 
-  constructor(mistakes: readonly Mistake[]) {
+  constructor(readonly mistakes: readonly Mistake[]) {
     const count = mistakes.length === 1 ? 'one mistake' : `${mistakes.length} mistakes`
     const lines = mistakes.map(({ path, message, where }) => `  ${path}: ${message} (${where})`)
     super([`the configuration has ${count}:`, ...lines].join('\n'))
-    this.mistakes = mistakes
   }
 }
 
@@ -82,16 +81,17 @@ export async function readConfig<const S extends Sections>(
   const settings = [...fromEnvironment(options.env, names, mistakes), ...fromOverrides(options.overrides ?? {})]
 
   for (const key of Object.keys(top))
-    if (!names.includes(key)) mistakes.push({ path: at('$', key), message: `unknown key${hint(key, names)}`, where })
+    if (!names.includes(key))
+      mistakes.push({ path: at('$', key), message: `unknown key${didYouMean(key, names)}`, where })
   const values: Record<string, unknown> = {}
   for (const [name, schema] of Object.entries(options.sections)) {
     const own = settings.filter(({ keys }) => sameKey(keys[0] ?? '', name))
     const inside = own.map((setting) => ({ ...setting, keys: setting.keys.slice(1) }))
     const check = options.checks?.[name] as ((value: unknown) => readonly Issue[]) | undefined
-    const part = { path: at('$', name), schema, value: top[name], settings: inside, where }
-    const settled = settle({ ...part, ...(check && { check }) })
-    if (settled.ok) values[name] = settled.value
-    else mistakes.push(...settled.mistakes)
+    const section = { path: at('$', name), schema, check, value: top[name], settings: inside, where }
+    const resolved = resolveSection(section)
+    if (resolved.ok) values[name] = resolved.value
+    else mistakes.push(...resolved.mistakes)
   }
 
   const parts = { plugins: top['plugins'], providers: top['providers'], settings: settings.filter(isOfParts), where }
@@ -209,7 +209,11 @@ function fromEnvironment(
     const where = `environment variable ${name}`
     if (keys.length > 1 && known) settings.push(setting(keys, text, name))
     else if (keys.length > 1)
-      mistakes.push({ path: at('$', keys[0] ?? ''), message: `unknown key${hint(keys[0] ?? '', sections)}`, where })
+      mistakes.push({
+        path: at('$', keys[0] ?? ''),
+        message: `unknown key${didYouMean(keys[0] ?? '', sections)}`,
+        where,
+      })
     else if (!isOfPlatform(name, text) && misspelt(name, sections) !== undefined)
       mistakes.push({ path: '$', message: `unknown variable, did you mean ${misspelt(name, sections)}?`, where })
   }

@@ -63,7 +63,7 @@ function canAuthenticateAt({ http }: Listener, auth: AuthConfig): boolean {
  * Without any way to prove who one is, only this machine may connect.
  * @throws Error
  */
-export function refuseOpenDoor({ auth, http }: Values): void {
+export function requireAuthentication({ auth, http }: Values): void {
   for (const listener of listenersOf(http)) {
     if (canAuthenticateAt(listener, auth) || listener.http.socket !== undefined || isLocal(listener)) continue
     throw new Error(

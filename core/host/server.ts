@@ -17,11 +17,11 @@ import { createMetrics } from '../metrics.js'
 import type { Schema } from '../schema.js'
 import { version } from '../version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
-import type { Address } from './front.js'
+import type { Address } from './http-front.js'
 import type { createHost, Shared } from './host.js'
 import { closeHooks, type Closer, runHooks, runStep, runWithin, type Step } from './lifecycle.js'
 import { type Builtins, loadAll, type Loaded, type Mention, needsDatabase } from './load.js'
-import { refuseOpenDoor } from './listeners.js'
+import { requireAuthentication } from './listeners.js'
 import { migrate, type MigrationSet, pendingMigrations } from './migrate.js'
 import type { Plugin, Probe } from './plugin.js'
 import { createProviders } from './providers.js'
@@ -139,7 +139,7 @@ export async function startLoaded(
   const { values } = config
   const log = options.log ?? createLogger({ level: values.log.level })
   for (const warning of loaded.warnings) log.warn(warning)
-  refuseOpenDoor(values)
+  requireAuthentication(values)
 
   /** Closed in reverse order. What plugins add later has its place already. */
   const closers: (() => readonly Closer[])[] = []
@@ -160,10 +160,10 @@ export async function startLoaded(
 
     const database = needsDatabase(loaded) ? await openMigrated() : undefined
     // What speaks HTTP takes long to load: that goes on while the database says what it has.
-    const [store, { createHost, createShared }, { createFront }] = await Promise.all([
+    const [store, { createHost, createShared }, { createHttpFront }] = await Promise.all([
       database && openStore(database),
       import('./host.js'),
-      import('./front.js'),
+      import('./http-front.js'),
     ])
     const shared = createShared({ log, metrics: metrics.registry, providers, dataDir })
     if (store) {
@@ -174,7 +174,7 @@ export async function startLoaded(
     for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, createHost(plugin, shared), shared)
     await store?.data.usePlanners(shared.planners)
 
-    const front = createFront({
+    const front = createHttpFront({
       ...values,
       log,
       metrics,
@@ -308,7 +308,7 @@ async function ready(store: Store | undefined, shared: Shared): Promise<ReadyRep
   const ask = async (name: string, probe: Probe) => {
     try {
       const detail = await runWithin(`probe "${name}"`, 'health', probe, PROBE_MS)
-      return { name, ok: true, ...(typeof detail === 'string' ? { detail } : {}) }
+      return { name, ok: true, detail: typeof detail === 'string' ? detail : undefined }
     } catch (error) {
       return { name, ok: false, detail: error instanceof Error ? error.message : String(error) }
     }

@@ -1,8 +1,8 @@
 import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../ajv.js'
-import { fits } from '../fits.js'
+import { fastValidator } from './fast-validate.js'
 import type { Issue, Schema } from '../schema.js'
-import { hint } from './spelling.js'
+import { didYouMean } from './did-you-mean.js'
 
 /** Any schema, for a reader that does not care which form it has. */
 export interface AnySchema {
@@ -36,12 +36,12 @@ let ajv: Ajv | undefined
 export function validate(schema: Schema, value: unknown): Validated {
   // Inside an object, because ajv fills in the defaults of properties alone.
   const holder: { value?: unknown } = value === undefined ? {} : { value }
-  const whole = { type: 'object', properties: { value: closed(schema) as Schema } } as const
-  if (fits(whole)?.(holder)) return { ok: true, value: holder.value }
+  const whole = { type: 'object', properties: { value: refuseUnknownKeys(schema) as Schema } } as const
+  if (fastValidator(whole)?.(holder)) return { ok: true, value: holder.value }
   const compiled = compile(whole)
   if (typeof compiled === 'string') return { ok: false, issues: [{ keys: [], message: compiled }] }
   if (compiled(holder)) return { ok: true, value: holder.value }
-  return { ok: false, issues: telling(compiled.errors ?? []).map(explain) }
+  return { ok: false, issues: relevant(compiled.errors ?? []).map(explain) }
 }
 
 function compile(schema: object) {
@@ -53,16 +53,16 @@ function compile(schema: object) {
 }
 
 /** Objects with known properties take no others, unless their schema says otherwise. */
-function closed(schema: AnySchema): AnySchema {
-  const properties = Object.entries(schema.properties ?? {}).map(([key, item]) => [key, closed(item)])
+function refuseUnknownKeys(schema: AnySchema): AnySchema {
+  const properties = Object.entries(schema.properties ?? {}).map(([key, item]) => [key, refuseUnknownKeys(item)])
   return {
     ...(schema.properties === undefined ? {} : { additionalProperties: false }),
     ...schema,
     ...(schema.properties === undefined ? {} : { properties: Object.fromEntries(properties) }),
-    ...(schema.items === undefined ? {} : { items: closed(schema.items) }),
-    ...(schema.anyOf === undefined ? {} : { anyOf: schema.anyOf.map(closed) }),
+    ...(schema.items === undefined ? {} : { items: refuseUnknownKeys(schema.items) }),
+    ...(schema.anyOf === undefined ? {} : { anyOf: schema.anyOf.map(refuseUnknownKeys) }),
     ...(typeof schema.additionalProperties === 'object'
-      ? { additionalProperties: closed(schema.additionalProperties) }
+      ? { additionalProperties: refuseUnknownKeys(schema.additionalProperties) }
       : {}),
   } as AnySchema
 }
@@ -71,7 +71,7 @@ function closed(schema: AnySchema): AnySchema {
  * One error where ajv has several for one cause. Of an `anyOf`: those of the only branch that has the value's type,
  * else one that names the types.
  */
-function telling(errors: readonly ErrorObject[]): readonly ErrorObject[] {
+function relevant(errors: readonly ErrorObject[]): readonly ErrorObject[] {
   const listed = new Set(errors.filter(({ keyword }) => keyword === 'enum').map(({ instancePath }) => instancePath))
   const dropped = new Set(errors.filter(({ keyword, instancePath }) => keyword === 'type' && listed.has(instancePath)))
   for (const choice of errors.filter(({ keyword }) => keyword === 'anyOf')) {
@@ -98,7 +98,7 @@ function explain(error: ErrorObject): Issue {
   switch (error.keyword) {
     case 'additionalProperties': {
       const key = String(params['additionalProperty'])
-      return { keys: [...keys, key], message: `unknown key${hint(key, Object.keys(parent.properties ?? {}))}` }
+      return { keys: [...keys, key], message: `unknown key${didYouMean(key, Object.keys(parent.properties ?? {}))}` }
     }
     case 'required':
       return { keys: [...keys, String(params['missingProperty'])], message: 'is required' }

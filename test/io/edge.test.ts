@@ -19,7 +19,7 @@ import { createRouter } from '../../core/http/router.js'
 import type { Authenticate } from '../../core/http/session.js'
 import { startServer } from '../../core/host/server.js'
 import type { ServerOptions } from '../../core/host/server.js'
-import { settle } from '../../core/host/settle.js'
+import { resolveSection } from '../../core/host/resolve-section.js'
 import { createTraffic } from '../../core/http/traffic.js'
 import { createLogger } from '../../core/log.js'
 import { createMetrics } from '../../core/metrics.js'
@@ -255,9 +255,9 @@ t.test(
 // What the tests need.
 
 async function start(t: Test, http: object = {}, authenticate: Authenticate = asUser) {
-  const settled = settle({ path: '$', schema: httpConfig, value: http, settings: [], where: 'a test' })
-  if (!settled.ok) throw new Error(JSON.stringify(settled.mistakes))
-  const config: HttpConfig = settled.value
+  const resolved = resolveSection({ path: '$', schema: httpConfig, value: http, settings: [], where: 'a test' })
+  if (!resolved.ok) throw new Error(JSON.stringify(resolved.mistakes))
+  const config: HttpConfig = resolved.value
   const lines: string[] = []
   const calls: string[] = []
   const metrics = createMetrics()

@@ -7,7 +7,7 @@ import { SignJWT } from 'jose'
 import t from 'tap'
 import type { Test } from 'tap'
 import { permissionDenied, ServiceError } from '../../core/errors.js'
-import { settle } from '../../core/host/settle.js'
+import { resolveSection } from '../../core/host/resolve-section.js'
 import { createApp } from '../../core/http/app.js'
 import type { AppOptions } from '../../core/http/app.js'
 import { readBody } from '../../core/http/body.js'
@@ -825,9 +825,9 @@ async function* breaks(first?: string) {
 }
 
 function filled(schema: Schema, config: object): unknown {
-  const settled = settle({ path: '$', schema, value: config, settings: [], where: 'a test' })
-  if (!settled.ok) throw new Error(JSON.stringify(settled.mistakes))
-  return settled.value
+  const resolved = resolveSection({ path: '$', schema, value: config, settings: [], where: 'a test' })
+  if (!resolved.ok) throw new Error(JSON.stringify(resolved.mistakes))
+  return resolved.value
 }
 
 async function until(condition: () => boolean): Promise<void> {

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import type { Answer } from '../../core/data/operations.js'
-import { settle } from '../../core/host/settle.js'
+import { resolveSection } from '../../core/host/resolve-section.js'
 import { createApp } from '../../core/http/app.js'
 import { httpConfig, type HttpConfig } from '../../core/http/config.js'
 import type { Exchange, HandlerRoute } from '../../core/http/exchange.js'
@@ -17,9 +17,9 @@ import { createMetrics } from '../../core/metrics.js'
 import { HELD } from '../kit/held.js'
 import { until } from '../kit/until.js'
 
-const settled = settle({ path: '$', schema: httpConfig, value: {}, settings: [], where: 'a test' })
-if (!settled.ok) throw new Error('the defaults are wrong')
-const config: HttpConfig = settled.value
+const resolved = resolveSection({ path: '$', schema: httpConfig, value: {}, settings: [], where: 'a test' })
+if (!resolved.ok) throw new Error('the defaults are wrong')
+const config: HttpConfig = resolved.value
 
 /** A plugin's routes, as `host.route` and `host.router` make them. */
 function plugin() {

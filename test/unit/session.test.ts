@@ -9,7 +9,7 @@ import type { JWTHeaderParameters, JWTPayload } from 'jose'
 import t from 'tap'
 import type { Test } from 'tap'
 import { ServiceError } from '../../core/errors.js'
-import { settle } from '../../core/host/settle.js'
+import { resolveSection } from '../../core/host/resolve-section.js'
 import { checkAuth } from '../../core/http/check-config.js'
 import { authConfig } from '../../core/http/config.js'
 import type { AuthConfig } from '../../core/http/config.js'
@@ -756,9 +756,9 @@ function hmacWith(key: string | Buffer): string {
 }
 
 function filled(config: object): AuthConfig {
-  const settled = settle({ path: '$.auth', schema: authConfig, value: config, settings: [], where: 'a test' })
-  if (!settled.ok) throw new Error(JSON.stringify(settled.mistakes))
-  return settled.value
+  const resolved = resolveSection({ path: '$.auth', schema: authConfig, value: config, settings: [], where: 'a test' })
+  if (!resolved.ok) throw new Error(JSON.stringify(resolved.mistakes))
+  return resolved.value
 }
 
 async function serve(t: Test, config: object, extra: readonly Authenticator[] = []) {

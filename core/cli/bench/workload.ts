@@ -1,5 +1,5 @@
 import { type Json, type JsonObject, NO_LIMITS, parseJson, stringifyJson } from '../../json/parse.js'
-import { hint } from '../../host/spelling.js'
+import { didYouMean } from '../../host/did-you-mean.js'
 import { isObject } from '../../plan/encode.js'
 import { problemOf, RefusedError } from './first-answer.js'
 import { readText } from './read-text.js'
@@ -129,13 +129,13 @@ async function oneTemplate(name: string, args: readonly string[], writes: boolea
   const all = await templates(target)
   const names = all.map((template) => template.name)
   const found = all.find((template) => template.name === name)
-  if (!found) throw new Error(`there is no template "${name}" ${target.caller}${hint(name, names)}`)
+  if (!found) throw new Error(`there is no template "${name}" ${target.caller}${didYouMean(name, names)}`)
   if (!found.reads && !writes)
     throw new Error(`template "${name}" changes something: --writes runs it, again and again`)
   const values = argumentsOf(args)
   for (const key of values.keys()) {
     if (found.parameters.includes(key)) continue
-    throw new Error(`template "${name}" has no parameter "${key}"${hint(key, found.parameters)}`)
+    throw new Error(`template "${name}" has no parameter "${key}"${didYouMean(key, found.parameters)}`)
   }
   const missing = found.required.filter((key) => !values.has(key))
   if (missing.length > 0) throw new Error(`template "${name}" needs ${example(missing)}`)

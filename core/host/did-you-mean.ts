@@ -1,10 +1,7 @@
-/** Whether two spellings mean the same key: case and word separators do not count. */
-export function sameKey(one: string, other: string): boolean {
-  return fold(one) === fold(other)
-}
+import { fold } from './key-case.js'
 
 /** `, did you mean "x"?`, or nothing. */
-export function hint(name: string, known: readonly string[]): string {
+export function didYouMean(name: string, known: readonly string[]): string {
   const meant = nearest(name, known)
   return meant === undefined ? '' : `, did you mean "${meant}"?`
 }
@@ -17,14 +14,6 @@ export function nearest(name: string, known: readonly string[]): string | undefi
     .toSorted((a, b) => a.distance - b.distance)
   return near[0]?.candidate
 }
-
-/** An environment variable's `KEEP_DAYS` as `keepDays`. What is not all upper case stays as it is. */
-export function lowerCamel(key: string): string {
-  if (key !== key.toUpperCase()) return key
-  return key.toLowerCase().replaceAll(/_+(\w)/g, (_, letter: string) => letter.toUpperCase())
-}
-
-const fold = (key: string) => key.replaceAll(/[_-]/g, '').toLowerCase()
 
 /** Letters to insert, delete, replace, or swap with their neighbour. */
 function editDistance(a: string, b: string): number {

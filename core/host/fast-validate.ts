@@ -1,7 +1,7 @@
-import type { Schema } from './schema.js'
+import type { Schema } from '../schema.js'
 
 /** Whether a value satisfies a schema. */
-export type Fits = (value: unknown) => boolean
+export type Validator = (value: unknown) => boolean
 
 /**
  * A check that says yes, and never why not: that is for Ajv, which takes long to load and to compile, and which values
@@ -9,7 +9,7 @@ export type Fits = (value: unknown) => boolean
  * It fills in the defaults of properties that are missing, in place.
  * @returns undefined for what is no `Schema`: Ajv knows whether it means anything
  */
-export function fits(schema: Schema): Fits | undefined {
+export function fastValidator(schema: Schema): Validator | undefined {
   try {
     return checkOf(schema)
   } catch (error) {
@@ -23,7 +23,7 @@ class Unknown extends Error {}
 type Keywords = Readonly<Record<string, unknown>>
 
 /** @param branch it is inside an `anyOf`, where Ajv takes no defaults */
-function checkOf(schema: unknown, branch = false): Fits {
+function checkOf(schema: unknown, branch = false): Validator {
   if (!isObject(schema) || (branch && 'default' in schema)) throw new Unknown()
   const { type, default: _, description = '', secret = false, ...keywords } = schema
   if (typeof description !== 'string' || typeof secret !== 'boolean') throw new Unknown()
@@ -49,27 +49,27 @@ function checkOf(schema: unknown, branch = false): Fits {
   }
 }
 
-function anyOf({ anyOf: branches, ...others }: Keywords): Fits {
+function anyOf({ anyOf: branches, ...others }: Keywords): Validator {
   refuse(others)
   if (branches === undefined) return () => true
   const checks = listOf(branches).map((branch) => checkOf(branch, true))
   return (value) => checks.some((check) => check(value))
 }
 
-function scalar(is: Fits, { enum: values, ...others }: Keywords): Fits {
+function scalar(is: Validator, { enum: values, ...others }: Keywords): Validator {
   refuse(others)
   if (values === undefined) return is
   const allowed = new Set(listOf(values))
   return (value) => is(value) && allowed.has(value)
 }
 
-function number(is: Fits, { minimum, maximum, ...others }: Keywords): Fits {
+function number(is: Validator, { minimum, maximum, ...others }: Keywords): Validator {
   const [least, most] = [limit(minimum, -Infinity), limit(maximum, Infinity)]
   const known = scalar(is, others)
   return (value) => known(value) && (value as number) >= least && (value as number) <= most
 }
 
-function string({ minLength, maxLength, pattern, ...others }: Keywords): Fits {
+function string({ minLength, maxLength, pattern, ...others }: Keywords): Validator {
   const [least, most] = [count(minLength, 0), count(maxLength, Infinity)]
   const form = pattern === undefined ? undefined : expression(pattern)
   const known = scalar((value) => typeof value === 'string', others)
@@ -83,7 +83,7 @@ function string({ minLength, maxLength, pattern, ...others }: Keywords): Fits {
   }
 }
 
-function array({ items, minItems, maxItems, uniqueItems = false, ...others }: Keywords, branch: boolean): Fits {
+function array({ items, minItems, maxItems, uniqueItems = false, ...others }: Keywords, branch: boolean): Validator {
   refuse(others)
   if (typeof uniqueItems !== 'boolean') throw new Unknown()
   const [least, most] = [count(minItems, 0), count(maxItems, Infinity)]
@@ -97,7 +97,7 @@ function array({ items, minItems, maxItems, uniqueItems = false, ...others }: Ke
   }
 }
 
-function object(keywords: Keywords, branch: boolean): Fits {
+function object(keywords: Keywords, branch: boolean): Validator {
   const { properties = {}, required = [], additionalProperties = true, minProperties, ...others } = keywords
   refuse(others)
   if (!isObject(properties)) throw new Unknown()

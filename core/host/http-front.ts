@@ -19,7 +19,7 @@ export interface Address {
 }
 
 /** All listeners of a server. */
-export interface Front {
+export interface HttpFront {
   /** @returns the place of `http` first */
   listen(): Promise<readonly [Address, ...Address[]]>
   /** Stops listening without failing a request, everywhere at once. */
@@ -28,7 +28,7 @@ export interface Front {
   close(): Promise<void>
 }
 
-export interface FrontOptions {
+export interface HttpFrontOptions {
   readonly http: HttpConfig
   readonly auth: AuthConfig
   /** Whether to answer past Koa what can be. */
@@ -44,7 +44,7 @@ export interface FrontOptions {
 }
 
 /** One app for each listener: a plugin is served where it belongs, and all else is the same everywhere. */
-export function createFront(options: FrontOptions): Front {
+export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const { http, auth, log, metrics, shared, ready, about } = options
   const listeners = listenersOf(http)
   const common = {
@@ -68,7 +68,7 @@ export function createFront(options: FrontOptions): Front {
       const formatError = shared.errorFormats.get(name)
       const router = shared.routers.get(name)
       const handlers = shared.handlers.get(name) ?? []
-      if (router) app.use({ name, router, handlers, ...(formatError ? { formatError } : {}) })
+      if (router) app.use({ name, router, handlers, formatError })
     }
     for (const middleware of shared.middlewares) app.middleware(middleware)
     for (const { plugin, prefix } of shared.proofs) if (listener.serves(plugin)) app.proves(prefix)

@@ -1,6 +1,6 @@
 import { at } from '../errors.js'
 import type { Infer, Issue, Schema } from '../schema.js'
-import { lowerCamel, sameKey } from './spelling.js'
+import { lowerCamel, sameKey } from './key-case.js'
 import { validate, type AnySchema } from './validate.js'
 
 /** One thing that is wrong with the configuration. */
@@ -20,46 +20,46 @@ export interface Setting {
   readonly where: string
 }
 
-/** One part of the configuration that has a schema of its own. */
-export interface Part<S extends Schema> {
-  /** Path of the part, e.g. `$.plugins.hello`. */
+/** One section of the configuration that has a schema of its own. */
+export interface Section<S extends Schema> {
+  /** Path of the section, e.g. `$.plugins.hello`. */
   readonly path: string
   readonly schema: S
-  /** What a schema cannot say. Asked once the schema is satisfied. */
+  /** What a schema cannot say. Called once the schema is satisfied. */
   readonly check?: (value: Infer<S>) => readonly Issue[]
   /** What the file says; `undefined` when it says nothing. */
   readonly value: unknown
-  /** The settings of this part; their keys start inside it. */
+  /** The settings of this section; their keys start inside it. */
   readonly settings: readonly Setting[]
   /** The file, or what to call the place when there is none. */
   readonly where: string
 }
 
-export type Settled<T> =
+export type Resolved<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] }
 
 /**
- * Makes the final value of one part: settings over the file, texts read as their schema says, defaults filled in,
+ * Makes the final value of one section: settings over the file, texts read as their schema says, defaults filled in,
  * unknown keys refused, frozen.
  */
-export function settle<const S extends Schema>(part: Part<S>): Settled<Infer<S>> {
+export function resolveSection<const S extends Schema>(section: Section<S>): Resolved<Infer<S>> {
   const origins = new Map<string, string>()
-  let value = part.value
-  for (const setting of part.settings) {
-    const keys = spell(part.schema, value, setting.keys)
+  let value = section.value
+  for (const setting of section.settings) {
+    const keys = spellKeys(section.schema, value, setting.keys)
     value = withValue(value, keys, setting.value)
-    origins.set(keys.reduce(at, part.path), setting.where)
+    origins.set(keys.reduce(at, section.path), setting.where)
   }
-  const schema: AnySchema = part.schema
+  const schema: AnySchema = section.schema
   if (value === undefined && schema.type === 'object') value = {}
 
-  const result = validate(part.schema, readTexts(part.schema, value))
-  const issues = result.ok ? (part.check?.(result.value as Infer<S>) ?? []) : result.issues
+  const result = validate(section.schema, readTexts(section.schema, value))
+  const issues = result.ok ? (section.check?.(result.value as Infer<S>) ?? []) : result.issues
   if (result.ok && issues.length === 0) return { ok: true, value: freeze(result.value) as Infer<S> }
   const mistakes = issues.map(({ keys, message }) => {
-    const path = written(value, keys).reduce<string>(at, part.path)
-    return { path, message, where: originOf(path, origins) ?? part.where }
+    const path = written(value, keys).reduce<string>(at, section.path)
+    return { path, message, where: originOf(path, origins) ?? section.where }
   })
   return { ok: false, mistakes }
 }
@@ -90,13 +90,13 @@ export function isPlain(value: unknown): value is Readonly<Record<string, unknow
 }
 
 /** The keys as the schema, or else the file, spells them. A key that neither knows becomes lower camel case. */
-function spell(schema: Schema | undefined, value: unknown, keys: readonly string[]): string[] {
+function spellKeys(schema: Schema | undefined, value: unknown, keys: readonly string[]): string[] {
   const [first, ...rest] = keys
   if (first === undefined) return []
   const node = isPlain(value) ? value : {}
   const known = [...objects(schema).flatMap((branch) => Object.keys(branch.properties ?? {})), ...Object.keys(node)]
   const key = known.find((candidate) => sameKey(candidate, first)) ?? lowerCamel(first)
-  return [key, ...spell(member(schema, key), node[key], rest)]
+  return [key, ...spellKeys(member(schema, key), node[key], rest)]
 }
 
 function withValue(value: unknown, keys: readonly string[], leaf: unknown): unknown {

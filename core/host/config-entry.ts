@@ -1,0 +1,123 @@
+import { at } from '../errors.js'
+import type { Schema } from '../schema.js'
+import type { Shaped } from './check-shape.js'
+import type { LoadedConfig } from './config.js'
+import { didYouMean } from './did-you-mean.js'
+import { importUse } from './import-use.js'
+import { lowerCamel, sameKey } from './key-case.js'
+import { isPlain, isText, jsonOf, type Mistake, resolveSection, type Setting } from './resolve-section.js'
+
+/** What comes with the program: modules by name, loaded only when used. */
+export interface Builtins {
+  /** Loaded unless the configuration says `false`. */
+  readonly plugins: Readonly<Record<string, URL>>
+  /** Plugins that are loaded when the configuration names them. */
+  readonly optional?: Readonly<Record<string, URL>>
+  /** By kind, then by name. */
+  readonly providers: Readonly<Record<string, Readonly<Record<string, URL>>>>
+  /** By kind, the provider of a kind of which the configuration names none. */
+  readonly defaults?: Readonly<Record<string, string>>
+}
+
+/** One key of the configuration, such as `plugins.notify`, with the settings that lie in it. */
+export interface Entry {
+  readonly key: string
+  readonly path: string
+  readonly value: unknown
+  readonly settings: readonly Setting[]
+}
+
+/** What loading plugins and providers shares. Mistakes are added to it. */
+export interface Loading {
+  readonly config: LoadedConfig
+  readonly builtins: Builtins
+  readonly mistakes: Mistake[]
+}
+
+/** The settings of one key, which is then cut off. */
+export function inside(settings: readonly Setting[], key: string): readonly Setting[] {
+  return settings
+    .filter(({ keys: [first] }) => first !== undefined && sameKey(first, key))
+    .map((setting) => ({ ...setting, keys: setting.keys.slice(1) }))
+}
+
+/** The entries below one that the file or a setting mentions. A setting of the whole entry replaces it. */
+export function children(entry: Entry, known: readonly string[]): Entry[] {
+  const value = isPlain(entry.value) ? entry.value : {}
+  const spellings = [...Object.keys(value), ...known]
+  const heads = entry.settings.flatMap(({ keys: [first] }) => first ?? [])
+  const named = heads.map((head) => spellings.find((key) => sameKey(key, head)) ?? lowerCamel(head))
+  return [...new Set([...Object.keys(value), ...named])].map((key) => {
+    const own = inside(entry.settings, key)
+    const whole = own.findLast(({ keys }) => keys.length === 0)?.value
+    return {
+      key,
+      path: at(entry.path, key),
+      value: whole === undefined ? value[key] : isText(whole) ? jsonOf(whole) : whole,
+      settings: own.filter(({ keys }) => keys.length > 0),
+    }
+  })
+}
+
+interface Expected<T> {
+  /** For messages: `plugin`, `sms provider`. */
+  readonly what: string
+  readonly builtins: Readonly<Record<string, URL>>
+  readonly as: (value: unknown) => Shaped<T>
+}
+
+/**
+ * Finds the plugin or provider of an entry: an imported object, what `use` names, or the built-in of the entry's name.
+ * @returns it, and the URL of the module that it was imported from; undefined when there is a mistake
+ */
+export async function importEntry<T>(
+  { config, mistakes }: Loading,
+  entry: Entry,
+  { what, builtins, as }: Expected<T>,
+): Promise<{ readonly value: T; readonly module: string | undefined } | undefined> {
+  const refuse = (message: string) => void mistakes.push({ path: entry.path, message, where: config.parts.where })
+  const { use = builtins[entry.key] } = splitUse(entry)
+  if (use === undefined) {
+    const near = didYouMean(entry.key, Object.keys(builtins)) || '; "use" names a package or a path'
+    refuse(`there is no built-in ${what} "${entry.key}"${near}`)
+    return undefined
+  }
+  try {
+    const named = typeof use === 'string' ? (builtins[use] ?? use) : use
+    const isNamed = typeof named === 'string' || named instanceof URL
+    const { value, module } = isNamed ? await importUse(named, config) : { value: named, module: undefined }
+    const shaped = as(value)
+    if (shaped.ok) return { value: shaped.value, module }
+    refuse(shaped.message)
+  } catch (error) {
+    refuse(error instanceof Error ? error.message : String(error))
+  }
+  return undefined
+}
+
+/** Separates what an entry is from how it is configured. It may be an imported object, which has no configuration. */
+function splitUse({ value }: Entry): { readonly use?: unknown; readonly value?: unknown } {
+  if (value === undefined || value === true) return {}
+  if (isObject(value) && !isPlain(value)) return { use: value }
+  if (!isPlain(value)) return { value }
+  const { use, ...own } = value
+  return { use, value: own }
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isText(value)
+}
+
+/** The checked configuration of an entry; nothing when it has mistakes. */
+export function resolveEntry(
+  { config, mistakes }: Loading,
+  entry: Entry,
+  schema: Schema = { type: 'object', properties: {} },
+) {
+  const { path, settings } = entry
+  const { value } = splitUse(entry)
+  const resolved = resolveSection({ path, schema, value, settings, where: config.parts.where })
+  if (resolved.ok) return { value: resolved.value }
+  mistakes.push(...resolved.mistakes)
+  return undefined
+}
