@@ -2,6 +2,7 @@ import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../ajv.js'
 import { at, parseFailed, type ServiceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
+import { pointerKeys } from '../json-pointer.js'
 import type { Schema } from '../schema.js'
 
 let ajv: Ajv | undefined
@@ -34,11 +35,7 @@ function refusal(error: ErrorObject): ServiceError {
   }
 }
 
-/** A JSON pointer (RFC 6901) as a path: `/objects/2/name` is `$.args.objects[2].name`. */
+/** A JSON pointer as a path: `/objects/2/name` is `$.args.objects[2].name`. */
 function pathOf(pointer: string): string {
-  return pointer
-    .split('/')
-    .slice(1)
-    .map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .reduce((path, key) => at(path, /^\d+$/.test(key) ? Number(key) : key), '$.args')
+  return pointerKeys(pointer).reduce((path, key) => at(path, /^\d+$/.test(key) ? Number(key) : key), '$.args')
 }

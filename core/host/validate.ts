@@ -1,6 +1,7 @@
 import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../ajv.js'
 import { fastValidator } from './fast-validate.js'
+import { pointerKeys } from '../json-pointer.js'
 import type { Issue, Schema } from '../schema.js'
 import { didYouMean } from './did-you-mean.js'
 
@@ -92,7 +93,8 @@ function relevant(errors: readonly ErrorObject[]): readonly ErrorObject[] {
 
 /** Messages name the rule, never the value, which may be a secret. */
 function explain(error: ErrorObject): Issue {
-  const keys = error.instancePath.split('/').slice(2).map(step)
+  const [, ...inside] = pointerKeys(error.instancePath)
+  const keys = inside.map((key) => (/^\d+$/.test(key) ? Number(key) : key))
   const params: Readonly<Record<string, unknown>> = error.params
   const parent = (error.parentSchema ?? {}) as AnySchema
   switch (error.keyword) {
@@ -111,9 +113,4 @@ function explain(error: ErrorObject): Issue {
     default:
       return { keys, message: error.message ?? 'is not valid' }
   }
-}
-
-/** One step of a JSON pointer (RFC 6901). */
-function step(text: string): string | number {
-  return /^\d+$/.test(text) ? Number(text) : text.replaceAll('~1', '/').replaceAll('~0', '~')
 }

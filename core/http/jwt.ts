@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { ServiceError } from '../errors.js'
+import { valueAtPointer } from '../json-pointer.js'
 import type { Logger } from '../log.js'
 import { isUserId, ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
 import type { Session } from '../session.js'
@@ -153,10 +154,10 @@ function sessionOf(
       throw invalidToken(new Error('two claims differ only in case'))
     claims.set(name, value)
   }
-  if (config.allowedRoles !== undefined) claims.set(ALLOWED_ROLES, valueAt(payload, config.allowedRoles))
-  if (config.defaultRole !== undefined) claims.set(DEFAULT_ROLE, valueAt(payload, config.defaultRole))
+  if (config.allowedRoles !== undefined) claims.set(ALLOWED_ROLES, valueAtPointer(payload, config.allowedRoles))
+  if (config.defaultRole !== undefined) claims.set(DEFAULT_ROLE, valueAtPointer(payload, config.defaultRole))
   for (const [name, pointer] of Object.entries(config.variables)) {
-    const value = valueAt(payload, pointer)
+    const value = valueAtPointer(payload, pointer)
     if (value !== undefined) claims.set(name.toLowerCase(), value)
   }
 
@@ -169,7 +170,7 @@ function sessionOf(
 
 /** Some issuers cannot nest claims, and put the object into a text. */
 function namespaceOf(payload: JWTPayload, { namespace, namespacePath, format }: JwtConfig['claims']): object {
-  const found = namespacePath === undefined ? payload[namespace] : valueAt(payload, namespacePath)
+  const found = namespacePath === undefined ? payload[namespace] : valueAtPointer(payload, namespacePath)
   if (found === undefined) return {}
   const value = format === 'json' ? found : parsed(found)
   if (typeof value === 'object' && value !== null) return value
@@ -201,15 +202,4 @@ function variablesOf(claims: ReadonlyMap<string, unknown>): Map<string, string> 
     variables.set(name, text)
   }
   return variables
-}
-
-/** The value that a JSON pointer (RFC 6901) leads to. */
-function valueAt(root: unknown, pointer: string): unknown {
-  let value = root
-  for (const step of pointer.split('/').slice(1)) {
-    const key = step.replaceAll('~1', '/').replaceAll('~0', '~')
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
-    value = (value as Record<string, unknown>)[key]
-  }
-  return value
 }
