@@ -1,3 +1,4 @@
+import { isObject } from '../is-object.js'
 import { CORE_SERVICES } from './load-order.js'
 import type { Plugin, Provider } from './plugin.js'
 
@@ -17,7 +18,6 @@ export function asProvider(value: unknown, kind: string): Shaped<Provider> {
 }
 
 type Fields = Readonly<Record<string, unknown>>
-const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null
 const isNames = (value: unknown) => Array.isArray(value) && value.every((item) => typeof item === 'string')
 
 const NAME = /^[a-z][a-z0-9-]*$/

@@ -1,4 +1,5 @@
 import { at } from '../errors.js'
+import { isObject } from '../is-object.js'
 import type { Schema } from '../schema.js'
 import type { Shaped } from './check-shape.js'
 import type { LoadedConfig } from './config.js'
@@ -98,14 +99,9 @@ export async function importEntry<T>(
 /** Separates what an entry is from how it is configured. It may be an imported object, which has no configuration. */
 function splitUse({ value }: Entry): { readonly use?: unknown; readonly value?: unknown } {
   if (value === undefined || value === true) return {}
-  if (isObject(value) && !isPlain(value)) return { use: value }
-  if (!isPlain(value)) return { value }
+  if (!isPlain(value)) return isObject(value) && !isText(value) ? { use: value } : { value }
   const { use, ...own } = value
   return { use, value: own }
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isText(value)
 }
 
 /** The checked configuration of an entry; nothing when it has mistakes. */

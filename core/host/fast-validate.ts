@@ -1,3 +1,4 @@
+import { isObject } from '../is-object.js'
 import type { Schema } from '../schema.js'
 
 /** Whether a value satisfies a schema. */
@@ -147,10 +148,6 @@ function expression(source: unknown): RegExp {
   } catch {
     throw new Unknown()
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** What `structuredClone` copies as it is. */
