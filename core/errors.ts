@@ -172,3 +172,8 @@ export const unexpectedPayload = (message: string, path: string) => serviceError
 export const notExists = (message: string, path: string) => serviceError('not-exists', message, path)
 /** 400, never 403, which says that the caller does not hold the role. */
 export const permissionDenied = (message: string, path: string) => serviceError('permission-denied', message, path)
+
+/** @throws ServiceError 400 unexpected-payload: a key that is none of `known` */
+export function refuseOtherKeys(value: object, known: readonly string[], path: string): void {
+  for (const key in value) if (!known.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+}

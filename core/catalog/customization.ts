@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, unexpectedPayload } from '../errors.js'
+import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import type { TableRef } from '../plan/ir.js'
@@ -87,9 +87,7 @@ function namesIn(value: Json | undefined, path: string, known?: readonly string[
 function objectOf(value: Json | undefined, path: string, known?: readonly string[]): JsonObject {
   if (value === undefined || value === null) return {}
   if (!isObject(value)) throw parseFailed('expecting an object', path)
-  for (const key in value) {
-    if (known && !known.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
-  }
+  if (known) refuseOtherKeys(value, known, path)
   return value
 }
 

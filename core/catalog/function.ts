@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, type ServiceError, serviceError, unexpectedPayload } from '../errors.js'
+import { at, notExists, parseFailed, refuseOtherKeys, type ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'
@@ -99,7 +99,7 @@ export function functionsNamed({ definition }: ComputedFieldRow): readonly Table
 function keysOf(value: Json, known: readonly string[], path: string): JsonObject {
   if (value === null) return {}
   if (!isObject(value)) throw parseFailed('expecting an object', path)
-  for (const key in value) if (!known.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+  refuseOtherKeys(value, known, path)
   return value
 }
 

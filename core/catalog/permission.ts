@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, unexpectedPayload } from '../errors.js'
+import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { and, arrayOf, encodeList, liftBoolExp, type Operands, planBoolExp, Slots } from '../plan/boolexp.js'
 import { encode, isObject } from '../plan/encode.js'
@@ -37,9 +37,7 @@ export function parsePermission(
   store: Store,
 ): Permission {
   if (!isObject(definition)) throw parseFailed('expecting an object', '$')
-  for (const key in definition) {
-    if (!KEYS[type].includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at('$', key))
-  }
+  refuseOtherKeys(definition, KEYS[type], '$')
   const exp = (key: string): number => store(expression(definition, key, table, names))
   const set = presets(definition, table, names)
   const columns = (fallback?: '*') => columnList(definition['columns'] ?? fallback, table, names, set)

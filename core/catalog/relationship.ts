@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, serviceError, unexpectedPayload } from '../errors.js'
+import { at, notExists, parseFailed, refuseOtherKeys, serviceError } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'
@@ -18,9 +18,7 @@ export type FindTable = (ref: TableRef) => Found | undefined
 export function resolveRelationship(row: RelationshipRow, table: Found, find: FindTable): Relationship {
   const using = row.definition
   if (!isObject(using)) throw parseFailed('expecting an object', '$')
-  for (const key in using) {
-    if (!USING.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at('$', key))
-  }
+  refuseOtherKeys(using, USING, '$')
   const [foreign, manual] = USING.map((key) => using[key])
   if (foreign !== undefined && manual !== undefined) {
     throw parseFailed('only one of foreign_key_constraint_on/manual_configuration should be present', '$')
@@ -52,11 +50,7 @@ function localKey(value: Json, table: Found, find: FindTable, path: string): Tar
 /** The key sits on the other table and refers to this one. */
 function remoteKey(value: Json, table: Found, find: FindTable, path: string): Target {
   if (!isObject(value)) throw parseFailed('expecting an object with the keys table and column', path)
-  for (const key in value) {
-    if (key !== 'table' && key !== 'column' && key !== 'columns') {
-      throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
-    }
-  }
+  refuseOtherKeys(value, ['table', 'column', 'columns'], path)
   const remote = tracked(liftTableRef(value['table'], `${path}.table`), find, `${path}.table`)
   const columns = columnNames(value['column'] ?? value['columns'], `${path}.column`)
   const key = foreignKeyOn(remote, columns, `${path}.column`, table)
@@ -66,11 +60,7 @@ function remoteKey(value: Json, table: Found, find: FindTable, path: string): Ta
 function manualJoin(value: Json, table: Found, find: FindTable): Target {
   const path = '$.manual_configuration'
   if (!isObject(value)) throw parseFailed('expecting an object', path)
-  for (const key in value) {
-    if (key !== 'remote_table' && key !== 'column_mapping') {
-      throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
-    }
-  }
+  refuseOtherKeys(value, ['remote_table', 'column_mapping'], path)
   const remote = tracked(liftTableRef(value['remote_table'], `${path}.remote_table`), find, `${path}.remote_table`)
   const mapping = value['column_mapping']
   if (!isObject(mapping) || Object.keys(mapping).length === 0) {

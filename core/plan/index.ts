@@ -17,6 +17,7 @@ export {
   notExists,
   parseFailed,
   permissionDenied,
+  refuseOtherKeys,
   ServiceError,
   serviceError,
   unexpectedPayload,

@@ -14,6 +14,7 @@ import {
   rowsOf,
   Slots,
   type TableRef,
+  refuseOtherKeys,
   unexpectedPayload,
 } from 'rowhouse/plan'
 
@@ -324,9 +325,7 @@ function required(object: JsonObject, key: string, path: string): Json {
 
 function expectKeys(value: Json, keys: readonly string[], path: string): JsonObject {
   if (!isObject(value)) throw parseFailed(`expecting an object, but found ${describe(value)}`, path)
-  for (const key in value) {
-    if (!keys.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
-  }
+  refuseOtherKeys(value, keys, path)
   return value
 }
 
