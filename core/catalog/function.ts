@@ -1,4 +1,12 @@
-import { at, notExists, parseFailed, refuseOtherKeys, type ServiceError, serviceError, unexpectedPayload } from '../errors.js'
+import {
+  at,
+  notExists,
+  parseFailed,
+  refuseOtherKeys,
+  type ServiceError,
+  serviceError,
+  unexpectedPayload,
+} from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'

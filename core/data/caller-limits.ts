@@ -1,6 +1,6 @@
-import type { DatabaseConfig } from '../db/database.js'
+import type { DatabaseConfig } from '../db/config.js'
 import type { Lane } from '../db/lane.js'
-import type { RowBatches } from '../db/stream.js'
+import type { RowBatches } from '../db/row-messages.js'
 import { type ServiceError, serviceError } from '../errors.js'
 import type { Session } from '../session.js'
 import type { Call } from './operations.js'

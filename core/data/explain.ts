@@ -1,5 +1,6 @@
 import type { Compiled } from '../compile/compile.js'
-import { cancellable, executeIn, type Execution } from '../db/execute.js'
+import { cancellable, executeIn } from '../db/execute.js'
+import type { Execution } from '../db/lane.js'
 import { type Database, inTransaction, withClient } from '../db/database.js'
 import { unexpectedPayload } from '../errors.js'
 import type { Op } from '../plan/ir.js'

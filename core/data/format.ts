@@ -1,6 +1,6 @@
 import { packCsv } from '../db/csv.js'
 import { type Around, packCells, rowOf, type RowMessages } from '../db/row-messages.js'
-import type { RowBatch, RowBatches } from '../db/stream.js'
+import type { RowBatch, RowBatches } from '../db/row-messages.js'
 import type { Answer, Call } from './operations.js'
 
 type Format = Call['format']

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unavailable } from '../db/breaker.js'
-import type { DatabaseConfig } from '../db/database.js'
+import type { DatabaseConfig } from '../db/config.js'
 import { type ServiceError, serviceError } from '../errors.js'
 import type { Session } from '../session.js'
 

@@ -1,4 +1,4 @@
-import type { DatabaseConfig } from './database.js'
+import type { DatabaseConfig } from './config.js'
 
 /** What is wrong with the section `database` beyond its schema. Quotes no password. */
 export function checkDatabase(

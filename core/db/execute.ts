@@ -1,23 +1,10 @@
 import type { ClientBase, PoolClient } from 'pg'
 import type { Compiled, Prepared } from '../compile/compile.js'
-import { type Bindings, bind } from '../sql/bind.js'
+import { bind } from '../sql/bind.js'
 import { CellQuery } from './cell-query.js'
 import { cancel, type Database, inTransaction, isConnectionError, withClient } from './database.js'
-import type { Reader } from './disclosure.js'
-import { clientError, type Dialect } from './errors.js'
-import type { Job } from './lane.js'
-
-export interface Execution {
-  readonly bindings: Bindings
-  /** Keep the statement prepared on its connection: it has been asked for before. */
-  readonly prepare: boolean
-  readonly dialect: Dialect
-  /** Longest statement. */
-  readonly timeoutMs: number
-  readonly reader: Reader
-  /** Called with how long each statement took, in milliseconds. */
-  readonly onTime?: (ms: number) => void
-}
+import { clientError } from './errors.js'
+import type { Execution, Job } from './lane.js'
 
 /** Runs a request on a connection of its own: one statement is one round trip and needs no transaction around it. */
 export async function execute(

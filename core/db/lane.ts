@@ -1,7 +1,22 @@
 import type { Compiled } from '../compile/compile.js'
 import type { Session } from '../session.js'
-import type { Execution } from './execute.js'
-import type { RowBatches } from './stream.js'
+import type { Bindings } from '../sql/bind.js'
+import type { Reader } from './disclosure.js'
+import type { Dialect } from './errors.js'
+import type { RowBatches } from './row-messages.js'
+
+/** How a request runs. */
+export interface Execution {
+  readonly bindings: Bindings
+  /** Keep the statement prepared on its connection: it has been asked for before. */
+  readonly prepare: boolean
+  readonly dialect: Dialect
+  /** Longest statement. */
+  readonly timeoutMs: number
+  readonly reader: Reader
+  /** Called with how long each statement took, in milliseconds. */
+  readonly onTime?: (ms: number) => void
+}
 
 /** A compiled request with its values, for one caller. */
 export interface Job {

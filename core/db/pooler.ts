@@ -1,5 +1,5 @@
 import pg from 'pg'
-import type { DatabaseConfig } from './database.js'
+import type { DatabaseConfig } from './config.js'
 
 /** How values are written and read, in every session. */
 export const STYLES = { datestyle: 'iso', intervalstyle: 'postgres', timezone: 'UTC' } as const

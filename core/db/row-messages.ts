@@ -5,6 +5,28 @@
  */
 export type RowMessages = Buffer
 
+/** Rows in the order in which they came, and what they take in bytes. */
+export interface RowBatch {
+  /** Each may be given to `free` when it is of no more use, or be left to be collected. */
+  readonly parts: readonly RowMessages[]
+  readonly count: number
+  readonly bytes: number
+}
+
+export interface RowBatches {
+  /** The first rows: 1,000 or some more, or fewer when they are large; all of them when `done`. */
+  readonly first: RowBatch
+  readonly done: boolean
+  /** The rest, a batch at a time. */
+  rest(): AsyncGenerator<RowBatch, void, undefined>
+  /** Lets the memory of a part be used again, by any piece of it. */
+  free(part: Buffer): void
+  /** Gives the connection back, whether the rest was read or not. Must be called unless `done`. */
+  end(): Promise<void>
+  /** Resolves when the connection has been given back, by whomever. */
+  readonly ended: Promise<void>
+}
+
 export const DATA_ROW = 0x44
 /** The letter and the length. */
 export const HEADER = 5

@@ -7,29 +7,7 @@ import { ReaderClock } from '../reader-clock.js'
 import { cancel, checkOut, type Database, isConnectionError, isPooled, type Pool } from './database.js'
 import { clientError } from './errors.js'
 import type { Job } from './lane.js'
-import { rowOf, type RowMessages } from './row-messages.js'
-
-/** Rows in the order in which they came, and what they take in bytes. */
-export interface RowBatch {
-  /** Each may be given to `free` when it is of no more use, or be left to be collected. */
-  readonly parts: readonly RowMessages[]
-  readonly count: number
-  readonly bytes: number
-}
-
-export interface RowBatches {
-  /** The first rows: 1,000 or some more, or fewer when they are large; all of them when `done`. */
-  readonly first: RowBatch
-  readonly done: boolean
-  /** The rest, a batch at a time. */
-  rest(): AsyncGenerator<RowBatch, void, undefined>
-  /** Lets the memory of a part be used again, by any piece of it. */
-  free(part: Buffer): void
-  /** Gives the connection back, whether the rest was read or not. Must be called unless `done`. */
-  end(): Promise<void>
-  /** Resolves when the connection has been given back, by whomever. */
-  readonly ended: Promise<void>
-}
+import { type RowBatch, type RowBatches, rowOf } from './row-messages.js'
 
 /** Most rows of a small answer, and its size. */
 export const BATCH = 1000

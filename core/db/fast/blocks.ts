@@ -1,8 +1,8 @@
 import type { PoolClient } from 'pg'
 import { unavailable } from '../breaker.js'
 import { socketOf } from '../limit-answers.js'
-import type { RowMessages } from '../row-messages.js'
-import type { RowBatch, RowSource } from '../stream.js'
+import type { RowBatch, RowMessages } from '../row-messages.js'
+import type { RowSource } from '../stream.js'
 import { READ, receiveRows } from './divert-rows.js'
 
 /** In bytes. */
