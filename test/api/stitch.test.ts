@@ -1,6 +1,8 @@
 import { buildClientSchema, getIntrospectionQuery, type IntrospectionQuery, printSchema } from 'graphql'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import tap from 'tap'
+import { wantsDatabase } from '../../core/cli/setting.js'
 import { ADMIN_SECRET, testServer } from '../kit/server.js'
 import { type Got, schemaRemote, stitchServer, stubRemote, weatherRemote } from '../kit/stitch.js'
 
@@ -233,7 +235,9 @@ tap.test('a Rowhouse and a weather service as one', async (t) => {
     t.match(get, { status: 200, body: { data: { weather: { city: 'X' } } } })
     const browser = await stitched.fetch('/v1/stitch', { headers: { accept: 'text/html' } })
     t.match(browser.text, /graphiql\.js/)
-    t.equal((await stitched.fetch('/v1/stitch/assets/page.js')).status, 200)
+    for (const part of ['page.js', 'graphiql.js', 'react.js', 'react-dom.js', 'graphiql.css']) {
+      t.equal((await stitched.fetch(`/v1/stitch/assets/${part}`)).status, 200, part)
+    }
     const wrong = await ask('{ weather(city_name: 1) { nothing } }')
     t.match(wrong, {
       status: 200,
@@ -394,6 +398,18 @@ tap.test('types of two schemas with the same names', async (t) => {
       },
     })
   })
+})
+
+tap.test('the example starts without a database', async (t) => {
+  const before = process.env['ROWHOUSE_ADMIN_SECRET']
+  process.env['ROWHOUSE_ADMIN_SECRET'] = ADMIN_SECRET
+  t.teardown(() => {
+    if (before === undefined) delete process.env['ROWHOUSE_ADMIN_SECRET']
+    else process.env['ROWHOUSE_ADMIN_SECRET'] = before
+  })
+  const config = fileURLToPath(new URL('../../plugins/stitch/example/rowhouse.config.js', import.meta.url))
+
+  t.equal(await wantsDatabase({ config }), false)
 })
 
 async function failure(promise: Promise<unknown>): Promise<string> {

@@ -1,19 +1,20 @@
-/** A server of its own that makes one API of a Rowhouse and a weather service. */
+/** A separate server that merges a Rowhouse and a weather service into one API. */
 const secret = { $env: 'ROWHOUSE_ADMIN_SECRET' }
 
 export default {
   http: { port: 8090 },
   plugins: {
-    // Only stitch: no database is needed.
+    // With stitch as the only plugin, the server needs no database.
     query: false,
     template: false,
     graphql: false,
     filestore: false,
+    notify: false,
     stitch: {
       schemas: {
         shop: {
           url: 'http://127.0.0.1:8080/v1/graphql',
-          // The whole schema is the admin's; what a caller may see of it is decided by who the caller is.
+          // Fetched as admin, the schema is complete. Permissions apply when a caller runs a query.
           schemaHeaders: { 'x-service-admin-secret': secret },
           forwardHeaders: ['authorization', 'x-service-admin-secret', 'x-service-role', 'x-service-user-id'],
         },

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { text } from 'node:stream/consumers'
 import { buildSchema, graphql } from 'graphql'
 
-/** A weather service as somebody else might run it. It is always the same weather in a city. */
+/** A small third-party weather service. The weather of a city never changes. */
 const schema = buildSchema(`
   type Query {
     "the weather of one city"
@@ -33,7 +33,7 @@ const rootValue = {
     [...new Set(city_names)].map((city_name) => weather({ city_name })),
 }
 
-/** @param onRequest told of each body that comes */
+/** @param onRequest called with the body of each request */
 export function weatherServer(onRequest: (body: string) => void = () => {}): Server {
   const answer = async (body: string) => {
     onRequest(body)
