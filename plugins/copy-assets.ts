@@ -12,7 +12,6 @@ const GRAPHIQL = [
 /** Parts of pages that others made, by the folder that serves them. They go into `build/`, with their licences. */
 const ASSETS: Readonly<Record<string, readonly string[]>> = {
   'graphql/page': GRAPHIQL,
-  'stitch/page': GRAPHIQL,
   'template/page': ['swagger-ui-dist/swagger-ui.css', 'swagger-ui-dist/swagger-ui-bundle.js'],
 }
 /** Parts of our own that browsers run and TypeScript does not compile. */

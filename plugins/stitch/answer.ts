@@ -2,58 +2,56 @@ import { GraphQLError } from 'graphql'
 import { at, type ServiceError } from 'rowhouse'
 import { isObject, type Json, type JsonObject, NumberText } from 'rowhouse/plan'
 import { InvalidDocument } from './document.js'
-import { errorText, MAX_TEXT } from './load.js'
+import { errorText } from './load.js'
 import { named, type RemoteAnswer, RemoteError } from './remote.js'
 
-/** A value of an answer; an error stands where there is no value. */
+/** A value of a schema's answer. An error takes the place of a value that is missing. */
 export type Value = Json | Error | Value[] | { [key: string]: Value }
 
-/** What went wrong with a field. It gets its place in the client's document when the field is completed. */
-export const failed = (code: string, message: string, schema?: string): GraphQLError =>
-  new GraphQLError(message, { extensions: { code, ...(schema === undefined ? {} : { schema }) } })
+/** An error of one field. graphql-js adds its path and location when it completes the field. */
+export const fieldError = (code: string, message: string, schema?: string): GraphQLError =>
+  new GraphQLError(message, { extensions: { code, schema } })
 
 /**
- * Takes the answer of a schema apart.
- * @param aliases of the root fields that were asked for
- * @returns data in which errors stand at their places, and the errors that have none
- * @throws RemoteError for what is no GraphQL answer; GraphQLError for a refusal
+ * Reads the answer of a schema.
+ * @param aliases of the requested root fields
+ * @returns data with each error at its path, and the errors that have no place in it
+ * @throws RemoteError when this is not GraphQL; GraphQLError when the schema refused the request
  */
 export function readAnswer(schema: string, { status, json }: RemoteAnswer, aliases: readonly string[]) {
   const body = json !== undefined && isObject(json) ? json : undefined
   const errors = body?.['errors']
   if (!body || (!Array.isArray(errors) && !isData(body['data']))) throw refusal(schema, status, json)
   const data = (isData(body['data']) ? body['data'] : Object.create(null)) as { [key: string]: Value }
-  const rest: GraphQLError[] = []
+  const unplaced: GraphQLError[] = []
   for (const each of Array.isArray(errors) ? errors : []) {
-    const error = passedOn(each, schema)
+    const error = clientError(each, schema)
     const path = isObject(each) && Array.isArray(each['path']) ? each['path'] : []
-    if (!place(data, path, error, aliases)) rest.push(error)
+    if (!place(data, path, error, aliases)) unplaced.push(error)
   }
-  for (const alias of aliases) {
-    if (data[alias] === undefined) {
-      data[alias] = failed('remote-invalid', `${named(schema)} left out a field that was asked for`, schema)
-    }
-  }
-  return { data, errors: rest.slice(0, MAX_REST) }
+  for (const alias of aliases) if (data[alias] === undefined) data[alias] = missingField(schema)
+  return { data, unplaced }
 }
-const MAX_REST = 20
 
 const isData = (value: Json | undefined): value is JsonObject =>
   value !== undefined && value !== null && isObject(value) && !(value instanceof NumberText)
 
+export const missingField = (schema: string): GraphQLError =>
+  fieldError('remote-invalid', `${named(schema)} left out a field that was asked for`, schema)
+
 function refusal(schema: string, status: number, json: Json | undefined): Error {
-  const said = json === undefined || status >= 500 ? undefined : errorText(json)
-  if (said !== undefined && status >= 400) {
-    return failed(codeOf(json!) ?? 'remote-error', `${named(schema)} refused the request: ${said}`, schema)
+  const text = json === undefined || status >= 500 ? undefined : errorText(json)
+  if (text !== undefined && status >= 400) {
+    return fieldError(codeOf(json!) ?? 'remote-error', `${named(schema)} refused the request: ${text}`, schema)
   }
   if (status >= 400) return new RemoteError('remote-unavailable', `${named(schema)} answered ${status}`)
   return new RemoteError('remote-invalid', `${named(schema)} answered something that is not GraphQL`)
 }
 
-/** Its text and code; never what a service says of its inside. */
-function passedOn(error: Json, schema: string): GraphQLError {
-  const text = errorText(error)?.slice(0, MAX_TEXT) ?? `${named(schema)} reported an error without a text`
-  return failed(codeOf(error) ?? 'remote-error', text, schema)
+/** Passes on the text and the code of a schema's error, and no internals such as a stack. */
+function clientError(error: Json, schema: string): GraphQLError {
+  const text = errorText(error) ?? `${named(schema)} reported an error without a text`
+  return fieldError(codeOf(error) ?? 'remote-error', text, schema)
 }
 
 function codeOf(error: Json): string | undefined {
@@ -63,7 +61,11 @@ function codeOf(error: Json): string | undefined {
   return typeof code === 'string' && /^[\w.-]{1,64}$/.test(code) ? code : undefined
 }
 
-/** Puts an error where its path leads, or where the path ends in null. Without a path it is about everything. */
+/**
+ * Puts an error where its path leads, or at the first null on the way. An error without a path of ours takes the place
+ * of every root field that has no value.
+ * @returns whether there was a place
+ */
 function place(
   data: { [key: string]: Value },
   path: readonly Json[],
@@ -92,34 +94,27 @@ function place(
   return false
 }
 
-/** What a request came to: a status, and what its body says. */
+/** The result of a client's request: HTTP status for `application/graphql-response+json`, data and errors. */
 export interface Outcome {
   readonly status: number
   readonly data?: Json
   readonly errors: readonly object[]
-  /** Nothing of it could be read as a GraphQL request. */
+  /** The body was not a GraphQL request at all. */
   readonly unread?: boolean
 }
 
-/** A request that could not be run at all. */
+/** The outcome of a request that could not be run. */
 export function notRun(error: ServiceError): Outcome {
   const { status, code, message, path } = error
-  if (!(error instanceof InvalidDocument)) return { status, errors: [{ message, extensions: { path, code } }] }
-  return {
-    status,
-    errors: error.errors.map((each) => ({
-      message: each.message,
-      ...(each.locations ? { locations: each.locations } : {}),
-      extensions: { path, code },
-    })),
-  }
+  const errors = error instanceof InvalidDocument ? error.errors : [new GraphQLError(message)]
+  return { status, errors: errors.map((each) => ({ ...each.toJSON(), extensions: { path, code } })) }
 }
 
 /**
- * An error of a field as clients see it.
- * @param onUnexpected told of faults of ours, whose words are not for clients
+ * Writes an error of a field for clients.
+ * @param onUnexpected gets faults of ours; clients see "internal error" instead
  */
-export function shown(error: GraphQLError, onUnexpected: (error: Error) => void): object {
+export function publicError(error: GraphQLError, onUnexpected: (error: Error) => void): object {
   const { originalError, path, locations } = error
   // What graphql-js finds wrong with an answer is a plain Error or one of its own.
   const ours = originalError && !(originalError instanceof GraphQLError) && originalError.constructor !== Error
@@ -127,12 +122,12 @@ export function shown(error: GraphQLError, onUnexpected: (error: Error) => void)
   const { code, schema } = error.extensions
   return {
     message: ours ? 'internal error' : error.message,
-    ...(locations ? { locations } : {}),
-    ...(path ? { path } : {}),
+    locations,
+    path,
     extensions: {
-      ...(path ? { path: path.reduce<string>((before, key) => at(before, key), '$') } : {}),
+      path: path?.reduce<string>((before, key) => at(before, key), '$'),
       code: ours ? 'unexpected' : (code ?? 'remote-invalid'),
-      ...(schema === undefined ? {} : { schema }),
+      schema,
     },
   }
 }

@@ -1,6 +1,7 @@
 import {
   type DocumentNode,
   type FragmentDefinitionNode,
+  getOperationAST,
   GraphQLError,
   type GraphQLSchema,
   Kind,
@@ -16,25 +17,26 @@ import type { StitchConfig } from './config.js'
 
 export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>
 
+export const nameNode = (value: string) => ({ kind: Kind.NAME, value }) as const
+
 export interface Document {
-  readonly ast: DocumentNode
   readonly operation: OperationDefinitionNode
   readonly fragments: Fragments
 }
 
-/** 400: what is wrong with a document, one or more things. */
+/** 400: the document has one or more errors. */
 export class InvalidDocument extends ServiceError {
-  readonly errors: readonly GraphQLError[]
-
-  constructor(code: string, errors: readonly GraphQLError[]) {
+  constructor(
+    code: string,
+    readonly errors: readonly GraphQLError[],
+  ) {
     super(400, code, errors[0]?.message ?? 'the document is wrong', '$.query')
-    this.errors = errors
   }
 }
 
 /**
  * Reads a document and checks it against the merged schema.
- * @throws InvalidDocument; ServiceError 400 when no operation is meant
+ * @throws InvalidDocument; ServiceError 400 for a limit, or when it is unclear which operation to run
  */
 export function readDocument(
   text: string,
@@ -46,16 +48,22 @@ export function readDocument(
   const operations = ast.definitions.filter((node) => node.kind === Kind.OPERATION_DEFINITION)
   const fragments = ast.definitions.filter((node) => node.kind === Kind.FRAGMENT_DEFINITION)
   const byName = new Map(fragments.map((node) => [node.name.value, node]))
-  // Before validation, whose time grows with the square of fields that are selected again.
+  // Before validation, which takes quadratic time for fields that are selected repeatedly.
   const used = new Set<string>()
   for (const operation of operations) checkLimits(operation, byName, limits, used)
-  // And fragments that nobody uses have not been counted.
+  // An unused fragment was not counted.
   const idle = fragments.find(({ name }) => !used.has(name.value))
   if (idle) throw invalid(`fragment "${idle.name.value}" is never used`)
   const rules = introspection ? specifiedRules : [...specifiedRules, NoSchemaIntrospectionCustomRule]
   const errors = validate(schema, ast, rules, { maxErrors: 20 })
   if (errors.length > 0) throw new InvalidDocument('validation-failed', errors)
-  return { ast, operation: chosen(operations, operationName), fragments: byName }
+  const operation = getOperationAST(ast, operationName)
+  if (operation) return { operation, fragments: byName }
+  const message =
+    operationName === undefined
+      ? 'the document has more than one operation, or none: set operationName'
+      : `no such operation found in the document: "${operationName}"`
+  throw new ServiceError(400, 'validation-failed', message, '$.operationName')
 }
 
 function parsed(text: string, maxTokens: number): DocumentNode {
@@ -67,22 +75,10 @@ function parsed(text: string, maxTokens: number): DocumentNode {
   }
 }
 
-function chosen(all: readonly OperationDefinitionNode[], name: string | undefined): OperationDefinitionNode {
-  const [only] = all
-  if (name === undefined && only && all.length === 1) return only
-  const found = name === undefined ? undefined : all.find((each) => each.name?.value === name)
-  if (found) return found
-  const message =
-    name === undefined
-      ? 'the document has more than one operation, or none: say which by operationName'
-      : `no such operation found in the document: "${name}"`
-  throw new ServiceError(400, 'validation-failed', message, '$.operationName')
-}
-
 const invalid = (message: string) => new ServiceError(400, 'validation-failed', message, '$.query')
 
 /**
- * Counts what a document asks for, fragments wherever they are spread, and stops at the first limit.
+ * Counts fields, levels and aliases, each fragment as often as it is spread, and stops at the first limit.
  * @throws ServiceError 400 `validation-failed` that names the limit
  */
 function checkLimits(
@@ -97,7 +93,7 @@ function checkLimits(
     invalid(`the document has more than ${limits[limit]} ${what} (plugins.stitch.limits.${limit})`)
   const visit = (set: SelectionSetNode, depth: number, spread: readonly string[], seen: Set<string>): void => {
     for (const node of set.selections) {
-      // Spreads count too: fragments that only spread each other would not be counted otherwise.
+      // Spreads count too: otherwise fragments that only spread each other would be free.
       if (++fields > limits.maxTokens) throw over('fields', 'maxTokens')
       if (node.kind === Kind.FIELD) {
         if (depth > limits.maxDepth) throw over('levels', 'maxDepth')

@@ -17,37 +17,39 @@ import {
   Kind,
   parseType,
 } from 'graphql'
-import { isObject, type Json } from 'rowhouse/plan'
+import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
 import type { ExtensionConfig, Mistake } from './config.js'
-import type { Origin, Part } from './merge.js'
+import { nameNode } from './document.js'
+import type { Origin, Subschema } from './merge.js'
 
-/** A field of one schema that another one answers. */
+/** A field that is added to a type of one schema and answered by another. */
 export interface Extension {
-  /** The schema that is asked, and its root field. */
+  /** The schema that answers, and its root field. */
   readonly schema: string
   readonly query: string
-  /** Columns of the row that are needed. */
+  /** Columns of the row that the arguments need. */
   readonly columns: readonly string[]
   /** Types of the arguments in that schema, by name. */
   readonly argumentTypes: Readonly<Record<string, string>>
-  /** The arguments for the values of `columns`, in their order; for a batch, for the list of its keys. */
+  /** Builds the arguments from the values of `columns`, in their order; for a batch, from all its keys. */
   argumentsFor(values: readonly Json[]): Readonly<Record<string, Json>>
-  /** The answer is a list, of which the first is meant. */
+  /** Whether the field is the first item of a list. */
   readonly first: boolean
+  /** Whether the field is a whole list. */
   readonly many: boolean
-  /** All rows are asked for at once, and told apart by this field of the result. */
+  /** The field of a result that names its row, when one root field serves all rows. */
   readonly key?: string
 }
 
 interface Sides {
-  /** Has the type that is extended. */
-  readonly owner: Part
+  /** The schema of the extended type. */
+  readonly owner: Subschema
   readonly origin: Origin
-  /** Answers. */
-  readonly target: Part
+  /** The schema that answers. */
+  readonly target: Subschema
 }
 
-/** Checks an entry of the configuration against both schemas, and says everything that is wrong. */
+/** Checks an entry of the configuration against both schemas, and reports all its mistakes. */
 export function readExtension(entry: ExtensionConfig, { owner, origin, target }: Sides) {
   const mistakes: Mistake[] = []
   const refuse = (path: string, message: string) => void mistakes.push({ path, message })
@@ -69,31 +71,29 @@ export function readExtension(entry: ExtensionConfig, { owner, origin, target }:
   if (mistakes.length > 0) return { mistakes }
 
   const names = [...columns.keys()]
-  const slot = entry.batch?.argument.split('.')
   const extension: Extension = {
     schema: target.name,
     query: entry.query,
     columns: names,
     argumentTypes: Object.fromEntries(root.args.map((argument) => [argument.name, String(argument.type)])),
     argumentsFor: (values) => {
-      const byColumn = new Map(names.map((name, i) => [name, values[i] ?? null]))
-      return filled(entry.arguments as Json, slot ? new Map([[names[0]!, [...values]]]) : byColumn) as Record<
-        string,
-        Json
-      >
+      const byColumn = entry.batch
+        ? new Map([[names[0]!, [...values]]])
+        : new Map(names.map((name, i) => [name, values[i] ?? null]))
+      return filled(entry.arguments as Json, byColumn) as JsonObject
     },
     first: list !== undefined && !entry.many,
     many: entry.many,
-    ...(entry.batch ? { key: entry.batch.key } : {}),
+    key: entry.batch?.key,
   }
   return { extension, field: definition(entry, root, target, entry.many ? undefined : list), mistakes }
 }
 
-/** What the field is in the merged schema: arguments that the configuration leaves open are the client's. */
+/** Defines the field in the merged schema. Arguments that the configuration does not set are left to the client. */
 function definition(
   entry: ExtensionConfig,
   root: GraphQLField<unknown, unknown>,
-  target: Part,
+  target: Subschema,
   item: GraphQLOutputType | undefined,
 ): FieldDefinitionNode {
   const type = String(getNullableType(item ?? root.type))
@@ -101,10 +101,10 @@ function definition(
   const node = target.roots.query.find(({ name }) => name.value === entry.query)
   return {
     kind: Kind.FIELD_DEFINITION,
-    name: { kind: Kind.NAME, value: entry.field },
+    name: nameNode(entry.field),
     arguments: (node?.arguments ?? []).filter(({ name }) => !Object.hasOwn(entry.arguments, name.value)),
     type: parseType(type.replace(named, target.rename(named)), { noLocation: true }),
-    ...(node?.description ? { description: node.description } : {}),
+    description: node?.description,
   }
 }
 
@@ -128,7 +128,7 @@ function checkArguments(
   }
 }
 
-/** A literal must be of its type; a column is taken at its word, as its scalar may be called otherwise there. */
+/** Checks literals against their types. Columns are not checked: their scalar may have another name in the other schema. */
 function checkValue(
   value: Json,
   type: GraphQLInputType,
@@ -209,7 +209,7 @@ const fieldsOf = (type: GraphQLInputType) => {
 const firstLeaf = (type: GraphQLObjectType): string | undefined =>
   Object.values(type.getFields()).find((field) => isLeafType(getNullableType(field.type)))?.name
 
-/** `"$city"` is the column city, `"$$"` at the start a dollar sign. */
+/** Returns the column of `"$city"`. `"$$"` at the start is a dollar sign. */
 function columnOf(value: Json): string | undefined {
   return typeof value === 'string' && /^\$[^$]/.test(value) ? value.slice(1) : undefined
 }

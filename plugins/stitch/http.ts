@@ -6,7 +6,7 @@ import type { StitchConfig } from './config.js'
 import { readDocument } from './document.js'
 import { executeStitched } from './execute.js'
 import { lowered } from './load.js'
-import { graphiql } from './page/index.js'
+import { graphiql } from './graphiql.js'
 import type { Target } from './requests.js'
 import type { Schemas } from './schemas.js'
 
@@ -15,11 +15,11 @@ const RESPONSE_TYPE = 'application/graphql-response+json'
 
 interface Request {
   readonly text: string
-  readonly operationName?: string
+  readonly operationName: string | undefined
   readonly variables: JsonObject
 }
 
-/** GET and POST of the endpoint, as GraphQL over HTTP has them, and GraphiQL for browsers that open it. */
+/** Serves GraphQL over HTTP with GET and POST, and GraphiQL to browsers. */
 export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig): void {
   const { router } = host
   const asked = host.metric.counter('requests_total', 'Requests to schemas', ['schema', 'outcome'])
@@ -64,7 +64,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
   router.post(config.path, async (ctx) => {
     const type = wantedType(ctx)
     if (forwardsCookies && ctx.get('Cookie') !== '') {
-      // A schema would act on a cookie that is none to this server: so every cookie counts.
+      // A cookie that means nothing here may be a session of the schema, so every cookie counts.
       const session = { ...ctx.state.session, via: 'cookie' } as const
       requireJson(ctx, session)
       assertSameOrigin(ctx, session)
@@ -74,7 +74,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
 
   const page = graphiql(router, config.path)
   router.get(config.path, async (ctx) => {
-    // A browser that opens the address; clients do not ask for HTML first.
+    // A browser that opens the address: GraphQL clients do not prefer HTML.
     if (ctx.querystring === '' && ctx.accepts(JSON_TYPE, RESPONSE_TYPE, 'html') === 'html') return page(ctx)
     const type = wantedType(ctx)
     const outcome = await run(ctx, () => urlRequest(ctx), true)
@@ -83,7 +83,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
   })
 }
 
-/** The schemas with the headers that this request sends them: the fixed ones win. */
+/** Lists the schemas with the headers that this request sends them: fixed headers override forwarded ones. */
 function targetsFor(ctx: Context, schemas: Schemas, config: StitchConfig): ReadonlyMap<string, Target> {
   return new Map(
     Object.entries(config.schemas).map(([name, { url, headers, forwardHeaders, maxFields }]) => {
@@ -97,13 +97,13 @@ function targetsFor(ctx: Context, schemas: Schemas, config: StitchConfig): Reado
   )
 }
 
-/** @throws what is not about the request as GraphQL: that has the same answer as everywhere */
+/** @throws errors that are not about GraphQL: the core answers them as on any route */
 function refused(ctx: Context, thrown: unknown): Outcome {
   if (!(thrown instanceof ServiceError) || NOT_GRAPHQL.has(thrown.status)) throw thrown
   ctx.state.code = thrown.code
   return notRun(thrown)
 }
-/** Answered by the core: who asks, how much, and from where. */
+/** Authentication, body limits, timeouts and the like. */
 const NOT_GRAPHQL = new Set([401, 403, 408, 413, 415, 429, 503])
 
 function readRequest(body: Json, maxBytes: number): Request {
@@ -117,26 +117,20 @@ function readRequest(body: Json, maxBytes: number): Request {
   }
   if (operationName !== null && typeof operationName !== 'string') throw wrong('expecting a string', '$.operationName')
   if (variables !== null && !isObject(variables)) throw wrong('expecting an object', '$.variables')
-  return {
-    text: query,
-    variables: variables ?? Object.create(null),
-    ...(operationName === null || operationName === '' ? {} : { operationName }),
-  }
+  return { text: query, variables: variables ?? Object.create(null), operationName: operationName || undefined }
 }
 
 function urlRequest(ctx: Context): Json {
   const query = new URLSearchParams(ctx.querystring)
-  const body: JsonObject = Object.create(null)
-  for (const key of ['query', 'operationName']) {
-    const value = query.get(key)
-    if (value !== null) body[key] = value
-  }
   const variables = query.get('variables')
-  if (variables !== null && variables !== '') body['variables'] = parseJson(variables)
-  return body
+  return {
+    query: query.get('query'),
+    operationName: query.get('operationName'),
+    variables: variables ? parseJson(variables) : null,
+  }
 }
 
-/** The media type of the answer. @throws ServiceError 406 when the client takes neither */
+/** Chooses the media type of the answer. @throws ServiceError 406 when the client accepts neither */
 function wantedType(ctx: Context): string {
   if (ctx.get('Accept') === '') return JSON_TYPE
   const found = ctx.accepts(JSON_TYPE, RESPONSE_TYPE)
@@ -144,12 +138,13 @@ function wantedType(ctx: Context): string {
   throw new ServiceError(406, 'not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
 }
 
-/** Under `application/json` whatever happened in a GraphQL request is 200; the newer type has its status. */
+/** Under `application/json` every GraphQL request has the status 200; the newer type has a status of its own. */
 function send(ctx: Context, { status, data, errors, unread }: Outcome, type: string): void {
+  const parts = [
+    errors.length > 0 ? `"errors":${JSON.stringify(errors)}` : [],
+    data === undefined ? [] : `"data":${stringifyJson(data)}`,
+  ].flat()
   ctx.status = type === RESPONSE_TYPE || unread ? status : 200
   ctx.type = `${type}; charset=utf-8`
-  ctx.body = `{${[
-    ...(errors.length > 0 ? [`"errors":${JSON.stringify(errors)}`] : []),
-    ...(data === undefined ? [] : [`"data":${stringifyJson(data)}`]),
-  ].join(',')}}`
+  ctx.body = `{${parts.join(',')}}`
 }

@@ -10,8 +10,8 @@ import type { SchemaConfig } from './config.js'
 import { named, type Remote, RemoteError } from './remote.js'
 
 /**
- * The schema of a service: from its text, its schema endpoint, or introspection.
- * @throws RemoteError when it cannot be fetched; Error when it is no schema
+ * Loads the schema of a service: from its text, its schema endpoint, or by introspection.
+ * @throws RemoteError when it cannot be fetched; Error when it is not a schema
  */
 export async function loadSchema(remote: Remote, config: SchemaConfig, signal: AbortSignal): Promise<GraphQLSchema> {
   if (config.sdl !== undefined) return build(config.sdl)
@@ -31,8 +31,7 @@ export async function loadSchema(remote: Remote, config: SchemaConfig, signal: A
   )
   const data = json !== undefined && isObject(json) ? json['data'] : undefined
   if (data === undefined || !isObject(data)) throw refused(remote, status, json)
-  // An argument of graphql-js that has no prototype is one like any other.
-  return buildClientSchema(data as unknown as IntrospectionQuery, { assumeValid: false })
+  return buildClientSchema(data as unknown as IntrospectionQuery)
 }
 
 const build = (sdl: string): GraphQLSchema => buildSchema(sdl, { assumeValidSDL: true })
@@ -43,18 +42,16 @@ export const lowered = (headers: Readonly<Record<string, string>>): Record<strin
 const invalid = (remote: Remote, why: string) => new RemoteError('remote-invalid', `${named(remote.name)}: ${why}`)
 
 function refused(remote: Remote, status: number, json: Json | undefined): RemoteError {
-  const said = json === undefined ? undefined : errorText(json)
-  return invalid(remote, `answered ${status} when asked for its schema${said === undefined ? '' : `: ${said}`}`)
+  const text = json === undefined ? undefined : errorText(json)
+  return invalid(remote, `answered ${status} when asked for its schema${text === undefined ? '' : `: ${text}`}`)
 }
 
-/** The words of an error, wherever a service puts them: `errors`, or an object of its own. Nothing else of it. */
+/** Returns the message of an error, in `errors` or in an object of the service's own, up to 2,000 characters. */
 export function errorText(json: Json): string | undefined {
   if (!isObject(json)) return undefined
   const { errors } = json
   const first = Array.isArray(errors) ? errors[0] : undefined
   const from = first !== undefined && isObject(first) ? first : json
   const text = from['message'] ?? from['error']
-  return typeof text === 'string' ? text.slice(0, MAX_TEXT) : undefined
+  return typeof text === 'string' ? text.slice(0, 2_000) : undefined
 }
-/** Of the words of somebody else's error. */
-export const MAX_TEXT = 2_000

@@ -13,11 +13,11 @@ export interface RemoteRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
-  /** Asking twice does no harm. */
+  /** Whether the request may be sent again when a kept connection turns out to be closed. */
   readonly repeatable: boolean
 }
 
-/** One of the services behind this one. */
+/** The HTTP client of one schema. */
 export interface Remote {
   readonly name: string
   /**
@@ -28,19 +28,21 @@ export interface Remote {
   close(): void
 }
 
-/** Why a schema gave no answer. The text is for clients: it names the schema and no address. */
+/** Why a schema gave no answer. Clients see the message, so it names the schema and never an address. */
 export class RemoteError extends Error {
   override readonly name = 'RemoteError'
-  readonly code: RemoteCode
 
-  constructor(code: RemoteCode, message: string, cause?: unknown) {
-    super(message, cause === undefined ? undefined : { cause })
-    this.code = code
+  constructor(
+    readonly code: RemoteCode,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options)
   }
 }
 export type RemoteCode = 'remote-unavailable' | 'remote-timeout' | 'remote-too-large' | 'remote-invalid'
 
-/** Deep enough for introspection and any document of ours; the size is limited by `maxBytes`. */
+/** Deep enough for introspection and for every answer; `maxBytes` limits the size. */
 const JSON_LIMITS = { maxDepth: 200, maxKeys: 100_000, maxContainers: Infinity }
 
 export function createRemote(name: string, { timeoutMs, maxBytes }: SchemaConfig): Remote {
@@ -60,7 +62,7 @@ export function createRemote(name: string, { timeoutMs, maxBytes }: SchemaConfig
       }
       const { status, body } = await outbound.ask({ ...request, headers }, signal).catch((error: unknown) => {
         const [code, what] = whatFailed[error instanceof OutboundError ? error.code : 'unavailable']
-        throw new RemoteError(code, `${named(name)} ${what}`, error)
+        throw new RemoteError(code, `${named(name)} ${what}`, { cause: error })
       })
       const text = body.toString('utf8')
       if (status >= 300 && status < 400) throw new RemoteError('remote-invalid', `${named(name)} sent a redirect`)

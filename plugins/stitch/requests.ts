@@ -10,71 +10,68 @@ import {
   visit,
 } from 'graphql'
 import { isObject, type Json, type JsonObject, NumberText, stringifyJson } from 'rowhouse/plan'
-import { failed, readAnswer, type Value } from './answer.js'
+import { fieldError, readAnswer, type Value } from './answer.js'
+import { nameNode } from './document.js'
 import type { RootKind } from './merge.js'
 import { type Remote, RemoteError } from './remote.js'
 
-/** A schema as one request of a client may use it. */
+/** A schema with the headers that one client's request sends to it. */
 export interface Target {
   readonly remote: Remote
   readonly url: string
-  /** Fixed ones and those of the client that are passed on. */
   readonly headers: Readonly<Record<string, string>>
   readonly maxFields: number
 }
 export interface RequestsOptions {
   readonly targets: ReadonlyMap<string, Target>
-  /** Variables of the client's document, their types named as in the schemas, and values as they came. */
+  /** Variables of the client's document, their types named as in the schemas, and their values as received. */
   readonly definitions: readonly VariableDefinitionNode[]
   readonly values: JsonObject
-  /** Begins the names of variables of ours. */
-  readonly mark: string
+  /** Prefix for the names of variables that we add. */
+  readonly prefix: string
   readonly maxRequests: number
   readonly signal: AbortSignal
-  /** Told of errors that stand nowhere in the data. */
+  /** Called with each error that has no place in the data. */
   readonly onError: (error: GraphQLError) => void
-  /** Told of each request that has ended. */
+  /** Called when a request to a schema has ended. */
   readonly onEnd: (schema: string, outcome: string) => void
 }
 
-/** One root field of a schema to ask for. */
-export interface Question {
+/** One root field to fetch from a schema. */
+export interface RootField {
   readonly schema: string
   readonly operation: RootKind
-  /** Equal questions at the same time are asked once; undefined is always asked. */
-  readonly key: string | undefined
-  /** Without an alias. */
-  field(): FieldNode
-  /** Arguments of ours, by name, with their types in the schema. */
-  readonly extra?: () => Readonly<Record<string, { readonly type: string; readonly value: Json }>>
+  /** Pending root fields with equal keys are fetched once. Without a key, always. */
+  readonly key?: string
+  /** Builds the node, without an alias, when the request is sent. */
+  node(): FieldNode
+  /** Arguments that we add, by name, with their types in the schema. */
+  readonly arguments?: () => Readonly<Record<string, { readonly type: string; readonly value: Json }>>
 }
 
 interface Pending {
-  readonly question: Question
+  readonly field: RootField
   readonly answer: Promise<Value>
   resolve(value: Value): void
 }
 
-/** Gathers what is asked of each schema at the same time into one document. Lives as long as a request of a client. */
+/** Collects the root fields that one client's request needs at the same time into one request for each schema. */
 export class Requests {
-  private readonly options: RequestsOptions
   private pending: Pending[] = []
   private readonly byKey = new Map<string, Pending>()
   private sent = 0
 
-  constructor(options: RequestsOptions) {
-    this.options = options
-  }
+  constructor(private readonly options: RequestsOptions) {}
 
-  /** Never rejects: what goes wrong is the answer. An answer must not be changed, others may have it too. */
-  ask(question: Question): Promise<Value> {
-    const key = question.key === undefined ? undefined : `${question.schema} ${question.key}`
+  /** Never rejects: the promise resolves to the error. Several callers may share an answer, so do not change it. */
+  fetch(field: RootField): Promise<Value> {
+    const key = field.key === undefined ? undefined : `${field.schema} ${field.key}`
     const before = key === undefined ? undefined : this.byKey.get(key)
     if (before) return before.answer
     let resolve: Pending['resolve'] = () => {}
     const answer = new Promise<Value>((fn) => (resolve = fn))
-    const pending = { question, answer, resolve }
-    // All rows of an answer are completed before this comes: what they ask goes into one document.
+    const pending = { field, answer, resolve }
+    // graphql-js completes all rows of an answer before this runs, so that their fields share one request.
     if (this.pending.length === 0) setImmediate(() => this.flush())
     this.pending.push(pending)
     if (key !== undefined) this.byKey.set(key, pending)
@@ -82,16 +79,17 @@ export class Requests {
   }
 
   private flush(): void {
-    const all = this.pending
+    const groups = new Map<string, Pending[]>()
+    for (const each of this.pending) {
+      const name = `${each.field.operation} ${each.field.schema}`
+      const group = groups.get(name)
+      if (group) group.push(each)
+      else groups.set(name, [each])
+    }
     this.pending = []
     this.byKey.clear()
-    const groups = new Map<string, Pending[]>()
-    for (const each of all) {
-      const name = `${each.question.operation} ${each.question.schema}`
-      groups.set(name, [...(groups.get(name) ?? []), each])
-    }
     for (const group of groups.values()) {
-      const { schema, operation } = group[0]!.question
+      const { schema, operation } = group[0]!.field
       const { maxFields } = this.options.targets.get(schema)!
       for (let i = 0; i < group.length; i += maxFields) {
         void this.send(schema, operation, group.slice(i, i + maxFields))
@@ -106,37 +104,37 @@ export class Requests {
     try {
       if (++this.sent > maxRequests) {
         const message = `the request needs more than ${maxRequests} requests to schemas (plugins.stitch.limits.maxRequests)`
-        throw failed('limit-exceeded', message, schema)
+        throw fieldError('limit-exceeded', message, schema)
       }
       const body = this.document(operation, group, aliases)
       const request = { method: 'POST', url, headers, body, repeatable: operation === 'query' } as const
-      const { data, errors } = readAnswer(schema, await remote.ask(request, signal), aliases)
+      const { data, unplaced } = readAnswer(schema, await remote.ask(request, signal), aliases)
       for (const [i, { resolve }] of group.entries()) resolve(data[aliases[i]!] ?? null)
-      for (const error of errors) onError(error)
+      for (const error of unplaced) onError(error)
       onEnd(schema, 'answered')
     } catch (error) {
-      const known = error instanceof RemoteError ? failed(error.code, error.message, schema) : error
+      const known = error instanceof RemoteError ? fieldError(error.code, error.message, schema) : error
       const answer = known instanceof Error ? known : new Error(String(known))
       for (const { resolve } of group) resolve(answer)
       onEnd(schema, known instanceof GraphQLError ? String(known.extensions['code']) : 'unexpected')
     }
   }
 
-  /** The body of a request for all fields of a group. */
+  /** Writes the body of a request for all fields of a group. */
   private document(operation: RootKind, group: readonly Pending[], aliases: readonly string[]): string {
-    const { mark, definitions, values } = this.options
+    const { prefix, definitions, values } = this.options
     const variables: JsonObject = Object.create(null)
     const declared: VariableDefinitionNode[] = []
     let count = 0
-    const selections = group.map(({ question }, i): FieldNode => {
-      const field = question.field()
-      const extra = Object.entries(question.extra?.() ?? {}).map(([name, { type, value }]): ArgumentNode => {
-        const variable = { kind: Kind.VARIABLE, name: nameNode(`${mark}${count++}`) } as const
+    const selections = group.map(({ field }, i): FieldNode => {
+      const node = field.node()
+      const added = Object.entries(field.arguments?.() ?? {}).map(([name, { type, value }]): ArgumentNode => {
+        const variable = { kind: Kind.VARIABLE, name: nameNode(`${prefix}${count++}`) } as const
         variables[variable.name.value] = asText(value, type)
         declared.push({ kind: Kind.VARIABLE_DEFINITION, variable, type: parseType(type, { noLocation: true }) })
         return { kind: Kind.ARGUMENT, name: nameNode(name), value: variable }
       })
-      return { ...field, alias: nameNode(aliases[i]!), arguments: [...(field.arguments ?? []), ...extra] }
+      return { ...node, alias: nameNode(aliases[i]!), arguments: [...(node.arguments ?? []), ...added] }
     })
     const used = new Set<string>()
     for (const node of selections) visit(node, { Variable: ({ name }) => void used.add(name.value) })
@@ -157,9 +155,7 @@ export class Requests {
   }
 }
 
-const nameNode = (value: string) => ({ kind: Kind.NAME, value }) as const
-
-/** A number column may be the text argument of another schema. */
+/** Writes a number as text where the argument is a String or an ID. */
 function asText(value: Json, type: string): Json {
   if (!/^\[*(String|ID)\b/.test(type)) return value
   if (Array.isArray(value)) return value.map((item) => asText(item, type))

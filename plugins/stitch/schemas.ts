@@ -1,5 +1,6 @@
 import { addressProblem } from 'rowhouse'
 import http from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { GraphQLSchema } from 'graphql'
 import type { Services } from 'rowhouse'
 import type { Mistake, StitchConfig } from './config.js'
@@ -7,20 +8,20 @@ import { loadSchema } from './load.js'
 import { merge, type Merged } from './merge.js'
 import { createRemote, type Remote } from './remote.js'
 
-/** The schemas behind this one: loaded at the start, those that could not be loaded again and again. */
+/** The configured schemas. Those that cannot be loaded at the start are retried until they are. */
 export interface Schemas {
-  /** Of what is loaded; undefined while nothing is. */
+  /** The merged schema of those that are loaded; undefined while none is. */
   merged(): Merged | undefined
   remote(name: string): Remote
-  /** What could not be loaded and why; undefined when everything is. */
-  weakness(): string | undefined
+  /** The schemas that are not loaded, and why; undefined when all are. */
+  problem(): string | undefined
   close(): void
 }
 
 const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 60_000
 
-/** @throws Error with every mistake of the configuration that can be seen now */
+/** @throws Error with all mistakes of the configuration that the loaded schemas reveal */
 export async function openSchemas(config: StitchConfig, log: Services['log']): Promise<Schemas> {
   refuse(mistakesOf(config))
   const names = Object.keys(config.schemas)
@@ -28,7 +29,6 @@ export async function openSchemas(config: StitchConfig, log: Services['log']): P
   const ending = new AbortController()
   const sources = new Map<string, GraphQLSchema>()
   const failures = new Map<string, string>()
-  const timers = new Set<NodeJS.Timeout>()
   let current: Merged | undefined
 
   const load = async (name: string): Promise<GraphQLSchema | undefined> => {
@@ -43,13 +43,11 @@ export async function openSchemas(config: StitchConfig, log: Services['log']): P
     }
   }
 
-  const again = (name: string, waitMs: number): void => {
-    const timer = setTimeout(() => {
-      timers.delete(timer)
-      void retry(name, waitMs)
-    }, waitMs)
-    timer.unref()
-    timers.add(timer)
+  const retryLater = (name: string, waitMs: number): void => {
+    void sleep(waitMs, undefined, { ref: false, signal: ending.signal }).then(
+      () => retry(name, waitMs),
+      () => {},
+    )
   }
   const retry = async (name: string, waitMs: number): Promise<void> => {
     const source = await load(name)
@@ -63,16 +61,15 @@ export async function openSchemas(config: StitchConfig, log: Services['log']): P
         log.info({ schema: name }, 'a schema was loaded')
         return
       }
-      // What works goes on as it was.
-      failures.set(name, told(mistakes))
+      // The schemas that are loaded stay in use.
+      failures.set(name, listed(mistakes))
       log.error({ schema: name, mistakes }, 'a schema that was loaded late does not fit')
     }
-    again(name, Math.min(waitMs * 2, LONGEST_WAIT_MS))
+    retryLater(name, Math.min(waitMs * 2, LONGEST_WAIT_MS))
   }
 
   const close = () => {
     ending.abort()
-    for (const timer of timers) clearTimeout(timer)
     for (const remote of remotes.values()) remote.close()
   }
   try {
@@ -85,11 +82,11 @@ export async function openSchemas(config: StitchConfig, log: Services['log']): P
     close()
     throw error
   }
-  for (const name of failures.keys()) again(name, FIRST_WAIT_MS)
+  for (const name of failures.keys()) retryLater(name, FIRST_WAIT_MS)
   return {
     merged: () => current,
     remote: (name) => remotes.get(name)!,
-    weakness() {
+    problem() {
       if (failures.size === 0) return undefined
       return `degraded: ${[...failures].map(([name, why]) => `schema "${name}": ${why}`).join('; ')}`
     },
@@ -97,7 +94,7 @@ export async function openSchemas(config: StitchConfig, log: Services['log']): P
   }
 }
 
-/** What is wrong without having asked anybody. */
+/** Finds mistakes that show without loading a schema. */
 function mistakesOf(config: StitchConfig): readonly Mistake[] {
   return Object.entries(config.schemas).flatMap(([name, schema]) => {
     const path = `.schemas.${name}`
@@ -129,7 +126,7 @@ function mistakesOf(config: StitchConfig): readonly Mistake[] {
   })
 }
 
-/** Say what this server itself says to a schema. */
+/** Headers that the HTTP client sets itself. */
 const OWN_HEADERS = new Set(
   'host connection keep-alive proxy-connection te trailer transfer-encoding upgrade expect content-length content-type content-encoding accept accept-encoding'.split(
     ' ',
@@ -147,10 +144,10 @@ function isHeader(name: string, value: string): boolean {
 }
 
 function refuse(mistakes: readonly Mistake[]): void {
-  if (mistakes.length > 0) throw new Error(told(mistakes))
+  if (mistakes.length > 0) throw new Error(listed(mistakes))
 }
 
-function told(mistakes: readonly Mistake[]): string {
+function listed(mistakes: readonly Mistake[]): string {
   const count = mistakes.length === 1 ? 'one mistake' : `${mistakes.length} mistakes`
   const lines = mistakes.map(({ path, message }) => `  $.plugins.stitch${path}: ${message}`)
   return [`the configuration has ${count}:`, ...lines].join('\n')

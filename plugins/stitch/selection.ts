@@ -11,35 +11,35 @@ import {
   type SelectionNode,
   type SelectionSetNode,
 } from 'graphql'
-import type { Fragments } from './document.js'
+import { type Fragments, nameNode } from './document.js'
 import type { Merged } from './merge.js'
 
-/** What the translation of a client's selection needs to know about its request. */
+/** What a translation needs to know about the client's request. */
 export interface Translation {
   readonly merged: Merged
   readonly fragments: Fragments
-  /** After coercion, for `@skip` and `@include`. */
+  /** Coerced, for `@skip` and `@include`. */
   readonly variables: Readonly<Record<string, unknown>>
-  /** Begins the names that we add to what the client selects; nothing in its document begins so. */
-  readonly mark: string
+  /** Prefix for the aliases that we add; no name in the client's document contains it. */
+  readonly prefix: string
 }
 
-/** The name under which a column is fetched that an extension needs. */
-export const hidden = (mark: string, column: string): string => `${mark}_${column}`
-/** The name under which the type of an object is fetched where it may be one of several. */
-export const hiddenType = (mark: string): string => `${mark}type`
+/** The alias of a column that an extension needs. */
+export const columnAlias = (prefix: string, column: string): string => `${prefix}_${column}`
+/** The alias of `__typename` in an interface or a union. */
+export const typeAlias = (prefix: string): string => `${prefix}type`
 
 const field = (name: string, alias?: string): FieldNode => ({
   kind: Kind.FIELD,
-  name: { kind: Kind.NAME, value: name },
-  ...(alias === undefined ? {} : { alias: { kind: Kind.NAME, value: alias } }),
+  name: nameNode(name),
+  alias: alias === undefined ? undefined : nameNode(alias),
 })
 
 /**
- * What to ask the schema of a type for: the client's selection without fields of extensions and with the columns that
- * they need, without `@skip` and `@include`, and without fragments on the type itself, because not every endpoint takes
- * fragments.
- * @param more columns beside the selection
+ * Translates a client's selection for the schema that has the type: without fields of extensions, with the columns that
+ * they need, and with `@skip`, `@include` and fragments on the type itself resolved, because not every endpoint
+ * supports fragments.
+ * @param more columns to add to the selection
  */
 export function translate(
   type: GraphQLCompositeType,
@@ -47,7 +47,7 @@ export function translate(
   translation: Translation,
   more: readonly string[] = [],
 ): SelectionSetNode {
-  const { merged, mark } = translation
+  const { merged, prefix } = translation
   const fields = new Map<string, { node: FieldNode; sets: SelectionSetNode[] }>()
   const columns = new Set(more)
   const fragments: SelectionNode[] = []
@@ -81,8 +81,8 @@ export function translate(
     if (!isCompositeType(fieldType)) return bare
     return { ...bare, selectionSet: translate(fieldType, inner, translation) }
   })
-  selections.push(...[...columns].map((column) => field(column, hidden(mark, column))), ...fragments)
-  if (!isObjectType(type)) selections.push(field('__typename', hiddenType(mark)))
+  selections.push(...[...columns].map((column) => field(column, columnAlias(prefix, column))), ...fragments)
+  if (!isObjectType(type)) selections.push(field('__typename', typeAlias(prefix)))
   return { kind: Kind.SELECTION_SET, selections: selections.length === 0 ? [field('__typename')] : selections }
 }
 
@@ -91,7 +91,7 @@ function conditional(condition: string, set: SelectionSetNode, translation: Tran
   const name = translation.merged.types.get(condition)?.name ?? condition
   return {
     kind: Kind.INLINE_FRAGMENT,
-    typeCondition: { kind: Kind.NAMED_TYPE, name: { kind: Kind.NAME, value: name } },
+    typeCondition: { kind: Kind.NAMED_TYPE, name: nameNode(name) },
     selectionSet: translate(type, [set], translation),
   }
 }
