@@ -20,7 +20,7 @@ import {
 import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
 import type { ExtensionConfig, Mistake } from './config.js'
 import { nameNode } from './document.js'
-import type { Origin, Subschema } from './merge.js'
+import type { Origin, Subschema } from './subschema.js'
 
 /** A field that is added to a type of one schema and answered by another. */
 export interface Extension {

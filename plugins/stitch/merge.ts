@@ -9,7 +9,6 @@ import {
   type ObjectTypeDefinitionNode,
   parse,
   printSchema,
-  type TypeDefinitionNode,
   type TypeNode,
   validateSchema,
   visit,
@@ -17,12 +16,8 @@ import {
 import type { Mistake, StitchConfig } from './config.js'
 import { nameNode } from './document.js'
 import { type Extension, readExtension } from './extension.js'
+import type { Origin, RootKind, Subschema } from './subschema.js'
 
-/** The schema that a name of the merged schema comes from, and its name there. */
-export interface Origin {
-  readonly schema: string
-  readonly name: string
-}
 export interface Merged {
   readonly schema: GraphQLSchema
   /** By merged name. Scalars have no origin: schemas share them. */
@@ -32,19 +27,6 @@ export interface Merged {
   /** By type and field of the merged schema, e.g. `customer.weather`. */
   readonly extensions: ReadonlyMap<string, Extension>
 }
-export type RootKind = 'query' | 'mutation'
-
-/** A loaded schema, and its definitions with the names that they have in the merged schema. */
-export interface Subschema {
-  readonly name: string
-  readonly source: GraphQLSchema
-  readonly prefix: string
-  /** Returns the merged name of a type. */
-  rename(type: string): string
-  readonly types: readonly TypeDefinitionNode[]
-  readonly roots: { readonly [O in RootKind]: readonly FieldDefinitionNode[] }
-}
-
 /**
  * Merges the schemas that are loaded.
  * @param sources by their names in the configuration

@@ -12,7 +12,7 @@ import {
 import { isObject, type Json, type JsonObject, NumberText, stringifyJson } from 'rowhouse/plan'
 import { fieldError, readAnswer, type Value } from './answer.js'
 import { nameNode } from './document.js'
-import type { RootKind } from './merge.js'
+import type { RootKind } from './subschema.js'
 import { type Remote, RemoteError } from './remote.js'
 
 /** A schema with the headers that one client's request sends to it. */
