@@ -2,10 +2,11 @@ import type { Bench } from './bench.js'
 import { type Answer, answerOf, check } from './check.js'
 import { readCpu } from './cpu.js'
 import { withClient } from './database.js'
+import { EFFICIENCY_COLUMN, efficiencyTargets, PER_CPU_COLUMN, withEfficiency } from './efficiency.js'
 import { runLoad, type Window } from './load/load.js'
 import { pgbench, runPgbench } from './load/pgbench.js'
 import { type LoadScenario, requestCount } from './scenarios/scenario.js'
-import { interleave, type Job, type Measured, type Section, type Target } from './section.js'
+import { interleave, type Job, type Measured, type Section } from './section.js'
 import type { RunningBuild } from './servers.js'
 import type { Endpoint, Post } from './systems/child.js'
 import type { RunningPeer, Way } from './systems/peer.js'
@@ -19,11 +20,16 @@ export const REQUEST_COLUMNS = {
   server: 'server CPU µs/request',
   database: 'PostgreSQL CPU µs/request',
 }
-const COLUMNS = { ...REQUEST_COLUMNS, load: 'load tool CPU µs/request' }
+const COLUMNS = {
+  ...EFFICIENCY_COLUMN,
+  ...REQUEST_COLUMNS,
+  load: 'load tool CPU µs/request',
+  ...PER_CPU_COLUMN,
+}
 
 /** More backends only get in each other's way on a small machine, so the limit is the best of these. */
 const PGBENCH_CLIENTS = [1, 4, 16]
-export const BEST_OF_PGBENCH = `pgbench, best of ${PGBENCH_CLIENTS.join(', ')} clients`
+const BEST_OF_PGBENCH = `pgbench, best of ${PGBENCH_CLIENTS.join(', ')} clients`
 export const LESS_IS_BETTER = ['p50', 'p99', 'server', 'database', 'load']
 
 export const OWN = 'rowhouse'
@@ -70,8 +76,12 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
     compared: 'rps',
     lessIsBetter: LESS_IS_BETTER,
     subjects: [OWN, OWN_GRAPHQL],
-    targets: targetsOf(scenario, bench),
-    cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)),
+    targets: efficiencyTargets(OWN, scenario.timesPostgraphile),
+    cells: withEfficiency(await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)), {
+      servers: doors.map(({ system }) => system),
+      koa: 'koa',
+      pgbench: pgbenchSystem(bench, scenario.clients),
+    }),
     notMeasured: [
       ...(pgbench() === undefined ? ['pgbench, which is not installed'] : []),
       ...bench.peers.notMeasured,
@@ -80,34 +90,16 @@ export async function measureLoad(scenario: LoadScenario, bench: Bench): Promise
   }
 }
 
-/** Of requests/s: shares of the limits, and times as many as PostGraphile 5. */
-export interface RateTargets {
-  /** Of bare Koa. */
-  readonly koa?: number
-  /** Of pgbench at its best. */
-  readonly pgbench?: number
-  readonly postgraphile5: number
-}
-
-interface Loaded {
-  readonly clients: number
-  readonly targets: RateTargets
-}
-
-export function targetsOf({ clients, targets }: Loaded, { full }: Bench): readonly Target[] {
-  const { koa, pgbench: limit, postgraphile5 } = targets
-  const of = (against: string, least: number | undefined): readonly Target[] =>
-    least === undefined ? [] : [{ system: OWN, figure: 'rps', against, least }]
-  const best = full ? BEST_OF_PGBENCH : pgbenchName(few(clients))
-  return [...of('koa', koa), ...of(best, limit), ...of('postgraphile 5', postgraphile5)]
-}
-
 /** At its best; a quick run has time for one number of clients. */
 export function pgbenchJobs(bench: Bench, clients: number, limit: (clients: number) => () => Promise<Measured>): Job[] {
   if (pgbench() === undefined || bench.comparing) return []
-  if (!bench.full) return [{ system: pgbenchName(few(clients)), measure: limit(few(clients)) }]
+  if (!bench.full) return [{ system: pgbenchSystem(bench, clients), measure: limit(few(clients)) }]
   return [bestOfPgbench(limit)]
 }
+
+/** The limit, as the cells of `pgbenchJobs` name it. */
+export const pgbenchSystem = ({ full }: Bench, clients: number): string =>
+  full ? BEST_OF_PGBENCH : pgbenchName(few(clients))
 
 /** More backends than that are too many for a small machine, and for PostgreSQL's `max_connections`. */
 export const few = (clients: number): number => Math.min(clients, Math.max(...PGBENCH_CLIENTS))

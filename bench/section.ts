@@ -26,7 +26,7 @@ export interface Target {
   readonly system: string
   /** A column. */
   readonly figure: string
-  /** A system; or how the names of several begin, of which the best counts: `pgbench` of `pgbench, 16 clients`. */
+  /** A system; or how the names of several begin and, behind a `*`, end: the best of them counts. */
   readonly against?: string
   /** Of a curve; left out, the worst place counts. */
   readonly at?: number

@@ -1,4 +1,5 @@
 import { type Comparison, CPU, hasNoVerdict, silentOf } from './compare.js'
+import { EFFICIENCY } from './efficiency.js'
 import { BELOW_BEST, OFF, STOLEN } from './noise.js'
 import { type Ratio, shownRatios, subjectsOf, valuesOf } from './ratios.js'
 import type { Result, SectionResult } from './result.js'
@@ -25,7 +26,14 @@ export function summary(result: Result, length: 'all' | 'short'): string {
     return [...warnings, conditions(result), comparisonText(comparison, sections), noiseText(result)].join('\n')
   if (length === 'short')
     return [...warnings, markdown(shortTable(sections)), '', ...doubtful(sections), conditions(result)].join('\n')
-  const parts = [...warnings, conditions(result), ...sections.map(table), targetsText(sections), noiseText(result)]
+  const parts = [
+    ...warnings,
+    conditions(result),
+    efficiencyText(sections),
+    ...sections.map(table),
+    targetsText(sections),
+    noiseText(result),
+  ]
   return [...parts, ...notMeasured].join('\n')
 }
 
@@ -112,6 +120,27 @@ export function outcomeText({ outcome, proven }: Verdict): string {
   return outcome === 'not measured' || proven ? outcome : `${outcome}, not proven`
 }
 
+/** What each efficiency is of, in a sentence. */
+export const EFFICIENCY_NOTE =
+  'What an ideal server that adds nothing would cost, over what ours costs: CPU time of PostgreSQL under pgbench and of bare Koa, over that of our server and its PostgreSQL.'
+
+/** The headline of each section that has one. */
+export const efficienciesOf = (
+  sections: readonly SectionResult[],
+): readonly { readonly section: SectionResult; readonly verdict: Verdict }[] =>
+  targetsOf(sections).filter(({ verdict }) => verdict.figure === EFFICIENCY)
+
+function efficiencyText(sections: readonly SectionResult[]): string {
+  const rows = efficienciesOf(sections).map(({ section, verdict }) => [
+    `${section.id}: ${section.title}`,
+    verdictText(section, verdict),
+    outcomeText(verdict),
+  ])
+  if (rows.length === 0) return ''
+  const head = ['', 'efficiency', 'target']
+  return `### Efficiency\n\n${EFFICIENCY_NOTE}\n\n${markdown({ head, rows })}\n`
+}
+
 function targetsText(sections: readonly SectionResult[]): string {
   const rows = targetsOf(sections).map(({ section, verdict }) => [
     section.id,
@@ -130,7 +159,7 @@ export function verdictText(section: SectionResult, verdict: Verdict): string {
     : intervalText({ median: middle, low, high }, rounds)
 }
 
-/** A row for each section with targets: ours, and beside its limit and its peers. Curves are left to the report. */
+/** A row for each section: its efficiency, ours, and beside its limit and its peers. Curves are left to the report. */
 function shortTable(sections: readonly SectionResult[]): Table {
   const shown = sections.filter(({ along }) => along === undefined)
   const rows = shown.map((section) => {
@@ -139,8 +168,10 @@ function shortTable(sections: readonly SectionResult[]): Table {
     const own = valuesOf(cells, subject, compared)
     const ours = own.length === 0 ? '' : `${short(median(own))} ${columns[compared]}`
     const others = shownRatios(section).filter(({ system }) => system === subject)
+    const [efficiency] = efficienciesOf([section]).filter(({ verdict }) => verdict.median !== undefined)
     return [
       `${id}: ${title}`,
+      efficiency === undefined ? '' : verdictText(section, efficiency.verdict),
       ours,
       others.map(besideText).join('<br>'),
       section.verdicts
@@ -149,7 +180,7 @@ function shortTable(sections: readonly SectionResult[]): Table {
         .join('<br>'),
     ]
   })
-  return { head: ['', 'rowhouse', 'rowhouse / other (95 %)', 'target'], rows }
+  return { head: ['', 'efficiency', 'rowhouse', 'rowhouse / other (95 %)', 'target'], rows }
 }
 
 const besideText = (ratio: Ratio): string =>

@@ -1,3 +1,4 @@
+import { EFFICIENCY } from './efficiency.js'
 import { doubt, placesOf, ratio, systemsOf, valuesOf } from './ratios.js'
 import type { Section, Target } from './section.js'
 import { median, medianInterval } from './statistics.js'
@@ -28,10 +29,14 @@ export const standingOf = ({ outcome, proven }: Verdict): Standing =>
   outcome === 'not measured' || proven ? outcome : 'not proven'
 
 /** Why a target was not measured: what its section says of the other system. */
-export function whyNotMeasured({ notMeasured }: Pick<Section, 'notMeasured'>, { system, against }: Target): string {
+export function whyNotMeasured(
+  { notMeasured }: Pick<Section, 'notMeasured'>,
+  { system, figure, against }: Target,
+): string {
+  if (figure === EFFICIENCY) return 'an efficiency needs pgbench, bare Koa and CPU times of all of them'
   if (against === undefined) return `${system} was not measured in this run, or this machine does not show it`
   const [name = against] = against.split(/[ ,]/)
-  return notMeasured.find((what) => what.startsWith(name)) ?? `${against} was not measured in this run`
+  return notMeasured.find((what) => what.startsWith(name)) ?? `${plain(against)} was not measured in this run`
 }
 
 function judge(section: Section, target: Target): Verdict {
@@ -89,11 +94,12 @@ function ofRatio(section: Section, { system, figure, at, most }: Target, against
 const worst = (measures: readonly Measure[], bounded: boolean): Measure | undefined =>
   measures.toSorted((a, b) => (bounded ? b.median - a.median : a.median - b.median))[0]
 
-/** Of the systems whose names begin so, the one with the best median. */
+/** Of the systems that are named so, the one with the best median. */
 function bestOf(section: Section, name: string, figure: string, at: number | undefined): string | undefined {
   const less = section.lessIsBetter?.includes(figure) ?? false
+  const [begins = '', ends = ''] = name.split('*')
   const medians = systemsOf(section)
-    .filter((system) => system === name || system.startsWith(name))
+    .filter((system) => system.startsWith(begins) && system.endsWith(ends))
     .map((system) => ({ system, values: valuesOf(section.cells, system, figure, at) }))
     .filter(({ values }) => values.length > 0)
     .map(({ system, values }) => ({ system, middle: median(values) }))
@@ -110,5 +116,7 @@ export function boundText({ columns, along }: Pick<Section, 'columns' | 'along'>
   ].join(' and ')
   const whose = system === 'rowhouse' ? '' : `${system}, `
   const where = at === undefined ? '' : ` at ${at}${along === undefined ? '' : ` ${along}`}`
-  return `${whose}${columns[figure] ?? figure}${where}: ${bounds}${against === undefined ? '' : ` × ${against}`}`
+  return `${whose}${columns[figure] ?? figure}${where}: ${bounds}${against === undefined ? '' : ` × ${plain(against)}`}`
 }
+
+const plain = (against: string): string => against.replace('*', '')

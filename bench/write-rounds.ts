@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Bench } from './bench.js'
 import { USER_ID } from './data.js'
 import { withClient } from './database.js'
+import { EFFICIENCY_COLUMN, efficiencyTargets, PER_CPU_COLUMN, withEfficiency } from './efficiency.js'
 import { pgbench, runPgbenchScript } from './load/pgbench.js'
 import {
   type Door,
@@ -12,7 +13,7 @@ import {
   peerDoors,
   pgbenchJobs,
   pgbenchName,
-  targetsOf,
+  pgbenchSystem,
   throughDoor,
 } from './load-rounds.js'
 import {
@@ -27,12 +28,12 @@ import {
 } from './scenarios/write.js'
 import { interleave, type Job, type Measured, type Section } from './section.js'
 import { startPeers } from './servers.js'
-import type { Child } from './systems/child.js'
+import { type Child, startChild } from './systems/child.js'
 import type { RunningPeer } from './systems/peer.js'
 import { PRODUCTS } from './systems/product.js'
 import { byGateway, NOTHING_MUCH, queryPost, send, startServerChild } from './systems/server.js'
 
-const COLUMNS = {
+const MANY_COLUMNS = {
   rps: 'requests/s',
   rows: 'rows/s',
   p50: 'p50 ms',
@@ -41,6 +42,7 @@ const COLUMNS = {
   database: 'PostgreSQL CPU µs/request',
   load: 'load tool CPU µs/request',
 }
+const COLUMNS = { ...EFFICIENCY_COLUMN, ...MANY_COLUMNS, ...PER_CPU_COLUMN }
 const OWN_GRAPHQL = 'rowhouse GraphQL'
 /** How long a peer may plan its first request. */
 const FIRST_MS = 30_000
@@ -92,20 +94,27 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
       system: `${pgbenchName(few(scenario.clients))}${ASYNCHRONOUS}`,
       measure: emptied(careless, limit(careless, few(scenario.clients))),
     }
+    const { timesPostgraphile } = scenario
+    const koa = timesPostgraphile === undefined || bench.comparing ? [] : [await koaDoor(server)]
     const jobs: Job[] = [
       ...doors.map(({ door, url: own }) => ({ system: door.system, measure: counted(own, over(door)) })),
+      ...koa.map((door) => ({ system: door.system, measure: over(door) })),
       ...pgbenchJobs(bench, scenario.clients, (clients) => emptied(url, limit(url, clients))),
       ...(pgbench() === undefined || !bench.full || bench.comparing ? [] : [carelessLimit]),
     ]
     return {
       id: scenario.id,
       title: `${scenario.title}, ${clientsOf(scenario)}`,
-      columns: COLUMNS,
+      columns: timesPostgraphile === undefined ? MANY_COLUMNS : COLUMNS,
       compared: 'rps',
       lessIsBetter: LESS_IS_BETTER,
       subjects: [OWN, OWN_GRAPHQL],
-      targets: targetsOf(scenario, bench),
-      cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)),
+      targets: timesPostgraphile === undefined ? [] : efficiencyTargets(OWN, timesPostgraphile),
+      cells: withEfficiency(await interleave(jobs, bench.rounds, (text) => bench.progress(`${scenario.id}: ${text}`)), {
+        servers: doors.map(({ door }) => door.system),
+        koa: 'koa',
+        pgbench: pgbenchSystem(bench, scenario.clients),
+      }),
       notMeasured: [
         ...(pgbench() === undefined ? ['pgbench, which is not installed'] : []),
         ...tooSlow.map((system) => `${system}, whose first answer took longer than ${FIRST_MS / 1000} s`),
@@ -115,6 +124,14 @@ export async function measureWrite(scenario: WriteScenario, bench: Bench): Promi
     }
   } finally {
     await Promise.all([...children, ...peers].map((child) => child.stop()))
+  }
+
+  /** Bare Koa, which answers as many bytes and writes nothing. */
+  async function koaDoor({ port }: Child): Promise<Door> {
+    const child = await started(startChild('koa', {}, queryPost({}, {})))
+    const { bytes } = await send(port, queryPost(insertOf(0, scenario), byGateway))
+    const post = (n: number) => ({ ...queryPost(insertOf(n, scenario), {}), path: `/?bytes=${bytes}` })
+    return { system: 'koa', child, post, rows: String }
   }
 
   function over(door: Door): () => Promise<Measured> {

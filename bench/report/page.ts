@@ -1,9 +1,12 @@
+import { EFFICIENCY } from '../efficiency.js'
 import { ratioBars } from './ratio-bars.js'
 import { doubt, isOurs, markedShare, placesOf, shownRatios, systemsOf, valuesOf } from '../ratios.js'
 import type { Result, SectionResult } from '../result.js'
 import {
   comparisonVerdict,
   differenceTable,
+  efficienciesOf,
+  EFFICIENCY_NOTE,
   methodText,
   missingOf,
   noiseText,
@@ -33,6 +36,7 @@ export function page(result: Result, kept: readonly Result[]): string {
     ...warningsOf(result).map((warning) => element('p', { class: 'warn' }, escape(warning))),
     contents(result.sections),
     comparison(result),
+    efficiency(result.sections),
     targets(result.sections),
     element('h2', {}, 'Measured'),
     ...result.sections.map(article),
@@ -99,6 +103,23 @@ const saysId = (id: string, words: string): boolean => id.length > 1 && words.sp
 const withId = (id: string, words: string): string => (saysId(id, words) ? words : `${id} ${words}`)
 const badged = (id: string, words: string): string =>
   (saysId(id, words) ? '' : element('span', { class: 'id' }, escape(id))) + escape(words)
+
+/** The headline of all scenarios that have one, in a picture. */
+function efficiency(sections: readonly SectionResult[]): string {
+  const own = efficienciesOf(sections).filter(({ verdict }) => verdict.median !== undefined)
+  const [first] = own
+  if (first === undefined) return ''
+  const named = own.map(({ section, verdict }) => ({ section, verdict, system: withId(section.id, stemOf(section)) }))
+  const together: SectionResult = {
+    ...first.section,
+    cells: named.flatMap(({ section, verdict, system }) =>
+      section.cells.filter((cell) => cell.system === verdict.system).map((cell) => ({ ...cell, system })),
+    ),
+    verdicts: named.map(({ verdict, system }) => ({ ...verdict, system })),
+  }
+  const note = element('p', { class: 'quiet' }, escape(EFFICIENCY_NOTE))
+  return `<h2>Efficiency</h2>${note}<div class="card">${valueBars(together, EFFICIENCY, () => true)}</div>`
+}
 
 function targets(sections: readonly SectionResult[]): string {
   const rows = targetsOf(sections).map(({ section, verdict }, i, all) =>

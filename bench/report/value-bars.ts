@@ -10,8 +10,11 @@ const PLOT = { from: 4, to: WIDTH - 16 }
 const ROW = 42
 const TOP = 30
 
-/** A figure of each system: the median as a bar, the least and the most as a line. */
-export function valueBars(section: SectionResult, column: string): string {
+/**
+ * A figure of each system: the median as a bar, the least and the most as a line.
+ * @param ours which of them are
+ */
+export function valueBars(section: SectionResult, column: string, ours = isOurs): string {
   const rows = systemsOf(section)
     .map((system) => ({ system, values: valuesOf(section.cells, system, column) }))
     .filter(({ values }) => values.length > 0)
@@ -25,7 +28,7 @@ export function valueBars(section: SectionResult, column: string): string {
     const middle = TOP + i * ROW + 28
     const own = aims.filter((aim) => aim.system === system).flatMap(({ least, most }) => least ?? most ?? [])
     const width = axis.place(median(values)) - PLOT.from
-    const kind = isOurs(system) ? 'ours' : 'theirs'
+    const kind = ours(system) ? 'ours' : 'theirs'
     return [
       text({ x: 0, y: middle - 12 }, system, '', 50),
       text({ x: WIDTH, y: middle - 12 }, short(median(values)), 'strong figure end'),

@@ -11,7 +11,7 @@ export const byPk: LoadScenario = {
   id: 'a',
   title: 'one row of 7 columns by primary key',
   clients: 64,
-  targets: { koa: 0.75, postgraphile5: 6 },
+  timesPostgraphile: 6,
   request: (n, size) => ({
     type: 'select',
     args: { table: 'article', columns: ARTICLE, where: { id: id(n, size) } },

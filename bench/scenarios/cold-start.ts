@@ -29,9 +29,9 @@ export async function measureColdStart(bench: Bench): Promise<Section> {
     compared: 'ms',
     lessIsBetter: ['ms', 'rss'],
     targets: [
-      { system: ours(10), figure: 'ms', most: 350 },
+      { system: ours(10), figure: 'ms', against: 'koa', most: 2.5 },
       { system: ours(10), figure: 'rss', most: 120 },
-      { system: ours(1000), figure: 'ms', most: 500 },
+      { system: ours(1000), figure: 'ms', against: 'koa', most: 4 },
       { system: ours(1000), figure: 'rss', most: 120 },
     ],
     cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`i: ${text}`)),

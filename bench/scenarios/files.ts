@@ -108,20 +108,10 @@ async function measureTransfer(
   }
 }
 
-/** Of bare Koa or of nginx. */
-const SHARES = {
-  GET: { [KIB]: 0.5, [MIB]: 0.6, large: 0.6 },
-  PUT: { [KIB]: 0.6, [MIB]: 0.75, large: 1 },
-}
 const MOST_MIB = 130
 
-function targetsOf({ method, bytes }: Transfer): readonly Target[] {
-  const against = method === 'GET' && bytes === KIB ? 'koa' : 'nginx'
-  const share = SHARES[method][bytes] ?? SHARES[method].large
-  const rate: Target = { system: 'rowhouse', figure: 'rps', against, least: share }
-  const memory: Target = { system: 'rowhouse', figure: 'peak', most: MOST_MIB }
-  return bytes > MIB ? [rate, memory] : [rate]
-}
+const targetsOf = ({ bytes }: Transfer): readonly Target[] =>
+  bytes > MIB ? [{ system: 'rowhouse', figure: 'peak', most: MOST_MIB }] : []
 
 /**
  * The smallest stay where they are until the run ends. For minutes after many files were deleted ext4 needs ten times as long

@@ -11,7 +11,7 @@ export const filter: LoadScenario = {
   id: 'd',
   title: 'the 20 best of 10 authors, by three conditions, one of them on a relationship',
   clients: 64,
-  targets: { pgbench: 0.95, postgraphile5: 6 },
+  timesPostgraphile: 5,
   request: (n, size) => ({
     type: 'select',
     args: {

@@ -11,7 +11,7 @@ export const list: LoadScenario = {
   id: 'b',
   title: '100 rows of 7 columns in the order of the primary key',
   clients: 64,
-  targets: { pgbench: 0.85, postgraphile5: 5 },
+  timesPostgraphile: 5,
   request: (n, size) => ({
     type: 'select',
     args: {

@@ -10,7 +10,7 @@ export const nested: LoadScenario = {
   id: 'c',
   title: 'an author with 10 articles with 5 comments each',
   clients: 16,
-  targets: { pgbench: 0.9, postgraphile5: 3.5 },
+  timesPostgraphile: 4,
   request: (n, size) => {
     const comments = { name: 'comments', columns: ['id', 'body'], order_by: '+id', limit: 5 }
     const articles = { name: 'articles', columns: ['id', 'title', comments], order_by: '+id', limit: 10 }

@@ -1,5 +1,4 @@
 import type { Size } from '../data.js'
-import type { RateTargets } from '../load-rounds.js'
 import type { Document, Visible } from './postgraphile.js'
 
 /** A read that is repeated as often as can be. */
@@ -8,7 +7,8 @@ export interface LoadScenario {
   readonly title: string
   /** Connections, each with one request under way. */
   readonly clients: number
-  readonly targets: RateTargets
+  /** The target of requests per CPU second, as a multiple of PostGraphile's. */
+  readonly timesPostgraphile: number
   /** A body of `POST /v1/query`, for the n-th of the requests that are sent in turn. */
   request(n: number, size: Size): { readonly type: 'select'; readonly args: object }
   /** A body of `POST /v1/graphql` whose field `root` is the same. */

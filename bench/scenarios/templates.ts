@@ -60,7 +60,6 @@ export async function measureTemplates(bench: Bench): Promise<Section> {
       columns: REQUEST_COLUMNS,
       compared: 'rps',
       lessIsBetter: LESS_IS_BETTER,
-      targets: [{ system: OVER_REST, figure: 'rps', against: QUERY, least: 1 }],
       cells: await interleave(jobs, bench.rounds, (text) => bench.progress(`r: ${text}`)),
       notMeasured: [],
     }

@@ -10,15 +10,22 @@ import { verdictsOf } from '../../bench/targets.js'
 const LOAD: Section = {
   id: 'a',
   title: 'one <row>, 64 clients',
-  columns: { rps: 'requests/s', server: 'server CPU', database: 'PostgreSQL CPU', peak: 'peak RSS MiB' },
+  columns: {
+    efficiency: 'efficiency',
+    rps: 'requests/s',
+    server: 'server CPU',
+    database: 'PostgreSQL CPU',
+    peak: 'peak RSS MiB',
+  },
   compared: 'rps',
   targets: [
+    { system: 'rowhouse', figure: 'efficiency', least: 0.9 },
     { system: 'rowhouse', figure: 'rps', against: 'koa', least: 0.75 },
     { system: 'rowhouse', figure: 'rps', against: 'another', least: 2 },
     { system: 'rowhouse', figure: 'peak', most: 50 },
   ],
   cells: [0, 1, 2, 3, 4].flatMap((round) => [
-    { system: 'rowhouse', round, figures: { rps: 80, server: 300, database: 200, peak: 90 } },
+    { system: 'rowhouse', round, figures: { efficiency: 0.95, rps: 80, server: 300, database: 200, peak: 90 } },
     { system: 'koa', round, figures: { rps: 100, server: 70 }, steal: 0, idle: 0.1 },
   ]),
   notMeasured: ['another, which is not installed'],
@@ -76,6 +83,7 @@ t.test('the report shows ratios, processor time, memory, curves, targets and wha
 
   for (const words of [
     'rowhouse over koa 0.8 (0.8..0.8), worse',
+    '<desc>a one &lt;row&gt; 0.95 (0.95..0.95)</desc>',
     'rowhouse: server 300, PostgreSQL 200; koa: server 70, PostgreSQL 0',
     'rowhouse: 1 1000, 16 16k, 256 256k',
     '<title>target 0.75</title>',
@@ -85,7 +93,7 @@ t.test('the report shows ratios, processor time, memory, curves, targets and wha
     'No verdict: too few rounds',
   ])
     t.ok(html.includes(words), words)
-  t.match(html, /<b>1<\/b>of 3 targets met[^]*<b>1<\/b>missed[^]*<b>1<\/b>not measured/)
+  t.match(html, /<b>2<\/b>of 4 targets met[^]*<b>1<\/b>missed[^]*<b>1<\/b>not measured/)
 })
 
 t.test('what is not proven is counted neither as met nor as missed, and there are no tiles of nothing', async (t) => {
@@ -93,7 +101,7 @@ t.test('what is not proven is counted neither as met nor as missed, and there ar
 
   t.match(
     page(resultOf(noisy), []),
-    /<b>0<\/b>of 3 targets met[^]*<b>0<\/b>missed[^]*<b>2<\/b>not proven[^]*<b>1<\/b>not measured/,
+    /<b>0<\/b>of 4 targets met[^]*<b>0<\/b>missed[^]*<b>3<\/b>not proven[^]*<b>1<\/b>not measured/,
   )
   t.notMatch(page(resultOf(CURVE), []), /targets met/)
 })
@@ -143,10 +151,21 @@ t.test('the short summary has a row for each section, and no curve', async (t) =
 
   t.equal(
     lines[2],
-    '| a: one <row>, 64 clients | 80 requests/s | koa: 0.8 (0.8..0.8), worse | ' +
-      'requests/s: at least 0.75 × koa: met<br>peak RSS MiB: at most 50: missed |',
+    '| a: one <row>, 64 clients | 0.95 (0.95..0.95) | 80 requests/s | koa: 0.8 (0.8..0.8), worse | ' +
+      'efficiency: at least 0.9: met<br>requests/s: at least 0.75 × koa: met<br>peak RSS MiB: at most 50: missed |',
   )
   t.notMatch(lines.join('\n'), 'more & more')
+})
+
+t.test('the efficiency is above all other figures', async (t) => {
+  const result = resultOf(LOAD, CURVE)
+
+  t.match(
+    summary(result, 'all'),
+    /### Efficiency[^]*\| a: one <row>, 64 clients \| 0\.95 \(0\.95\.\.0\.95\) \| met \|[^]*### a/,
+  )
+  t.match(page(result, []), /<h2>Efficiency<\/h2>[^]*<h2>Targets<\/h2>/)
+  t.notMatch(summary(resultOf(CURVE), 'all'), 'Efficiency')
 })
 
 t.test('the short summary says once what was too noisy', async (t) => {
