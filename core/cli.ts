@@ -25,7 +25,6 @@ interface Command {
 }
 
 const config = { type: 'string' } as const
-const list = { type: 'string', multiple: true } as const
 const flag = { type: 'boolean' } as const
 const CONFIG_HELP = '  --config FILE   configuration file (default: rowhouse.config.js or .json in this folder)'
 const LISTEN_HELP = '  --host H        address to listen on\n  --port N        port; 0 takes a free one (default 8080)'
@@ -102,46 +101,6 @@ ${CONFIG_HELP}`,
     words: 2,
     run: async (invocation) => (await import('./cli/metadata.js')).metadata(invocation),
   },
-  bench: {
-    usage: `rowhouse bench URL [--template NAME [--arg NAME=VALUE]... | --query FILE | --graphql FILE [--variables FILE]]
-  [--role R] [--header 'NAME: VALUE']... [--clients 1,16,64] [--seconds 5] [--json] [--writes] [--yes]`,
-    summary: 'how fast does a server that runs answer what you ask it?',
-    help: `Asks over and over, with more and more clients at once, and prints requests/s, percentiles of the time to the whole
-answer, and what failed. Without anything to ask: each template that only reads and needs no argument. The first second
-is not counted. Ctrl-C prints what there is. Ends with 1 when a request failed.
-
-  --template NAME         runs a query template over REST
-  --arg NAME=VALUE        its argument; FROM..TO or more than one --arg of a name are values that take turns
-  --query FILE            bodies of POST /v1/query: one, a JSON list, or one a line, which take turns
-  --graphql FILE          a document for POST /v1/graphql
-  --variables FILE        its variables: one object, a JSON list, or one a line, which take turns
-  --role R                asks as this role
-  --header 'NAME: VALUE'  sent with each request, such as Authorization or X-Service-User-Id
-  --admin-secret-file F   asks with the admin secret in this file, such as .rowhouse/admin-secret; default: the one in
-                          ROWHOUSE_ADMIN_SECRET, unless a --header says who asks
-  --clients LIST          how many ask at once, one number after the other (default 1,16,64)
-  --seconds N             how long for each number of clients (default 5)
-  --json                  the figures as JSON
-  --writes                lets it send what changes something, again and again
-  --yes                   lets it ask an address that is neither this machine nor in a private network`,
-    options: {
-      template: config,
-      arg: list,
-      query: config,
-      graphql: config,
-      variables: config,
-      role: config,
-      header: list,
-      'admin-secret-file': config,
-      clients: config,
-      seconds: config,
-      json: flag,
-      writes: flag,
-      yes: flag,
-    },
-    words: 1,
-    run: async (invocation) => (await import('./cli/bench.js')).bench(invocation),
-  },
 }
 
 async function main([name, ...rest]: readonly string[]): Promise<number> {
@@ -188,23 +147,26 @@ async function ofPlugin(name: string, args: readonly string[]): Promise<Command 
   const { findPluginCommand } = await import('./cli/plugin-command.js')
   const found = await findPluginCommand(name, args)
   if (!found) return undefined
-  const { usage, summary, help, flags = {} } = found.command
-  const options = Object.fromEntries(Object.entries(flags).map(([key, type]) => [key, { type }]))
+  const { usage, summary, help, flags = {}, words = 0, standalone = false } = found.command
+  const option = (type: 'boolean' | 'string' | 'list') =>
+    type === 'list' ? ({ type: 'string', multiple: true } as const) : { type }
+  const options = Object.fromEntries(Object.entries(flags).map(([key, type]) => [key, option(type)]))
   return {
     usage,
     summary,
-    help: `${help}\n${CONFIG_HELP}`,
-    options: { ...options, config },
-    words: 0,
+    help: standalone ? help : `${help}\n${CONFIG_HELP}`,
+    options: standalone ? options : { ...options, config },
+    words,
     run: (invocation) => runOfPlugin(found, invocation),
   }
 }
 
 /** Ctrl-C lets it close what it opened; pressed again, it ends the process at once. */
-async function runOfPlugin(found: FoundCommand, { flags }: Invocation): Promise<number> {
+async function runOfPlugin(found: FoundCommand, invocation: Invocation): Promise<number> {
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => abort.abort(new Error('interrupted')))
-  return found.run(flags, { signal: abort.signal, print: console.log, tell: console.error })
+  const { flags, ...more } = invocation
+  return found.run(flags, { ...more, signal: abort.signal, print: console.log, tell: console.error })
 }
 
 /** Of each command by name: the core's, then those of plugins. */

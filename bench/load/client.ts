@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { percentile, requestBytes, startLoad } from '../../core/cli/bench/load.js'
+import { percentile, requestBytes, startLoad } from '../../plugins/bench/load.js'
 import type { Load, LoadJob } from './load.js'
 
 /** `node client.js <job file>`: the load client of `rowhouse bench` in a process of its own; prints a `Load`. */
@@ -16,9 +16,9 @@ const requests = job.bodies.map((body, n) =>
 const { latencies, failures, seconds } = await startLoad({
   clients: job.clients,
   window: job.window,
-  to: { address: host, port: job.port },
+  to: { host, port: job.port },
   request: (n) => requests[n % requests.length] as Buffer,
-}).done
+})
 const load: Load = {
   requests: latencies.length,
   failures: [...failures.values()].reduce((sum, { count }) => sum + count, 0),

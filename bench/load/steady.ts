@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { percentile } from '../../core/cli/bench/load.js'
+import { percentile } from '../../plugins/bench/load.js'
 import type { Window } from './load.js'
 
 /** Requests at a steady rate, whether or not those before are answered. */

@@ -20,12 +20,21 @@ export interface FoundCommand {
   /** @throws Error when the configuration has mistakes or does not load the plugin */
   run(flags: CommandContext['flags'], io: CommandIo): Promise<number>
 }
-export type CommandIo = Pick<CommandContext, 'signal' | 'print' | 'tell'>
+export type CommandIo = Pick<CommandContext, 'signal' | 'print' | 'tell'> &
+  Partial<Pick<CommandContext, 'lists' | 'words'>>
+/** What the command line gives to a command. */
+type Given = Pick<CommandContext, 'flags' | 'lists' | 'words' | 'signal' | 'print' | 'tell'>
+const given = (flags: CommandContext['flags'], io: CommandIo): Given => ({ lists: {}, words: [], ...io, flags })
 type Options = Omit<ServerOptions, 'log' | 'address' | 'progress'>
 
-/** The commands of the plugins that the configuration loads; of the built-in ones when it has mistakes. */
+/** The commands of the plugins that the configuration loads, of the built-in ones when it has mistakes, and standalone ones. */
 export async function pluginCommands(args: readonly string[]): Promise<readonly FoundCommand[]> {
   const options = optionsOf(args)
+  const all = await builtinCommands(options.builtins.optional ?? {}, notLoaded)
+  return [...(await configuredCommands(options)), ...all.filter(({ command }) => command.standalone)]
+}
+
+async function configuredCommands(options: ReturnType<typeof optionsOf>): Promise<readonly FoundCommand[]> {
   try {
     return await loadedCommands(options)
   } catch (error) {
@@ -36,13 +45,17 @@ export async function pluginCommands(args: readonly string[]): Promise<readonly 
 
 /** Also of a plugin that the configuration does not load: running it says so. */
 export async function findPluginCommand(name: string, args: readonly string[]): Promise<FoundCommand | undefined> {
-  const found = (await pluginCommands(args)).find(({ command }) => command.name === name)
-  if (found) return found
-  const { plugins, optional } = optionsOf(args).builtins
-  const all = await builtinCommands({ ...plugins, ...optional }, async (plugin) => {
-    throw new Error(`${name} is a command of the plugin "${plugin}", which the configuration does not load`)
-  })
-  return all.find(({ command }) => command.name === name)
+  const options = optionsOf(args)
+  const { plugins, optional } = options.builtins
+  const isIt = ({ command }: FoundCommand) => command.name === name
+  const tool = (await builtinCommands(optional ?? {}, notLoaded)).find(isIt)
+  if (tool?.command.standalone) return tool
+  const found = (await configuredCommands(options)).find(isIt)
+  return found ?? (await builtinCommands({ ...plugins, ...optional }, notLoaded)).find(isIt)
+}
+
+async function notLoaded(plugin: string, name: string): Promise<never> {
+  throw new Error(`${name} is a command of the plugin "${plugin}", which the configuration does not load`)
 }
 
 /** @throws ConfigError */
@@ -53,7 +66,7 @@ export async function loadedCommands(options: Options): Promise<readonly FoundCo
       plugin: plugin.name,
       command,
       run: (flags, io) =>
-        withContext({ ...parts, cwd: options.cwd, plugin }, { ...io, flags }, (context) =>
+        withContext({ ...parts, cwd: options.cwd, plugin }, given(flags, io), (context) =>
           command.run(context, config as never),
         ),
     })),
@@ -73,13 +86,18 @@ function optionsOf(args: readonly string[]): Options & { readonly builtins: Buil
 
 async function builtinCommands(
   urls: Readonly<Record<string, URL>>,
-  refuse: (plugin: string) => Promise<never>,
+  refuse: (plugin: string, command: string) => Promise<never>,
 ): Promise<readonly FoundCommand[]> {
   const all = Object.values(urls).map(async (url): Promise<readonly FoundCommand[]> => {
     const shaped = asPlugin(((await import(url.href)) as { readonly default: unknown }).default)
     if (!shaped.ok) return []
     const { name, commands = [] } = shaped.value
-    return commands.map((command) => ({ plugin: name, command, run: () => refuse(name) }))
+    return commands.map((command) => ({
+      plugin: name,
+      command,
+      run: (flags, io) =>
+        command.standalone ? command.run({ ...given(flags, io), ...NO_SERVER }, undefined) : refuse(name, command.name),
+    }))
   })
   return (await Promise.all(all)).flat()
 }
@@ -94,19 +112,19 @@ interface Parts {
 /** Opens what a command may use, and closes it whatever happens. */
 async function withContext(
   { config: { values }, loaded, plugin, cwd }: Parts,
-  io: CommandIo & Pick<CommandContext, 'flags'>,
+  all: Given,
   run: (context: CommandContext) => Promise<number>,
 ): Promise<number> {
   const log = createLogger({ level: 'error' })
   const dataDir = resolve(cwd, values.dataDir)
   const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
   const wanted = plugin.database !== false
-  const place = wanted ? await commandDatabase(values.database.url, dataDir, io.tell) : undefined
+  const place = wanted ? await commandDatabase(values.database.url, dataDir, all.tell) : undefined
   const database = place && openDatabase({ ...values.database, url: place.url }, log, createMetrics())
   try {
     if (database) await mustBeMigrated(database, loaded, plugin)
     return await run({
-      ...io,
+      ...all,
       query: async <Row extends object>(text: string, rowValues: readonly unknown[] = []) => {
         if (!database) throw new Error(`plugin "${plugin.name}" has "database": false, so its commands have none`)
         return withClient(database.main, async (client) => (await client.query<Row>(text, [...rowValues])).rows)
@@ -120,6 +138,14 @@ async function withContext(
     await database?.close()
     await place?.close()
   }
+}
+
+/** The context of a standalone command. */
+const NO_SERVER: Pick<CommandContext, 'query' | 'provider' | 'providerName' | 'providerNames'> = {
+  query: () => Promise.reject(new Error('a standalone command has no database')),
+  provider: () => Promise.reject(new Error('a standalone command has no providers')),
+  providerName: () => undefined,
+  providerNames: () => [],
 }
 
 const STEP_MS = 30_000

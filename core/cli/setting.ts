@@ -20,7 +20,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
       notify: plugin('notify'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
-    optional: { stitch: plugin('stitch') },
+    optional: { bench: plugin('bench'), stitch: plugin('stitch') },
     providers: {
       email: provider('email', 'log', 'mailgun', 'memory', 'postmark', 'resend', 'sendgrid', 'ses', 'smtp'),
       sms: provider('sms', 'http', 'log', 'memory', 'twilio', 'vonage'),

@@ -68,6 +68,7 @@ function isCommand(value: unknown): boolean {
   if (!isObject(value) || typeof value['name'] !== 'string' || !NAME.test(value['name'])) return false
   const texts = ['summary', 'usage', 'help'].every((key) => typeof value[key] === 'string')
   const { flags = {}, run } = value
-  const kinds = isObject(flags) && Object.values(flags).every((kind) => kind === 'boolean' || kind === 'string')
+  const kinds =
+    isObject(flags) && Object.values(flags).every((kind) => ['boolean', 'string', 'list'].includes(kind as string))
   return texts && kinds && typeof run === 'function'
 }

@@ -67,8 +67,15 @@ export interface PluginCommand<C = unknown> {
   readonly usage: string
   /** What `rowhouse NAME --help` says below the usage; `--config` is explained there by the core. */
   readonly help: string
-  /** By name without `--`; beside `config` and `help`. */
-  readonly flags?: Readonly<Record<string, 'boolean' | 'string'>>
+  /** By name without `--`; beside `config` and `help`. A `list` may be given more than once. */
+  readonly flags?: Readonly<Record<string, 'boolean' | 'string' | 'list'>>
+  /** The maximum number of words beside the flags; without it none. */
+  readonly words?: number
+  /**
+   * It uses neither the configuration, the database nor providers. A built-in plugin offers such a command without being
+   * loaded, and `config` is undefined.
+   */
+  readonly standalone?: boolean
   /**
    * @param config of the plugin, as in `setup`
    * @returns the exit code; 2 is for a wrong call. What it throws is told, and ends with 1
@@ -78,6 +85,10 @@ export interface PluginCommand<C = unknown> {
 
 export interface CommandContext {
   readonly flags: Readonly<Record<string, string | boolean | undefined>>
+  /** The values of flags of the kind `list`. */
+  readonly lists: Readonly<Record<string, readonly string[]>>
+  /** What was given beside the flags. */
+  readonly words: readonly string[]
   /** Aborts when somebody presses Ctrl-C. */
   readonly signal: AbortSignal
   /** As `query` of the service `data`; a plugin with `database: false` has none. The plugin's tables are up to date. */

@@ -53,6 +53,15 @@ t.test('templates, queries and documents are asked, and each number of clients g
   t.same(await must('count', { table: 'item' }), { count: 9 }, 'nothing was written')
 })
 
+t.test('it needs no configuration, not even a right one', async (t) => {
+  const folder = await newFolder(t)
+  await writeFile(join(folder, 'rowhouse.config.json'), '{"plugins": 7}')
+
+  t.match(await run(folder, ['--help']), { code: 0, out: /^rowhouse bench URL [^]*--yes/ })
+  t.match(await run(folder, ['http://127.0.0.1', 'http://127.0.0.1']), { code: 2, err: /too many words/ })
+  t.match(await run(folder, ['--header', 'A: 1', '--confg', 'x']), { code: 2 })
+})
+
 t.test('it asks as who it is told to be', async (t) => {
   const { url, must } = await shop(t)
   const folder = await newFolder(t)

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { createReader, type Heard } from '../../core/cli/bench/answers.js'
-import { percentile } from '../../core/cli/bench/load.js'
+import { createReader, type Heard } from '../../plugins/bench/answers.js'
+import { percentile } from '../../plugins/bench/load.js'
 
 const ANSWERS = [
   'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello',

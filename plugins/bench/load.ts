@@ -14,15 +14,15 @@ export interface LoadJob {
   readonly request: (n: number) => Buffer
   readonly clients: number
   readonly window: Window
-  /** Ends it ahead of time. */
+  /** Cuts it short. */
   readonly signal?: AbortSignal
 }
 /** Where connections go. */
 export interface Endpoint {
-  readonly address: string
+  readonly host: string
   readonly port: number
-  /** The name in the certificate; without one the connection is not encrypted. */
-  readonly servername?: string
+  /** For TLS: the name to send, or '' for an address; without it the connection is not encrypted. */
+  readonly servername?: string | undefined
 }
 
 /** What came of it. Times in ms. */
@@ -33,7 +33,7 @@ export interface Load {
   readonly answerBytes: Float64Array
   /** By what went wrong. */
   readonly failures: ReadonlyMap<string, Failure>
-  /** How long it took, also when it was ended ahead of time. */
+  /** How long it took, also when it was cut short. */
   readonly seconds: number
   /** Received, headers included. */
   readonly bytes: number
@@ -46,23 +46,17 @@ export interface Failure {
   readonly says: string
 }
 
-export interface RunningLoad {
-  /** How many answers have counted so far. */
-  soFar(): number
-  readonly done: Promise<Load>
-}
-
 /** The longest that a connection may be silent. */
 const SILENCE_MS = 60_000
 /** Between a connection that broke and the next. */
 const PAUSE_MS = 100
 
 /**
- * Asks over so many keep-alive connections of HTTP/1.1, each of which sends its next request when it has the whole answer
- * to the one before: a closed loop, without pipelining. An answer of 400 or more is a failure, and so are one of GraphQL
- * with errors, and a connection that breaks; their times are not counted.
+ * Sends requests over so many keep-alive connections of HTTP/1.1, each of which sends its next one when it has the whole
+ * answer to the one before: a closed loop, without pipelining. An answer of 300 or more is a failure, and so are one of
+ * GraphQL with errors, and a connection that breaks; their times are not counted.
  */
-export function startLoad({ to, request, clients, window, signal }: LoadJob): RunningLoad {
+export async function startLoad({ to, request, clients, window, signal }: LoadJob): Promise<Load> {
   const latencies: number[] = []
   const answerBytes: number[] = []
   const failures = new Map<string, { count: number; readonly says: string }>()
@@ -87,10 +81,9 @@ export function startLoad({ to, request, clients, window, signal }: LoadJob): Ru
     failures.set(what, known)
   }
 
-  /** @returns whether the connection ended as it should */
+  /** Sends requests until the connection closes. @returns whether it ended as it should */
   function connection(first: Buffer): Promise<boolean> {
-    const { address: host, port, servername } = to
-    const socket = servername === undefined ? connect({ host, port }) : connectTls({ host, port, servername })
+    const socket = to.servername === undefined ? connect(to) : connectTls(to)
     socket.setNoDelay(true)
     open.add(socket)
     let asked: Buffer | undefined = first
@@ -110,7 +103,7 @@ export function startLoad({ to, request, clients, window, signal }: LoadJob): Ru
       asked = answer.last ? undefined : next()
       send()
     })
-    socket.once(servername === undefined ? 'connect' : 'secureConnect', send)
+    socket.once(to.servername === undefined ? 'connect' : 'secureConnect', send)
     socket.setTimeout(SILENCE_MS, () => socket.destroy(new Error(`nothing came for ${SILENCE_MS / 1000} s`)))
     // Not `for await`: what it costs would be taken from the server.
     socket.on('data', (chunk) => {
@@ -138,21 +131,18 @@ export function startLoad({ to, request, clients, window, signal }: LoadJob): Ru
     }
   }
 
-  async function run(): Promise<Load> {
-    await Promise.all(Array.from({ length: clients }, client))
-    signal?.removeEventListener('abort', stop)
-    const seconds = (performance.now() - start) / 1000
-    const { user, system } = process.cpuUsage(before)
-    return {
-      latencies: Float64Array.from(latencies).sort(),
-      answerBytes: Float64Array.from(answerBytes).sort(),
-      failures,
-      seconds,
-      bytes,
-      cpu: (user + system) / 1e6 / seconds,
-    }
+  await Promise.all(Array.from({ length: clients }, client))
+  signal?.removeEventListener('abort', stop)
+  const seconds = (performance.now() - start) / 1000
+  const { user, system } = process.cpuUsage(before)
+  return {
+    latencies: Float64Array.from(latencies).sort(),
+    answerBytes: Float64Array.from(answerBytes).sort(),
+    failures,
+    seconds,
+    bytes,
+    cpu: (user + system) / 1e6 / seconds,
   }
-  return { soFar: () => latencies.length, done: run() }
 }
 
 /** The least of the sorted values that so large a share of them does not exceed; 0 when there are none. */
@@ -164,7 +154,7 @@ export interface RequestParts {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: string | undefined
 }
 
 /** A request as it goes over the wire. */
@@ -174,14 +164,9 @@ export function requestBytes({ method, path, headers, body = '' }: RequestParts)
   return Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
 }
 
-const ERRORS = Buffer.from('{"errors":')
-
 /** What is wrong with an answer: its status, and the code in its body; undefined when nothing is. */
 function failureOf({ status, begins }: Heard): string | undefined {
-  if (status >= 400) {
-    const code = /"code": ?"([\w-]+)"/.exec(begins.toString())?.[1]
-    return code === undefined ? String(status) : `${status} ${code}`
-  }
-  if (status >= 300) return String(status)
-  return begins.subarray(0, ERRORS.length).equals(ERRORS) ? 'GraphQL errors' : undefined
+  if (status < 300) return begins.indexOf('{"errors":') === 0 ? 'GraphQL errors' : undefined
+  const code = status < 400 ? undefined : /"code": ?"([\w-]+)"/.exec(begins.toString())?.[1]
+  return code === undefined ? String(status) : `${status} ${code}`
 }
