@@ -1,6 +1,6 @@
 import type { Size } from './data.js'
 import type { BenchDatabase } from './database.js'
-import type { LoadTool, Window } from './load/load.js'
+import type { Window } from './load/load.js'
 import type { Peers } from './peers.js'
 import type { PeersByUrl } from './peers-by-url.js'
 import type { Servers } from './servers.js'
@@ -31,7 +31,6 @@ export interface Bench {
   readonly builds: readonly Build[]
   /** Two builds of ours are compared, and nothing else is measured. */
   readonly comparing: boolean
-  readonly tool: LoadTool
   readonly peers: Peers
   /** Asked in the reads that all can do. */
   readonly peersByUrl: PeersByUrl

@@ -158,7 +158,7 @@ export function throughDoor(
       const [paths, bodies] = [posts.map((post) => post.path), posts.map(({ body }) => body)]
       const { host, port } = child
       const job = {
-        ...(host === undefined ? {} : { host }),
+        host,
         port,
         method,
         path,
@@ -168,8 +168,7 @@ export function throughDoor(
         clients,
         window,
       }
-      const { seconds, ...load } = await runLoad(bench.tool, job, bench.folder)
-      return { ...load, rps: load.requests / seconds }
+      return runLoad(job)
     })()
   }
 }
@@ -178,7 +177,7 @@ export const answerThrough =
   ({ child: { host, port }, post, rows }: Door, mostMs = MOST_MS): Answer =>
   async (n) => {
     const signal = AbortSignal.timeout(mostMs)
-    return rows((await send(port, post(n), { ...(host === undefined ? {} : { host }), signal })).text)
+    return rows((await send(port, post(n), { host, signal })).text)
   }
 
 async function ownDoors(

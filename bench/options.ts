@@ -108,8 +108,8 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     scenarios: chosen(only, comparing, full),
     save,
     markdown,
-    ...(json === undefined ? {} : { json }),
-    ...(compare === undefined ? {} : { compare }),
+    json,
+    compare,
   }
 }
 

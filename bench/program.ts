@@ -24,6 +24,7 @@ export function stopPrograms(): void {
 
 /**
  * Runs a program to its end.
+ * @param input for its standard input
  * @returns its standard output
  * @throws Error with what it complained of
  */
@@ -31,10 +32,13 @@ export async function runProgram(
   program: string,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  input = '',
 ): Promise<string> {
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, ...env } })
   running.add(child)
   child.once('close', () => running.delete(child))
+  // A program that ends before it has read all of it says why itself.
+  child.stdin.once('error', () => {}).end(input)
   const [output, complaint, [code]] = (await Promise.all([
     text(child.stdout),
     text(child.stderr),

@@ -65,7 +65,7 @@ export function ratio(
     system,
     against,
     figure,
-    ...(at === undefined ? {} : { at }),
+    at,
     pairs: values.length,
     median: median(values),
     ...interval,

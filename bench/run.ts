@@ -10,7 +10,6 @@ import { loadData, loadMetadata } from './data.js'
 import { type BenchDatabase, startDatabase, withClient } from './database.js'
 import { AGAIN, floorOf } from './floor.js'
 import { watchInterruptions } from './interruption.js'
-import { chooseTool } from './load/load.js'
 import { createGuard } from './noise.js'
 import { type Options, readOptions, USAGE, WAIT_MINUTES } from './options.js'
 import { installPeers, type Peers } from './peers.js'
@@ -75,7 +74,6 @@ async function main(): Promise<void> {
   const builds = await prepareBuilds(database, peers, other?.sha)
   const url = builds[0]?.url ?? ''
   const peersByUrl = await reachPeersOn(url)
-  const tool = chooseTool(window)
   let started: Promise<Servers> | undefined
   const servers = () => (started ??= startServers(url, peers, builds))
   const bench: Bench = {
@@ -84,7 +82,6 @@ async function main(): Promise<void> {
     size,
     rounds,
     window,
-    tool,
     peers,
     peersByUrl,
     servers,
@@ -120,13 +117,13 @@ async function main(): Promise<void> {
       system: systemType(),
       loadBefore,
       loadAfter: loadavg(),
-      ...(useBefore === undefined ? {} : { useBefore }),
+      useBefore,
     },
     versions: { node: process.version, postgres: database.version },
     settings: await database.settings(),
     options: { size: size.name, rounds, window, full, peers: options.peers, scenarios: scenarios.map(({ id }) => id) },
-    tool,
-    noise: { ...guard.noise(), ...(floor === undefined ? {} : { floor }) },
+    tool: 'own',
+    noise: { ...guard.noise(), floor },
     // Of two builds each system is beside itself, and targets are another matter.
     sections: sections.map((section) =>
       compare === undefined

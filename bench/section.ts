@@ -81,7 +81,7 @@ export async function interleave(
       for (const { system, at, measure } of order) {
         progress(`round ${round + 1} of ${rounds}: ${system}${at === undefined ? '' : ` at ${at}`}`)
         const before = readUsage()
-        const cell = { system, round, ...(at === undefined ? {} : { at }), ...(await measure()) }
+        const cell = { system, round, at, ...(await measure()) }
         measured.push({ ...cell, ...usageSince(before) })
         display?.passed()
       }

@@ -48,7 +48,7 @@ function judge(section: Section, target: Target): Verdict {
   const sure = holds(low) === holds(median) && holds(high) === holds(median)
   return {
     ...target,
-    ...(beside === undefined ? {} : { beside }),
+    beside,
     outcome: holds(median) ? 'met' : 'missed',
     median,
     low,

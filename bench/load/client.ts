@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs'
-import { percentile, requestBytes, startLoad } from '../../plugins/bench/load.js'
-import type { Load, LoadJob } from './load.js'
+import { json } from 'node:stream/consumers'
+import { requestBytes, startLoad } from '../../plugins/bench/load.js'
+import { loadOf, type LoadJob } from './load.js'
 
-/** `node client.js <job file>`: the load client of `rowhouse bench` in a process of its own; prints a `Load`. */
-const job = JSON.parse(readFileSync(process.argv[2] as string, 'utf8')) as LoadJob
-const { host = '127.0.0.1', method = 'POST', lateMs } = job
+/** The load client of `rowhouse bench` in a process of its own: reads a `LoadJob`, prints a `Load`. */
+const job = (await json(process.stdin)) as LoadJob
+const { host = '127.0.0.1', port, method = 'POST', clients, window, lateMs } = job
 const requests = job.bodies.map((body, n) =>
   requestBytes({
     method,
@@ -14,17 +14,11 @@ const requests = job.bodies.map((body, n) =>
   }),
 )
 const { latencies, failures, seconds } = await startLoad({
-  clients: job.clients,
-  window: job.window,
-  to: { host, port: job.port },
+  clients,
+  window,
+  to: { host, port },
   request: (n) => requests[n % requests.length] as Buffer,
 })
-const load: Load = {
-  requests: latencies.length,
-  failures: [...failures.values()].reduce((sum, { count }) => sum + count, 0),
-  seconds,
-  p50: percentile(latencies, 0.5),
-  p99: percentile(latencies, 0.99),
-  ...(lateMs === undefined ? {} : { late: latencies.filter((ms) => ms > lateMs).length }),
-}
-process.stdout.write(JSON.stringify(load))
+const failed = [...failures.values()].reduce((sum, { count }) => sum + count, 0)
+const late = lateMs === undefined ? undefined : latencies.filter((ms) => ms > lateMs).length
+process.stdout.write(JSON.stringify({ ...loadOf(latencies, failed, seconds), late }))

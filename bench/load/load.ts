@@ -1,62 +1,56 @@
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { findProgram, runProgram } from '../program.js'
-import { runWrk } from './wrk.js'
+import { percentile, type Window } from '../../plugins/bench/load.js'
+import { runProgram } from '../program.js'
 
-/** How long a window is. A number of requests is for trying things out: it starts cold and is short. */
-export type Window =
-  | { readonly kind: 'seconds'; readonly seconds: number }
-  | { readonly kind: 'requests'; readonly requests: number }
+export type { Window }
 
-/** What is asked, over keep-alive connections that wait for each answer. */
+/** Requests over keep-alive connections that wait for each answer. */
 export interface LoadJob {
   /** Without it this machine. */
-  readonly host?: string
+  readonly host?: string | undefined
   readonly port: number
   /** Without it POST. */
-  readonly method?: string
+  readonly method?: string | undefined
   readonly path: string
   /** In place of `path`: one for each body. */
   readonly paths?: readonly string[]
   readonly headers: Readonly<Record<string, string>>
-  /** Beside those: for each body; only the client of our own can. */
+  /** Beside those: for each body. */
   readonly headersEach?: readonly Readonly<Record<string, string>>[]
-  /** Sent in turn. No line ends inside. */
+  /** Sent in turn. */
   readonly bodies: readonly string[]
   readonly clients: number
   readonly window: Window
-  /** Counts the answers that took longer; only the client of our own can. */
+  /** Counts the answers that took longer. */
   readonly lateMs?: number
 }
 
-/** What came of it. Times in ms; each tool counts percentiles in its own way, so they are compared within one tool. */
+/** What came of it. Times in ms. */
 export interface Load {
-  /** Answers below 400. */
+  /** Answers below 300. */
   readonly requests: number
-  /** Answers of 400 or more, and connections that broke. */
+  /** Other answers, and connections that broke. */
   readonly failures: number
   readonly seconds: number
+  readonly rps: number
   readonly p50: number
   readonly p99: number
   /** Answers that took longer than the job's `lateMs`. */
   readonly late?: number
+  readonly [figure: string]: number | undefined
 }
 
-export type LoadTool = 'wrk' | 'own'
+export const runLoad = (job: LoadJob): Promise<Load> => runClient('client', job)
 
-/** wrk where it is installed, because it takes the least from the servers; it cannot count requests, and knows whole seconds only. */
-export function chooseTool({ kind }: Window): LoadTool {
-  return kind === 'seconds' && findProgram('wrk') !== undefined ? 'wrk' : 'own'
+/** Runs a program of this folder, which reads its job as JSON and prints what came of it, in a process of its own. */
+export async function runClient<T>(program: 'client' | 'transfer-client' | 'steady', job: object): Promise<T> {
+  const file = fileURLToPath(new URL(`./${program}.js`, import.meta.url))
+  return JSON.parse(await runProgram(process.execPath, [file], {}, JSON.stringify(job))) as T
 }
 
-/** @param folder for what the tool reads */
-export async function runLoad(tool: LoadTool, job: LoadJob, folder: string): Promise<Load> {
-  const { window } = job
-  if (tool === 'wrk' && window.kind === 'seconds' && Number.isInteger(window.seconds))
-    return runWrk(job, window.seconds, folder)
-  const file = join(folder, 'job.json')
-  await writeFile(file, JSON.stringify(job))
-  const client = fileURLToPath(new URL('./client.js', import.meta.url))
-  return JSON.parse(await runProgram(process.execPath, [client, file])) as Load
+/** @param latencies sorted */
+export function loadOf(latencies: Float64Array, failures: number, seconds: number): Load {
+  const { length: requests } = latencies
+  const [p50, p99] = [percentile(latencies, 0.5), percentile(latencies, 0.99)]
+  return { requests, failures, seconds, rps: requests / seconds, p50, p99 }
 }

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
+import { json } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { percentile } from '../../plugins/bench/load.js'
 import type { Window } from './load.js'
@@ -25,8 +25,8 @@ export interface Steady {
 
 const DEADLINE_MS = 60_000
 
-/** `node steady.js <job file>` prints a `Steady`. */
-const job = JSON.parse(readFileSync(process.argv[2] as string, 'utf8')) as SteadyJob
+/** Reads a `SteadyJob`, prints a `Steady`. */
+const job = (await json(process.stdin)) as SteadyJob
 const agent = new Agent({ keepAlive: true })
 const count = job.window.kind === 'requests' ? job.window.requests : job.window.seconds * job.perSecond
 const times: number[] = []

@@ -1,12 +1,13 @@
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { createConnection, type Socket } from 'node:net'
-import type { Load } from './load.js'
+import { json } from 'node:stream/consumers'
+import { createReader } from '../../plugins/bench/answers.js'
+import { loadOf } from './load.js'
 import { piecesOf } from './pattern.js'
 import type { TransferJob } from './transfers.js'
 
-/** `node transfer-client.js <job file>`: fetches or sends files as fast as one process can; prints a `Load`. */
-const job = JSON.parse(readFileSync(process.argv[2] as string, 'utf8')) as TransferJob
+/** Fetches or sends files as fast as one process can: reads a `TransferJob`, prints a `Load`. */
+const job = (await json(process.stdin)) as TransferJob
 const { window, method, bytes } = job
 const upload = method === 'PUT'
 const headers = Object.entries({
@@ -15,8 +16,6 @@ const headers = Object.entries({
   ...(upload ? { 'content-length': String(bytes) } : {}),
 })
 const head = ` HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
-/** Ends the answer to an upload that says not how long it is. */
-const LAST_CHUNK = '0\r\n\r\n'
 const READ_BYTES = 2 ** 20
 
 const latencies: number[] = []
@@ -26,10 +25,7 @@ const start = performance.now()
 await Promise.all(Array.from({ length: job.clients }, client))
 const seconds = (performance.now() - start) / 1000
 
-latencies.sort((a, b) => a - b)
-const percentile = (share: number) => latencies[Math.floor(latencies.length * share)] ?? 0
-const load: Load = { requests: latencies.length, failures, seconds, p50: percentile(0.5), p99: percentile(0.99) }
-process.stdout.write(JSON.stringify(load))
+process.stdout.write(JSON.stringify(loadOf(Float64Array.from(latencies).sort(), failures, seconds)))
 
 /** The path of the next request. */
 function next(): string | undefined {
@@ -42,8 +38,9 @@ function next(): string | undefined {
 async function client(): Promise<void> {
   let sentAt = 0
   let over = false
-  const answers = createReader((good) => {
-    if (good) latencies.push(performance.now() - sentAt)
+  const answers = createReader(({ status, bytes: got }) => {
+    if (upload ? status >= 200 && status < 300 : status === 200 && got === bytes)
+      latencies.push(performance.now() - sentAt)
     else failures++
     send()
   })
@@ -78,44 +75,5 @@ async function sendFile(socket: Socket, text: string): Promise<void> {
     socket.uncork()
     if (!more && !socket.destroyed) await Promise.race([once(socket, 'drain'), once(socket, 'close')])
     if (socket.destroyed) return
-  }
-}
-
-/** Finds the ends of answers in what arrives. A good one has a status of success and, to GET, as many bytes as the file. */
-function createReader(answered: (good: boolean) => void): (chunk: Buffer) => void {
-  let head = ''
-  let missing = 0
-  let good = false
-  let inChunks = false
-  let tail = ''
-  const readChunks = (chunk: Buffer): void => {
-    tail = (tail + chunk.toString('latin1')).slice(-LAST_CHUNK.length)
-    inChunks = tail !== LAST_CHUNK
-    if (!inChunks) answered(good)
-  }
-  return (chunk) => {
-    if (inChunks) return readChunks(chunk)
-    let body = chunk.length
-    if (missing === 0) {
-      head += chunk.toString('latin1', 0, Math.min(chunk.length, 65_536))
-      const end = head.indexOf('\r\n\r\n')
-      if (end < 0) return
-      const before = head.length - Math.min(chunk.length, 65_536)
-      const text = head.slice(0, end)
-      head = ''
-      const status = Number(text.slice(9, 12))
-      const length = /\r\ncontent-length: *(\d+)/i.exec(text)?.[1]
-      if (upload && /\r\ntransfer-encoding: *chunked/i.test(text)) {
-        good = status >= 200 && status < 300
-        tail = ''
-        return readChunks(chunk.subarray(end + 4 - before))
-      }
-      if (length === undefined && status !== 204) throw new Error(`an answer without Content-Length: ${text}`)
-      missing = Number(length ?? 0)
-      good = upload ? status >= 200 && status < 300 : status === 200 && missing === bytes
-      body = chunk.length - (end + 4 - before)
-    }
-    missing -= body
-    if (missing === 0) answered(good)
   }
 }

@@ -1,8 +1,4 @@
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { runProgram } from '../program.js'
-import type { Load, Window } from './load.js'
+import type { Window } from './load.js'
 
 /** Files that are fetched or sent, over keep-alive connections that wait for each answer. */
 export interface TransferJob {
@@ -19,12 +15,4 @@ export interface TransferJob {
   readonly bytes: number
   readonly clients: number
   readonly window: Window
-}
-
-/** @param folder for what the client reads */
-export async function runTransfers(job: TransferJob, folder: string): Promise<Load> {
-  const file = join(folder, 'transfers.json')
-  await writeFile(file, JSON.stringify(job))
-  const client = fileURLToPath(new URL('./transfer-client.js', import.meta.url))
-  return JSON.parse(await runProgram(process.execPath, [client, file])) as Load
 }

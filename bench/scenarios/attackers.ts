@@ -1,14 +1,10 @@
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import type { Bench } from '../bench.js'
 import { ARTICLE, loadData, SMALL } from '../data.js'
 import { withClient } from '../database.js'
 import { type Attacker, startAttack } from '../load/attack.js'
-import type { Window } from '../load/load.js'
+import { runClient, type Window } from '../load/load.js'
 import type { Steady, SteadyJob } from '../load/steady.js'
-import { runProgram } from '../program.js'
 import { interleave, type Job, type Measured, type Section } from '../section.js'
 import { type Ask, type BenchServer, byGateway, queryPost, send, startServerChild } from '../systems/server.js'
 
@@ -65,12 +61,12 @@ export async function measureAttackers(bench: Bench): Promise<Section> {
 
 async function measure(bench: Bench, server: BenchServer, attackers: readonly Attacker[]): Promise<Measured> {
   // So that the server knows what is asked, as it does after a while.
-  await honest(bench, server, { kind: 'requests', requests: PER_SECOND })
+  await honest(server, { kind: 'requests', requests: PER_SECOND })
   const attack = startAttack(server.port, attackers)
   try {
     if (attackers.length > 0 && bench.window.kind === 'seconds') await sleep(BEGUN_MS)
     const window: Window = bench.window.kind === 'requests' ? bench.window : { kind: 'seconds', seconds: SECONDS }
-    const { requests, p50, p99, failed } = await honest(bench, server, window)
+    const { requests, p50, p99, failed } = await honest(server, window)
     const { 429: honest429 = 0, 503: honest503 = 0, 504: honest504 = 0, ...others } = failed
     const answers = [200, 400, 429, 503, 504].map((status) => [`attack${status}`, attack.answers.get(status) ?? 0])
     return {
@@ -91,15 +87,12 @@ async function measure(bench: Bench, server: BenchServer, attackers: readonly At
   }
 }
 
-async function honest(bench: Bench, { port }: BenchServer, window: Window): Promise<Steady> {
+async function honest({ port }: BenchServer, window: Window): Promise<Steady> {
   const requests = Array.from({ length: 200 }, (_, n) =>
     queryPost(HONEST_READS[n % HONEST_READS.length]?.(n + 1), asUser(1 + (n % HONEST))),
   )
   const job: SteadyJob = { port, path: '/v1/query', requests, perSecond: PER_SECOND, window }
-  const file = join(bench.folder, 'steady.json')
-  await writeFile(file, JSON.stringify(job))
-  const client = fileURLToPath(new URL('../load/steady.js', import.meta.url))
-  return JSON.parse(await runProgram(process.execPath, [client, file])) as Steady
+  return runClient<Steady>('steady', job)
 }
 
 const select = (table: string, more: object): object => ({ type: 'select', args: { table, ...more } })

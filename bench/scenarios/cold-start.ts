@@ -43,5 +43,5 @@ async function started(starting: Promise<Child>): Promise<Awaited<ReturnType<Job
   const child = await starting
   const rss = readMemory(child.pid, 'VmRSS')
   await child.stop()
-  return { figures: { ms: child.startMs, ...(rss === undefined ? {} : { rss }) } }
+  return { figures: { ms: child.startMs, rss } }
 }

@@ -8,7 +8,8 @@ import { readMemory } from '../cpu.js'
 import { FULL } from '../data.js'
 import { withClient } from '../database.js'
 import { piecesOf } from '../load/pattern.js'
-import { runTransfers } from '../load/transfers.js'
+import { type Load, runClient } from '../load/load.js'
+import type { TransferJob } from '../load/transfers.js'
 import type { Peer } from '../peers.js'
 import { measured } from '../load-rounds.js'
 import { interleave, type Job, type Measured, type Section, type Target } from '../section.js'
@@ -259,14 +260,13 @@ async function measure(bench: Bench, transfer: Transfer, system: System): Promis
     // A file is stored once: a name of its own for each.
     const place = upload ? { path: `${path}${++windows}-`, count: null } : { path, count }
     const how = { method, headers: headersOf(system, bytes), ...(sendBy ? { sendBy } : {}) }
-    const job = { port: child.port, bytes, clients, window, ...how, ...place }
-    const { seconds, ...load } = await runTransfers(job, bench.folder)
-    const rps = load.requests / seconds
-    return { ...load, rps, rate: (rps * bytes) / MIB }
+    const job: TransferJob = { port: child.port, bytes, clients, window, ...how, ...place }
+    const load = await runClient<Load>('transfer-client', job)
+    return { ...load, rate: (load.rps * bytes) / MIB }
   })()
   if (method === 'PUT' && !areKept(transfer)) await clear()
   const peak = readMemory(child.pid, 'VmHWM')
-  return { ...cell, figures: { ...cell.figures, ...(peak === undefined ? {} : { peak }) } }
+  return { ...cell, figures: { ...cell.figures, peak } }
 }
 
 /** Copies a file to another one, as often as the window allows: what the file system can do. */

@@ -39,26 +39,21 @@ export async function measureFlood(bench: Bench): Promise<Section> {
         forms += count
         const bodies = Array.from({ length: count }, (_, n) => JSON.stringify(form(from + n)))
         const before = await compiledBy(server)
-        const { rps, load } = await run(path, bodies, window)
+        const load = await run(path, bodies, window)
         const compiled = (await compiledBy(server)) - before
         if (load.requests > count) throw new Error('k: there were not enough new forms')
         const rss = readMemory(server.pid, 'VmRSS')
-        return { ...load, rps, compiled: compiled / load.requests, ...(rss === undefined ? {} : { rss }) }
+        return { ...load, compiled: compiled / load.requests, rss }
       })
-    const run = async (path: string, bodies: readonly string[], window: Bench['window']) => {
+    const run = (path: string, bodies: readonly string[], window: Bench['window']) => {
       const { headers } = queryPost({}, byGateway)
-      const { seconds, ...load } = await runLoad(
-        bench.tool,
-        { port: server.port, path, headers, bodies, clients: CLIENTS, window },
-        bench.folder,
-      )
-      return { load, rps: load.requests / seconds }
+      return runLoad({ port: server.port, path, headers, bodies, clients: CLIENTS, window })
     }
     const known = measured(bench, server, async (window) => {
       const before = await compiledBy(server)
-      const { rps, load } = await run('/v1/query', [JSON.stringify(formOf(0))], window)
+      const load = await run('/v1/query', [JSON.stringify(formOf(0))], window)
       const compiled = (await compiledBy(server)) - before
-      return { ...load, rps, compiled: compiled / load.requests }
+      return { ...load, compiled: compiled / load.requests }
     })
     const jobs: Job[] = [
       { system: 'rowhouse, new forms', measure: flood('/v1/query', formOf) },

@@ -90,9 +90,9 @@ function measure(bench: Bench, server: BenchServer, url: string, slow?: object):
       const [{ path, headers }] = short as [ReturnType<typeof queryPost>]
       const bodies = short.map(({ body }) => body)
       const job = { port: server.port, path, headers, bodies, clients: CLIENTS, window, lateMs: LATE_MS }
-      const { seconds, late = 0, ...load } = await runLoad('own', job, bench.folder)
+      const { late = 0, ...load } = await runLoad(job)
       const slowOnes = neighbour ? { slow: await neighbour.stop() } : {}
-      return { ...load, rps: load.requests / seconds, late: (late / load.requests) * 100, ...slowOnes }
+      return { ...load, late: (late / load.requests) * 100, ...slowOnes }
     } finally {
       await neighbour?.stop()
     }

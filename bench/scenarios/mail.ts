@@ -43,7 +43,7 @@ export async function measureMail(bench: Bench): Promise<Section> {
   const server = await startServerChild(url, NOTHING_MUCH, { smtp })
   const nodemailer = await startChild('nodemailer', smtp, queryPost(jobOf({ kind: 'requests', requests: 1 }), {}))
   try {
-    const mails: Mails = { bench, sink, server, nodemailer, url }
+    const mails: Mails = { sink, server, nodemailer, url }
     await check(mails)
     const jobs: Job[] = [
       { system: SYNC, measure: measured(bench, server, overHttp(mails, false)) },
@@ -66,7 +66,6 @@ export async function measureMail(bench: Bench): Promise<Section> {
 }
 
 interface Mails {
-  readonly bench: Bench
   readonly sink: Child
   readonly server: Child
   readonly nodemailer: Child
@@ -76,7 +75,7 @@ interface Mails {
 
 /** Every mail is there in the end, and `delivered` counts until then. */
 const overHttp =
-  ({ bench, sink, server }: Mails, queue: boolean): Run =>
+  ({ sink, server }: Mails, queue: boolean): Run =>
   async (window) => {
     await begin(sink)
     const began = performance.now()
@@ -89,10 +88,10 @@ const overHttp =
       clients: CLIENTS,
       window,
     }
-    const { seconds, ...load } = await runLoad(bench.tool, job, bench.folder)
+    const load = await runLoad(job)
     await arrived(sink, load.requests)
     const all = (performance.now() - began) / 1000
-    return { ...load, rps: load.requests / seconds, delivered: load.requests / (queue ? all : seconds) }
+    return { ...load, delivered: queue ? load.requests / all : load.rps }
   }
 
 /** Mails that are in the outbox already. */
@@ -117,9 +116,9 @@ const alone =
   async (window) => {
     await begin(sink)
     const { text } = await send(nodemailer.port, queryPost(jobOf(window), {}))
-    const { seconds, ...load } = JSON.parse(text) as Load
+    const load = JSON.parse(text) as Load
     await arrived(sink, load.requests)
-    return { ...load, delivered: load.requests / seconds }
+    return { ...load, rps: undefined, delivered: load.rps }
   }
 
 const jobOf = (window: Window): MailJob => {

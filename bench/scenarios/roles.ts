@@ -31,13 +31,11 @@ export async function measureRoles(bench: Bench): Promise<Section> {
     }
     const jobs = [1, 10, ROLES].map((count): Job => {
       const roles = rolesOf(count)
-      const measure = measured(bench, server, async (window) => {
+      const measure = measured(bench, server, (window) => {
         const { path, headers } = queryPost({}, {})
         const bodies = Array.from({ length: ROWS }, (_, n) => JSON.stringify(rowQuery(n)))
         const headersEach = bodies.map((_, n) => as(roles[n % count] as string))
-        const job = { port: server.port, path, headers, headersEach, bodies, clients: CLIENTS, window }
-        const { seconds, ...load } = await runLoad('own', job, bench.folder)
-        return { ...load, rps: load.requests / seconds }
+        return runLoad({ port: server.port, path, headers, headersEach, bodies, clients: CLIENTS, window })
       })
       return { system: `rowhouse, ${count} ${count === 1 ? 'role' : 'roles'}`, measure }
     })

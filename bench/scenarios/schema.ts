@@ -74,7 +74,7 @@ async function measured(url: string, roles: number): Promise<Awaited<ReturnType<
         introspection,
         again,
         ...(roles > 0 ? { role: median(others) } : {}),
-        ...(rss === undefined ? {} : { rss }),
+        rss,
       },
     }
   } finally {

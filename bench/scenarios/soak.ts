@@ -61,15 +61,11 @@ async function soak(bench: Bench, server: BenchServer, steps: number, window: Wi
   for (let step = 0; step < steps; step++) {
     bench.progress(`o: step ${step + 1} of ${steps}`)
     await loopDelay(server)
-    const load = await runLoad(
-      bench.tool,
-      { port: server.port, path, headers, bodies, clients: CLIENTS, window },
-      bench.folder,
-    )
+    const load = await runLoad({ port: server.port, path, headers, bodies, clients: CLIENTS, window })
     failures += load.failures
     const rss = readMemory(server.pid, 'VmRSS') ?? NaN
     const minutes = (seen.at(-1)?.minutes ?? 0) + load.seconds / 60
-    seen.push({ minutes, rss, rps: load.requests / load.seconds, p99: load.p99, loop: await loopDelay(server) })
+    seen.push({ minutes, rss, rps: load.rps, p99: load.p99, loop: await loopDelay(server) })
   }
   const most = (figure: 'p99' | 'loop') => Math.max(...seen.map((step) => step[figure]))
   const memory = {

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import { json } from 'node:stream/consumers'
 import nodemailer from 'nodemailer'
-import type { Window } from '../load/load.js'
+import { type Load, loadOf, type Window } from '../load/load.js'
 
 export interface MailJob {
   readonly mail: { readonly from: string; readonly to: string; readonly subject: string; readonly text: string }
@@ -31,7 +31,7 @@ createServer((req, res) => {
     )
 }).listen(Number(process.env['PORT']), '127.0.0.1')
 
-async function run({ mail, window, clients }: MailJob): Promise<object> {
+async function run({ mail, window, clients }: MailJob): Promise<Load> {
   const times: number[] = []
   let begun = 0
   const start = performance.now()
@@ -47,7 +47,5 @@ async function run({ mail, window, clients }: MailJob): Promise<object> {
   }
   await Promise.all(Array.from({ length: clients }, client))
   const seconds = (performance.now() - start) / 1000
-  times.sort((a, b) => a - b)
-  const percentile = (share: number) => times[Math.floor(times.length * share)] ?? 0
-  return { requests: times.length, failures: 0, seconds, p50: percentile(0.5), p99: percentile(0.99) }
+  return loadOf(Float64Array.from(times).sort(), 0, seconds)
 }

@@ -71,7 +71,8 @@ export function createReader(heard: (answer: Heard) => void): (chunk: Buffer) =>
       const mark = part === 'head' ? '\r\n\r\n' : '\r\n'
       const stop = data.indexOf(mark, at)
       if (stop < 0) {
-        kept = data.subarray(at)
+        // A copy: the caller may use its memory again.
+        kept = Buffer.from(data.subarray(at))
         if (kept.length > MAX_HEAD_BYTES) throw new Error('an answer that is not HTTP')
         return
       }

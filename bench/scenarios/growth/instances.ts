@@ -1,5 +1,3 @@
-import { mkdtemp } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bench } from '../../bench.js'
 import { readCpu } from '../../cpu.js'
@@ -53,14 +51,7 @@ async function measure(bench: Bench, servers: readonly BenchServer[]): Promise<M
   const bodies = Array.from({ length: requestCount(size) }, (_, n) => JSON.stringify(byPk.request(n, size)))
   const { path, headers } = queryPost({}, byGateway)
   const clients = Math.floor(CLIENTS / servers.length)
-  const load = () =>
-    Promise.all(
-      servers.map(async ({ port }) => {
-        // A load tool keeps its job in a file.
-        const folder = await mkdtemp(join(bench.folder, 'instance-'))
-        return runLoad(bench.tool, { port, path, headers, bodies, clients, window }, folder)
-      }),
-    )
+  const load = () => Promise.all(servers.map(({ port }) => runLoad({ port, path, headers, bodies, clients, window })))
   const cpu = () => servers.map(({ pid }) => readCpu(pid, bench.database.pid))
   if (window.kind === 'seconds') await load()
   const before = cpu()
@@ -73,7 +64,7 @@ async function measure(bench: Bench, servers: readonly BenchServer[]): Promise<M
   const each = (figure: string, ms: number) => (Number.isNaN(ms) ? {} : { [figure]: (ms * 1000) / requests })
   return {
     figures: {
-      rps: loads.reduce((sum, each) => sum + each.requests / each.seconds, 0),
+      rps: loads.reduce((sum, each) => sum + each.rps, 0),
       p99: Math.max(...loads.map(({ p99 }) => p99)),
       ...each('server', server),
       ...each('database', spent('database', 0)),

@@ -8,9 +8,5 @@ import type { Child, Post } from '../../systems/child.js'
 export function measureReads(bench: Bench, child: Child, posts: readonly Post[], clients: number): Promise<Measured> {
   const [{ path, headers }] = posts as [Post]
   const bodies = posts.map(({ body }) => body)
-  return measured(bench, child, async (window) => {
-    const job = { port: child.port, path, headers, bodies, clients, window }
-    const { seconds, ...load } = await runLoad(bench.tool, job, bench.folder)
-    return { ...load, rps: load.requests / seconds }
-  })()
+  return measured(bench, child, (window) => runLoad({ port: child.port, path, headers, bodies, clients, window }))()
 }

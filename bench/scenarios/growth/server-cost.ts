@@ -60,14 +60,9 @@ export async function measureCost(
 /** One row by key, as the last of the roles: the one that a list of them would find last. */
 function byKey(bench: Bench, server: BenchServer, roles: number): ReturnType<Job['measure']> {
   const { path, headers, body } = queryPost(BY_KEY, { ...byGateway, 'x-service-role': roleName(roles - 1) })
-  return measured(bench, server, async (window) => {
-    const { seconds: _, ...load } = await runLoad(
-      bench.tool,
-      { port: server.port, path, headers, bodies: [body], clients: CLIENTS, window },
-      bench.folder,
-    )
-    return load
-  })()
+  return measured(bench, server, (window) =>
+    runLoad({ port: server.port, path, headers, bodies: [body], clients: CLIENTS, window }),
+  )()
 }
 
 /** The shorter of two times of each kind; in the end everything is as before. */
