@@ -88,10 +88,10 @@ export async function openTarget(text: string, caller: Caller, strangers: boolea
 }
 
 function reasonOf({ cause, message }: OutboundError, host: string, where: string): string {
-  const { code } = (cause ?? {}) as NodeJS.ErrnoException
+  const { code = '' } = (cause ?? {}) as NodeJS.ErrnoException
   if (code === 'EPROTO' || code === 'ERR_SSL_WRONG_VERSION_NUMBER')
     return `${host} answers, but does not speak TLS: ask it as http://, not https://`
-  return `no server answers at ${where}: ${code ?? message}`
+  return /^E(CONN|HOST|NET|TIMED)/.test(code) ? `no server answers at ${where}: ${code}` : `${host}: ${message}`
 }
 
 const SECRET = 'X-Service-Admin-Secret'
