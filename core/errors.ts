@@ -167,6 +167,10 @@ export function at(path: string, key: string | number): string {
   return /^[A-Za-z_$][\w$-]*$/.test(key) ? `${path}.${key}` : `${path}['${key.replaceAll("'", "\\'")}']`
 }
 
+/** Whether a path is another one or continues it. */
+export const isUnder = (path: string, other: string): boolean =>
+  path === other || path.startsWith(`${other}.`) || path.startsWith(`${other}[`)
+
 export const parseFailed = (message: string, path: string) => serviceError('parse-failed', message, path)
 export const unexpectedPayload = (message: string, path: string) => serviceError('unexpected-payload', message, path)
 export const notExists = (message: string, path: string) => serviceError('not-exists', message, path)

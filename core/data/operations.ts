@@ -43,8 +43,19 @@ export interface Operation {
   readonly formats?: boolean
   /** Shape of `args`, checked before `run`. Absent: `run` checks them itself. */
   readonly args?: Schema
-  /** What it asks of the database, where that is one request: lets it be described and kept ahead of time. */
-  readonly lift?: (args: Json) => Request
+  /**
+   * Which parts of `args` may be parameters of a query template; `queries` where `args` is an array of queries, as in
+   * `bulk`. Absent: the operation cannot be a template.
+   */
+  readonly templatable?: Templatable | 'queries'
+  /**
+   * The request that it sends to the database, where it sends one. A template of it then knows the types of its parameters,
+   * which roles may run it, and what it depends on. Parameters have placeholders: a text for a value, 1 for a count, a row
+   * without columns for rows.
+   */
+  readonly lift?: (args: Json) => Request | undefined
+  /** JSON Schema of its answer, for the OpenAPI document. Absent: the answer is that of the request of `lift`. */
+  readonly answer?: Readonly<Record<string, unknown>>
   /**
    * Maximum time of one run in milliseconds; then the caller gets 504 `timeout`, and what the operation began in the
    * database is rolled back. `database.statementTimeoutMs` when absent. 0: no limit, because everything that the
@@ -55,11 +66,29 @@ export interface Operation {
   run(args: Json, call: Call): Promise<Answer>
 }
 
+/**
+ * What may be a parameter of a query template, by key of an object or of each object in an array; `*` is every other key.
+ * - `value`: a value of any type
+ * - `text`: a text, or an element of a list of texts
+ * - `count`: a whole number, or null for none
+ * - `rows`: an array of objects, which must be a parameter
+ * - `condition`: the values in a condition such as `where`
+ */
+export interface Templatable {
+  readonly [key: string]: 'value' | 'text' | 'count' | 'rows' | 'condition' | Templatable
+}
+
 /** The operations of every loaded plugin. */
 export interface Operations {
   /** Runs `{type, args}`. 400 `parse-failed` for an unknown type or a body of another shape. */
   run(query: Json, call: Call): Promise<Answer>
-  /** What `{type, args}` asks of the database, without running it. 400 for a type that is no single request. */
-  lift(query: Json): Request
+  /**
+   * Checks `{type, args}` without running it.
+   * @param placeholders paths of what stands for a parameter; the schema of `args` does not apply there
+   * @returns the request to the database; undefined for an operation without `lift`
+   * @throws ServiceError 400
+   */
+  lift(query: Json, placeholders?: readonly string[]): Request | undefined
+  get(type: string): Operation | undefined
   readonly types: readonly string[]
 }

@@ -2,22 +2,19 @@ import { at, parseFailed, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import { assertAdmin } from '../session.js'
-import { checkArgs } from './args.js'
+import { checkArgs, checkTemplateArgs } from './args.js'
 import type { Request } from './data.js'
 import type { Answer, Call, Operation, Operations } from './operations.js'
 
 /** Operations by `type`. They may still be added while plugins are set up. */
 export class Registry implements Operations {
-  private readonly operations: ReadonlyMap<string, Operation>
   private readonly checks = new Map<string, (args: Json) => void>()
 
-  private readonly timeoutMs: number
-
-  /** @param timeoutMs of an operation that does not say it itself */
-  constructor(operations: ReadonlyMap<string, Operation>, timeoutMs: number) {
-    this.operations = operations
-    this.timeoutMs = timeoutMs
-  }
+  /** @param timeoutMs of an operation that does not set its own */
+  constructor(
+    private readonly operations: ReadonlyMap<string, Operation>,
+    private readonly timeoutMs: number,
+  ) {}
 
   get types(): readonly string[] {
     return [...this.operations.keys()]
@@ -34,11 +31,14 @@ export class Registry implements Operations {
     return timeoutMs === 0 ? operation.run(args, call) : runWithin(type, operation, args, call, timeoutMs)
   }
 
-  lift(query: Json): Request {
-    const { type, args, operation } = this.find(query)
-    if (!operation.lift) throw unexpectedPayload(`"${type}" is no single request to the database`, '$.type')
-    this.check(type, operation, args)
-    return operation.lift(args)
+  lift(query: Json, placeholders: readonly string[] = []): Request | undefined {
+    const { args, operation } = this.find(query)
+    if (operation.args) checkTemplateArgs(operation.args, args, placeholders)
+    return operation.lift?.(args)
+  }
+
+  get(type: string): Operation | undefined {
+    return this.operations.get(type)
   }
 
   private find(query: Json): { type: string; args: Json; operation: Operation } {

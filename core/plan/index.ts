@@ -14,6 +14,7 @@ export type * from '../catalog/catalog.js'
 export { GRAPHQL_TYPES, tableKey, tableName } from '../catalog/catalog.js'
 export {
   at,
+  isUnder,
   notExists,
   parseFailed,
   permissionDenied,

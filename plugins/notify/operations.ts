@@ -68,6 +68,7 @@ export function sendOperations(
   }
   /** @param standIns for what a payload must have, where a permission will set it */
   const operation = (kind: Draft['kind'], read: (args: Json) => Payload, standIns: JsonObject): Operation => ({
+    templatable: { '*': 'text' },
     lift: (args) => operations.lift(insertOf([{ id: NOBODY, kind, at_most_once: false, ...sampleOf(args) }])),
     async run(args, call) {
       try {

@@ -1,4 +1,13 @@
-import { type Answer, type Call, type Data, type Json, type Operation, type Operations, ServiceError } from 'rowhouse'
+import {
+  type Answer,
+  type Call,
+  type Data,
+  type Json,
+  type Operation,
+  type Operations,
+  ServiceError,
+  type Templatable,
+} from 'rowhouse'
 import {
   at,
   describe,
@@ -17,26 +26,32 @@ export const PLANNER = 'query'
 
 const text = (json: string | undefined): Answer => ({ kind: 'text', text: json as string })
 
+/** What a template may leave open in a select, and in the relationships of its columns. */
+const READ: { [key: string]: Templatable[string] } = { where: 'condition', limit: 'count', offset: 'count' }
+READ['columns'] = READ
+const WHERE = { where: 'condition' } as const
+const ASSIGNED = { '*': 'value' } as const
+
 /** select, insert, update, delete and count: lift, then compile and run. */
 export function rowOperations(data: Data): Record<string, Operation> {
   const request = (lift: (args: Json) => Lifted) => (args: Json) => ({ planner: PLANNER, ...lift(args) })
-  const operation = (lift: (args: Json) => Lifted): Operation => ({
+  const operation = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
+    templatable,
     lift: request(lift),
     run: async (args, call) => text(await data.run(request(lift)(args), call)),
   })
   return {
     select: {
       formats: true,
+      templatable: READ,
       lift: request(liftSelect),
       async run(args, call) {
         const limit = isObject(args) ? args['limit'] : undefined
         return data.read({ planner: PLANNER, ...liftSelect(args) }, call, typeof limit === 'number' ? limit : undefined)
       },
     },
-    count: operation(liftCount),
-    update: operation(liftUpdate),
-    delete: operation(liftDelete),
     insert: {
+      templatable: { objects: 'rows' },
       lift: request(liftInsert),
       async run(args, call) {
         const lifted = liftInsert(args)
@@ -44,6 +59,9 @@ export function rowOperations(data: Data): Record<string, Operation> {
         return text(done ?? (await insertByKeySet(data, args as JsonObject, lifted.values[0] as Rows, call)))
       },
     },
+    update: operation(liftUpdate, { ...WHERE, $set: ASSIGNED, values: ASSIGNED, $inc: ASSIGNED, $mul: ASSIGNED }),
+    delete: operation(liftDelete, WHERE),
+    count: operation(liftCount, WHERE),
   }
 }
 
@@ -79,6 +97,7 @@ const MAX_KEY_SETS = 1000
 /** Runs complete queries in order in one transaction: all of them, or none. */
 export function bulkOperation(data: Data, operations: Operations): Operation {
   return {
+    templatable: 'queries',
     async run(args, call) {
       if (!Array.isArray(args))
         throw parseFailed(`expecting an array of queries, but found ${describe(args)}`, '$.args')

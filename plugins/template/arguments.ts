@@ -1,9 +1,11 @@
+import type { Schema } from 'rowhouse'
 import { at, isObject, type Json, type JsonObject, parseJson, ServiceError } from 'rowhouse/plan'
 import type { Parameter } from './meaning.js'
 
 /**
- * Arguments out of a URL's query. Text stands for a value of any type, as PostgreSQL reads it; JSON is read where the
- * parameter is a list, an array, rows, or a JSON value; a parameter given several times is a list.
+ * Reads arguments from the query of a URL. Text stands for a value of any type, as PostgreSQL reads it. It is JSON where the
+ * parameter is a list, an array, rows, or a JSON value, and where its operation's schema wants no string. A parameter that
+ * is given several times is a list.
  * @throws ServiceError 400 `invalid-params` with the path of the argument
  */
 export function urlArguments(query: URLSearchParams, parameters: ReadonlyMap<string, Parameter>): JsonObject {
@@ -15,28 +17,37 @@ export function urlArguments(query: URLSearchParams, parameters: ReadonlyMap<str
   return args
 }
 
-function read(values: readonly string[], { name, use, type }: Parameter, path: string): Json {
+function read(values: readonly string[], { name, use, type, schema }: Parameter, path: string): Json {
   const [first = ''] = values
   const isArray = use === 'value' && type?.kind === 'array'
-  if (use === 'list' || isArray) {
-    if (values.length > 1) return [...values]
-    if (first.startsWith('[')) return json(first, path)
+  const items = schema && 'items' in schema ? schema.items : undefined
+  if (use === 'list' || isArray || items) {
+    if (values.length === 1 && first.startsWith('[')) return json(first, path)
     // An array as PostgreSQL writes it.
-    return isArray && first.startsWith('{') ? first : [first]
+    if (values.length === 1 && isArray && first.startsWith('{')) return first
+    return values.map((each) => fromText(each, items, path))
   }
   if (values.length > 1) throw invalid(`parameter "${name}" is no list and may be given once`, path)
   switch (use) {
-    case 'rows':
-      return json(first, path)
     case 'count':
       if (!/^\d{1,15}$/.test(first)) throw invalid(`expecting a whole number for parameter "${name}"`, path)
       return Number(first)
+    case 'rows':
     case 'text':
-      return first
     case 'value':
-      return type?.kind === 'json' || type?.kind === 'jsonb' ? json(first, path) : first
+      return isJson({ use, type, schema }) ? json(first, path) : fromText(first, schema, path)
   }
 }
+
+/** Whether the text of an argument in a URL is JSON. */
+export const isJson = ({ use, type, schema }: Pick<Parameter, 'use' | 'type' | 'schema'>): boolean =>
+  use === 'rows' || type?.kind === 'json' || type?.kind === 'jsonb' || typeOf(schema) === 'object'
+
+const typeOf = (schema?: Schema) => (schema && 'type' in schema ? schema.type : undefined)
+
+/** A union of types takes it as a string. */
+const fromText = (text: string, schema: Schema | undefined, path: string): Json =>
+  (typeOf(schema) ?? 'string') === 'string' ? text : json(text, path)
 
 function json(text: string, path: string): Json {
   try {

@@ -45,8 +45,9 @@ const orNull = (schema: JsonSchema): JsonSchema =>
   'type' in schema ? { ...schema, type: [schema['type'], 'null'] } : schema
 
 /** What a parameter takes as JSON. */
-export function parameterSchema({ use, type, columns, default: fallback }: Parameter): JsonSchema {
+export function parameterSchema({ use, type, columns, default: fallback, schema }: Parameter): JsonSchema {
   const more = fallback === undefined ? {} : { default: fallback }
+  if (schema) return { ...schema, ...more }
   switch (use) {
     case 'rows':
       return { type: 'array', items: columns ? rowSchema(columns) : { type: 'object' }, ...more }

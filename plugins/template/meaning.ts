@@ -1,10 +1,10 @@
-import type { Data, Operations, TemplateMeaning } from 'rowhouse'
+import type { Data, Operation, Operations, Request, Schema, TemplateMeaning } from 'rowhouse'
 import {
   type Column,
   encode,
   encodeList,
   INT8,
-  isObject,
+  isUnder,
   type Json,
   type JsonObject,
   type Names,
@@ -14,100 +14,111 @@ import {
   ServiceError,
   type SqlType,
   type Table,
-  type TableRef,
   TEXT,
 } from 'rowhouse/plan'
-import { fill, parseTemplate, type Place, type Template, type Use } from './template.js'
+import { fill, members, parseTemplate, type Place, type Template, type Use } from './template.js'
 
-/** What a parameter stands for, by the columns that it meets. */
+/** A parameter with the type of its values, which comes from the columns it is compared with or written to. */
 export interface Parameter {
   readonly name: string
   readonly use: Use
   /** Of the value, or of each element of a list; absent for rows. */
   readonly type?: SqlType
-  /** The table that rows go to. */
-  readonly table?: Table
-  /** Those of its columns that may be given. */
+  /** Those that rows may have. */
   readonly columns?: readonly Column[]
   readonly required: boolean
   readonly default?: Json
+  /** Of the value, where the operation has a schema for it. */
+  readonly schema?: Schema
 }
 export interface Described {
   readonly template: Template
+  readonly operation: Operation
   /** One for each parameter, in order of appearance. */
   readonly parameters: ReadonlyMap<string, Parameter>
-  /** What each member reads or writes; a template that is no bulk has one. */
+  /** What it asks of the database, as far as that is known: each query of a bulk, or the one that it is. */
   readonly ops: readonly Op[]
-  /** Values that are in it already, defaults among them: PostgreSQL has to be able to read them. */
+  /** It certainly changes nothing. */
+  readonly reads: boolean
+  /** Its fixed values and defaults: PostgreSQL has to be able to read them. */
   readonly constants: readonly Operand[]
 }
 
-/** Finds out what a template means, by planning it with something in place of its parameters. */
+/** Finds out what a template means, by planning it with placeholders for its parameters. */
 export class Meanings {
-  private readonly data: Data
-  private readonly operations: Operations
-
-  constructor(data: Data, operations: Operations) {
-    this.data = data
-    this.operations = operations
-  }
+  constructor(
+    private readonly data: Data,
+    private readonly operations: Operations,
+  ) {}
 
   /** @throws ServiceError 400 with a path below `$`, the definition being `$` */
   readonly resolve = (definition: Json, names: Names): TemplateMeaning => this.describe(definition, names)
 
   describe(definition: Json, names: Names): Described {
-    const template = parseTemplate(definition)
-    const standIns = new Map<Json, Place>()
-    const filled = fill(definition, (place) => standIn(place, standIns))
+    const template = parseTemplate(definition, this.operations)
+    const placed = new Map<Json, Place>()
     const ops: Op[] = []
     const fixed: Operand[] = []
-    const types = new Map<Place, SqlType>()
-    const tables = new Map<Place, Table>()
-    for (const { query, path } of members(filled, '$')) {
-      under(path, () => {
-        const request = this.operations.lift(query)
-        const op = this.data.plan(request, names)
-        ops.push(op)
-        for (const { slot, type, path: here } of operands(op)) {
-          const value = request.values[slot] as Json
-          const places = (Array.isArray(value) ? value : [value]).flatMap((each) => standIns.get(each) ?? [])
-          for (const place of places) {
-            types.set(place, Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
-          }
-          if (places.length === 0) fixed.push({ kind: 'const', value: encode(value, type, here), type })
+    const types = new Map<string, SqlType>()
+    const tables = new Map<string, Table>()
+    let reads = true
+    for (const { request, path, open } of this.requests(template, (place) => placeholder(place, placed))) {
+      const op = request && under(path, () => this.data.plan(request, names))
+      if (op?.kind !== 'read' && op?.kind !== 'count') reads = false
+      if (!op) continue
+      ops.push(op)
+      for (const { slot, type, path: here } of operands(op)) {
+        const value = request.values[slot] as Json
+        const places = (Array.isArray(value) ? value : [value]).flatMap((each) => placed.get(each) ?? [])
+        for (const place of places) {
+          types.set(place.path, Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
         }
-        const rows = template.places.find((place) => place.path === `${path}.args.objects`)
-        if (rows && op.kind === 'insert') tables.set(rows, names.table(op.table as TableRef, 'insert', '$.args.table'))
-      })
+        if (places.length > 0) continue
+        fixed.push({ kind: 'const', value: under(path, () => encode(value, type, here)), type })
+      }
+      if (op.kind !== 'insert') continue
+      const table = names.table(op.table, 'insert', path)
+      for (const { use, path } of open) if (use === 'rows') tables.set(path, table)
     }
-    const typeOf = (place: Place): SqlType | undefined => {
-      if (place.use === 'count') return INT8
-      if (place.use === 'text') return TEXT
-      for (const [each, type] of types) if (each.path === place.path) return type
-      return undefined
-    }
-    const tableOf = (place: Place) => tables.get(place)
+    const typeOf = ({ use, path }: Place): SqlType | undefined =>
+      use === 'count' ? INT8 : use === 'text' ? TEXT : types.get(path)
     return {
       template,
+      operation: this.operations.get(template.definition['type'] as string) as Operation,
       ops,
-      parameters: parametersOf(template.places, typeOf, tableOf, names),
+      reads,
+      parameters: parametersOf(template.places, typeOf, (place) => tables.get(place.path), names),
       constants: [
         ...fixed,
-        ...template.places.flatMap((place) => this.constants(place, typeOf(place), definition, names)),
+        ...template.places.flatMap((place) => this.constants(place, typeOf(place), template, names)),
       ],
     }
   }
 
+  /**
+   * What each query of a template asks of the database.
+   * @param give what stands for a parameter
+   * @param given a place that has a real value
+   */
+  *requests(template: Template, give: (place: Place) => Json, given?: Place): Generator<MemberRequest> {
+    const filled = fill(template.definition, this.operations, give)
+    for (const { query, path } of members(filled, this.operations)) {
+      const open = template.places.filter((place) => place.path !== given?.path && isUnder(place.path, path))
+      const placeholders = open.map((place) => `$${place.path.slice(path.length)}`)
+      const request = under(path, () => this.operations.lift(query, placeholders))
+      yield { operation: this.operations.get(query['type'] as string) as Operation, request, path, open }
+    }
+  }
+
   /** The default of a place, checked as an argument would be. */
-  private constants(place: Place, type: SqlType | undefined, definition: Json, names: Names): readonly Operand[] {
+  private constants(place: Place, type: SqlType | undefined, template: Template, names: Names): readonly Operand[] {
     const { use, path, default: value } = place
     if (value === undefined || value === null) return []
     const where = `${path}.default`
-    if (use === 'rows' || use === 'count') {
-      under(where, () => this.tryWith(place, value, definition, names))
-      return []
+    if (use === 'rows' || use === 'count' || place.schema) {
+      under(where, () => this.tryWith(place, value, template, names))
     }
-    if (!type) return []
+    if (use === 'rows' || use === 'count' || !type) return []
     if (use === 'value' || use === 'text') return [{ kind: 'const', value: encode(value, type, where), type }]
     if (!Array.isArray(value)) throw new ServiceError(400, 'parse-failed', 'expecting an array', where)
     const elements = value.filter((element) => element !== null)
@@ -115,45 +126,43 @@ export class Meanings {
     return elements.map((element) => ({ kind: 'const', value: encode(element, type, where), type }))
   }
 
-  private tryWith(place: Place, value: Json, definition: Json, names: Names): void {
-    const filled = fill(definition, (other) => (other.path === place.path ? argument(other, value) : standIn(other)))
-    for (const { query, path } of members(filled, '$')) {
-      try {
-        this.data.plan(this.operations.lift(query), names)
-      } catch (error) {
-        if (!(error instanceof ServiceError)) throw error
-        const full = error.under(path).path
-        throw full.startsWith(place.path)
-          ? new ServiceError(400, error.code, error.message, `$${full.slice(place.path.length)}`)
-          : error
+  private tryWith(place: Place, value: Json, template: Template, names: Names): void {
+    const give = (other: Place) => (other.path === place.path ? argument(other, value) : placeholder(other))
+    try {
+      for (const { request, path } of this.requests(template, give, place)) {
+        if (request) under(path, () => this.data.plan(request, names))
       }
+    } catch (error) {
+      if (!(error instanceof ServiceError) || !error.path.startsWith(place.path)) throw error
+      throw new ServiceError(400, error.code, error.message, `$${error.path.slice(place.path.length)}`)
     }
   }
 }
 
-/** An argument as the query wants it. */
+interface MemberRequest {
+  readonly operation: Operation
+  /** Absent where the operation does not say. */
+  readonly request: Request | undefined
+  /** Of the query, e.g. `$.args[1]`. */
+  readonly path: string
+  /** The places in it that have a placeholder. */
+  readonly open: readonly Place[]
+}
+
+/** An argument in the form that the query has it in. */
 export function argument({ use, path }: Place, value: Json): Json {
   return use === 'rows' && Array.isArray(value) ? rowsOf(value, path) : value
 }
 
 let counter = 0
-function standIn(place: Place, places?: Map<Json, Place>): Json {
+/** A placeholder for an argument, where only the shape of a request matters. */
+export function placeholder(place: Place, places?: Map<Json, Place>): Json {
   if (place.use === 'count') return 1
   if (place.use === 'rows') return rowsOf([Object.create(null) as JsonObject], place.path)
   // No other value of the template is this string.
   const value = `\u0000${counter++}`
   places?.set(value, place)
   return value
-}
-
-/** The single requests of a query: itself, or those of a bulk. */
-export function* members(query: Json, path: string): Generator<{ query: JsonObject; path: string }> {
-  if (!isObject(query)) return
-  if (query['type'] !== 'bulk') {
-    yield { query, path }
-    return
-  }
-  for (const [i, member] of (query['args'] as Json[]).entries()) yield* members(member, `${path}.args[${i}]`)
 }
 
 /** Everything in a plan that stands for a value of the request. */
@@ -185,9 +194,10 @@ function parametersOf(
       name: place.param,
       use: place.use,
       required,
-      ...(type ? { type } : {}),
-      ...(table ? { table, columns: names.columns(table, 'insert') } : {}),
-      ...(place.default === undefined ? {} : { default: place.default }),
+      type,
+      columns: table && names.columns(table, 'insert'),
+      default: place.default,
+      schema: place.schema,
     })
   }
   return parameters

@@ -1,5 +1,6 @@
 import type { Catalog } from 'rowhouse'
-import { namesFor, type Op, tableKey } from 'rowhouse/plan'
+import { namesFor, tableKey } from 'rowhouse/plan'
+import { isJson } from './arguments.js'
 import { answerSchema, type FindTable, type JsonSchema, parameterSchema } from './json-schema.js'
 import type { Described, Parameter } from './meaning.js'
 import type { Stored, Templates } from './templates.js'
@@ -58,20 +59,19 @@ export function openApi(list: readonly Stored[], role: string, catalog: Catalog,
 }
 
 function pathItem({ name, comment }: Stored, described: Described, find: FindTable): JsonSchema {
-  const { ops, parameters, template } = described
+  const { parameters, template, reads } = described
   const common = {
     ...(comment === null ? {} : { summary: comment }),
     tags: [template.definition['type']],
     responses: {
-      '200': { description: 'Done.', content: contents(ops, template.definition['type'] === 'bulk', find) },
+      '200': { description: 'Done.', content: contents(described, find) },
       '400': { $ref: '#/components/responses/refused' },
     },
   }
   const role = { $ref: '#/components/parameters/role' }
   const all = [...parameters.values()]
-  const read = ops.every(({ kind }) => kind === 'read' || kind === 'count')
   return {
-    ...(read ? { get: { ...common, operationId: `get_${name}`, parameters: [role, ...all.map(inUrl)] } } : {}),
+    ...(reads ? { get: { ...common, operationId: `get_${name}`, parameters: [role, ...all.map(inUrl)] } } : {}),
     post: { ...common, operationId: `post_${name}`, parameters: [role], requestBody: requestBody(all) },
   }
 }
@@ -93,23 +93,21 @@ function requestBody(parameters: readonly Parameter[]): JsonSchema {
 }
 
 function inUrl(parameter: Parameter): JsonSchema {
-  const { name, required, use, type } = parameter
+  const { name, required } = parameter
   const schema = parameterSchema(parameter)
-  const asJson = use === 'rows' || type?.kind === 'json' || type?.kind === 'jsonb'
   return {
     name,
     in: 'query',
     required,
-    ...(asJson ? { content: { 'application/json': { schema } } } : { schema }),
+    ...(isJson(parameter) ? { content: { 'application/json': { schema } } } : { schema }),
   }
 }
 
-function contents(ops: readonly Op[], isBulk: boolean, find: FindTable): JsonSchema {
-  const [first] = ops
-  if (isBulk || !first) {
+function contents({ operation, ops: [op] }: Described, find: FindTable): JsonSchema {
+  if (operation.templatable === 'queries') {
     return { 'application/json': { schema: { type: 'array', description: 'An answer for each member.' } } }
   }
-  const schema = answerSchema(first, find)
+  const schema = operation.answer ?? (op ? answerSchema(op, find) : {})
   const others = { 'application/x-ndjson': { schema: { type: 'string' } }, 'text/csv': { schema: { type: 'string' } } }
-  return { 'application/json': { schema }, ...(first.kind === 'read' ? others : {}) }
+  return { 'application/json': { schema }, ...(operation.formats ? others : {}) }
 }

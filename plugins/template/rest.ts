@@ -37,8 +37,8 @@ export function restRoutes(host: Pick<Host, 'route'>, data: Data, templates: Tem
  * A GET is sent by browsers without anybody's asking: a link on another site, a prefetch. It may read with a cookie, and
  * change something only when it is known to be wanted.
  */
-function refuseUnwantedWrite(ctx: Exchange, { ops }: Described): void {
-  if (ops.every(({ kind }) => kind === 'read' || kind === 'count')) return
+function refuseUnwantedWrite(ctx: Exchange, { reads }: Described): void {
+  if (reads) return
   if (ctx.state.session.via !== 'cookie' && !/\bprefetch\b/i.test(ctx.get('Sec-Purpose') || ctx.get('Purpose'))) return
   if (ctx.state.session.via === 'cookie' || !isSameOrigin(ctx)) {
     throw new ServiceError(403, 'csrf', 'a template that changes something takes POST, PUT or DELETE here')

@@ -1,3 +1,4 @@
+import type { Operations, Schema, Templatable } from 'rowhouse'
 import {
   at,
   isObject,
@@ -28,6 +29,8 @@ export interface Place {
   /** In the query, e.g. `$.args.where.id.$eq`. */
   readonly path: string
   readonly default?: Json
+  /** That of the value in the `args` of the operation, where the operation has one. */
+  readonly schema?: Schema
 }
 
 /** A stored query whose values may be parameters. */
@@ -41,9 +44,9 @@ export interface Template {
  * values. Such an object means a parameter only where a value as a whole may stand, never inside a JSON value.
  * @throws ServiceError 400 with a path below `$`, the definition being `$`
  */
-export function parseTemplate(definition: Json): Template {
+export function parseTemplate(definition: Json, operations: Operations): Template {
   const places: Place[] = []
-  fill(definition, (place) => {
+  fill(definition, operations, (place) => {
     places.push(place)
     return null
   })
@@ -56,73 +59,73 @@ export function parseTemplate(definition: Json): Template {
 
 const manifold = (use: Use): boolean => use === 'list' || use === 'rows'
 
-/** The query with each parameter replaced by what `give` returns for its place. What is no parameter stays as it is. */
-export function fill(definition: Json, give: (place: Place) => Json, path = '$'): JsonObject {
+/** The query with each parameter replaced by what `give` returns for its place. Everything else stays as it is. */
+export function fill(definition: Json, operations: Operations, give: Give, path = '$'): JsonObject {
   if (!isObject(definition)) throw parseFailed('expecting a query: an object with the keys type and args', path)
   const { type, args } = definition
+  const { templatable, args: schema } = (typeof type === 'string' && operations.get(type)) || {}
   const here = `${path}.args`
-  if (type === 'bulk') {
-    if (!Array.isArray(args)) throw parseFailed('expecting an array of queries', here)
-    return { ...definition, args: args.map((member, i) => fill(member, give, at(here, i))) }
+  if (templatable === undefined) {
+    const types = operations.types.filter((each) => operations.get(each)?.templatable !== undefined)
+    throw unexpectedPayload(`a template is one of ${types.join(', ')}`, `${path}.type`)
   }
-  if (typeof type !== 'string' || !Object.hasOwn(TYPES, type)) {
-    throw unexpectedPayload(`a template is one of ${[...Object.keys(TYPES), 'bulk'].join(', ')}`, `${path}.type`)
+  if (templatable === 'queries') {
+    if (!Array.isArray(args)) throw parseFailed('expecting an array of queries', here)
+    return { ...definition, args: args.map((member, i) => fill(member, operations, give, at(here, i))) }
   }
   if (!isObject(args)) throw parseFailed('expecting an object', here)
-  return { ...definition, args: TYPES[type as keyof typeof TYPES](args, give, here) }
+  return { ...definition, args: fillParts(templatable, args, give, here, schema) }
+}
+
+/** The queries in a query that a template may hold: itself, or those of its array. */
+export function* members(
+  query: JsonObject,
+  operations: Operations,
+  path = '$',
+): Generator<{ query: JsonObject; path: string }> {
+  if (operations.get(query['type'] as string)?.templatable !== 'queries') yield { query, path }
+  else {
+    for (const [i, member] of (query['args'] as JsonObject[]).entries())
+      yield* members(member, operations, `${path}.args[${i}]`)
+  }
 }
 
 type Give = (place: Place) => Json
-type Filler = (args: JsonObject, give: Give, path: string) => JsonObject
 
-const TYPES = {
-  select: fillRead,
-  insert(args, give, path) {
-    const { objects } = args
-    const here = `${path}.objects`
-    if (!isParam(objects)) throw unexpectedPayload('the objects of an insert template should be one parameter', here)
-    return { ...args, objects: one(objects, 'rows', give, here) }
-  },
-  update: (args, give, path) => ({
-    ...args,
-    ...each(args, ['where'], (value, here) => fillExp(value, give, here), path),
-    ...each(args, ['$set', 'values', '$inc', '$mul'], (value, here) => fillValues(value, give, here), path),
-  }),
-  delete: fillWhere,
-  count: fillWhere,
-  send_email: fillMessage,
-  send_sms: fillMessage,
-} satisfies Record<string, Filler>
-
-/** Of the plugin notify. */
-function fillMessage(args: JsonObject, give: Give, path: string): JsonObject {
-  return map(args, path, (_, value, here) => {
-    if (isParam(value)) return one(value, 'text', give, here)
-    if (!Array.isArray(value)) return value
-    return value.map((each, i) => (isParam(each) ? one(each, 'text', give, at(here, i)) : each))
-  })
-}
-
-function fillWhere(args: JsonObject, give: Give, path: string): JsonObject {
-  return { ...args, ...each(args, ['where'], (value, here) => fillExp(value, give, here), path) }
-}
-
-/** A select, or a relationship in its columns. */
-function fillRead(args: JsonObject, give: Give, path: string): JsonObject {
-  const { columns } = args
-  const count = (value: Json, here: string) => (isParam(value) ? one(value, 'count', give, here) : value)
-  return {
-    ...fillWhere(args, give, path),
-    ...each(args, ['limit', 'offset'], count, path),
-    ...(Array.isArray(columns)
-      ? {
-          columns: columns.map((column, i) =>
-            isObject(column) ? fillRead(column, give, at(`${path}.columns`, i)) : column,
-          ),
-        }
-      : {}),
+function fillPart(part: Templatable[string], value: Json, give: Give, path: string, schema?: Schema): Json {
+  switch (part) {
+    case 'condition':
+      return fillExp(value, give, path)
+    case 'rows':
+      if (!isParam(value)) throw unexpectedPayload('the rows of a template should be one parameter', path)
+      break
+    case 'text':
+      if (Array.isArray(value)) return value.map((each, i) => fillPart(part, each, give, at(path, i), itemsOf(schema)))
+      break
+    case 'value':
+    case 'count':
+      break
+    default:
+      if (Array.isArray(value)) return value.map((each, i) => fillPart(part, each, give, at(path, i), itemsOf(schema)))
+      return isObject(value) ? fillParts(part, value, give, path, schema) : value
   }
+  return isParam(value) ? one(value, part, give, path, schema) : value
 }
+
+function fillParts(parts: Templatable, object: JsonObject, give: Give, path: string, schema?: Schema): JsonObject {
+  const filled = { ...object }
+  for (const key of Object.keys('*' in parts ? object : parts)) {
+    const part = Object.hasOwn(parts, key) ? parts[key] : parts['*']
+    const value = object[key]
+    if (part === undefined || value === undefined) continue
+    filled[key] = fillPart(part, value, give, at(path, key), propertyOf(schema, key))
+  }
+  return filled
+}
+
+const itemsOf = (schema?: Schema) => (schema && 'items' in schema ? schema.items : undefined)
+const propertyOf = (schema: Schema | undefined, key: string) =>
+  schema && 'properties' in schema ? schema.properties?.[key] : undefined
 
 function fillExp(exp: Json, give: Give, path: string): Json {
   if (!isObject(exp)) return exp
@@ -139,7 +142,7 @@ function fillExp(exp: Json, give: Give, path: string): Json {
       case '$exists':
       case '_exists':
         return isObject(value)
-          ? { ...value, ...each(value, ['_where'], (where, inner) => fillExp(where, give, inner), here) }
+          ? map(value, here, (part, inner, at) => (part === '_where' ? fillExp(inner, give, at) : inner))
           : value
       default:
         // As an operator's operand, so that no argument can be read as a condition.
@@ -156,15 +159,10 @@ function fillOperators(operators: JsonObject, give: Give, path: string): JsonObj
     if (name === 'cast' && isObject(value)) {
       return map(value, here, (_, inner, at) => (isObject(inner) ? fillOperators(inner, give, at) : inner))
     }
-    if (name === 'st_d_within') return fillValues(value, give, here)
+    if (name === 'st_d_within') return fillPart({ '*': 'value' }, value, give, here)
     if (!takesList(key) || !Array.isArray(value)) return value
     return value.map((element, i) => (isParam(element) ? one(element, 'value', give, at(here, i)) : element))
   })
-}
-
-function fillValues(values: Json, give: Give, path: string): Json {
-  if (!isObject(values)) return values
-  return map(values, path, (_, value, here) => (isParam(value) ? one(value, 'value', give, here) : value))
 }
 
 function isOperators(value: Json): value is JsonObject {
@@ -180,18 +178,9 @@ function isParam(value: Json | undefined): value is Param {
   return Object.keys(value).every((key) => key === 'param' || key === 'default')
 }
 
-function one({ param, default: fallback }: Param, use: Use, give: Give, path: string): Json {
+function one({ param, default: fallback }: Param, use: Use, give: Give, path: string, schema?: Schema): Json {
   if (param === '') throw parseFailed('a parameter has a name', path)
-  return give({ param, use, path, ...(fallback === undefined ? {} : { default: fallback }) })
-}
-
-function each(object: JsonObject, keys: readonly string[], fn: (value: Json, path: string) => Json, path: string) {
-  return Object.fromEntries(
-    keys.flatMap((key) => {
-      const value = object[key]
-      return value === undefined ? [] : [[key, fn(value, at(path, key))]]
-    }),
-  ) as JsonObject
+  return give({ param, use, path, default: fallback, schema })
 }
 
 function map(object: JsonObject, path: string, fn: (key: string, value: Json, path: string) => Json): JsonObject {

@@ -1,6 +1,16 @@
 import type { Answer, Call, Catalog, Data, Operations } from 'rowhouse'
-import { allNames, at, type Json, type JsonObject, type Names, notExists, parseJson, ServiceError } from 'rowhouse/plan'
-import { argument, type Described, type Meanings, members } from './meaning.js'
+import {
+  allNames,
+  at,
+  isUnder,
+  type Json,
+  type JsonObject,
+  type Names,
+  notExists,
+  parseJson,
+  ServiceError,
+} from 'rowhouse/plan'
+import { argument, type Described, type Meanings, placeholder } from './meaning.js'
 import { fill, parseTemplate, type Place, type Template } from './template.js'
 
 export interface Stored {
@@ -9,21 +19,18 @@ export interface Stored {
   readonly template: Template
 }
 
-/** The stored templates, read once for each snapshot of the catalog. */
+/** The stored templates, parsed once for each snapshot of the catalog. */
 export class Templates {
-  private readonly data: Data
-  private readonly operations: Operations
-  private readonly meanings: Meanings
   private readonly read = new WeakMap<Catalog, ReadonlyMap<string, Stored>>()
   private readonly described = new WeakMap<Stored, Described>()
 
-  constructor(data: Data, operations: Operations, meanings: Meanings) {
-    this.data = data
-    this.operations = operations
-    this.meanings = meanings
-  }
+  constructor(
+    private readonly data: Data,
+    private readonly operations: Operations,
+    private readonly meanings: Meanings,
+  ) {}
 
-  /** Those that the database bears out, by name. */
+  /** The templates whose tables and columns exist, by name. */
   all(catalog: Catalog): ReadonlyMap<string, Stored> {
     const known = this.read.get(catalog)
     if (known) return known
@@ -32,7 +39,7 @@ export class Templates {
       catalog.templates
         .filter(({ name }) => !broken.has(`query-template ${name}`))
         .map(({ name, definition, comment }) => {
-          return [name, { name, comment, template: parseTemplate(parseJson(definition)) }]
+          return [name, { name, comment, template: parseTemplate(parseJson(definition), this.operations) }]
         }),
     )
     this.read.set(catalog, all)
@@ -46,7 +53,7 @@ export class Templates {
     return stored
   }
 
-  /** What its parameters stand for and what it answers. */
+  /** Its parameters, and what it does. */
   describe(stored: Stored, catalog: Catalog): Described {
     let described = this.described.get(stored)
     if (!described) {
@@ -69,38 +76,25 @@ export class Templates {
     const { places, definition } = stored.template
     const values = new Map(places.map((place) => [place.path, valueOf(place, args, path)]))
     try {
-      const query = fill(definition, (place) => argument(place, values.get(place.path) as Json))
+      const query = fill(definition, this.operations, (place) => argument(place, values.get(place.path) as Json))
       return await this.operations.run(query, call)
     } catch (error) {
       throw error instanceof ServiceError ? located(error, places, path) : error
     }
   }
 
-  /** Whether a role may run every part of a template; arguments are not looked at. */
+  /** Whether a role may run every query of a template, whatever the arguments. */
   async allowed(stored: Stored, call: Call): Promise<boolean> {
-    const filled = fill(stored.template.definition, (place) => argument(place, sample(place)))
     try {
-      for (const { query } of members(filled, '$')) await this.data.check(this.operations.lift(query), call)
+      for (const { operation, request } of this.meanings.requests(stored.template, (place) => placeholder(place))) {
+        if (operation.admin && call.session.role !== 'admin') return false
+        if (request) await this.data.check(request, call)
+      }
       return true
     } catch (error) {
       if (error instanceof ServiceError && error.status < 500) return false
       throw error
     }
-  }
-}
-
-/** Something that fits, for the sake of the shape. */
-function sample({ use }: Place): Json {
-  switch (use) {
-    case 'count':
-      return 1
-    case 'rows':
-      return [Object.create(null) as JsonObject]
-    case 'list':
-      return []
-    case 'value':
-    case 'text':
-      return ''
   }
 }
 
@@ -120,9 +114,6 @@ function located(error: ServiceError, places: readonly Place[], path: string): S
   const message = `when processing parameter "${place.param}" : ${error.message}`
   return new ServiceError(error.status, error.code, message, at(path, place.param) + rest, {
     cause: error,
-    ...(error.internal === undefined ? {} : { internal: error.internal }),
+    internal: error.internal,
   })
 }
-
-const isUnder = (path: string, place: string): boolean =>
-  path === place || path.startsWith(`${place}.`) || path.startsWith(`${place}[`)

@@ -611,7 +611,7 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
       wrong(
         { type, args: {} },
         'unexpected-payload',
-        'a template is one of select, insert, update, delete, count, send_email, send_sms, bulk',
+        'a template is one of select, insert, update, delete, count, bulk',
         '$.args.template.type',
       ),
     ),

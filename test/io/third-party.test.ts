@@ -35,6 +35,11 @@ export default definePlugin({
       throw new ServiceError(400, 'broken', 'as it should be')
     })
     host.formatError((error) => ({ oops: error.code }))
+    host.operation('count_up', {
+      args: { type: 'object', properties: { by: { type: 'integer' } } },
+      templatable: { by: 'value', of: { '*': 'text' } },
+      run: async (args) => ({ kind: 'text', text: JSON.stringify(args) }),
+    })
     return {
       next() {
         served.inc()
