@@ -102,13 +102,13 @@ export function liftSelect(args: Json): Lifted {
 export function liftCount(args: Json): Lifted {
   const slots = new Slots()
   const object = expectKeys(args, ['table', 'where', 'distinct'], PATH)
-  const distinct = present(object['distinct']) && columnNames(object['distinct'], `${PATH}.distinct`)
+  const distinct = present(object['distinct']) ? columnNames(object['distinct'], `${PATH}.distinct`) : undefined
   return {
     shape: {
       type: 'count',
       table: liftTableRef(object['table'], `${PATH}.table`),
-      ...(present(object['where']) ? { where: liftBoolExp(object['where'], `${PATH}.where`, slots) } : {}),
-      ...(distinct ? { distinct } : {}),
+      where: liftWhere(object, PATH, slots),
+      distinct,
     },
     values: slots.values,
   }
@@ -120,15 +120,15 @@ export function liftInsert(args: Json, rows?: Rows): Lifted {
   const table = liftTableRef(object['table'], `${PATH}.table`)
   const objects = rows ?? rowsIn(object)
   if (objects.count === 0) throw unexpectedPayload('objects should not be empty', `${PATH}.objects`)
-  const conflict = present(object['on_conflict']) && liftConflict(object['on_conflict'], `${PATH}.on_conflict`)
+  const { on_conflict: conflict } = object
   return {
     shape: {
       type: 'insert',
       table,
       rows: 0,
       columns: [...objects.columns].map(([name, column]) => [name, column.present === objects.count]),
-      ...(conflict ? { onConflict: conflict } : {}),
-      ...liftReturning(object),
+      onConflict: present(conflict) ? liftConflict(conflict, `${PATH}.on_conflict`) : undefined,
+      returning: liftReturning(object),
     },
     values: [objects],
   }
@@ -156,7 +156,7 @@ export function liftUpdate(args: Json): Lifted {
     return Object.keys(value).map((column) => {
       const to = value[column] as Json
       if (to === null && kind !== 'set') throw parseFailed('expecting a number, but found null', at(path, column))
-      return { under, kind, column, ...(to === null ? {} : { slot: slots.add(to) }) }
+      return { under, kind, column, slot: to === null ? undefined : slots.add(to) }
     })
   }
   const set = [
@@ -167,7 +167,7 @@ export function liftUpdate(args: Json): Lifted {
   ]
   if (set.length === 0) throw unexpectedPayload('atleast one of $set, $inc, $mul has to be present', PATH)
   refuseTwice(set)
-  return { shape: { type: 'update', table, where, set, ...liftReturning(object) }, values: slots.values }
+  return { shape: { type: 'update', table, where, set, returning: liftReturning(object) }, values: slots.values }
 }
 
 export function liftDelete(args: Json): Lifted {
@@ -175,7 +175,7 @@ export function liftDelete(args: Json): Lifted {
   const object = expectKeys(args, ['table', 'where', 'returning'], PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
   const where = liftBoolExp(required(object, 'where', PATH), `${PATH}.where`, slots)
-  return { shape: { type: 'delete', table, where, ...liftReturning(object) }, values: slots.values }
+  return { shape: { type: 'delete', table, where, returning: liftReturning(object) }, values: slots.values }
 }
 
 function liftRead(object: JsonObject, path: string, slots: Slots, depth: number): SelectShape {
@@ -190,10 +190,10 @@ function liftRead(object: JsonObject, path: string, slots: Slots, depth: number)
     columns: columns.map((column, i) =>
       typeof column === 'string' ? column : liftRelation(column, at(`${path}.columns`, i), slots, depth),
     ),
-    ...(present(object['where']) ? { where: liftBoolExp(object['where'], `${path}.where`, slots) } : {}),
-    ...(present(object['order_by']) ? { orderBy: liftOrderBy(object['order_by'], `${path}.order_by`) } : {}),
-    ...(limit === undefined ? {} : { limit }),
-    ...(offset === undefined ? {} : { offset }),
+    where: liftWhere(object, path, slots),
+    orderBy: present(object['order_by']) ? liftOrderBy(object['order_by'], `${path}.order_by`) : undefined,
+    limit,
+    offset,
   }
 }
 
@@ -205,7 +205,7 @@ function liftRelation(column: Json, path: string, slots: Slots, depth: number): 
   if (present(alias) && typeof alias !== 'string') throw parseFailed('expecting a string', `${path}.alias`)
   return {
     name,
-    ...(typeof alias === 'string' ? { alias } : {}),
+    alias: alias ?? undefined,
     select: liftRead(object, path, slots, depth + 1),
   }
 }
@@ -245,8 +245,8 @@ function liftOrder(value: Json, path: string): OrderShape {
   if (names.length === 0) throw parseFailed('expecting the name of a column', `${path}.column`)
   return {
     path: names,
-    ...(direction ? { direction } : {}),
-    ...(nulls ? { nulls } : {}),
+    direction,
+    nulls,
   }
 }
 
@@ -269,8 +269,8 @@ function liftConflict(value: Json, path: string): ConflictShape {
   }
   return {
     action,
-    ...(typeof constraint === 'string' ? { constraint } : {}),
-    ...(present(on) ? { columns: typeof on === 'string' ? [on] : columnNames(on, `${path}.constraint_on`) } : {}),
+    constraint: constraint ?? undefined,
+    columns: present(on) ? (typeof on === 'string' ? [on] : columnNames(on, `${path}.constraint_on`)) : undefined,
   }
 }
 
@@ -289,9 +289,12 @@ function refuseTwice(set: readonly SetShape[]): void {
   }
 }
 
-function liftReturning(object: JsonObject): { returning?: readonly string[] } {
-  const value = object['returning']
-  return present(value) ? { returning: columnNames(value, `${PATH}.returning`) } : {}
+function liftWhere({ where }: JsonObject, path: string, slots: Slots): ExpShape | undefined {
+  return present(where) ? liftBoolExp(where, `${path}.where`, slots) : undefined
+}
+
+function liftReturning({ returning }: JsonObject): readonly string[] | undefined {
+  return present(returning) ? columnNames(returning, `${PATH}.returning`) : undefined
 }
 
 function columnNames(value: Json, path: string): readonly string[] {

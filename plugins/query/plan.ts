@@ -59,15 +59,16 @@ export default function plan(shape: Shape, names: Names): Op {
 }
 
 function planRead(shape: SelectShape, table: Table, names: Names, path: string, single: boolean): Read {
-  const int8 = (slot: number, key: string) => ({ kind: 'value' as const, slot, type: INT8, path: `${path}.${key}` })
+  const int8 = (slot: number | undefined, key: string) =>
+    slot === undefined ? undefined : { kind: 'value' as const, slot, type: INT8, path: `${path}.${key}` }
   return {
     kind: 'read',
     table: refOf(table),
     fields: planFields(shape.columns, table, names, `${path}.columns`),
     where: shape.where ? planBoolExp(shape.where, table, names, `${path}.where`) : TRUE,
     orderBy: (shape.orderBy ?? []).map((order, i) => planOrder(order, table, names, at(`${path}.order_by`, i))),
-    ...(shape.limit === undefined ? {} : { limit: int8(shape.limit, 'limit') }),
-    ...(shape.offset === undefined ? {} : { offset: int8(shape.offset, 'offset') }),
+    limit: int8(shape.limit, 'limit'),
+    offset: int8(shape.offset, 'offset'),
     single,
   }
 }
@@ -150,8 +151,8 @@ function planRelation(shape: RelationShape, table: Table, names: Names, path: st
 function planOrder(shape: OrderShape, table: Table, names: Names, path: string): OrderBy {
   return {
     by: planOrderTarget(shape.path, table, names, path),
-    ...(shape.direction ? { direction: shape.direction } : {}),
-    ...(shape.nulls ? { nulls: shape.nulls } : {}),
+    direction: shape.direction,
+    nulls: shape.nulls,
   }
 }
 
@@ -168,7 +169,7 @@ function planCount(shape: Extract<Shape, { type: 'count' }>, names: Names): Coun
     kind: 'count',
     table: refOf(table),
     where: shape.where ? planBoolExp(shape.where, table, names, `${PATH}.where`) : TRUE,
-    ...(distinct && distinct.length > 0 ? { distinct } : {}),
+    distinct: distinct?.length ? distinct : undefined,
   }
 }
 
@@ -185,8 +186,8 @@ function planInsert(shape: InsertShape, names: Names): Insert {
     ...planRows(shape.columns, table, names, shape.onConflict?.action === 'update', `${PATH}.objects`),
     presets: [],
     check: TRUE,
-    ...(onConflict ? { onConflict } : {}),
-    ...planReturning(shape.returning, table, names),
+    onConflict,
+    returning: planReturning(shape.returning, table, names),
   }
 }
 
@@ -204,8 +205,8 @@ function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, n
   const update = shape.action === 'update'
   return {
     action: shape.action,
-    ...(shape.constraint === undefined ? {} : { constraint: shape.constraint }),
-    ...(columns ? { columns } : {}),
+    constraint: shape.constraint,
+    columns,
     set: update ? insert.columns.map(([name]) => name).filter((name) => !target.has(name)) : [],
     presets: [],
     where: TRUE,
@@ -225,7 +226,7 @@ function planUpdate(shape: UpdateShape, names: Names): Update {
     set: shape.set.map((each) => planAssignment(each, table, names)),
     where: planBoolExp(shape.where, table, names, `${PATH}.where`),
     check: TRUE,
-    ...planReturning(shape.returning, table, names),
+    returning: planReturning(shape.returning, table, names),
   }
 }
 
@@ -254,15 +255,15 @@ function planDelete(shape: Extract<Shape, { type: 'delete' }>, names: Names): De
     kind: 'delete',
     table: refOf(table),
     where: planBoolExp(shape.where, table, names, `${PATH}.where`),
-    ...planReturning(shape.returning, table, names),
+    returning: planReturning(shape.returning, table, names),
   }
 }
 
 const onlyWithSelect = (action: string): string =>
   `"${action}" is only allowed if the role has "select" permission as "where" can't be used without "select" permission on the table`
 
-function planReturning(columns: readonly string[] | undefined, table: Table, names: Names): { returning?: Returning } {
-  if (!columns) return {}
+function planReturning(columns: readonly string[] | undefined, table: Table, names: Names): Returning | undefined {
+  if (!columns) return undefined
   const because = '"returning" can only be used if the role has "select" permission on the table'
   names.table(table, 'select', `${PATH}.returning`, because)
   const fields = columns.map((name, i) => {
@@ -270,7 +271,7 @@ function planReturning(columns: readonly string[] | undefined, table: Table, nam
     if (columns.indexOf(name) < i) throw unexpectedPayload(`the key "${name}" appears twice`, path)
     return planColumn(name, table, names, path)
   })
-  return { returning: { fields, visible: TRUE } }
+  return { fields, visible: TRUE }
 }
 
 function refuseSystem(table: Table): void {
