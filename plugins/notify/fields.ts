@@ -6,14 +6,20 @@ import { headerProblem } from './mailbox.js'
 /** The keys of an object, read one by one. What is wrong is told with its path. */
 export class Fields {
   private readonly object: JsonObject
-  private readonly path: string
 
-  /** @throws ServiceError 400 when it is no object, or has other keys */
-  constructor(value: Json, keys: readonly string[], path = '$') {
+  /**
+   * @param optional required keys that may be absent all the same
+   * @throws ServiceError 400 when the value is not an object, or has other keys
+   */
+  constructor(
+    value: Json,
+    keys: readonly string[],
+    private readonly path = '$',
+    private readonly optional: ReadonlySet<string> = new Set(),
+  ) {
     if (!isObject(value)) throw invalidPayload(`expecting an object, but found ${describe(value)}`, path)
     for (const key in value) if (!keys.includes(key)) throw invalidPayload(`unexpected key "${key}"`, at(path, key))
     this.object = value
-    this.path = path
   }
 
   at(key: string): string {
@@ -25,10 +31,16 @@ export class Fields {
     return this.object[key] ?? undefined
   }
 
-  required(key: string): Json {
+  /** @returns undefined only for a key that may be absent */
+  required(key: string): Json | undefined {
     const value = this.value(key)
-    if (value === undefined) throw missingKey(key, this.path)
+    if (value === undefined && !this.optional.has(key)) throw missingKey(key, this.path)
     return value
+  }
+
+  /** Whether one of these keys is present, or may be absent. */
+  hasOneOf(...keys: readonly string[]): boolean {
+    return keys.some((key) => this.value(key) !== undefined || this.optional.has(key))
   }
 
   /** Text of any kind. */
@@ -60,9 +72,10 @@ export class Fields {
     return value
   }
 
-  /** An integer, or a text of digits. */
-  digits(key: string): string {
+  /** An integer, or a text of digits. @returns undefined only for a key that may be absent */
+  digits(key: string): string | undefined {
     const value = this.required(key)
+    if (value === undefined) return undefined
     const text = typeof value === 'number' || typeof value === 'string' ? String(value) : ''
     if (!/^\d{1,15}$/.test(text)) throw invalidPayload('expecting a number in digits', this.at(key))
     return text

@@ -33,110 +33,80 @@ export function sendOperations(
   operations: Operations,
 ): Record<string, Operation> {
   const data = host.use('data')
-  const insertOf = (rows: readonly object[]): Json => ({
-    type: 'insert',
-    args: {
-      table: OUTBOX,
-      objects: rowsOf(
-        rows.map((row) => JSON.parse(JSON.stringify(row)) as JsonObject),
-        '$',
-      ),
-    },
-  })
+  const trackedOutbox = (call: Call) => data.catalogFor(call).tables.get(tableKey(OUTBOX))
   const store = async (rows: readonly NewMessage[], call: Call): Promise<void> => {
-    if (data.catalogFor(call).tables.has(tableKey(OUTBOX))) {
-      // What permissions on the outbox say holds here as for any table.
+    if (trackedOutbox(call)) {
+      // Permissions on the outbox hold here as for any table.
       await operations.run(insertOf(rows), { ...call, format: 'json' }).catch(atArgs)
     } else {
       await outbox.put(rows, 'queue', [], config.queue.leaseSeconds, undefined, call.transaction)
     }
   }
-  /** @throws ServiceError 400 when the caller may send nothing at all */
-  const refuseWithout = (call: Call): void => {
+  /**
+   * The keys whose columns the caller's permission sets.
+   * @throws ServiceError 400 when the caller may not send at all
+   */
+  const presetsFor = (call: Call): ReadonlySet<string> => {
     const { role } = call.session
-    if (role === 'admin') return
-    const outbox = data.catalogFor(call).tables.get(tableKey(OUTBOX))
-    if (!outbox)
+    if (role === 'admin') return new Set()
+    const tracked = trackedOutbox(call)
+    if (!tracked)
       throw new ServiceError(400, 'access-denied', 'restricted access : admin only, as svc_outbox is not tracked')
-    if (outbox.permissionsByRole.get(role)?.insert) return
-    throw new ServiceError(400, 'permission-denied', `role "${role}" may not insert into "svc_outbox"`, '$.args')
+    const permission = tracked.permissionsByRole.get(role)?.insert
+    if (!permission)
+      throw new ServiceError(400, 'permission-denied', `role "${role}" may not insert into "svc_outbox"`, '$.args')
+    const columns = new Set(permission.set.map(({ column }) => column))
+    return new Set(Object.entries(COLUMNS).flatMap(([key, column]) => (columns.has(column) ? [key] : [])))
   }
-  /** Whether the caller's permission sets a column by itself. */
-  const isPreset = (column: string, call: Call): boolean => {
-    const permissions = data.catalogFor(call).tables.get(tableKey(OUTBOX))?.permissionsByRole.get(call.session.role)
-    return permissions?.insert?.set.some((preset) => preset.column === column) ?? false
-  }
-  /** @param standIns for what a payload must have, where a permission will set it */
-  const operation = (kind: Draft['kind'], read: (args: Json) => Payload, standIns: JsonObject): Operation => ({
+  const operation = (kind: Draft['kind'], read: (args: Json, presets: ReadonlySet<string>) => Payload): Operation => ({
     templatable: { '*': 'text' },
-    lift: (args) => operations.lift(insertOf([{ id: NOBODY, kind, at_most_once: false, ...sampleOf(args) }])),
+    lift: (args) => operations.lift(insertOf([{ id: null, kind, at_most_once: null, ...columnsOf(args) }])),
     async run(args, call) {
       try {
-        const given = isObject(args) ? args : {}
-        if (given['queue'] === false) throw invalidPayload('what is sent in a query is always queued', '$.queue')
-        refuseWithout(call)
-        const absent = Object.keys(standIns).filter((key) => given[key] === undefined && isPreset(columnOf(key), call))
-        const filled = absent.map((key) => [key, standIns[key]])
-        const payload = read(filled.length > 0 ? { ...(Object.fromEntries(filled) as JsonObject), ...given } : args)
+        if (isObject(args) && args['queue'] === false)
+          throw invalidPayload('what is sent in a query is always queued', '$.queue')
+        const payload = read(args, presetsFor(call))
         if (payload.attachments.length > 0) throw invalidPayload('they are for POST /v1/send/email', '$.attachments')
-        const drafts = payload.drafts.map((draft) => {
-          const said: Record<string, unknown> = { ...draft }
-          for (const key of absent) delete said[columnOf(key)]
-          return said as unknown as Draft
-        })
-        const rows = (await sending.prepare(drafts)).map((draft) => ({ id: randomUUID(), ...draft }))
+        const rows = (await sending.prepare(payload.drafts)).map((draft) => ({ id: randomUUID(), ...draft }))
         await store(rows, call)
-        return {
-          kind: 'text',
-          text: JSON.stringify(
-            queued(
-              rows.map(({ id }) => id),
-              payload,
-            ),
-          ),
-        }
+        const ids = rows.map(({ id }) => id)
+        return { kind: 'text', text: JSON.stringify(queued(ids, payload)) }
       } catch (error) {
         throw asQuery(error)
       }
     },
   })
   return {
-    send_email: operation('email', (args) => readEmail(args, config.email), {
-      to: MAILBOX,
-      from: MAILBOX,
-      sub: '',
-      text: '',
-    }),
-    send_sms: operation('sms', readSms, { to: '0000', countryCode: '1', message: '-' }),
+    send_email: operation('email', (args, presets) => readEmail(args, config.email, presets)),
+    send_sms: operation('sms', readSms),
   }
 }
 
-const MAILBOX = 'preset@example.com'
-const NOBODY = '00000000-0000-0000-0000-000000000000'
-
-/** The columns that a message fills, by its fields, with something that fits. */
-const SAMPLES: Readonly<Record<string, readonly [column: string, sample: Json]>> = {
-  to: ['to', ''],
-  from: ['from', ''],
-  fromName: ['from_name', ''],
-  sub: ['sub', ''],
-  text: ['text', ''],
-  html: ['html', ''],
-  cc: ['cc', []],
-  bcc: ['bcc', []],
-  replyTo: ['reply_to', ''],
-  countryCode: ['country_code', ''],
-  message: ['message', ''],
-  atMostOnce: ['at_most_once', false],
+function insertOf(rows: readonly object[]): Json {
+  const objects = JSON.parse(JSON.stringify(rows)) as JsonObject[]
+  return { type: 'insert', args: { table: OUTBOX, objects: rowsOf(objects, '$') } }
 }
-const columnOf = (field: string): string => SAMPLES[field]?.[0] ?? field
 
-/** What a message would insert, whatever its fields say: a template has parameters there. */
-function sampleOf(args: Json): JsonObject {
-  const fields = isObject(args) ? Object.keys(args) : []
-  return Object.fromEntries(
-    fields.flatMap((field) => [SAMPLES[field] ?? []].filter(({ length }) => length > 0)),
-  ) as JsonObject
+/** The columns of the outbox by the keys of a payload. */
+const COLUMNS: Readonly<Record<string, string>> = {
+  to: 'to',
+  from: 'from',
+  fromName: 'from_name',
+  sub: 'sub',
+  text: 'text',
+  html: 'html',
+  cc: 'cc',
+  bcc: 'bcc',
+  replyTo: 'reply_to',
+  countryCode: 'country_code',
+  message: 'message',
+  atMostOnce: 'at_most_once',
+}
+
+/** The columns that a payload fills, without values: in a template those are parameters. */
+function columnsOf(args: Json): object {
+  if (!isObject(args)) return {}
+  return Object.fromEntries(Object.entries(COLUMNS).flatMap(([key, column]) => (key in args ? [[column, null]] : [])))
 }
 
 /** The path of an error is of the insert, which nobody has written. */

@@ -5,10 +5,32 @@ import { MESSAGE_COLUMNS, type MessageRecord } from './record.js'
 
 const TABLE = 'svc_catalog.svc_outbox'
 
-/** The columns that a draft fills. */
-const DRAFT = `id uuid, kind text, "to" text, "from" text, from_name text, sub text, text text, html text, cc jsonb, bcc jsonb,
-  reply_to text, template text, content jsonb, country_code text, message text, at_most_once boolean, mode text`
-const NAMES = [...DRAFT.matchAll(/("?\w+"?) (?:uuid|text|jsonb|boolean)/g)].map(([, name]) => name).join(', ')
+/** The columns of a new message. */
+const NEW_TYPES: Readonly<Record<keyof NewMessage | 'mode', string>> = {
+  id: 'uuid',
+  kind: 'text',
+  to: 'text',
+  from: 'text',
+  from_name: 'text',
+  sub: 'text',
+  text: 'text',
+  html: 'text',
+  cc: 'jsonb',
+  bcc: 'jsonb',
+  reply_to: 'text',
+  template: 'text',
+  content: 'jsonb',
+  country_code: 'text',
+  message: 'text',
+  at_most_once: 'boolean',
+  mode: 'text',
+}
+const NEW_COLUMNS = Object.keys(NEW_TYPES)
+  .map((name) => `"${name}"`)
+  .join(', ')
+const NEW_DEFINITION = Object.entries(NEW_TYPES)
+  .map(([name, type]) => `"${name}" ${type}`)
+  .join(', ')
 
 const CONTENTS = ['text', 'html', 'message', 'content', 'cc', 'bcc', 'reply_to']
 /** What is deleted when a provider has a message. */
@@ -219,8 +241,8 @@ export class Outbox {
   }
 }
 
-const MESSAGES = `insert into ${TABLE} (${NAMES}, next_at) select ${NAMES}, now() + make_interval(secs => $3)
-  from json_to_recordset($1::json) as r (${DRAFT})`
+const MESSAGES = `insert into ${TABLE} (${NEW_COLUMNS}, next_at) select ${NEW_COLUMNS}, now() + make_interval(secs => $3)
+  from json_to_recordset($1::json) as r (${NEW_DEFINITION})`
 const ATTACHMENTS = `insert into svc_catalog.svc_outbox_attachment (message_id, position, filename, content_type, content)
   select m.id, a.position, a.filename, a.content_type, decode(a.content, 'base64') from m,
   json_to_recordset($2::json) as a (position int, filename text, content_type text, content text)`

@@ -6,10 +6,13 @@ import { invalidPayload, missingKey } from './errors.js'
 import { Fields } from './fields.js'
 import { printMailbox, readMailbox } from './mailbox.js'
 
-/** A message as a row of the outbox; the names are those of its columns. */
+/**
+ * A message as a row of the outbox; the names are those of its columns. A required column is absent only where the
+ * sender's permission sets it.
+ */
 export interface Draft {
   readonly kind: 'email' | 'email-template' | 'sms'
-  readonly to: string
+  readonly to?: string
   readonly from?: string
   readonly from_name?: string
   readonly sub?: string
@@ -50,18 +53,20 @@ const SMS = ['to', 'countryCode', 'message', ...COMMON]
 const MAX_SMS = 1600
 const MAX_CONTENT = 1000
 
-/** Reads the body of `POST /v1/send/email`. @throws ServiceError 400 `invalid_payload` */
-export function readEmail(body: Json, limits: PayloadLimits): Payload {
-  const fields = new Fields(body, EMAIL)
+/**
+ * Reads the body of `POST /v1/send/email`.
+ * @param presets keys that may be absent, as the sender's permission sets their columns
+ * @throws ServiceError 400 `invalid_payload`
+ */
+export function readEmail(body: Json, limits: PayloadLimits, presets?: ReadonlySet<string>): Payload {
+  const fields = new Fields(body, EMAIL, '$', presets)
   const to = readRecipients(fields, limits)
   const from = sender(fields, 'from')
+  fields.required('sub')
   const sub = fields.line('sub')
-  if (sub === undefined) throw missingKey('sub')
   const [text, html] = [fields.text('text'), fields.text('html')]
-  if (text === undefined && html === undefined)
-    throw invalidPayload("one of the keys 'text' and 'html' has to be present")
-  const bodies = { ...(text === undefined ? {} : { text }), ...(html === undefined ? {} : { html }) }
-  return payload(fields, to, limits, { kind: 'email', ...from, sub, ...bodies })
+  if (!fields.hasOneOf('text', 'html')) throw invalidPayload("one of the keys 'text' and 'html' has to be present")
+  return payload(fields, to, limits, { kind: 'email', ...from, sub, text, html })
 }
 
 /** Reads the body of `POST /v1/send/email-template`. @throws ServiceError 400 `invalid_payload` */
@@ -74,19 +79,25 @@ export function readTemplateEmail(body: Json, limits: PayloadLimits): Payload {
   return payload(fields, to, limits, { kind: 'email-template', ...from, template, content: readContent(fields) })
 }
 
-/** Reads the body of `POST /v1/send/sms`. @throws ServiceError 400 `invalid_payload` */
-export function readSms(body: Json): Payload {
-  const fields = new Fields(body, SMS)
+/**
+ * Reads the body of `POST /v1/send/sms`.
+ * @param presets as for `readEmail`
+ * @throws ServiceError 400 `invalid_payload`
+ */
+export function readSms(body: Json, presets?: ReadonlySet<string>): Payload {
+  const fields = new Fields(body, SMS, '$', presets)
   const to = fields.digits('to')
   const countryCode = fields.digits('countryCode')
   // E.164 has 15 digits at most.
-  if (to.length < 4 || to.length + countryCode.length > 15)
+  if (to !== undefined && (to.length < 4 || to.length + (countryCode ?? '1').length > 15))
     throw invalidPayload('it is no national number', fields.at('to'))
-  if (!/^[1-9]\d{0,2}$/.test(countryCode)) throw invalidPayload('it is no calling code', fields.at('countryCode'))
+  if (countryCode !== undefined && !/^[1-9]\d{0,2}$/.test(countryCode))
+    throw invalidPayload('it is no calling code', fields.at('countryCode'))
+  fields.required('message')
   const message = fields.text('message')
-  if (message === undefined) throw missingKey('message')
-  if (message.trim() === '') throw invalidPayload('it is empty', fields.at('message'))
-  if (message.length > MAX_SMS) throw invalidPayload(`it has more than ${MAX_SMS} characters`, fields.at('message'))
+  if (message?.trim() === '') throw invalidPayload('it is empty', fields.at('message'))
+  if (message !== undefined && message.length > MAX_SMS)
+    throw invalidPayload(`it has more than ${MAX_SMS} characters`, fields.at('message'))
   const draft = {
     kind: 'sms',
     to,
@@ -107,17 +118,16 @@ function payload(fields: Fields, to: Recipients, limits: PayloadLimits, part: Pa
       fields.at('to'),
     )
   }
+  const replyTo = fields.text('replyTo')
   const all = {
     ...part,
-    ...(cc.length > 0 ? { cc: cc.map(printMailbox) } : {}),
-    ...(bcc.length > 0 ? { bcc: bcc.map(printMailbox) } : {}),
-    ...(fields.value('replyTo') === undefined
-      ? {}
-      : { reply_to: printMailbox(mailbox(fields.text('replyTo'), fields.at('replyTo'))) }),
+    cc: cc.length > 0 ? cc : undefined,
+    bcc: bcc.length > 0 ? bcc : undefined,
+    reply_to: replyTo === undefined ? undefined : printMailbox(mailbox(replyTo, fields.at('replyTo'))),
     at_most_once: fields.boolean('atMostOnce'),
   }
   return {
-    drafts: to.mailboxes.map((each) => ({ ...all, to: printMailbox(each) })),
+    drafts: to.mailboxes.map((each) => ({ ...all, to: each })),
     several: to.several,
     attachments: readAttachments(fields, limits.maxAttachmentBytes),
     queue: fields.boolean('queue'),
@@ -125,28 +135,30 @@ function payload(fields: Fields, to: Recipients, limits: PayloadLimits, part: Pa
 }
 
 interface Recipients {
-  readonly mailboxes: readonly Mailbox[]
+  readonly mailboxes: readonly (string | undefined)[]
   readonly several: boolean
 }
 
 /** A text is one mailbox, a list is several of them. */
 function readRecipients(fields: Fields, limits: PayloadLimits): Recipients {
-  const several = Array.isArray(fields.required('to'))
+  const given = fields.required('to')
+  if (given === undefined) return { mailboxes: [undefined], several: false }
+  const several = Array.isArray(given)
   const found = mailboxes(fields, 'to', limits)
   if (found.length === 0) throw invalidPayload('it is empty', fields.at('to'))
   return { mailboxes: found, several }
 }
 
-function mailboxes(fields: Fields, key: string, { maxRecipients }: PayloadLimits): readonly Mailbox[] {
+function mailboxes(fields: Fields, key: string, { maxRecipients }: PayloadLimits): readonly string[] {
   const value = fields.value(key)
   if (value === undefined) return []
-  if (!Array.isArray(value)) return [mailbox(value, fields.at(key))]
+  if (!Array.isArray(value)) return [printMailbox(mailbox(value, fields.at(key)))]
   if (value.length > maxRecipients) throw invalidPayload(`there are more than ${maxRecipients}`, fields.at(key))
-  return value.map((each, i) => mailbox(each, at(fields.at(key), i)))
+  return value.map((each, i) => printMailbox(mailbox(each, at(fields.at(key), i))))
 }
 
-function mailbox(value: Json | undefined, path: string): Mailbox {
-  if (typeof value !== 'string') throw invalidPayload(`expecting a string, but found ${describe(value ?? null)}`, path)
+function mailbox(value: Json, path: string): Mailbox {
+  if (typeof value !== 'string') throw invalidPayload(`expecting a string, but found ${describe(value)}`, path)
   const read = readMailbox(value)
   if (read === undefined || value.length > MAX_MAILBOX) {
     throw invalidPayload('expecting one address: "local@domain" or "Name <local@domain>"', path)
@@ -156,9 +168,10 @@ function mailbox(value: Json | undefined, path: string): Mailbox {
 const MAX_MAILBOX = 600
 
 function sender(fields: Fields, key: string): Pick<Draft, 'from' | 'from_name'> {
-  const { address, name } = mailbox(fields.required(key), fields.at(key))
+  const from = fields.required(key)
+  const { address, name } = from === undefined ? {} : mailbox(from, fields.at(key))
   const given = fields.line('fromName', 200) ?? name
-  return { from: address, ...(given === undefined || given === '' ? {} : { from_name: given }) }
+  return { from: address, from_name: given === '' ? undefined : given }
 }
 
 /** `templateContent`: the variables of a template, each once. */

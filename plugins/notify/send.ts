@@ -201,6 +201,7 @@ export function errorOf({ id, kind, state, provider, detail, error, error_code }
 const rowOf = (message: NewMessage, attachments: readonly StoredAttachment[]): OutboxRow => ({
   ...EMPTY,
   ...message,
+  to: message.to as string,
   attachments: attachments.map(({ filename, contentType, content }) => ({
     filename,
     content_type: contentType,

@@ -95,6 +95,50 @@ tap.test('a role sends what its permission allows', async (t) => {
   t.equal((await server.messages()).length, 2)
 })
 
+tap.test('a key may be absent where the permission sets its column', async (t) => {
+  const server = await shop(t)
+  await server.must('track_table', OUTBOX)
+  const permit = (role: string, columns: readonly string[], set: object) =>
+    server.must('create_insert_permission', {
+      table: OUTBOX,
+      role,
+      permission: { columns: ['id', 'kind', 'at_most_once', ...columns], set, check: {} },
+    })
+  await permit('desk', ['sub', 'text'], { to: 'help@example.com', from: 'desk@example.com' })
+  await permit('greeter', ['to'], { from: 'shop@example.com', sub: 'Welcome', html: '<p>Hi' })
+  await permit('picker', ['to'], { country_code: '1', message: 'Ready' })
+  await permit('caller', ['message', 'country_code'], { to: '5550199' })
+  const send = (type: string, args: unknown, role: string) => server.query(type, args, { role })
+
+  t.match(await send('send_email', { sub: 'Broken', text: 'x' }, 'desk'), { status: 200, body: { detail: 'queued' } })
+  t.match(await send('send_email', { to: 'a@example.com' }, 'greeter'), { status: 200 })
+  t.match(await send('send_sms', { to: 5550100 }, 'picker'), { status: 200 })
+  t.match(await send('send_sms', { countryCode: 44, message: 'Hi' }, 'caller'), { status: 200 })
+  await until('all are sent', async () => (await server.messages('?state=sent')).length === 4)
+  t.match(
+    server.email.handed.toSorted((a, b) => ('subject' in a && 'subject' in b && a.subject < b.subject ? -1 : 1)),
+    [
+      { to: { address: 'help@example.com' }, from: { address: 'desk@example.com' }, subject: 'Broken', text: 'x' },
+      { to: { address: 'a@example.com' }, from: { address: 'shop@example.com' }, subject: 'Welcome', html: '<p>Hi' },
+    ],
+  )
+  t.match(
+    server.sms.handed.toSorted((a, b) => ('to' in a && 'to' in b && a.to < b.to ? -1 : 1)),
+    [
+      { to: '5550100', countryCode: '1', message: 'Ready' },
+      { to: '5550199', countryCode: '44', message: 'Hi' },
+    ],
+  )
+
+  const missing = (key: string) => ({ status: 400, body: { path: '$.args', error: new RegExp(`'${key}' was not`) } })
+  t.match(await send('send_email', { sub: 'x' }, 'desk'), { status: 400, body: { error: /'text' and 'html'/ } })
+  t.match(await send('send_email', {}, 'greeter'), missing('to'))
+  t.match(await send('send_sms', {}, 'picker'), missing('to'))
+  t.match(await send('send_sms', { countryCode: 1 }, 'caller'), missing('message'))
+  t.match(await send('send_sms', { message: 'x' }, 'caller'), missing('countryCode'))
+  for (const args of [null, 'x', []]) t.match(await send('send_sms', args, 'picker'), { status: 400 })
+})
+
 tap.test('a template sends', async (t) => {
   const server = await shop(t)
   await server.must('track_table', OUTBOX)
