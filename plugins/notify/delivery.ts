@@ -4,8 +4,8 @@ import { type Answer, tooLate } from './answer.js'
 import type { Channel } from './channel.js'
 import type { NotifyConfig } from './config.js'
 import { Deadline } from './deadline.js'
-import { channelOf, type Channel as ChannelName, type Message, messageOf, type OutboxRow } from './message.js'
-import type { Claimed, Ending, Outbox } from './outbox.js'
+import { channelOf, type Channel as ChannelName, type Claimed, type Message, messageOf } from './message.js'
+import type { Ending, Outbox } from './outbox.js'
 import type { MessageRecord } from './record.js'
 import { stopOf } from './stops.js'
 import type { Suppression } from './suppression.js'
@@ -49,11 +49,13 @@ export class Delivery {
   }
 
   /**
-   * One try. Never throws for what is wrong with a message or a provider.
-   * @param since when it was taken, by `performance.now()`
-   * @returns how the message stands then; undefined when it was somebody else's by then
+   * Makes one attempt. Never throws for what is wrong with a message or a provider.
+   * @param since when the message was claimed, by `performance.now()`
+   * @returns the message after that; undefined when another process has claimed it since
    */
-  async try(row: OutboxRow, since: number): Promise<MessageRecord | undefined> {
+  async deliver(row: Claimed, since: number): Promise<MessageRecord | undefined> {
+    const lost = await this.lostFor(row)
+    if (lost) return this.record(row, lost)
     const deadline = new Deadline((this.config.queue.leaseSeconds * 1000) / 2, since)
     this.underWay.add(deadline)
     try {
@@ -64,15 +66,16 @@ export class Delivery {
     }
   }
 
-  /** A try of whoever was sending it before: it may have been sent, and may be sent again if that does no harm. */
-  async tryAfterLoss(row: Claimed, since: number): Promise<MessageRecord | undefined> {
+  /**
+   * A message that was claimed before without a stored outcome may have been sent.
+   * @returns undefined when it may be sent again all the same
+   */
+  private async lostFor(row: Claimed): Promise<Ending | undefined> {
     const tooOften = row.losses >= MOST_LOSSES
-    if (row.losses === 0 || (!tooOften && row.mode === 'queue' && (await this.mayRepeat(row)))) {
-      return this.try(row, since)
-    }
+    if (row.losses === 0 || (!tooOften && row.mode === 'queue' && (await this.mayRepeat(row)))) return undefined
     const often = tooOften ? `, ${row.losses} times in a row` : ''
     const why = `whoever was sending it was not heard of again${often}; it may have been sent`
-    return this.record(row, unknown(row, why, { provider: row.provider }))
+    return unknown(row, why, { provider: row.provider })
   }
 
   /** Gives up what is under way: providers say at once how far they are. */
@@ -81,7 +84,7 @@ export class Delivery {
   }
 
   /** A provider has it, perhaps: that is worth more than one try to write it down. */
-  private async record(row: OutboxRow, ending: Ending): Promise<MessageRecord | undefined> {
+  private async record(row: Claimed, ending: Ending): Promise<MessageRecord | undefined> {
     for (const pause of RECORD_PAUSES) {
       try {
         return await this.recordOnce(row, ending)
@@ -94,7 +97,7 @@ export class Delivery {
     return this.recordOnce(row, ending)
   }
 
-  private async recordOnce(row: OutboxRow, ending: Ending): Promise<MessageRecord | undefined> {
+  private async recordOnce(row: Claimed, ending: Ending): Promise<MessageRecord | undefined> {
     const record = await this.outbox.end(row, ending)
     // Who comes too late has been taken for dead.
     if (!record) this.log.warn({ message: row.id }, 'the lease of a message was lost')
@@ -102,7 +105,7 @@ export class Delivery {
     return record
   }
 
-  private async attempt(row: OutboxRow, deadline: Deadline, since: number): Promise<Ending> {
+  private async attempt(row: Claimed, deadline: Deadline, since: number): Promise<Ending> {
     const { provider } = row
     // What may have been sent has not failed, whatever keeps it from being sent again.
     const over = row.unknown_for === null ? failed : unknown
@@ -114,7 +117,7 @@ export class Delivery {
     }
     const stop = await stopOf(message, this.parts)
     if (stop) return over(row, stop.why, { code: stop.code, provider })
-    if (row.mode === 'queue' && row.age > this.config.queue.maxAgeSeconds) {
+    if (row.age > this.config.queue.maxAgeSeconds) {
       return over(row, 'it is too old to be sent (queue.maxAgeSeconds)', { provider })
     }
     if (row.unknown_for !== null && !(await this.mayRepeat(row))) {
@@ -123,7 +126,7 @@ export class Delivery {
     return this.handOver(row, message, deadline, since)
   }
 
-  private async handOver(row: OutboxRow, message: Message, deadline: Deadline, since: number): Promise<Ending> {
+  private async handOver(row: Claimed, message: Message, deadline: Deadline, since: number): Promise<Ending> {
     const channel = this.channels[message.channel]
     const uncertain = row.unknown_for !== null
     const names = uncertain ? [row.provider as string] : inTurn(channel, row.provider)
@@ -160,7 +163,7 @@ export class Delivery {
     return this.later(row, answers)
   }
 
-  private async notKnown(row: OutboxRow, why: string, cause: SendError): Promise<Ending> {
+  private async notKnown(row: Claimed, why: string, cause: SendError): Promise<Ending> {
     const more = { cause, provider: row.provider, asked: true }
     // A provider that answered once in a way that nobody can read has taken the message, and would answer so again.
     if (row.mode === 'sync' || cause.unreadable || !(await this.mayRepeat(row))) {
@@ -170,7 +173,7 @@ export class Delivery {
   }
 
   /** Nobody has taken it, and nobody may have. */
-  private later(row: OutboxRow, answers: readonly Told[]): Ending {
+  private later(row: Claimed, answers: readonly Told[]): Ending {
     const why = told(answers) || 'no provider is configured'
     const errors = answers.flatMap(({ answer }) => (answer.kind === 'not sent' ? [answer.error] : []))
     const waits = answers.flatMap(({ answer }) => (answer.kind === 'passed' ? [answer.seconds] : []))
@@ -192,13 +195,13 @@ export class Delivery {
   }
 
   /** Whether a message that may have been sent may be sent again: it does no harm, or its sender has nothing against it. */
-  private async mayRepeat({ at_most_once, kind, provider, unknown_for }: OutboxRow): Promise<boolean> {
+  private async mayRepeat({ at_most_once, kind, provider, unknown_for }: Claimed): Promise<boolean> {
     if (!at_most_once) return true
     return (unknown_for ?? 0) < (await this.channels[channelOf(kind)].onceFor(provider as string))
   }
 
   /** In seconds: longer each time. */
-  private pause({ attempts }: OutboxRow, wanted = 0): number {
+  private pause({ attempts }: Claimed, wanted = 0): number {
     const doubled = this.config.queue.retrySeconds * 2 ** Math.min(attempts, 20)
     return jittered(Math.max(Math.min(wanted, MOST_RETRY_AFTER_SECONDS), Math.min(doubled, MOST_PAUSE_SECONDS)))
   }
@@ -227,7 +230,7 @@ const jittered = (seconds: number): number => seconds * (1 + Math.random() / 2)
 const isRefused = (error: unknown): boolean => error instanceof ServiceError && error.status === 400
 
 /** How a message ends whose outcome cannot be stored as the provider said it. */
-const notStored = (row: OutboxRow, { provider }: Ending): Ending =>
+const notStored = (row: Claimed, { provider }: Ending): Ending =>
   unknown(row, 'what became of it could not be stored; it may have been sent', { provider, asked: true })
 
 interface NotSent {
@@ -239,7 +242,7 @@ interface NotSent {
 }
 const ending =
   (state: 'failed' | 'unknown' | 'queued') =>
-  (row: OutboxRow, error: string, more: NotSent): Ending => {
+  (row: Claimed, error: string, more: NotSent): Ending => {
     const { cause, code = cause?.unreadable ? 'response_changed' : 'unexpected' } = more
     return {
       state,

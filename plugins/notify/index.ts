@@ -93,8 +93,8 @@ export default definePlugin({
 const READ_MS = 30_000
 
 /** A mail of a template that is kept here. */
-async function fillIn(templates: MailTemplates, { content = [], ...draft }: Draft): Promise<Draft | undefined> {
-  const made = await templates.render(draft.template as string, content)
+async function fillIn(templates: MailTemplates, { content, ...draft }: Draft): Promise<Draft | undefined> {
+  const made = await templates.render(draft.template as string, content ?? [])
   if (!made) return undefined
   const { subject, ...bodies } = made
   return { ...draft, kind: 'email', sub: subject, ...bodies }

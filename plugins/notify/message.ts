@@ -2,32 +2,22 @@ import type { Attachment, Mail, Mailbox, Sms, TemplateMail } from 'rowhouse'
 import type { Draft } from './payload.js'
 import { headerProblem, readMailbox } from './mailbox.js'
 
-type Text = 'from' | 'from_name' | 'sub' | 'text' | 'html' | 'reply_to' | 'template' | 'country_code' | 'message'
-type List = 'cc' | 'bcc' | 'content'
-
-/** A row of the outbox that is to be sent. */
-export interface OutboxRow extends Readonly<Record<Text, string | null>>, Readonly<Record<List, unknown>> {
+/** A message of the outbox that this process may send until its lease ends. */
+export interface Claimed extends Draft {
   readonly id: string
-  readonly kind: Draft['kind']
-  readonly to: string
-  readonly at_most_once: boolean
   readonly mode: 'queue' | 'sync'
   /** How often a provider was asked. */
   readonly attempts: number
-  /** Whose turn it is: grows each time that somebody takes it. */
+  /** How often the message was claimed. Only the latest claim may write what became of it. */
   readonly claims: number
+  /** How many claims in a row, up to now, ended without a stored outcome. */
+  readonly losses: number
   readonly provider: string | null
   /** Seconds since it is not known whether `provider` has sent it; null: it has not. */
   readonly unknown_for: number | null
   /** Seconds. */
   readonly age: number
-  readonly attachments: readonly StoredFile[] | null
-}
-interface StoredFile {
-  readonly filename: string
-  readonly content_type: string
-  /** base64 */
-  readonly content: string
+  readonly attachments: readonly Attachment[]
 }
 
 export type Message =
@@ -42,10 +32,10 @@ export const channelOf = (kind: Draft['kind']): Channel => (kind === 'sms' ? 'sm
  * What a row says. It need not have come through a route that checked it: an insert by SQL or by a role is a message too.
  * @throws Error that says what cannot be sent
  */
-export function messageOf(row: OutboxRow): Message {
+export function messageOf(row: Claimed): Message {
   const { id, kind } = row
   if (kind === 'sms') {
-    const sms = { id, to: row.to, countryCode: row.country_code ?? '', message: row.message ?? '' }
+    const sms = { id, to: row.to ?? '', countryCode: row.country_code ?? '', message: row.message ?? '' }
     if (!/^\d{4,14}$/.test(sms.to) || !/^[1-9]\d{0,2}$/.test(sms.countryCode)) throw new Error('it has no number')
     return { channel: 'sms', sms }
   }
@@ -58,7 +48,7 @@ export function messageOf(row: OutboxRow): Message {
     ...(row.cc ? { cc: mailboxes('cc', row.cc) } : {}),
     ...(row.bcc ? { bcc: mailboxes('bcc', row.bcc) } : {}),
     ...(row.reply_to ? { replyTo: mailbox('reply_to', row.reply_to) } : {}),
-    ...(row.attachments?.length ? { attachments: row.attachments.map(attachment) } : {}),
+    ...(row.attachments.length > 0 ? { attachments: row.attachments } : {}),
   }
   if (kind === 'email-template') {
     const content = contentOf(row.content)
@@ -67,8 +57,8 @@ export function messageOf(row: OutboxRow): Message {
   const mail = {
     ...envelope,
     subject: line('sub', row.sub),
-    ...(row.text === null ? {} : { text: row.text }),
-    ...(row.html === null ? {} : { html: row.html }),
+    ...(typeof row.text === 'string' ? { text: row.text } : {}),
+    ...(typeof row.html === 'string' ? { html: row.html } : {}),
   }
   return { channel: 'email', mail }
 }
@@ -98,9 +88,3 @@ function contentOf(value: unknown): TemplateMail['content'] {
   if (!Array.isArray(value) || !value.every(isEntry)) throw new Error('"content" is no list of {name, content}')
   return value as TemplateMail['content']
 }
-/** PostgreSQL breaks base64 into lines. */
-const attachment = (row: StoredFile): Attachment => ({
-  filename: row.filename,
-  contentType: row.content_type,
-  content: Buffer.from(row.content, 'base64'),
-})

@@ -1,5 +1,5 @@
-import type { Data, Transaction } from 'rowhouse'
-import type { Channel, OutboxRow } from './message.js'
+import type { Attachment, Data, Transaction } from 'rowhouse'
+import type { Channel, Claimed } from './message.js'
 import type { Draft } from './payload.js'
 import { MESSAGE_COLUMNS, type MessageRecord } from './record.js'
 
@@ -46,22 +46,12 @@ const ROW = `o.id::text, o.kind, o."to", o."from", o.from_name, o.sub, o.text, o
 export interface NewMessage extends Draft {
   readonly id: string
 }
-export interface StoredAttachment {
-  readonly filename: string
-  readonly contentType: string
-  readonly content: Buffer
-}
 /** A request that is to have its effect once. */
 export interface Once {
   readonly caller: string
   readonly key: string
   readonly hash: Buffer
 }
-export interface Claimed extends OutboxRow {
-  /** How many in a row took it before, and have not been heard of since. */
-  readonly losses: number
-}
-
 /** How a try has ended. */
 export type Ending =
   | {
@@ -97,19 +87,19 @@ export class Outbox {
   }
 
   /**
-   * Stores messages, all or none, before anything of them leaves.
-   * @param leaseSeconds of `sync`: for so long nobody else sends them
+   * Stores messages, all or none, before anything of them leaves. Those of mode `sync` are claimed by the caller at the
+   * same time: it delivers them, and no other process does until the lease ends.
    * @param once unless the same request came before
-   * @returns false when it did; then nothing was stored
+   * @returns the messages; undefined when the request came before, and then nothing was stored
    */
   async put(
     messages: readonly NewMessage[],
     mode: 'queue' | 'sync',
-    attachments: readonly StoredAttachment[],
+    attachments: readonly Attachment[],
     leaseSeconds: number,
     once?: Once,
     transaction?: Transaction,
-  ): Promise<boolean> {
+  ): Promise<readonly Claimed[] | undefined> {
     const rows = messages.map((message) => ({ ...message, mode }))
     const files = attachments.map(({ filename, contentType, content }, position) => ({
       position,
@@ -118,15 +108,10 @@ export class Outbox {
       content: content.toString('base64'),
     }))
     const values: unknown[] = [JSON.stringify(rows), JSON.stringify(files), leaseSeconds]
-    if (once)
-      values.push(
-        once.caller,
-        once.key,
-        once.hash,
-        messages.map(({ id }) => id),
-      )
+    const ids = messages.map(({ id }) => id)
+    if (once) values.push(once.caller, once.key, once.hash, ids)
     const stored = await this.data.query(once ? PUT_ONCE : PUT, values, transaction)
-    return stored.length > 0
+    return stored.length > 0 ? rows.map((row) => ({ ...NEW, ...row, attachments })) : undefined
   }
 
   /** What an earlier request with that key was, and its messages. */
@@ -145,12 +130,18 @@ export class Outbox {
    * Takes messages of a channel that are due, for a time: nobody else has them until then.
    * @param provider who is to send those of which that is not known yet
    */
-  claim(channel: Channel, most: number, leaseSeconds: number, provider: string | null): Promise<readonly Claimed[]> {
-    return this.data.query<Claimed>(CLAIM, [channel === 'sms', most, leaseSeconds, provider])
+  async claim(
+    channel: Channel,
+    most: number,
+    leaseSeconds: number,
+    provider: string | null,
+  ): Promise<readonly Claimed[]> {
+    const rows = await this.data.query<Row>(CLAIM, [channel === 'sms', most, leaseSeconds, provider])
+    return rows.map((row) => ({ ...row, attachments: (row.attachments ?? []).map(attachment) }))
   }
 
   /** Before another provider gets it. @returns false when somebody else has it by now */
-  async hand({ id, claims }: OutboxRow, provider: string): Promise<boolean> {
+  async hand({ id, claims }: Claimed, provider: string): Promise<boolean> {
     const rows = await this.data.query(`update ${TABLE} set provider = $3 where ${OWNED} returning 1`, [
       id,
       claims,
@@ -160,7 +151,7 @@ export class Outbox {
   }
 
   /** @returns how it stands then; undefined when somebody else has it by now */
-  async end({ id, claims }: OutboxRow, ending: Ending): Promise<MessageRecord | undefined> {
+  async end({ id, claims }: Claimed, ending: Ending): Promise<MessageRecord | undefined> {
     const [record] =
       ending.state === 'sent'
         ? await this.data.query<MessageRecord>(ending.caught ? CAUGHT : SENT, [
@@ -240,6 +231,22 @@ export class Outbox {
     return deleted.length === 1000 || expired.length === 1000
   }
 }
+
+/** A message that was just stored. */
+const NEW = { attempts: 0, claims: 0, losses: 0, provider: null, unknown_for: null, age: 0 } as const
+
+type Row = Omit<Claimed, 'attachments'> & { readonly attachments: readonly StoredFile[] | null }
+interface StoredFile {
+  readonly filename: string
+  readonly content_type: string
+  /** base64, which PostgreSQL breaks into lines */
+  readonly content: string
+}
+const attachment = (file: StoredFile): Attachment => ({
+  filename: file.filename,
+  contentType: file.content_type,
+  content: Buffer.from(file.content, 'base64'),
+})
 
 const MESSAGES = `insert into ${TABLE} (${NEW_COLUMNS}, next_at) select ${NEW_COLUMNS}, now() + make_interval(secs => $3)
   from json_to_recordset($1::json) as r (${NEW_DEFINITION})`

@@ -12,19 +12,19 @@ import { printMailbox, readMailbox } from './mailbox.js'
  */
 export interface Draft {
   readonly kind: 'email' | 'email-template' | 'sms'
-  readonly to?: string
-  readonly from?: string
-  readonly from_name?: string
-  readonly sub?: string
-  readonly text?: string
-  readonly html?: string
-  readonly cc?: readonly string[]
-  readonly bcc?: readonly string[]
-  readonly reply_to?: string
-  readonly template?: string
-  readonly content?: readonly { readonly name: string; readonly content: string }[]
-  readonly country_code?: string
-  readonly message?: string
+  readonly to?: string | null
+  readonly from?: string | null
+  readonly from_name?: string | null
+  readonly sub?: string | null
+  readonly text?: string | null
+  readonly html?: string | null
+  readonly cc?: readonly string[] | null
+  readonly bcc?: readonly string[] | null
+  readonly reply_to?: string | null
+  readonly template?: string | null
+  readonly content?: readonly { readonly name: string; readonly content: string }[] | null
+  readonly country_code?: string | null
+  readonly message?: string | null
   readonly at_most_once: boolean
 }
 

@@ -1,13 +1,13 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { type EmailSender, type Receipt, ServiceError } from 'rowhouse'
+import { type Attachment, type EmailSender, type Receipt, ServiceError } from 'rowhouse'
 import type { AttachmentDraft } from './attachments.js'
 import { type Channel, maySendFrom } from './channel.js'
 import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
 import { invalidPayload, noTemplates, type WhyNot } from './errors.js'
 import { domainOf } from './mailbox.js'
-import { channelOf, type OutboxRow } from './message.js'
-import type { NewMessage, Once, Outbox, StoredAttachment } from './outbox.js'
+import { channelOf } from './message.js'
+import type { NewMessage, Once, Outbox } from './outbox.js'
 import type { Draft, Payload } from './payload.js'
 import type { MessageRecord } from './record.js'
 import type { Worker } from './worker.js'
@@ -66,7 +66,8 @@ export class Sending {
     const messages = drafts.map((draft): NewMessage => ({ ...draft, id: randomUUID() }))
     const mode = payload.queue ? 'queue' : 'sync'
     const since = performance.now()
-    if (!(await outbox.put(messages, mode, attachments, config.queue.leaseSeconds, request))) {
+    const stored = await outbox.put(messages, mode, attachments, config.queue.leaseSeconds, request)
+    if (!stored) {
       const meanwhile = await this.repeated(request as Once, payload)
       if (meanwhile) return meanwhile
       throw inProgress()
@@ -76,9 +77,7 @@ export class Sending {
       workers[channelOf((messages[0] as NewMessage).kind)].wake()
       return { ...queued(ids, payload), messages: ids }
     }
-    const records = await each(messages, config.queue.concurrency, (message) =>
-      delivery.try(rowOf(message, attachments), since),
-    )
+    const records = await each(stored, config.queue.concurrency, (message) => delivery.deliver(message, since))
     return records.includes(undefined) ? this.answer(ids, payload) : answerOf(records as MessageRecord[], payload)
   }
 
@@ -106,8 +105,8 @@ export class Sending {
   }
 
   /** @param from undefined: a permission sets it, and the provider is asked when it is sent */
-  private async maySend(channel: Channel, from: string | undefined): Promise<boolean> {
-    if (from === undefined) return true
+  private async maySend(channel: Channel, from: Draft['from']): Promise<boolean> {
+    if (typeof from !== 'string') return true
     for (const name of channel.providers) {
       const sender = await channel.sender(name).catch(() => undefined)
       if (sender === undefined || maySendFrom(sender as EmailSender, from)) return true
@@ -115,9 +114,9 @@ export class Sending {
     return false
   }
 
-  private async bytes(drafts: readonly AttachmentDraft[]): Promise<readonly StoredAttachment[]> {
+  private async bytes(drafts: readonly AttachmentDraft[]): Promise<readonly Attachment[]> {
     let left = this.parts.config.email.maxAttachmentBytes
-    const stored: StoredAttachment[] = []
+    const stored: Attachment[] = []
     for (const draft of drafts) {
       if ('content' in draft) stored.push(draft)
       else {
@@ -196,38 +195,6 @@ export function errorOf({ id, kind, state, provider, detail, error, error_code }
       : `unexpected response from the ${kind === 'sms' ? 'sms' : 'email'} provider`
   return new ServiceError(500, code, message, '$', { internal })
 }
-
-/** As the outbox would give it, without asking. */
-const rowOf = (message: NewMessage, attachments: readonly StoredAttachment[]): OutboxRow => ({
-  ...EMPTY,
-  ...message,
-  to: message.to as string,
-  attachments: attachments.map(({ filename, contentType, content }) => ({
-    filename,
-    content_type: contentType,
-    content: content.toString('base64'),
-  })),
-})
-const EMPTY = {
-  from: null,
-  from_name: null,
-  sub: null,
-  text: null,
-  html: null,
-  cc: null,
-  bcc: null,
-  reply_to: null,
-  template: null,
-  content: null,
-  country_code: null,
-  message: null,
-  mode: 'sync',
-  attempts: 0,
-  claims: 0,
-  provider: null,
-  unknown_for: null,
-  age: 0,
-} as const
 
 /** Of what the caller wants, not of how it is written. */
 function hashOf({ drafts, attachments, queue }: Payload): Buffer {

@@ -2,7 +2,8 @@ import type { Host, Services } from 'rowhouse'
 import type { Channel } from './channel.js'
 import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
-import type { Claimed, Outbox } from './outbox.js'
+import type { Claimed } from './message.js'
+import type { Outbox } from './outbox.js'
 
 /** How long messages under way may take when the server stops. */
 const STOP_MS = 15_000
@@ -77,7 +78,7 @@ export class Worker {
 
   private run(row: Claimed, since: number): void {
     const done: Promise<void> = this.delivery
-      .tryAfterLoss(row, since)
+      .deliver(row, since)
       .then(() => {})
       // Its lease ends, and it is tried again.
       .catch((error: unknown) => this.log.warn({ err: error, message: row.id }, 'a message could not be tried'))

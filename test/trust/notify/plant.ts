@@ -21,8 +21,12 @@ export const FAULTS = {
     shows: /and no row|is 2 messages/,
     code: [
       'send.js',
-      /(if \(!\(await outbox\.put\()/,
-      "if (mode === 'sync') await each(messages, 1, (message) => delivery.try(rowOf(message, attachments), since));\n$1",
+      /(const stored = await outbox\.put\()/,
+      `if (mode === 'sync') {
+         const claim = { mode, attachments, attempts: 0, claims: 0, losses: 0, provider: null, unknown_for: null, age: 0 };
+         await each(messages, 1, (message) => delivery.deliver({ ...message, ...claim }, since));
+       }
+       $1`,
     ],
   },
   unfenced: {
