@@ -2,8 +2,8 @@ import { at } from 'rowhouse/plan'
 import { invalidPayload, missingKey } from './errors.js'
 import { Fields } from './fields.js'
 
-/** An attachment as a request has it: its bytes, or the file of the filestore that it is a copy of. */
-export type AttachmentDraft =
+/** An attachment as a request names it: its bytes, or a file of the filestore to copy. */
+export type AttachmentSource =
   | { readonly filename: string; readonly contentType: string; readonly content: Buffer }
   | { readonly filename: string; readonly contentType?: string; readonly fileId: string }
 
@@ -12,7 +12,7 @@ const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$
 const MOST = 20
 
 /** @throws ServiceError 400 `invalid_payload` */
-export function readAttachments(fields: Fields, maxBytes: number): readonly AttachmentDraft[] {
+export function readAttachments(fields: Fields, maxBytes: number): readonly AttachmentSource[] {
   const list = fields.list('attachments') ?? []
   if (list.length > MOST) throw invalidPayload(`there are more than ${MOST}`, fields.at('attachments'))
   let size = 0
@@ -23,7 +23,7 @@ export function readAttachments(fields: Fields, maxBytes: number): readonly Atta
     const filename = entry.line('filename', 200) ?? fileId?.split('/').at(-1)
     if (filename === undefined) throw missingKey('filename', path)
     if (/[/\\\p{Cc}]/u.test(filename) || filename === '')
-      throw invalidPayload('it is no file name', entry.at('filename'))
+      throw invalidPayload('it is not a file name', entry.at('filename'))
     const contentType = entry.line('contentType', 200)
     if (contentType !== undefined && !CONTENT_TYPE.test(contentType)) {
       throw invalidPayload('expecting "type/subtype"', entry.at('contentType'))
@@ -32,7 +32,7 @@ export function readAttachments(fields: Fields, maxBytes: number): readonly Atta
     if ((content === undefined) === (fileId === undefined)) {
       throw invalidPayload("one of the keys 'content' and 'file_id' has to be present", path)
     }
-    if (fileId !== undefined) return { filename, fileId, ...(contentType === undefined ? {} : { contentType }) }
+    if (fileId !== undefined) return { filename, fileId, contentType }
     if (!BASE64.test(content as string)) throw invalidPayload('expecting base64', entry.at('content'))
     const bytes = Buffer.from(content as string, 'base64')
     size += bytes.length

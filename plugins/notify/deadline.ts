@@ -1,16 +1,16 @@
-/** The end of a try. Whoever was held still until later must not hand a message over: it may be somebody else's by now. */
+/** The end of an attempt. A process that was suspended past it must not send: another may have claimed the message. */
 export class Deadline {
   private readonly controller = new AbortController()
   private readonly at: number
   private readonly timer: NodeJS.Timeout
 
-  /** @param since when the time began, by `performance.now()` */
+  /** @param since the start of the time, by `performance.now()` */
   constructor(ms: number, since: number) {
     this.at = since + ms
     this.timer = setTimeout(() => this.end(), Math.max(0, Math.ceil(this.at - performance.now())))
   }
 
-  /** Aborts then, or a moment later. */
+  /** Aborts at the deadline, or a moment later. */
   get signal(): AbortSignal {
     return this.controller.signal
   }
@@ -18,12 +18,12 @@ export class Deadline {
     return this.signal.aborted || performance.now() >= this.at
   }
 
-  /** Makes it now. */
+  /** Moves the deadline to now. */
   end(): void {
     clearTimeout(this.timer)
     this.controller.abort()
   }
-  /** Nobody waits for it any more. */
+  /** Stops the timer. */
   clear(): void {
     clearTimeout(this.timer)
   }

@@ -1,6 +1,6 @@
 import { ServiceError } from 'rowhouse'
 
-/** 400: the request is not as it should be. @param path of what is wrong, e.g. `$.to` */
+/** 400: the payload is wrong. @param path of what is wrong, e.g. `$.to` */
 export const invalidPayload = (message: string, path = '$'): ServiceError =>
   new ServiceError(400, 'invalid_payload', `Error in ${path}: ${message}`, path)
 export const missingKey = (key: string, path = '$'): ServiceError =>
@@ -12,26 +12,26 @@ export const notConfigured = (provider: string): ServiceError =>
   new ServiceError(500, 'config_not_found', `No ${provider} config found`)
 export const noTemplates = (provider: string, template: string): ServiceError =>
   new ServiceError(400, 'invalid_provider', `sending templates is not available for ${provider}`, '$', {
-    internal: { detail: `${provider} keeps no templates, and there is no "${template}" among those kept here` },
+    internal: { detail: `${provider} has no templates, and no template "${template}" is stored here` },
   })
 export const notFound = (id: string): ServiceError => new ServiceError(404, 'not_found', `message not found : ${id}`)
 
-/** What an answer says of a message that was not sent. */
-export interface WhyNot {
+/** What an answer says about a message that was not sent. */
+export interface DeliveryProblem {
   readonly id: string
   readonly state: string
   readonly provider: string | null
   readonly detail: string
 }
 
-/** `{code, message}`, and about a message that was not sent its `id`, its `state`, and in `detail` why. */
+/** `{code, message}`, and for a message that was not sent its `id`, its `state` and the reason in `detail`. */
 export function errorBody({ status, code, message, path, internal }: ServiceError): object {
-  // That of the core is about the database.
+  // `internal` of core errors is about the database.
   const more = typeof internal === 'object' && internal !== null && 'detail' in internal ? internal : {}
   if (status === 500 && code === 'unexpected' && internal === undefined) return FALLBACK
-  if (OF_THE_BODY.has(code)) return { code: 'invalid_payload', message: `Error in ${path}: ${message}` }
+  if (BODY_CODES.has(code)) return { code: 'invalid_payload', message: `Error in ${path}: ${message}` }
   return { code: code.replaceAll('-', '_'), message, ...more }
 }
-/** Codes of the core for a body that is not as it should be. */
-const OF_THE_BODY: ReadonlySet<string> = new Set(['invalid-json', 'parse-failed', 'unexpected-payload'])
+/** Codes of core errors about the body of a request. */
+const BODY_CODES: ReadonlySet<string> = new Set(['invalid-json', 'parse-failed', 'unexpected-payload'])
 const FALLBACK = { code: 'unexpected', message: 'fallback 500 error handler' }

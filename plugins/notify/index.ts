@@ -1,24 +1,25 @@
 import { definePlugin, type Receipt } from 'rowhouse'
-import { Channel } from './channel.js'
 import { config } from './config.js'
 import { Delivery } from './delivery.js'
 import { errorBody, invalidPayload } from './errors.js'
 import { eventRoutes } from './events.js'
-import { MessageList } from './list.js'
+import type { NewMessage } from './message.js'
+import { MessageList } from './message-list.js'
 import { sendOperations } from './operations.js'
 import { Outbox } from './outbox.js'
-import { type Draft, readEmail, readSms } from './payload.js'
+import { readEmail, readSms } from './payload.js'
+import { ProviderChain } from './provider-chain.js'
 import { startPruning } from './prune.js'
 import { adminOnly, sendRoutes } from './routes.js'
 import { lossesMigration, migrations } from './schema.js'
-import { Sending } from './send.js'
+import { Sending } from './sending.js'
 import { Suppression } from './suppression.js'
 import { templatesMigration } from './templates/migration.js'
 import { templateRoutes } from './templates/routes.js'
 import { MailTemplates } from './templates/templates.js'
 import { Worker } from './worker.js'
 
-/** What other plugins send with; bodies as those of `POST /v1/send/email` and `/v1/send/sms`. */
+/** For other plugins. Bodies are those of `POST /v1/send/email` and `/v1/send/sms`. */
 export interface Notify {
   /** @throws ServiceError */
   email(mail: object): Promise<Receipt>
@@ -43,18 +44,18 @@ export default definePlugin({
     const outbox = new Outbox(data)
     const suppression = new Suppression(data)
     const templates = new MailTemplates(data)
-    const channels = { email: new Channel(host, 'email', options), sms: new Channel(host, 'sms', options) }
-    const parts = { host, config: options, outbox, suppression, channels }
+    const chains = { email: new ProviderChain(host, 'email', options), sms: new ProviderChain(host, 'sms', options) }
+    const parts = { host, config: options, outbox, suppression, chains }
     const delivery = new Delivery(parts)
     const workers = {
-      email: new Worker({ ...parts, delivery, channel: channels.email }),
-      sms: new Worker({ ...parts, delivery, channel: channels.sms }),
+      email: new Worker({ ...parts, delivery, chain: chains.email }),
+      sms: new Worker({ ...parts, delivery, chain: chains.sms }),
     }
     const sending = new Sending({
       ...parts,
       delivery,
       workers,
-      render: async (draft) => (options.email.ownTemplates ? fillIn(templates, draft) : undefined),
+      render: async (message) => (options.email.ownTemplates ? fillIn(templates, message) : undefined),
       async readFile(id, maxBytes) {
         const filestore = host.find('filestore')
         if (!filestore) throw invalidPayload('the plugin filestore is not loaded', '$.attachments')
@@ -69,11 +70,11 @@ export default definePlugin({
       host.operation(type, operation)
     }
     host.health('providers', () => {
-      const troubled = [...channels.email.troubled, ...channels.sms.troubled]
-      if (troubled.length > 0) return `let alone for a while: ${troubled.join(', ')}`
+      const failing = [...chains.email.failing, ...chains.sms.failing]
+      if (failing.length > 0) return `skipped after failures: ${failing.join(', ')}`
     })
     host.onReady(async () => {
-      for (const channel of Object.values(channels)) await channel.open()
+      for (const chain of Object.values(chains)) await chain.open()
       for (const worker of Object.values(workers)) worker.start()
       const endPruning = startPruning(host, outbox, options.keepDays)
       host.onClose(endPruning)
@@ -83,21 +84,19 @@ export default definePlugin({
     })
     const limits = options.email
     return {
-      email: async (mail) => receipt(await sending.send(readEmail(mail as never, limits))),
-      sms: async (sms) => receipt(await sending.send(readSms(sms as never))),
+      email: async (mail) => receiptOf((await sending.send(readEmail(mail as never, limits))).response),
+      sms: async (sms) => receiptOf((await sending.send(readSms(sms as never))).response),
     }
   },
 })
 
-/** How long a file may take to be read. */
+/** Maximum time to read a file of the filestore. */
 const READ_MS = 30_000
 
-/** A mail of a template that is kept here. */
-async function fillIn(templates: MailTemplates, { content, ...draft }: Draft): Promise<Draft | undefined> {
-  const made = await templates.render(draft.template as string, content ?? [])
-  if (!made) return undefined
-  const { subject, ...bodies } = made
-  return { ...draft, kind: 'email', sub: subject, ...bodies }
+/** Makes a mail of a template that is stored here. */
+async function fillIn(templates: MailTemplates, { content, ...message }: NewMessage): Promise<NewMessage | undefined> {
+  const rendered = await templates.render(message.template as string, content ?? [])
+  return rendered && { ...message, kind: 'email', sub: rendered.subject, text: rendered.text, html: rendered.html }
 }
 
-const receipt = ({ id, detail }: Receipt): Receipt => ({ id, detail })
+const receiptOf = ({ id, detail }: Receipt): Receipt => ({ id, detail })

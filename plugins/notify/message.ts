@@ -1,43 +1,66 @@
 import type { Attachment, Mail, Mailbox, Sms, TemplateMail } from 'rowhouse'
-import type { Draft } from './payload.js'
 import { headerProblem, readMailbox } from './mailbox.js'
 
-/** A message of the outbox that this process may send until its lease ends. */
-export interface Claimed extends Draft {
+export type MessageKind = 'email' | 'email-template' | 'sms'
+/** What a message goes through: each channel has providers and a worker of its own. */
+export type Channel = 'email' | 'sms'
+export const channelOf = (kind: MessageKind): Channel => (kind === 'sms' ? 'sms' : 'email')
+
+/**
+ * A message as it is inserted into the outbox; the names are those of its columns. A required column is absent only where
+ * the sender's permission sets it.
+ */
+export interface NewMessage {
+  /** A UUID. */
   readonly id: string
+  readonly kind: MessageKind
+  readonly to?: string | null
+  readonly from?: string | null
+  readonly from_name?: string | null
+  readonly sub?: string | null
+  readonly text?: string | null
+  readonly html?: string | null
+  readonly cc?: readonly string[] | null
+  readonly bcc?: readonly string[] | null
+  readonly reply_to?: string | null
+  readonly template?: string | null
+  readonly content?: TemplateMail['content'] | null
+  readonly country_code?: string | null
+  readonly message?: string | null
+  readonly at_most_once: boolean
+}
+
+/** A message of the outbox that this process may send until its lease ends. */
+export interface ClaimedMessage extends NewMessage {
   readonly mode: 'queue' | 'sync'
-  /** How often a provider was asked. */
+  /** How often a provider was called. */
   readonly attempts: number
-  /** How often the message was claimed. Only the latest claim may write what became of it. */
+  /** How often the message was claimed. Only the latest claim may store a result. */
   readonly claims: number
-  /** How many claims in a row, up to now, ended without a stored outcome. */
+  /** How many claims in a row before this one ended without a stored result. */
   readonly losses: number
   readonly provider: string | null
-  /** Seconds since it is not known whether `provider` has sent it; null: it has not. */
+  /** For how many seconds `provider` may have sent the message; null: it has not. */
   readonly unknown_for: number | null
-  /** Seconds. */
+  /** Seconds since the message was queued. */
   readonly age: number
   readonly attachments: readonly Attachment[]
 }
 
-export type Message =
-  | { readonly channel: 'sms'; readonly sms: Sms }
-  | { readonly channel: 'email'; readonly mail: Mail }
-  | { readonly channel: 'email'; readonly template: TemplateMail }
-
-export type Channel = Message['channel']
-export const channelOf = (kind: Draft['kind']): Channel => (kind === 'sms' ? 'sms' : 'email')
+/** What a provider is called with. */
+export type ProviderMessage = Mail | TemplateMail | Sms
 
 /**
- * What a row says. It need not have come through a route that checked it: an insert by SQL or by a role is a message too.
+ * Turns a row of the outbox into what a provider gets. Checks every field again: a row may come from SQL or from a role's
+ * insert as well as from a route.
  * @throws Error that says what cannot be sent
  */
-export function messageOf(row: Claimed): Message {
+export function providerMessage(row: ClaimedMessage): ProviderMessage {
   const { id, kind } = row
   if (kind === 'sms') {
     const sms = { id, to: row.to ?? '', countryCode: row.country_code ?? '', message: row.message ?? '' }
     if (!/^\d{4,14}$/.test(sms.to) || !/^[1-9]\d{0,2}$/.test(sms.countryCode)) throw new Error('it has no number')
-    return { channel: 'sms', sms }
+    return sms
   }
   const from = mailbox('from', row.from)
   const name = row.from_name ?? from.name
@@ -50,17 +73,13 @@ export function messageOf(row: Claimed): Message {
     ...(row.reply_to ? { replyTo: mailbox('reply_to', row.reply_to) } : {}),
     ...(row.attachments.length > 0 ? { attachments: row.attachments } : {}),
   }
-  if (kind === 'email-template') {
-    const content = contentOf(row.content)
-    return { channel: 'email', template: { ...envelope, template: row.template ?? '', content } }
-  }
-  const mail = {
+  if (kind === 'email-template') return { ...envelope, template: row.template ?? '', content: contentOf(row.content) }
+  return {
     ...envelope,
     subject: line('sub', row.sub),
     ...(typeof row.text === 'string' ? { text: row.text } : {}),
     ...(typeof row.html === 'string' ? { html: row.html } : {}),
   }
-  return { channel: 'email', mail }
 }
 
 function mailbox(column: string, value: unknown): Mailbox {
@@ -69,11 +88,11 @@ function mailbox(column: string, value: unknown): Mailbox {
   return read
 }
 function mailboxes(column: string, value: unknown): readonly Mailbox[] {
-  if (!Array.isArray(value) || value.length > 50) throw new Error(`"${column}" is no list of at most 50 addresses`)
+  if (!Array.isArray(value) || value.length > 50) throw new Error(`"${column}" is not a list of at most 50 addresses`)
   return value.map((each) => mailbox(column, each))
 }
 function line(column: string, value: unknown): string {
-  if (typeof value !== 'string') throw new Error(`"${column}" is no text`)
+  if (typeof value !== 'string') throw new Error(`"${column}" is not a text`)
   const problem = headerProblem(value)
   if (problem !== undefined) throw new Error(`"${column}" has ${problem}`)
   return value
@@ -85,6 +104,6 @@ function contentOf(value: unknown): TemplateMail['content'] {
     each !== null &&
     typeof (each as Record<string, unknown>)['name'] === 'string' &&
     typeof (each as Record<string, unknown>)['content'] === 'string'
-  if (!Array.isArray(value) || !value.every(isEntry)) throw new Error('"content" is no list of {name, content}')
+  if (!Array.isArray(value) || !value.every(isEntry)) throw new Error('"content" is not a list of {name, content}')
   return value as TemplateMail['content']
 }

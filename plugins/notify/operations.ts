@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import {
   type Call,
   type Data,
@@ -11,9 +10,10 @@ import {
 import { isObject, rowsOf, tableKey } from 'rowhouse/plan'
 import type { NotifyConfig } from './config.js'
 import { invalidPayload } from './errors.js'
-import type { NewMessage, Outbox } from './outbox.js'
-import { type Draft, type Payload, readEmail, readSms } from './payload.js'
-import { queued, type Sending } from './send.js'
+import type { MessageKind, NewMessage } from './message.js'
+import type { Outbox } from './outbox.js'
+import { type Payload, readEmail, readSms } from './payload.js'
+import { queuedResponse, type Sending } from './sending.js'
 
 const OUTBOX = { schema: 'svc_catalog', name: 'svc_outbox' }
 
@@ -34,12 +34,12 @@ export function sendOperations(
 ): Record<string, Operation> {
   const data = host.use('data')
   const trackedOutbox = (call: Call) => data.catalogFor(call).tables.get(tableKey(OUTBOX))
-  const store = async (rows: readonly NewMessage[], call: Call): Promise<void> => {
+  const store = async (messages: readonly NewMessage[], call: Call): Promise<void> => {
     if (trackedOutbox(call)) {
       // Permissions on the outbox hold here as for any table.
-      await operations.run(insertOf(rows), { ...call, format: 'json' }).catch(atArgs)
+      await operations.run(insertOf(messages), { ...call, format: 'json' }).catch(atArgs)
     } else {
-      await outbox.put(rows, 'queue', [], config.queue.leaseSeconds, undefined, call.transaction)
+      await outbox.put(messages, 'queue', [], config.queue.leaseSeconds, undefined, call.transaction)
     }
   }
   /**
@@ -58,7 +58,7 @@ export function sendOperations(
     const columns = new Set(permission.set.map(({ column }) => column))
     return new Set(Object.entries(COLUMNS).flatMap(([key, column]) => (columns.has(column) ? [key] : [])))
   }
-  const operation = (kind: Draft['kind'], read: (args: Json, presets: ReadonlySet<string>) => Payload): Operation => ({
+  const operation = (kind: MessageKind, read: (args: Json, presets: ReadonlySet<string>) => Payload): Operation => ({
     templatable: { '*': 'text' },
     lift: (args) => operations.lift(insertOf([{ id: null, kind, at_most_once: null, ...columnsOf(args) }])),
     async run(args, call) {
@@ -67,10 +67,10 @@ export function sendOperations(
           throw invalidPayload('what is sent in a query is always queued', '$.queue')
         const payload = read(args, presetsFor(call))
         if (payload.attachments.length > 0) throw invalidPayload('they are for POST /v1/send/email', '$.attachments')
-        const rows = (await sending.prepare(payload.drafts)).map((draft) => ({ id: randomUUID(), ...draft }))
-        await store(rows, call)
-        const ids = rows.map(({ id }) => id)
-        return { kind: 'text', text: JSON.stringify(queued(ids, payload)) }
+        const messages = await sending.prepare(payload.messages)
+        await store(messages, call)
+        const ids = messages.map(({ id }) => id)
+        return { kind: 'text', text: JSON.stringify(queuedResponse(ids, payload)) }
       } catch (error) {
         throw asQuery(error)
       }
@@ -109,13 +109,13 @@ function columnsOf(args: Json): object {
   return Object.fromEntries(Object.entries(COLUMNS).flatMap(([key, column]) => (key in args ? [[column, null]] : [])))
 }
 
-/** The path of an error is of the insert, which nobody has written. */
+/** Moves the path of an error out of the insert, which the caller did not write. */
 function atArgs(error: unknown): never {
   if (!(error instanceof ServiceError)) throw error
   throw new ServiceError(error.status, error.code, error.message, '$.args', { cause: error, internal: error.internal })
 }
 
-/** What is wrong with a payload, as the JSON query API says such things. */
+/** Turns an error of a payload into one of the JSON query API. */
 function asQuery(error: unknown): unknown {
   if (!(error instanceof ServiceError) || error.code !== 'invalid_payload') return error
   const message = error.message.replace(/^Error in [^ ]*: /, '')

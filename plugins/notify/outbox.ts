@@ -1,7 +1,6 @@
 import type { Attachment, Data, Transaction } from 'rowhouse'
-import type { Channel, Claimed } from './message.js'
-import type { Draft } from './payload.js'
-import { MESSAGE_COLUMNS, type MessageRecord } from './record.js'
+import { type Channel, type ClaimedMessage, type NewMessage } from './message.js'
+import { MESSAGE_COLUMNS, type MessageRecord } from './message-record.js'
 
 const TABLE = 'svc_catalog.svc_outbox'
 
@@ -33,33 +32,31 @@ const NEW_DEFINITION = Object.entries(NEW_TYPES)
   .join(', ')
 
 const CONTENTS = ['text', 'html', 'message', 'content', 'cc', 'bcc', 'reply_to']
-/** What is deleted when a provider has a message. */
+/** Deletes the contents of a message that a provider has taken. */
 export const DELETE_CONTENTS = CONTENTS.map((name) => `${name} = null`).join(', ')
 
 /** What is needed to send a message. */
-const ROW = `o.id::text, o.kind, o."to", o."from", o.from_name, o.sub, o.text, o.html, o.cc, o.bcc, o.reply_to, o.template,
-  o.content, o.country_code, o.message, o.at_most_once, o.mode, o.attempts, o.claims, o.provider,
+const CLAIMED = `${NEW_COLUMNS}, o.attempts, o.claims, o.losses, o.provider,
   extract(epoch from now() - o.unknown_since)::float8 as unknown_for, extract(epoch from now() - o.queued_at)::float8 as age,
   (select json_agg(json_build_object('filename', filename, 'content_type', content_type, 'content', encode(content, 'base64'))
     order by position) from svc_catalog.svc_outbox_attachment a where a.message_id = o.id) as attachments`
 
-export interface NewMessage extends Draft {
-  readonly id: string
-}
-/** A request that is to have its effect once. */
-export interface Once {
+/** A request with an `Idempotency-Key`. */
+export interface IdempotentRequest {
   readonly caller: string
   readonly key: string
+  /** Of what the request wants. */
   readonly hash: Buffer
 }
-/** How a try has ended. */
-export type Ending =
+
+/** What one attempt to send a message came to. */
+export type AttemptResult =
   | {
       readonly state: 'sent'
       readonly provider: string
       readonly providerId: string
       readonly detail: string
-      /** It went nowhere, and stays to be read. */
+      /** The provider sent it nowhere: its contents are kept to be read. */
       readonly caught: boolean
     }
   | {
@@ -68,38 +65,34 @@ export type Ending =
       readonly code: string
       /** The provider's words. */
       readonly detail: string | null
-      /** Who did not take it, or may have. */
+      /** The provider that failed, or that may have sent the message. */
       readonly provider: string | null
-      /** For so many seconds it may have been sent; null: it was not. */
+      /** For how many seconds `provider` may have sent the message; null: it has not. */
       readonly unknownFor: number | null
-      /** Until the next try. */
-      readonly seconds: number
-      /** Whether a provider was asked. If not, what was known before is worth keeping. */
-      readonly asked: boolean
+      /** Seconds until the next attempt. */
+      readonly retryIn: number
+      /** Whether a provider was called. If not, the error of the last call is kept. */
+      readonly called: boolean
     }
 
 /** The messages in the database. */
 export class Outbox {
-  private readonly data: Data
-
-  constructor(data: Data) {
-    this.data = data
-  }
+  constructor(private readonly data: Data) {}
 
   /**
-   * Stores messages, all or none, before anything of them leaves. Those of mode `sync` are claimed by the caller at the
-   * same time: it delivers them, and no other process does until the lease ends.
-   * @param once unless the same request came before
-   * @returns the messages; undefined when the request came before, and then nothing was stored
+   * Stores messages, all or none, before anything of them leaves. Messages of mode `sync` are claimed by the caller in
+   * the same statement: the caller delivers them, and no other process does until the lease ends.
+   * @param request stores nothing if its key was used before
+   * @returns the messages; undefined when the key was used before
    */
   async put(
     messages: readonly NewMessage[],
     mode: 'queue' | 'sync',
     attachments: readonly Attachment[],
     leaseSeconds: number,
-    once?: Once,
+    request?: IdempotentRequest,
     transaction?: Transaction,
-  ): Promise<readonly Claimed[] | undefined> {
+  ): Promise<readonly ClaimedMessage[] | undefined> {
     const rows = messages.map((message) => ({ ...message, mode }))
     const files = attachments.map(({ filename, contentType, content }, position) => ({
       position,
@@ -109,16 +102,16 @@ export class Outbox {
     }))
     const values: unknown[] = [JSON.stringify(rows), JSON.stringify(files), leaseSeconds]
     const ids = messages.map(({ id }) => id)
-    if (once) values.push(once.caller, once.key, once.hash, ids)
-    const stored = await this.data.query(once ? PUT_ONCE : PUT, values, transaction)
+    if (request) values.push(request.caller, request.key, request.hash, ids)
+    const stored = await this.data.query(request ? PUT_ONCE : PUT, values, transaction)
     return stored.length > 0 ? rows.map((row) => ({ ...NEW, ...row, attachments })) : undefined
   }
 
-  /** What an earlier request with that key was, and its messages. */
-  async before({
+  /** The hash and the messages of an earlier request with that key. */
+  async findRequest({
     caller,
     key,
-  }: Once): Promise<{ readonly hash: Buffer; readonly messages: readonly string[] } | undefined> {
+  }: IdempotentRequest): Promise<{ readonly hash: Buffer; readonly messages: readonly string[] } | undefined> {
     const [found] = await this.data.query<{ request_hash: Buffer; messages: string[] }>(
       'select request_hash, messages::text[] from svc_catalog.svc_idempotency where caller = $1 and key = $2 and expires_at >= now()',
       [caller, key],
@@ -127,21 +120,21 @@ export class Outbox {
   }
 
   /**
-   * Takes messages of a channel that are due, for a time: nobody else has them until then.
-   * @param provider who is to send those of which that is not known yet
+   * Claims messages of a channel that are due: no other process gets them until the lease ends.
+   * @param provider for messages that have none yet
    */
   async claim(
     channel: Channel,
     most: number,
     leaseSeconds: number,
     provider: string | null,
-  ): Promise<readonly Claimed[]> {
-    const rows = await this.data.query<Row>(CLAIM, [channel === 'sms', most, leaseSeconds, provider])
+  ): Promise<readonly ClaimedMessage[]> {
+    const rows = await this.data.query<ClaimedRow>(CLAIM, [channel === 'sms', most, leaseSeconds, provider])
     return rows.map((row) => ({ ...row, attachments: (row.attachments ?? []).map(attachment) }))
   }
 
-  /** Before another provider gets it. @returns false when somebody else has it by now */
-  async hand({ id, claims }: Claimed, provider: string): Promise<boolean> {
+  /** Stores which provider is called next. @returns false when another process has claimed the message since */
+  async assign({ id, claims }: ClaimedMessage, provider: string): Promise<boolean> {
     const rows = await this.data.query(`update ${TABLE} set provider = $3 where ${OWNED} returning 1`, [
       id,
       claims,
@@ -150,33 +143,33 @@ export class Outbox {
     return rows.length > 0
   }
 
-  /** @returns how it stands then; undefined when somebody else has it by now */
-  async end({ id, claims }: Claimed, ending: Ending): Promise<MessageRecord | undefined> {
+  /** @returns the message after that; undefined when another process has claimed it since */
+  async storeResult({ id, claims }: ClaimedMessage, result: AttemptResult): Promise<MessageRecord | undefined> {
     const [record] =
-      ending.state === 'sent'
-        ? await this.data.query<MessageRecord>(ending.caught ? CAUGHT : SENT, [
+      result.state === 'sent'
+        ? await this.data.query<MessageRecord>(result.caught ? CAUGHT : SENT, [
             id,
             claims,
-            ending.provider,
-            ending.providerId,
-            ending.detail,
+            result.provider,
+            result.providerId,
+            result.detail,
           ])
         : await this.data.query<MessageRecord>(NOT_SENT, [
             id,
             claims,
-            ending.state,
-            ending.error,
-            ending.code,
-            ending.detail,
-            ending.provider,
-            ending.unknownFor,
-            ending.seconds,
-            ending.asked,
+            result.state,
+            result.error,
+            result.code,
+            result.detail,
+            result.provider,
+            result.unknownFor,
+            result.retryIn,
+            result.called,
           ])
     return record
   }
 
-  /** As the API shows them, in the order of `ids`. */
+  /** Messages as the API shows them, in the order of `ids`. */
   async records(ids: readonly string[]): Promise<readonly MessageRecord[]> {
     return this.data.query<MessageRecord>(
       `select ${MESSAGE_COLUMNS} from ${TABLE} where id = any($1::uuid[]) order by array_position($1::uuid[], id)`,
@@ -184,8 +177,8 @@ export class Outbox {
     )
   }
 
-  /** Puts a message that was not sent back into the queue. @returns false when it is none of those */
-  async again(id: string): Promise<boolean> {
+  /** Queues a `failed` or `unknown` message again. @returns false for any other message */
+  async requeue(id: string): Promise<boolean> {
     const rows = await this.data.query(
       `update ${TABLE} set state = 'queued', mode = 'queue', claims = claims + 1, next_at = now(), queued_at = now(),
          provider = null, unknown_since = null, error = null, error_code = null, detail = null, delivery = null,
@@ -197,27 +190,27 @@ export class Outbox {
     return rows.length > 0
   }
 
-  /** Messages to the number of this one within an hour before it. */
+  /** Counts the SMS to the same number in the hour before this one. */
   async smsWithinHour(id: string): Promise<number> {
     return this.count(
       `o.country_code || o."to" = m.country_code || m."to" and o.created_at > m.created_at - interval '1 hour'`,
       id,
     )
   }
-  /** All SMS within a day before it. */
+  /** Counts all SMS in the day before this one. */
   async smsWithinDay(id: string): Promise<number> {
     return this.count(`o.created_at > m.created_at - interval '1 day'`, id)
   }
-  private async count(which: string, id: string): Promise<number> {
+  private async count(condition: string, id: string): Promise<number> {
     const [counted] = await this.data.query<{ count: number }>(
       `select count(*)::int from ${TABLE} m, ${TABLE} o where m.id = $1 and o.kind = 'sms' and o.state <> 'failed'
-         and (o.created_at, o.id) < (m.created_at, m.id) and ${which}`,
+         and (o.created_at, o.id) < (m.created_at, m.id) and ${condition}`,
       [id],
     )
     return counted?.count ?? 0
   }
 
-  /** Deletes some of what is old. @returns whether there may be more */
+  /** Deletes up to 1,000 old messages and expired keys. @returns whether there may be more */
   async prune(keepDays: number): Promise<boolean> {
     const deleted = await this.data.query(
       `delete from ${TABLE} where id in (select id from ${TABLE} where state not in ('queued', 'sending')
@@ -235,7 +228,7 @@ export class Outbox {
 /** A message that was just stored. */
 const NEW = { attempts: 0, claims: 0, losses: 0, provider: null, unknown_for: null, age: 0 } as const
 
-type Row = Omit<Claimed, 'attachments'> & { readonly attachments: readonly StoredFile[] | null }
+type ClaimedRow = Omit<ClaimedMessage, 'attachments'> & { readonly attachments: readonly StoredFile[] | null }
 interface StoredFile {
   readonly filename: string
   readonly content_type: string
@@ -254,7 +247,7 @@ const ATTACHMENTS = `insert into svc_catalog.svc_outbox_attachment (message_id, 
   select m.id, a.position, a.filename, a.content_type, decode(a.content, 'base64') from m,
   json_to_recordset($2::json) as a (position int, filename text, content_type text, content text)`
 const PUT = `with m as (${MESSAGES} returning id), a as (${ATTACHMENTS}) select 1 from m`
-/** A key that has expired is free again. */
+/** An expired key may be used again. */
 const PUT_ONCE = `with o as (
     insert into svc_catalog.svc_idempotency as i (caller, key, request_hash, messages, expires_at)
     values ($4, $5, $6, $7::uuid[], now() + interval '24 hours')
@@ -274,7 +267,7 @@ const CLAIM = `with due as (
         else t.unknown_since end,
       losses = case when due.lost then t.losses + 1 else 0 end
     from due where t.id = due.id returning t.*)
-  select ${ROW}, o.losses from o`
+  select ${CLAIMED} from o`
 
 const OWNED = `id = $1 and claims = $2 and state in ('queued', 'sending')`
 const DONE = `state = 'sent', sent_at = now(), attempts = attempts + 1, provider = $3, provider_id = $4, detail = $5,
@@ -283,7 +276,7 @@ const CAUGHT = `update ${TABLE} set ${DONE} where ${OWNED} returning ${MESSAGE_C
 const SENT = `with m as (update ${TABLE} set ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning *),
   a as (delete from svc_catalog.svc_outbox_attachment where message_id in (select id from m))
   select ${MESSAGE_COLUMNS} from m`
-/** Why nobody was asked is told together with what the last one who was has said. */
+/** $10 is whether a provider was called. If not, the error says why, followed by the error of the last call. */
 const NOT_SENT = `update ${TABLE} set state = $3,
     error = $4 || case when $10 then '' else coalesce('; before that: ' || split_part(error, '; before that: ', -1), '') end,
     error_code = coalesce(case when $10 then null else error_code end, $5),

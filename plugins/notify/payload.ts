@@ -1,41 +1,21 @@
-import type { Json, Mailbox } from 'rowhouse'
+import { randomUUID } from 'node:crypto'
+import type { Json, Mailbox, TemplateMail } from 'rowhouse'
 import { at, describe } from 'rowhouse/plan'
-import type { AttachmentDraft } from './attachments.js'
+import type { AttachmentSource } from './attachments.js'
 import { readAttachments } from './attachments.js'
 import { invalidPayload, missingKey } from './errors.js'
 import { Fields } from './fields.js'
 import { printMailbox, readMailbox } from './mailbox.js'
+import type { NewMessage } from './message.js'
 
-/**
- * A message as a row of the outbox; the names are those of its columns. A required column is absent only where the
- * sender's permission sets it.
- */
-export interface Draft {
-  readonly kind: 'email' | 'email-template' | 'sms'
-  readonly to?: string | null
-  readonly from?: string | null
-  readonly from_name?: string | null
-  readonly sub?: string | null
-  readonly text?: string | null
-  readonly html?: string | null
-  readonly cc?: readonly string[] | null
-  readonly bcc?: readonly string[] | null
-  readonly reply_to?: string | null
-  readonly template?: string | null
-  readonly content?: readonly { readonly name: string; readonly content: string }[] | null
-  readonly country_code?: string | null
-  readonly message?: string | null
-  readonly at_most_once: boolean
-}
-
-/** What a request wants sent, and how. */
+/** What the body of a request asks for. */
 export interface Payload {
   /** One for each recipient. */
-  readonly drafts: readonly Draft[]
+  readonly messages: readonly NewMessage[]
   /** Whether the recipients were given as a list: then each has a result of its own. */
   readonly several: boolean
-  readonly attachments: readonly AttachmentDraft[]
-  /** Whether to answer at once, and send later. */
+  readonly attachments: readonly AttachmentSource[]
+  /** Whether to answer when the message is stored, and send it later. */
   readonly queue: boolean
 }
 
@@ -49,7 +29,7 @@ const ENVELOPE = ['to', 'cc', 'bcc', 'replyTo', 'attachments', ...COMMON]
 const EMAIL = ['from', 'fromName', 'sub', 'text', 'html', ...ENVELOPE]
 const TEMPLATE = ['fromEmail', 'from', 'fromName', 'templateName', 'templateContent', ...ENVELOPE]
 const SMS = ['to', 'countryCode', 'message', ...COMMON]
-/** Ten parts, about. */
+/** About ten parts. */
 const MAX_SMS = 1600
 const MAX_CONTENT = 1000
 
@@ -98,17 +78,18 @@ export function readSms(body: Json, presets?: ReadonlySet<string>): Payload {
   if (message?.trim() === '') throw invalidPayload('it is empty', fields.at('message'))
   if (message !== undefined && message.length > MAX_SMS)
     throw invalidPayload(`it has more than ${MAX_SMS} characters`, fields.at('message'))
-  const draft = {
+  const sms = {
+    id: randomUUID(),
     kind: 'sms',
     to,
     country_code: countryCode,
     message,
     at_most_once: fields.boolean('atMostOnce'),
   } as const
-  return { drafts: [draft], several: false, attachments: [], queue: fields.boolean('queue') }
+  return { messages: [sms], several: false, attachments: [], queue: fields.boolean('queue') }
 }
 
-type Part = Omit<Draft, 'to' | 'at_most_once'>
+type Part = Omit<NewMessage, 'id' | 'to' | 'at_most_once'>
 
 function payload(fields: Fields, to: Recipients, limits: PayloadLimits, part: Part): Payload {
   const [cc, bcc] = [mailboxes(fields, 'cc', limits), mailboxes(fields, 'bcc', limits)]
@@ -127,7 +108,7 @@ function payload(fields: Fields, to: Recipients, limits: PayloadLimits, part: Pa
     at_most_once: fields.boolean('atMostOnce'),
   }
   return {
-    drafts: to.mailboxes.map((each) => ({ ...all, to: each })),
+    messages: to.mailboxes.map((each) => ({ id: randomUUID(), ...all, to: each })),
     several: to.several,
     attachments: readAttachments(fields, limits.maxAttachmentBytes),
     queue: fields.boolean('queue'),
@@ -167,7 +148,7 @@ function mailbox(value: Json, path: string): Mailbox {
 }
 const MAX_MAILBOX = 600
 
-function sender(fields: Fields, key: string): Pick<Draft, 'from' | 'from_name'> {
+function sender(fields: Fields, key: string): Pick<NewMessage, 'from' | 'from_name'> {
   const from = fields.required(key)
   const { address, name } = from === undefined ? {} : mailbox(from, fields.at(key))
   const given = fields.line('fromName', 200) ?? name
@@ -175,7 +156,7 @@ function sender(fields: Fields, key: string): Pick<Draft, 'from' | 'from_name'> 
 }
 
 /** `templateContent`: the variables of a template, each once. */
-export function readContent(fields: Fields): NonNullable<Draft['content']> {
+export function readContent(fields: Fields): TemplateMail['content'] {
   const list = fields.list('templateContent') ?? []
   if (list.length > MAX_CONTENT)
     throw invalidPayload(`there are more than ${MAX_CONTENT}`, fields.at('templateContent'))

@@ -3,12 +3,13 @@ import { assertSameOrigin, type Host, type Json, readJson, ServiceError, USER_ID
 import type { NotifyConfig } from './config.js'
 import { invalidPayload, missingKey, notFound, unauthorized } from './errors.js'
 import { Fields } from './fields.js'
-import { isId, type MessageList } from './list.js'
 import { readMailbox } from './mailbox.js'
+import type { Channel } from './message.js'
+import { isId, type MessageList } from './message-list.js'
 import type { Outbox } from './outbox.js'
 import { messagesPage } from './page/index.js'
 import { type Payload, readEmail, readSms, readTemplateEmail } from './payload.js'
-import type { Sending } from './send.js'
+import type { Sending } from './sending.js'
 import type { Suppression } from './suppression.js'
 import type { Worker } from './worker.js'
 
@@ -19,7 +20,7 @@ export interface RouteParts {
   readonly outbox: Outbox
   readonly messages: MessageList
   readonly suppression: Suppression
-  readonly workers: Readonly<Record<'email' | 'sms', Worker>>
+  readonly workers: Readonly<Record<Channel, Worker>>
 }
 
 /** @throws ServiceError 401 */
@@ -36,9 +37,9 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     if (key !== '' && !/^[!-~]{1,255}$/.test(key))
       throw invalidPayload('expecting up to 255 visible characters', '$.Idempotency-Key')
     const caller = ctx.state.session.variables.get(USER_ID) ?? ''
-    const { messages: ids, ...sent } = await sending.send(payload, key === '' ? undefined : { caller, key })
+    const { ids, response } = await sending.send(payload, key === '' ? undefined : { caller, key })
     ctx.set('Location', `/v1/send/${ids[0]}`)
-    ctx.body = sent
+    ctx.body = response
   }
   const sends = {
     '/v1/send/email': (body: Json) => readEmail(body, config.email),
@@ -53,7 +54,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
   router.get('/v1/send/suppressed', async (ctx) => {
     adminOnly(ctx)
     const after = ctx.query['after'] ?? ''
-    if (typeof after !== 'string') throw invalidPayload('expecting one address', '$.after')
+    if (typeof after !== 'string') throw invalidPayload('expecting an address', '$.after')
     ctx.body = { suppressed: await suppression.list(after, 1000) }
   })
   router.post('/v1/send/suppressed', async (ctx) => {
@@ -76,7 +77,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
   const page = messagesPage(router)
   host.link('Messages', '/v1/send')
   router.get('/v1/send', async (ctx) => {
-    // The page holds nothing; it asks again, with the secret that is typed there.
+    // The page holds no messages. It requests them with the secret that is typed there.
     ctx.vary('Accept')
     if (ctx.accepts('json', 'html') === 'html') return page(ctx)
     adminOnly(ctx)
@@ -94,7 +95,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     assertSameOrigin(ctx, ctx.state.session)
     const { id } = ctx['params'] as { id: string }
     if (!isId(id) || !(await messages.find(id))) throw notFound(id)
-    if (!(await outbox.again(id))) {
+    if (!(await outbox.requeue(id))) {
       throw new ServiceError(409, 'not_failed', 'only a message that failed, or of which it is unknown, is sent again')
     }
     for (const worker of Object.values(workers)) worker.wake()
@@ -102,7 +103,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
   })
 }
 
-/** As it is kept. */
+/** An address as the suppression list has it. */
 function plainAddress(text: string, path: string): string {
   const read = readMailbox(text)
   if (!read || read.name !== undefined) throw invalidPayload('expecting an address', path)

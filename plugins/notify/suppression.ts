@@ -1,14 +1,10 @@
 import type { Data } from 'rowhouse'
 
-/** Addresses that get no mail any more. */
+/** The list of addresses that get no mail. */
 export class Suppression {
-  private readonly data: Data
+  constructor(private readonly data: Data) {}
 
-  constructor(data: Data) {
-    this.data = data
-  }
-
-  /** The first of these that is among them. */
+  /** Finds the first of these addresses that is on the list. */
   async find(addresses: readonly string[]): Promise<{ readonly address: string; readonly reason: string } | undefined> {
     const [found] = await this.data.query<{ address: string; reason: string }>(
       'select address, reason from svc_catalog.svc_suppression where address = any($1::text[]) limit 1',
@@ -24,7 +20,7 @@ export class Suppression {
     )
   }
 
-  /** @returns false when it was not there */
+  /** @returns false when the address was not on the list */
   async remove(address: string): Promise<boolean> {
     const removed = await this.data.query('delete from svc_catalog.svc_suppression where address = $1 returning 1', [
       address.toLowerCase(),

@@ -1,19 +1,19 @@
 import type { Context } from 'koa'
 import { assertSameOrigin, type Host, readJson } from 'rowhouse'
 import { templateNotFound } from './errors.js'
-import { readDraft, readName, readTry, readTryOfDraft } from './read.js'
 import { parseTemplate, type Rendered } from './render.js'
+import { readName, readPreview, readPreviewOfInput, readTemplate } from './template-payload.js'
 import type { MailTemplates } from './templates.js'
 
 export interface TemplateRouteOptions {
-  /** Throws a 401 for everybody but the admin. */
+  /** Throws a 401 for any role but admin. */
   adminOnly(ctx: Context): void
 }
 
 const ALL = '/v1/send/template'
 const ONE = `${ALL}/:name`
 
-/** Keeps, shows and tries mail templates. Nothing is sent. */
+/** Stores, shows and previews mail templates. Nothing is sent. */
 export function templateRoutes(
   router: Host['router'],
   templates: MailTemplates,
@@ -33,9 +33,9 @@ export function templateRoutes(
   router.put(ONE, async (ctx) => {
     adminOnly(ctx)
     const name = readName(ctx.params['name'])
-    const draft = readDraft(await readJson(ctx))
-    parseTemplate(draft)
-    ctx.body = await templates.put(name, draft)
+    const input = readTemplate(await readJson(ctx))
+    parseTemplate(input)
+    ctx.body = await templates.put(name, input)
   })
   router.delete(ONE, async (ctx) => {
     adminOnly(ctx)
@@ -46,16 +46,16 @@ export function templateRoutes(
   })
   router.post(`${ALL}/preview`, async (ctx) => {
     adminOnly(ctx)
-    const { draft, content } = readTryOfDraft(await readJson(ctx))
-    ctx.body = shown(parseTemplate(draft)(content))
+    const { input, content } = readPreviewOfInput(await readJson(ctx))
+    ctx.body = previewOf(parseTemplate(input)(content))
   })
   router.post(`${ONE}/preview`, async (ctx) => {
     adminOnly(ctx)
     const name = readName(ctx.params['name'])
-    const rendered = await templates.render(name, readTry(await readJson(ctx)))
+    const rendered = await templates.render(name, readPreview(await readJson(ctx)))
     if (!rendered) throw templateNotFound(name)
-    ctx.body = shown(rendered)
+    ctx.body = previewOf(rendered)
   })
 }
 
-const shown = ({ subject, text, html }: Rendered) => ({ subject, text: text ?? null, html: html ?? null })
+const previewOf = ({ subject, text, html }: Rendered) => ({ subject, text: text ?? null, html: html ?? null })

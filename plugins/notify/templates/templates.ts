@@ -1,13 +1,13 @@
 import type { Data } from 'rowhouse'
 import { type Content, type Parsed, parseTemplate, type Rendered, type Source } from './render.js'
 
-/** What somebody keeps under a name. */
-export interface Draft extends Source {
+/** What a client stores under a name. */
+export interface TemplateInput extends Source {
   readonly comment: string | null
 }
 
 /** A row of `svc_catalog.svc_mail_template`. */
-export interface MailTemplate extends Draft {
+export interface MailTemplate extends TemplateInput {
   readonly name: string
   readonly created_at: string
   readonly updated_at: string
@@ -16,24 +16,21 @@ export interface MailTemplate extends Draft {
 export type Listed = Pick<MailTemplate, 'name' | 'subject' | 'comment' | 'created_at' | 'updated_at'>
 
 export const TEMPLATE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
-/** Templates that stay parsed. */
-const MOST_KNOWN = 200
+/** How many templates stay parsed. */
+const MAX_CACHED = 200
 
 const TIMES = `to_json(created_at) as created_at, to_json(updated_at) as updated_at`
 const ROW = `name, subject, text, html, comment, ${TIMES}`
 
-/** The mail templates that are stored here. All servers on a database have the same, and see a change at once. */
+/** The mail templates of the database. All servers see a change immediately. */
 export class MailTemplates {
-  private readonly data: Data
-  private readonly known = new Map<string, { readonly source: Source; readonly parsed: Parsed }>()
+  private readonly cache = new Map<string, { readonly source: Source; readonly parsed: Parsed }>()
 
-  constructor(data: Data) {
-    this.data = data
-  }
+  constructor(private readonly data: Data) {}
 
   /**
    * Fills in a template.
-   * @param content values by the names of variables; those that the template does not ask for do nothing
+   * @param content values by the names of variables; values that the template does not use are ignored
    * @returns undefined when there is no such template
    * @throws ServiceError 400 `invalid_payload`, which names the variable that has no value
    */
@@ -57,8 +54,8 @@ export class MailTemplates {
     return row
   }
 
-  /** Stores a template, in place of one of that name. Whether it can be parsed was seen before. */
-  async put(name: string, { subject, text, html, comment }: Draft): Promise<MailTemplate> {
+  /** Stores a template, or replaces the one of that name. The caller has checked that it can be parsed. */
+  async put(name: string, { subject, text, html, comment }: TemplateInput): Promise<MailTemplate> {
     const [row] = await this.data.query<MailTemplate>(
       `insert into svc_catalog.svc_mail_template (name, subject, text, html, comment) values ($1, $2, $3, $4, $5)
       on conflict (name) do update set subject = excluded.subject, text = excluded.text, html = excluded.html,
@@ -69,7 +66,7 @@ export class MailTemplates {
     return row!
   }
 
-  /** @returns whether there was one */
+  /** @returns false when there was none */
   async remove(name: string): Promise<boolean> {
     const rows = await this.data.query(`delete from svc_catalog.svc_mail_template where name = $1 returning name`, [
       name,
@@ -79,15 +76,15 @@ export class MailTemplates {
 
   private parsed(template: MailTemplate): Parsed {
     const { name, subject, text, html } = template
-    const known = this.known.get(name)
-    if (known?.source.subject === subject && known.source.text === text && known.source.html === html) {
-      return known.parsed
+    const cached = this.cache.get(name)
+    if (cached?.source.subject === subject && cached.source.text === text && cached.source.html === html) {
+      return cached.parsed
     }
     const parsed = parseTemplate(template, ` of template "${name}"`)
-    this.known.delete(name)
-    this.known.set(name, { source: { subject, text, html }, parsed })
-    const [oldest] = this.known.keys()
-    if (this.known.size > MOST_KNOWN) this.known.delete(oldest!)
+    this.cache.delete(name)
+    this.cache.set(name, { source: { subject, text, html }, parsed })
+    const [oldest] = this.cache.keys()
+    if (this.cache.size > MAX_CACHED) this.cache.delete(oldest!)
     return parsed
   }
 }

@@ -20,11 +20,11 @@ export const FAULTS = {
     what: 'hands a message over before its row is committed',
     shows: /and no row|is 2 messages/,
     code: [
-      'send.js',
+      'sending.js',
       /(const stored = await outbox\.put\()/,
       `if (mode === 'sync') {
          const claim = { mode, attachments, attempts: 0, claims: 0, losses: 0, provider: null, unknown_for: null, age: 0 };
-         await each(messages, 1, (message) => delivery.deliver({ ...message, ...claim }, since));
+         await mapConcurrently(messages, 1, (message) => delivery.deliver({ ...message, ...claim }, since));
        }
        $1`,
     ],
@@ -44,7 +44,7 @@ export const FAULTS = {
     shows: /sent twice without a reason/,
     code: [
       'delivery.js',
-      /new Deadline\(\(this\.config\.queue\.leaseSeconds \* 1000\) \/ 2, since\)/,
+      /new Deadline\(\(this\.parts\.config\.queue\.leaseSeconds \* 1000\) \/ 2, since\)/,
       'new Deadline(60_000, since)',
     ],
     leaseSeconds: 2,

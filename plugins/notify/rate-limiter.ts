@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** So many messages in a second, a few of them at once. */
-export class Rate {
+/** Limits how many messages a provider gets in a second, with a burst of up to ten. */
+export class RateLimiter {
   private readonly everyMs: number
   private readonly burstMs: number
   /** When the next message may go. */
@@ -13,12 +13,15 @@ export class Rate {
     this.burstMs = Math.min(1000, this.everyMs * 10)
   }
 
-  /** Waits for a turn. @returns 0; at once, in how many ms there may be one, when that is longer than `mostMs` */
-  async turn(mostMs: number): Promise<number> {
+  /**
+   * Waits until a message may go.
+   * @returns 0; without waiting, the milliseconds until then if they are more than `maxWaitMs`
+   */
+  async acquire(maxWaitMs: number): Promise<number> {
     if (this.everyMs === 0) return 0
     const now = performance.now()
     const at = Math.max(this.next, now - this.burstMs)
-    if (at - now > mostMs) return at - now
+    if (at - now > maxWaitMs) return at - now
     this.next = at + this.everyMs
     if (at > now) await sleep(at - now)
     return 0

@@ -3,9 +3,9 @@ import { invalidPayload, missingKey } from '../errors.js'
 import { Fields } from '../fields.js'
 import { readContent } from '../payload.js'
 import { type Content, MOST_SUBJECT } from './render.js'
-import { type Draft, TEMPLATE_NAME } from './templates.js'
+import { type TemplateInput, TEMPLATE_NAME } from './templates.js'
 
-const DRAFT = ['subject', 'text', 'html', 'comment']
+const KEYS = ['subject', 'text', 'html', 'comment']
 const CONTENT = 'templateContent'
 const MOST_COMMENT = 1_000
 
@@ -15,23 +15,26 @@ export function readName(name: string | undefined): string {
   throw invalidPayload('the name of a template has 1 to 64 letters, digits, "_", ".", "-"')
 }
 
-/** The body that stores a template. @throws ServiceError 400 */
-export function readDraft(body: Json): Draft {
-  return draftOf(new Fields(body, DRAFT))
+/** Reads the body that stores a template. @throws ServiceError 400 */
+export function readTemplate(body: Json): TemplateInput {
+  return templateFrom(new Fields(body, KEYS))
 }
 
-/** The body that tries a stored template. @throws ServiceError 400 */
-export function readTry(body: Json): readonly Content[] {
+/** Reads the body that previews a stored template. @throws ServiceError 400 */
+export function readPreview(body: Json): readonly Content[] {
   return readContent(new Fields(body, [CONTENT]))
 }
 
-/** The body that tries a template that is not stored. @throws ServiceError 400 */
-export function readTryOfDraft(body: Json): { readonly draft: Draft; readonly content: readonly Content[] } {
-  const fields = new Fields(body, [...DRAFT, CONTENT])
-  return { draft: draftOf(fields), content: readContent(fields) }
+/** Reads the body that previews a template without storing it. @throws ServiceError 400 */
+export function readPreviewOfInput(body: Json): {
+  readonly input: TemplateInput
+  readonly content: readonly Content[]
+} {
+  const fields = new Fields(body, [...KEYS, CONTENT])
+  return { input: templateFrom(fields), content: readContent(fields) }
 }
 
-function draftOf(fields: Fields): Draft {
+function templateFrom(fields: Fields): TemplateInput {
   const subject = fields.line('subject', MOST_SUBJECT)
   if (subject === undefined || subject === '') throw missingKey('subject')
   const [text = null, html = null] = [fields.text('text'), fields.text('html')]

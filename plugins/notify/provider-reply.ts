@@ -3,28 +3,28 @@ import { type Outcome, type Receipt, SendError } from 'rowhouse'
 /** Longer texts of a provider are cut, in characters. */
 const MAX_TEXT = 1000
 
-/** A try that was held up for too long asks nobody: the next one may. */
-export const tooLate = {
-  kind: 'passed',
-  why: 'the time of this try was over before it was asked',
-  seconds: 1,
-} as const satisfies Answer
-
-/** What asking a provider came to. */
-export type Answer =
+/** What calling a provider came to. */
+export type ProviderReply =
   | { readonly kind: 'sent'; readonly receipt: CheckedReceipt; readonly caught: boolean }
-  | { readonly kind: 'not sent'; readonly error: SendError }
-  /** It was not asked, and may be asked in so many seconds; for ever, if it cannot send such a message. */
-  | { readonly kind: 'passed'; readonly why: string; readonly seconds: number }
+  | { readonly kind: 'failed'; readonly error: SendError }
+  /** It was not called. It may be called in `seconds`; never, if it cannot send such a message (`Infinity`). */
+  | { readonly kind: 'skipped'; readonly why: string; readonly seconds: number }
+
+/** The attempt took too long before the provider was called. The next attempt may call it. */
+export const attemptTimedOut = {
+  kind: 'skipped',
+  why: 'the time of this attempt was over before it was called',
+  seconds: 1,
+} as const satisfies ProviderReply
 
 export interface CheckedReceipt extends Receipt {
-  /** Whether the provider's texts were longer. */
+  /** Whether a text of the provider was longer. */
   readonly cut: boolean
 }
 
 /**
- * Reads what a provider returned after it sent a message: its types may promise more than it keeps.
- * @throws SendError `unknown` and unreadable when it is no receipt
+ * Checks what a provider returned after it sent a message, as the code of a provider may not keep to its types.
+ * @throws SendError `unknown` and unreadable when it is not a receipt
  */
 export function readReceipt(returned: unknown): CheckedReceipt {
   const { id, detail } = (returned ?? {}) as Readonly<Record<string, unknown>>
@@ -35,7 +35,7 @@ export function readReceipt(returned: unknown): CheckedReceipt {
   return { id: storable(id), detail: storable(detail), cut: id.length > MAX_TEXT || detail.length > MAX_TEXT }
 }
 
-/** Reads what a provider threw. What is no `SendError`, or has another outcome, may have come after the message was sent. */
+/** Reads what a provider threw. Any other error than a `SendError` may have come after the message was sent. */
 export function readError(thrown: unknown): SendError {
   if (!(thrown instanceof SendError)) return new SendError('unknown', storable(messageOf(thrown)), { cause: thrown })
   const { outcome, message, response, unreadable, retryAfter } = thrown
@@ -49,13 +49,13 @@ export function readError(thrown: unknown): SendError {
 
 const OUTCOMES: readonly Outcome[] = ['refused', 'retry', 'unknown']
 
-/** As PostgreSQL can keep it, which has no U+0000; no character is cut in two. */
+/** Makes a text short enough, without U+0000, which PostgreSQL cannot store, and without half of a surrogate pair. */
 function storable(text: string): string {
   const short = text.length > MAX_TEXT ? text.slice(0, MAX_TEXT).replace(/[\uD800-\uDBFF]$/, '') : text
   return short.replaceAll('\0', '\uFFFD')
 }
 
-/** The values themselves may hold secrets: an SDK's answer has the request in it. */
+/** Types only. The values may hold secrets: the answer of an SDK can contain the request. */
 const shapeOf = ({ id, detail }: { readonly id: unknown; readonly detail: unknown }): string =>
   `{id: ${typeOf(id)}, detail: ${typeOf(detail)}}`
 const typeOf = (value: unknown): string => (value === null ? 'null' : value === '' ? 'empty' : typeof value)

@@ -1,11 +1,12 @@
+import type { Sms } from 'rowhouse'
 import type { NotifyConfig } from './config.js'
-import type { Message } from './message.js'
+import type { ProviderMessage } from './message.js'
 import type { Outbox } from './outbox.js'
 import type { Suppression } from './suppression.js'
 
-/** Why a message must not be sent, whoever would take it. */
-export interface Stop {
-  /** As in answers. */
+/** Why a message must not be sent by any provider. */
+export interface LimitExceeded {
+  /** Of the answer. */
   readonly code: 'suppressed' | 'not_allowed' | 'too_many'
   readonly why: string
 }
@@ -16,14 +17,20 @@ interface Parts {
   readonly config: NotifyConfig
 }
 
-export async function stopOf(message: Message, { outbox, suppression, config }: Parts): Promise<Stop | undefined> {
-  if (message.channel === 'email') {
-    const { to, cc = [], bcc = [] } = 'mail' in message ? message.mail : message.template
-    const found = await suppression.find([to, ...cc, ...bcc].map(({ address }) => address))
-    return found && { code: 'suppressed', why: `${found.address} gets no mail: ${found.reason}` }
-  }
+/** Checks suppressed addresses, and where and how often SMS may be sent. */
+export async function checkSendLimits(
+  message: ProviderMessage,
+  { outbox, suppression, config }: Parts,
+): Promise<LimitExceeded | undefined> {
+  if ('countryCode' in message) return checkSmsLimits(message, outbox, config)
+  const { to, cc = [], bcc = [] } = message
+  const found = await suppression.find([to, ...cc, ...bcc].map(({ address }) => address))
+  return found && { code: 'suppressed', why: `${found.address} gets no mail: ${found.reason}` }
+}
+
+async function checkSmsLimits(sms: Sms, outbox: Outbox, config: NotifyConfig): Promise<LimitExceeded | undefined> {
   const { countryCodes, perNumberPerHour, perDay } = config.sms
-  const { id, countryCode } = message.sms
+  const { id, countryCode } = sms
   if (countryCodes.length > 0 && !countryCodes.includes(countryCode)) {
     const why = `calling code ${countryCode} is not among those allowed (plugins.notify.sms.countryCodes)`
     return { code: 'not_allowed', why }

@@ -1,26 +1,22 @@
 import type { Data } from 'rowhouse'
 import { invalidPayload } from './errors.js'
-import { MESSAGE_COLUMNS, type MessageRecord } from './record.js'
+import { MESSAGE_COLUMNS, type MessageRecord } from './message-record.js'
 
 const STATES = ['queued', 'sending', 'sent', 'failed', 'unknown']
-/** Few among many that were sent: they have an index of their own. */
-const TROUBLED: ReadonlySet<string> = new Set(STATES.filter((state) => state !== 'sent'))
+/** Few of many messages: they have an index of their own. */
+const NOT_SENT: ReadonlySet<string> = new Set(STATES.filter((state) => state !== 'sent'))
 const KINDS = ['email', 'email-template', 'sms']
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 export interface MessagePage {
   readonly messages: readonly MessageRecord[]
-  /** `before` of the next page; null: this is the last. */
+  /** `before` of the next page; null on the last page. */
   readonly next: string | null
 }
 
 /** The messages, newest first. */
 export class MessageList {
-  private readonly data: Data
-
-  constructor(data: Data) {
-    this.data = data
-  }
+  constructor(private readonly data: Data) {}
 
   /** @param query of the URL: `state`, `kind`, `limit`, `before` @throws ServiceError 400 */
   async page(query: Readonly<Record<string, unknown>>): Promise<MessagePage> {
@@ -30,10 +26,10 @@ export class MessageList {
     if (!Number.isInteger(limit) || limit < 1 || limit > 1000)
       throw invalidPayload('expecting a number up to 1000', '$.limit')
     const before = query['before']
-    if (before !== undefined && !isId(before)) throw invalidPayload('expecting "next" of the page before', '$.before')
+    if (before !== undefined && !isId(before)) throw invalidPayload('expecting "next" of the previous page', '$.before')
     const rows = await this.data.query<MessageRecord>(
       `select ${MESSAGE_COLUMNS} from svc_catalog.svc_outbox
-       where ${TROUBLED.has(state ?? '') ? `state <> 'sent' and` : ''} ($1::text is null or state = $1)
+       where ${NOT_SENT.has(state ?? '') ? `state <> 'sent' and` : ''} ($1::text is null or state = $1)
          and ($2::text is null or kind = $2)
          and ($3::uuid is null or (created_at, id) < (select created_at, id from svc_catalog.svc_outbox where id = $3))
        order by svc_outbox.created_at desc, svc_outbox.id desc limit $4`,
@@ -42,7 +38,7 @@ export class MessageList {
     return { messages: rows.slice(0, limit), next: rows.length > limit ? (rows[limit - 1]?.id ?? null) : null }
   }
 
-  /** One, with its contents; those are null when they were deleted. undefined: there is none. */
+  /** One message with its contents, which are null when they were deleted. undefined: there is none. */
   async find(id: string): Promise<object | undefined> {
     if (!isId(id)) return undefined
     const [found] = await this.data.query(

@@ -1,0 +1,37 @@
+/** Skips a provider that has failed several times in a row. After some time, one message tries it again. */
+export class CircuitBreaker {
+  private failures = 0
+  private until = 0
+
+  constructor(private readonly options: { readonly failures: number; readonly seconds: number }) {}
+
+  /** Whether the provider is skipped. */
+  get open(): boolean {
+    return this.seconds > 0
+  }
+  /** For how long the provider is still skipped. */
+  get seconds(): number {
+    return Math.max(0, (this.until - performance.now()) / 1000)
+  }
+
+  /** Whether a message may be sent now. */
+  allows(): boolean {
+    if (this.open) return false
+    // One message tries the provider. Others find the circuit open until its result is known.
+    if (this.failures >= this.options.failures) this.reopen()
+    return true
+  }
+
+  succeeded(): void {
+    this.failures = 0
+    this.until = 0
+  }
+
+  failed(): void {
+    if (++this.failures >= this.options.failures) this.reopen()
+  }
+
+  private reopen(): void {
+    this.until = performance.now() + this.options.seconds * 1000
+  }
+}

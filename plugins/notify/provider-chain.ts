@@ -1,0 +1,153 @@
+import { type EmailSender, type Host, type Receipt, SendError, type SmsSender } from 'rowhouse'
+import { CircuitBreaker } from './circuit-breaker.js'
+import type { NotifyConfig } from './config.js'
+import type { Deadline } from './deadline.js'
+import { noDefault, notConfigured } from './errors.js'
+import { domainOf } from './mailbox.js'
+import type { Channel, ProviderMessage } from './message.js'
+import { attemptTimedOut, type ProviderReply, readError, readReceipt } from './provider-reply.js'
+import { RateLimiter } from './rate-limiter.js'
+
+/** How long a message waits for the rate limit of a provider. */
+const RATE_WAIT_MS = 2000
+/** How long a provider may take to end after its signal has aborted. */
+const GRACE_MS = 500
+
+interface Guards {
+  readonly breaker: CircuitBreaker
+  readonly rate: RateLimiter
+}
+
+/** The providers of one channel: the default one, then those for failover. */
+export class ProviderChain {
+  private readonly guards = new Map<string, Guards>()
+
+  constructor(
+    private readonly host: Host,
+    readonly channel: Channel,
+    private readonly config: NotifyConfig,
+  ) {}
+
+  /**
+   * Creates the providers, so that wrong settings of theirs stop the start of the server.
+   * @throws Error also for a setting that names an unknown provider
+   */
+  async open(): Promise<void> {
+    const known = this.host.providerNames(this.channel)
+    const { failover, perSecond } = this.config[this.channel]
+    for (const [key, names] of [
+      ['failover', failover],
+      ['perSecond', Object.keys(perSecond)],
+    ] as const) {
+      const wrong = names.find((name) => !known.includes(name))
+      if (wrong === undefined) continue
+      const configured = known.join(', ') || 'none'
+      throw new Error(
+        `plugins.notify.${this.channel}.${key} names "${wrong}", which is not a configured provider (${configured})`,
+      )
+    }
+    for (const name of this.providers) if (known.includes(name)) await this.sender(name)
+  }
+
+  /** In the order in which they are called. Empty without a default provider. */
+  get providers(): readonly string[] {
+    const first = this.host.providerName(this.channel)
+    return first === undefined ? [] : [first, ...this.config[this.channel].failover.filter((name) => name !== first)]
+  }
+
+  /** The provider that is called first. */
+  get first(): string | undefined {
+    return this.providers.find((name) => !this.guardsOf(name).breaker.open) ?? this.providers[0]
+  }
+
+  /** The providers that are skipped now, as they have failed. */
+  get failing(): readonly string[] {
+    return this.providers.filter((name) => this.guardsOf(name).breaker.open)
+  }
+
+  /** @throws ServiceError 500 as the API promises it when there is no such provider */
+  async default(): Promise<{ readonly name: string; readonly sender: EmailSender | SmsSender }> {
+    const [name] = this.providers
+    if (name === undefined) throw noDefault()
+    return { name, sender: await this.sender(name) }
+  }
+
+  async sender(name: string): Promise<EmailSender | SmsSender> {
+    return (await this.host.provider(this.channel, name).catch((error: { readonly code?: string }) => {
+      throw error.code === 'not-configured' ? notConfigured(name) : error
+    })) as EmailSender | SmsSender
+  }
+
+  /** For how many seconds a provider sends a repeated message only once. */
+  async sendsOnceFor(name: string): Promise<number> {
+    return (await this.sender(name).catch(() => undefined))?.sendsOnceForSeconds ?? 0
+  }
+
+  /** Calls one provider, unless it is skipped. */
+  async call(name: string, message: ProviderMessage, deadline: Deadline): Promise<ProviderReply> {
+    const { breaker, rate } = this.guardsOf(name)
+    const sender = await this.sender(name).catch((error: unknown) => error as Error)
+    if (sender instanceof Error) return skipped(sender.message)
+    const send = sendFunction(sender, message)
+    if (typeof send === 'string') return skipped(send, Infinity)
+    const failing = () => skipped('it has failed several times and is skipped for a while', breaker.seconds)
+    if (breaker.open) return failing()
+    const waitMs = await rate.acquire(RATE_WAIT_MS)
+    if (waitMs > 0) return skipped('its rate limit is reached (perSecond)', waitMs / 1000)
+    if (!breaker.allows()) return failing()
+    if (deadline.isOver) return attemptTimedOut
+    const { signal } = deadline
+    try {
+      const receipt = readReceipt(await within(signal, send(signal)))
+      breaker.succeeded()
+      return { kind: 'sent', receipt, caught: sender.catches === true }
+    } catch (thrown) {
+      const error = readError(thrown)
+      if (error.outcome === 'refused') breaker.succeeded()
+      else breaker.failed()
+      return { kind: 'failed', error }
+    }
+  }
+
+  private guardsOf(name: string): Guards {
+    let guards = this.guards.get(name)
+    if (!guards) {
+      const rate = new RateLimiter(this.config[this.channel].perSecond[name])
+      this.guards.set(name, (guards = { breaker: new CircuitBreaker(this.config.breaker), rate }))
+    }
+    return guards
+  }
+}
+
+/** Stops waiting for a provider that does not end soon after its signal has aborted. */
+async function within<T>(signal: AbortSignal, sending: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const giveUp = () => reject(new SendError('unknown', 'no answer in time'))
+    if (signal.aborted) giveUp()
+    signal.addEventListener('abort', () => (timer = setTimeout(giveUp, GRACE_MS)), { once: true })
+  })
+  try {
+    return await Promise.race([sending, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const skipped = (why: string, seconds = 0): ProviderReply => ({ kind: 'skipped', why, seconds })
+
+/** The call that sends a message, or why this provider can never send it. */
+function sendFunction(
+  sender: EmailSender | SmsSender,
+  message: ProviderMessage,
+): ((signal: AbortSignal) => Promise<Receipt>) | string {
+  if ('countryCode' in message) return (signal) => (sender as SmsSender).send(message, signal)
+  const email = sender as EmailSender
+  const { address } = message.from
+  if (!maySendFrom(email, address)) return `it may not send from ${domainOf(address)}`
+  if ('subject' in message) return (signal) => email.send(message, signal)
+  return email.sendTemplate ? (signal) => email.sendTemplate!(message, signal) : 'it has no templates'
+}
+
+export const maySendFrom = ({ domains }: EmailSender, address: string): boolean =>
+  domains === undefined || domains.some((domain) => domain.toLowerCase() === domainOf(address))

@@ -1,0 +1,228 @@
+import { createHash } from 'node:crypto'
+import { type Attachment, type EmailSender, type Receipt, ServiceError } from 'rowhouse'
+import type { AttachmentSource } from './attachments.js'
+import type { NotifyConfig } from './config.js'
+import type { Delivery } from './delivery.js'
+import { type DeliveryProblem, invalidPayload, noTemplates } from './errors.js'
+import { domainOf } from './mailbox.js'
+import { type Channel, channelOf, type NewMessage } from './message.js'
+import type { MessageRecord } from './message-record.js'
+import type { IdempotentRequest, Outbox } from './outbox.js'
+import type { Payload } from './payload.js'
+import { maySendFrom, type ProviderChain } from './provider-chain.js'
+import type { Worker } from './worker.js'
+
+/** The body of a successful answer. */
+export interface SendResponse extends Receipt {
+  /** Of several recipients, in their order. */
+  readonly results?: readonly ((Receipt & { readonly to: string }) | Failure)[]
+}
+interface Failure extends DeliveryProblem {
+  readonly to: string
+  readonly code: string
+  readonly message: string
+}
+
+export interface SendingParts {
+  readonly outbox: Outbox
+  readonly delivery: Delivery
+  readonly workers: Readonly<Record<Channel, Worker>>
+  readonly chains: Readonly<Record<Channel, ProviderChain>>
+  readonly config: NotifyConfig
+  /** Fills in a template that is stored here. undefined: there is none of that name. */
+  readonly render: (message: NewMessage) => Promise<NewMessage | undefined>
+  /** Reads a file of the filestore. */
+  readonly readFile: (
+    id: string,
+    maxBytes: number,
+  ) => Promise<{ readonly contentType: string; readonly content: Buffer }>
+}
+
+/** Sends messages on request. Each is stored first, then sent while the caller waits, or later. */
+export class Sending {
+  constructor(private readonly parts: SendingParts) {}
+
+  /**
+   * @param idempotency the caller's `Idempotency-Key`, if there is one
+   * @returns the ids of the messages, and the answer for the caller
+   * @throws ServiceError as the API promises it
+   */
+  async send(
+    payload: Payload,
+    idempotency?: Pick<IdempotentRequest, 'caller' | 'key'>,
+  ): Promise<{ readonly ids: readonly string[]; readonly response: SendResponse }> {
+    const { outbox, workers, delivery, config } = this.parts
+    const request = idempotency && { ...idempotency, hash: hashOf(payload) }
+    // Checked first: a repeated request needs no provider, template or file any more.
+    const earlier = request && (await this.earlierMessages(request))
+    if (earlier) return { ids: earlier, response: await this.storedResponse(earlier, payload) }
+    const messages = await this.prepare(payload.messages)
+    const attachments = await this.readAttachments(payload.attachments)
+    const mode = payload.queue ? 'queue' : 'sync'
+    const since = performance.now()
+    const stored = await outbox.put(messages, mode, attachments, config.queue.leaseSeconds, request)
+    if (!stored) {
+      const concurrent = await this.earlierMessages(request as IdempotentRequest)
+      if (concurrent) return { ids: concurrent, response: await this.storedResponse(concurrent, payload) }
+      throw inProgress()
+    }
+    const ids = messages.map(({ id }) => id)
+    if (payload.queue) {
+      workers[channelOf((messages[0] as NewMessage).kind)].wake()
+      return { ids, response: queuedResponse(ids, payload) }
+    }
+    const records = await mapConcurrently(stored, config.queue.concurrency, (message) =>
+      delivery.deliver(message, since),
+    )
+    const response = records.includes(undefined)
+      ? await this.storedResponse(ids, payload)
+      : responseOf(records as MessageRecord[], payload)
+    return { ids, response }
+  }
+
+  /**
+   * Checks that a provider can send these messages, and fills in a template that is stored here.
+   * @throws ServiceError as the API promises it
+   */
+  async prepare(messages: readonly NewMessage[]): Promise<readonly NewMessage[]> {
+    const [first] = messages as [NewMessage, ...NewMessage[]]
+    const chain = this.parts.chains[channelOf(first.kind)]
+    const { name, sender } = await chain.default()
+    if (first.kind === 'sms') return messages
+    if (first.kind === 'email-template' && !(sender as EmailSender).sendTemplate) {
+      // They differ in their recipients only.
+      const rendered = await this.parts.render(first)
+      if (!rendered) throw noTemplates(name, first.template as string)
+      messages = messages.map(({ id, to }) => ({ ...rendered, id, to }))
+    }
+    if (!(await this.maySend(chain, first.from))) {
+      const { domains = [] } = sender as EmailSender
+      const path = first.kind === 'email' ? '$.from' : '$.fromEmail'
+      throw invalidPayload(
+        `${name} sends from ${domains.join(', ')} only, not from ${domainOf(first.from as string)}`,
+        path,
+      )
+    }
+    return messages
+  }
+
+  /** @param from absent where a permission sets it: it is checked when the message is sent */
+  private async maySend(chain: ProviderChain, from: NewMessage['from']): Promise<boolean> {
+    if (typeof from !== 'string') return true
+    for (const name of chain.providers) {
+      const sender = await chain.sender(name).catch(() => undefined)
+      if (sender === undefined || maySendFrom(sender as EmailSender, from)) return true
+    }
+    return false
+  }
+
+  private async readAttachments(sources: readonly AttachmentSource[]): Promise<readonly Attachment[]> {
+    let left = this.parts.config.email.maxAttachmentBytes
+    const attachments: Attachment[] = []
+    for (const source of sources) {
+      if ('content' in source) attachments.push(source)
+      else {
+        const { content, contentType } = await this.parts.readFile(source.fileId, left)
+        attachments.push({ filename: source.filename, contentType: source.contentType ?? contentType, content })
+      }
+      left -= attachments.at(-1)?.content.length ?? 0
+    }
+    return attachments
+  }
+
+  /** The messages of the same request, if it was made before. */
+  private async earlierMessages(request: IdempotentRequest): Promise<readonly string[] | undefined> {
+    const earlier = await this.parts.outbox.findRequest(request)
+    if (!earlier || earlier.hash.equals(request.hash)) return earlier?.messages
+    throw new ServiceError(409, 'idempotency_key_reused', 'this Idempotency-Key came with another request before')
+  }
+
+  private async storedResponse(ids: readonly string[], payload: Payload): Promise<SendResponse> {
+    if (payload.queue) return queuedResponse(ids, payload)
+    const records = await this.parts.outbox.records(ids)
+    if (records.length < ids.length) throw inProgress()
+    return responseOf(records, payload)
+  }
+}
+
+/** The answer after an attempt for each message. @throws ServiceError when none was sent */
+function responseOf(records: readonly MessageRecord[], { several }: Payload): SendResponse {
+  if (records.some(isUnderWay)) throw inProgress()
+  const [sent] = records.filter(({ state }) => state === 'sent')
+  if (!sent) throw errorOf(records[0] as MessageRecord)
+  if (!several) return receiptOf(sent)
+  const results = records.map((record) => {
+    if (record.state === 'sent') return { to: record.to, ...receiptOf(record) }
+    const { code, message, internal } = errorOf(record)
+    return { to: record.to, code, message, ...(internal as DeliveryProblem) }
+  })
+  const count = results.filter((result) => !('code' in result)).length
+  return { id: sent.provider_id as string, detail: `${count} of ${records.length} sent`, results }
+}
+
+/** The answer for messages that are stored and will be sent later. */
+export function queuedResponse(ids: readonly string[], { several, messages }: Payload): SendResponse {
+  const one = { id: ids[0] as string, detail: 'queued' }
+  return several
+    ? { ...one, results: ids.map((id, i) => ({ to: messages[i]?.to as string, id, detail: 'queued' })) }
+    : one
+}
+
+const isUnderWay = ({ state }: MessageRecord): boolean => state === 'queued' || state === 'sending'
+const receiptOf = ({ provider_id, detail }: MessageRecord): Receipt => ({
+  id: provider_id as string,
+  detail: detail as string,
+})
+const inProgress = () =>
+  new ServiceError(409, 'in_progress', 'the same request is still being worked on', '$', { retryAfter: 1 })
+
+const STATUS: Readonly<Record<string, number>> = {
+  invalid_payload: 400,
+  suppressed: 400,
+  not_allowed: 400,
+  too_many: 429,
+}
+
+/** Why a message was not sent, as the API promises it. */
+function errorOf({ id, kind, state, provider, detail, error, error_code }: MessageRecord): ServiceError {
+  const code = error_code ?? 'unexpected'
+  const internal: DeliveryProblem = { id, state, provider, detail: [error, detail].filter(Boolean).join(': ') }
+  const status = STATUS[code] ?? 500
+  if (status !== 500) return new ServiceError(status, code, error ?? '', '$', { internal })
+  const message =
+    code === 'response_changed'
+      ? (detail ?? '')
+      : `unexpected response from the ${kind === 'sms' ? 'sms' : 'email'} provider`
+  return new ServiceError(500, code, message, '$', { internal })
+}
+
+/** The same for the same request, whatever its JSON looks like. Ids are ours. */
+function hashOf({ messages, attachments, queue }: Payload): Buffer {
+  const columns = messages.map((message) => ({ ...message, id: undefined }))
+  const hash = createHash('sha256').update(JSON.stringify([columns, queue]))
+  for (const attachment of attachments) {
+    const { filename, contentType } = attachment
+    const bytes =
+      'content' in attachment ? createHash('sha256').update(attachment.content).digest('hex') : attachment.fileId
+    hash.update(JSON.stringify([filename, contentType, bytes]))
+  }
+  return hash.digest()
+}
+
+/** @returns the results in the order of the items */
+async function mapConcurrently<T, R>(
+  items: readonly T[],
+  concurrency: number,
+  map: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = []
+  let next = 0
+  const run = async () => {
+    while (next < items.length) {
+      const i = next++
+      results[i] = await map(items[i] as T)
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, run))
+  return results
+}
