@@ -14,7 +14,7 @@ const MOST = 20
 /** @throws ServiceError 400 `invalid_payload` */
 export function readAttachments(fields: Fields, maxBytes: number): readonly AttachmentSource[] {
   const list = fields.list('attachments') ?? []
-  if (list.length > MOST) throw invalidPayload(`there are more than ${MOST}`, fields.at('attachments'))
+  if (list.length > MOST) throw invalidPayload(`there are more than ${MOST} attachments`, fields.at('attachments'))
   let size = 0
   return list.map((each, i) => {
     const path = at(fields.at('attachments'), i)
@@ -42,4 +42,4 @@ export function readAttachments(fields: Fields, maxBytes: number): readonly Atta
 }
 
 export const tooLarge = (maxBytes: number, path: string) =>
-  invalidPayload(`together they have more than ${maxBytes} bytes (plugins.notify.email.maxAttachmentBytes)`, path)
+  invalidPayload(`the attachments have more than ${maxBytes} bytes (plugins.notify.email.maxAttachmentBytes)`, path)

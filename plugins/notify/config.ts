@@ -6,13 +6,13 @@ const names = { type: 'array', items: { type: 'string' }, default: [] } as const
 const channel = {
   failover: {
     ...names,
-    description: 'providers to ask, in this order, when the default one does not take a message',
+    description: 'providers to call, in this order, when the default one does not take a message',
   },
   perSecond: {
     type: 'object',
     additionalProperties: { type: 'number', minimum: 0.001 },
     default: {},
-    description: 'by provider, how many messages this server hands it in a second; no limit for others',
+    description: 'maximum messages per second from this server, by provider; no limit for other providers',
   },
 } as const
 
@@ -29,14 +29,20 @@ export const config = {
         ownTemplates: {
           type: 'boolean',
           default: true,
-          description: 'whether mails are made of the templates that are kept here, where the provider has none',
+          description: 'whether the templates stored here are used when the provider has no templates',
         },
-        maxRecipients: { type: 'integer', minimum: 1, maximum: 50, default: 50, description: 'of one request' },
+        maxRecipients: {
+          type: 'integer',
+          minimum: 1,
+          maximum: 50,
+          default: 50,
+          description: 'maximum recipients of one request',
+        },
         maxAttachmentBytes: {
           type: 'integer',
           minimum: 0,
           default: 10 * 1024 * 1024,
-          description: 'of all attachments of a mail together',
+          description: 'maximum total size of the attachments of a mail',
         },
       },
     },
@@ -50,15 +56,20 @@ export const config = {
           type: 'array',
           items: { type: 'string', pattern: '^[1-9]\\d{0,2}$' },
           default: [],
-          description: 'calling codes that may be written to; none given is all',
+          description: 'allowed calling codes; an empty list allows all',
         },
         perNumberPerHour: {
           type: 'integer',
           minimum: 0,
           default: 0,
-          description: 'messages to one number within an hour; 0 is no limit',
+          description: 'maximum messages to one number within an hour; 0 is no limit',
         },
-        perDay: { type: 'integer', minimum: 0, default: 0, description: 'messages within 24 hours; 0 is no limit' },
+        perDay: {
+          type: 'integer',
+          minimum: 0,
+          default: 0,
+          description: 'maximum messages within 24 hours; 0 is no limit',
+        },
       },
     },
     queue: {
@@ -66,31 +77,36 @@ export const config = {
       additionalProperties: false,
       default: {},
       properties: {
-        concurrency: { type: 'integer', minimum: 1, maximum: 100, default: 8, description: 'messages sent at once' },
+        concurrency: {
+          type: 'integer',
+          minimum: 1,
+          maximum: 100,
+          default: 8,
+          description: 'queued messages of a channel that a server sends at the same time',
+        },
         pollMs: {
           type: 'integer',
           minimum: 10,
           default: 1000,
-          description: 'how often the outbox is looked at for messages that came with a commit',
+          description: 'how often the outbox is checked for messages that other servers or transactions have stored',
         },
         retrySeconds: {
           type: 'number',
           minimum: 0.01,
           default: 5,
-          description: 'pause before the second try; it doubles with each further one, up to 15 minutes',
+          description: 'pause before the second attempt; it doubles with each further attempt, up to 15 minutes',
         },
         maxAgeSeconds: {
           type: 'integer',
           minimum: 1,
           default: 86_400,
-          description: 'age at which a message is no longer tried',
+          description: 'age after which a message is given up',
         },
         leaseSeconds: {
           type: 'integer',
           minimum: 2,
           default: 120,
-          description:
-            'after this time whoever was sending a message is taken for dead; a try is given up at half of it',
+          description: 'time after which another server may take over a message; an attempt ends after half of it',
         },
       },
     },
@@ -103,16 +119,16 @@ export const config = {
           type: 'integer',
           minimum: 1,
           default: 5,
-          description: 'in a row, after which a provider is let alone',
+          description: 'consecutive failures after which a provider is skipped',
         },
-        seconds: { type: 'number', minimum: 0.01, default: 30, description: 'for so long' },
+        seconds: { type: 'number', minimum: 0.01, default: 30, description: 'how long the provider is skipped' },
       },
     },
     keepDays: {
       type: 'integer',
       minimum: 1,
       default: 30,
-      description: 'how long is kept what became of a message, and the contents of those that were not sent',
+      description: 'how long messages are kept; the contents of sent messages are deleted at once',
     },
   },
 } as const satisfies Schema

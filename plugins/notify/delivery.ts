@@ -225,7 +225,7 @@ const jittered = (seconds: number): number => seconds * (1 + Math.random() / 2)
 const isRefused = (error: unknown): boolean => error instanceof ServiceError && error.status === 400
 
 const notStorable = (row: ClaimedMessage, { provider }: AttemptResult): AttemptResult =>
-  unknown(row, 'what became of it could not be stored; it may have been sent', { provider, called: true })
+  unknown(row, 'its result could not be stored; it may have been sent', { provider, called: true })
 
 interface ResultDetails {
   readonly code?: string

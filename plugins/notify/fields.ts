@@ -3,7 +3,7 @@ import { at, describe, isObject } from 'rowhouse/plan'
 import { invalidPayload, missingKey } from './errors.js'
 import { headerProblem } from './mailbox.js'
 
-/** The keys of an object, read one by one. What is wrong is told with its path. */
+/** Reads the keys of an object one by one. Errors have the path of the key. */
 export class Fields {
   private readonly object: JsonObject
 
@@ -26,7 +26,7 @@ export class Fields {
     return at(this.path, key)
   }
 
-  /** undefined: absent, or null. */
+  /** @returns undefined when the key is absent or null */
   value(key: string): Json | undefined {
     return this.object[key] ?? undefined
   }
@@ -43,14 +43,14 @@ export class Fields {
     return keys.some((key) => this.value(key) !== undefined || this.optional.has(key))
   }
 
-  /** Text of any kind. */
+  /** Any text without U+0000. */
   text(key: string): string | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
     if (typeof value !== 'string')
       throw invalidPayload(`expecting a string, but found ${describe(value)}`, this.at(key))
     if (/[\0\p{Cs}]/u.test(value)) {
-      throw invalidPayload('expecting text without U+0000 and half characters', this.at(key))
+      throw invalidPayload('expecting text without U+0000 and unpaired surrogates', this.at(key))
     }
     return value
   }
@@ -72,12 +72,12 @@ export class Fields {
     return value
   }
 
-  /** An integer, or a text of digits. @returns undefined only for a key that may be absent */
+  /** An integer, or a string of digits. @returns undefined only for a key that may be absent */
   digits(key: string): string | undefined {
     const value = this.required(key)
     if (value === undefined) return undefined
     const text = typeof value === 'number' || typeof value === 'string' ? String(value) : ''
-    if (!/^\d{1,15}$/.test(text)) throw invalidPayload('expecting a number in digits', this.at(key))
+    if (!/^\d{1,15}$/.test(text)) throw invalidPayload('expecting a number of up to 15 digits', this.at(key))
     return text
   }
 

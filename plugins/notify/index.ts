@@ -32,7 +32,7 @@ declare module 'rowhouse' {
   }
 }
 
-/** Email and SMS through any provider, each message stored before it is sent. */
+/** Email and SMS through any provider. Each message is stored before it is sent. */
 export default definePlugin({
   name: 'notify',
   needs: ['operations'],

@@ -59,7 +59,8 @@ export function providerMessage(row: ClaimedMessage): ProviderMessage {
   const { id, kind } = row
   if (kind === 'sms') {
     const sms = { id, to: row.to ?? '', countryCode: row.country_code ?? '', message: row.message ?? '' }
-    if (!/^\d{4,14}$/.test(sms.to) || !/^[1-9]\d{0,2}$/.test(sms.countryCode)) throw new Error('it has no number')
+    if (!/^\d{4,14}$/.test(sms.to) || !/^[1-9]\d{0,2}$/.test(sms.countryCode))
+      throw new Error('it does not have a valid number')
     return sms
   }
   const from = mailbox('from', row.from)

@@ -64,9 +64,10 @@ export function sendOperations(
     async run(args, call) {
       try {
         if (isObject(args) && args['queue'] === false)
-          throw invalidPayload('what is sent in a query is always queued', '$.queue')
+          throw invalidPayload('messages sent by a query are always queued', '$.queue')
         const payload = read(args, presetsFor(call))
-        if (payload.attachments.length > 0) throw invalidPayload('they are for POST /v1/send/email', '$.attachments')
+        if (payload.attachments.length > 0)
+          throw invalidPayload('only POST /v1/send/email takes attachments', '$.attachments')
         const messages = await sending.prepare(payload.messages)
         await store(messages, call)
         const ids = messages.map(({ id }) => id)

@@ -70,9 +70,9 @@ export function readSms(body: Json, presets?: ReadonlySet<string>): Payload {
   const countryCode = fields.digits('countryCode')
   // E.164 has 15 digits at most.
   if (to !== undefined && (to.length < 4 || to.length + (countryCode ?? '1').length > 15))
-    throw invalidPayload('it is no national number', fields.at('to'))
+    throw invalidPayload('it is not a valid national number', fields.at('to'))
   if (countryCode !== undefined && !/^[1-9]\d{0,2}$/.test(countryCode))
-    throw invalidPayload('it is no calling code', fields.at('countryCode'))
+    throw invalidPayload('it is not a valid calling code', fields.at('countryCode'))
   fields.required('message')
   const message = fields.text('message')
   if (message?.trim() === '') throw invalidPayload('it is empty', fields.at('message'))
@@ -95,7 +95,7 @@ function payload(fields: Fields, to: Recipients, limits: PayloadLimits, part: Pa
   const [cc, bcc] = [mailboxes(fields, 'cc', limits), mailboxes(fields, 'bcc', limits)]
   if (to.several && (cc.length > 0 || bcc.length > 0)) {
     throw invalidPayload(
-      "each of several recipients gets a mail of its own: 'cc' and 'bcc' go with one",
+      "'cc' and 'bcc' go with one recipient: each address in a list gets a mail of its own",
       fields.at('to'),
     )
   }
@@ -134,7 +134,8 @@ function mailboxes(fields: Fields, key: string, { maxRecipients }: PayloadLimits
   const value = fields.value(key)
   if (value === undefined) return []
   if (!Array.isArray(value)) return [printMailbox(mailbox(value, fields.at(key)))]
-  if (value.length > maxRecipients) throw invalidPayload(`there are more than ${maxRecipients}`, fields.at(key))
+  if (value.length > maxRecipients)
+    throw invalidPayload(`there are more than ${maxRecipients} addresses`, fields.at(key))
   return value.map((each, i) => printMailbox(mailbox(each, at(fields.at(key), i))))
 }
 
@@ -159,7 +160,7 @@ function sender(fields: Fields, key: string): Pick<NewMessage, 'from' | 'from_na
 export function readContent(fields: Fields): TemplateMail['content'] {
   const list = fields.list('templateContent') ?? []
   if (list.length > MAX_CONTENT)
-    throw invalidPayload(`there are more than ${MAX_CONTENT}`, fields.at('templateContent'))
+    throw invalidPayload(`there are more than ${MAX_CONTENT} values`, fields.at('templateContent'))
   const seen = new Set<string>()
   return list.map((each, i) => {
     const path = at(fields.at('templateContent'), i)

@@ -35,7 +35,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     const payload = read(await readJson(ctx))
     const key = ctx.get('Idempotency-Key')
     if (key !== '' && !/^[!-~]{1,255}$/.test(key))
-      throw invalidPayload('expecting up to 255 visible characters', '$.Idempotency-Key')
+      throw invalidPayload('expecting up to 255 visible ASCII characters', '$.Idempotency-Key')
     const caller = ctx.state.session.variables.get(USER_ID) ?? ''
     const { ids, response } = await sending.send(payload, key === '' ? undefined : { caller, key })
     ctx.set('Location', `/v1/send/${ids[0]}`)
@@ -96,7 +96,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     const { id } = ctx['params'] as { id: string }
     if (!isId(id) || !(await messages.find(id))) throw notFound(id)
     if (!(await outbox.requeue(id))) {
-      throw new ServiceError(409, 'not_failed', 'only a message that failed, or of which it is unknown, is sent again')
+      throw new ServiceError(409, 'not_failed', 'only a message in state failed or unknown can be sent again')
     }
     for (const worker of Object.values(workers)) worker.wake()
     ctx.body = { id, detail: 'queued' }

@@ -32,7 +32,7 @@ async function checkSmsLimits(sms: Sms, outbox: Outbox, config: NotifyConfig): P
   const { countryCodes, perNumberPerHour, perDay } = config.sms
   const { id, countryCode } = sms
   if (countryCodes.length > 0 && !countryCodes.includes(countryCode)) {
-    const why = `calling code ${countryCode} is not among those allowed (plugins.notify.sms.countryCodes)`
+    const why = `calling code ${countryCode} is not allowed (plugins.notify.sms.countryCodes)`
     return { code: 'not_allowed', why }
   }
   const toNumber = perNumberPerHour > 0 ? await outbox.smsWithinHour(id) : -1

@@ -23,7 +23,7 @@ const HTML = `<!doctype html>
 <p id="known" hidden>Secret kept until this tab is closed. <button id="forget" type="button" class="quiet">Forget it</button></p>
 </header>
 <p id="refusal" class="bad" role="alert"></p>
-<p id="about" class="soft">Every email and SMS of this server, and what became of it. Say who you are to see them; in development the admin secret is in <code>.rowhouse/admin-secret</code>.</p>
+<p id="about" class="soft">Every email and SMS of this server and its state. Enter the admin secret to see them; in development it is in <code>.rowhouse/admin-secret</code>.</p>
 <noscript><p class="bad">This page needs JavaScript.</p></noscript>
 <main id="messages" hidden>
 <section id="all" aria-label="All messages">
@@ -57,7 +57,7 @@ const HTML = `<!doctype html>
 </html>
 `
 
-/** The messages and what became of them, as a page for the admin. It asks the API with the secret that is typed there. */
+/** A page that shows the messages to an admin. It calls the API with the secret that the admin types there. */
 export function messagesPage(router: Host['router']): ReturnType<typeof staticPage> {
   return staticPage(router, {
     html: HTML,

@@ -92,7 +92,7 @@ const valuesOf = (content) =>
     ? definitions(Object.fromEntries(content.map(({ name, content: value }) => [name, value])))
     : element('pre', { tabIndex: 0 }, typeof content === 'string' ? content : JSON.stringify(content, null, 2))
 
-const FRAME_NOTE = 'Nothing is loaded from elsewhere, images neither. Links, forms and scripts do nothing in here.'
+const FRAME_NOTE = 'Nothing is loaded from elsewhere, images neither. Links, forms and scripts are disabled.'
 /** What a mail may do: look as it likes. */
 const FRAME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -118,10 +118,10 @@ function linksOf(html, text) {
 function timelineOf(message) {
   const { created_at: created, sent_at: sent, next_at: due, delivery, delivery_at: told, attempts, state } = message
   const tries = `${attempts} ${attempts === 1 ? 'try' : 'tries'}`
-  const steps = [[created, message.mode === 'queue' ? 'taken into the queue' : 'taken']]
-  if (sent) steps.push([sent, `the provider took it, after ${tries}`])
+  const steps = [[created, message.mode === 'queue' ? 'queued' : 'received']]
+  if (sent) steps.push([sent, `accepted by the provider after ${tries}`])
   else if (state === 'failed') steps.push([null, `given up after ${tries}`])
-  else if (state === 'unknown') steps.push([null, `after ${tries} nobody knows whether it was sent`])
+  else if (state === 'unknown') steps.push([null, `unknown after ${tries} whether it was sent`])
   else if (attempts > 0) steps.push([null, `${tries} so far`])
   if (delivery) steps.push([told, `${delivery}${message.delivery_detail ? `: ${message.delivery_detail}` : ''}`])
   if (due && (state === 'queued' || state === 'sending')) steps.push([due, 'the next try'])
@@ -136,7 +136,7 @@ const factsOf = (message) =>
   definitions({
     Provider: message.provider,
     Reference: message.provider_id,
-    'It said': message.detail,
+    'Provider response': message.detail,
     Mode: message.mode,
     Tries: String(message.attempts ?? 0),
     Id: message.id,

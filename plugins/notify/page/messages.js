@@ -84,7 +84,7 @@ async function poll() {
   } catch (error) {
     if (mine !== asked) return
     if (error instanceof Refused) return signOut(`The server refused: ${error.message}`)
-    part('trouble').textContent = `No news: ${error.message}. Trying again.`
+    part('trouble').textContent = `Update failed: ${error.message}. Trying again.`
     signedIn(true)
   }
   if (mine === asked && document.visibilityState === 'visible') timer = setTimeout(poll, POLL_MS)
@@ -120,7 +120,7 @@ async function loadOlder() {
     showList()
   } catch (error) {
     if (error instanceof Refused) signOut(`The server refused: ${error.message}`)
-    else part('trouble').textContent = `Older messages did not come: ${error.message}.`
+    else part('trouble').textContent = `Cannot load older messages: ${error.message}.`
   } finally {
     button.disabled = false
   }
@@ -240,12 +240,7 @@ function firstSteps() {
     }
   })
   const box = element('pre', { tabIndex: 0 }, line)
-  return [
-    element('h2', {}, 'Nothing was sent yet'),
-    element('p', {}, 'Send a first mail, and it appears here:'),
-    box,
-    copy,
-  ]
+  return [element('h2', {}, 'No messages yet'), element('p', {}, 'Send a first mail, and it appears here:'), box, copy]
 }
 
 // One message.
@@ -340,7 +335,7 @@ function resend({ id, state }) {
       button.disabled = false
     }
   })
-  const warning = state === 'unknown' ? 'It may have arrived: whoever it is for may get it twice.' : ''
+  const warning = state === 'unknown' ? 'It may have arrived. The recipient may get it twice.' : ''
   return element('p', { className: 'row' }, button, element('span', { className: 'soft' }, warning), result)
 }
 

@@ -2,15 +2,15 @@ import { defaultOperators, type Emitter, Liquid, type LiquidOptions } from 'liqu
 
 /** Characters of one part of a template. Mail programs cut off messages longer than about this. */
 export const MOST_SOURCE = 131_072
-/** Tags and outputs of one part: the parser's work grows with the square of them. */
+/** Tags and outputs of one part. The time to parse grows with the square of their number. */
 export const MOST_TAGS = 2_000
-/** Characters of one part once it is filled in. */
+/** Characters of one part after rendering. */
 export const MOST_OUTPUT = 1_048_576
-/** Characters and list members that filters and ranges make while one part is filled in. */
+/** Characters and list members that filters and ranges make while one part is rendered. */
 const MOST_MEMORY = 2_000_000
 const MOST_RENDER_MS = 250
 
-/** What a template may do; whatever reads files or other templates, or has no limit, is not here. */
+/** Allowed tags and filters. None reads files or other templates, and all have limits. */
 export const TAGS: ReadonlySet<string> = new Set(['assign', 'case', 'comment', 'for', 'if', 'raw', 'unless'])
 export const FILTERS: ReadonlySet<string> = new Set([
   'append',
@@ -40,11 +40,11 @@ export const FILTERS: ReadonlySet<string> = new Set([
 ])
 
 const OPTIONS: LiquidOptions = {
-  // In place of the file system.
+  // Replaces the file system.
   templates: {},
   strictVariables: true,
   strictFilters: true,
-  // `if name` and `name | default: ""` are how a template says that a variable may be missing.
+  // With `if name` and `name | default: ""` a variable may be missing.
   lenientIf: true,
   ownPropertyOnly: true,
   timezoneOffset: 0,
@@ -55,15 +55,15 @@ const OPTIONS: LiquidOptions = {
   operators: timed(),
 }
 
-/** For subjects and texts: values come out as they are. */
+/** For subjects and texts: values are not escaped. */
 export function plainEngine(): Liquid {
   return engine(printed)
 }
 
-/** For HTML: every value comes out escaped, and there is no way around it. */
+/** For HTML: every value is escaped, and a template cannot prevent it. */
 export function htmlEngine(): Liquid {
   const liquid = engine((value) => escaped(printed(value)))
-  // Escapes by itself, so that its own tags are not escaped; followed by another filter, they are.
+  // Escapes the value itself, so that the tags it adds are not escaped. They are if another filter follows.
   liquid.registerFilter('newline_to_br', {
     raw: true,
     handler: (value: unknown) => escaped(printed(value)).replaceAll(/\r?\n/g, '<br>\n'),
@@ -78,12 +78,12 @@ function engine(outputEscape: (value: unknown) => string): Liquid {
   return liquid
 }
 
-/** The library looks at the clock between tags; one condition may have thousands of long comparisons. */
+/** Checks the time at each comparison. The library checks it between tags only, and a condition may have thousands. */
 function timed(): typeof defaultOperators {
   const all = Object.entries(defaultOperators).map(([name, operator]) => {
     const compare = operator as (...operands: unknown[]) => unknown
     const checked = (...operands: unknown[]): unknown => {
-      // The last of them is the context.
+      // The last operand is the context.
       const { renderLimit } = operands.at(-1) as { renderLimit: { check(now: number): void } }
       renderLimit.check(performance.now())
       return compare(...operands)
@@ -93,7 +93,7 @@ function timed(): typeof defaultOperators {
   return Object.fromEntries(all) as typeof defaultOperators
 }
 
-/** Collects what a template writes, up to a limit. */
+/** Collects the output of a template, up to a limit. */
 export class Output implements Emitter {
   buffer = ''
   private readonly most: number

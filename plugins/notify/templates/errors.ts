@@ -1,6 +1,6 @@
 import { ServiceError } from 'rowhouse'
 
-/** 400: a template cannot be read, or cannot be filled in with these values. */
+/** 400: a template cannot be parsed, or cannot be rendered with these values. */
 export const badTemplate = (message: string, cause?: unknown): ServiceError =>
   new ServiceError(400, 'invalid_payload', message, '$', cause === undefined ? {} : { cause })
 export const templateNotFound = (name: string): ServiceError =>

@@ -1,6 +1,6 @@
 import type { Migration } from 'rowhouse'
 
-/** Mail templates of our own: for providers that keep none, and for those who want to keep them beside their data. */
+/** Mail templates that are stored here, for providers without templates and to keep templates beside the data. */
 export const templatesMigration: Migration = {
   id: '003-mail-templates',
   sql: `

@@ -3,7 +3,7 @@ import { htmlEngine, MOST_OUTPUT, MOST_SOURCE, MOST_TAGS, Output, plainEngine } 
 import { headerProblem } from '../mailbox.js'
 import { badTemplate } from './errors.js'
 
-/** A mail template as its author wrote it: Liquid. At least one of `text` and `html` is there. */
+/** A mail template in Liquid. At least one of `text` and `html` is present. */
 export interface Source {
   readonly subject: string
   readonly text: string | null
@@ -22,7 +22,7 @@ export interface Rendered {
   readonly html?: string
 }
 
-/** A template that was read, to be filled in any number of times. */
+/** A parsed template, which can be rendered any number of times. */
 export type Parsed = (content: readonly Content[]) => Rendered
 
 /** Characters of a subject, before and after: a line of a mail has no more (RFC 5322 section 2.1.1). */
@@ -32,10 +32,10 @@ const plain = plainEngine()
 const html = htmlEngine()
 
 /**
- * @param of what errors say after the part they are about, e.g. ` of template "welcome"`
- * @returns what fills it in, and throws a ServiceError 400 `invalid_payload` for a variable without a value, a subject
- * that would have a line break, and what takes too long or gets too large
- * @throws ServiceError 400 `invalid_payload` with the line for what is not Liquid, or more than we allow of it
+ * @param of follows the name of the part in errors, e.g. ` of template "welcome"`
+ * @returns a function that renders the template, and throws a ServiceError 400 `invalid_payload` for a variable without
+ * a value, a subject with a line break, and output that takes too long or is too large
+ * @throws ServiceError 400 `invalid_payload` with the line of a syntax error, or of a tag or filter that is not allowed
  */
 export function parseTemplate(source: Source, of = ''): Parsed {
   const subject = parsePart('subject', source.subject, of, MOST_SUBJECT)
@@ -66,7 +66,7 @@ function parsePart(part: Part, source: string, of: string, most: number): (conte
 }
 
 function rendered(parsed: Template[], content: readonly Content[], output: Emitter, liquid: typeof plain): string {
-  // Without a prototype: a variable may be called "constructor", and is only there when it was given.
+  // Without a prototype, so that a variable called "constructor" exists only if it was given.
   const values = Object.create(null) as Record<string, string>
   for (const { name, content: value } of content) values[name] = value
   const context = new Context(values, liquid.options, { sync: true }, { liquid })
@@ -83,7 +83,7 @@ class Line extends Output {
   }
 }
 
-/** Says of an error in which line of which part it is. */
+/** Adds the part, line and column to an error. */
 function explained<T>(about: string, run: () => T): T {
   try {
     return run()
