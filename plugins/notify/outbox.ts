@@ -5,31 +5,8 @@ import { MESSAGE_COLUMNS, type MessageRecord } from './message-record.js'
 const TABLE = 'svc_catalog.svc_outbox'
 
 /** The columns of a new message. */
-const NEW_TYPES: Readonly<Record<keyof NewMessage | 'mode', string>> = {
-  id: 'uuid',
-  kind: 'text',
-  to: 'text',
-  from: 'text',
-  from_name: 'text',
-  sub: 'text',
-  text: 'text',
-  html: 'text',
-  cc: 'jsonb',
-  bcc: 'jsonb',
-  reply_to: 'text',
-  template: 'text',
-  content: 'jsonb',
-  country_code: 'text',
-  message: 'text',
-  at_most_once: 'boolean',
-  mode: 'text',
-}
-const NEW_COLUMNS = Object.keys(NEW_TYPES)
-  .map((name) => `"${name}"`)
-  .join(', ')
-const NEW_DEFINITION = Object.entries(NEW_TYPES)
-  .map(([name, type]) => `"${name}" ${type}`)
-  .join(', ')
+const NEW_COLUMNS = `id, kind, "to", "from", from_name, sub, text, html, cc, bcc, reply_to, template, content, country_code,
+  message, at_most_once, mode`
 
 const CONTENTS = ['text', 'html', 'message', 'content', 'cc', 'bcc', 'reply_to']
 /** Deletes the contents of a message that a provider has taken. */
@@ -242,7 +219,7 @@ const attachment = (file: StoredFile): Attachment => ({
 })
 
 const MESSAGES = `insert into ${TABLE} (${NEW_COLUMNS}, next_at) select ${NEW_COLUMNS}, now() + make_interval(secs => $3)
-  from json_to_recordset($1::json) as r (${NEW_DEFINITION})`
+  from json_populate_recordset(null::${TABLE}, $1::json)`
 const ATTACHMENTS = `insert into svc_catalog.svc_outbox_attachment (message_id, position, filename, content_type, content)
   select m.id, a.position, a.filename, a.content_type, decode(a.content, 'base64') from m,
   json_to_recordset($2::json) as a (position int, filename text, content_type text, content text)`
