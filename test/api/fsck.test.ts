@@ -257,14 +257,14 @@ tap.test('stores that cannot be looked at, and one of another database', async (
   t.same({ code: shallow.code, found: found(shallow) }, { code: 1, found: [] })
   t.match(shallow.report.stores, [
     { provider: 'disk', objects: 3, notes: [/^2 objects should be in another store/] },
-    { provider: 'down', problem: /cannot be looked at: .*no route/ },
-    { provider: 'mute', problem: /cannot list what it holds/ },
+    { provider: 'down', problem: /cannot be listed: .*no route/ },
+    { provider: 'mute', problem: /cannot list its objects/ },
     { provider: 'old', problem: /no storage provider "old" is configured/ },
   ])
   t.equal((await blobs(dataDir)).size, 3, 'nothing is deleted')
   const deep = await fsck(server.databaseUrl, dataDir, { deep: true }, file)
   t.same(found(deep), ['missing b'])
-  t.match(deep.report.stores[2], { provider: 'mute', notes: [/bytes without a file are not found/] })
+  t.match(deep.report.stores[2], { provider: 'mute', notes: [/objects without a row are not found/] })
 
   const other = await testServer(t, { files: true, config: { dataDir, plugins: { filestore: quiet } } })
   const wrong = await fsck(other.databaseUrl, dataDir, { fix: true })

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import pg from 'pg'
 import tap, { type Test } from 'tap'
-import { Verified } from '../../plugins/filestore/verified.js'
-import { verify } from '../../plugins/filestore/verify.js'
+import { CheckResults } from '../../plugins/filestore/checking/results.js'
+import { verify } from '../../plugins/filestore/checking/verify.js'
 import storage from '../../providers/storage/memory.js'
 import { freshDatabase } from '../kit/database.js'
 import { patience } from '../kit/patience.js'
@@ -80,7 +80,7 @@ tap.test('bytes that rot are found, their file is not served, and whole ones are
   t.equal(await status('rotten', { headers: { 'If-None-Match': etag } }), 304, 'who has the right bytes may keep them')
   t.equal(await status('fine'), 200)
   const ready = await other.fetch('/readyz')
-  const detail = 'damaged files: 3; rowhouse fsck tells which'
+  const detail = 'damaged files: 3; rowhouse fsck lists them'
   t.match(ready, { status: 200, body: { probes: [{}, { name: 'filestore.bytes', ok: true, detail }] } })
   t.equal(await metric('damaged', other), 3)
 
@@ -107,7 +107,7 @@ tap.test('the longest unread is read first, and by one', async (t) => {
         values ('${blob}', 'disk', 'live', ${size}, '', now() - interval '${days} days')`,
     })
   for (const [i, blob] of blobs.entries()) await made(blob, 50 - i, i * 1000)
-  const verified = new Verified({ query: async (text, values = []) => (await pool.query(text, [...values])).rows })
+  const verified = new CheckResults({ query: async (text, values = []) => (await pool.query(text, [...values])).rows })
   const claim = async () => (await verified.claim(30, 10))?.blob
 
   t.equal(await claim(), blobs[0])

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { ByteRange, ObjectStore } from 'rowhouse'
 
-/** Bytes of a file, as they were when they were written. */
+/** A blob as it was written. */
 export interface Written {
   readonly blob: string
   readonly provider: string
@@ -9,34 +9,33 @@ export interface Written {
   readonly sha256: Buffer
 }
 
-/** What is wrong with bytes: they are not there, they are more or fewer, they are others. */
+/** The blob is missing, has another size, or other bytes of the same size. */
 export type Damage = 'missing' | 'size' | 'sha256'
 
-export interface Reading {
-  /** How much is asked of the store at once. */
+export interface VerifyOptions {
+  /** How much to request from the store at a time. */
   readonly pieceBytes: number
   readonly signal: AbortSignal
-  /** Told after each piece; the next one waits for it. */
+  /** Called after each piece; the next one waits for it. */
   readonly onPiece?: (bytes: number) => Promise<void> | void
 }
 
 /**
- * Reads bytes again and compares them with what was written.
- * @throws what the store throws when it cannot be read; that is no damage
+ * Reads a blob and compares it with what was written.
+ * @throws the error of a store that cannot be read, which does not count as damage
  */
 export async function verify(
   store: ObjectStore,
-  written: Written,
-  { pieceBytes, signal, onPiece }: Reading,
+  { blob, size, sha256 }: Written,
+  { pieceBytes, signal, onPiece }: VerifyOptions,
 ): Promise<Damage | undefined> {
-  const { blob, size, sha256 } = written
   const hash = createHash('sha256')
   for (let start = 0; ; start += pieceBytes) {
     const last = start + pieceBytes >= size
     const wanted = last ? size - start : pieceBytes
-    // The last piece asks for a byte more than there should be.
+    // The last piece requests one byte more than there should be.
     const range = size === 0 ? undefined : { start, end: start + wanted - (last ? 0 : 1) }
-    const read = await withDeadline(signal, (piece) => readPiece(store, blob, range, wanted, hash, piece))
+    const read = await withDeadline(signal, (limited) => readPiece(store, blob, range, wanted, hash, limited))
     if (read === undefined) return 'missing'
     await onPiece?.(read)
     if (read !== wanted) return 'size'

@@ -1,27 +1,27 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Host } from 'rowhouse'
-import type { FilestoreConfig } from './config.js'
-import { Verified } from './verified.js'
+import type { FilestoreConfig } from '../config.js'
+import { CheckResults } from './results.js'
 import { verify } from './verify.js'
 
 const PIECE_BYTES = 2 ** 20
-/** What a file costs beside its bytes: two statements. */
+/** The overhead of a file, two statements, counted as bytes. */
 const FILE_BYTES = 256 * 1024
-const MOST_IDLE_MS = 60_000
-const LEAST_IDLE_MS = 50
+const MAX_IDLE_MS = 60_000
+const MIN_IDLE_MS = 50
 const DAY_MS = 86_400_000
 
-/** Reads stored bytes again, slowly, the longest unread first, and says when they are not what was written. */
+/** Verifies stored files in the background, slowly, those verified longest ago first, and reports damage. */
 export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreConfig['scrub']) {
   const log = host.use('log')
-  const verified = new Verified(host.use('data'))
-  const verifications = host.metric.counter('verified_total', 'stored files whose bytes were read again')
-  const gauge = host.metric.gauge('damaged', 'stored files whose bytes are known to be damaged')
+  const results = new CheckResults(host.use('data'))
+  const verifications = host.metric.counter('verified_total', 'stored files read back and compared with their SHA-256')
+  const gauge = host.metric.gauge('damaged', 'stored files that are known to be damaged')
   const stopping = new AbortController()
   const { signal } = stopping
   const sleep = (ms: number) => wait(ms, undefined, { signal, ref: false })
   const pause = (bytes: number) => sleep((bytes / bytesPerSecond) * 1000)
-  const idleMs = Math.min(MOST_IDLE_MS, Math.max(LEAST_IDLE_MS, (everyDays * DAY_MS) / 100))
+  const idleMs = Math.min(MAX_IDLE_MS, Math.max(MIN_IDLE_MS, (everyDays * DAY_MS) / 100))
 
   async function scrub(): Promise<void> {
     while (!signal.aborted) {
@@ -30,27 +30,27 @@ export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreC
         while (await scrubOne());
         await countDamaged()
       } catch (error) {
-        if (!signal.aborted) log.warn({ err: error }, 'stored bytes could not be read again; it is tried later')
+        if (!signal.aborted) log.warn({ err: error }, 'stored files could not be verified; will retry')
       }
     }
   }
 
-  /** @returns whether there was any */
+  /** @returns false when no file is due */
   async function scrubOne(): Promise<boolean> {
-    const written = await verified.claim(everyDays, bytesPerSecond)
+    const written = await results.claim(everyDays, bytesPerSecond)
     if (!written) return false
     const { blob, provider } = written
     try {
       const store = await host.provider('storage', provider)
       const damage = await verify(store, written, { pieceBytes: PIECE_BYTES, signal, onPiece: pause })
-      const found = await verified.record(blob, damage)
+      const current = await results.record(blob, damage)
       verifications.inc()
-      if (damage && found) {
-        log.error({ file_id: found.file, blob, provider, damage }, 'a stored file is damaged: see rowhouse fsck')
+      if (damage && current) {
+        log.error({ file_id: current.file, blob, provider, damage }, 'a stored file is damaged: see rowhouse fsck')
         await countDamaged()
       }
     } catch (error) {
-      if (!signal.aborted) await verified.postpone(blob)
+      if (!signal.aborted) await results.postpone(blob)
       throw new Error(`blob ${blob} in the store ${provider}`, { cause: error })
     }
     await pause(FILE_BYTES)
@@ -58,15 +58,15 @@ export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreC
   }
 
   async function countDamaged(): Promise<number> {
-    const count = await verified.damaged()
+    const count = await results.damaged()
     gauge.set(count)
     return count
   }
 
   host.health('bytes', async () => {
-    // That the database does not answer is said by another probe.
+    // Another probe reports a database that does not answer.
     const count = await countDamaged().catch(() => 0)
-    if (count > 0) return `damaged files: ${count}; rowhouse fsck tells which`
+    if (count > 0) return `damaged files: ${count}; rowhouse fsck lists them`
   })
   const running = bytesPerSecond === 0 ? Promise.resolve() : scrub().catch(() => {})
   return {

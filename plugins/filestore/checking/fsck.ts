@@ -6,15 +6,15 @@ import { isClean, jsonOf, textOf } from './report.js'
 /** `rowhouse fsck` */
 export const fsck: PluginCommand<FilestoreConfig> = {
   name: 'fsck',
-  summary: 'are the bytes of all files there, and nothing else?',
+  summary: 'check that stored files have their bytes, and that nothing else is stored',
   usage: 'rowhouse fsck [--deep] [--fix] [--json] [--config FILE]',
-  help: `Compares what the database knows of stored files with what the stores hold. Servers may go on meanwhile. Bytes that
-are suspicious are read and compared with their SHA-256; what is found is kept: a damaged file is not served until it is
-found whole. Ends with 0 when all is well, 1 when something is not or could not be looked at, 2 when called wrongly.
+  help: `Compares the database with the file stores; servers may keep running. Suspicious bytes are read and compared with
+their SHA-256, and the result is recorded: a damaged file is not served until it is found intact. Exits with 0 when all is
+well, 1 when a finding remains or a store could not be checked, 2 for a usage error.
 
   --deep          read the bytes of all files
-  --fix           take away bytes that no file has, and uploads that were given up; no file is ever deleted
-  --json          the result as one JSON object`,
+  --fix           remove bytes that no file uses, and abandoned uploads; files are never deleted
+  --json          print the result as one JSON object`,
   flags: { deep: 'boolean', fix: 'boolean', json: 'boolean' },
   async run(context, { collect }) {
     const { deep, fix, json } = context.flags

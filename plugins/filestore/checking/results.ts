@@ -1,35 +1,31 @@
 import type { Data } from 'rowhouse'
 import type { Damage, Written } from './verify.js'
 
-/** What is known of stored bytes that were read again. */
-export class Verified {
-  private readonly data: Pick<Data, 'query'>
+/** Records which blobs were verified when, and with which result. */
+export class CheckResults {
+  constructor(private readonly data: Pick<Data, 'query'>) {}
 
-  constructor(data: Pick<Data, 'query'>) {
-    this.data = data
-  }
-
-  /** The bytes that were not read for the longest time, if that is long enough; nobody else gets them meanwhile. */
+  /** Returns the blob that was verified longest ago, if that is long enough. No other server gets it for a while. */
   async claim(everyDays: number, bytesPerSecond: number): Promise<Written | undefined> {
     const [row] = await this.data.query<Row>(CLAIM, [everyDays * DAY_SECONDS, bytesPerSecond])
     return row && { ...row, size: Number(row.size) }
   }
 
-  /** Gives up what could not be read, for a day, so that others have their turn. */
+  /** Skips a blob that could not be read for a day, so that others get their turn. */
   async postpone(blob: string): Promise<void> {
     await this.data.query(POSTPONE, [blob])
   }
 
   /**
-   * Keeps what was found, until the bytes are read again.
-   * @returns the file; undefined when it has other bytes by now, and what was found means nothing
+   * Records a result until the blob is verified again.
+   * @returns the file that uses the blob; undefined when the blob is no longer live, so that the result means nothing
    */
   async record(blob: string, damage: Damage | undefined): Promise<{ readonly file: string | null } | undefined> {
     const [row] = await this.data.query<{ file: string | null }>(RECORD, [blob, damage ?? null])
     return row
   }
 
-  /** How many files are known to be damaged. */
+  /** Counts files that are recorded as damaged. */
   async damaged(): Promise<number> {
     const [row] = await this.data.query<{ count: number }>(DAMAGED)
     return row?.count ?? 0
@@ -39,7 +35,7 @@ export class Verified {
 type Row = Omit<Written, 'size'> & { readonly size: string }
 const DAY_SECONDS = 86_400
 
-/** By svc_blob_scrub. Bytes that were never read again were right when they were written. */
+/** Uses svc_blob_scrub. A blob that was never verified was intact when it was written. */
 const CLAIM = `
 update svc_catalog.svc_blob set scrub_until = now() + make_interval(secs => greatest(60, 3 * size / $2::float8))
 where blob_id = (
@@ -52,7 +48,7 @@ returning blob_id as blob, provider, size::text as size, sha256`
 
 const POSTPONE = `update svc_catalog.svc_blob set scrub_until = now() + interval '1 day' where blob_id = $1`
 
-/** Bytes are taken away only when they are dead: what is missing and still live is lost. */
+/** The collector deletes dead blobs only: a missing blob that is still live is lost. */
 const RECORD = `
 with blob as (
   update svc_catalog.svc_blob set verified_at = now(), damaged = $2, scrub_until = null

@@ -1,6 +1,6 @@
-import type { Damage } from '../verify.js'
+import type { Damage } from './verify.js'
 
-/** What was looked at and what was found. */
+/** What was checked and what was found. */
 export interface Report {
   readonly deep: boolean
   readonly fix: boolean
@@ -9,7 +9,7 @@ export interface Report {
   readonly stores: StoreReport[]
   /** Files whose bytes were read. */
   readonly read: { files: number; bytes: number }
-  /** Files that were known to be damaged and are whole now. */
+  /** Files that were recorded as damaged and are intact now. */
   repaired: number
   readonly findings: Finding[]
 }
@@ -18,9 +18,9 @@ export interface StoreReport {
   readonly provider: string
   readonly objects?: number
   readonly bytes?: number
-  /** Why it could not be looked at. */
+  /** Why the store could not be checked. */
   problem?: string
-  /** What was not looked at, or looks odd. */
+  /** What was skipped, or looks odd. */
   readonly notes: string[]
 }
 
@@ -32,22 +32,34 @@ export interface Finding {
   /** Where the bytes are or should be, if the store can tell. */
   readonly path?: string
   readonly detail: string
-  fixed: boolean
+  readonly fixed: boolean
 }
 
-/** record: file and blob say different things; unowned: no file has the blob; abandoned: an upload; orphan: bytes alone. */
+/** record: file and blob contradict each other; unowned: a blob no file uses; abandoned: an upload; orphan: no row. */
 export type Kind = Damage | 'unreadable' | 'record' | 'unowned' | 'abandoned' | 'orphan'
 
+const RESTORE = 'put the bytes back from a backup and run rowhouse fsck again, or upload the file again'
 const ADVICE: Readonly<Record<Kind, string>> = {
-  missing: 'put the bytes back from a backup and run rowhouse fsck again, or upload the file again',
-  size: 'put the bytes back from a backup and run rowhouse fsck again, or upload the file again',
-  sha256: 'put the bytes back from a backup and run rowhouse fsck again, or upload the file again',
-  unreadable: 'see to the store, and run rowhouse fsck again',
-  record: 'upload the file again; somebody has changed svc_catalog.svc_file or svc_blob by hand',
+  missing: RESTORE,
+  size: RESTORE,
+  sha256: RESTORE,
+  unreadable: 'repair the store, and run rowhouse fsck again',
+  record: 'upload the file again; svc_catalog.svc_file or svc_blob has been changed by hand',
   unowned: 'rowhouse fsck --fix leaves it to the collector',
   abandoned: 'rowhouse fsck --fix leaves it to the collector, as a running server does',
   orphan: 'rowhouse fsck --fix deletes it',
 }
+
+export const newReport = (deep: boolean, fix: boolean): Report => ({
+  deep,
+  fix,
+  files: 0,
+  blobs: 0,
+  stores: [],
+  read: { files: 0, bytes: 0 },
+  repaired: 0,
+  findings: [],
+})
 
 export const isClean = ({ findings, stores }: Report): boolean =>
   findings.every(({ fixed }) => fixed) && stores.every(({ problem }) => problem === undefined)
@@ -56,13 +68,13 @@ export function jsonOf(report: Report): string {
   const { files, blobs, stores, read, repaired, deep, fix } = report
   const findings = report.findings.map(({ file, ...finding }) => ({
     ...finding,
-    ...(file === undefined ? {} : { file_id: file }),
-    ...(finding.fixed ? {} : { advice: ADVICE[finding.kind] }),
+    file_id: file,
+    advice: finding.fixed ? undefined : ADVICE[finding.kind],
   }))
   return JSON.stringify({ clean: isClean(report), deep, fix, files, blobs, stores, read, repaired, findings }, null, 2)
 }
 
-/** Lines: what was found, what to do, and how much was looked at. */
+/** Lines: the findings, what to do, and how much was checked. */
 export function textOf(report: Report): readonly string[] {
   const { findings, stores, repaired } = report
   const remaining = findings.filter(({ fixed }) => !fixed)
@@ -76,7 +88,7 @@ export function textOf(report: Report): readonly string[] {
     ...stores.flatMap(({ provider, problem, notes }) =>
       [...(problem === undefined ? [] : [problem]), ...notes].map((text) => `store ${provider}: ${text}`),
     ),
-    ...(repaired === 0 ? [] : [`found whole again: ${repaired}`]),
+    ...(repaired === 0 ? [] : [`intact again: ${repaired}`]),
     summary(report, remaining.length),
   ]
 }
@@ -89,14 +101,12 @@ function line({ kind, provider, blob, file, path, detail, fixed }: Finding): str
 
 function summary({ files, blobs, stores, read, findings }: Report, remaining: number): string {
   const objects = stores.reduce((sum, store) => sum + (store.objects ?? 0), 0)
-  const looked = `${files} files, ${blobs} blobs, ${objects} objects in the stores; read ${read.files}`
-  const unlooked = stores.some(({ problem }) => problem !== undefined)
+  const checked = `${files} files, ${blobs} blobs, ${objects} objects in the stores; read ${read.files}`
   const fixed = findings.length - remaining
-  const found =
-    remaining === 0
-      ? unlooked
-        ? 'not all could be looked at'
-        : 'clean'
-      : `${remaining} ${remaining === 1 ? 'finding remains' : 'findings remain'}`
-  return `${looked}: ${fixed === 0 ? '' : `${fixed} fixed, `}${found}`
+  return `${checked}: ${fixed === 0 ? '' : `${fixed} fixed, `}${outcome(stores, remaining)}`
+}
+
+function outcome(stores: readonly StoreReport[], remaining: number): string {
+  if (remaining > 0) return `${remaining} ${remaining === 1 ? 'finding remains' : 'findings remain'}`
+  return stores.some(({ problem }) => problem !== undefined) ? 'not all stores could be checked' : 'clean'
 }
