@@ -1,88 +1,80 @@
 import { pipeline, type Readable, Transform } from 'node:stream'
-import type { ByteRange, Call, Host, ObjectStore } from 'rowhouse'
-import { broken, exhausted } from './errors.js'
+import type { ByteRange, Call, ObjectStore } from 'rowhouse'
+import type { BlobCache } from './blob-cache.js'
+import type { Storage } from './components.js'
+import { internalError, storageUnavailable } from './errors.js'
 import type { Files, StoredFile } from './files.js'
-import type { SmallBlobs } from './small-blobs.js'
 
-/** What is read at once, and kept in memory for as long. */
-const PIECE_BYTES = 2 ** 20
+/** Up to this size, bytes are read at a time and held in memory. */
+const BUFFERED_BYTES = 2 ** 20
 
-export interface StoredParts {
-  readonly host: Host
-  readonly files: Files
-  readonly small: SmallBlobs
-}
-
-/** @throws ServiceError 500 when the bytes are known to be others than were written */
-export function refuseDamaged({ blob, damaged }: StoredFile): void {
-  if (damaged) throw broken(new Error(`the bytes of blob ${blob} are damaged: see rowhouse fsck`))
+/** @throws ServiceError 500 when the bytes are known to differ from what was written */
+export function assertIntact({ blob, damaged }: StoredFile): void {
+  if (damaged) throw internalError(new Error(`the bytes of blob ${blob} are damaged: see rowhouse fsck`))
 }
 
 /**
- * The bytes of a file that has some, or a part of them: a stream of them when they are many. Nobody may change a buffer.
- * @throws what the store throws, for `mustBeReplaced`
+ * Returns the bytes of a file that is not empty, or a range of them; a stream if there are many. Callers must not modify
+ * the buffer.
+ * @throws the error of the store, for `assertReplaced`
  */
-export async function bytesOf(
-  { small }: StoredParts,
+export async function readBytes(
+  { cache }: Pick<Storage, 'cache'>,
   store: ObjectStore,
   file: StoredFile,
   range: ByteRange | undefined,
-  call: Pick<Call, 'signal'>,
+  { signal }: Pick<Call, 'signal'>,
 ): Promise<Buffer | Readable> {
-  const kept = small.get(file.blob)
-  if (kept) return range ? kept.subarray(range.start, range.end + 1) : kept
+  const cached = cache.get(file.blob)
+  if (cached) return range ? cached.subarray(range.start, range.end + 1) : cached
   const length = range ? range.end - range.start + 1 : file.size
-  return canRead(store) && length <= PIECE_BYTES
-    ? readPiece(store, small, file, range, call.signal)
-    : exactly(length, await store.get(file.blob, range, call.signal))
+  return canRead(store) && length <= BUFFERED_BYTES
+    ? readBuffer(store, cache, file, range, signal)
+    : withLength(length, await store.get(file.blob, range, signal))
 }
 
 /**
- * Bytes that are not there: the file may have been replaced since it was found. The same bytes missing twice are lost.
- * @throws ServiceError unless it has others now, or is gone
+ * Handles an error of `readBytes`: missing bytes are normal if the file has been replaced since it was looked up.
+ * @throws ServiceError unless the file has other bytes now
  */
-export async function mustBeReplaced(
-  { files }: StoredParts,
-  id: string,
-  file: StoredFile,
-  error: unknown,
-): Promise<void> {
+export async function assertReplaced(files: Files, id: string, file: StoredFile, error: unknown): Promise<void> {
   if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-    throw exhausted('the store cannot be read now', error) ?? error
+    throw storageUnavailable('the store cannot be read at the moment', error) ?? error
   }
   const now = await files.find(id)
-  if (now.blob === file.blob) throw broken(error)
+  if (now.blob === file.blob) throw internalError(error)
 }
 
-type Reading = ObjectStore & Required<Pick<ObjectStore, 'read'>>
-const canRead = (store: ObjectStore): store is Reading => store.read !== undefined
+type BufferedStore = ObjectStore & Required<Pick<ObjectStore, 'read'>>
+const canRead = (store: ObjectStore): store is BufferedStore => store.read !== undefined
 
 /**
- * Of all of a file one byte more is asked for, to see that there is none.
- * @throws ServiceError 500 when they are not what was written, as far as that is seen
+ * Requests one byte more than a whole file has, to notice if there is one.
+ * @throws ServiceError 500 when the bytes differ from what was written, as far as that can be noticed
  */
-async function readPiece(
-  store: Reading,
-  small: SmallBlobs,
+async function readBuffer(
+  store: BufferedStore,
+  cache: BlobCache,
   { blob, size, etag }: StoredFile,
   range: ByteRange | undefined,
   signal: AbortSignal,
 ): Promise<Buffer> {
   const wanted = range ? range.end - range.start + 1 : size
   const bytes = await store.read(blob, range ?? { start: 0, end: size }, signal)
-  if (bytes.length > wanted) throw broken(new Error(`blob ${blob} has more than its ${size} bytes`))
-  if (bytes.length < wanted) throw broken(new Error(`${wanted - bytes.length} bytes of blob ${blob} are missing`))
-  if (!range && !small.keep(blob, bytes, etag)) throw broken(new Error(`the bytes of blob ${blob} are damaged`))
+  if (bytes.length > wanted) throw internalError(new Error(`blob ${blob} has more than its ${size} bytes`))
+  if (bytes.length < wanted)
+    throw internalError(new Error(`${wanted - bytes.length} bytes of blob ${blob} are missing`))
+  if (!range && !cache.add(blob, bytes, etag)) throw internalError(new Error(`the bytes of blob ${blob} are damaged`))
   return bytes
 }
 
-/** Bytes that are missing, or more than there should be, break the answer off: the length was promised. */
-function exactly(length: number, bytes: Readable): Readable {
+/** Fails the stream if it has another length, which has been announced to the client. */
+function withLength(length: number, bytes: Readable): Readable {
   let left = length
   const count = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       left -= chunk.length
-      done(left < 0 ? new Error('the stored bytes are more than the record says') : null, chunk)
+      done(left < 0 ? new Error('the store has more bytes than the record says') : null, chunk)
     },
     flush: (done) => done(left === 0 ? null : new Error(`${left} of the stored bytes are missing`)),
   })

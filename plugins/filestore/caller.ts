@@ -3,11 +3,11 @@ import { badRequest, missingHeader } from './errors.js'
 
 export interface Caller {
   readonly role: string
-  /** A bigint in digits. */
+  /** A bigint as decimal digits. */
   readonly userId: string
 }
 
-/** @throws ServiceError 400 without a user id that is an integer */
+/** @throws ServiceError 400 unless the session has a user id that is an integer */
 export function callerOf({ role, variables }: Session): Caller {
   const userId = variables.get(USER_ID)
   if (userId === undefined) throw missingHeader('X-Service-User-Id')

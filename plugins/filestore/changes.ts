@@ -1,40 +1,37 @@
 import type { Call, Data } from 'rowhouse'
 import type { Rule } from 'rowhouse/plan'
 import type { Version } from './conditions.js'
-import { accessDenied, AlreadyExists, notFound, otherVersion } from './errors.js'
+import { accessDenied, AlreadyExists, notFound, preconditionFailed } from './errors.js'
 import type { Files, StoredBlob } from './files.js'
 import type { Rules } from './rules.js'
 
-/** What must hold of a file in the very transaction that changes it. Without any of it, one statement is enough. */
+/** What must hold in the transaction that changes a file. Without a guard, one statement is enough. */
 export interface Guard {
   readonly call: Call
-  /** Absent: the caller is not ruled. */
+  /** Undefined: no rules apply to the caller. */
   readonly rules?: Rules
-  /** Whether a client's conditions allow the change. Absent: it has none. */
+  /** Tells whether the client's conditions allow the change. Undefined: there are none. */
   readonly conditions?: (current: Version | undefined) => boolean
 }
 
-const TRIES = 3
+const MAX_TRIES = 3
 
-/** Changes files: all that is asked at once, or nothing. */
+/** Changes file records: all of a request, or none. */
 export class Changes {
-  private readonly data: Data
-  private readonly files: Files
+  constructor(
+    private readonly data: Data,
+    private readonly files: Files,
+  ) {}
 
-  constructor(data: Data, files: Files) {
-    this.data = data
-    this.files = files
-  }
-
-  /** Says before a body is read what would be refused after it. @throws ServiceError 400, 403, 412 */
-  async foresee(id: string, create: boolean, guard: Guard): Promise<void> {
-    await judge(await this.files.version(id), id, create, guard, guard.call)
+  /** Refuses before the body is read what would be refused after it. @throws ServiceError 400, 403, 412 */
+  async precheck(id: string, create: boolean, guard: Guard): Promise<void> {
+    await checkChange(await this.files.version(id), id, create, guard, guard.call)
   }
 
   /**
-   * Makes bytes that are durable the content of files.
+   * Makes durable bytes the content of files.
    * @returns JSON text of each record
-   * @throws ServiceError 400 when a file must not exist and does; 403, 412; 503 when the bytes were taken for lost
+   * @throws ServiceError 400 when a file must not exist and does; 403, 412; 503 when the blob was collected as abandoned
    */
   async commit(blobs: readonly StoredBlob[], guard: Guard | undefined, call: Call): Promise<readonly string[]> {
     const [only] = blobs
@@ -47,9 +44,9 @@ export class Changes {
           return records
         })
       } catch (error) {
-        // Somebody made the file between the look at it and the change: it is now one that is there.
+        // Another request created the file after this one looked it up. The retry replaces it.
         const raced = error instanceof AlreadyExists && blobs.some(({ file }) => file.id === error.id && !file.create)
-        if (!raced || tries === TRIES) throw error
+        if (!raced || tries === MAX_TRIES) throw error
       }
     }
   }
@@ -58,9 +55,9 @@ export class Changes {
     const { id, create } = blob.file
     if (!guard) return this.files.store(blob, create, inside.transaction)
     const current = await this.files.version(id, inside.transaction)
-    await judge(current, id, create, guard, inside)
+    await checkChange(current, id, create, guard, inside)
     const record = await this.files.store(blob, !current, inside.transaction)
-    if (guard.rules) await require(guard.rules, current ? 'updated' : 'inserted', id, inside)
+    if (guard.rules) await requireRule(guard.rules, current ? 'updated' : 'inserted', id, inside)
     return record
   }
 
@@ -76,7 +73,7 @@ export class Changes {
           ? accessDenied('access denied')
           : notFound(id)
       }
-      if (conditions?.(current) === false) throw otherVersion()
+      if (conditions?.(current) === false) throw preconditionFailed()
       await this.files.remove(id, inside.transaction)
     })
   }
@@ -84,30 +81,30 @@ export class Changes {
 
 type Inside = Call & Required<Pick<Call, 'transaction'>>
 
-/** Whether a file may be stored in place of what is there. A file that the caller may not know of is as good as none. */
-async function judge(
+/** Throws unless a file may be stored in place of the current one. One that the caller may not see counts as missing. */
+async function checkChange(
   current: Version | undefined,
   id: string,
   create: boolean,
   { rules, conditions }: Guard,
   call: Call,
 ): Promise<void> {
-  const known = current && rules && !(await knows(rules, id, call)) ? undefined : current
+  const known = current && rules && !(await isVisible(rules, id, call)) ? undefined : current
   if (known && create) throw new AlreadyExists(id)
-  if (rules && known) await require(rules, 'update', id, call)
+  if (rules && known) await requireRule(rules, 'update', id, call)
   if (rules && !known) rules.require('insert', call.session.role)
-  if (conditions?.(known) === false) throw otherVersion()
-  // What is said of a record that the caller may not make.
+  if (conditions?.(known) === false) throw preconditionFailed()
+  // The same answer as for a new file that the rules refuse.
   if (current && !known) throw accessDenied('access denied')
 }
 
-async function knows(rules: Rules, id: string, call: Call): Promise<boolean> {
+async function isVisible(rules: Rules, id: string, call: Call): Promise<boolean> {
   for (const rule of ['select', 'update'] as const) {
     if (rules.may(rule, call.session.role) && (await rules.accept(rule, id, call))) return true
   }
   return false
 }
 
-async function require(rules: Rules, rule: Rule, id: string, call: Call): Promise<void> {
+async function requireRule(rules: Rules, rule: Rule, id: string, call: Call): Promise<void> {
   if (!(await rules.accept(rule, id, call))) throw accessDenied('access denied')
 }

@@ -1,46 +1,38 @@
 import type { Host } from 'rowhouse'
 import type { FilestoreConfig } from './config.js'
 import type { Files } from './files.js'
+import { type Periodic, runEvery } from './periodic.js'
 
 const BATCH = 100
 
-/** Takes bytes away that no file points to: they first, and only when that is durable what was known of them. */
-export function startCollector(host: Host, files: Files, { everySeconds, graceSeconds }: FilestoreConfig['collect']) {
+/** Deletes blobs that no file uses: the object first, and the row once the deletion is durable. */
+export function startCollector(
+  host: Host,
+  files: Files,
+  { everySeconds, graceSeconds }: FilestoreConfig['collect'],
+): Periodic {
   const log = host.use('log')
-  const collected = host.metric.counter('collected_total', 'blobs whose bytes were taken away')
-  let stopped = false
-  let running: Promise<void> | undefined
+  const collected = host.metric.counter('collected_total', 'blobs that were deleted because no file used them')
 
-  async function round(): Promise<void> {
-    const stuck: string[] = []
-    for (let full = true; full && !stopped;) {
-      const waste = await files.waste(graceSeconds, BATCH, stuck)
-      for (const { blob, provider } of stopped ? [] : waste) {
+  async function collect(signal: AbortSignal): Promise<void> {
+    const failed: string[] = []
+    for (let full = true; full && !signal.aborted;) {
+      const garbage = await files.garbage(graceSeconds, BATCH, failed)
+      for (const { blob, provider } of signal.aborted ? [] : garbage) {
         try {
           await (await host.provider('storage', provider)).delete(blob)
           await files.forget(blob)
           collected.inc()
         } catch (error) {
-          if (stuck.push(blob) === 1) log.warn({ err: error, blob }, 'bytes could not be taken away; it is tried again')
+          if (failed.push(blob) === 1) log.warn({ err: error, blob }, 'a blob could not be deleted; will retry')
         }
       }
-      full = waste.length === BATCH
+      full = garbage.length === BATCH
     }
-    if (stuck.length > 1) log.warn({ blobs: stuck.length }, 'bytes of these could not be taken away')
+    if (failed.length > 1) log.warn({ blobs: failed.length }, 'these blobs could not be deleted; will retry')
   }
 
-  const collect = (): Promise<void> =>
-    (running ??= round()
-      .catch((error: unknown) => log.warn({ err: error }, 'collecting failed; it is tried again'))
-      .finally(() => (running = undefined)))
-  const timer = setInterval(() => void collect(), everySeconds * 1000)
-  timer.unref()
-  return {
-    collect,
-    async stop() {
-      stopped = true
-      clearInterval(timer)
-      await running
-    },
-  }
+  return runEvery(everySeconds * 1000, collect, (error) =>
+    log.warn({ err: error }, 'unused blobs could not be collected; will retry'),
+  )
 }

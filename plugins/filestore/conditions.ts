@@ -1,19 +1,19 @@
 import type { Exchange } from 'rowhouse'
 
-/** What tells one content of a file from another. */
+/** Identifies one version of a file's content. */
 export interface Version {
-  /** With its quotes. */
+  /** Including its quotes. */
   readonly etag: string
   readonly updatedAt: Date
 }
 
-type Asking = Pick<Exchange, 'get'>
+type Headers = Pick<Exchange, 'get'>
 
 /**
- * What the conditions of a GET or HEAD say of a file (RFC 9110 section 13.2.2): send it, it is the one that the client
- * has (304), or it is not the one that it wants (412).
+ * Evaluates the conditions of a GET or HEAD (RFC 9110 section 13.2.2).
+ * @returns 200: send the file; 304: the client has this version; 412: the client wants another version
  */
-export function readCondition(exchange: Asking, { etag, updatedAt }: Version): 200 | 304 | 412 {
+export function readCondition(exchange: Headers, { etag, updatedAt }: Version): 200 | 304 | 412 {
   const match = exchange.get('If-Match')
   if (match !== '' && !lists(match, etag)) return 412
   if (match === '' && isLater(updatedAt, exchange.get('If-Unmodified-Since'))) return 412
@@ -23,22 +23,22 @@ export function readCondition(exchange: Asking, { etag, updatedAt }: Version): 2
   return Number.isNaN(since) || seconds(updatedAt) > since / 1000 ? 200 : 304
 }
 
-/** Whether a range may be sent: the client has a part of this very version, or does not say of which. */
-export function mayContinue(exchange: Asking, { etag, updatedAt }: Version): boolean {
+/** Tells whether a range may be sent: `If-Range` is absent, or names this very version. */
+export function mayContinue(exchange: Headers, { etag, updatedAt }: Version): boolean {
   const version = exchange.get('If-Range')
   if (version === '') return true
   if (/^(?:W\/)?"/.test(version)) return version === etag
-  // A date tells versions apart only when there can be no second one in the same second.
+  // A date identifies a version only if a second one cannot have been written in the same second.
   return Date.parse(version) / 1000 === seconds(updatedAt) && Date.now() - updatedAt.getTime() > CLOCK_MS
 }
-/** How far the clocks of server and database may be apart, and the second itself. */
+/** How much the clocks of server and database may differ, plus the second itself. */
 const CLOCK_MS = 10_000
 
 /**
- * What the conditions of a PUT, POST or DELETE say of the file as it is (RFC 9110 section 13.2.2), undefined being none.
- * @returns undefined when there are no conditions
+ * Reads the conditions of a PUT, POST or DELETE (RFC 9110 section 13.2.2).
+ * @returns a function that evaluates them for the current version, undefined being no file; undefined without conditions
  */
-export function writeConditions(exchange: Asking): ((current: Version | undefined) => boolean) | undefined {
+export function writeConditions(exchange: Headers): ((current: Version | undefined) => boolean) | undefined {
   const match = exchange.get('If-Match')
   const noneMatch = exchange.get('If-None-Match')
   const since = exchange.get('If-Unmodified-Since')
@@ -50,7 +50,7 @@ export function writeConditions(exchange: Asking): ((current: Version | undefine
   }
 }
 
-/** @param weak whether `W/"a"` is `"a"` */
+/** @param weak whether `W/"a"` equals `"a"` */
 function lists(header: string, etag: string, weak = false): boolean {
   if (header.trim() === '*') return true
   const tags = header.match(/(?:W\/)?"[^"]*"/g) ?? []

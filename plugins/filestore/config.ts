@@ -4,15 +4,23 @@ import { resumable } from './tus/config.js'
 export const config = {
   type: 'object',
   properties: {
-    maxBytes: { type: 'integer', minimum: 0, default: 104_857_600, description: 'of a file' },
+    maxBytes: { type: 'integer', minimum: 0, default: 104_857_600, description: 'maximum size of a file' },
     limits: {
       type: 'object',
-      description: 'of roles, the admin only among them when it is named',
+      description: 'limits by role; for the admin, too, if there is an entry for it',
       additionalProperties: {
         type: 'object',
         properties: {
-          maxBytes: { type: 'integer', minimum: 0, description: 'of a file; maxBytes of all when absent' },
-          userBytes: { type: 'integer', minimum: 0, description: 'of all files of a user together; any when absent' },
+          maxBytes: {
+            type: 'integer',
+            minimum: 0,
+            description: 'maximum size of a file; without it, the common maxBytes',
+          },
+          userBytes: {
+            type: 'integer',
+            minimum: 0,
+            description: 'maximum size of all files of a user; without it, no limit',
+          },
         },
         additionalProperties: false,
       },
@@ -22,11 +30,11 @@ export const config = {
       type: 'integer',
       minimum: 0,
       default: 1_024,
-      description: 'of an upload, over half a minute; a slower one is ended with 408',
+      description: 'minimum speed of an upload over 30 seconds; a slower one fails with 408',
     },
     permissions: {
       type: 'object',
-      description: 'what each role may do, as soon as there is an entry for one; the role admin may do everything',
+      description: 'operations that each role may perform; once one role has an entry, every role but admin needs one',
       additionalProperties: {
         type: 'array',
         items: { type: 'string', enum: ['create', 'read', 'delete'] },
@@ -36,42 +44,53 @@ export const config = {
     },
     hook: {
       type: 'object',
-      description: 'a service that is asked before every operation of another role than admin',
+      description: 'a service that is called before every operation of roles other than admin',
       properties: {
         url: {
           type: 'string',
-          description: 'its address; or user-read-write, public-read-user-write, public-read, which need no service',
+          description: 'its URL; or user-read-write, public-read-user-write or public-read, which need no service',
         },
-        timeoutMs: { type: 'integer', minimum: 1, default: 5000, description: 'longest wait for it; then 500' },
+        timeoutMs: {
+          type: 'integer',
+          minimum: 1,
+          default: 5000,
+          description: 'maximum time to wait for its response; then 500',
+        },
       },
       required: ['url'],
       additionalProperties: false,
     },
     handOff: {
       type: 'object',
-      description: 'who sends the bytes of downloads instead of this server',
+      description: 'lets a proxy or the object store send large downloads',
       properties: {
         by: {
           type: 'string',
           enum: ['none', 'x-accel-redirect', 'x-sendfile', 'redirect'],
           default: 'none',
-          description: 'a proxy that reads the same disk and obeys that header, or the store itself, by a redirect',
+          description:
+            'the header that tells a proxy to send a file of the same disk, or a redirect to the object store',
         },
-        prefix: { type: 'string', default: '', description: 'put before the path of a file on the disk' },
-        minBytes: { type: 'integer', minimum: 0, default: 1_048_576, description: 'smaller files are sent from here' },
+        prefix: { type: 'string', default: '', description: 'prefix for the path of a file on the disk' },
+        minBytes: {
+          type: 'integer',
+          minimum: 0,
+          default: 1_048_576,
+          description: 'this server sends smaller files itself',
+        },
       },
       additionalProperties: false,
       default: {},
     },
     signedUrls: {
       type: 'object',
-      description: 'addresses that need no caller until they expire',
+      description: 'URLs of files that need no other credentials until they expire',
       properties: {
         maxSeconds: {
           type: 'integer',
           minimum: 0,
           default: 604_800,
-          description: 'longest life of one; 0: there are none',
+          description: 'maximum lifetime of a URL; 0 turns them off',
         },
       },
       additionalProperties: false,
@@ -82,18 +101,18 @@ export const config = {
       minimum: 0,
       default: 67_108_864,
       description:
-        'of memory for files that were read, half of it for those of up to 64 KiB, half up to 1 MiB; 0: none',
+        'memory for cached files: half for files up to 64 KiB, half for files up to 1 MiB; 0 turns the cache off',
     },
     collect: {
       type: 'object',
-      description: 'how bytes that no file points to any more are taken away',
+      description: 'deletion of bytes that no file uses any more',
       properties: {
-        everySeconds: { type: 'integer', minimum: 1, default: 60, description: 'between two rounds' },
+        everySeconds: { type: 'integer', minimum: 1, default: 60, description: 'interval between two runs' },
         graceSeconds: {
           type: 'integer',
           minimum: 0,
           default: 900,
-          description: 'how long they stay: longer than a backup takes, and than a download from an object store',
+          description: 'how long such bytes are kept: longer than a backup, or a download from an object store, takes',
         },
       },
       additionalProperties: false,
@@ -101,15 +120,20 @@ export const config = {
     },
     scrub: {
       type: 'object',
-      description: 'how stored bytes are read again, to find damage before somebody needs them',
+      description: 'background verification of stored files',
       properties: {
         bytesPerSecond: {
           type: 'integer',
           minimum: 0,
           default: 2_097_152,
-          description: 'read by one server at most; 0: never',
+          description: 'maximum speed of one server; 0 turns verification off',
         },
-        everyDays: { type: 'number', minimum: 0, default: 30, description: 'how often each file is read' },
+        everyDays: {
+          type: 'number',
+          minimum: 0,
+          default: 30,
+          description: 'interval after which a file is verified again',
+        },
       },
       additionalProperties: false,
       default: {},
@@ -122,7 +146,7 @@ export const config = {
 export type FilestoreConfig = Infer<typeof config>
 export type FileOperation = 'create' | 'read' | 'delete'
 
-/** What one upload of a role may have, and all files of one of its users. */
+/** Size limits of one upload, and of all files of one user. */
 export interface SizeLimits {
   readonly maxBytes: number
   readonly userBytes: number | undefined

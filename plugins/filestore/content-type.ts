@@ -7,8 +7,8 @@ const TYPE = new RegExp(
 const MAX = 255
 
 /**
- * The media type of an upload (RFC 9110 section 8.3.1), to be sent again with every download.
- * @throws ServiceError 400 when there is none, or it could not be sent
+ * Reads the media type of an upload (RFC 9110 section 8.3.1), which every download sends back.
+ * @throws ServiceError 400 when it is missing, or not valid in a header
  */
 export function readContentType(header: string | undefined): string {
   const type = header?.trim()
@@ -17,7 +17,7 @@ export function readContentType(header: string | undefined): string {
   return type.replaceAll('\t', ' ')
 }
 
-/** Types that a browser shows and never runs. */
+/** Types that a browser displays and never executes. */
 const PASSIVE = new Set([
   'image/png',
   'image/jpeg',

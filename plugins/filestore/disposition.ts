@@ -2,10 +2,10 @@ import { parse } from 'node:querystring'
 import { isPassive } from './content-type.js'
 
 /**
- * How a browser is to show a file (RFC 6266): saved where the query asks for it by `download`, or where the browser could
- * run it.
+ * Returns the `Content-Disposition` of a download (RFC 6266): an attachment if the query has `download`, or if a browser
+ * could execute the file.
  * @param querystring of the request, without its question mark
- * @returns the header; undefined: as its type says
+ * @returns undefined: the browser decides by the type
  */
 export function dispositionOf(querystring: string, contentType: string): string | undefined {
   const { download } = querystring === '' ? {} : parse(querystring)
@@ -13,13 +13,13 @@ export function dispositionOf(querystring: string, contentType: string): string 
   return isPassive(contentType) ? undefined : 'attachment'
 }
 
-/** @param path what the file is to be called, or a path that ends with that */
+/** @param path the file name, or a path that ends with it */
 function attachment(path: string): string {
   const name = path.slice(path.lastIndexOf('/') + 1)
   if (name === '') return 'attachment'
   const plain = name.replace(/[^ -~]/g, '?')
   const quoted = /^[\w.!#$&+^`|~-]+$/.test(plain) ? plain : `"${plain.replace(/["\\]/g, '\\$&')}"`
-  // A percent sign would be taken for a part of an escape.
+  // Some browsers decode a percent sign in `filename` as an escape.
   const whole = plain === name && !plain.includes('%')
   return `attachment; filename=${quoted}${whole ? '' : `; filename*=UTF-8''${encoded(name)}`}`
 }

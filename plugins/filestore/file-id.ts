@@ -3,8 +3,8 @@ import { badRequest } from './errors.js'
 const MAX_BYTES = 1024
 
 /**
- * The id in a path such as `/v1/file/report%2F2024.pdf`, decoded once. It is data and never a path of ours.
- * @throws ServiceError 400 when it is none
+ * Reads the id from a path such as `/v1/file/report%2F2024.pdf`, decoded once. An id is never used as a path on a disk.
+ * @throws ServiceError 400 when it is not valid
  */
 export function readFileId(path: string, prefix: string): string {
   const written = path.slice(prefix.length)

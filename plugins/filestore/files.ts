@@ -1,9 +1,9 @@
 import { type Data, ServiceError, type Transaction } from 'rowhouse'
+import { Batch } from './batch.js'
 import type { Version } from './conditions.js'
 import { AlreadyExists, notFound, uploadLost } from './errors.js'
-import { Merged } from './merged.js'
 
-/** What is known of a file, as clients see it. */
+/** The record of a file, as clients see it. */
 export interface FileRecord {
   readonly file_id: string
   readonly content_type: string
@@ -15,13 +15,13 @@ export interface FileRecord {
   readonly created_at: string
 }
 
-/** A file and where its bytes are. */
+/** A file and the blob with its bytes. */
 export interface StoredFile extends Version {
   readonly contentType: string
   readonly size: number
   readonly blob: string
   readonly provider: string
-  /** Its bytes are others than were written. Missing ones are found out when they are read: they may be back. */
+  /** The bytes are known to differ from what was written. Missing ones do not count: they may be back by now. */
   readonly damaged: boolean
 }
 
@@ -32,11 +32,11 @@ export interface NewFile {
   readonly contentType: string
   readonly userId: string
   readonly role: string
-  /** The resumable upload that this is the end of. */
+  /** The resumable upload that it comes from. */
   readonly upload?: string
 }
 
-/** Bytes that are durable, and the file that they are to be. */
+/** Durable bytes, and the file that they are for. */
 export interface StoredBlob {
   readonly blob: string
   readonly size: number
@@ -44,39 +44,34 @@ export interface StoredBlob {
   readonly file: NewFile
 }
 
-/** How long an upload may be silent before its bytes are taken away. */
+/** How long a blob may be written without renewing its lease before the collector takes it. */
 export const LEASE_SECONDS = 60
 
-/** The records of files and blobs. Every change is one statement, so it happens or it does not. */
+/** The records of files and blobs. Each change is one statement, so it happens completely or not at all. */
 export class Files {
-  private readonly data: Data
-  private readonly found = new Merged((ids: readonly string[]) => this.findAll(ids))
-  private readonly reserved = new Merged((places: readonly Place[]) => this.reserveAll(places))
-  private readonly created = new Merged((blobs: readonly StoredBlob[]) => this.storeTogether(CREATE_AT_ONCE, blobs))
-  private readonly replaced = new Merged((blobs: readonly StoredBlob[]) => this.storeTogether(REPLACE_AT_ONCE, blobs))
+  private readonly finds = new Batch((ids: readonly string[]) => this.findAll(ids))
+  private readonly reservations = new Batch((blobs: readonly NewBlob[]) => this.reserveAll(blobs))
+  private readonly creations = new Batch((blobs: readonly StoredBlob[]) => this.storeBatch(CREATE_BATCH, blobs))
+  private readonly replacements = new Batch((blobs: readonly StoredBlob[]) => this.storeBatch(REPLACE_BATCH, blobs))
 
-  constructor(data: Data) {
-    this.data = data
-  }
+  constructor(private readonly data: Data) {}
 
   /** @throws ServiceError 404 */
   async find(id: string): Promise<StoredFile> {
-    const found = await this.found.ask(id)
+    const found = await this.finds.run(id)
     if (!found) throw notFound(id)
     return found
   }
 
   private async findAll(ids: readonly string[]): Promise<readonly (StoredFile | undefined)[]> {
     const rows = await this.data.query<FoundRow>(FIND, [ids])
-    const files = new Map(
-      rows.map(({ id, size, updated, ...row }) => [id, { ...row, size: Number(size), updatedAt: new Date(updated) }]),
-    )
+    const files = new Map(rows.map(({ id, updated, ...row }) => [id, { ...row, updatedAt: new Date(updated) }]))
     return ids.map((id) => files.get(id))
   }
 
   /**
-   * Says that bytes are about to be written.
-   * @param size of which quotas know, until they are a file: what is announced, or may come
+   * Creates the row of a blob before its bytes are written.
+   * @param size what quotas count until the blob belongs to a file: the announced size, or the largest possible one
    * @throws ServiceError 400 when the file must not exist and does
    */
   async reserve(
@@ -86,61 +81,61 @@ export class Files {
     size?: number,
     transaction?: Transaction,
   ): Promise<void> {
-    const place = { blob, provider, free: create ? id : null, size: size ?? null, userId }
-    const reserved = transaction ? (await this.reserveAll([place], transaction))[0] : await this.reserved.ask(place)
+    const row = { blob, provider, newFile: create ? id : null, size: size ?? null, userId }
+    const reserved = transaction ? (await this.reserveAll([row], transaction))[0] : await this.reservations.run(row)
     if (!reserved) throw new AlreadyExists(id)
   }
 
-  private async reserveAll(places: readonly Place[], transaction?: Transaction): Promise<readonly boolean[]> {
-    const column = <K extends keyof Place>(name: K) => places.map((place) => place[name])
-    const values = [column('blob'), column('provider'), column('free'), column('size'), column('userId')]
+  private async reserveAll(blobs: readonly NewBlob[], transaction?: Transaction): Promise<readonly boolean[]> {
+    const column = <K extends keyof NewBlob>(name: K) => blobs.map((blob) => blob[name])
+    const values = [column('blob'), column('provider'), column('newFile'), column('size'), column('userId')]
     const rows = await this.data.query<{ blob: string }>(RESERVE, values, transaction)
     const reserved = new Set(rows.map(({ blob }) => blob))
-    return places.map(({ blob }) => reserved.has(blob))
+    return blobs.map(({ blob }) => reserved.has(blob))
   }
 
   /**
-   * Bytes of all files of a user but the one that will be replaced, and of all that is on its way but what it comes from.
-   * Until the transaction ends nobody else asks.
+   * Sums up what counts for the quota of a user: the bytes of all files except the one that will be replaced, and of all
+   * unfinished uploads except the one that it comes from. Locks out other requests of the user until the transaction ends.
    */
-  async used(file: Pick<NewFile, 'id' | 'userId' | 'upload'>, transaction: Transaction): Promise<number> {
+  async usedBytes(file: Pick<NewFile, 'id' | 'userId' | 'upload'>, transaction: Transaction): Promise<number> {
     const { id, userId, upload = null } = file
     await this.data.query(LOCK_USER, [userId], transaction)
-    const [row] = await this.data.query<{ used: string }>(USED, [userId, id, upload], transaction)
-    return Number(row?.used)
+    const [row] = await this.data.query<{ used: number }>(USED, [userId, id, upload], transaction)
+    return row?.used ?? 0
   }
 
-  /** Tells quotas that what was announced has come, and is less. */
-  async settle(blob: string, size: number): Promise<void> {
-    await this.data.query(SETTLE, [blob, size])
+  /** Replaces an estimated size by the real one. */
+  async setSize(blob: string, size: number): Promise<void> {
+    await this.data.query(SET_SIZE, [blob, size])
   }
 
-  /** How many of them nobody has taken for lost. */
+  /** Renews leases. Returns how many of the blobs have not been abandoned. */
   async renew(blobs: readonly string[]): Promise<number> {
     return (await this.data.query(RENEW, [blobs])).length
   }
 
-  /** False when the bytes are a file's by now. What nobody knows any more can never become one. */
-  async giveUp(blob: string): Promise<boolean> {
-    if ((await this.data.query(GIVE_UP_ONE, [blob])).length > 0) return true
-    return (await this.data.query(KNOWN, [blob])).length === 0
+  /** Returns false when the blob belongs to a file by now. A blob without a row can never belong to one. */
+  async abandon(blob: string): Promise<boolean> {
+    if ((await this.data.query(ABANDON_ONE, [blob])).length > 0) return true
+    return (await this.data.query(EXISTS, [blob])).length === 0
   }
 
-  /** What a file is now; in a transaction it stays so until that ends. */
+  /** Returns the current version of a file; a transaction also locks it. */
   async version(id: string, transaction?: Transaction): Promise<Version | undefined> {
     const [row] = await this.data.query<Version>(transaction ? `${VERSION} for update` : VERSION, [id], transaction)
     return row
   }
 
   /**
-   * Makes bytes that are durable the content of the file.
-   * @param create it must not exist yet
+   * Makes durable bytes the content of a file.
+   * @param create the file must not exist
    * @returns JSON text of the record
-   * @throws ServiceError 400 when the file must not exist and does; 503 when the bytes were taken for lost
+   * @throws ServiceError 400 when the file must not exist and does; 503 when the blob has been abandoned
    */
   async store(blob: StoredBlob, create: boolean, transaction?: Transaction): Promise<string> {
-    const together = transaction ? undefined : await (create ? this.created : this.replaced).ask(blob)
-    if (together !== undefined) return together
+    const batched = transaction ? undefined : await (create ? this.creations : this.replacements).run(blob)
+    if (batched !== undefined) return batched
     const [record] = await this.storeAll(create ? CREATE : REPLACE, [blob], transaction).catch((error: unknown) => {
       throw isTaken(error) ? new AlreadyExists(blob.file.id) : error
     })
@@ -148,8 +143,8 @@ export class Files {
     return record
   }
 
-  /** By one commit. Where that cannot be, or not at once, each tries alone and is told why: a blob is stored only once. */
-  private async storeTogether(text: string, blobs: readonly StoredBlob[]): Promise<readonly (string | undefined)[]> {
+  /** Stores all by one commit. If that fails or would wait, each is stored alone and gets its own error. */
+  private async storeBatch(text: string, blobs: readonly StoredBlob[]): Promise<readonly (string | undefined)[]> {
     return blobs.length > 1 ? this.storeAll(text, blobs).catch(() => []) : []
   }
 
@@ -173,7 +168,7 @@ export class Files {
     return blobs.map(({ blob }) => records.get(blob))
   }
 
-  /** Forgets bytes that never became a file, or are no file's any more, once they are gone. */
+  /** Removes the row of a blob whose bytes have been deleted. */
   async forget(blob: string): Promise<void> {
     await this.data.query(FORGET, [blob])
   }
@@ -185,20 +180,20 @@ export class Files {
   }
 
   /**
-   * Bytes to take away: those that no file has had for a while, and those whose writer is gone.
-   * @param stuck those that could not be taken away a moment ago
+   * Lists blobs to delete: those that no file has used for a while, and those whose lease has expired.
+   * @param except blobs that could not be deleted a moment ago
    */
-  async waste(
+  async garbage(
     graceSeconds: number,
-    most: number,
-    stuck: readonly string[],
+    limit: number,
+    except: readonly string[],
   ): Promise<readonly { readonly blob: string; readonly provider: string }[]> {
-    await this.data.query(GIVE_UP)
-    return this.data.query(WASTE, [graceSeconds, most, stuck])
+    await this.data.query(ABANDON_EXPIRED)
+    return this.data.query(GARBAGE, [graceSeconds, limit, except])
   }
 }
 
-/** SQLSTATE 23505 on the primary key of the files. */
+/** SQLSTATE 23505 (unique_violation) on the primary key of svc_file. */
 function isTaken(error: unknown): boolean {
   const cause = (error instanceof ServiceError ? error.cause : error) as
     | { code?: string; constraint?: string }
@@ -210,14 +205,12 @@ const RECORD = `json_build_object('file_id', file_id, 'content_type', content_ty
   'file_size', file_size, 'user_id', user_id, 'user_role', user_role, 'created_at', created_at)::text as record`
 
 const FIND = `
-select file_id as id, content_type as "contentType", file_size::text as size, etag,
+select file_id as id, content_type as "contentType", file_size::float8 as size, etag,
   extract(epoch from updated_at)::float8 * 1000 as updated, blob_id as blob, provider,
   coalesce(damaged in ('size', 'sha256'), false) as damaged
 from svc_catalog.svc_file join svc_catalog.svc_blob using (blob_id) where file_id = any ($1)`
-interface FoundRow extends Omit<StoredFile, 'size' | 'updatedAt'> {
+interface FoundRow extends Omit<StoredFile, 'updatedAt'> {
   readonly id: string
-  /** A bigint in digits. */
-  readonly size: string
   /** Milliseconds since 1970. */
   readonly updated: number
 }
@@ -227,19 +220,19 @@ const VERSION = 'select etag, updated_at as "updatedAt" from svc_catalog.svc_fil
 const RESERVE = `
 insert into svc_catalog.svc_blob (blob_id, provider, state, leased_until, size, user_id)
 select blob, provider, 'writing', now() + interval '${LEASE_SECONDS} seconds', size, user_id
-from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) as place (blob, provider, free, size, user_id)
-where free is null or not exists (select 1 from svc_catalog.svc_file where file_id = free)
+from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) as new (blob, provider, new_file, size, user_id)
+where new_file is null or not exists (select 1 from svc_catalog.svc_file where file_id = new_file)
 returning blob_id as blob`
-interface Place {
+interface NewBlob {
   readonly blob: string
   readonly provider: string
-  /** A file that must not exist yet. */
-  readonly free: string | null
+  /** The file if it must not exist yet. */
+  readonly newFile: string | null
   readonly size: number | null
   readonly userId: string
 }
 
-/** One key for each user, among the locks of this purpose. */
+/** A lock for each user. */
 const LOCK_USER = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_file of ' || $1, 0))"
 const USED = `
 select (
@@ -247,14 +240,14 @@ select (
   coalesce((select sum(size) from svc_catalog.svc_blob where user_id = $1 and state = 'writing'), 0) +
   coalesce((select sum(length) from svc_catalog.svc_upload
     where user_id = $1 and stored_at is null and expires_at > now() and upload_id is distinct from $3), 0)
-)::text as used`
-const SETTLE = `update svc_catalog.svc_blob set size = $2 where blob_id = $1 and state = 'writing'`
+)::float8 as used`
+const SET_SIZE = `update svc_catalog.svc_blob set size = $2 where blob_id = $1 and state = 'writing'`
 
 const RENEW = `
 update svc_catalog.svc_blob set leased_until = now() + interval '${LEASE_SECONDS} seconds'
 where blob_id = any($1) and state = 'writing' returning 1`
 
-/** Nothing is stored unless the blob is still being written: who has given it up may have deleted the bytes. */
+/** Stores nothing unless the blob is still `writing`: the bytes of an abandoned one may have been deleted. */
 const STORE = `
 with stored as (
   select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::uuid[])
@@ -267,28 +260,28 @@ with stored as (
 )
 insert into svc_catalog.svc_file (file_id, blob_id, content_type, file_size, user_id, user_role, etag)
 select file_id, blob_id, content_type, bytes, user_id, user_role, '"' || hex || '"' from blob`
-const STORED = `returning blob_id as blob, ${RECORD}`
-const OVER = `
+const RETURNING = `returning blob_id as blob, ${RECORD}`
+const ON_CONFLICT = `
 on conflict (file_id) do update set blob_id = excluded.blob_id, content_type = excluded.content_type,
   file_size = excluded.file_size, user_id = excluded.user_id, user_role = excluded.user_role, etag = excluded.etag,
   updated_at = greatest(clock_timestamp(), svc_file.updated_at)`
-const CREATE = `${STORE} ${STORED}`
-const REPLACE = `${STORE} ${OVER} ${STORED}`
-/** Fails when a file stays locked, also one that another transaction makes: nobody waits for the file of somebody else. */
-const AT_ONCE = `${STORE} where set_config('lock_timeout', '50ms', true) is not null order by file_id`
-const CREATE_AT_ONCE = `${AT_ONCE} ${STORED}`
-const REPLACE_AT_ONCE = `${AT_ONCE} ${OVER} ${STORED}`
+const CREATE = `${STORE} ${RETURNING}`
+const REPLACE = `${STORE} ${ON_CONFLICT} ${RETURNING}`
+/** Fails when a file stays locked, even one that another transaction creates: no request waits for another's file. */
+const STORE_BATCH = `${STORE} where set_config('lock_timeout', '50ms', true) is not null order by file_id`
+const CREATE_BATCH = `${STORE_BATCH} ${RETURNING}`
+const REPLACE_BATCH = `${STORE_BATCH} ${ON_CONFLICT} ${RETURNING}`
 
 const REMOVE = 'delete from svc_catalog.svc_file where file_id = $1 returning 1'
 const FORGET = `delete from svc_catalog.svc_blob where blob_id = $1 and state <> 'live'`
 
-const GIVE_UP = `
+const ABANDON_EXPIRED = `
 update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch' where state = 'writing' and leased_until < now()`
-/** If they cannot be deleted now they have the grace of others: a store may still be getting them. */
-const GIVE_UP_ONE = `
+/** If the bytes cannot be deleted now, the usual grace applies: the store may still be receiving them. */
+const ABANDON_ONE = `
 update svc_catalog.svc_blob set state = 'dead', dead_at = now() where state <> 'live' and blob_id = $1 returning 1`
-const KNOWN = 'select 1 from svc_catalog.svc_blob where blob_id = $1'
-const WASTE = `
+const EXISTS = 'select 1 from svc_catalog.svc_blob where blob_id = $1'
+const GARBAGE = `
 select blob_id as blob, provider from svc_catalog.svc_blob
 where state = 'dead' and dead_at <= now() - make_interval(secs => $1) and blob_id <> all ($3::uuid[])
 order by dead_at limit $2`

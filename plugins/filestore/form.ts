@@ -7,24 +7,23 @@ import type { FilestoreConfig } from './config.js'
 import { readContentType } from './content-type.js'
 import { badRequest } from './errors.js'
 import { checkFileId } from './file-id.js'
-import { feed, type Meter, meterStream } from './meter.js'
+import { type Meter, meterStream, pipeRequest } from './meter.js'
 
 /** One file of a form (RFC 7578). */
 export interface FormFile {
-  /** What the field `file_id` before it says. */
+  /** The value of the field `file_id` before it. */
   readonly id: string | undefined
   readonly contentType: string
-  /** @param maxBytes that it may have */
   meter(maxBytes: number): Meter
 }
 
-const MOST = { files: 100, fields: 200, fieldSize: 4096, parts: 300 }
+const LIMITS = { files: 100, fields: 200, fieldSize: 4096, parts: 300 }
 
 export const isForm = (contentType: string): boolean => /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
 
 /**
- * The files of a form as they come in; each has to be read to its end before the next.
- * @throws ServiceError 400 when it is no form, or one that broke off
+ * Yields the files of a form as they arrive; each must be read to its end before the next.
+ * @throws ServiceError 400 when the form is malformed or cut off
  */
 export async function* filesOf(
   req: IncomingMessage,
@@ -32,9 +31,9 @@ export async function* filesOf(
   signal: AbortSignal,
 ): AsyncGenerator<FormFile> {
   const form = parserOf(req)
-  // It may find more than one mistake, and some late.
+  // It may emit several errors, some of them late.
   form.on('error', () => {})
-  endParts(form)
+  failOnOpenParts(form)
   let id: string | undefined
   let problem: ServiceError | undefined
   const ids = new WeakMap<Readable, string>()
@@ -43,21 +42,21 @@ export async function* filesOf(
     id = value
     if (valueTruncated) problem = badRequest('a file_id has at most 1024 bytes')
   })
-  for (const most of ['filesLimit', 'fieldsLimit', 'partsLimit'] as const) {
-    form.on(most, () => (problem = badRequest(`a form has at most ${MOST.files} files and ${MOST.fields} fields`)))
+  for (const event of ['filesLimit', 'fieldsLimit', 'partsLimit'] as const) {
+    form.on(event, () => (problem = badRequest(`a form has at most ${LIMITS.files} files and ${LIMITS.fields} fields`)))
   }
   form.on('file', (_name, bytes) => {
-    // It is told to who reads; who does not must not end the process.
+    // Its reader gets the error. Without a reader, it must not end the process.
     bytes.on('error', () => {})
     if (id !== undefined) ids.set(bytes, id)
     id = undefined
   })
   try {
     const found = on(form, 'file', { signal, close: ['close'] })
-    feed(req, form, minBytesPerSecond)
+    pipeRequest(req, form, minBytesPerSecond)
     for await (const [, bytes, { filename, mimeType }] of found as AsyncIterable<FileEvent>) {
       const own = ids.get(bytes)
-      if (filename === undefined) await skip(bytes)
+      if (filename === undefined) await skipEmpty(bytes)
       else {
         yield {
           id: own === undefined ? undefined : checkFileId(own),
@@ -78,14 +77,14 @@ type FileEvent = [name: string, bytes: Readable, info: busboy.FileInfo]
 
 function parserOf({ headers }: IncomingMessage): busboy.Busboy {
   try {
-    return busboy({ headers, limits: MOST, defParamCharset: 'utf8' })
+    return busboy({ headers, limits: LIMITS, defParamCharset: 'utf8' })
   } catch (error) {
     throw refusal(error)
   }
 }
 
-/** busboy leaves a part open whose headers run into a boundary: it would wait for its end for ever. */
-function endParts(form: busboy.Busboy): void {
+/** busboy never ends a part whose headers run into a boundary, which would make its reader wait for ever. */
+function failOnOpenParts(form: busboy.Busboy): void {
   const noEnd = () => new Error('the headers of a part do not end')
   let open: Readable | undefined
   form.on('file', (_name, bytes) => {
@@ -101,8 +100,8 @@ function endParts(form: busboy.Busboy): void {
   form._final = (done) => (open ? done(noEnd()) : final(done))
 }
 
-/** Browsers send a part for a field in which no file was chosen. */
-async function skip(bytes: Readable): Promise<void> {
+/** Browsers send an empty part for a field in which no file was chosen. */
+async function skipEmpty(bytes: Readable): Promise<void> {
   for await (const _ of bytes) throw badRequest('a file of a form needs a filename')
 }
 

@@ -1,36 +1,36 @@
 import { addressProblem, createOutbound, OutboundError } from 'rowhouse'
 import type { Caller } from './caller.js'
 import type { FileOperation, FilestoreConfig } from './config.js'
-import { accessDenied, broken } from './errors.js'
+import { accessDenied, internalError } from './errors.js'
 
-/** Asks whether a caller may do something with a file. */
+/** Asks a service of the operator whether a caller may do something with a file. */
 export interface Hook {
-  /** @throws ServiceError 403 when it says no, 500 when it says anything else but yes, or nothing in time */
-  ask(caller: Caller, wanted: Wanted, signal: AbortSignal): Promise<void>
+  /** @throws ServiceError 403 when it refuses; 500 for any other response than 200, or none in time */
+  check(caller: Caller, request: FileRequest, signal: AbortSignal): Promise<void>
   close(): void
 }
-export interface Wanted {
+export interface FileRequest {
   readonly operation: FileOperation
   readonly id: string
-  /** It is stored in place of one that there may be. */
+  /** Whether an existing file may be replaced. */
   readonly replaces?: boolean
 }
 
-/** Who may read and store files, by the name of a hook that needs no service. Nobody but the admin deletes. */
-const BUILT_IN: Readonly<Record<string, (operation: FileOperation, known: boolean) => boolean>> = {
-  'user-read-write': (operation, known) => known && operation !== 'delete',
-  'public-read-user-write': (operation, known) => operation === 'read' || (known && operation === 'create'),
+/** Rules that need no service, by name. Only the admin may delete. */
+const BUILT_IN: Readonly<Record<string, (operation: FileOperation, isUser: boolean) => boolean>> = {
+  'user-read-write': (operation, isUser) => isUser && operation !== 'delete',
+  'public-read-user-write': (operation, isUser) => operation === 'read' || (isUser && operation === 'create'),
   'public-read': (operation) => operation === 'read',
 }
-/** Nothing of an answer is read but its status. */
+/** Only the status of a response is used. */
 const MAX_BYTES = 64 * 1024
 
-/** @throws Error when the setting is no hook */
+/** @throws Error when the URL is not valid */
 export function createHook({ url: text, timeoutMs }: NonNullable<FilestoreConfig['hook']>): Hook {
   const builtIn = Object.hasOwn(BUILT_IN, text) ? BUILT_IN[text] : undefined
   if (builtIn) {
     return {
-      async ask({ role }, { operation }) {
+      async check({ role }, { operation }) {
         if (!builtIn(operation, role !== 'anonymous')) throw accessDenied('access denied')
       },
       close() {},
@@ -39,24 +39,24 @@ export function createHook({ url: text, timeoutMs }: NonNullable<FilestoreConfig
   const problem = addressProblem(text)
   if (problem) {
     throw new Error(
-      `plugins.filestore.hook.url ${problem}; it is an address or one of ${Object.keys(BUILT_IN).join(', ')}`,
+      `plugins.filestore.hook.url ${problem}; it should be a URL or one of ${Object.keys(BUILT_IN).join(', ')}`,
     )
   }
   const outbound = createOutbound({ timeoutMs, maxBytes: MAX_BYTES })
   return {
-    async ask(caller, wanted, signal) {
-      const request = { method: 'GET', url: question(text, wanted), headers: headersOf(caller) } as const
-      const { status } = await outbound.ask(request, signal).catch((error: unknown) => {
-        throw error instanceof OutboundError ? broken(error) : error
+    async check(caller, request, signal) {
+      const query = { method: 'GET', url: urlOf(text, request), headers: headersOf(caller) } as const
+      const { status } = await outbound.ask(query, signal).catch((error: unknown) => {
+        throw error instanceof OutboundError ? internalError(error) : error
       })
       if (status === 403) throw accessDenied('access denied')
-      if (status !== 200) throw broken(new Error(`the hook answered with status ${status}`))
+      if (status !== 200) throw internalError(new Error(`the hook answered with status ${status}`))
     },
     close: () => outbound.close(),
   }
 }
 
-function question(text: string, { operation, id, replaces }: Wanted): URL {
+function urlOf(text: string, { operation, id, replaces }: FileRequest): URL {
   const url = new URL(text)
   url.searchParams.set('file_id', id)
   url.searchParams.set('file_op', operation)

@@ -1,5 +1,6 @@
 import { definePlugin } from 'rowhouse'
 import { Access } from './access.js'
+import { createBlobCache } from './blob-cache.js'
 import { Changes } from './changes.js'
 import { startCollector } from './collector.js'
 import { config } from './config.js'
@@ -13,13 +14,12 @@ import { migrations } from './schema.js'
 import { startScrub } from './checking/scrub.js'
 import { filestoreService } from './service.js'
 import { SignedUrls } from './signed-urls.js'
-import { createSmallBlobs } from './small-blobs.js'
 import { resumableUploads } from './tus/index.js'
 import { Uploads } from './uploads.js'
 
 export type { FileContent, Filestore } from './service.js'
 
-/** Files by an id of the client's: upload, replace, download, delete. */
+/** Files under ids that clients choose: upload, replace, download, delete. */
 export default definePlugin({
   name: 'filestore',
   config,
@@ -36,10 +36,10 @@ export default definePlugin({
     const uploads = new Uploads(host, files, changes, options)
     const access = new Access(options, rules, hook)
     const urls = new SignedUrls(data)
-    const small = createSmallBlobs(options.cacheBytes)
-    const parts = { host, config: options, files, changes, uploads, rules, access, urls, small }
-    fileRoutes(parts)
-    await resumableUploads(parts)
+    const cache = createBlobCache(options.cacheBytes)
+    const components = { host, config: options, files, changes, uploads, rules, access, urls, cache }
+    fileRoutes(components)
+    await resumableUploads(components)
     const collector = startCollector(host, files, options.collect)
     host.onClose(async () => {
       hook?.close()
@@ -47,6 +47,6 @@ export default definePlugin({
     })
     const scrub = startScrub(host, options.scrub)
     host.onClose(() => scrub.stop())
-    return filestoreService(parts)
+    return filestoreService(components)
   },
 })

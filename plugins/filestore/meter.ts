@@ -4,31 +4,29 @@ import { Readable, type Writable } from 'node:stream'
 import { ServiceError } from 'rowhouse'
 import { badRequest } from './errors.js'
 
-/** Over this time a client has to be as fast as it must. */
+/** The period over which the speed of a client is measured. */
 const WINDOW_MS = 30_000
 const CHUNK_BYTES = 1024 * 1024
-/** A buffer costs about a hundred bytes beside its own: so many smaller ones are made one. */
+/** A buffer has about a hundred bytes of overhead, so this many smaller ones are merged. */
 const SMALL_BYTES = 4096
-const MOST_SMALL = 256
+const MAX_SMALL = 256
 
-/** Bytes on their way to the store: counted, hashed, and ended with an error when they are too many. */
+/** Bytes on their way to the store: counted, hashed, and ended with an error when there are too many. */
 export class Meter extends Readable {
   size = 0
-  private readonly hash: Hash | null
-  private readonly maxBytes: number
-  private readonly source: Readable
   private readonly chunks = new Chunks((chunk) => this.give(chunk))
 
   /**
-   * @param source what it measures; its end is the end, its errors are for the caller to tell
-   * @param hash null: nobody will ask for it, and each chunk is given on as it comes, for who keeps a part of the bytes
+   * @param source what it measures; it ends with the source, errors of which the caller handles
+   * @param hash null: no hash is needed, and chunks are not merged, so that a consumer may keep a part of the bytes
    */
-  constructor(source: Readable, maxBytes: number, hash: Hash | null = createHash('sha256')) {
+  constructor(
+    private readonly source: Readable,
+    private readonly maxBytes: number,
+    private readonly hash: Hash | null = createHash('sha256'),
+  ) {
     super({ highWaterMark: CHUNK_BYTES })
-    this.source = source
-    this.hash = hash
-    this.maxBytes = maxBytes
-    // The error is told to who reads.
+    // Its reader gets the error.
     this.on('error', () => {})
     source.on('data', this.measure).once('end', this.finish)
   }
@@ -42,7 +40,7 @@ export class Meter extends Readable {
     done(error)
   }
 
-  /** Of all that came through; once. */
+  /** Returns the hash of all bytes; only once. */
   sha256(): Buffer {
     if (!this.hash) throw new Error('these bytes were not hashed')
     return this.hash.digest()
@@ -55,7 +53,7 @@ export class Meter extends Readable {
     else this.chunks.take(chunk)
   }
   private readonly finish = (): void => {
-    this.chunks.giveSmall()
+    this.chunks.flush()
     this.push(null)
   }
 
@@ -65,24 +63,21 @@ export class Meter extends Readable {
   }
 }
 
-/** Gives chunks on as they come, and many small ones as one. */
+/** Passes chunks on, many small ones merged. */
 class Chunks {
   private small: Buffer[] = []
-  private readonly give: (chunk: Buffer) => void
 
-  constructor(give: (chunk: Buffer) => void) {
-    this.give = give
-  }
+  constructor(private readonly give: (chunk: Buffer) => void) {}
 
   take(chunk: Buffer): void {
     if (chunk.length >= SMALL_BYTES) {
-      this.giveSmall()
+      this.flush()
       this.give(chunk)
-    } else if (this.small.push(chunk) === MOST_SMALL) this.giveSmall()
+    } else if (this.small.push(chunk) === MAX_SMALL) this.flush()
   }
 
-  /** Also at the end. */
-  giveSmall(): void {
+  /** Must be called at the end, too. */
+  flush(): void {
     const [only] = this.small
     if (!only) return
     this.give(this.small.length === 1 ? only : Buffer.concat(this.small))
@@ -98,20 +93,16 @@ export function meterRequest(
   hash?: Hash | null,
 ): Meter {
   const meter = new Meter(req, maxBytes, hash)
+  const fail = (error: Error) => void meter.destroy(error)
   meter.once(
     'close',
-    watch(
-      req,
-      (error) => meter.destroy(error),
-      minBytesPerSecond,
-      () => req.isPaused(),
-    ),
+    watch(req, fail, minBytesPerSecond, () => req.isPaused()),
   )
   return meter
 }
 
-/** A body that is kept in memory as a whole. */
-export interface Gathered {
+/** A body in memory. */
+export interface BufferedBody {
   readonly pieces: readonly Buffer[]
   /** In bytes. */
   readonly size: number
@@ -119,15 +110,15 @@ export interface Gathered {
 }
 
 /**
- * Reads the body of a request to its end, and measures it: for one that says that it is short.
- * @throws ServiceError as a `Meter` is ended; the reason of `signal`
+ * Reads and measures the body of a request that has announced a small size.
+ * @throws ServiceError as a `Meter` does; the reason of `signal`
  */
-export function gatherRequest(
+export function bufferRequest(
   req: IncomingMessage,
   maxBytes: number,
   minBytesPerSecond: number,
   signal: AbortSignal,
-): Promise<Gathered> {
+): Promise<BufferedBody> {
   return new Promise((resolve, reject) => {
     const pieces: Buffer[] = []
     const hash = createHash('sha256')
@@ -144,7 +135,7 @@ export function gatherRequest(
     }
     function finish(): void {
       release()
-      chunks.giveSmall()
+      chunks.flush()
       resolve({ pieces, size, sha256: hash.digest() })
     }
     function fail(error: unknown): void {
@@ -165,44 +156,39 @@ export function gatherRequest(
   })
 }
 
-/** Sends the body of a request into a stream that takes it apart, and watches it. */
-export function feed(req: IncomingMessage, into: Writable, minBytesPerSecond: number): void {
+/** Pipes the body of a request into a parser, and watches it. */
+export function pipeRequest(req: IncomingMessage, into: Writable, minBytesPerSecond: number): void {
+  const fail = (error: Error) => void into.destroy(error)
   into.once(
     'close',
-    watch(
-      req,
-      (error) => into.destroy(error),
-      minBytesPerSecond,
-      () => into.writableNeedDrain,
-    ),
+    watch(req, fail, minBytesPerSecond, () => into.writableNeedDrain),
   )
   into.once('close', () => req.unpipe(into))
   req.pipe(into)
 }
 
 /**
- * Tells when the body of a request is too slow or cut off. The connection stays as it is, for the answer.
- * @param fail is told why
- * @param waits for the store: then it is not slow
- * @returns to be called when nothing more is read
+ * Reports when the body of a request is too slow or cut off. It leaves the connection open for the answer.
+ * @param isPaused whether this server keeps the client waiting, which then is not too slow
+ * @returns a function that ends the watch
  */
 function watch(
   req: IncomingMessage,
   fail: (error: ServiceError) => void,
   minBytesPerSecond: number,
-  waits: () => boolean,
+  isPaused: () => boolean,
 ): () => void {
   const { socket } = req
   let before = socket.bytesRead
   const timer = setInterval(() => {
     const slow = socket.bytesRead - before < (minBytesPerSecond * WINDOW_MS) / 1000
-    if (slow && !waits()) fail(tooSlow())
+    if (slow && !isPaused()) fail(tooSlow())
     before = socket.bytesRead
   }, WINDOW_MS)
   const cut = () => {
     if (!req.complete) fail(badRequest('the body ended early'))
   }
-  // Stays: the error of a connection that broke comes a moment after its end.
+  // These listeners stay: the error of a broken connection is emitted shortly after its end.
   req.on('error', cut).on('close', cut)
   return () => {
     clearInterval(timer)
@@ -210,7 +196,7 @@ function watch(
   }
 }
 
-/** Measures another stream. @param failure what an error of that is to the client */
+/** Measures another stream than a request. @param failure turns an error of it into one for the client */
 export function meterStream(
   bytes: Readable,
   maxBytes: number,

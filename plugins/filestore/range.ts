@@ -2,9 +2,9 @@ import type { ByteRange } from 'rowhouse'
 import { badRequest } from './errors.js'
 
 /**
- * The bytes that a range header asks for, e.g. `bytes=0-99`, `bytes=100-`, `bytes=-5` (RFC 9110 section 14).
- * @returns undefined when there are none in a file of `size` bytes
- * @throws ServiceError 400 for what is no range, or more than one
+ * Reads a range header, e.g. `bytes=0-99`, `bytes=100-`, `bytes=-5` (RFC 9110 section 14).
+ * @returns undefined when the range has no bytes of a file of `size` bytes
+ * @throws ServiceError 400 unless it is exactly one valid range
  */
 export function readRange(header: string, size: number): ByteRange | undefined {
   const [, list] = /^\s*bytes\s*=(.*)$/i.exec(header) ?? []
@@ -16,7 +16,7 @@ export function readRange(header: string, size: number): ByteRange | undefined {
   }
   const [, first = '', last = ''] = /^\s*(\d*)\s*-\s*(\d*)\s*$/.exec(range) ?? []
   if (first === '' && last === '') throw unreadable()
-  // Digits without end become infinite, which is as far behind the end as any.
+  // A very long number becomes Infinity, which is behind the end like any other.
   if (first === '') return Number(last) === 0 ? undefined : within(Math.max(0, size - Number(last)), size - 1, size)
   if (last !== '' && Number(last) < Number(first)) throw unreadable()
   return within(Number(first), last === '' ? size - 1 : Math.min(Number(last), size - 1), size)

@@ -7,22 +7,21 @@ export const PLANNER = 'file'
 
 const KEY = tableKey(FILE_TABLE)
 /**
- * Row permissions of `svc_catalog.svc_file`, made like those of any table: `select` says which files may be read, `insert`
- * and `update` which may be stored and replaced, `delete` which may be deleted.
+ * Row permissions on `svc_catalog.svc_file`: `select` decides which files may be read, `insert` and `update` which may be
+ * stored and replaced, `delete` which may be deleted.
  */
 export class Rules {
-  private readonly data: Data
+  constructor(private readonly data: Data) {}
 
-  constructor(data: Data) {
-    this.data = data
-  }
-
-  /** Whether there are any: the table is tracked. Then who has no permission on it may do nothing. */
+  /** Tells whether rules apply: the table is tracked. Then a role without a permission on it has no access. */
   get inForce(): boolean {
     return this.data.catalog.tables.has(KEY)
   }
 
-  /** Whether a rule of the caller's role accepts a file, as it is in the call's transaction. @throws ServiceError 403 when the role has no such rule */
+  /**
+   * Tells whether a rule of the caller's role accepts a file, as it is in the transaction of the call.
+   * @throws ServiceError 403 when the role has no such rule
+   */
   async accept(under: Rule, id: string, call: Call): Promise<boolean> {
     try {
       const counted = await this.data.run({ planner: PLANNER, shape: { under }, values: [id] }, call)
@@ -33,7 +32,7 @@ export class Rules {
     }
   }
 
-  /** Whether the role has a permission of that type at all. */
+  /** Tells whether the role has a permission of that type. */
   may(type: keyof Omit<RolePermissions, 'role'>, role: string): boolean {
     return this.data.catalog.tables.get(KEY)?.permissionsByRole.get(role)?.[type] !== undefined
   }

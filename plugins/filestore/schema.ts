@@ -2,8 +2,8 @@ import type { Migration } from 'rowhouse'
 import { uploadsMigration } from './tus/schema.js'
 
 /**
- * A file is a row that points to a blob: bytes that were written once and never change. Replacing a file is pointing
- * elsewhere, so the commit of that row is the only switch.
+ * A file is a row that points to a blob: bytes that are written once and never change. Replacing a file makes it point to
+ * another blob, so the commit of one row switches the content.
  */
 export const migrations: readonly Migration[] = [
   {

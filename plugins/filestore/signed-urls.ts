@@ -2,27 +2,24 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Data } from 'rowhouse'
 import { accessDenied } from './errors.js'
 
-/** What a signed address says after its path. */
+/** The signed part of a URL. */
 export interface Signed {
   /** Unix time in seconds. */
   readonly expires: number
-  /** The name that a browser saves it under, as in `?download=`. */
+  /** The name under which a browser saves the file, as in `?download=`. */
   readonly download: string | undefined
 }
 
-/** How long the secret is taken to be as it was. */
-const FRESH_MS = 60_000
+/** How long the secret is cached. */
+const CACHE_MS = 60_000
 
-/** Signs addresses of files that need no caller until they expire. All servers on a database have the same secret. */
+/** Signs URLs of files that need no other credentials until they expire. All servers on a database share the secret. */
 export class SignedUrls {
-  private readonly data: Data
-  private known: { readonly secret: Buffer; readonly at: number } | undefined
+  private cached: { readonly secret: Buffer; readonly at: number } | undefined
 
-  constructor(data: Data) {
-    this.data = data
-  }
+  constructor(private readonly data: Data) {}
 
-  /** @returns what goes after the path of the file, with its `?` */
+  /** Returns the query string with its `?`. */
   async query(id: string, signed: Signed): Promise<string> {
     const query = new URLSearchParams({ expires: String(signed.expires) })
     if (signed.download !== undefined) query.set('download', signed.download)
@@ -32,7 +29,7 @@ export class SignedUrls {
 
   /**
    * @param query of the request
-   * @throws ServiceError 403 unless it is one that `query` made for that file, and in time
+   * @throws ServiceError 403 unless `query` made it for that file, and it has not expired
    */
   async verify(id: string, query: NodeJS.Dict<string | string[]>): Promise<void> {
     const { expires, download, signature } = query
@@ -45,12 +42,12 @@ export class SignedUrls {
   }
 
   private async secret(): Promise<Buffer> {
-    if (!this.known || performance.now() - this.known.at > FRESH_MS) {
+    if (!this.cached || performance.now() - this.cached.at > CACHE_MS) {
       const [row] = await this.data.query<{ secret: Buffer }>('select secret from svc_catalog.svc_file_secret')
       if (!row) throw new Error('svc_catalog.svc_file_secret is empty')
-      this.known = { secret: row.secret, at: performance.now() }
+      this.cached = { secret: row.secret, at: performance.now() }
     }
-    return this.known.secret
+    return this.cached.secret
   }
 }
 

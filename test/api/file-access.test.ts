@@ -354,7 +354,13 @@ tap.test('records stay what they say', async (t) => {
 
 tap.test('conditions on writing', async (t) => {
   const server = await filestore(t)
-  const stale = { status: 412, body: { code: 'precondition_failed', message: 'the file is another version' } }
+  const stale = {
+    status: 412,
+    body: {
+      code: 'precondition_failed',
+      message: 'the version of the file does not meet the conditions of the request',
+    },
+  }
 
   t.match(await server.put('f', 'x', admin, { 'If-Match': '*' }), stale, 'nothing to replace')
   t.match(await server.get('f'), hidden('f'))

@@ -1,6 +1,6 @@
 export const resumable = {
   type: 'object',
-  description: 'uploads that go on after a break, by the tus protocol',
+  description: 'resumable uploads by the tus protocol',
   properties: {
     enabled: { type: 'boolean', default: true },
     expireHours: {
@@ -8,13 +8,14 @@ export const resumable = {
       minimum: 1,
       maximum: 8_760,
       default: 24,
-      description: 'how long an upload may rest before its bytes are taken away',
+      description: 'time without new bytes after which an unfinished upload is removed',
     },
     maxPerUser: {
       type: 'integer',
       minimum: 1,
       default: 20,
-      description: 'unfinished uploads of a user, or of an address where callers are anonymous; then 429',
+      description:
+        'maximum number of unfinished uploads of a user, or of an IP address for anonymous callers; then 429',
     },
   },
   additionalProperties: false,

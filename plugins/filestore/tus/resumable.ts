@@ -1,25 +1,26 @@
 import { createHash, type Hash } from 'node:crypto'
+import { addAbortSignal } from 'node:stream'
 import { type Call, ServiceError } from 'rowhouse'
 import { callerOf } from '../caller.js'
+import type { Components } from '../components.js'
 import { limitsOf } from '../config.js'
 import { type Meter, meterStream } from '../meter.js'
-import type { Parts } from '../parts.js'
-import { requireRoom } from '../quota.js'
+import { checkQuota } from '../quota.js'
 import { storeFailure } from '../uploads.js'
 import { type Checksum, mismatch } from './protocol.js'
 import type { NewUpload, Upload, UploadRecords } from './records.js'
 import type { Staging } from './staging.js'
-import { Turns } from './turns.js'
+import { UploadLocks } from './upload-lock.js'
 
-/** Bytes that a client sends. */
-export interface Part {
-  /** Where the client thinks that they belong. */
+/** Bytes that a request sends for an upload. */
+export interface Chunk {
+  /** `Upload-Offset`. */
   readonly offset: number
-  /** How many; undefined when the client does not say. */
+  /** Undefined when the client does not announce it. */
   readonly length: number | undefined
   readonly checksum: Checksum | undefined
-  /** Starts their flow. */
-  readonly begin: (maxBytes: number) => Meter
+  /** Starts reading. */
+  readonly open: (maxBytes: number) => Meter
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal
 }
@@ -30,33 +31,30 @@ export interface Progress {
   readonly expiresAt: Date
 }
 
-/** Uploads that may break off and go on. Bytes are staged on the disk; when all are there they become a file. */
-export class Resumable {
-  private readonly parts: Parts
-  private readonly records: UploadRecords
-  private readonly staging: Staging
-  private readonly turns = new Turns()
+/** Uploads that can be resumed. Bytes are staged on the disk, and become a file when all have arrived. */
+export class ResumableUploads {
+  private readonly locks = new UploadLocks()
   private readonly closing = new AbortController()
 
-  constructor(parts: Parts, records: UploadRecords, staging: Staging) {
-    this.parts = parts
-    this.records = records
-    this.staging = staging
-  }
+  constructor(
+    private readonly components: Components,
+    private readonly records: UploadRecords,
+    private readonly staging: Staging,
+  ) {}
 
-  /** @throws ServiceError 400 when the file must not exist and does; 413 when the user has no room; 429; what storing says, for a file without bytes */
+  /** @throws ServiceError as `UploadRecords.create`; 413 when it exceeds the quota; as `complete`, for an empty file */
   async create(wanted: NewUpload, call: Call): Promise<Upload> {
     const { fileId, userId, role, length } = wanted
-    const { userBytes } = limitsOf(role, this.parts.config)
+    const { config, files } = this.components
+    const { userBytes } = limitsOf(role, config)
     const upload = await this.records.create(wanted, call, async (inside) => {
-      if (userBytes !== undefined)
-        await requireRoom(this.parts.files, { id: fileId, userId, role }, length, userBytes, inside)
+      if (userBytes !== undefined) await checkQuota(files, { id: fileId, userId, role }, length, userBytes, inside)
     })
     if (upload.length > 0) return upload
     try {
-      await this.turns.take(upload.id, async () => {
+      await this.locks.hold(upload.id, async () => {
         await this.staging.write(upload.id, 0, nothing())
-        await this.store(upload, call)
+        await this.complete(upload, call)
       })
     } catch (error) {
       await this.remove(upload.id, call).catch((cause: unknown) => this.warn(cause, upload.id))
@@ -65,118 +63,112 @@ export class Resumable {
     return upload
   }
 
-  /**
-   * How far it has come. One with all its bytes is stored before it is said to be complete: who hears that sends nothing
-   * any more.
-   */
+  /** Stores an upload with all its bytes before reporting it complete: a client that reads so sends nothing any more. */
   progress(id: string, call: Call): Promise<Progress> {
-    return this.turnOf(id, call, async (upload) => {
+    return this.withLock(id, call, async (upload) => {
       const offset = await this.offsetOf(upload)
-      if (offset === upload.length && !upload.stored) await this.store(upload, call)
+      if (offset === upload.length && !upload.stored) await this.complete(upload, call)
       return { upload, offset, expiresAt: upload.expiresAt }
     })
   }
 
   /**
-   * Takes bytes, and stores the file when they are the last.
-   * @throws ServiceError 409 when they belong elsewhere; 413 when they are too many; 460 when they are not what was
-   *   sent; 423 when another request came
+   * Appends bytes, and stores the file after the last one.
+   * @throws ServiceError 409 when the offset is wrong; 413 when there are too many; 460 when the checksum differs; 423
+   *   when another request takes over
    */
-  append(id: string, call: Call, part: Part): Promise<Progress> {
-    return this.turnOf(id, call, async (upload, signal) => {
+  append(id: string, call: Call, chunk: Chunk): Promise<Progress> {
+    return this.withLock(id, call, async (upload, signal) => {
       const offset = await this.offsetOf(upload)
-      if (part.offset !== offset) throw wrongOffset(offset)
-      if ((part.length ?? 0) > upload.length - offset) throw tooMuch(upload.length - offset)
+      if (chunk.offset !== offset) throw wrongOffset(offset)
+      if ((chunk.length ?? 0) > upload.length - offset) throw tooLong(upload.length - offset)
       if (upload.stored) return { upload, offset, expiresAt: upload.expiresAt }
-      const expiresAt = await this.records.extend(id, part.checksum ? offset : null)
-      const size = await this.receive(upload, part, AbortSignal.any([signal, part.signal]))
-      if (part.checksum) await this.records.checked(id)
-      if (offset + size === upload.length) await this.store(upload, call)
+      const expiresAt = await this.records.extend(id, chunk.checksum ? offset : null)
+      const size = await this.receive(upload, chunk, AbortSignal.any([signal, chunk.signal]))
+      if (chunk.checksum) await this.records.markChecked(id)
+      if (offset + size === upload.length) await this.complete(upload, call)
       return { upload, offset: offset + size, expiresAt }
     })
   }
 
-  /** Its bytes first: a record without bytes expires, bytes without a record would stay. */
   remove(id: string, call: Call): Promise<void> {
-    return this.turnOf(id, call, async () => {
-      await this.staging.remove(id)
-      await this.records.remove(id)
-    })
+    return this.withLock(id, call, () => this.discard(id))
   }
 
-  /** Takes away those that have expired, and are not at it. */
+  /** Removes those that are still expired once their lock is free. */
   async removeExpired(ids: readonly string[]): Promise<void> {
     for (const id of ids) {
-      if (this.turns.isBusy(id) || this.closing.signal.aborted) continue
-      await this.turns.take(id, async () => {
-        const still = await this.records.expired(1, [id])
-        if (still.length === 0) return
-        await this.staging.remove(id)
-        await this.records.remove(id)
+      if (this.locks.isHeld(id) || this.closing.signal.aborted) continue
+      await this.locks.hold(id, async () => {
+        if ((await this.records.expired(1, [id])).length > 0) await this.discard(id)
       })
     }
   }
 
   async stop(): Promise<void> {
-    const reason = new ServiceError(503, 'unavailable', 'the server is going down', '$', { retryAfter: 1 })
+    const reason = new ServiceError(503, 'unavailable', 'the server is shutting down', '$', { retryAfter: 1 })
     this.closing.abort(reason)
-    await this.turns.end(reason)
+    await this.locks.abortAll(reason)
   }
 
-  /** Looks first whose upload it is: nobody else may end the request before. */
-  private async turnOf<T>(
+  /** Checks ownership before it takes the lock, so that only the owner can abort the previous request. */
+  private async withLock<T>(
     id: string,
     { session }: Call,
     run: (upload: Upload, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const caller = callerOf(session)
     await this.records.find(id, caller)
-    return this.turns.take(id, async (signal) => run(await this.records.find(id, caller), signal))
+    return this.locks.hold(id, async (signal) => run(await this.records.find(id, caller), signal))
   }
 
   private async offsetOf({ id, stored, length, uncheckedFrom }: Upload): Promise<number> {
     if (stored) return length
     if (uncheckedFrom !== null) {
-      await this.staging.cut(id, uncheckedFrom)
-      await this.records.checked(id)
+      await this.staging.truncate(id, uncheckedFrom)
+      await this.records.markChecked(id)
     }
     return this.staging.size(id)
   }
 
-  /** @returns how many came */
-  private async receive(upload: Upload, { offset, checksum, begin }: Part, signal: AbortSignal): Promise<number> {
-    const meter = begin(upload.length - offset)
-    const end = () => meter.destroy(signal.reason as Error)
-    signal.addEventListener('abort', end, { once: true })
-    if (signal.aborted) end()
+  /** @returns how many bytes arrived */
+  private async receive(upload: Upload, { offset, checksum, open }: Chunk, signal: AbortSignal): Promise<number> {
+    const meter = addAbortSignal(signal, open(upload.length - offset))
     const hash = checksum && createHash(checksum.algorithm)
     try {
       await this.staging.write(upload.id, offset, hash ? hashed(meter, hash) : meter)
       if (hash?.digest().equals(checksum!.digest) === false) throw mismatch()
       return meter.size
     } catch (error) {
-      if (!(error instanceof ServiceError) || error.status !== 413) throw storeFailure(error)
-      await this.staging.cut(upload.id, offset)
-      throw tooMuch(upload.length - offset)
+      if (error instanceof ServiceError && error.status === 413) {
+        await this.staging.truncate(upload.id, offset)
+        throw tooLong(upload.length - offset)
+      }
+      throw signal.aborted ? signal.reason : storeFailure(error)
     } finally {
-      signal.removeEventListener('abort', end)
       meter.destroy()
     }
   }
 
-  /** Goes on when the client is gone: its next request finds what has become of it. */
-  private async store({ id, fileId, replace, contentType, length }: Upload, { session }: Call): Promise<void> {
-    const { access, rules, uploads } = this.parts
+  /** Makes the staged bytes a file. Continues when the client is gone, whose next request finds the result. */
+  private async complete({ id, fileId, replace, contentType, length }: Upload, { session }: Call): Promise<void> {
+    const { access, rules, uploads } = this.components
     const call: Call = { session, signal: this.closing.signal, format: 'json' }
-    const { caller, ruled } = await access.permitAgain({ operation: 'create', id: fileId, replaces: replace }, call)
+    const { caller, ruled } = await access.recheck({ operation: 'create', id: fileId, replaces: replace }, call)
     const file = { id: fileId, create: !replace, contentType, upload: id, ...caller }
-    const begin = (maxBytes: number) => meterStream(this.staging.read(id), maxBytes)
-    await uploads.take([{ file, size: length, begin }], call, ruled ? { call, rules } : undefined)
+    const open = (maxBytes: number) => meterStream(this.staging.read(id), maxBytes)
+    await uploads.store([{ file, size: length, open }], call, ruled ? { call, rules } : undefined)
     await this.staging.remove(id).catch((error: unknown) => this.warn(error, id))
   }
 
+  /** Removes the bytes first: a record without bytes expires, bytes without a record would stay. */
+  private async discard(id: string): Promise<void> {
+    await this.staging.remove(id)
+    await this.records.remove(id)
+  }
+
   private warn(err: unknown, upload: string): void {
-    this.parts.host.use('log').warn({ err, upload }, 'staged bytes are left until the upload expires')
+    this.components.host.use('log').warn({ err, upload }, 'staged bytes stay until the upload expires')
   }
 }
 
@@ -191,5 +183,5 @@ async function* nothing(): AsyncGenerator<Buffer> {}
 
 const wrongOffset = (offset: number) =>
   new ServiceError(409, 'wrong_offset', `the upload is at Upload-Offset ${offset}; ask with HEAD`)
-const tooMuch = (left: number) =>
-  new ServiceError(413, 'payload_too_large', `${left} bytes of the Upload-Length are missing, and these are more`)
+const tooLong = (left: number) =>
+  new ServiceError(413, 'payload_too_large', `${left} bytes of the Upload-Length are missing, and the body has more`)

@@ -1,86 +1,89 @@
 import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
 import { assertSameOrigin, type Call, callOf, ServiceError } from 'rowhouse'
+import type { Components } from '../components.js'
 import { limitsOf } from '../config.js'
 import { badRequest } from '../errors.js'
 import { meterRequest } from '../meter.js'
-import type { Parts } from '../parts.js'
 import { checkUploadHeaders } from '../uploads.js'
-import { CHECKSUMS, EXTENSIONS, OFFSET_TYPE, readAnnounced, readChecksum, readInteger, VERSION } from './protocol.js'
+import {
+  CHECKSUMS,
+  EXTENSIONS,
+  OFFSET_TYPE,
+  readChecksum,
+  readInteger,
+  readUploadHeaders,
+  VERSION,
+} from './protocol.js'
 import { unknownUpload } from './records.js'
-import type { Part, Progress, Resumable } from './resumable.js'
+import type { Chunk, Progress, ResumableUploads } from './resumable.js'
 
 const PATH = '/v1/upload'
 const ONE = `${PATH}/:upload_id`
-const READABLE =
+const EXPOSED_HEADERS =
   'Tus-Checksum-Algorithm, Tus-Extension, Tus-Max-Size, Tus-Resumable, Tus-Version, Upload-Expires, Upload-Length, Upload-Metadata, Upload-Offset'
 
-export function tusRoutes({ host, config, access, changes, rules }: Parts, resumable: Resumable): void {
+export function tusRoutes({ host, config, access, changes, rules }: Components, resumable: ResumableUploads): void {
   const { router } = host
   const create = async (ctx: Context): Promise<void> => {
-    const call = writer(ctx)
-    const first = carriesBytes(ctx)
+    const call = writeCall(ctx)
+    const withBytes = hasBytes(ctx)
     const id = randomUUID()
-    const wanted = readAnnounced(ctx.headers, limitsOf(call.session.role, config).maxBytes)
+    const wanted = readUploadHeaders(ctx.headers, limitsOf(call.session.role, config).maxBytes)
     const { fileId = id, replace } = wanted
-    const { caller, ruled } = await access.permit({ operation: 'create', id: fileId, replaces: replace }, call)
-    if (ruled) await changes.foresee(fileId, !replace, { call, rules })
-    const part = first ? readPart(ctx, 0) : undefined
+    const { caller, ruled } = await access.check({ operation: 'create', id: fileId, replaces: replace }, call)
+    if (ruled) await changes.precheck(fileId, !replace, { call, rules })
+    const chunk = withBytes ? chunkOf(ctx, 0) : undefined
     const counted = call.session.caller ?? `user ${caller.userId} ${caller.role}`
     const upload = await resumable.create({ ...wanted, fileId, ...caller, id, counted }, call)
-    // Also for the error of its first bytes: it is there.
+    // Set before the first bytes, whose failure leaves the upload in place.
     ctx.set('Location', `${PATH}/${id}`)
     ctx.set('Upload-Expires', upload.expiresAt.toUTCString())
-    if (part) ctx.set('Upload-Offset', String((await resumable.append(id, call, part)).offset))
+    if (chunk) ctx.set('Upload-Offset', String((await resumable.append(id, call, chunk)).offset))
     ctx.body = null
     ctx.status = 201
   }
   const append = async (ctx: Context): Promise<void> => {
-    const call = writer(ctx)
-    if (!carriesBytes(ctx)) throw wrongType()
-    const part = readPart(ctx, readInteger(ctx.headers, 'Upload-Offset'))
-    tell(ctx, await resumable.append(idOf(ctx), call, part))
+    const call = writeCall(ctx)
+    if (!hasBytes(ctx)) throw wrongType()
+    const chunk = chunkOf(ctx, readInteger(ctx.headers, 'Upload-Offset'))
+    setProgress(ctx, await resumable.append(idOf(ctx), call, chunk))
     ctx.status = 204
   }
   const remove = async (ctx: Context): Promise<void> => {
-    await resumable.remove(idOf(ctx), writer(ctx))
+    await resumable.remove(idOf(ctx), writeCall(ctx))
     ctx.status = 204
   }
   const head = async (ctx: Context): Promise<void> => {
     const progress = await resumable.progress(idOf(ctx), callOf(ctx))
-    tell(ctx, progress)
+    setProgress(ctx, progress)
     ctx.set('Upload-Length', String(progress.upload.length))
     if (progress.upload.metadata !== '') ctx.set('Upload-Metadata', progress.upload.metadata)
     ctx.status = 200
   }
-  /** For clients whose proxies let no PATCH pass. */
-  const overridden = (ctx: Context): Promise<void> => {
+  /** For clients behind proxies that block PATCH. */
+  const override = (ctx: Context): Promise<void> => {
     const method = ctx.get('X-HTTP-Method-Override').toUpperCase()
     if (method === 'PATCH') return append(ctx)
     if (method === 'DELETE') return remove(ctx)
     throw badRequest('X-HTTP-Method-Override should be PATCH or DELETE')
   }
-  const readPart = (ctx: Context, offset: number): Part => {
-    checkUploadHeaders(ctx.req, Infinity)
-    const length = ctx.headers['content-length']
-    const { minBytesPerSecond } = config
-    return {
-      offset,
-      length: length === undefined ? undefined : Number(length),
-      checksum: readChecksum(ctx.headers),
-      begin: (maxBytes) => meterRequest(ctx.req, maxBytes, minBytesPerSecond, null),
-      signal: ctx.state.signal,
-    }
-  }
+  const chunkOf = (ctx: Context, offset: number): Chunk => ({
+    offset,
+    length: checkUploadHeaders(ctx.req, Infinity),
+    checksum: readChecksum(ctx.headers),
+    open: (maxBytes) => meterRequest(ctx.req, maxBytes, config.minBytesPerSecond, null),
+    signal: ctx.state.signal,
+  })
 
-  for (const path of [PATH, `${PATH}/`]) router.post(path, speaking(create))
-  router.patch(ONE, speaking(append))
-  router.delete(ONE, speaking(remove))
-  router.head(ONE, speaking(head))
-  router.post(ONE, speaking(overridden))
+  for (const path of [PATH, `${PATH}/`]) router.post(path, tus(create))
+  router.patch(ONE, tus(append))
+  router.delete(ONE, tus(remove))
+  router.head(ONE, tus(head))
+  router.post(ONE, tus(override))
   for (const path of [PATH, `${PATH}/`, ONE]) {
     router.options(path, (ctx) => {
-      describe(ctx)
+      setCommonHeaders(ctx)
       ctx.set('Tus-Version', VERSION)
       ctx.set('Tus-Extension', EXTENSIONS)
       ctx.set('Tus-Max-Size', String(config.maxBytes))
@@ -91,9 +94,9 @@ export function tusRoutes({ host, config, access, changes, rules }: Parts, resum
 }
 
 /** @throws ServiceError 412 for another version of the protocol */
-function speaking(handle: (ctx: Context) => Promise<void>): (ctx: Context) => Promise<void> {
+function tus(handle: (ctx: Context) => Promise<void>): (ctx: Context) => Promise<void> {
   return async (ctx) => {
-    describe(ctx)
+    setCommonHeaders(ctx)
     if (ctx.get('Tus-Resumable') !== VERSION) {
       ctx.set('Tus-Version', VERSION)
       throw new ServiceError(412, 'precondition_failed', `Tus-Resumable should be ${VERSION}`)
@@ -102,28 +105,28 @@ function speaking(handle: (ctx: Context) => Promise<void>): (ctx: Context) => Pr
   }
 }
 
-/** What every answer says, and that a page of another origin may read it where it may read anything. */
-function describe(ctx: Context): void {
+/** Sets what all answers have. Pages of origins that CORS allows may also read the headers of the protocol. */
+function setCommonHeaders(ctx: Context): void {
   ctx.set('Tus-Resumable', VERSION)
   ctx.set('Cache-Control', 'no-store')
-  const readable = ctx.response.get('Access-Control-Expose-Headers')
-  if (readable) ctx.set('Access-Control-Expose-Headers', `${readable}, ${READABLE}`)
+  const exposed = ctx.response.get('Access-Control-Expose-Headers')
+  if (exposed) ctx.set('Access-Control-Expose-Headers', `${exposed}, ${EXPOSED_HEADERS}`)
 }
 
-function tell(ctx: Context, { offset, expiresAt }: Progress): void {
+function setProgress(ctx: Context, { offset, expiresAt }: Progress): void {
   ctx.set('Upload-Offset', String(offset))
   ctx.set('Upload-Expires', expiresAt.toUTCString())
 }
 
 /** @throws ServiceError 403 when another site sends it */
-function writer(ctx: Context): Call {
+function writeCall(ctx: Context): Call {
   const call = callOf(ctx)
   assertSameOrigin(ctx, call.session)
   return call
 }
 
-/** @throws ServiceError 415 for a body that is something else */
-function carriesBytes({ headers }: Context): boolean {
+/** @throws ServiceError 415 for a body of another type */
+function hasBytes({ headers }: Context): boolean {
   if (headers['content-type']?.toLowerCase() === OFFSET_TYPE) return true
   if (Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined) throw wrongType()
   return false

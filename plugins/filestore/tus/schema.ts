@@ -1,6 +1,6 @@
 import type { Migration } from 'rowhouse'
 
-/** Uploads by the tus protocol. Their bytes are on the disk of one server. */
+/** Records of uploads by the tus protocol. Their bytes are on the disk of one server. */
 export const uploadsMigration: Migration = {
   id: '004-uploads',
   sql: `

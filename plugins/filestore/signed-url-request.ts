@@ -4,8 +4,8 @@ import type { FilestoreConfig } from './config.js'
 import { badRequest } from './errors.js'
 import { checkFileId } from './file-id.js'
 
-/** The body of a request for a signed address. */
-export interface Signing {
+/** The body of a request for a signed URL. */
+export interface SignedUrlRequest {
   readonly file_id: string
   /** Seconds. */
   readonly expires_in: number
@@ -16,7 +16,10 @@ const KEYS = new Set(['file_id', 'expires_in', 'download'])
 const DEFAULT_SECONDS = 900
 
 /** @throws ServiceError 400 */
-export function readSigning(body: Json, { signedUrls: { maxSeconds } }: Pick<FilestoreConfig, 'signedUrls'>): Signing {
+export function readSignedUrlRequest(
+  body: Json,
+  { signedUrls: { maxSeconds } }: Pick<FilestoreConfig, 'signedUrls'>,
+): SignedUrlRequest {
   if (!isObject(body)) throw badRequest('expecting an object with the keys file_id, expires_in, download')
   for (const key in body) if (!KEYS.has(key)) throw badRequest(`unexpected key "${key}"`)
   const { file_id: id, expires_in: seconds = Math.min(DEFAULT_SECONDS, maxSeconds), download } = body

@@ -1,15 +1,15 @@
 import type { Host } from 'rowhouse'
 import type { Access } from './access.js'
+import type { BlobCache } from './blob-cache.js'
 import type { Changes } from './changes.js'
 import type { FilestoreConfig } from './config.js'
 import type { Files } from './files.js'
 import type { Rules } from './rules.js'
 import type { SignedUrls } from './signed-urls.js'
-import type { SmallBlobs } from './small-blobs.js'
 import type { Uploads } from './uploads.js'
 
-/** What the routes are made of. */
-export interface Parts {
+/** The objects that the plugin's routes use. */
+export interface Components {
   readonly host: Host
   readonly config: FilestoreConfig
   readonly files: Files
@@ -18,5 +18,8 @@ export interface Parts {
   readonly rules: Rules
   readonly access: Access
   readonly urls: SignedUrls
-  readonly small: SmallBlobs
+  readonly cache: BlobCache
 }
+
+/** What it takes to read stored bytes. */
+export type Storage = Pick<Components, 'host' | 'files' | 'cache'>

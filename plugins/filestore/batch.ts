@@ -1,0 +1,25 @@
+/**
+ * Batches items that arrive in the same turn of the event loop, so that many of them cost one query. No item waits for the
+ * batch before, and no result is older than its item.
+ */
+export class Batch<Item, Result> {
+  private next: { readonly items: Item[]; readonly results: Promise<readonly Result[]> } | undefined
+
+  /** @param runAll returns results in the order of the items; an error is thrown to all of them */
+  constructor(private readonly runAll: (items: readonly Item[]) => Promise<readonly Result[]>) {}
+
+  async run(item: Item): Promise<Result> {
+    const { items, results } = (this.next ??= this.begin())
+    const index = items.push(item) - 1
+    return (await results)[index] as Result
+  }
+
+  private begin() {
+    const items: Item[] = []
+    const results = new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
+      this.next = undefined
+      return this.runAll(items)
+    })
+    return { items, results }
+  }
+}
