@@ -1,4 +1,4 @@
-import type { Call } from 'rowhouse'
+import { type Call, isAdmin } from 'rowhouse'
 import { type Caller, callerOf } from './caller.js'
 import type { FilestoreConfig } from './config.js'
 import { noPermission, notFound } from './errors.js'
@@ -30,14 +30,14 @@ export class Access {
   /** @throws ServiceError 400 without a user id, 403 when refused, 404 when the file is hidden, 500 when the hook fails */
   async check(request: FileRequest, call: Call): Promise<Permit> {
     const permit = await this.recheck(request, call)
-    if (permit.caller.role !== 'admin') await this.hook?.check(permit.caller, request, call.signal)
+    if (!isAdmin(permit.caller)) await this.hook?.check(permit.caller, request, call.signal)
     return permit
   }
 
   /** Like `check` but without the hook, which has been called at the beginning of a long operation. */
   async recheck(request: FileRequest, call: Call): Promise<Permit> {
     const caller = callerOf(call.session)
-    if (caller.role === 'admin') return { caller, ruled: false }
+    if (isAdmin(caller)) return { caller, ruled: false }
     const listed = Object.keys(this.permissions).length > 0
     const ruled = this.ruled(call)
     if (!listed && !ruled && !this.hook) throw noPermission(caller.role)
@@ -48,7 +48,7 @@ export class Access {
 
   /** Tells whether rules apply to a caller. */
   ruled({ session }: Call): boolean {
-    return session.role !== 'admin' && this.rules.inForce
+    return !isAdmin(session) && this.rules.inForce
   }
 
   private requireEntry(role: string, { operation }: FileRequest): void {

@@ -1,15 +1,16 @@
 import { constants } from 'node:os'
-import { ServiceError } from 'rowhouse'
+import { ServiceError, serviceError } from 'rowhouse'
 
-export const badRequest = (message: string): ServiceError => new ServiceError(400, 'bad_request', message)
+export const badRequest = (message: string): ServiceError => serviceError('bad-request', message)
 export const missingHeader = (name: string): ServiceError => badRequest(`missing header: ${name}`)
-export const accessDenied = (message: string): ServiceError => new ServiceError(403, 'access_denied', message)
+export const accessDenied = (message: string): ServiceError =>
+  serviceError('access-denied', message, '$', { status: 403 })
 export const noPermission = (role: string): ServiceError => accessDenied(`no permission for role ${role}`)
-export const notFound = (id: string): ServiceError => new ServiceError(404, 'not_found', `file not found : ${id}`)
+export const notFound = (id: string): ServiceError => serviceError('not-found', `file not found : ${id}`)
 export const preconditionFailed = (): ServiceError =>
-  new ServiceError(412, 'precondition_failed', 'the version of the file does not meet the conditions of the request')
+  serviceError('precondition_failed', 'the version of the file does not meet the conditions of the request')
 export const fileTooLarge = (id: string, maxBytes: number): ServiceError =>
-  new ServiceError(413, 'payload_too_large', `the file has more than ${maxBytes} bytes : ${id}`)
+  serviceError('payload-too-large', `the file has more than ${maxBytes} bytes : ${id}`)
 
 /** 400: a file must not exist, and does. */
 export class AlreadyExists extends ServiceError {
@@ -20,17 +21,16 @@ export class AlreadyExists extends ServiceError {
 
 /** 413: the files of a user would exceed the quota. */
 export const quotaExceeded = (role: string, used: number, userBytes: number): ServiceError =>
-  new ServiceError(
-    413,
+  serviceError(
     'quota_exceeded',
     `your files use ${used} of ${userBytes} bytes, and this one does not fit (plugins.filestore.limits.${role}.userBytes)`,
   )
 /** 503: the lease of an upload expired, and the collector has taken its blob. */
 export const uploadLost = (): ServiceError =>
-  new ServiceError(503, 'upload_lost', 'the upload took too long; send it again', '$', { retryAfter: 1 })
+  serviceError('upload_lost', 'the upload took too long; send it again', '$', { retryAfter: 1 })
 /** 500; only the log has the cause. */
 export const internalError = (cause: unknown): ServiceError =>
-  new ServiceError(500, 'fatal_internal_error', 'internal server error', '$', { cause })
+  serviceError('fatal_internal_error', 'internal server error', '$', { cause })
 
 const UNAVAILABLE = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EMFILE', 'ENFILE'])
 /** Node has no name for the code of an exhausted disk quota. */
@@ -40,7 +40,7 @@ const QUOTA = -constants.errno.EDQUOT
 export function storageUnavailable(message: string, cause: unknown): ServiceError | undefined {
   const { code = '', errno } = cause as NodeJS.ErrnoException
   if (!UNAVAILABLE.has(code) && errno !== QUOTA) return undefined
-  return new ServiceError(503, 'storage_unavailable', message, '$', { cause, retryAfter: 30 })
+  return serviceError('storage_unavailable', message, '$', { cause, retryAfter: 30 })
 }
 
 /** `{code, message}`; an unexpected error is `fatal_internal_error`. */

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { Readable, type Writable } from 'node:stream'
-import { ServiceError } from 'rowhouse'
+import { type ServiceError, serviceError } from 'rowhouse'
 import { badRequest } from './errors.js'
 
 /** The period over which the speed of a client is measured. */
@@ -211,10 +211,8 @@ export function meterStream(
 }
 
 export const tooLarge = (maxBytes: number): ServiceError =>
-  new ServiceError(
-    413,
-    'payload_too_large',
+  serviceError(
+    'payload-too-large',
     `there is room for ${maxBytes} bytes at most (plugins.filestore.maxBytes, and limits)`,
   )
-const tooSlow = () =>
-  new ServiceError(408, 'request_timeout', 'the upload is too slow (plugins.filestore.minBytesPerSecond)')
+const tooSlow = () => serviceError('request-timeout', 'the upload is too slow (plugins.filestore.minBytesPerSecond)')

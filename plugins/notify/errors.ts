@@ -1,20 +1,19 @@
-import { ServiceError } from 'rowhouse'
+import { type ServiceError, serviceError } from 'rowhouse'
 
 /** 400: the payload is wrong. @param path of what is wrong, e.g. `$.to` */
 export const invalidPayload = (message: string, path = '$'): ServiceError =>
-  new ServiceError(400, 'invalid_payload', `Error in ${path}: ${message}`, path)
+  serviceError('invalid_payload', `Error in ${path}: ${message}`, path)
 export const missingKey = (key: string, path = '$'): ServiceError =>
   invalidPayload(`the key '${key}' was not present`, path)
-export const unauthorized = (): ServiceError => new ServiceError(401, 'unauthorized', 'Only role: admin is allowed')
-export const noDefault = (): ServiceError =>
-  new ServiceError(500, 'default_not_found', 'No default email/sms provider set')
+export const unauthorized = (): ServiceError => serviceError('unauthorized', 'Only role: admin is allowed')
+export const noDefault = (): ServiceError => serviceError('default_not_found', 'No default email/sms provider set')
 export const notConfigured = (provider: string): ServiceError =>
-  new ServiceError(500, 'config_not_found', `No ${provider} config found`)
+  serviceError('config_not_found', `No ${provider} config found`)
 export const noTemplates = (provider: string, template: string): ServiceError =>
-  new ServiceError(400, 'invalid_provider', `sending templates is not available for ${provider}`, '$', {
+  serviceError('invalid_provider', `sending templates is not available for ${provider}`, '$', {
     internal: { detail: `${provider} has no templates, and no template "${template}" is stored here` },
   })
-export const notFound = (id: string): ServiceError => new ServiceError(404, 'not_found', `message not found : ${id}`)
+export const notFound = (id: string): ServiceError => serviceError('not-found', `message not found : ${id}`)
 
 /** What an answer says about a message that was not sent. */
 export interface DeliveryProblem {

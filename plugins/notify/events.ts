@@ -1,5 +1,5 @@
 import type { Context } from 'koa'
-import { type Data, type DeliveryEvent, type Host, readBody, ServiceError } from 'rowhouse'
+import { type Data, type DeliveryEvent, type Host, readBody, serviceError } from 'rowhouse'
 import type { Channel } from './message.js'
 import { isId } from './message-list.js'
 import { DELETE_CONTENTS } from './outbox.js'
@@ -20,7 +20,7 @@ export function eventRoutes(host: Host, suppression: Suppression): void {
   host.router.post('/v1/send/events/:kind/:provider', async (ctx: Context) => {
     const { kind, provider } = ctx['params'] as { kind: string; provider: string }
     const sender = await senderOf(host, kind, provider)
-    if (!sender?.events) throw new ServiceError(404, 'not_found', 'no provider posts events here')
+    if (!sender?.events) throw serviceError('not-found', 'no provider posts events here')
     const body = await readBody(ctx.req, { maxBytes: MAX_BYTES, setting: 'of events', timeoutMs: TIMEOUT_MS })
     const events = await sender.events({ headers: first(ctx.headers), query: first(ctx.query), body })
     for (const event of events) {

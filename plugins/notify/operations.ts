@@ -1,4 +1,5 @@
 import {
+  isAdmin,
   type Call,
   type Data,
   type Json,
@@ -6,6 +7,7 @@ import {
   type Operation,
   type Operations,
   ServiceError,
+  serviceError,
 } from 'rowhouse'
 import { isObject, rowsOf, tableKey } from 'rowhouse/plan'
 import type { NotifyConfig } from './config.js'
@@ -48,13 +50,12 @@ export function sendOperations(
    */
   const presetsFor = (call: Call): ReadonlySet<string> => {
     const { role } = call.session
-    if (role === 'admin') return new Set()
+    if (isAdmin(call.session)) return new Set()
     const tracked = trackedOutbox(call)
-    if (!tracked)
-      throw new ServiceError(400, 'access-denied', 'restricted access : admin only, as svc_outbox is not tracked')
+    if (!tracked) throw serviceError('access-denied', 'restricted access : admin only, as svc_outbox is not tracked')
     const permission = tracked.permissionsByRole.get(role)?.insert
     if (!permission)
-      throw new ServiceError(400, 'permission-denied', `role "${role}" may not insert into "svc_outbox"`, '$.args')
+      throw serviceError('permission-denied', `role "${role}" may not insert into "svc_outbox"`, '$.args')
     const columns = new Set(permission.set.map(({ column }) => column))
     return new Set(Object.entries(COLUMNS).flatMap(([key, column]) => (columns.has(column) ? [key] : [])))
   }
@@ -120,5 +121,5 @@ function atArgs(error: unknown): never {
 function asQuery(error: unknown): unknown {
   if (!(error instanceof ServiceError) || error.code !== 'invalid_payload') return error
   const message = error.message.replace(/^Error in [^ ]*: /, '')
-  return new ServiceError(400, 'unexpected-payload', message, `$.args${error.path.slice(1)}`, { cause: error })
+  return serviceError('unexpected-payload', message, `$.args${error.path.slice(1)}`, { cause: error })
 }

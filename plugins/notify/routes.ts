@@ -1,5 +1,5 @@
 import type { Context } from 'koa'
-import { assertSameOrigin, type Host, type Json, readJson, ServiceError, USER_ID } from 'rowhouse'
+import { assertSameOrigin, type Host, isAdmin, type Json, readJson, serviceError, USER_ID } from 'rowhouse'
 import type { NotifyConfig } from './config.js'
 import { invalidPayload, missingKey, notFound, unauthorized } from './errors.js'
 import { Fields } from './fields.js'
@@ -25,7 +25,7 @@ export interface RouteParts {
 
 /** @throws ServiceError 401 */
 export function adminOnly(ctx: Context): void {
-  if (ctx.state.session.role !== 'admin') throw unauthorized()
+  if (!isAdmin(ctx.state.session)) throw unauthorized()
 }
 
 export function sendRoutes({ host, config, sending, outbox, messages, suppression, workers }: RouteParts): void {
@@ -70,7 +70,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     adminOnly(ctx)
     assertSameOrigin(ctx, ctx.state.session)
     const address = plainAddress((ctx['params'] as { address: string }).address, '$')
-    if (!(await suppression.remove(address))) throw new ServiceError(404, 'not_found', `not suppressed : ${address}`)
+    if (!(await suppression.remove(address))) throw serviceError('not-found', `not suppressed : ${address}`)
     ctx.body = { address }
   })
 
@@ -96,7 +96,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     const { id } = ctx['params'] as { id: string }
     if (!isId(id) || !(await messages.find(id))) throw notFound(id)
     if (!(await outbox.requeue(id))) {
-      throw new ServiceError(409, 'not_failed', 'only a message in state failed or unknown can be sent again')
+      throw serviceError('not_failed', 'only a message in state failed or unknown can be sent again')
     }
     for (const worker of Object.values(workers)) worker.wake()
     ctx.body = { id, detail: 'queued' }

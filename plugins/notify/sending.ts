@@ -1,5 +1,13 @@
 import { createHash } from 'node:crypto'
-import { type Attachment, type EmailSender, type Receipt, ServiceError } from 'rowhouse'
+import {
+  type Attachment,
+  type EmailSender,
+  type ErrorCode,
+  ERRORS,
+  type Receipt,
+  type ServiceError,
+  serviceError,
+} from 'rowhouse'
 import type { AttachmentSource } from './attachments.js'
 import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
@@ -134,7 +142,7 @@ export class Sending {
   private async earlierMessages(request: IdempotentRequest): Promise<readonly string[] | undefined> {
     const earlier = await this.parts.outbox.findRequest(request)
     if (!earlier || earlier.hash.equals(request.hash)) return earlier?.messages
-    throw new ServiceError(409, 'idempotency_key_reused', 'this Idempotency-Key came with another request before')
+    throw serviceError('idempotency_key_reused', 'this Idempotency-Key came with another request before')
   }
 
   private async storedResponse(ids: readonly string[], payload: Payload): Promise<SendResponse> {
@@ -174,26 +182,19 @@ const receiptOf = ({ provider_id, detail }: MessageRecord): Receipt => ({
   detail: detail as string,
 })
 const inProgress = () =>
-  new ServiceError(409, 'in_progress', 'the same request is still being worked on', '$', { retryAfter: 1 })
-
-const STATUS: Readonly<Record<string, number>> = {
-  invalid_payload: 400,
-  suppressed: 400,
-  not_allowed: 400,
-  too_many: 429,
-}
+  serviceError('in_progress', 'the same request is still being worked on', '$', { retryAfter: 1 })
 
 /** Why a message was not sent, as the API promises it. */
 function errorOf({ id, kind, state, provider, detail, error, error_code }: MessageRecord): ServiceError {
-  const code = error_code ?? 'unexpected'
   const internal: DeliveryProblem = { id, state, provider, detail: [error, detail].filter(Boolean).join(': ') }
-  const status = STATUS[code] ?? 500
-  if (status !== 500) return new ServiceError(status, code, error ?? '', '$', { internal })
+  const code = error_code !== null && Object.hasOwn(ERRORS, error_code) ? (error_code as ErrorCode) : 'unexpected'
+  const known = serviceError(code, error ?? '', '$', { internal })
+  if (known.status !== 500) return known
   const message =
     code === 'response_changed'
       ? (detail ?? '')
       : `unexpected response from the ${kind === 'sms' ? 'sms' : 'email'} provider`
-  return new ServiceError(500, code, message, '$', { internal })
+  return serviceError(code, message, '$', { internal })
 }
 
 /** The same for the same request, whatever its JSON looks like. Ids are ours. */

@@ -1,13 +1,4 @@
-import {
-  callOf,
-  type Data,
-  type Host,
-  type Operations,
-  readJson,
-  type Session,
-  serviceError,
-  wantedFormat,
-} from 'rowhouse'
+import { assertAdmin, callOf, type Data, type Host, type Operations, readJson, wantedFormat } from 'rowhouse'
 import { explain } from './operations.js'
 
 /** `POST /v1/query`, and `POST /v1/query/explain` for admins. */
@@ -19,7 +10,7 @@ export function queryRoutes(host: Pick<Host, 'route'>, data: Data, operations: O
   })
 
   host.route('post', '/v1/query/explain', async (exchange) => {
-    refuseOthers(exchange.state.session)
+    assertAdmin(exchange.state.session)
     const body = await readJson(exchange)
     return { kind: 'text', text: await explain(data, body, callOf(exchange)) }
   })
@@ -34,8 +25,4 @@ function isObjects(path: readonly (string | number)[]): boolean {
     path.at(-3) !== 'args' &&
     path.every((key, i) => typeof key === 'number' || key === 'args' || i === path.length - 1)
   )
-}
-
-function refuseOthers({ role }: Session): void {
-  if (role !== 'admin') throw serviceError('access-denied', 'restricted access : admin only', '$')
 }

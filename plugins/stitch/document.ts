@@ -12,7 +12,7 @@ import {
   specifiedRules,
   validate,
 } from 'graphql'
-import { ServiceError } from 'rowhouse'
+import { ServiceError, serviceError } from 'rowhouse'
 import type { StitchConfig } from './config.js'
 
 export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>
@@ -63,7 +63,7 @@ export function readDocument(
     operationName === undefined
       ? 'the document has more than one operation, or none: set operationName'
       : `no such operation found in the document: "${operationName}"`
-  throw new ServiceError(400, 'validation-failed', message, '$.operationName')
+  throw serviceError('validation-failed', message, '$.operationName')
 }
 
 function parsed(text: string, maxTokens: number): DocumentNode {
@@ -75,7 +75,7 @@ function parsed(text: string, maxTokens: number): DocumentNode {
   }
 }
 
-const invalid = (message: string) => new ServiceError(400, 'validation-failed', message, '$.query')
+const invalid = (message: string) => serviceError('validation-failed', message, '$.query')
 
 /**
  * Counts fields, levels and aliases, each fragment as often as it is spread, and stops at the first limit.

@@ -1,5 +1,5 @@
 import type { Context } from 'koa'
-import { assertSameOrigin, type Host, readJson, requireJson, ServiceError } from 'rowhouse'
+import { assertSameOrigin, type Host, isAdmin, readJson, requireJson, ServiceError, serviceError } from 'rowhouse'
 import { isObject, type Json, type JsonObject, parseJson, stringifyJson } from 'rowhouse/plan'
 import { notRun, type Outcome } from './answer.js'
 import type { StitchConfig } from './config.js'
@@ -30,7 +30,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
   const run = async (ctx: Context, read: () => Promise<Json> | Json, readOnly: boolean): Promise<Outcome> => {
     const { signal, session } = ctx.state
     const merged = schemas.merged()
-    if (!merged) throw new ServiceError(503, 'unavailable', 'no schema could be loaded yet', '$', { retryAfter: 5 })
+    if (!merged) throw serviceError('unavailable', 'no schema could be loaded yet', '$', { retryAfter: 5 })
     let request: Request
     try {
       request = readRequest(await read(), config.limits.maxBytes)
@@ -39,11 +39,11 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
     }
     try {
       const { text, operationName, variables } = request
-      const introspection = config.introspection || session.role === 'admin'
+      const introspection = config.introspection || isAdmin(session)
       const document = readDocument(text, operationName, merged.schema, { limits: config.limits, introspection })
       const { operation } = document.operation
       if (operation === 'mutation' && readOnly) {
-        throw new ServiceError(405, 'method-not-allowed', 'a mutation must be sent with POST', '$.query')
+        throw serviceError('method-not-allowed', 'a mutation must be sent with POST', '$.query')
       }
       return await executeStitched({
         merged,
@@ -107,13 +107,13 @@ function refused(ctx: Context, thrown: unknown): Outcome {
 const NOT_GRAPHQL = new Set([401, 403, 408, 413, 415, 429, 503])
 
 function readRequest(body: Json, maxBytes: number): Request {
-  const wrong = (message: string, path: string) => new ServiceError(400, 'parse-failed', message, path)
+  const wrong = (message: string, path: string) => serviceError('parse-failed', message, path)
   if (!isObject(body)) throw wrong('expecting an object with the key query', '$')
   const { query, operationName = null, variables = null } = body
   if (typeof query !== 'string') throw wrong("the key 'query' was not present, or is no string", '$.query')
   if (Buffer.byteLength(query) > maxBytes) {
     const message = `the document is longer than ${maxBytes} bytes (plugins.stitch.limits.maxBytes)`
-    throw new ServiceError(400, 'validation-failed', message, '$.query')
+    throw serviceError('validation-failed', message, '$.query')
   }
   if (operationName !== null && typeof operationName !== 'string') throw wrong('expecting a string', '$.operationName')
   if (variables !== null && !isObject(variables)) throw wrong('expecting an object', '$.variables')
@@ -135,7 +135,7 @@ function wantedType(ctx: Context): string {
   if (ctx.get('Accept') === '') return JSON_TYPE
   const found = ctx.accepts(JSON_TYPE, RESPONSE_TYPE)
   if (found) return found
-  throw new ServiceError(406, 'not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
+  throw serviceError('not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
 }
 
 /** Under `application/json` every GraphQL request has the status 200; the newer type has a status of its own. */

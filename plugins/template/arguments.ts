@@ -1,5 +1,5 @@
 import type { Schema } from 'rowhouse'
-import { at, isObject, type Json, type JsonObject, parseJson, ServiceError } from 'rowhouse/plan'
+import { at, isObject, type Json, type JsonObject, parseJson, ServiceError, serviceError } from 'rowhouse/plan'
 import type { Parameter } from './meaning.js'
 
 /**
@@ -57,10 +57,10 @@ function json(text: string, path: string): Json {
   }
 }
 
-const invalid = (message: string, path: string) => new ServiceError(400, 'invalid-params', message, path)
+const invalid = (message: string, path: string) => serviceError('invalid-params', message, path)
 
 /** The arguments of a body. @throws ServiceError 400 `parse-failed` */
 export function bodyArguments(body: Json): JsonObject {
   if (isObject(body)) return body
-  throw new ServiceError(400, 'parse-failed', 'expecting an object of arguments', '$')
+  throw serviceError('parse-failed', 'expecting an object of arguments', '$')
 }

@@ -1,4 +1,4 @@
-import { type Call, type Catalog, type Data, type Host, respond } from 'rowhouse'
+import { type Call, type Catalog, type Data, type Host, isAdmin, respond } from 'rowhouse'
 import { type Json, stringifyJson } from 'rowhouse/plan'
 import { openApi } from './openapi.js'
 import { parameterSchema } from './json-schema.js'
@@ -23,7 +23,7 @@ export function listRoutes(router: Host['router'], data: Data, templates: Templa
 
   async function runnable(call: Call, catalog: Catalog): Promise<readonly Stored[]> {
     const all = [...templates.all(catalog).values()]
-    if (call.session.role === 'admin') return all
+    if (isAdmin(call.session)) return all
     const allowed: Stored[] = []
     for (const stored of all) if (await templates.allowed(stored, call)) allowed.push(stored)
     return allowed

@@ -12,6 +12,7 @@ import {
   type Operand,
   rowsOf,
   ServiceError,
+  serviceError,
   type SqlType,
   type Table,
   TEXT,
@@ -120,7 +121,7 @@ export class Meanings {
     }
     if (use === 'rows' || use === 'count' || !type) return []
     if (use === 'value' || use === 'text') return [{ kind: 'const', value: encode(value, type, where), type }]
-    if (!Array.isArray(value)) throw new ServiceError(400, 'parse-failed', 'expecting an array', where)
+    if (!Array.isArray(value)) throw serviceError('parse-failed', 'expecting an array', where)
     const elements = value.filter((element) => element !== null)
     encodeList(elements, type, where)
     return elements.map((element) => ({ kind: 'const', value: encode(element, type, where), type }))

@@ -6,7 +6,7 @@ import {
   type Host,
   isSameOrigin,
   readJson,
-  ServiceError,
+  serviceError,
   wantedFormat,
 } from 'rowhouse'
 import type { JsonObject } from 'rowhouse/plan'
@@ -41,6 +41,6 @@ function refuseUnwantedWrite(ctx: Exchange, { reads }: Described): void {
   if (reads) return
   if (ctx.state.session.via !== 'cookie' && !/\bprefetch\b/i.test(ctx.get('Sec-Purpose') || ctx.get('Purpose'))) return
   if (ctx.state.session.via === 'cookie' || !isSameOrigin(ctx)) {
-    throw new ServiceError(403, 'csrf', 'a template that changes something takes POST, PUT or DELETE here')
+    throw serviceError('csrf', 'a template that changes something takes POST, PUT or DELETE here')
   }
 }

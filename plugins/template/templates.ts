@@ -1,4 +1,4 @@
-import type { Answer, Call, Catalog, Data, Operations } from 'rowhouse'
+import { type Answer, type Call, type Catalog, type Data, isAdmin, type Operations } from 'rowhouse'
 import {
   allNames,
   at,
@@ -9,6 +9,7 @@ import {
   notExists,
   parseJson,
   ServiceError,
+  serviceError,
 } from 'rowhouse/plan'
 import { argument, type Described, type Meanings, placeholder } from './meaning.js'
 import { fill, parseTemplate, type Place, type Template } from './template.js'
@@ -87,7 +88,7 @@ export class Templates {
   async allowed(stored: Stored, call: Call): Promise<boolean> {
     try {
       for (const { operation, request } of this.meanings.requests(stored.template, (place) => placeholder(place))) {
-        if (operation.admin && call.session.role !== 'admin') return false
+        if (operation.admin && !isAdmin(call.session)) return false
         if (request) await this.data.check(request, call)
       }
       return true
@@ -102,7 +103,7 @@ function valueOf({ param, default: fallback }: Place, args: JsonObject, path: st
   const given = args[param]
   if (given !== undefined) return given
   if (fallback !== undefined) return fallback
-  throw new ServiceError(400, 'invalid-params', `missing parameter : "${param}"`, path)
+  throw serviceError('invalid-params', `missing parameter : "${param}"`, path)
 }
 
 /** An error about an argument points at the argument; any other at the template. */

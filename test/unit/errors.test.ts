@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -41,4 +41,15 @@ t.test('a message and a path are cut after 2,000 characters', async (t) => {
 
   t.equal(error.message, `${'m'.repeat(2000)}...`)
   t.equal(error.path, `${'p'.repeat(2000)}...`)
+})
+
+t.test('every error of Rowhouse comes from the catalogue', async (t) => {
+  for (const folder of ['core', 'plugins', 'providers']) {
+    for (const name of await readdir(join(root, folder), { recursive: true })) {
+      if (!name.endsWith('.ts') || `${folder}/${name}` === 'core/errors.ts') continue
+      const source = await readFile(join(root, folder, name), 'utf8')
+
+      t.notMatch(source, /new ServiceError\(\s*\d/, `${folder}/${name}`)
+    }
+  }
 })

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { ServiceError } from 'rowhouse'
+import { type ServiceError, serviceError } from 'rowhouse'
 import { readContentType } from '../content-type.js'
 import { badRequest, missingHeader } from '../errors.js'
 import { checkFileId } from '../file-id.js'
@@ -76,7 +76,7 @@ export function readChecksum(headers: IncomingHttpHeaders): Checksum | undefined
 }
 
 export const mismatch = (): ServiceError =>
-  new ServiceError(460, 'checksum_mismatch', 'the bytes do not match Upload-Checksum; send them again')
+  serviceError('checksum_mismatch', 'the bytes do not match Upload-Checksum; send them again')
 
 const KEYS = ['file_id', 'content_type', 'filetype', 'replace'] as const
 

@@ -1,4 +1,4 @@
-import { type Call, type Data, ServiceError, type Transaction } from 'rowhouse'
+import { type Call, type Data, type ServiceError, serviceError, type Transaction } from 'rowhouse'
 import type { Caller } from '../caller.js'
 import { AlreadyExists } from '../errors.js'
 import type { UploadHeaders } from './protocol.js'
@@ -109,14 +109,13 @@ export class UploadRecords {
   }
 }
 
-export const unknownUpload = (id: string): ServiceError =>
-  new ServiceError(404, 'not_found', `upload not found : ${id}`)
-const gone = (message: string) => new ServiceError(410, 'gone', message)
+export const unknownUpload = (id: string): ServiceError => serviceError('not-found', `upload not found : ${id}`)
+const gone = (message: string) => serviceError('gone', message)
 const otherServer = () =>
-  new ServiceError(503, 'other_server', 'the upload continues on the server where it began', '$', { retryAfter: 1 })
+  serviceError('other_server', 'the upload continues on the server where it began', '$', { retryAfter: 1 })
 const tooMany = (limit: number) => {
   const message = `at most ${limit} uploads may be unfinished (plugins.filestore.resumable.maxPerUser)`
-  return new ServiceError(429, 'too_many_uploads', message, '$', { retryAfter: 60 })
+  return serviceError('too_many_uploads', message, '$', { retryAfter: 60 })
 }
 
 interface Found extends Upload {

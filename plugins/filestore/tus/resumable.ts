@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import { addAbortSignal } from 'node:stream'
-import { type Call, ServiceError } from 'rowhouse'
+import { type Call, ServiceError, serviceError } from 'rowhouse'
 import { callerOf } from '../caller.js'
 import type { Components } from '../components.js'
 import { limitsOf } from '../config.js'
@@ -106,7 +106,7 @@ export class ResumableUploads {
   }
 
   async stop(): Promise<void> {
-    const reason = new ServiceError(503, 'unavailable', 'the server is shutting down', '$', { retryAfter: 1 })
+    const reason = serviceError('unavailable', 'the server is shutting down', '$', { retryAfter: 1 })
     this.closing.abort(reason)
     await this.locks.abortAll(reason)
   }
@@ -182,6 +182,6 @@ async function* hashed(body: AsyncIterable<Buffer>, hash: Hash): AsyncGenerator<
 async function* nothing(): AsyncGenerator<Buffer> {}
 
 const wrongOffset = (offset: number) =>
-  new ServiceError(409, 'wrong_offset', `the upload is at Upload-Offset ${offset}; ask with HEAD`)
+  serviceError('wrong_offset', `the upload is at Upload-Offset ${offset}; ask with HEAD`)
 const tooLong = (left: number) =>
-  new ServiceError(413, 'payload_too_large', `${left} bytes of the Upload-Length are missing, and the body has more`)
+  serviceError('payload-too-large', `${left} bytes of the Upload-Length are missing, and the body has more`)

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
-import { assertSameOrigin, type Call, callOf, ServiceError } from 'rowhouse'
+import { assertSameOrigin, type Call, callOf, serviceError } from 'rowhouse'
 import type { Components } from '../components.js'
 import { limitsOf } from '../config.js'
 import { badRequest } from '../errors.js'
@@ -99,7 +99,7 @@ function tus(handle: (ctx: Context) => Promise<void>): (ctx: Context) => Promise
     setCommonHeaders(ctx)
     if (ctx.get('Tus-Resumable') !== VERSION) {
       ctx.set('Tus-Version', VERSION)
-      throw new ServiceError(412, 'precondition_failed', `Tus-Resumable should be ${VERSION}`)
+      throw serviceError('precondition_failed', `Tus-Resumable should be ${VERSION}`)
     }
     await handle(ctx)
   }
@@ -138,4 +138,4 @@ function idOf(ctx: Context): string {
   return id
 }
 
-const wrongType = () => new ServiceError(415, 'unsupported_media_type', `the Content-Type should be ${OFFSET_TYPE}`)
+const wrongType = () => serviceError('unsupported-media-type', `the Content-Type should be ${OFFSET_TYPE}`)

@@ -1,4 +1,4 @@
-import { ServiceError } from 'rowhouse'
+import { type ServiceError, serviceError } from 'rowhouse'
 
 /** Maximum time to wait for the previous request, which may be storing the file. */
 const WAIT_MS = 30_000
@@ -60,4 +60,4 @@ async function endOf(holder: Holder | undefined, signal: AbortSignal): Promise<v
   })
 }
 
-const locked = (message: string) => new ServiceError(423, 'locked', message, '$', { retryAfter: 1 })
+const locked = (message: string) => serviceError('locked', message, '$', { retryAfter: 1 })
