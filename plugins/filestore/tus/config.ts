@@ -2,7 +2,7 @@ export const resumable = {
   type: 'object',
   description: 'resumable uploads by the tus protocol',
   properties: {
-    enabled: { type: 'boolean', default: true },
+    enabled: { type: 'boolean', default: true, description: 'Serve resumable uploads' },
     expireHours: {
       type: 'integer',
       minimum: 1,
