@@ -7,6 +7,7 @@ import {
   type Operations,
   ServiceError,
   type Templatable,
+  timed,
 } from 'rowhouse'
 import {
   at,
@@ -34,28 +35,31 @@ const ASSIGNED = { '*': 'value' } as const
 
 /** select, insert, update, delete and count: lift, then compile and run. */
 export function rowOperations(data: Data): Record<string, Operation> {
-  const request = (lift: (args: Json) => Lifted) => (args: Json) => ({ planner: PLANNER, ...lift(args) })
+  const request = (lift: (args: Json) => Lifted) => (args: Json, call?: Call) => ({
+    planner: PLANNER,
+    ...timed(call?.timing, 'lift', () => lift(args)),
+  })
   const operation = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
     templatable,
-    lift: request(lift),
-    run: async (args, call) => text(await data.run(request(lift)(args), call)),
+    lift: (args) => request(lift)(args),
+    run: async (args, call) => text(await data.run(request(lift)(args, call), call)),
   })
   return {
     select: {
       formats: true,
       templatable: READ,
-      lift: request(liftSelect),
+      lift: (args) => request(liftSelect)(args),
       async run(args, call) {
         const limit = isObject(args) ? args['limit'] : undefined
-        return data.read({ planner: PLANNER, ...liftSelect(args) }, call, typeof limit === 'number' ? limit : undefined)
+        return data.read(request(liftSelect)(args, call), call, typeof limit === 'number' ? limit : undefined)
       },
     },
     insert: {
       templatable: { objects: 'rows' },
-      lift: request(liftInsert),
+      lift: (args) => request(liftInsert)(args),
       async run(args, call) {
-        const lifted = liftInsert(args)
-        const done = await data.run({ planner: PLANNER, ...lifted }, call)
+        const lifted = request(liftInsert)(args, call)
+        const done = await data.run(lifted, call)
         return text(done ?? (await insertByKeySet(data, args as JsonObject, lifted.values[0] as Rows, call)))
       },
     },
