@@ -60,16 +60,16 @@ tap.test('another plugin reads a whole file', async (t) => {
     t.match(await peek('small', 5), { status: 200 })
     const tooLong = {
       status: 413,
-      body: { code: 'payload_too_large', message: 'the file has more than 4 bytes : small' },
+      body: { code: 'payload-too-large', message: 'the file has more than 4 bytes : small' },
     }
     t.match(await peek('small', 4), tooLong)
     t.match(await peek('empty', 0), { status: 200, text: '' })
   })
   await t.test('if there is one', async (t) => {
-    const absent = { status: 404, body: { code: 'not_found', message: 'file not found : absent' } }
+    const absent = { status: 404, body: { code: 'not-found', message: 'file not found : absent' } }
     t.match(await peek('absent'), absent)
-    t.match(await peek(''), { status: 400, body: { code: 'bad_request', message: 'missing parameter: file_id' } })
-    t.match(await peek('a\0b'), { status: 400, body: { code: 'bad_request' } })
+    t.match(await peek(''), { status: 400, body: { code: 'bad-request', message: 'missing parameter: file_id' } })
+    t.match(await peek('a\0b'), { status: 400, body: { code: 'bad-request' } })
   })
 })
 
