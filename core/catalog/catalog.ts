@@ -164,19 +164,6 @@ export interface Table extends TableData {
   readonly permissionsByRole: ReadonlyMap<string, RolePermissions>
 }
 
-/** Types that every GraphQL schema has. */
-export const GRAPHQL_TYPES: ReadonlySet<string> = new Set([
-  'Int',
-  'Float',
-  'String',
-  'Boolean',
-  'ID',
-  'query_root',
-  'mutation_root',
-  'subscription_root',
-  'order_by',
-])
-
 /** A table's key in maps. An identifier cannot hold U+0000. */
 export const tableKey = (table: TableRef): string => `${table.schema}\0${table.name}`
 

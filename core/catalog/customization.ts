@@ -2,24 +2,11 @@ import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import type { TableRef } from '../plan/ir.js'
-import { type Customization, GRAPHQL_TYPES, tableName } from './catalog.js'
+import { type Customization, tableName } from './catalog.js'
+import { GRAPHQL_TYPES, isGraphqlName, ROOT_FIELD_KINDS } from './graphql-names.js'
 import type { Found } from './introspect.js'
 
-/** Root fields of a table by what they do. */
-export const ROOT_FIELDS = [
-  'select',
-  'select_by_pk',
-  'select_aggregate',
-  'insert',
-  'insert_one',
-  'update',
-  'update_by_pk',
-  'update_many',
-  'delete',
-  'delete_by_pk',
-]
 const KEYS = ['custom_name', 'custom_root_fields', 'custom_column_names', 'column_config']
-const NAME = /^(?!__)[A-Za-z_]\w*$/
 
 /**
  * Reads the names that a table is to have in GraphQL: `{custom_name?, custom_root_fields?, column_config?}`.
@@ -33,13 +20,13 @@ export function readCustomization(
 ): Customization | undefined {
   if (configuration === null) return undefined
   const { custom_name: name, custom_root_fields: roots, ...rest } = objectOf(configuration, '$', KEYS)
-  const own = name === undefined || name === null ? {} : { name: nameOf(name, '$.custom_name') }
-  const owner = own.name === undefined ? undefined : taken.type(own.name)
-  if (owner || GRAPHQL_TYPES.has(own.name ?? '')) {
+  const own = name === undefined || name === null ? undefined : nameOf(name, '$.custom_name')
+  const owner = own === undefined ? undefined : taken.type(own)
+  if (owner || GRAPHQL_TYPES.has(own ?? '')) {
     const by = owner ? ` in GraphQL by table "${tableName(owner)}"` : ''
-    throw unexpectedPayload(`the name "${own.name}" is taken${by}`, '$.custom_name')
+    throw unexpectedPayload(`the name "${own}" is taken${by}`, '$.custom_name')
   }
-  const rootFields = namesIn(roots, '$.custom_root_fields', ROOT_FIELDS)
+  const rootFields = namesIn(roots, '$.custom_root_fields', ROOT_FIELD_KINDS)
   refuseTwice(rootFields, '$.custom_root_fields')
   const columns = new Map(Object.entries(namesIn(rest['custom_column_names'], '$.custom_column_names')))
   for (const [column, config] of Object.entries(objectOf(rest['column_config'], '$.column_config'))) {
@@ -48,7 +35,7 @@ export function readCustomization(
     if (custom !== undefined && custom !== null) columns.set(column, nameOf(custom, `${path}.custom_name`))
   }
   checkColumns(columns, table, taken.fields)
-  return { ...own, rootFields, columns: Object.fromEntries(columns) }
+  return { ...(own === undefined ? {} : { name: own }), rootFields, columns: Object.fromEntries(columns) }
 }
 
 /** Every column must be there, and every name must be that of one thing only. */
@@ -84,7 +71,8 @@ function namesIn(value: Json | undefined, path: string, known?: readonly string[
   )
 }
 
-function objectOf(value: Json | undefined, path: string, known?: readonly string[]): JsonObject {
+/** @returns an empty object for null and for an absent value */
+export function objectOf(value: Json | undefined, path: string, known?: readonly string[]): JsonObject {
   if (value === undefined || value === null) return {}
   if (!isObject(value)) throw parseFailed('expecting an object', path)
   if (known) refuseOtherKeys(value, known, path)
@@ -92,6 +80,6 @@ function objectOf(value: Json | undefined, path: string, known?: readonly string
 }
 
 function nameOf(value: Json, path: string): string {
-  if (typeof value !== 'string' || !NAME.test(value)) throw parseFailed('expecting a name of GraphQL', path)
+  if (typeof value !== 'string' || !isGraphqlName(value)) throw parseFailed('expecting a name of GraphQL', path)
   return value
 }

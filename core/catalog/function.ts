@@ -2,16 +2,16 @@ import {
   at,
   notExists,
   parseFailed,
-  refuseOtherKeys,
   type ServiceError,
   serviceError,
   unexpectedPayload,
 } from '../errors.js'
-import type { Json, JsonObject } from '../json/parse.js'
+import type { Json } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'
 import type { TableRef } from '../plan/ir.js'
 import { type ComputedField, type FunctionArgument, type FunctionData, tableKey, tableName } from './catalog.js'
+import { objectOf } from './customization.js'
 import type { FoundArgument, FoundFunction } from './introspect-functions.js'
 import type { ComputedFieldRow, TrackedFunction } from './metadata.js'
 
@@ -33,7 +33,7 @@ export function resolveFunction({ ref, configuration, roles }: TrackedFunction, 
     session_argument: session,
     exposed_as: exposed,
     custom_name: customName,
-  } = keysOf(configuration, CONFIGURATION, '$.configuration')
+  } = objectOf(configuration, '$.configuration', CONFIGURATION)
   const found = findFunction(ref, scope, '$')
   const { row: table } = found.result
   if (!table || !scope.tracked(table)) {
@@ -68,7 +68,11 @@ const DEFINITION = ['function', 'table_argument', 'session_argument']
  * @throws ServiceError 400 with a path below `$`, the definition being `$`
  */
 export function resolveComputedField(row: ComputedFieldRow, table: TableRef, scope: FunctionScope): ComputedField {
-  const { function: named, table_argument: wanted, session_argument: session } = keysOf(row.definition, DEFINITION, '$')
+  const {
+    function: named,
+    table_argument: wanted,
+    session_argument: session,
+  } = objectOf(row.definition, '$', DEFINITION)
   const ref = liftTableRef(named, '$.function')
   const found = findFunction(ref, scope, '$.function')
   if (found.volatile) throw notSupported(`function "${tableName(ref)}" is volatile`, '$.function')
@@ -102,13 +106,6 @@ export function functionsNamed({ definition }: ComputedFieldRow): readonly Table
   } catch {
     return []
   }
-}
-
-function keysOf(value: Json, known: readonly string[], path: string): JsonObject {
-  if (value === null) return {}
-  if (!isObject(value)) throw parseFailed('expecting an object', path)
-  refuseOtherKeys(value, known, path)
-  return value
 }
 
 function findFunction(ref: TableRef, scope: FunctionScope, path: string): FoundFunction {

@@ -1,8 +1,7 @@
 import { at, type ServiceError, unexpectedPayload } from '../errors.js'
-import type { TableRef } from '../plan/ir.js'
 import type { Json } from '../json/parse.js'
 import { type FunctionData, tableName } from './catalog.js'
-import { ROOT_FIELDS } from './customization.js'
+import { graphqlName, ROOT_FIELD_KINDS, ROOT_FIELDS, type RootFieldKind } from './graphql-names.js'
 import type { Found } from './introspect.js'
 
 /** A table, and the names that it was given. */
@@ -61,23 +60,15 @@ function refuse(places: ReadonlyMap<string, string>, { tables, functions }: Othe
 const taken = (name: string, owner: string, path: string): ServiceError =>
   unexpectedPayload(`the name "${name}" is taken in GraphQL by ${owner}`, path)
 
-/** Root fields of a table by what they do, with the names that they have. */
-function rootFields({ found, given }: NamedTable): (readonly [string, string])[] {
-  const { insertable, updatable, deletable, primaryKey } = found
-  const can: Readonly<Record<string, boolean>> = { insert: insertable, update: updatable, delete: deletable }
-  const type = typeOf({ found, given })
-  return KINDS.filter(({ verb, byKey }) => can[verb] !== false && !(byKey && primaryKey.length === 0)).map(
-    ({ kind, before, after }) => [kind, given.custom_root_fields?.[kind] ?? before + type + after],
-  )
+/** The root fields that a table has, by their names. */
+function rootFields({ found, given }: NamedTable): (readonly [RootFieldKind, string])[] {
+  const can = { select: true, insert: found.insertable, update: found.updatable, delete: found.deletable }
+  const hasKey = found.primaryKey.length > 0
+  const type = given.custom_name ?? graphqlName(found)
+  return ROOT_FIELD_KINDS.flatMap((kind) => {
+    const { needs, byKey, name } = ROOT_FIELDS[kind]
+    return can[needs] && (hasKey || !byKey) ? [[kind, given.custom_root_fields?.[kind] ?? name(type)] as const] : []
+  })
 }
 
-/** `insert_one` is `insert_t_one` unless it was given another name. */
-const KINDS = ROOT_FIELDS.map((kind) => {
-  const [verb = '', ...rest] = kind.split('_')
-  const before = verb === 'select' ? '' : `${verb}_`
-  return { kind, verb, before, after: rest.map((part) => `_${part}`).join(''), byKey: kind.endsWith('_by_pk') }
-})
-
-const typeOf = ({ found, given }: NamedTable): string => given.custom_name ?? nameOutside(found)
-const fieldOf = (called: FunctionData): string => called.customName ?? nameOutside(called)
-const nameOutside = ({ schema, name }: TableRef): string => (schema === 'public' ? name : `${schema}_${name}`)
+const fieldOf = (called: FunctionData): string => called.customName ?? graphqlName(called)

@@ -11,7 +11,8 @@ export * from './rows.js'
 export { describe, encode, encodeArray, isObject } from './encode.js'
 export { castType, INT8, operatorName, operatorsOn, takesList, TEXT } from './operators.js'
 export type * from '../catalog/catalog.js'
-export { GRAPHQL_TYPES, tableKey, tableName } from '../catalog/catalog.js'
+export { tableKey, tableName } from '../catalog/catalog.js'
+export * from '../catalog/graphql-names.js'
 export {
   at,
   isUnder,

@@ -1,5 +1,5 @@
 import type { Answer, ServiceError, Session } from 'rowhouse'
-import type { Dialect } from './plan/exposed.js'
+import type { Dialect } from './plan/names.js'
 import { InvalidDocument } from './execute.js'
 import type { Failure } from './plan/prepare.js'
 

@@ -4,7 +4,7 @@ import { type Call, type Data, ServiceError } from 'rowhouse'
 import { at, type Json, type JsonObject, Rows, rowsOf, splitArray, splitObject, tableKey } from 'rowhouse/plan'
 import type { Limits } from './plan/document.js'
 import { bringsOthers, insertNested, type Step } from './nested.js'
-import type { Dialect } from './plan/exposed.js'
+import type { Dialect } from './plan/names.js'
 import { type Input, type InputTypes, invalid, keysIn, liftVariables } from './plan/input.js'
 import type { GraphqlShape } from './plan/index.js'
 import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './plan/prepare.js'
@@ -61,10 +61,10 @@ export async function executeGraphql(
   const shape: GraphqlShape = {
     dialect: options.dialect,
     text: request.text,
-    ...(request.operationName === undefined ? {} : { operationName: request.operationName }),
+    operationName: request.operationName,
     variables: lifted.shape,
     maxCost: options.limits.maxCost,
-    ...(options.digitsAsText ? { digitsAsText: true as const } : {}),
+    digitsAsText: options.digitsAsText || undefined,
   }
   if (prepared.operation === 'mutation') {
     const raw = given(prepared.inputs, request)
@@ -91,7 +91,7 @@ async function prepare(
     kind: 'document',
     dialect,
     text,
-    ...(operationName === undefined ? {} : { operationName }),
+    operationName,
     keys: [...keysIn(variables)].sort(),
     limits: { maxTokens, maxDepth, maxRootFields, maxAliases },
   }
@@ -112,8 +112,8 @@ async function placed<T>(running: Promise<T>, place: (error: ServiceError) => Se
 const wholly = (error: ServiceError): ServiceError =>
   new ServiceError(error.status, error.code, error.message, '$.selectionSet', {
     cause: error,
-    ...(error.internal === undefined ? {} : { internal: error.internal }),
-    ...(error.retryAfter === undefined ? {} : { retryAfter: error.retryAfter }),
+    internal: error.internal,
+    retryAfter: error.retryAfter,
   })
 
 /** A variable whose name is mistyped would be missing, and what it limits would be all. */
@@ -135,14 +135,14 @@ async function introspect(
   const shape: PrepareShape = {
     kind: 'introspection',
     text: request.text,
-    ...(request.operationName === undefined ? {} : { operationName: request.operationName }),
+    operationName: request.operationName,
     variables: Object.fromEntries(used.flatMap(({ name }) => (name in all ? [[name, all[name] as Json]] : []))),
   }
   const { compressed } = await data.prepare<{ compressed: readonly string[] }>(PLANNER, shape, call, PATIENT)
   return compressed
 }
 
-/** A large text is never whole here: the next one would come before V8 has given up the memory of this one. */
+/** Never holds a large text whole: the next one would come before V8 has given up the memory of this one. */
 async function* unzipped(pieces: readonly string[]): AsyncGenerator<Buffer, void, undefined> {
   for (const piece of pieces) yield unzip(Buffer.from(piece, 'base64'))
 }

@@ -9,11 +9,12 @@ import {
   ServiceError,
   type Session,
 } from 'rowhouse'
-import { at, isObject, type Json, type JsonObject, parseJson } from 'rowhouse/plan'
+import { at, isObject, type Json, type JsonObject, parseFailed, parseJson } from 'rowhouse/plan'
 import { asAnswer, failed, ok, type Outcome } from './answer.js'
 import type { GraphqlConfig } from './config.js'
 import { type ExecuteOptions, executeGraphql, type GraphqlRequest, PATIENT, PLANNER, textOf } from './execute.js'
-import type { Dialect } from './plan/exposed.js'
+import { invalid } from './plan/input.js'
+import type { Dialect } from './plan/names.js'
 import { graphiql } from './page/index.js'
 import { persistedDocuments } from './persisted.js'
 import type { PrepareShape } from './plan/prepare.js'
@@ -93,7 +94,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     const { maxBatch } = limitsOf(ctx.state.session)
     if (body.length === 0 || body.length > maxBatch) {
       const message = `a batch has 1 to ${maxBatch} operations (plugins.graphql.limits.maxBatch)`
-      throw new ServiceError(400, 'parse-failed', message, '$')
+      throw parseFailed(message, '$')
     }
     const bodies: string[] = []
     let bytes = 0
@@ -139,25 +140,24 @@ function failure(ctx: Exchange, thrown: unknown, dialect: Dialect, path: string)
 }
 
 function readRequest(body: Json, maxBytes: number, textOf: (body: JsonObject) => string | undefined): GraphqlRequest {
-  if (!isObject(body)) throw new ServiceError(400, 'parse-failed', 'expecting an object with the key query', '$')
+  if (!isObject(body)) throw parseFailed('expecting an object with the key query', '$')
   const { operationName, variables } = body
   const query = textOf(body)
-  if (query === undefined)
-    throw new ServiceError(400, 'parse-failed', "the key 'query' was not present, or is no string", '$.query')
+  if (query === undefined) throw parseFailed("the key 'query' was not present, or is no string", '$.query')
   if (Buffer.byteLength(query) > maxBytes) {
     const message = `the document is longer than ${maxBytes} bytes (plugins.graphql.limits.maxBytes)`
-    throw new ServiceError(400, 'validation-failed', message, '$.query')
+    throw invalid(message, '$.query')
   }
   if (isGiven(operationName) && typeof operationName !== 'string') {
-    throw new ServiceError(400, 'parse-failed', 'expecting a string', '$.operationName')
+    throw parseFailed('expecting a string', '$.operationName')
   }
   if (isGiven(variables) && !isObject(variables)) {
-    throw new ServiceError(400, 'parse-failed', 'expecting an object', '$.variables')
+    throw parseFailed('expecting an object', '$.variables')
   }
   return {
     text: query,
     variables: isGiven(variables) && isObject(variables) ? variables : Object.create(null),
-    ...(typeof operationName === 'string' && operationName !== '' ? { operationName } : {}),
+    operationName: typeof operationName === 'string' && operationName !== '' ? operationName : undefined,
   }
 }
 

@@ -13,7 +13,7 @@ import {
   tableKey,
 } from 'rowhouse/plan'
 import { invalid } from './plan/input.js'
-import type { NestedShape } from './plan/mutation.js'
+import type { Conflict, NestedShape } from './plan/mutation.js'
 import { isColumn, keyOf } from './plan/names.js'
 
 /**
@@ -61,18 +61,14 @@ export function insertNested(
 }
 
 class NestedInsert {
-  private readonly catalog: Catalog
-  private readonly slot: number
-  private readonly step: Step
-  private readonly call: Call
   private affected = 0
 
-  constructor(catalog: Catalog, slot: number, step: Step, call: Call) {
-    this.catalog = catalog
-    this.slot = slot
-    this.step = step
-    this.call = call
-  }
+  constructor(
+    private readonly catalog: Catalog,
+    private readonly slot: number,
+    private readonly step: Step,
+    private readonly call: Call,
+  ) {}
 
   async root(table: Table, rows: readonly Json[], path: string): Promise<string> {
     const written = await this.level(table, rows, [], [], path)
@@ -88,7 +84,7 @@ class NestedInsert {
     link: readonly string[],
     via: readonly string[],
     path: string,
-    conflict?: NestedShape['conflict'],
+    conflict?: Conflict,
   ): Promise<readonly Written[]> {
     const own = rows.map((row, i) => {
       if (isObject(row)) return Object.fromEntries(Object.entries(row).filter(([key]) => !isRelationship(key, table)))
@@ -141,9 +137,9 @@ class NestedInsert {
     link: readonly string[],
     via: readonly string[],
     path: string,
-    conflict: NestedShape['conflict'],
+    conflict: Conflict | undefined,
   ): Promise<readonly Written[]> {
-    const nested: NestedShape = { phase: 'write', link, via, ...(conflict ? { conflict } : {}) }
+    const nested: NestedShape = { phase: 'write', link, via, conflict }
     const sent = rowsOf(rows as Json[], path)
     const whole = await this.step(nested, sent, [], this.call)
     const written: Written[] = []
@@ -187,7 +183,7 @@ class NestedInsert {
       const { data, on_conflict: raw } = given
       const conflict = isGiven(raw) ? conflictOf(raw, `${here}.on_conflict`) : undefined
       const key = JSON.stringify(conflict ?? null)
-      const group = groups.get(key) ?? { entries: [], ...(conflict ? { conflict } : {}) }
+      const group = groups.get(key) ?? { entries: [], conflict }
       groups.set(key, group)
       const list = many && Array.isArray(data) ? data : [data]
       list.forEach((each) => {
@@ -206,12 +202,12 @@ interface Entry {
 }
 interface Group {
   readonly entries: Entry[]
-  readonly conflict?: NonNullable<NestedShape['conflict']>
+  readonly conflict?: Conflict
 }
 
 const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null
 
-function conflictOf(value: Json, path: string): NonNullable<NestedShape['conflict']> {
+function conflictOf(value: Json, path: string): Conflict {
   if (!isObject(value)) throw invalid('expecting an object', path)
   const { constraint, update_columns: columns = [], where, ...rest } = value
   const [unknown] = Object.keys(rest)

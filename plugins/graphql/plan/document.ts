@@ -1,10 +1,12 @@
 import {
   type DocumentNode,
+  type FieldNode,
   type FragmentDefinitionNode,
   GraphQLError,
   Kind,
   type OperationDefinitionNode,
   parse,
+  type SelectionNode,
   type SelectionSetNode,
   visit,
 } from 'graphql'
@@ -43,7 +45,7 @@ export function readDocument(text: string, operationName: string | undefined, ma
 
 function parsed(text: string, maxTokens: number | undefined): DocumentNode {
   try {
-    return parse(text, maxTokens === undefined ? {} : { maxTokens })
+    return parse(text, { maxTokens })
   } catch (error) {
     // The parser calls itself for each level.
     if (error instanceof RangeError)
@@ -68,6 +70,38 @@ function chosen(all: readonly OperationDefinitionNode[], name: string | undefine
   return found
 }
 
+/**
+ * The fields of a selection by their keys in the answer, those of fragments too.
+ * @param isIncluded what its directives say
+ */
+export function fieldsByKey(
+  selections: readonly SelectionNode[],
+  fragments: Document['fragments'],
+  isIncluded: (node: SelectionNode) => boolean = () => true,
+): ReadonlyMap<string, readonly FieldNode[]> {
+  const fields = new Map<string, FieldNode[]>()
+  const spread = new Set<string>()
+  const collect = (nodes: readonly SelectionNode[]): void => {
+    for (const node of nodes) {
+      if (!isIncluded(node)) continue
+      if (node.kind === Kind.INLINE_FRAGMENT) collect(node.selectionSet.selections)
+      else if (node.kind === Kind.FRAGMENT_SPREAD) {
+        const name = node.name.value
+        if (spread.has(name)) continue
+        spread.add(name)
+        collect(fragments.get(name)?.selectionSet.selections ?? [])
+      } else {
+        const key = (node.alias ?? node.name).value
+        const same = fields.get(key)
+        if (same) same.push(node)
+        else fields.set(key, [node])
+      }
+    }
+  }
+  collect(selections)
+  return fields
+}
+
 /** An error with the places in the document that it is about. */
 export function located(
   error: ServiceError,
@@ -81,11 +115,13 @@ export function located(
 
 /** 400: something is wrong with the document, at these places. */
 export class DocumentError extends ServiceError {
-  readonly locations: readonly Location[]
-
-  constructor(code: string, message: string, path: string, locations: readonly Location[]) {
+  constructor(
+    code: string,
+    message: string,
+    path: string,
+    readonly locations: readonly Location[],
+  ) {
     super(400, code, message, path)
-    this.locations = locations
   }
 }
 export interface Location {

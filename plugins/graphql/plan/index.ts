@@ -1,10 +1,10 @@
 import type { FieldNode } from 'graphql'
 import { type Names, type Op, ServiceError } from 'rowhouse/plan'
 import { type Document, readDocument } from './document.js'
-import { type Dialect, exposed } from './exposed.js'
-import type { Input } from './input.js'
+import { exposed } from './exposed.js'
+import type { Args } from './input.js'
 import { type NestedShape, planMutation, planNested, type RowsShape } from './mutation.js'
-import { graphqlNames } from './names.js'
+import { type Dialect, graphqlNames } from './names.js'
 import { Walker } from './walk.js'
 import { dropOldSchema } from './whole-schema.js'
 
@@ -15,10 +15,10 @@ export interface GraphqlShape {
   readonly dialect: Dialect
   readonly text: string
   readonly operationName?: string
-  readonly variables: Readonly<Record<string, Input>>
+  readonly variables: Args
   readonly maxCost: number
   /** Numbers that a client may not be able to hold are shown as text. */
-  readonly digitsAsText?: true
+  readonly digitsAsText?: boolean
   /** Of a mutation: which field is meant. */
   readonly root?: string
   /** Which entry of its `updates`. */
@@ -41,7 +41,7 @@ export default function plan(shape: GraphqlShape, all: Names): Op {
     digitsAsText: shape.digitsAsText ?? false,
   })
   if (shape.root === undefined) return walker.query(operation)
-  const nodes = walker.collect([operation.selectionSet]).get(shape.root) as readonly FieldNode[]
+  const nodes = walker.selected([operation]).get(shape.root) as readonly FieldNode[]
   const root = exposed(names, shape.dialect).mutation.get((nodes[0] as FieldNode).name.value)
   if (!root) throw new ServiceError(400, 'validation-failed', `no such mutation: "${shape.root}"`, '$.query')
   if (root.call) return walker.called(shape.root, nodes, root)

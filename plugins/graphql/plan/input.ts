@@ -13,6 +13,15 @@ export type Input =
   | { readonly kind: 'list'; readonly of: readonly Input[] }
   | { readonly kind: 'object'; readonly fields: Readonly<Record<string, Input>> }
 
+/** Arguments of a field, or fields of an input object. */
+export type Args = Readonly<Record<string, Input>>
+
+export const isAbsent = (input: Input | undefined): input is undefined | { readonly kind: 'null' } =>
+  input === undefined || input.kind === 'null'
+export const isTrue = (input: Input | undefined): boolean => input?.kind === 'literal' && input.value === true
+/** The fields of an object; none of anything else. */
+export const fieldsOf = (input: Input | undefined): Args => (input?.kind === 'object' ? input.fields : {})
+
 /** A type as it is written in a document: `[author_order_by!]!`. */
 export interface TypeRef {
   readonly nonNull: boolean

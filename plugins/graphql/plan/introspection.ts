@@ -17,14 +17,13 @@ import {
   isListType,
   isNonNullType,
   isObjectType,
-  Kind,
   SchemaMetaFieldDef,
   type SelectionNode,
   TypeMetaFieldDef,
   TypeNameMetaFieldDef,
 } from 'graphql'
 import type { Json } from 'rowhouse/plan'
-import type { Document } from './document.js'
+import { type Document, fieldsByKey } from './document.js'
 import { invalid } from './input.js'
 
 const MAX_BYTES = 64 * 1024 * 1024
@@ -105,9 +104,8 @@ export function introspectionText(
   }
 
   function select(parentType: GraphQLObjectType, selections: readonly SelectionNode[]): readonly Selected[] {
-    const byKey = new Map<string, FieldNode[]>()
-    collect(selections, byKey, new Set())
-    return [...byKey].map(([key, nodes]) => {
+    // Types of introspection are objects, so a fragment that is valid applies.
+    return [...fieldsByKey(selections, fragments, isIncluded)].map(([key, nodes]) => {
       const [node] = nodes as [FieldNode]
       const field = fieldOf(parentType, node.name.value)
       const type = getNamedType(field.type)
@@ -121,23 +119,6 @@ export function introspectionText(
         fields: () => (fields ??= isObjectType(type) ? select(type, inner()) : []),
       }
     })
-  }
-
-  /** Types of introspection are objects, so a fragment that is valid applies. */
-  function collect(selections: readonly SelectionNode[], byKey: Map<string, FieldNode[]>, spread: Set<string>): void {
-    for (const node of selections) {
-      if (!isIncluded(node)) continue
-      if (node.kind === Kind.FRAGMENT_SPREAD) {
-        const name = node.name.value
-        if (spread.has(name)) continue
-        spread.add(name)
-        collect(fragments.get(name)?.selectionSet.selections ?? [], byKey, spread)
-      } else if (node.kind === Kind.INLINE_FRAGMENT) collect(node.selectionSet.selections, byKey, spread)
-      else {
-        const key = (node.alias ?? node.name).value
-        byKey.set(key, [...(byKey.get(key) ?? []), node])
-      }
-    }
   }
 
   function isIncluded(node: SelectionNode): boolean {

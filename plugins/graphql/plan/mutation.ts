@@ -2,6 +2,7 @@ import type { FieldNode } from 'graphql'
 import {
   type Assignment,
   at,
+  type BoolExp,
   type Column,
   type Delete,
   INT8,
@@ -21,9 +22,9 @@ import {
   type WriteAnswer,
   type WritePart,
 } from 'rowhouse/plan'
-import { exposed, type RootField } from './exposed.js'
-import { type Input, inputOf, invalid } from './input.js'
-import type { Args, Walker } from './walk.js'
+import { type Args, fieldsOf, type Input, inputOf, invalid, isAbsent } from './input.js'
+import type { RootAction, RootField } from './roots.js'
+import type { Walker } from './walk.js'
 
 /** The rows of an insert: their slot, and their keys with whether every row has them. */
 export interface RowsShape {
@@ -38,60 +39,35 @@ export interface NestedShape {
   readonly link: readonly string[]
   /** The names of the relationships that lead from the field's table to the rows of this step. */
   readonly via: readonly string[]
-  readonly conflict?: { readonly constraint: string; readonly columns: readonly string[]; readonly where?: Json }
+  readonly conflict?: Conflict
   /** Slot of the number of rows of other tables. */
   readonly others?: number
 }
 
-/** @param rows when looking, their slot is that of what writing gave */
-export function planNested(
-  walker: Walker,
-  nodes: readonly FieldNode[],
-  { action, table }: RootField,
-  key: string,
-  rows: RowsShape,
-  { phase, link, via, conflict, others }: NestedShape,
-): Insert {
-  const [node] = nodes as [FieldNode]
-  const path = at('$.selectionSet', key)
-  const args = walker.args(node)
-  const { names } = walker
-  const steps = { phase, link, ...(others === undefined ? {} : { alsoAffected: count(others, path) }) }
-  if (via.length === 0) {
-    const answer = phase === 'look' ? answering(walker, nodes, action, table, path) : {}
-    return { ...planInsert(walker, table, args, rows, answer, path), ...steps }
-  }
-  const here = `${path}.args.objects.${via.join('.')}`
-  if (conflict)
-    names.upsert(
-      via.reduce((from, name) => names.relationship(from, name, here).table, table),
-      here,
-    )
-  const target = via.reduce((from, name) => names.relationship(from, name, here).table, table)
-  names.table(target, 'insert', here)
-  const input: Input | undefined = conflict && {
-    kind: 'object',
-    fields: {
-      constraint: { kind: 'enum', name: constraintOf(target, conflict.constraint, here) },
-      update_columns: {
-        kind: 'list',
-        of: conflict.columns.map((name): Input => ({ kind: 'enum', name })),
-      },
-      ...(conflict.where === undefined ? {} : { where: inputOf(conflict.where) }),
-    },
-  }
-  return { ...planInsert(walker, target, input ? { on_conflict: input } : {}, rows, { answer: [] }, here), ...steps }
+export interface Conflict {
+  readonly constraint: string
+  readonly columns: readonly string[]
+  readonly where?: Json
 }
 
-const count = (slot: number, path: string) => ({ kind: 'value' as const, slot, type: INT8, path })
-
-function constraintOf(table: Table, name: string, path: string): string {
-  if (table.keys.some((key) => key.name === name)) return name
-  throw invalid(`"${name}" is not a unique constraint of "${table.name}"`, path)
+/** A root field of a mutation. */
+export interface Mutation {
+  readonly walker: Walker
+  readonly table: Table
+  readonly args: Args
+  readonly path: string
+  readonly answer: Answer
+  readonly rows?: RowsShape
+  /** Which entry of `updates` is meant. */
+  readonly index?: number
+}
+interface Answer {
+  readonly returning?: Returning
+  readonly answer: WriteAnswer
 }
 
 /**
- * One root field of a mutation.
+ * Plans one root field of a mutation.
  * @param index of the entry of `updates` that is meant, where the field takes several
  */
 export function planMutation(
@@ -102,56 +78,65 @@ export function planMutation(
   rows: RowsShape | undefined,
   index: number | undefined,
 ): Write {
-  const [node] = nodes as [FieldNode]
+  if (!action.write) throw new Error(`${action.kind} changes nothing`)
   const path = at('$.selectionSet', key)
-  const args = walker.args(node)
-  const answer = answering(walker, nodes, action, table, path)
-  const where = (input: Input | undefined) => walker.where(required(input, 'where', path), table, `${path}.args.where`)
-  switch (action) {
-    case 'insert':
-    case 'insert_one':
-      return planInsert(walker, table, args, rows as RowsShape, answer, path)
-    case 'update':
-      return planUpdate(walker, table, where(args['where']), args, answer, path)
-    case 'update_by_pk': {
-      const keys = objectFields(required(args['pk_columns'], 'pk_columns', path))
-      return planUpdate(walker, table, walker.byKey(keys, table, `${path}.args.pk_columns`), args, answer, path)
-    }
-    case 'update_many': {
-      const entry = objectFields(elementOf(args['updates'], index as number))
-      return planUpdate(walker, table, where(entry['where']), entry, answer, path)
-    }
-    case 'delete':
-      return { ...remove(table), where: where(args['where']), ...answer }
-    case 'delete_by_pk':
-      return { ...remove(table), where: walker.byKey(args, table, path), ...answer }
-    case 'select':
-    case 'by_pk':
-    case 'aggregate':
-      throw new Error(`${action} changes nothing`)
-  }
+  const args = walker.args.of(nodes[0] as FieldNode)
+  return action.write({ walker, table, args, path, answer: answering(walker, nodes, action, table, path), rows, index })
 }
 
-const ref = ({ schema, name }: Table) => ({ schema, name })
-const remove = (table: Table): Omit<Delete, 'where'> => ({ kind: 'delete', table: ref(table) })
-
-function planInsert(
+/**
+ * Plans a step of an insert whose rows bring rows of related tables along.
+ * @param rows when looking, their slot is that of what writing gave
+ */
+export function planNested(
   walker: Walker,
-  table: Table,
-  args: Args,
+  nodes: readonly FieldNode[],
+  { action, table }: RootField,
+  key: string,
   rows: RowsShape,
-  answer: Pick<Write, 'returning' | 'answer'>,
-  path: string,
+  { phase, link, via, conflict, others }: NestedShape,
 ): Insert {
-  const here = `${path}.args.objects`
+  const path = at('$.selectionSet', key)
+  const { names } = walker
+  const steps = { phase, link, ...(others === undefined ? {} : { alsoAffected: count(others, path) }) }
+  const nothing: Answer = { answer: [] }
+  if (via.length === 0) {
+    const args = walker.args.of(nodes[0] as FieldNode)
+    const answer = phase === 'look' ? answering(walker, nodes, action, table, path) : ({} as Answer)
+    return { ...planInsert({ walker, table, args, path, answer, rows }), ...steps }
+  }
+  const here = `${path}.args.objects.${via.join('.')}`
+  const target = via.reduce((from, name) => names.relationship(from, name, here).table, table)
+  if (conflict) names.upsert(target, here)
+  names.table(target, 'insert', here)
+  const args: Args = conflict ? { on_conflict: conflictInput(target, conflict, here) } : {}
+  return { ...planInsert({ walker, table: target, args, path: here, answer: nothing, rows }), ...steps }
+}
+
+const count = (slot: number, path: string) => ({ kind: 'value' as const, slot, type: INT8, path })
+
+function conflictInput(table: Table, { constraint, columns, where }: Conflict, path: string): Input {
+  if (!table.keys.some(({ name }) => name === constraint)) {
+    throw invalid(`"${constraint}" is not a unique constraint of "${table.name}"`, path)
+  }
+  const fields: Record<string, Input> = {
+    constraint: { kind: 'enum', name: constraint },
+    update_columns: { kind: 'list', of: columns.map((name): Input => ({ kind: 'enum', name })) },
+  }
+  if (where !== undefined) fields['where'] = inputOf(where)
+  return { kind: 'object', fields }
+}
+
+export function planInsert({ walker, table, args, rows, answer, path }: Mutation): Insert {
+  const { slot, columns } = rows as RowsShape
   walker.names.table(table, 'insert', path)
   const onConflict = planConflict(walker, table, args['on_conflict'], `${path}.args.on_conflict`)
   return {
     kind: 'insert',
     table: ref(table),
     key: rowKey(table),
-    rows: rows.slot,
-    ...planRows(rows.columns, table, walker.names, onConflict?.action === 'update', here),
+    rows: slot,
+    ...planRows(columns, table, walker.names, onConflict?.action === 'update', `${path}.args.objects`),
     presets: [],
     check: TRUE,
     ...(onConflict ? { onConflict } : {}),
@@ -160,38 +145,57 @@ function planInsert(
 }
 
 function planConflict(walker: Walker, table: Table, input: Input | undefined, path: string): OnConflict | undefined {
-  if (!input || input.kind === 'null') return undefined
-  const { constraint, update_columns: columns, where } = objectFields(input)
-  const [name] = walker.enums(constraint)
+  if (isAbsent(input)) return undefined
+  const { constraint, update_columns: columns, where } = fieldsOf(input)
+  const [name] = walker.args.enums(constraint)
   if (name === undefined) throw invalid('the required argument "constraint" is missing', path)
-  const set = walker.enums(columns).map((each) => walker.names.column(table, each, 'update', path).name)
+  const set = walker.args.columns(columns, table, path, 'update')
   return {
     action: set.length > 0 ? 'update' : 'ignore',
     constraint: name,
     set,
     presets: [],
-    where: walker.where(where, table, `${path}.where`),
+    where: walker.args.where(where, table, `${path}.where`),
     check: TRUE,
   }
 }
 
-function planUpdate(
-  walker: Walker,
-  table: Table,
-  where: Update['where'],
-  args: Args,
-  answer: Pick<Write, 'returning' | 'answer'>,
-  path: string,
-): Update {
+/** The rows that `where` of the arguments, or of an entry of them, means. */
+export const byWhere = ({ walker, table, args, path }: Mutation, from = args): BoolExp =>
+  walker.args.where(required(from['where'], 'where', path), table, `${path}.args.where`)
+
+/** The row of a primary key. @param name of the argument that holds it; without one the arguments are it */
+export function byKey({ walker, table, args, path }: Mutation, name?: string): BoolExp {
+  if (name === undefined) return walker.args.byKey(args, table, path)
+  return walker.args.byKey(fieldsOf(required(args[name], name, path)), table, `${path}.args.${name}`)
+}
+
+/** The entry of `updates` that is meant. */
+export function entryOf({ args, index }: Mutation): Args {
+  const { updates } = args
+  return fieldsOf(updates?.kind === 'list' ? updates.of[index as number] : updates)
+}
+
+export const planDelete = ({ table, answer }: Mutation, where: BoolExp): Delete => ({
+  kind: 'delete',
+  table: ref(table),
+  where,
+  ...answer,
+})
+
+const ref = ({ schema, name }: Table) => ({ schema, name })
+
+/** @param args those of the field, or an entry of them */
+export function planUpdate({ walker, table, answer, path }: Mutation, where: BoolExp, args: Args): Update {
   const set = OPERATORS.flatMap(({ key, kind, type }) => {
     const here = `${path}.args.${key}`
-    return Object.entries(objectFields(args[key])).map(([name, input]): Assignment => {
+    return Object.entries(fieldsOf(args[key])).map(([name, input]): Assignment => {
       const column: Column = walker.names.column(table, name, 'update', here)
       // Whether a change of the present value succeeds would tell that value.
       if (kind !== 'set') walker.names.column(table, name, 'select', here)
       if (column.generated === 'always') throw invalid(`column "${name}" is generated`, at(here, name))
       if (kind === 'set' && input.kind === 'null') return { kind: 'null', column: column.name }
-      return { kind, column: column.name, to: walker.operand(input, type ?? column.type, at(here, name)) }
+      return { kind, column: column.name, to: walker.args.operand(input, type ?? column.type, at(here, name)) }
     })
   })
   const twice = set.find((each, i) => set.findIndex(({ column }) => column === each.column) !== i)
@@ -220,22 +224,19 @@ const OPERATORS: readonly {
 function answering(
   walker: Walker,
   nodes: readonly FieldNode[],
-  action: RootField['action'],
+  { gives }: RootAction,
   table: Table,
   path: string,
-): { readonly returning?: Returning; readonly answer: WriteAnswer } {
-  if (action === 'insert_one' || action.endsWith('by_pk')) {
+): Answer {
+  if (gives === 'row') {
     return { returning: { fields: walker.fields(nodes, table, path, 1), visible: TRUE }, answer: 'row' }
   }
   let returning: Returning | undefined
-  const name = exposed(walker.names, walker.dialect).nameOf(table) as string
-  const sets = nodes.flatMap(({ selectionSet }) => selectionSet ?? [])
-  const answer = [...walker.collect(sets)].map(([key, same]): WritePart => {
-    const [node] = same as [FieldNode]
+  const answer = [...walker.selected(nodes)].map(([key, same]): WritePart => {
     const here = `${path}.selectionSet${at('', key)}`
-    switch (node.name.value) {
+    switch ((same[0] as FieldNode).name.value) {
       case '__typename':
-        return { kind: 'constant', key, value: `${name}_mutation_response` }
+        return { kind: 'constant', key, value: walker.typeName(table, '_mutation_response') }
       case 'affected_rows':
         return { kind: 'affected_rows', key }
       default:
@@ -248,14 +249,6 @@ function answering(
 }
 
 function required(input: Input | undefined, name: string, path: string): Input {
-  if (input && input.kind !== 'null') return input
+  if (!isAbsent(input)) return input
   throw invalid(`the required argument "${name}" is missing`, `${path}.args`)
-}
-
-function objectFields(input: Input | undefined): Args {
-  return input?.kind === 'object' ? input.fields : {}
-}
-
-function elementOf(input: Input | undefined, index: number): Input | undefined {
-  return input?.kind === 'list' ? input.of[index] : input
 }

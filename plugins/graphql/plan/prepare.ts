@@ -12,7 +12,6 @@ import {
   NoUnusedVariablesRule,
   type OperationDefinitionNode,
   printSchema,
-  type SelectionNode,
   specifiedRules,
   typeFromAST,
   type TypeNode,
@@ -26,16 +25,17 @@ import {
   checkLimits,
   type Document,
   DocumentError,
+  fieldsByKey,
   type Limits,
   located,
   type Location,
   namesIn,
   readDocument,
 } from './document.js'
-import { type Dialect, exposed } from './exposed.js'
+import { exposed } from './exposed.js'
 import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
 import { introspectionText } from './introspection.js'
-import { graphqlNames } from './names.js'
+import { type Dialect, graphqlNames } from './names.js'
 import { buildSchema } from './schema.js'
 import { dropOldSchema, wholeSchema } from './whole-schema.js'
 import { olderWords } from './wording.js'
@@ -199,26 +199,14 @@ function pathTo(operation: OperationDefinitionNode, wanted: ASTNode): string | u
 }
 
 /** The fields of the root, those in fragments too, whatever directives say. */
-function rootFields({ operation, fragments }: Document): readonly FieldNode[] {
-  const fields: FieldNode[] = []
-  const add = (selections: readonly SelectionNode[]): void => {
-    for (const node of selections) {
-      if (node.kind === Kind.FIELD) fields.push(node)
-      else if (node.kind === Kind.INLINE_FRAGMENT) add(node.selectionSet.selections)
-      else add(fragments.get(node.name.value)?.selectionSet.selections ?? [])
-    }
-  }
-  add(operation.selectionSet.selections)
-  return fields
-}
+const rootFields = ({ operation, fragments }: Pick<Document, 'operation' | 'fragments'>): readonly FieldNode[] =>
+  [...fieldsByKey(operation.selectionSet.selections, fragments).values()].flat()
 
 function inputTypes({ operation, fragments }: Document, schema: GraphQLSchema, dialect: Dialect): InputTypes {
   const types: Record<string, InputType> = Object.create(null)
   const structural = structuralVariables([operation, ...fragments.values()], dialect)
   const rows = new Set(
-    operation.operation === 'mutation'
-      ? variablesIn(rootFields({ operation, fragments } as Document), ['objects', 'object'])
-      : [],
+    operation.operation === 'mutation' ? variablesIn(rootFields({ operation, fragments }), ['objects', 'object']) : [],
   )
   const variables = (operation.variableDefinitions ?? []).map(({ variable, type, defaultValue }): Variable => {
     const name = variable.name.value
@@ -227,8 +215,8 @@ function inputTypes({ operation, fragments }: Document, schema: GraphQLSchema, d
       name,
       type: refOf(known, types),
       structural: structural.has(name),
-      ...(rows.has(name) && isObjects(known) ? { rows: true } : {}),
-      ...(defaultValue ? { fallback: constant(defaultValue, known) } : {}),
+      rows: (rows.has(name) && isObjects(known)) || undefined,
+      fallback: defaultValue && constant(defaultValue, known),
     }
   })
   return { variables, types }
@@ -246,9 +234,9 @@ function refOf(type: GraphQLInputType, types: Record<string, InputType>): TypeRe
       const fields: Record<string, { type: TypeRef; fallback?: Input }> = Object.create(null)
       types[type.name] = { kind: 'object', fields }
       for (const [name, field] of Object.entries(type.getFields())) {
-        const fallback: { fallback?: Input } =
-          field.defaultValue === undefined ? {} : { fallback: { kind: 'list', of: [] } }
-        fields[name] = { type: refOf(field.type, types), ...fallback }
+        // The only defaults in our schemas are empty lists.
+        const fallback: Input | undefined = field.defaultValue === undefined ? undefined : { kind: 'list', of: [] }
+        fields[name] = { type: refOf(field.type, types), fallback }
       }
     } else types[type.name] = { kind: 'scalar' }
   }
@@ -319,37 +307,25 @@ function mutationRoots(fields: readonly FieldNode[], names: Names, dialect: Dial
     const objects = node.arguments?.find(({ name }) => ['objects', 'object', 'updates'].includes(name.value))
     roots.set(key, {
       key,
-      ...(root ? { action: root.action, table: { schema: root.table.schema, name: root.table.name } } : {}),
-      ...(root?.call ? { calls: true as const } : {}),
+      action: root?.action.kind,
+      table: root && { schema: root.table.schema, name: root.table.name },
+      calls: root?.call && true,
       when: (node.directives ?? []).map(({ name, arguments: args }) => ({
         is: name.value === 'include',
         value: templateOf(args?.[0]?.value as ValueNode),
       })),
-      ...(objects ? { objects: templateOf(objects.value) } : {}),
+      objects: objects && templateOf(objects.value),
     })
   }
   return [...roots.values()]
 }
 
 function templateOf(node: ValueNode): Template {
-  switch (node.kind) {
-    case Kind.VARIABLE:
-      return { kind: 'variable', name: node.name.value }
-    case Kind.LIST:
-      return { kind: 'list', of: node.values.map(templateOf) }
-    case Kind.OBJECT:
-      return {
-        kind: 'object',
-        fields: Object.fromEntries(node.fields.map(({ name, value }) => [name.value, templateOf(value)])),
-      }
-    case Kind.INT:
-    case Kind.FLOAT:
-    case Kind.STRING:
-    case Kind.BOOLEAN:
-    case Kind.NULL:
-    case Kind.ENUM:
-      return { kind: 'json', value: valueFromASTUntyped(node) as Json }
-  }
+  if (node.kind === Kind.VARIABLE) return { kind: 'variable', name: node.name.value }
+  if (node.kind === Kind.LIST) return { kind: 'list', of: node.values.map(templateOf) }
+  if (node.kind !== Kind.OBJECT) return { kind: 'json', value: valueFromASTUntyped(node) as Json }
+  const fields = node.fields.map(({ name, value }) => [name.value, templateOf(value)] as const)
+  return { kind: 'object', fields: Object.fromEntries(fields) }
 }
 
 /** Answers the introspection fields of a query from the whole schema. */

@@ -1,6 +1,6 @@
 import type { GraphQLSchema } from 'graphql'
 import type { Names } from 'rowhouse/plan'
-import type { Dialect } from './exposed.js'
+import type { Dialect } from './names.js'
 import { buildSchema } from './schema.js'
 
 /** From when it was last asked about. */

@@ -1,0 +1,35 @@
+import type { TableRef } from '../plan/ir.js'
+
+/** Types that every GraphQL schema has. */
+export const GRAPHQL_TYPES: ReadonlySet<string> = new Set([
+  'Int',
+  'Float',
+  'String',
+  'Boolean',
+  'ID',
+  'query_root',
+  'mutation_root',
+  'subscription_root',
+  'order_by',
+])
+
+/** The root fields that GraphQL can give a table: the permission that each needs, and its name for a table `t`. */
+export const ROOT_FIELDS = {
+  select: { needs: 'select', byKey: false, name: (t: string) => t },
+  select_by_pk: { needs: 'select', byKey: true, name: (t: string) => `${t}_by_pk` },
+  select_aggregate: { needs: 'select', byKey: false, name: (t: string) => `${t}_aggregate` },
+  insert: { needs: 'insert', byKey: false, name: (t: string) => `insert_${t}` },
+  insert_one: { needs: 'insert', byKey: false, name: (t: string) => `insert_${t}_one` },
+  update: { needs: 'update', byKey: false, name: (t: string) => `update_${t}` },
+  update_by_pk: { needs: 'update', byKey: true, name: (t: string) => `update_${t}_by_pk` },
+  update_many: { needs: 'update', byKey: false, name: (t: string) => `update_${t}_many` },
+  delete: { needs: 'delete', byKey: false, name: (t: string) => `delete_${t}` },
+  delete_by_pk: { needs: 'delete', byKey: true, name: (t: string) => `delete_${t}_by_pk` },
+} as const
+export type RootFieldKind = keyof typeof ROOT_FIELDS
+export const ROOT_FIELD_KINDS = Object.keys(ROOT_FIELDS) as readonly RootFieldKind[]
+
+export const isGraphqlName = (name: string): boolean => /^(?!__)[_A-Za-z]\w*$/.test(name)
+
+/** The name of a table or function in GraphQL unless it was given another: `schema_t` outside `public`. */
+export const graphqlName = ({ schema, name }: TableRef): string => (schema === 'public' ? name : `${schema}_${name}`)

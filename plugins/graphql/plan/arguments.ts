@@ -1,0 +1,363 @@
+import { type FieldNode, Kind, type ValueNode } from 'graphql'
+import {
+  type AggregateFn,
+  type AggregateShape,
+  arrayOf,
+  at,
+  type BoolExp,
+  type Column,
+  encode,
+  encodeArray,
+  type ExpShape,
+  INT8,
+  isRelated,
+  type Json,
+  type Names,
+  NumberText,
+  type Operand,
+  type Operands,
+  operatorName,
+  type OpShape,
+  type OrderBy,
+  type OrderTarget,
+  planBoolExp,
+  planOrderTarget,
+  readOrderText,
+  type Related,
+  ServiceError,
+  Slots,
+  type SqlType,
+  type Table,
+  TRUE,
+} from 'rowhouse/plan'
+import { type Args, fieldsOf, type Input, invalid, isAbsent, isTrue, ownOf } from './input.js'
+import { aggregateNamed, type Dialect, keyOf } from './names.js'
+
+/** Rows, their order and how many: what a list field's arguments say. */
+export interface Rows {
+  readonly where: BoolExp
+  readonly distinctOn?: readonly string[]
+  readonly orderBy: readonly OrderBy[]
+  readonly limit?: Operand
+  readonly offset?: Operand
+}
+
+/** Reads the arguments of fields, with their variables replaced, and plans what they mean. */
+export class Arguments {
+  /** Values in the document itself: slot -1 is the first of them. */
+  private readonly literals: Input[] = []
+  /** Counts the parts of conditions, as for every other front end. */
+  private readonly size = new Slots()
+
+  constructor(
+    private readonly names: Names,
+    private readonly dialect: Dialect,
+    private readonly variables: Args,
+  ) {}
+
+  of({ arguments: args }: FieldNode): Args {
+    const result: Record<string, Input> = Object.create(null)
+    for (const { name, value } of args ?? []) {
+      const input = this.input(value)
+      if (input) result[name.value] = input
+    }
+    return result
+  }
+
+  /** A value of the document, its variables replaced; undefined for an absent variable. */
+  input(node: ValueNode | undefined): Input | undefined {
+    switch (node?.kind) {
+      case undefined:
+        return undefined
+      case Kind.VARIABLE:
+        return ownOf(this.variables, node.name.value)
+      case Kind.NULL:
+        return NULL
+      case Kind.INT:
+      case Kind.FLOAT: {
+        const number = Number(node.value)
+        return { kind: 'literal', value: String(number) === node.value ? number : new NumberText(node.value) }
+      }
+      case Kind.STRING:
+      case Kind.BOOLEAN:
+        return { kind: 'literal', value: node.value }
+      case Kind.ENUM:
+        return { kind: 'enum', name: node.value }
+      case Kind.LIST:
+        return { kind: 'list', of: node.values.map((each) => this.input(each) ?? NULL) }
+      case Kind.OBJECT: {
+        const fields = node.fields.flatMap(({ name, value }) => {
+          const input = this.input(value) ?? (operatorName(name.value) ? NULL : undefined)
+          return input ? [[name.value, input] as const] : []
+        })
+        return { kind: 'object', fields: Object.fromEntries(fields) }
+      }
+    }
+  }
+
+  rows(args: Args, table: Table, path: string): Rows {
+    const distinctOn = this.columns(args['distinct_on'], table, `${path}.args.distinct_on`)
+    const json = distinctOn.find((name) => table.columnsByName.get(name)?.type.kind === 'json')
+    if (json) throw invalid(`"${json}" is of type json, whose values cannot be told apart`, `${path}.args.distinct_on`)
+    const orderBy = this.orderBy(args['order_by'], table, `${path}.args.order_by`)
+    checkDistinct(distinctOn, orderBy, `${path}.args.distinct_on`)
+    const limit = this.count(args['limit'], `${path}.args.limit`)
+    const offset = this.count(args['offset'], `${path}.args.offset`)
+    const where = this.where(args['where'], table, `${path}.args.where`)
+    return { where, orderBy, distinctOn: distinctOn.length > 0 ? distinctOn : undefined, limit, offset }
+  }
+
+  private count(input: Input | undefined, path: string): Operand | undefined {
+    if (isAbsent(input)) return undefined
+    if (input.kind === 'slot') return { kind: 'value', slot: input.slot, type: INT8, path }
+    if (input.kind !== 'literal' || Number(input.value) < 0)
+      throw invalid('expecting a whole number, not negative', path)
+    return { kind: 'const', value: encode(input.value, INT8, path), type: INT8 }
+  }
+
+  byKey(args: Args, table: Table, path: string): BoolExp {
+    const of = table.primaryKey.map((name): BoolExp => {
+      const { type } = table.columnsByName.get(name) as Column
+      const key = keyOf(table, name)
+      return { kind: 'compare', column: name, op: 'eq', to: this.operand(args[key], type, `${path}.args.${key}`) }
+    })
+    return { kind: 'and', of }
+  }
+
+  /** A value of a column's type. @throws ServiceError 400 for null and for what is absent */
+  operand(input: Input | undefined, type: SqlType, path: string): Operand {
+    if (isAbsent(input)) throw invalid(`unexpected null value for type ${type.name}`, path)
+    if (input.kind === 'slot') return { kind: 'value', slot: input.slot, type, path }
+    return { kind: 'const', value: encode(this.json(input, path), type, path), type }
+  }
+
+  where(input: Input | undefined, table: Table, path: string): BoolExp {
+    if (isAbsent(input)) return TRUE
+    return planBoolExp(this.exp(input, path, 1), table, this.names, path, this.operands)
+  }
+
+  private readonly operands: Operands = {
+    one: (slot, type, path) =>
+      slot >= 0 ? { kind: 'value', slot, type, path } : this.operand(this.literals[-1 - slot], type, path),
+    list: (slot, type, path) => {
+      const array = arrayOf(type, path)
+      if (slot >= 0) return { list: { kind: 'value', slot, type: array, path }, ones: [] }
+      const elements = this.elements(this.literals[-1 - slot])
+      const literal = elements.filter((each) => each.kind !== 'slot')
+      const values = literal.map((each, i) => this.json(each, at(path, i)))
+      return {
+        list: { kind: 'const', value: encodeArray(values, array, path), type: array },
+        ones: elements.flatMap((each) => (each.kind === 'slot' ? [this.operand(each, type, path)] : [])),
+      }
+    },
+  }
+
+  private exp(input: Input, path: string, depth: number): ExpShape {
+    this.size.visit(depth, path)
+    const all = Object.entries(objectOf(input, path)).map(([key, value]): Entry => {
+      const here = at(path, key)
+      switch (key) {
+        case '_and':
+        case '_or': {
+          const of = this.elements(value, here).map((part, i) => this.exp(part, at(here, i), depth + 1))
+          return { key, any: key === '_or', of }
+        }
+        case '_not':
+          return { key, not: this.exp(value, here, depth + 1) }
+      }
+      const fields = objectOf(value, here, `unexpected ${value.kind} value`)
+      const aggregates = this.aggregates(key, fields, here, depth)
+      if (aggregates) return { name: key, aggregates }
+      const operators = Object.keys(fields)
+      const compares = operators.length > 0 && operators.every((name) => operatorName(name))
+      return { name: key, is: compares ? this.operators(fields, here) : this.exp(value, here, depth + 1) }
+    })
+    return { all }
+  }
+
+  /** `articles_aggregate: {count: {predicate: {_gt: 3}, filter: {...}, arguments: [id], distinct: true}}` */
+  private aggregates(key: string, fields: Args, path: string, depth: number): readonly AggregateShape[] | undefined {
+    const functions = Object.entries(fields)
+    const fits = functions.every(([name, input]) => FUNCTIONS.has(name) && fieldsOf(input)['predicate'])
+    if (!key.endsWith('_aggregate') || functions.length === 0 || !fits) return undefined
+    return functions.map(([name, input]) => {
+      const here = at(path, name)
+      const { predicate, filter, distinct, arguments: columns } = fieldsOf(input)
+      return {
+        fn: name as AggregateShape['fn'],
+        columns: this.enums(columns),
+        distinct: isTrue(distinct),
+        predicate: this.operators(fieldsOf(predicate), `${here}.predicate`),
+        filter: isAbsent(filter) ? undefined : this.exp(filter, `${here}.filter`, depth + 1),
+      }
+    })
+  }
+
+  private operators(fields: Args, path: string): OpShape[] {
+    return Object.entries(fields).map(([key, to]) => ({ key, to: this.operator(key, to, at(path, key)) }))
+  }
+
+  private operator(name: string, input: Input, path: string): OpShape['to'] {
+    // A comparison that falls away with its variable would widen a delete to the whole table.
+    if (input.kind === 'null') throw invalid('unexpected null value; _is_null asks for null', path)
+    if (name === '_st_d_within') return this.near(input, path)
+    if (name === '_cast') return this.cast(input, path)
+    if (name === '_is_null') {
+      if (input.kind === 'literal' && typeof input.value === 'boolean') return input.value
+      throw invalid('expecting a boolean', path)
+    }
+    const slot = this.slot(input)
+    return LIST_OPERATORS.has(name) ? { list: slot, nulls: false } : slot
+  }
+
+  private slot(input: Input): number {
+    return input.kind === 'slot' ? input.slot : -this.literals.push(input)
+  }
+
+  private cast(input: Input, path: string): OpShape['to'] {
+    const types = objectOf(input, path)
+    // A missing variable would let the condition fall away.
+    if (Object.keys(types).length === 0) throw invalid('expecting a type and its operators', path)
+    const casts = Object.entries(types).map(([as, value]) => {
+      const here = at(path, as)
+      const operators = objectOf(value, here)
+      if (Object.keys(operators).length === 0) throw invalid('expecting an operator', here)
+      return { as, operators: this.operators(operators, here) }
+    })
+    return { casts }
+  }
+
+  private near(input: Input, path: string): OpShape['to'] {
+    const { distance, from, use_spheroid: spheroid } = fieldsOf(input)
+    const slot = (key: string, value: Input | undefined) => {
+      if (isAbsent(value)) throw invalid(`the field "${key}" is missing`, path)
+      return this.slot(value)
+    }
+    return {
+      distance: slot('distance', distance),
+      from: slot('from', from),
+      ...(isAbsent(spheroid) ? {} : { spheroid: this.slot(spheroid) }),
+    }
+  }
+
+  private elements(input: Input | undefined, path = '$'): readonly Input[] {
+    if (!input) return []
+    if (input.kind === 'null') throw invalid('unexpected null value', path)
+    return input.kind === 'list' ? input.of : [input]
+  }
+
+  private orderBy(input: Input | undefined, table: Table, path: string): readonly OrderBy[] {
+    if (isAbsent(input)) return []
+    return this.elements(input).flatMap((each, i) => {
+      const here = at(path, i)
+      if (this.dialect === 'modern') return this.orderObject(each, table, (by) => by, here)
+      if (each.kind === 'null') return []
+      const text = each.kind === 'literal' && typeof each.value === 'string' ? readOrderText(each.value) : undefined
+      if (!text) throw invalid('an entry of order_by is a column: "+name", "-name" or "name"', here)
+      return [{ by: this.orderTarget(text.path, table, here), direction: text.direction }]
+    })
+  }
+
+  /** A name in a text that is not there is as wrong as one in the document. */
+  private orderTarget(names: readonly string[], table: Table, path: string): OrderTarget {
+    try {
+      return planOrderTarget(names, table, this.names, path)
+    } catch (error) {
+      throw error instanceof ServiceError ? invalid(error.message, error.path) : error
+    }
+  }
+
+  /** `{name: asc, author: {name: desc}, articles_aggregate: {count: desc}}`: a key for each entry. */
+  private orderObject(input: Input, table: Table, wrap: (by: OrderTarget) => OrderTarget, path: string): OrderBy[] {
+    if (input.kind === 'null') return []
+    return Object.entries(objectOf(input, path)).flatMap(([name, value]): OrderBy[] => {
+      const here = at(path, name)
+      if (value.kind === 'null') return []
+      const aggregated = this.dialect === 'modern' ? aggregateNamed(name, table, this.names) : undefined
+      if (aggregated) return this.orderAggregate(value, aggregated, wrap, here)
+      const found = this.names.columnOrRelationship(table, name, here)
+      if (!isRelated(found))
+        return [{ by: wrap(planOrderTarget([name], table, this.names, here)), ...direction(value, here) }]
+      const { relationship, table: remote } = found
+      const { table: ref, on } = relationship
+      return this.orderObject(value, remote, (by) => wrap({ kind: 'related', table: ref, on, where: TRUE, by }), here)
+    })
+  }
+
+  private orderAggregate(
+    input: Input,
+    { relationship, table }: Related,
+    wrap: (by: OrderTarget) => OrderTarget,
+    path: string,
+  ): OrderBy[] {
+    const { on, table: ref } = relationship
+    return Object.entries(objectOf(input, path)).flatMap(([fn, value]): OrderBy[] => {
+      const here = at(path, fn)
+      const by = (of: Extract<OrderTarget, { kind: 'aggregate' }>['of']): OrderTarget =>
+        wrap({ kind: 'aggregate', table: ref, on, where: TRUE, of })
+      if (value.kind === 'null') return []
+      if (fn === 'count') return [{ by: by({ fn: 'count' }), ...direction(value, here) }]
+      return Object.entries(objectOf(value, here)).map(([column, way]) => {
+        const { name } = this.names.column(table, column, 'select', at(here, column))
+        return { by: by({ fn: fn as AggregateFn, column: name }), ...direction(way, at(here, column)) }
+      })
+    })
+  }
+
+  /** Names of columns in GraphQL, as names of columns. */
+  columns(input: Input | undefined, table: Table, path: string, action: 'select' | 'update' = 'select'): string[] {
+    return this.enums(input).map((name) => this.names.column(table, name, action, path).name)
+  }
+
+  enums(input: Input | undefined): string[] {
+    if (isAbsent(input)) return []
+    return this.elements(input).flatMap((each) => {
+      if (each.kind === 'enum') return [each.name]
+      return each.kind === 'literal' && typeof each.value === 'string' ? [each.value] : []
+    })
+  }
+
+  /** A constant of the document as JSON. */
+  private json(input: Input, path: string): Json {
+    switch (input.kind) {
+      case 'null':
+        return null
+      case 'literal':
+        return input.value
+      case 'enum':
+        return input.name
+      case 'list':
+        return input.of.map((each, i) => this.json(each, at(path, i)))
+      case 'object':
+        return Object.fromEntries(
+          Object.entries(input.fields).map(([key, each]) => [key, this.json(each, at(path, key))]),
+        )
+      case 'slot':
+        throw invalid('a variable cannot stand inside a value here; make the whole value a variable', path)
+    }
+  }
+}
+
+type Entry = Extract<ExpShape, { all: unknown }>['all'][number]
+
+const NULL: Input = { kind: 'null' }
+const FUNCTIONS = new Set(['count', 'bool_and', 'bool_or'])
+const LIST_OPERATORS = new Set(['_in', '_nin', '_ancestor_any', '_descendant_any'])
+
+function objectOf(input: Input, path: string, message = 'expecting an object'): Args {
+  if (input.kind === 'object') return input.fields
+  throw invalid(message, path)
+}
+
+function direction(input: Input, path: string): Pick<OrderBy, 'direction' | 'nulls'> {
+  if (input.kind !== 'enum') throw invalid('expecting a direction', path)
+  const [way, , nulls] = input.name.split('_')
+  return { direction: way as 'asc' | 'desc', nulls: nulls as 'first' | 'last' | undefined }
+}
+
+function checkDistinct(distinctOn: readonly string[], orderBy: readonly OrderBy[], path: string): void {
+  if (distinctOn.length === 0 || orderBy.length === 0) return
+  const first = orderBy.slice(0, distinctOn.length).map(({ by }) => (by.kind === 'column' ? by.column : ''))
+  if (distinctOn.every((column) => first.includes(column)) && first.length === distinctOn.length) return
+  throw invalid('the columns of distinct_on must be the first ones of order_by', path)
+}

@@ -1,0 +1,133 @@
+import {
+  GraphQLBoolean,
+  GraphQLEnumType,
+  GraphQLFloat,
+  GraphQLInputObjectType,
+  type GraphQLInputType,
+  GraphQLInt,
+  GraphQLList,
+  type GraphQLNamedType,
+  GraphQLNonNull,
+  GraphQLScalarType,
+  GraphQLString,
+} from 'graphql'
+import { type Column, isGraphqlName, type Names, type SqlType, type Table } from 'rowhouse/plan'
+import type { Exposed } from './exposed.js'
+import { ownOf } from './input.js'
+import { computedColumns, type Dialect, isEnumName, NUMERIC_FUNCTIONS, scalarName } from './names.js'
+
+/** Arguments of a field, or fields of an input type. */
+export type InputFields = Record<string, { readonly type: GraphQLInputType; readonly defaultValue?: unknown }>
+
+export const list = (type: GraphQLInputType) => new GraphQLList(new GraphQLNonNull(type))
+export const required = <T extends GraphQLInputType>(type: T) => new GraphQLNonNull(type)
+/** Fields of these types; those without a type are left out. */
+export function typed<T>(types: Readonly<Record<string, T | undefined>>): Record<string, { readonly type: T }> {
+  const fields: Record<string, { readonly type: T }> = {}
+  for (const name in types) if (types[name] !== undefined) fields[name] = { type: types[name] as T }
+  return fields
+}
+
+interface RelatedField {
+  readonly name: string
+  readonly gives: 'object' | 'array' | 'aggregate'
+  readonly table: Table
+}
+
+/** The types of a schema, each made once, and what they may name. */
+export class Registry {
+  readonly modern: boolean
+  private readonly types = new Map<string, GraphQLNamedType>()
+
+  /** @param keep whether a name is not left out */
+  constructor(
+    readonly names: Names,
+    dialect: Dialect,
+    readonly exposed: Exposed,
+    readonly keep: (name: string) => boolean,
+  ) {
+    this.modern = dialect === 'modern'
+  }
+
+  once<T extends GraphQLNamedType>(name: string, make: (name: string) => T): T {
+    let type = this.types.get(name) as T | undefined
+    if (!type) this.types.set(name, (type = make(name)))
+    return type
+  }
+
+  input(name: string, fields: () => InputFields): GraphQLInputObjectType {
+    return this.once(name, () => new GraphQLInputObjectType({ name, fields }))
+  }
+
+  /** The names that an enum may have; one without any has `_empty`, because there is no enum without a value. */
+  enum(name: string, all: readonly { readonly name: string }[]): GraphQLEnumType {
+    const make = () => {
+      const values = all.filter((each) => isEnumName(each.name)).map((each) => [each.name, {}])
+      return new GraphQLEnumType({ name, values: values.length > 0 ? Object.fromEntries(values) : { _empty: {} } })
+    }
+    return this.once(name, make)
+  }
+
+  /** A value's type, in and out. Lists may hold null; nested ones are lists of lists only to PostgreSQL. */
+  value(type: SqlType): GraphQLScalarType | GraphQLList<GraphQLScalarType> {
+    return type.kind === 'array' && type.element ? new GraphQLList(this.scalar(type.element)) : this.scalar(type)
+  }
+
+  scalar(type: SqlType): GraphQLScalarType {
+    let name = scalarName(type)
+    const builtIn = type.schema === 'pg_catalog' ? ownOf(BUILT_IN, name) : undefined
+    if (builtIn) return builtIn
+    while (this.exposed.isTaken(name)) name += '_scalar'
+    return this.once(name, () => new GraphQLScalarType({ name }))
+  }
+
+  /** The name of a type of a table. */
+  nameOf(table: Table, suffix = ''): string {
+    return `${this.exposed.nameOf(table)}${suffix}`
+  }
+
+  columns(table: Table, action: 'select' | 'insert' | 'update' = 'select'): readonly Column[] {
+    return this.names.columns(table, action).filter(({ name }) => isGraphqlName(name) && this.keep(name))
+  }
+
+  /** Columns, and computed values that can be compared and sorted by. */
+  comparable(table: Table): readonly Column[] {
+    const computed = this.modern ? computedColumns(this.names, table) : []
+    return [...this.columns(table), ...computed.filter(({ name }) => isGraphqlName(name) && this.keep(name))]
+  }
+
+  /** Fields that relationships make: rows of tables that have a type, and aggregates of many rows. */
+  related(table: Table): readonly RelatedField[] {
+    const all = this.names.relationships(table).flatMap(({ relationship: { name, type }, table: remote }) => {
+      if (!isGraphqlName(name) || this.exposed.nameOf(remote) === undefined) return []
+      const field: RelatedField = { name, gives: type, table: remote }
+      const aggregates = this.modern && type === 'array' && this.names.mayAggregate(remote)
+      return aggregates ? [field, { name: `${name}_aggregate`, gives: 'aggregate' as const, table: remote }] : [field]
+    })
+    return all.filter(({ name }) => this.keep(name))
+  }
+
+  /** The aggregate functions that fit some column, with those columns. */
+  functions(table: Table): readonly (readonly [string, readonly Column[]])[] {
+    const columns = this.columns(table)
+    const all = [
+      ...NUMERIC_FUNCTIONS.map((fn) => [fn, columns.filter(isNumeric)] as const),
+      ...['max', 'min'].map((fn) => [fn, columns.filter(hasExtremes)] as const),
+    ]
+    return all.filter(([fn, of]) => of.length > 0 && this.keep(fn))
+  }
+}
+
+const BUILT_IN: Readonly<Record<string, GraphQLScalarType>> = {
+  Int: GraphQLInt,
+  Float: GraphQLFloat,
+  String: GraphQLString,
+  Boolean: GraphQLBoolean,
+}
+const NUMERIC = new Set(['int2', 'int4', 'int8', 'float', 'numeric'])
+export const isNumeric = ({ type }: Column): boolean => NUMERIC.has(type.kind)
+/** Types that PostgreSQL can tell the smallest and the largest of. */
+const hasExtremes = (column: Column): boolean =>
+  isNumeric(column) ||
+  column.type.kind === 'text' ||
+  ['date', 'timestamp', 'timestamptz', 'time', 'timetz', 'interval', 'money', 'inet'].includes(column.type.name)

@@ -1,0 +1,309 @@
+import {
+  GraphQLBoolean,
+  GraphQLEnumType,
+  GraphQLFloat,
+  type GraphQLInputObjectType,
+  type GraphQLInputType,
+  GraphQLInt,
+  GraphQLList,
+  GraphQLString,
+} from 'graphql'
+import {
+  castType,
+  type Column,
+  type ComputedField,
+  type FunctionData,
+  operatorsOn,
+  type SqlType,
+  type Table,
+} from 'rowhouse/plan'
+import { isEnumName, keyOf } from './names.js'
+import { type InputFields, isNumeric, list, type Registry, required, typed } from './registry.js'
+
+type Named = Pick<Column, 'name' | 'type'>
+
+/** What fields take: their arguments, and the input types in these. */
+export class SchemaInputs {
+  constructor(private readonly registry: Registry) {}
+
+  /** Arguments of a field that gives a list of rows. */
+  select(table: Table): InputFields {
+    const [limit, offset, where] = [GraphQLInt, GraphQLInt, this.boolExp(table)]
+    if (!this.registry.modern) return typed({ where, limit, offset, order_by: new GraphQLList(GraphQLString) })
+    return typed({ distinct_on: this.columnList(table), limit, offset, order_by: list(this.orderBy(table)), where })
+  }
+
+  /** The primary key. */
+  key(table: Table): InputFields {
+    const keys = table.primaryKey.map((name) => {
+      const { type } = table.columnsByName.get(name) as Column
+      return [keyOf(table, name), required(this.registry.value(type))] as const
+    })
+    return typed(Object.fromEntries(keys))
+  }
+
+  insert(table: Table, name: 'object' | 'objects'): InputFields {
+    const input = this.insertInput(table)
+    return typed({
+      [name]: required(name === 'objects' ? list(input) : input),
+      on_conflict: this.conflict(table),
+    })
+  }
+
+  update(table: Table): InputFields {
+    return { ...this.delete(table), ...this.changes(table) }
+  }
+
+  updateByKey(table: Table): InputFields {
+    const key = this.input(table, '_pk_columns_input', () => this.key(table))
+    return { ...typed({ pk_columns: required(key) }), ...this.changes(table) }
+  }
+
+  updateMany(table: Table): InputFields {
+    return typed({ updates: required(list(this.input(table, '_updates', () => this.update(table)))) })
+  }
+
+  delete(table: Table): InputFields {
+    return typed({ where: required(this.boolExp(table)) })
+  }
+
+  /** The arguments of a function that a client gives, as one input. */
+  call(call: FunctionData | ComputedField): InputFields {
+    const own = call.arguments.filter((each) => each.is === 'client')
+    if (own.length === 0) return {}
+    const type = this.registry.input(this.registry.exposed.argsOf(call), () => this.values(own as readonly Named[]))
+    return typed({ args: own.every(({ optional }) => optional) ? type : required(type) })
+  }
+
+  /** A list of columns; undefined where an enum can name none of them. */
+  columnList(table: Table): GraphQLInputType | undefined {
+    const some = this.registry.names.columns(table).some((column) => isEnumName(column.name))
+    return some ? list(this.columnEnum(table, 'select')) : undefined
+  }
+
+  private input(table: Table, suffix: string, fields: () => InputFields): GraphQLInputObjectType {
+    return this.registry.input(this.registry.nameOf(table, suffix), fields)
+  }
+
+  /** Whatever the document names: the value of a variable may name any of them. */
+  private columnEnum(table: Table, action: 'select' | 'update'): GraphQLEnumType {
+    return this.registry.enum(
+      this.registry.nameOf(table, `_${action}_column`),
+      this.registry.names.columns(table, action),
+    )
+  }
+
+  /** A field for each column, or argument. */
+  private values(columns: readonly Named[], type?: GraphQLInputType): InputFields {
+    const fields: InputFields = {}
+    for (const each of columns) fields[each.name] = { type: type ?? this.registry.value(each.type) }
+    return fields
+  }
+
+  private boolExp(table: Table): GraphQLInputObjectType {
+    return this.input(table, '_bool_exp', () => this.boolExpFields(table))
+  }
+
+  private boolExpFields(table: Table): InputFields {
+    const self = this.boolExp(table)
+    const many = this.registry.modern ? list(self) : new GraphQLList(self)
+    const fields: InputFields = Object.assign(Object.create(null), typed({ _and: many, _not: self, _or: many }))
+    // A role that may not see rows may name nothing of them.
+    if (!this.registry.names.may(table, 'select')) return fields
+    for (const { name, gives, table: remote } of this.registry.related(table)) {
+      fields[name] ??= { type: gives === 'aggregate' ? this.aggregateBoolExp(remote) : this.boolExp(remote) }
+    }
+    for (const { name, type } of this.registry.comparable(table)) {
+      if (!COMBINATORS.has(name)) fields[name] = { type: this.comparison(type) }
+    }
+    return fields
+  }
+
+  private aggregateBoolExp(table: Table): GraphQLInputObjectType {
+    const { names } = this.registry
+    const part = (fn: string, result: SqlType, columns: GraphQLInputType | undefined) =>
+      this.input(table, `_aggregate_bool_exp_${fn}`, () =>
+        typed({
+          arguments: columns,
+          predicate: required(this.comparison(result)),
+          distinct: GraphQLBoolean,
+          filter: this.boolExp(table),
+        }),
+      )
+    return this.input(table, '_aggregate_bool_exp', () => {
+      const flags = names.columns(table).filter(({ name, type }) => type.kind === 'bool' && isEnumName(name))
+      const count = part('count', INT4, this.columnList(table))
+      if (flags.length === 0) return typed({ count })
+      const flag = required(this.registry.enum(this.registry.nameOf(table, '_boolean_column'), flags))
+      return typed({ count, bool_and: part('bool_and', BOOL, flag), bool_or: part('bool_or', BOOL, flag) })
+    })
+  }
+
+  private comparison(type: SqlType): GraphQLInputObjectType {
+    const { keep, modern } = this.registry
+    return this.registry.input(this.comparisonName(type), () => {
+      const operators = operatorsOn(type)
+        .filter(([operator]) => keep(`_${operator}`))
+        .map(([operator, right]) => [`_${operator}`, this.operand(operator, type, right as SqlType)] as const)
+      const cast = modern && keep('_cast') ? this.cast(type) : undefined
+      return typed<GraphQLInputType>({ ...Object.fromEntries(operators), _is_null: GraphQLBoolean, _cast: cast })
+    })
+  }
+
+  /** `_cast: {String: {_like: "..."}}` */
+  private cast(type: SqlType): GraphQLInputType | undefined {
+    const as = CASTS[type.kind]
+    const to = as && castType(type, as)
+    if (!as || !to) return undefined
+    const name = `${this.registry.scalar(type).name}_cast_exp`
+    return this.registry.input(name, () => typed({ [as]: this.comparison(to) }))
+  }
+
+  private operand(operator: string, left: SqlType, right: SqlType): GraphQLInputType {
+    if (operator === 'st_d_within') return this.near(left)
+    const whole = left.kind === 'array' && left.name === right.name
+    return right.kind === 'array' && right.element && !whole
+      ? list(this.registry.value(right.element))
+      : this.registry.value(right)
+  }
+
+  private near(type: SqlType): GraphQLInputObjectType {
+    const name = type.kind === 'geometry' ? 'st_d_within_input' : 'st_d_within_geography_input'
+    return this.registry.input(name, () =>
+      typed<GraphQLInputType>({
+        distance: required(GraphQLFloat),
+        from: required(this.registry.value(type)),
+        use_spheroid: type.kind === 'geography' ? GraphQLBoolean : undefined,
+      }),
+    )
+  }
+
+  private comparisonName(type: SqlType): string {
+    const { modern } = this.registry
+    if (type.kind === 'array' && type.element) return `${this.registry.scalar(type.element).name}_array_comparison_exp`
+    const older = !modern && type.schema === 'pg_catalog' ? ALPHA_NAMES.get(type.name) : undefined
+    return `${older ?? this.registry.scalar(type).name}_comparison_exp`
+  }
+
+  private orderBy(table: Table): GraphQLInputObjectType {
+    return this.input(table, '_order_by', () => {
+      const fields: InputFields = Object.create(null)
+      for (const { name, type } of this.registry.comparable(table)) {
+        if (type.kind !== 'json') fields[name] = { type: this.direction() }
+      }
+      for (const { name, gives, table: remote } of this.registry.related(table)) {
+        if (gives === 'object') fields[name] ??= { type: this.orderBy(remote) }
+        if (gives === 'aggregate') fields[name] ??= { type: this.aggregateOrderBy(remote) }
+      }
+      return Object.keys(fields).length > 0 ? fields : typed({ _empty: this.direction() })
+    })
+  }
+
+  private aggregateOrderBy(table: Table): GraphQLInputObjectType {
+    return this.input(table, '_aggregate_order_by', () => {
+      const functions = this.registry
+        .functions(table)
+        .map(([fn, columns]) => [
+          fn,
+          this.input(table, `_${fn}_order_by`, () => this.values(columns, this.direction())),
+        ])
+      return typed({ count: this.direction(), ...Object.fromEntries(functions) })
+    })
+  }
+
+  private direction(): GraphQLEnumType {
+    const make = (name: string) =>
+      new GraphQLEnumType({ name, values: Object.fromEntries(DIRECTIONS.map((way) => [way, {}])) })
+    return this.registry.once('order_by', make)
+  }
+
+  private insertInput(table: Table): GraphQLInputObjectType {
+    if (!this.registry.modern) return this.alphaInput(table)
+    return this.input(table, '_insert_input', () => ({
+      ...this.columnInputs(this.registry.columns(table, 'insert')),
+      ...this.relatedInputs(table),
+    }))
+  }
+
+  /** Of relationships whose rows may be inserted along. */
+  private relatedInputs(table: Table): InputFields {
+    const inputs = this.registry
+      .related(table)
+      .filter(({ gives, table: remote }) => gives !== 'aggregate' && this.mayInsert(remote))
+    return typed(
+      Object.fromEntries(
+        inputs.map(({ name, gives, table: remote }) => {
+          const input = () => this.insertInput(remote)
+          const [suffix, data] = gives === 'object' ? ['_obj', input] : ['_arr', () => list(input())]
+          const fields = () => typed({ data: required(data()), on_conflict: this.conflict(remote) })
+          return [name, this.input(remote, `${suffix}_rel_insert_input`, fields)]
+        }),
+      ),
+    )
+  }
+
+  private mayInsert(table: Table): boolean {
+    return table.insertable && this.registry.names.may(table, 'insert')
+  }
+
+  /** One type for inserts and for `_set`: the union of their columns. */
+  private alphaInput(table: Table): GraphQLInputObjectType {
+    return this.input(table, '_input', () => {
+      const [inserted, updated] = [this.registry.columns(table, 'insert'), this.registry.columns(table, 'update')]
+      return this.columnInputs([...inserted, ...updated.filter((column) => !inserted.includes(column))])
+    })
+  }
+
+  private columnInputs(columns: readonly Column[]): InputFields {
+    return columns.length > 0 ? this.values(columns) : typed({ _empty: GraphQLBoolean })
+  }
+
+  private conflict(table: Table): GraphQLInputObjectType | undefined {
+    const { modern, names } = this.registry
+    if (!modern || !names.mayUpsert(table) || !names.may(table, 'update')) return undefined
+    if (!table.keys.some(({ name }) => isEnumName(name))) return undefined
+    return this.input(table, '_on_conflict', () => ({
+      constraint: { type: required(this.registry.enum(this.registry.nameOf(table, '_constraint'), table.keys)) },
+      update_columns: { type: required(list(this.columnEnum(table, 'update'))), defaultValue: [] },
+      where: { type: this.boolExp(table) },
+    }))
+  }
+
+  /** `_set` and the like. */
+  private changes(table: Table): InputFields {
+    if (!this.registry.modern) return typed({ _set: required(this.alphaInput(table)) })
+    const columns = this.registry.columns(table, 'update')
+    const visible = new Set(this.registry.columns(table).map(({ name }) => name))
+    const changeable = columns.filter(({ name }) => visible.has(name))
+    const jsonb = changeable.filter(({ type }) => type.kind === 'jsonb')
+    const input = (operator: string, of: readonly Column[], type?: GraphQLInputType) =>
+      of.length > 0 ? this.input(table, `${operator}_input`, () => this.values(of, type)) : undefined
+    return typed({
+      _set: input('_set', columns),
+      _inc: input('_inc', changeable.filter(isNumeric)),
+      _append: input('_append', jsonb),
+      _prepend: input('_prepend', jsonb),
+      _delete_key: input('_delete_key', jsonb, GraphQLString),
+      _delete_elem: input('_delete_elem', jsonb, GraphQLInt),
+      _delete_at_path: input('_delete_at_path', jsonb, list(GraphQLString)),
+    })
+  }
+}
+
+const INT4: SqlType = { schema: 'pg_catalog', name: 'int4', kind: 'int4', array: '_int4' }
+const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }
+const COMBINATORS = new Set(['_and', '_or', '_not'])
+const DIRECTIONS = ['asc', 'asc_nulls_first', 'asc_nulls_last', 'desc', 'desc_nulls_first', 'desc_nulls_last']
+/** What a type can be compared as. */
+const CASTS: Partial<Record<SqlType['kind'], string>> = {
+  jsonb: 'String',
+  geometry: 'geography',
+  geography: 'geometry',
+}
+const ALPHA_NAMES: ReadonlyMap<string, string> = new Map([
+  ['int4', 'integer'],
+  ['bool', 'boolean'],
+  ['float4', 'real'],
+  ['text', 'text'],
+  ['varchar', 'varchar'],
+])
