@@ -194,7 +194,9 @@ async function mutate(
   variables: JsonObject,
   call: Call,
 ): Promise<string> {
-  const roots = all.filter(({ when }) => when.every(({ is, value }) => fillTemplate(value, variables) === is))
+  const roots = all.filter(({ when }) =>
+    when.some((conditions) => conditions.every(({ is, value }) => fillTemplate(value, variables) === is)),
+  )
   const run = async (root: MutationRoot, inner: Call): Promise<string> => {
     const text = root.action
       ? await placed(runRoot(data, shape, values, root, variables, inner), (error) =>

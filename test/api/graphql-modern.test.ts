@@ -407,6 +407,20 @@ tap.test('GraphQL of the newer dialect', async (t) => {
     )
   })
 
+  await t.test('a mutation runs when a fragment around it is included, wherever it is asked for', async (t) => {
+    const remove = (directive = '') => `delete_pair(where: {a: {_eq: 7}}) ${directive} { affected_rows }`
+    const fragment = `fragment Removal on mutation_root { ${remove()} }`
+    const removed = { delete_pair: { affected_rows: 0 } }
+    const ask = (go: boolean, selection: string, more = '') =>
+      data(`mutation m($go: Boolean!) { ${selection} } ${more}`, { go })
+
+    t.same(await ask(false, `... @include(if: $go) { ${remove()} }`), {})
+    t.same(await ask(true, `... @include(if: $go) { ${remove()} }`), removed)
+    t.same(await ask(true, '...Removal @skip(if: $go)', fragment), {})
+    t.same(await ask(false, '...Removal @skip(if: $go)', fragment), removed)
+    t.same(await ask(true, `${remove('@skip(if: $go)')} ${remove()}`), removed)
+  })
+
   await t.test('a role sees and does what it may', async (t) => {
     t.same(await data('{ article { id title } }', undefined, user), {
       article: [

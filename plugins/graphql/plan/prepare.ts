@@ -12,6 +12,7 @@ import {
   NoUnusedVariablesRule,
   type OperationDefinitionNode,
   printSchema,
+  type SelectionNode,
   specifiedRules,
   typeFromAST,
   type TypeNode,
@@ -32,7 +33,7 @@ import {
   namesIn,
   readDocument,
 } from './document.js'
-import { exposed } from './exposed.js'
+import { type Exposed, exposed } from './exposed.js'
 import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
 import { introspectionText } from './introspection.js'
 import { type Dialect, graphqlNames } from './names.js'
@@ -85,9 +86,14 @@ export interface MutationRoot {
   readonly table?: { readonly schema: string; readonly name: string }
   /** A function is called, which may do anything. */
   readonly calls?: true
-  readonly when: readonly { readonly is: boolean; readonly value: Template }[]
+  /** Each place that asks for it, with all that must hold there: directives of the field and of fragments around it. */
+  readonly when: readonly (readonly Condition[])[]
   /** The rows of an insert, or the entries of `updates`. */
   readonly objects?: Template
+}
+interface Condition {
+  readonly is: boolean
+  readonly value: Template
 }
 /** A value of the document in which variables stand for JSON. */
 export type Template =
@@ -139,7 +145,7 @@ function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, nam
     inputs: inputTypes(document, schema, dialect),
     reads: roots.some((node) => !isIntrospection(node)),
     introspects,
-    roots: operation.operation === 'mutation' ? mutationRoots(roots, names, dialect) : [],
+    roots: operation.operation === 'mutation' ? mutationRoots(document, names, dialect) : [],
   }
 }
 
@@ -298,26 +304,40 @@ function variablesIn(fields: readonly FieldNode[], args: readonly string[]): str
   return found
 }
 
-function mutationRoots(fields: readonly FieldNode[], names: Names, dialect: Dialect): readonly MutationRoot[] {
+function mutationRoots({ operation, fragments }: Document, names: Names, dialect: Dialect): readonly MutationRoot[] {
   const roots = new Map<string, MutationRoot>()
-  for (const node of fields) {
-    const key = (node.alias ?? node.name).value
-    if (roots.has(key)) continue
-    const root = exposed(names, dialect).mutation.get(node.name.value)
-    const objects = node.arguments?.find(({ name }) => ['objects', 'object', 'updates'].includes(name.value))
-    roots.set(key, {
-      key,
-      action: root?.action.kind,
-      table: root && { schema: root.table.schema, name: root.table.name },
-      calls: root?.call && true,
-      when: (node.directives ?? []).map(({ name, arguments: args }) => ({
-        is: name.value === 'include',
-        value: templateOf(args?.[0]?.value as ValueNode),
-      })),
-      objects: objects && templateOf(objects.value),
-    })
+  const add = (selections: readonly SelectionNode[], around: readonly Condition[]): void => {
+    for (const node of selections) {
+      const when = [...around, ...conditionsOf(node)]
+      if (node.kind === Kind.FIELD) {
+        const key = (node.alias ?? node.name).value
+        const root = roots.get(key) ?? mutationRoot(key, node, exposed(names, dialect).mutation)
+        roots.set(key, { ...root, when: [...root.when, when] })
+      } else if (node.kind === Kind.INLINE_FRAGMENT) add(node.selectionSet.selections, when)
+      else add(fragments.get(node.name.value)?.selectionSet.selections ?? [], when)
+    }
   }
+  add(operation.selectionSet.selections, [])
   return [...roots.values()]
+}
+
+const conditionsOf = ({ directives = [] }: SelectionNode): readonly Condition[] =>
+  directives.map(({ name, arguments: args }) => ({
+    is: name.value === 'include',
+    value: templateOf(args?.[0]?.value as ValueNode),
+  }))
+
+function mutationRoot(key: string, node: FieldNode, mutation: Exposed['mutation']): MutationRoot {
+  const root = mutation.get(node.name.value)
+  const objects = node.arguments?.find(({ name }) => ['objects', 'object', 'updates'].includes(name.value))
+  return {
+    key,
+    action: root?.action.kind,
+    table: root && { schema: root.table.schema, name: root.table.name },
+    calls: root?.call && true,
+    when: [],
+    objects: objects && templateOf(objects.value),
+  }
 }
 
 function templateOf(node: ValueNode): Template {
