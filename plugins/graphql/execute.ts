@@ -236,7 +236,7 @@ async function runRoot(
   if (action !== 'insert' && action !== 'insert_one') return (await run({})) as string
 
   const given = objects && fillTemplate(objects, variables)
-  if (given === undefined || given === null) throw invalid('the rows are missing', path)
+  if (given === undefined || given === null) throw invalid('the rows to insert are missing', path)
   const list = listOf(given)
   const from = table && data.catalogFor(call).tables.get(tableKey(table))
   if (from && list.some((row) => bringsOthers(row, from))) {

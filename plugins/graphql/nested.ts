@@ -143,7 +143,7 @@ class NestedInsert {
     const sent = rowsOf(rows as Json[], path)
     const whole = await this.step(nested, sent, [], this.call)
     const written: Written[] = []
-    /** Of groups in which a conflict left out some: which ones is not known, and nothing depends on it. */
+    /** Of groups in which a conflict skipped some rows: which ones is not known, and nothing depends on it. */
     const left: Written[] = []
     if (whole !== undefined) written.push(...(parseJson(whole, NO_LIMITS) as Written[]))
     else {
@@ -169,7 +169,7 @@ class NestedInsert {
   private find(ref: { schema: string; name: string }, path: string): Table {
     const table = this.catalog.tables.get(tableKey(ref))
     if (table) return table
-    throw invalid(`table "${ref.name}" is not there`, path)
+    throw invalid(`table "${ref.name}" does not exist`, path)
   }
 
   /** The rows under a relationship by what is to happen in a conflict. */
@@ -221,6 +221,6 @@ const skipped = (path: string) =>
   new ServiceError(
     400,
     'unexpected-payload',
-    'a row was left out by its on_conflict, so the rows that belong to it have nowhere to go; name update_columns',
+    'a row was left out by its on_conflict, but other rows of the insert belong to it; set update_columns to update it',
     path,
   )

@@ -98,7 +98,11 @@ export class Arguments {
   rows(args: Args, table: Table, path: string): Rows {
     const distinctOn = this.columns(args['distinct_on'], table, `${path}.args.distinct_on`)
     const json = distinctOn.find((name) => table.columnsByName.get(name)?.type.kind === 'json')
-    if (json) throw invalid(`"${json}" is of type json, whose values cannot be told apart`, `${path}.args.distinct_on`)
+    if (json)
+      throw invalid(
+        `"${json}" is of type json, whose values PostgreSQL cannot compare; use jsonb`,
+        `${path}.args.distinct_on`,
+      )
     const orderBy = this.orderBy(args['order_by'], table, `${path}.args.order_by`)
     checkDistinct(distinctOn, orderBy, `${path}.args.distinct_on`)
     const limit = this.count(args['limit'], `${path}.args.limit`)
@@ -258,7 +262,7 @@ export class Arguments {
     })
   }
 
-  /** A name in a text that is not there is as wrong as one in the document. */
+  /** A wrong name in the text is an error of the same kind as one in the document. */
   private orderTarget(names: readonly string[], table: Table, path: string): OrderTarget {
     try {
       return planOrderTarget(names, table, this.names, path)
@@ -333,7 +337,7 @@ export class Arguments {
           Object.entries(input.fields).map(([key, each]) => [key, this.json(each, at(path, key))]),
         )
       case 'slot':
-        throw invalid('a variable cannot stand inside a value here; make the whole value a variable', path)
+        throw invalid('a value here cannot contain a variable; make the whole value a variable', path)
     }
   }
 }

@@ -200,7 +200,7 @@ export function planUpdate({ walker, table, answer, path }: Mutation, where: Boo
   })
   const twice = set.find((each, i) => set.findIndex(({ column }) => column === each.column) !== i)
   if (twice) throw invalid(`multiple assignments to same column "${twice.column}"`, path)
-  if (set.length === 0) throw invalid('nothing is set', path)
+  if (set.length === 0) throw invalid('the update sets no column', path)
   return { kind: 'update', table: ref(table), key: rowKey(table), set, where, check: TRUE, ...answer }
 }
 
@@ -240,7 +240,7 @@ function answering(
       case 'affected_rows':
         return { kind: 'affected_rows', key }
       default:
-        if (returning) throw invalid('returning may be asked for once', here)
+        if (returning) throw invalid('a mutation can select returning only once', here)
         returning = { fields: walker.fields(same, table, here, 1), visible: TRUE }
         return { kind: 'returning', key }
     }
