@@ -85,7 +85,7 @@ function ofHeader(name: string, read: () => string): string {
     return read()
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    throw new ServiceError(400, error.code, `${name} header: ${error.message}`)
+    throw new ServiceError(error.status, error.code, `${name} header: ${error.message}`)
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Answer, ServiceError, Session } from 'rowhouse'
+import { type Answer, isAdmin, type ServiceError, type Session } from 'rowhouse'
 import type { Dialect } from './plan/names.js'
 import { InvalidDocument } from './execute.js'
 import type { Failure } from './plan/prepare.js'
@@ -27,7 +27,7 @@ async function* around(data: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void
  * @param prefix where the request stands in the body: `$`, or `$[2]` in a batch
  */
 export function failed(error: ServiceError, dialect: Dialect, session: Session | undefined, prefix: string): Outcome {
-  const internal = error.internal !== undefined && session?.role === 'admin' ? { internal: error.internal } : {}
+  const internal = error.internal !== undefined && session && isAdmin(session) ? { internal: error.internal } : {}
   const errors = failuresOf(error).map(({ message, path: below, code, locations }) => {
     const path = prefix + below.slice(1)
     const places = locations.length > 0 ? { locations } : {}

@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { type Call, type Data, ServiceError } from 'rowhouse'
+import { type Call, type Data, ServiceError, serviceError, timed } from 'rowhouse'
 import { at, type Json, type JsonObject, Rows, rowsOf, splitArray, splitObject, tableKey } from 'rowhouse/plan'
 import type { Limits } from './plan/document.js'
 import { bringsOthers, insertNested, type Step } from './nested.js'
@@ -54,10 +54,10 @@ export async function executeGraphql(
 ): Promise<string | AsyncIterable<Buffer>> {
   const prepared = await prepare(data, request, options, call)
   if (prepared.operation === 'mutation' && readOnly) {
-    throw new ServiceError(405, 'method-not-allowed', 'a mutation must be sent with POST', '$.query')
+    throw serviceError('method-not-allowed', 'a mutation must be sent with POST', '$.query')
   }
   if (options.dialect === 'alpha') refuseUndeclared(prepared.inputs, request.variables)
-  const lifted = liftVariables(prepared.inputs, request.variables)
+  const lifted = timed(call.timing, 'lift', () => liftVariables(prepared.inputs, request.variables))
   const shape: GraphqlShape = {
     dialect: options.dialect,
     text: request.text,

@@ -1,12 +1,15 @@
 import {
   type Answer,
+  assertAdmin,
   callOf,
   type Data,
   type Exchange,
   type Host,
+  isAdmin,
   readJson,
   respond,
   ServiceError,
+  serviceError,
   type Session,
 } from 'rowhouse'
 import { at, isObject, type Json, type JsonObject, parseFailed, parseJson } from 'rowhouse/plan'
@@ -35,7 +38,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     const options: ExecuteOptions = {
       dialect,
       limits,
-      introspection: config.introspection || session.role === 'admin',
+      introspection: config.introspection || isAdmin(session),
       digitsAsText: dialect === 'modern' && config.digitsAsText,
     }
     let request: GraphqlRequest
@@ -57,10 +60,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
   })
 
   host.route('get', '/v1alpha1/graphql/schema', async (ctx) => {
-    const { session } = ctx.state
-    if (session.role !== 'admin') {
-      throw new ServiceError(400, 'access-denied', 'restricted access : admin only', '$')
-    }
+    assertAdmin(ctx.state.session)
     const shape: PrepareShape = { kind: 'schema', dialect: 'alpha' }
     const answer = await data.prepare<{ schema: string }>(PLANNER, shape, callOf(ctx), PATIENT)
     return { kind: 'text', text: JSON.stringify({ schema: answer.schema }) }
@@ -130,9 +130,7 @@ const NOT_GRAPHQL = new Set([401, 403, 408, 413, 415, 429, 503])
 
 function failure(ctx: Exchange, thrown: unknown, dialect: Dialect, path: string): Outcome {
   const error =
-    thrown instanceof ServiceError
-      ? thrown
-      : new ServiceError(500, 'unexpected', 'internal error', '$', { cause: thrown })
+    thrown instanceof ServiceError ? thrown : serviceError('unexpected', 'internal error', '$', { cause: thrown })
   ctx.state.code = error.code
   if (error.status >= 500) ctx.state.log.error({ err: thrown, code: error.code }, 'request failed')
   if (error.retryAfter !== undefined) ctx.set('Retry-After', String(Math.ceil(error.retryAfter)))
@@ -183,7 +181,7 @@ function wantedType(ctx: Exchange): string {
   if (accept === '') return JSON_TYPE
   const found = ctx.accepts(JSON_TYPE, RESPONSE_TYPE)
   if (found) return found
-  throw new ServiceError(406, 'not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
+  throw serviceError('not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
 }
 
 /** Under `application/json` whatever happened in a GraphQL request is 200; the newer type has its status. */

@@ -1,4 +1,4 @@
-import { type Call, type Catalog, type Data, ServiceError } from 'rowhouse'
+import { type Call, type Catalog, type Data, isAdmin, serviceError } from 'rowhouse'
 import {
   at,
   isObject,
@@ -162,7 +162,7 @@ class NestedInsert {
   }
 
   private async check(written: readonly Written[], via: readonly string[]): Promise<void> {
-    if (this.call.session.role === 'admin') return
+    if (isAdmin(this.call.session)) return
     await this.step({ phase: 'look', link: [], via }, stringifyJson(written as Json[]), [], this.call)
   }
 
@@ -218,8 +218,7 @@ function conflictOf(value: Json, path: string): Conflict {
 }
 
 const skipped = (path: string) =>
-  new ServiceError(
-    400,
+  serviceError(
     'unexpected-payload',
     'a row was left out by its on_conflict, but other rows of the insert belong to it; set update_columns to update it',
     path,

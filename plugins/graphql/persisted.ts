@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { ServiceError } from 'rowhouse'
+import { isAdmin, serviceError } from 'rowhouse'
 import { isObject, type Json, type JsonObject } from 'rowhouse/plan'
 
 export interface PersistedConfig {
@@ -50,15 +50,15 @@ export function persistedDocuments({ operations, onlyListed, maxPersisted }: Per
       const given = typeof query === 'string' ? query : undefined
       const text = given ?? (id === undefined ? undefined : find(id))
       if (text === undefined && id !== undefined) {
-        throw new ServiceError(400, 'PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound', '$')
+        throw serviceError('PERSISTED_QUERY_NOT_FOUND', 'PersistedQueryNotFound', '$')
       }
       if (text === undefined) return undefined
-      if (onlyListed && role !== 'admin' && !listed.has(hashOf(text))) {
-        throw new ServiceError(400, 'permission-denied', 'only listed documents may be run here', '$.query')
+      if (onlyListed && !isAdmin({ role }) && !listed.has(hashOf(text))) {
+        throw serviceError('permission-denied', 'only listed documents may be run here', '$.query')
       }
       if (given !== undefined && hash !== undefined) {
         if (hashOf(given) !== hash)
-          throw new ServiceError(400, 'parse-failed', 'the hash is not that of the document', '$.extensions')
+          throw serviceError('parse-failed', 'the hash is not that of the document', '$.extensions')
         if (maxPersisted > 0) keep(hash, given)
       }
       return text

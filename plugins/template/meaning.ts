@@ -135,7 +135,7 @@ export class Meanings {
       }
     } catch (error) {
       if (!(error instanceof ServiceError) || !error.path.startsWith(place.path)) throw error
-      throw new ServiceError(400, error.code, error.message, `$${error.path.slice(place.path.length)}`)
+      throw new ServiceError(error.status, error.code, error.message, `$${error.path.slice(place.path.length)}`)
     }
   }
 }

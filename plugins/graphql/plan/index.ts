@@ -1,5 +1,5 @@
 import type { FieldNode } from 'graphql'
-import { type Names, type Op, ServiceError } from 'rowhouse/plan'
+import { type Names, type Op, serviceError } from 'rowhouse/plan'
 import { type Document, readDocument } from './document.js'
 import { exposed } from './exposed.js'
 import type { Args } from './input.js'
@@ -43,7 +43,7 @@ export default function plan(shape: GraphqlShape, all: Names): Op {
   if (shape.root === undefined) return walker.query(operation)
   const nodes = walker.selected([operation]).get(shape.root) as readonly FieldNode[]
   const root = exposed(names, shape.dialect).mutation.get((nodes[0] as FieldNode).name.value)
-  if (!root) throw new ServiceError(400, 'validation-failed', `no such mutation: "${shape.root}"`, '$.query')
+  if (!root) throw serviceError('validation-failed', `no such mutation: "${shape.root}"`, '$.query')
   if (root.call) return walker.called(shape.root, nodes, root)
   if (shape.nested) return planNested(walker, nodes, root, shape.root, shape.rows as RowsShape, shape.nested)
   return planMutation(walker, nodes, root, shape.root, shape.rows, shape.index)

@@ -1,4 +1,4 @@
-import { at, isObject, type Json, NumberText, ServiceError } from 'rowhouse/plan'
+import { at, isObject, type Json, NumberText, serviceError } from 'rowhouse/plan'
 
 /**
  * A GraphQL input value split into what changes the SQL and what does not: a value of a variable is the number of its
@@ -195,7 +195,7 @@ function typeText({ nonNull, of, name }: TypeRef): string {
   return (of ? `[${typeText(of)}]` : (name as string)) + (nonNull ? '!' : '')
 }
 
-export const invalid = (message: string, path: string) => new ServiceError(400, 'validation-failed', message, path)
+export const invalid = (message: string, path: string) => serviceError('validation-failed', message, path)
 
 /** Every key in some JSON: the names that its types must know. */
 export function keysIn(json: Json, keys: Set<string> = new Set()): Set<string> {

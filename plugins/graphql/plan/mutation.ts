@@ -51,7 +51,7 @@ export interface Conflict {
 }
 
 /** A root field of a mutation. */
-export interface Mutation {
+interface Mutation {
   readonly walker: Walker
   readonly table: Table
   readonly args: Args
@@ -81,7 +81,17 @@ export function planMutation(
   if (!action.write) throw new Error(`${action.kind} changes nothing`)
   const path = at('$.selectionSet', key)
   const args = walker.args.of(nodes[0] as FieldNode)
-  return action.write({ walker, table, args, path, answer: answering(walker, nodes, action, table, path), rows, index })
+  const answer = answering(walker, nodes, action, table, path)
+  return WRITES[action.write]({ walker, table, args, path, answer, rows, index })
+}
+
+const WRITES: Readonly<Record<NonNullable<RootAction['write']>, (mutation: Mutation) => Write>> = {
+  insert: (mutation) => planInsert(mutation),
+  update: (mutation) => planUpdate(mutation, byWhere(mutation), mutation.args),
+  updateByKey: (mutation) => planUpdate(mutation, byKey(mutation, 'pk_columns'), mutation.args),
+  updateMany: (mutation) => planUpdate(mutation, byWhere(mutation, entryOf(mutation)), entryOf(mutation)),
+  delete: (mutation) => planDelete(mutation, byWhere(mutation)),
+  deleteByKey: (mutation) => planDelete(mutation, byKey(mutation)),
 }
 
 /**
@@ -127,7 +137,7 @@ function conflictInput(table: Table, { constraint, columns, where }: Conflict, p
   return { kind: 'object', fields }
 }
 
-export function planInsert({ walker, table, args, rows, answer, path }: Mutation): Insert {
+function planInsert({ walker, table, args, rows, answer, path }: Mutation): Insert {
   const { slot, columns } = rows as RowsShape
   walker.names.table(table, 'insert', path)
   const onConflict = planConflict(walker, table, args['on_conflict'], `${path}.args.on_conflict`)
@@ -161,22 +171,22 @@ function planConflict(walker: Walker, table: Table, input: Input | undefined, pa
 }
 
 /** The rows that `where` of the arguments, or of an entry of them, means. */
-export const byWhere = ({ walker, table, args, path }: Mutation, from = args): BoolExp =>
+const byWhere = ({ walker, table, args, path }: Mutation, from = args): BoolExp =>
   walker.args.where(required(from['where'], 'where', path), table, `${path}.args.where`)
 
 /** The row of a primary key. @param name of the argument that holds it; without one the arguments are it */
-export function byKey({ walker, table, args, path }: Mutation, name?: string): BoolExp {
+function byKey({ walker, table, args, path }: Mutation, name?: string): BoolExp {
   if (name === undefined) return walker.args.byKey(args, table, path)
   return walker.args.byKey(fieldsOf(required(args[name], name, path)), table, `${path}.args.${name}`)
 }
 
 /** The entry of `updates` that is meant. */
-export function entryOf({ args, index }: Mutation): Args {
+function entryOf({ args, index }: Mutation): Args {
   const { updates } = args
   return fieldsOf(updates?.kind === 'list' ? updates.of[index as number] : updates)
 }
 
-export const planDelete = ({ table, answer }: Mutation, where: BoolExp): Delete => ({
+const planDelete = ({ table, answer }: Mutation, where: BoolExp): Delete => ({
   kind: 'delete',
   table: ref(table),
   where,
@@ -186,7 +196,7 @@ export const planDelete = ({ table, answer }: Mutation, where: BoolExp): Delete 
 const ref = ({ schema, name }: Table) => ({ schema, name })
 
 /** @param args those of the field, or an entry of them */
-export function planUpdate({ walker, table, answer, path }: Mutation, where: BoolExp, args: Args): Update {
+function planUpdate({ walker, table, answer, path }: Mutation, where: BoolExp, args: Args): Update {
   const set = OPERATORS.flatMap(({ key, kind, type }) => {
     const here = `${path}.args.${key}`
     return Object.entries(fieldsOf(args[key])).map(([name, input]): Assignment => {

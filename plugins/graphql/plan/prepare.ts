@@ -21,7 +21,7 @@ import {
   valueFromASTUntyped,
   visit,
 } from 'graphql'
-import { at, type Json, type Names, ServiceError } from 'rowhouse/plan'
+import { at, type Json, type Names, ServiceError, serviceError } from 'rowhouse/plan'
 import {
   checkLimits,
   type Document,
@@ -157,14 +157,14 @@ const rules = ({ ast }: Document) =>
 function refuseNewer({ ast, operation }: Document): void {
   const more = 'is not supported here; /v1/graphql has it'
   const fragment = ast.definitions.find((node) => node.kind === Kind.FRAGMENT_DEFINITION)
-  if (fragment) throw located(new ServiceError(400, 'not-supported', `a fragment ${more}`, '$.query'), fragment)
+  if (fragment) throw located(serviceError('not-supported', `a fragment ${more}`, '$.query'), fragment)
   visit(operation, {
     enter(node) {
       if (node.kind === Kind.FRAGMENT_SPREAD || node.kind === Kind.INLINE_FRAGMENT) {
-        throw located(new ServiceError(400, 'not-supported', `a fragment ${more}`, '$.query'), node)
+        throw located(serviceError('not-supported', `a fragment ${more}`, '$.query'), node)
       }
       if (node.kind === Kind.FIELD && isIntrospection(node)) {
-        throw located(new ServiceError(400, 'not-supported', `introspection ${more}`, '$.query'), node)
+        throw located(serviceError('not-supported', `introspection ${more}`, '$.query'), node)
       }
     },
   })

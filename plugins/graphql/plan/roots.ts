@@ -1,5 +1,4 @@
 import {
-  type Field,
   type FunctionData,
   isGraphqlName,
   type Names,
@@ -7,13 +6,8 @@ import {
   ROOT_FIELDS,
   type RootFieldKind,
   type Table,
-  type Write,
 } from 'rowhouse/plan'
-import { byKey, byWhere, entryOf, type Mutation, planDelete, planInsert, planUpdate } from './mutation.js'
 import { type Dialect, keyOf } from './names.js'
-import type { InputFields } from './registry.js'
-import type { SchemaInputs } from './schema-inputs.js'
-import type { Asked, Walker } from './walk.js'
 
 /** A root field: what it does with which table. */
 export interface RootField {
@@ -31,11 +25,12 @@ interface Declaration {
   offered?(table: Table, names: Names): boolean
   /** Rows, one row or null, the response of a mutation, or a list of responses. */
   readonly gives: 'rows' | 'row' | 'aggregate' | 'response' | 'responses'
-  args(inputs: SchemaInputs, table: Table): InputFields
-  /** Plans it in a query. */
-  read?(walker: Walker, asked: Asked): Field
-  /** Plans it in a mutation. */
-  write?(mutation: Mutation): Write
+  /** The method of `SchemaInputs` that makes its arguments. */
+  readonly args: 'select' | 'key' | 'insert' | 'insertOne' | 'update' | 'updateByKey' | 'updateMany' | 'delete'
+  /** The method of `Walker` that plans it in a query. */
+  readonly read?: 'rows' | 'rowByKey' | 'aggregate'
+  /** The planner of `mutation.ts` that plans it in a mutation. */
+  readonly write?: 'insert' | 'update' | 'updateByKey' | 'updateMany' | 'delete' | 'deleteByKey'
 }
 export type RootAction = Declaration & (typeof ROOT_FIELDS)[RootFieldKind] & { readonly kind: RootFieldKind }
 
@@ -49,64 +44,64 @@ const DECLARATIONS: Readonly<Record<RootFieldKind, Declaration>> = {
   select: {
     alpha: true,
     gives: 'rows',
-    args: (inputs, table) => inputs.select(table),
-    read: (walker, asked) => walker.rows(asked),
+    args: 'select',
+    read: 'rows',
   },
   select_by_pk: {
     gives: 'row',
-    args: (inputs, table) => inputs.key(table),
-    read: (walker, asked) => walker.rowByKey(asked),
+    args: 'key',
+    read: 'rowByKey',
   },
   select_aggregate: {
     offered: (table, names) => names.mayAggregate(table),
     gives: 'aggregate',
-    args: (inputs, table) => inputs.select(table),
-    read: (walker, asked) => walker.aggregate(asked),
+    args: 'select',
+    read: 'aggregate',
   },
   insert: {
     alpha: true,
     offered: inserts,
     gives: 'response',
-    args: (inputs, table) => inputs.insert(table, 'objects'),
-    write: planInsert,
+    args: 'insert',
+    write: 'insert',
   },
   insert_one: {
     offered: (table, names) => inserts(table) && reads(table, names),
     gives: 'row',
-    args: (inputs, table) => inputs.insert(table, 'object'),
-    write: planInsert,
+    args: 'insertOne',
+    write: 'insert',
   },
   update: {
     alpha: true,
     offered: updates,
     gives: 'response',
-    args: (inputs, table) => inputs.update(table),
-    write: (mutation) => planUpdate(mutation, byWhere(mutation), mutation.args),
+    args: 'update',
+    write: 'update',
   },
   update_by_pk: {
     offered: updates,
     gives: 'row',
-    args: (inputs, table) => inputs.updateByKey(table),
-    write: (mutation) => planUpdate(mutation, byKey(mutation, 'pk_columns'), mutation.args),
+    args: 'updateByKey',
+    write: 'updateByKey',
   },
   update_many: {
     offered: updates,
     gives: 'responses',
-    args: (inputs, table) => inputs.updateMany(table),
-    write: (mutation) => planUpdate(mutation, byWhere(mutation, entryOf(mutation)), entryOf(mutation)),
+    args: 'updateMany',
+    write: 'updateMany',
   },
   delete: {
     alpha: true,
     offered: deletes,
     gives: 'response',
-    args: (inputs, table) => inputs.delete(table),
-    write: (mutation) => planDelete(mutation, byWhere(mutation)),
+    args: 'delete',
+    write: 'delete',
   },
   delete_by_pk: {
     offered: deletes,
     gives: 'row',
-    args: (inputs, table) => inputs.key(table),
-    write: (mutation) => planDelete(mutation, byKey(mutation)),
+    args: 'key',
+    write: 'deleteByKey',
   },
 }
 

@@ -42,12 +42,12 @@ export class SchemaInputs {
     return typed(Object.fromEntries(keys))
   }
 
-  insert(table: Table, name: 'object' | 'objects'): InputFields {
-    const input = this.insertInput(table)
-    return typed({
-      [name]: required(name === 'objects' ? list(input) : input),
-      on_conflict: this.conflict(table),
-    })
+  insert(table: Table): InputFields {
+    return typed({ objects: required(list(this.insertInput(table))), on_conflict: this.conflict(table) })
+  }
+
+  insertOne(table: Table): InputFields {
+    return typed({ object: required(this.insertInput(table)), on_conflict: this.conflict(table) })
   }
 
   update(table: Table): InputFields {

@@ -69,7 +69,7 @@ class SchemaOutputs {
 
   root({ action, table, call }: RootField): FieldConfig {
     if (call && !call.many) return this.called(table, false, call)
-    const args = action.args(this.inputs, table)
+    const args = this.inputs[action.args](table)
     return { type: this.given(action.gives, table), args: call ? { ...this.inputs.call(call), ...args } : args }
   }
 

@@ -100,10 +100,10 @@ export class Walker {
   private root(key: string, { action, table, call }: RootField, nodes: readonly FieldNode[], path: string): Field {
     if (!action.read) throw new Error(`${action.kind} reads nothing`)
     const asked: Asked = { key, nodes, table, path, outer: 1 }
-    if (!call) return action.read(this, asked)
+    if (!call) return this[action.read](asked)
     const from = this.call(call, call.arguments, nodes, path)
     const given = { ...asked, from: call.mutation ? { ...from, ahead: true as const } : from }
-    return call.many ? action.read(this, given) : this.row(given, TRUE)
+    return call.many ? this[action.read](given) : this.row(given, TRUE)
   }
 
   private call(
