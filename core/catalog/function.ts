@@ -1,11 +1,4 @@
-import {
-  at,
-  notExists,
-  parseFailed,
-  type ServiceError,
-  serviceError,
-  unexpectedPayload,
-} from '../errors.js'
+import { at, notExists, parseFailed, type ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'

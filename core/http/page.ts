@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { escapeHtml } from './escape-html.js'
 
 /** What runs here, as far as the HTTP front does not know it itself. */
 export interface About {
@@ -53,11 +54,11 @@ export function page({ version, database, links, plugins }: PageFacts): string {
 <body>
 <main>
 <h1>Rowhouse</h1>
-<p class="soft">Version ${escaped(version)}</p>
+<p class="soft">Version ${escapeHtml(version)}</p>
 ${database === 'none' ? '<p class="soft">No plugin here needs a database.</p>' : `<p>PostgreSQL is <span class="${database}">${database}</span>.</p>`}
 <h2>Look closer</h2>
 <ul class="links">
-${[...links, ...OWN_LINKS].map(({ title, href }) => `<li><a href="${escaped(href)}">${escaped(title)}</a></li>`).join('\n')}
+${[...links, ...OWN_LINKS].map(({ title, href }) => `<li><a href="${escapeHtml(href)}">${escapeHtml(title)}</a></li>`).join('\n')}
 </ul>
 <h2>Plugins</h2>
 ${plugins.map(pluginCard).join('\n') || '<p class="soft">No plugin has routes here.</p>'}
@@ -77,19 +78,10 @@ const OWN_LINKS = [
 function pluginCard({ name, routes }: PageFacts['plugins'][number]): string {
   const lines = routes.flatMap(({ methods, path }) => {
     const shown = methods.length > 5 ? ['any'] : methods
-    return shown.map((method) => `<li><code><span class="method">${method}</span> ${escaped(path)}</code></li>`)
+    return shown.map((method) => `<li><code><span class="method">${method}</span> ${escapeHtml(path)}</code></li>`)
   })
-  return `<section class="plugin" aria-labelledby="plugin-${escaped(name)}">
-<h3 id="plugin-${escaped(name)}">${escaped(name)}</h3>
+  return `<section class="plugin" aria-labelledby="plugin-${escapeHtml(name)}">
+<h3 id="plugin-${escapeHtml(name)}">${escapeHtml(name)}</h3>
 ${lines.length === 0 ? '<p class="soft">No routes of its own.</p>' : `<ul class="routes">\n${lines.join('\n')}\n</ul>`}
 </section>`
 }
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-}
-const escaped = (text: string) => text.replace(/[&<>"']/g, (character) => ENTITIES[character]!)

@@ -1,4 +1,5 @@
 import { defaultOperators, type Emitter, Liquid, type LiquidOptions } from 'liquidjs'
+import { escapeHtml } from 'rowhouse'
 
 /** Characters of one part of a template. Mail programs cut off messages longer than about this. */
 export const MOST_SOURCE = 131_072
@@ -55,18 +56,18 @@ const OPTIONS: LiquidOptions = {
   operators: timed(),
 }
 
-/** For subjects and texts: values are not escaped. */
+/** For subjects and texts: values are not escapeHtml. */
 export function plainEngine(): Liquid {
   return engine(printed)
 }
 
-/** For HTML: every value is escaped, and a template cannot prevent it. */
+/** For HTML: every value is escapeHtml, and a template cannot prevent it. */
 export function htmlEngine(): Liquid {
-  const liquid = engine((value) => escaped(printed(value)))
-  // Escapes the value itself, so that the tags it adds are not escaped. They are if another filter follows.
+  const liquid = engine((value) => escapeHtml(printed(value)))
+  // Escapes the value itself, so that the tags it adds are not escapeHtml. They are if another filter follows.
   liquid.registerFilter('newline_to_br', {
     raw: true,
-    handler: (value: unknown) => escaped(printed(value)).replaceAll(/\r?\n/g, '<br>\n'),
+    handler: (value: unknown) => escapeHtml(printed(value)).replaceAll(/\r?\n/g, '<br>\n'),
   })
   return liquid
 }
@@ -114,12 +115,3 @@ function printed(value: unknown): string {
   if (Array.isArray(value)) return value.map(printed).join('')
   return typeof value === 'object' ? '' : String(value as string | number | boolean)
 }
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-}
-const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character]!)
