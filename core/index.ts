@@ -34,6 +34,7 @@ export {
   OutboundError,
   type OutboundRequest,
 } from './http/outbound.js'
+export { escapeHtml } from './http/escape-html.js'
 export type { Exchange, Handler, HandlerRoute } from './http/exchange.js'
 export { respond, wantedFormat } from './http/respond.js'
 export type { Authenticator, Credentials } from './http/session.js'
@@ -45,4 +46,3 @@ export { valueAtPointer } from './json-pointer.js'
 export type { Infer, Schema } from './schema.js'
 export { assertAdmin, INTERNAL, isAdmin, isUserId, type Session, USER_ID } from './session.js'
 export { timed } from './timing.js'
-export { escapeHtml } from './http/escape-html.js'

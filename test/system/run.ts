@@ -92,7 +92,8 @@ async function systemParts(): Promise<boolean[]> {
   if (!(await hasTools()))
     notRun.push('kills, power cuts and faults of the disk under files (need root, strace, e2fsprogs)')
   else parts.push(onCluster(filesOf('system/files'), {}, { first: true }))
-  if (!(await hasPgBouncer())) notRun.push('the API through a connection pooler (needs the package pgbouncer)')
+  if (!(await hasPgBouncer()))
+    notRun.push('the API without the fast lanes, through a connection pooler (needs the package pgbouncer)')
   else parts.push(throughPooler())
   if (!(await hasNginx())) notRun.push('downloads that nginx sends (needs the package nginx-light)')
   else parts.push(onCluster(filesOf('system/nginx'), {}, { first: true }))
@@ -107,12 +108,6 @@ async function systemParts(): Promise<boolean[]> {
   if (!(await hasSwift()))
     notRun.push(`files on an S3 store (needs root, extended attributes, the packages ${SWIFT_PACKAGES.join(' ')})`)
   else parts.push(onCluster(filesOf('system/s3'), {}, { first: true }))
-  parts.push(
-    onCluster(
-      filesOf('api').filter((file) => !OF_SPEED.test(file)),
-      { [TEST_FAST]: 'false' },
-    ),
-  )
   return Promise.all(parts)
 }
 
@@ -128,12 +123,15 @@ async function onCluster(
   return ok
 }
 
-/** The tests of the API on servers that reach their databases through PgBouncer in transaction mode, and its own. */
+/**
+ * The tests of the API on servers without the fast lanes that reach their databases through PgBouncer in transaction mode, and
+ * tests of the pooler with them.
+ */
 async function throughPooler(): Promise<boolean> {
   const own = onCluster(filesOf('system/pooler'), {}, { first: true })
   const cluster = await spawnThrowaway()
   const pooler = await startPooler(cluster.url)
-  const env = { [TEST_POOLER_URL]: pooler.url }
+  const env = { [TEST_POOLER_URL]: pooler.url, [TEST_FAST]: 'false' }
   const files = filesOf('api').filter((file) => !OF_SPEED.test(file))
   const ok = await pool.run(files.map((file) => testFile(file, { databaseUrl: cluster.url, env })))
   await pooler.stop()
