@@ -46,12 +46,13 @@ export async function answerRequest(
   const compile = (form: Form, isFree?: boolean) =>
     timed(timing, 'compile', () => rooms.compile(request, call, form, isFree))
 
-  let plan = await compile(format === 'json' ? 'array' : format === 'csv' ? 'cells' : 'rows')
-  if (plan.statements.length === 0) return undefined
-  const isWhole = most === undefined || (format === 'json' && Math.min(most, plan.mostRows ?? Infinity) <= FEW)
-  // The caller has been charged for the other form of the same request.
-  if (!isWhole && format === 'json') plan = await compile('rows', true)
+  const isJson = most === undefined || format === 'json'
+  let plan = await compile(isJson ? 'array' : format === 'csv' ? 'cells' : 'rows')
   rooms.checkPrice(plan, request, call)
+  if (plan.statements.length === 0) return undefined
+  const isWhole = most === undefined || (isJson && Math.min(most, plan.mostRows ?? Infinity) <= FEW)
+  // The caller has been charged for the other form of the same request.
+  if (!isWhole && isJson) plan = await compile('rows', true)
   const job = timed(timing, 'bind', () => rooms.bind(plan, request, call))
   return timed(timing, 'run', () => (isWhole ? rooms.runCell(job, call) : rooms.runRows(job, call)))
 }

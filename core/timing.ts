@@ -6,6 +6,10 @@ export class Timing {
     this.steps.set(step, (this.steps.get(step) ?? 0) + ms)
   }
 
+  get hasSteps(): boolean {
+    return this.steps.size > 0
+  }
+
   /** Returns the value of a `Server-Timing` header. */
   toString(): string {
     return Array.from(this.steps, ([step, ms]) => `${step};dur=${ms.toFixed(2)}`).join(', ')

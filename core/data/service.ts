@@ -96,7 +96,16 @@ export async function openData(database: Database, options: DataOptions): Promis
       plans.assertBranded(plan)
       const execution = executionOf(request, call, plan)
       const values = bind(plan.statements[0]!.params, execution.bindings)
-      return { plan, values, execution, session: call.session, signal: call.signal }
+      return {
+        plan,
+        values,
+        execution,
+        session: call.session,
+        // Quick requests never need one, so it is made when it is read.
+        get signal() {
+          return call.signal
+        },
+      }
     },
     async runCell(job, { transaction }) {
       if (transaction) {

@@ -147,6 +147,8 @@ async function* rest(
 export interface RowSource {
   /** Returns those that have come since it was last called, and lets more come. @param read what the cursor itself returned */
   take(read: readonly (string | null)[][]): RowBatch
+  /** Most rows to ask the cursor for at once. */
+  readonly most: number
   /** Resolves when so many have come that no more do before they are taken. */
   full(): Promise<void>
   /** Forgets all rows, and those to come: a connection that is not read from would not hear of its end. */
@@ -157,8 +159,9 @@ export interface RowSource {
   free(part: Buffer): void
 }
 
-/** The rows that pg has read. */
+/** The rows that pg has read. It holds all that it was asked for, so that is little. */
 export const plainSource = (): RowSource => ({
+  most: 100,
   take(read) {
     const parts = read.length > 0 ? [Buffer.concat(read.map(rowOf))] : []
     return { parts, count: read.length, bytes: parts[0]?.length ?? 0 }
@@ -206,7 +209,7 @@ async function* nextBatches(
     const isLast = answer && count < asked.count
     if (answer && !isLast) {
       const growth = Math.min(GROWTH, BATCH_BYTES / bytes, BATCH_MS / answer.ms)
-      asked = ask(Math.max(1, Math.floor(count * growth)))
+      asked = ask(Math.min(source.most, Math.max(1, Math.floor(count * growth))))
       count = 0
       bytes = 0
     }

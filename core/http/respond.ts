@@ -10,7 +10,7 @@ export const JSON_TYPE = 'application/json; charset=utf-8'
 export function respond(ctx: Context, answer: Answer): void {
   ctx.status = answer.status ?? 200
   ctx.set('Content-Type', answer.contentType ?? JSON_TYPE)
-  if (ctx.state.timing) ctx.set('Server-Timing', String(ctx.state.timing))
+  if (ctx.state.timing?.hasSteps) ctx.set('Server-Timing', String(ctx.state.timing))
   if (answer.kind === 'text') ctx.body = answer.text
   else if (answer.kind === 'bytes') ctx.body = answer.bytes
   else {

@@ -108,6 +108,7 @@ export function blockSource(client: PoolClient, blocks: Blocks): RowSource {
   }
   return {
     take,
+    most: Infinity,
     full: () =>
       new Promise((resolve) => {
         if (isFull()) resolve()

@@ -200,7 +200,7 @@ function sendDirectly(
   answer: (TextAnswer | BytesAnswer) & { readonly status?: number },
   more: readonly string[],
 ): number {
-  if (state.timing) res.setHeader('Server-Timing', String(state.timing))
+  if (state.timing?.hasSteps) res.setHeader('Server-Timing', String(state.timing))
   const whole = answer.kind === 'text' ? answer.text : answer.bytes
   const bytes = Buffer.byteLength(whole)
   const own = res.getHeaderNames()

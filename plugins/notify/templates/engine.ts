@@ -56,15 +56,15 @@ const OPTIONS: LiquidOptions = {
   operators: timed(),
 }
 
-/** For subjects and texts: values are not escapeHtml. */
+/** For subjects and texts: values are not escaped. */
 export function plainEngine(): Liquid {
   return engine(printed)
 }
 
-/** For HTML: every value is escapeHtml, and a template cannot prevent it. */
+/** For HTML: every value is escaped, and a template cannot prevent it. */
 export function htmlEngine(): Liquid {
   const liquid = engine((value) => escapeHtml(printed(value)))
-  // Escapes the value itself, so that the tags it adds are not escapeHtml. They are if another filter follows.
+  // Escapes the value itself, so that the tags it adds are not escaped. They are if another filter follows.
   liquid.registerFilter('newline_to_br', {
     raw: true,
     handler: (value: unknown) => escapeHtml(printed(value)).replaceAll(/\r?\n/g, '<br>\n'),
