@@ -6,10 +6,10 @@ import { version } from './version.js'
 
 type Options = NonNullable<ParseArgsConfig['options']>
 
-/** What a command was called with. */
+/** The arguments of a command. */
 export interface Invocation {
   readonly flags: Readonly<Record<string, string | boolean | undefined>>
-  /** Of those that may be given more than once. */
+  /** Values of options that may be repeated. */
   readonly lists: Readonly<Record<string, readonly string[]>>
   readonly words: readonly string[]
 }
@@ -18,38 +18,39 @@ interface Command {
   readonly summary: string
   readonly help: string
   readonly options: Options
-  /** Most words beside the flags. */
+  /** Maximum number of positional arguments. */
   readonly words: number
-  /** What it needs is imported when it runs. @returns the exit code */
+  /** Runs the command. Imports its code on demand. @returns the exit code */
   run(invocation: Invocation): Promise<number>
 }
 
 const config = { type: 'string' } as const
 const flag = { type: 'boolean' } as const
 const CONFIG_HELP = '  --config FILE   configuration file (default: rowhouse.config.js or .json in this folder)'
-const LISTEN_HELP = '  --host H        address to listen on\n  --port N        port; 0 takes a free one (default 8080)'
+const LISTEN_HELP =
+  '  --host H        address to listen on\n  --port N        port to listen on; 0 picks a free port (default 8080)'
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   dev: {
     usage: 'rowhouse dev [DATABASE_URL] [--port N] [--host H] [--no-sample] [--config FILE] [--verbose]',
-    summary: 'a server for development, with a PostgreSQL of its own',
-    help: `Starts a PostgreSQL in the data directory, unless DATABASE_URL names one, and the server on 127.0.0.1.
-The first start on that PostgreSQL loads a sample shop. Ctrl-C stops both; pressed again, at once.
+    summary: 'start a development server with an embedded PostgreSQL',
+    help: `Starts PostgreSQL in the data directory, unless DATABASE_URL is given, and a server on 127.0.0.1.
+The first start of the embedded PostgreSQL loads a sample shop. Ctrl-C stops both; a second Ctrl-C stops immediately.
 
 ${LISTEN_HELP}
   --no-sample     start with an empty database
 ${CONFIG_HELP}
-  --verbose       a line for every request`,
+  --verbose       log every request`,
     options: { port: config, host: config, 'no-sample': flag, config, verbose: flag },
     words: 1,
     run: async (invocation) => (await import('./cli/dev.js')).dev(invocation),
   },
   start: {
     usage: 'rowhouse start [--port N] [--host H] [--config FILE]',
-    summary: 'a server for production',
-    help: `Needs DATABASE_URL (or database.url in the configuration), unless no plugin does, and a way for callers to prove who
-they are, such as ROWHOUSE_ADMIN_SECRET or auth.jwt. Logs JSON lines to standard error. SIGTERM finishes what is under
-way and ends.
+    summary: 'start a production server',
+    help: `Requires DATABASE_URL (or database.url in the configuration) if any plugin uses the database, and an authentication
+method such as ROWHOUSE_ADMIN_SECRET or auth.jwt. Logs JSON lines to standard error. SIGTERM finishes in-flight
+requests and stops the server.
 
 ${LISTEN_HELP}
 ${CONFIG_HELP}`,
@@ -59,10 +60,10 @@ ${CONFIG_HELP}`,
   },
   migrate: {
     usage: 'rowhouse migrate [--dry-run] [--config FILE]',
-    summary: 'bring the schema svc_catalog up to date',
-    help: `A server does this itself when it starts; this is for doing it ahead.
+    summary: 'update the schema svc_catalog',
+    help: `Runs the pending migrations. A server also runs them when it starts.
 
-  --dry-run       only say what would run
+  --dry-run       list the migrations without running them
 ${CONFIG_HELP}`,
     options: { 'dry-run': flag, config },
     words: 0,
@@ -70,9 +71,9 @@ ${CONFIG_HELP}`,
   },
   check: {
     usage: 'rowhouse check [--config FILE]',
-    summary: 'is the configuration right, and does the database fit?',
-    help: `Says every mistake at once and ends with 1 when there is one. Changes nothing. It looks with the eyes of rowhouse
-start: without a secret or a database that rowhouse dev would make.
+    summary: 'check the configuration and the database',
+    help: `Reports all mistakes together and exits with 1 if there are any. Changes nothing. Checks for rowhouse start, so it
+ignores the secret and the database that rowhouse dev creates.
 
 ${CONFIG_HELP}`,
     options: { config },
@@ -81,8 +82,8 @@ ${CONFIG_HELP}`,
   },
   doctor: {
     usage: 'rowhouse doctor [--config FILE]',
-    summary: 'what is where, and what could be better',
-    help: `Everything that check does, and the machine, the data directory, and the rights of the database login.
+    summary: 'show the environment and suggest improvements',
+    help: `Runs all checks of rowhouse check, and shows the machine, the data directory and the privileges of the database login.
 
 ${CONFIG_HELP}`,
     options: { config },
@@ -91,11 +92,11 @@ ${CONFIG_HELP}`,
   },
   metadata: {
     usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--config FILE]',
-    summary: 'carry tracked tables, relationships and permissions between databases',
-    help: `export writes all metadata as JSON, to standard output without a FILE. apply replaces all metadata by a file's, or
-changes nothing. diff says what apply would change and ends with 1 when something would.
+    summary: 'export, compare and apply tracked tables, relationships and permissions',
+    help: `export writes all metadata as JSON to FILE, or to standard output. apply replaces all metadata with the contents of
+FILE, or changes nothing if it fails. diff lists what apply would change and exits with 1 if there are changes.
 
-  --dry-run       apply: only say what would change
+  --dry-run       list the changes of apply without making them
 ${CONFIG_HELP}`,
     options: { 'dry-run': flag, config },
     words: 2,
@@ -126,7 +127,8 @@ async function main([name, ...rest]: readonly string[]): Promise<number> {
     console.log(`${command.usage}\n\n${command.help}`)
     return 0
   }
-  if (parsed.positionals.length > command.words) return misused(`rowhouse ${name}: too many words\n${command.usage}`)
+  if (parsed.positionals.length > command.words)
+    return misused(`rowhouse ${name}: too many arguments\n${command.usage}`)
   try {
     return await command.run({ ...sorted(parsed.values), words: parsed.positionals })
   } catch (error) {
@@ -161,7 +163,7 @@ async function ofPlugin(name: string, args: readonly string[]): Promise<Command 
   }
 }
 
-/** Ctrl-C lets it close what it opened; pressed again, it ends the process at once. */
+/** Runs a command of a plugin. Ctrl-C lets the command clean up; a second Ctrl-C ends the process immediately. */
 async function runOfPlugin(found: FoundCommand, invocation: Invocation): Promise<number> {
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => abort.abort(new Error('interrupted')))
@@ -169,7 +171,7 @@ async function runOfPlugin(found: FoundCommand, invocation: Invocation): Promise
   return found.run(flags, { ...more, signal: abort.signal, print: console.log, tell: console.error })
 }
 
-/** Of each command by name: the core's, then those of plugins. */
+/** Returns the summary of each command by name: first those of the core, then those of plugins. */
 async function summaries(args: readonly string[]): Promise<Readonly<Record<string, string>>> {
   const { pluginCommands } = await import('./cli/plugin-command.js')
   const others = (await pluginCommands(args)).map(({ command }) => [command.name, command.summary] as const)
@@ -181,7 +183,7 @@ async function overview(args: readonly string[]): Promise<string> {
   const all = Object.entries(await summaries(args))
   const width = Math.max(...all.map(([{ length }]) => length))
   const lines = all.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`)
-  return `rowhouse ${version}: a backend server for PostgreSQL\n\n${lines.join('\n')}\n\nrowhouse COMMAND --help tells more.`
+  return `rowhouse ${version}: a backend server for PostgreSQL\n\n${lines.join('\n')}\n\nRun rowhouse COMMAND --help for details.`
 }
 
 function misused(message: string): number {
@@ -197,5 +199,5 @@ function maybe(word: string, known: readonly string[], prefix = ''): string {
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const code = await main(process.argv.slice(2))
-// A timer or a connection that a plugin left does not keep the process; what was printed is out first.
+// Exits even if a plugin left a timer or a connection open, but only after standard output is flushed.
 process.stdout.write('', () => process.exit(code))

@@ -21,14 +21,14 @@ export const timeoutMs = {
   minimum: 1,
   maximum: 30_000,
   default: 10_000,
-  description: 'time for the answer to one message, in milliseconds',
+  description: 'Maximum time to wait for the response to one message, in milliseconds.',
 } as const
 
-/** @param address of the provider, where the operator names no other */
+/** @param address default base URL of the provider */
 export const apiUrl = <const A extends string>(address: A) =>
-  ({ type: 'string', pattern: '^https?://', default: address, description: 'address of the API' }) as const
+  ({ type: 'string', pattern: '^https?://', default: address, description: 'Base URL of the API.' }) as const
 
-/** @param path of the API, e.g. `/v3/mail/send`; the address may have a path too */
+/** @param path appended to the path of the address, e.g. `/v3/mail/send` */
 export const below = (address: string, path: string): URL => new URL(address.replace(/\/+$/, '') + path)
 
 /** A provider's HTTP API, asked to send a message. */

@@ -10,13 +10,13 @@ import { type Config, loadServer, migrationSets } from '../host/server.js'
 import { gatewayMistake } from '../http/session.js'
 import { builtins, source } from './setting.js'
 
-/** One thing that was looked at. */
+/** The result of one check. */
 export interface Finding {
   readonly ok: boolean
   readonly text: string
 }
 
-/** Says what is right and what is not. */
+/** Prints the result of all checks. @returns the exit code */
 export async function check({ flags }: Invocation): Promise<number> {
   const findings = await findAll(flags)
   for (const finding of findings) console.log(printed(finding))
@@ -25,7 +25,7 @@ export async function check({ flags }: Invocation): Promise<number> {
 
 export const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD '} ${text}`
 
-/** @throws ConfigError with every mistake of the configuration */
+/** Runs all checks. @throws ConfigError with every mistake of the configuration */
 export async function findAll(flags: Invocation['flags']): Promise<readonly Finding[]> {
   const { config, loaded } = await loadServer({ ...source(flags), builtins: builtins() })
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
@@ -73,7 +73,10 @@ async function findInPooler(database: Config['values']['database']): Promise<rea
   if (!isPooled(database)) return []
   return checkSessions(database).then(
     () => [
-      { ok: true, text: 'connection pooler: its sessions have the time limits, time zone and styles of a direct one' },
+      {
+        ok: true,
+        text: 'connection pooler: its sessions have the same timeouts, time zone and output styles as direct connections',
+      },
     ],
     (error: Error) => [{ ok: false, text: `connection pooler: ${error.message}` }],
   )
@@ -90,7 +93,7 @@ async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrati
   if (pending.length > 0) {
     return [
       ...findings,
-      { ok: true, text: `${pending.length} migrations to run; a start does it, or rowhouse migrate` },
+      { ok: true, text: `${pending.length} pending migrations: rowhouse start or rowhouse migrate runs them` },
     ]
   }
   const { inconsistent, tables } = await readCatalog(client)

@@ -12,7 +12,7 @@ import { serve } from './serve.js'
 import { builtins, readSections, source, wantsDatabase } from './setting.js'
 import { catchUncaught, pluginsOf } from './uncaught.js'
 
-/** A server for development: whatever is missing is made, on this machine only. */
+/** Runs a development server on this machine only. Creates what is missing: the database, the secret, the sample. */
 export async function dev({ flags, words: [given] }: Invocation): Promise<number> {
   const uncaught = catchUncaught()
   const { values } = await readSections(flags)
@@ -57,36 +57,36 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
   }
 }
 
-/** Only this machine can connect. */
+/** Returns whether only this machine can connect. */
 const isOpen = (http: HttpConfig): boolean => listenersOf(http).every(isLocal)
 
 const MINUTE_MS = 60_000
 
 /**
- * Starts the database again when it has ended by itself. Not twice within a minute: then something ends it.
- * @returns why it gave up; while all is well, never
+ * Restarts the database when it ends unexpectedly. Gives up when it ends again within a minute.
+ * @returns the reason for giving up; pending until then
  */
 async function keepAlive(embedded: StartedDatabase, progress: (message: string) => void): Promise<Error> {
   for (let startedAt = -Infinity; ; startedAt = performance.now()) {
     const log = await embedded.died()
     const again = performance.now() - startedAt < MINUTE_MS
     const lines = log.slice(-5).map((line) => `\n  ${line}`)
-    const what = `PostgreSQL has ended by itself${again ? ' again, within a minute' : ''}`
+    const what = `PostgreSQL ended unexpectedly${again ? ' again, within a minute' : ''}`
     if (again)
-      return new Error(`${what}: it may have been killed, or be out of memory. Its last words:${lines.join('')}`)
-    progress(`${what}; starting it again`)
+      return new Error(`${what}: it may have been killed or run out of memory. Its last log lines:${lines.join('')}`)
+    progress(`${what}; restarting it`)
     try {
       await embedded.restart()
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error))
     }
-    progress('PostgreSQL runs again')
+    progress('PostgreSQL is running again')
   }
 }
 
 const secretFile = (dataDir: string): string => join(dataDir, 'admin-secret')
 
-/** Made once, readable by nobody else. */
+/** Creates the admin secret once, in a file that only its owner can read. */
 async function ownSecret(dataDir: string): Promise<string> {
   const file = secretFile(dataDir)
   await mkdir(dataDir, { recursive: true, mode: 0o700 })
@@ -104,7 +104,7 @@ async function welcome(
   embedded: StartedDatabase | undefined,
   file: string | undefined,
 ): Promise<string> {
-  const database = embedded ? `PostgreSQL ${embedded.version} of its own` : 'the PostgreSQL that you named'
+  const database = embedded ? `embedded PostgreSQL ${embedded.version}` : 'the configured PostgreSQL'
   const shown = file && relative(process.cwd(), file)
   const credential = shown ? `$(cat ${shown})` : '$ROWHOUSE_ADMIN_SECRET'
   const curl = (body: object, role = '') =>
@@ -119,11 +119,11 @@ ${lines.join('\n\n')}
 `
 }
 
-/** Where no plugin needs a database there is nothing to query here. */
+/** Returns the text to print when no plugin needs a database. */
 const proxyWelcome = (server: Server, file: string | undefined): string =>
-  `\nRowhouse runs at ${server.url} without a database: no plugin needs one.\n${otherAddresses(server)}${secretLine(file)}\n`
+  `\nRowhouse runs at ${server.url} without a database, because no plugin needs one.\n${otherAddresses(server)}${secretLine(file)}\n`
 
-/** A line for each plugin, or plugins, with a listener of their own. */
+/** Returns one line per additional listener. */
 const otherAddresses = ({ addresses: [, ...others] }: Server): string =>
   others.map(({ url, plugins }) => `At ${url}: ${plugins.join(', ')}.\n`).join('')
 
@@ -166,7 +166,7 @@ const empty = (curl: Curl): readonly string[] => [
 ]
 
 const mail = (url: string, credential: string): string =>
-  `Mail and SMS are caught: see ${url}/v1/send in a browser, with that secret.
+  `Mail and SMS are not delivered. Open ${url}/v1/send in a browser and enter the admin secret to read them.
 
 curl -s ${url}/v1/send/email -H "X-Service-Admin-Secret: ${credential}" -d '${JSON.stringify({
     to: 'reader@example.com',
@@ -187,7 +187,7 @@ async function hasShop(server: Server, secret: string): Promise<boolean> {
   return response.ok
 }
 
-/** Whether the plugin notify is there, and nobody has said whom mail goes to. */
+/** Returns whether the plugin notify is loaded and no email provider is configured. */
 async function catchesMail(server: Server): Promise<boolean> {
   const { providers, settings } = server.config.parts
   if (isPlain(providers) && providers['email'] !== undefined) return false

@@ -7,7 +7,7 @@ import { readSections } from './setting.js'
 
 const SHOWN = 5
 
-/** What is where, and what could be better. */
+/** Prints the environment and suggests improvements. */
 export async function doctor({ flags }: Invocation): Promise<number> {
   const { dataDir, database } = (await readSections(flags)).values
   console.log(`rowhouse ${version}, Node ${process.versions.node} on ${process.platform} ${process.arch}`)
@@ -23,9 +23,9 @@ export async function doctor({ flags }: Invocation): Promise<number> {
   )
   if (state.heldBy) console.log(`in use by the Rowhouse with process id ${state.heldBy.pid}`)
   if (state.orphans.length > 0) {
-    console.log('left over from data directories that are gone; delete what you do not need:')
+    console.log('files left over from deleted data directories; delete them if you do not need them:')
     for (const folder of state.orphans.slice(0, SHOWN)) console.log(`  ${folder}`)
-    if (state.orphans.length > SHOWN) console.log(`  and ${state.orphans.length - SHOWN} more beside them`)
+    if (state.orphans.length > SHOWN) console.log(`  and ${state.orphans.length - SHOWN} more`)
   }
 
   const findings = database.url === undefined ? [] : [...(await findAll(flags)), ...(await harden(database.url))]
@@ -34,7 +34,7 @@ export async function doctor({ flags }: Invocation): Promise<number> {
   return findings.every(({ ok }) => ok) ? 0 : 1
 }
 
-/** Rights that the login has and does not need. Advice, not mistakes. */
+/** Advises on unneeded privileges of the login. These findings are not errors. */
 async function harden(url: string): Promise<readonly Finding[]> {
   const client = new pg.Client({
     connectionString: url,
@@ -51,10 +51,10 @@ async function harden(url: string): Promise<readonly Finding[]> {
     )
     const advice = [
       rows[0]?.superuser &&
-        'the login is a superuser: run_sql can reach the files of the database machine; give it a login of its own',
+        'the login is a superuser: run_sql can read files on the database server; use a dedicated login',
       !rows[0]?.superuser &&
         rows[0]?.files &&
-        'the login may read files of the database machine: revoke pg_read_server_files',
+        'the login can read files on the database server: revoke pg_read_server_files',
       !rows[0]?.encrypted && !rows[0]?.local && 'the connection is not encrypted: add sslmode=verify-full to the URL',
     ]
     return advice.flatMap((text) => (text ? [{ ok: true, text: `advice: ${text}` }] : []))

@@ -8,10 +8,10 @@ import { builtins, source, withDatabase } from './setting.js'
 
 type Ask = (type: string, args: string) => Promise<string>
 
-/** Exports, compares and replaces all metadata. */
+/** Exports, compares or replaces all metadata. */
 export async function metadata({ flags, words: [action, file] }: Invocation): Promise<number> {
-  if (action !== 'export' && action !== 'apply' && action !== 'diff') throw new Error('say export, apply or diff')
-  if (action !== 'export' && file === undefined) throw new Error(`rowhouse metadata ${action} needs a file`)
+  if (action !== 'export' && action !== 'apply' && action !== 'diff') throw new Error('expected export, apply or diff')
+  if (action !== 'export' && file === undefined) throw new Error(`rowhouse metadata ${action} requires a file`)
   const wanted = action === 'export' ? '' : await readFile(file as string, 'utf8')
   return withDatabase(flags, (url) =>
     withServer(url, flags, async (ask) => {
@@ -24,7 +24,7 @@ export async function metadata({ flags, words: [action, file] }: Invocation): Pr
       }
       const changes = compare(objects(read(now)), objects(read(wanted)))
       for (const change of changes) console.log(change)
-      if (changes.length === 0) console.log('no difference')
+      if (changes.length === 0) console.log('no differences')
       if (action === 'diff') return changes.length === 0 ? 0 : 1
       if (flags['dry-run'] !== true && changes.length > 0) await ask('replace_metadata', wanted)
       return 0
@@ -32,7 +32,7 @@ export async function metadata({ flags, words: [action, file] }: Invocation): Pr
   )
 }
 
-/** For the time of the command a server runs on a free port of this machine, with a secret that nobody else has. */
+/** Runs `fn` with a temporary server on a free port of this machine, with a random secret. */
 async function withServer<T>(url: string, flags: Invocation['flags'], fn: (ask: Ask) => Promise<T>): Promise<T> {
   const adminSecret = randomBytes(32).toString('base64url')
   const { overrides: _, ...from } = source(flags)
@@ -64,7 +64,7 @@ async function withServer<T>(url: string, flags: Invocation['flags'], fn: (ask: 
   }
 }
 
-/** Numbers keep their digits. */
+/** Parses JSON and keeps all digits of numbers. */
 const read = (text: string): Exported => parseJson(text, NO_LIMITS) as unknown as Exported
 
 function indented(value: Json, by = ''): string {
@@ -86,7 +86,7 @@ interface Exported {
 type Name = string | { readonly schema: string; readonly name: string }
 const nameOf = (name: Name): string => (typeof name === 'string' ? name : `${name.schema}.${name.name}`)
 
-/** What was said, by the name of the object that it was said of. */
+/** Returns the entries of an export, in canonical form, by the name of the object that they configure. */
 function objects({ tables = [], query_templates: templates = [], functions = [] }: Exported): Map<string, string> {
   const all = new Map<string, string>()
   for (const { table, configuration, ...lists } of tables) {
@@ -109,7 +109,7 @@ function objects({ tables = [], query_templates: templates = [], functions = [] 
   return all
 }
 
-/** Keys sorted, because their order means nothing; an absent comment is a null one. */
+/** Returns JSON with sorted keys, because their order has no meaning, and without null comments. */
 function canonical(entry: Entry): string {
   const sorted = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(sorted)

@@ -6,7 +6,7 @@ import { migrate, type MigrationSet, type Pending, pendingMigrations } from '../
 import { loadServer, migrationSets } from '../host/server.js'
 import { builtins, source, withDatabase } from './setting.js'
 
-/** Migrates, or says what there is to migrate. */
+/** Runs the pending migrations, or lists them. */
 export function migrateDatabase({ flags }: Invocation): Promise<number> {
   return withDatabase(flags, (url) => migrateAt(url, flags))
 }
@@ -19,7 +19,7 @@ async function migrateAt(url: string, flags: Invocation['flags']): Promise<numbe
   for (const each of defaults) console.log(`${dry ? 'would set' : 'set'} ${each}`)
   const steps = await migrateSchema(database.directUrl ?? url, migrationSets(loaded), dry)
   for (const { owner, id } of steps) console.log(`${dry ? 'would run' : 'ran'} ${owner} ${id}`)
-  if (defaults.length === 0 && steps.length === 0) console.log('nothing to do')
+  if (defaults.length === 0 && steps.length === 0) console.log('nothing to migrate')
   if (isPooled(database) && !dry) await checkSessions(database)
   return 0
 }

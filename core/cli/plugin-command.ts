@@ -13,7 +13,7 @@ import { createMetrics } from '../metrics.js'
 import { commandDatabase } from './command-database.js'
 import { builtins, source } from './setting.js'
 
-/** A command of a plugin, and how it is run. */
+/** A command of a plugin, and the function that runs it. */
 export interface FoundCommand {
   readonly plugin: string
   readonly command: PluginCommand
@@ -22,12 +22,15 @@ export interface FoundCommand {
 }
 export type CommandIo = Pick<CommandContext, 'signal' | 'print' | 'tell'> &
   Partial<Pick<CommandContext, 'lists' | 'words'>>
-/** What the command line gives to a command. */
+/** The arguments and output functions of a command. */
 type Given = Pick<CommandContext, 'flags' | 'lists' | 'words' | 'signal' | 'print' | 'tell'>
 const given = (flags: CommandContext['flags'], io: CommandIo): Given => ({ lists: {}, words: [], ...io, flags })
 type Options = Omit<ServerOptions, 'log' | 'address' | 'progress'>
 
-/** The commands of the plugins that the configuration loads, of the built-in ones when it has mistakes, and standalone ones. */
+/**
+ * Returns the commands of the loaded plugins and all standalone commands. If the configuration is invalid, returns
+ * those of the built-in plugins.
+ */
 export async function pluginCommands(args: readonly string[]): Promise<readonly FoundCommand[]> {
   const options = optionsOf(args)
   const all = await builtinCommands(options.builtins.optional ?? {}, notLoaded)
@@ -43,7 +46,9 @@ async function configuredCommands(options: ReturnType<typeof optionsOf>): Promis
   }
 }
 
-/** Also of a plugin that the configuration does not load: running it says so. */
+/**
+ * Finds a command, even of a plugin that the configuration does not load; running that one fails with an explanation.
+ */
 export async function findPluginCommand(name: string, args: readonly string[]): Promise<FoundCommand | undefined> {
   const options = optionsOf(args)
   const { plugins, optional } = options.builtins
@@ -58,7 +63,7 @@ async function notLoaded(plugin: string, name: string): Promise<never> {
   throw new Error(`${name} is a command of the plugin "${plugin}", which the configuration does not load`)
 }
 
-/** @throws ConfigError */
+/** Returns the commands of all loaded plugins. @throws ConfigError */
 export async function loadedCommands(options: Options): Promise<readonly FoundCommand[]> {
   const parts = await loadServer(options)
   return parts.loaded.plugins.flatMap(({ plugin, config }) =>
@@ -73,7 +78,7 @@ export async function loadedCommands(options: Options): Promise<readonly FoundCo
   )
 }
 
-/** Read before anything is known of the command. */
+/** Reads the options that decide which plugins to load, before the command is known. */
 function optionsOf(args: readonly string[]): Options & { readonly builtins: Builtins } {
   const { values } = parseArgs({
     args: [...args],
@@ -109,7 +114,7 @@ interface Parts {
   readonly cwd: string
 }
 
-/** Opens what a command may use, and closes it whatever happens. */
+/** Opens the resources of a command, and always closes them. */
 async function withContext(
   { config: { values }, loaded, plugin, cwd }: Parts,
   all: Given,
@@ -126,7 +131,8 @@ async function withContext(
     return await run({
       ...all,
       query: async <Row extends object>(text: string, rowValues: readonly unknown[] = []) => {
-        if (!database) throw new Error(`plugin "${plugin.name}" has "database": false, so its commands have none`)
+        if (!database)
+          throw new Error(`plugin "${plugin.name}" has "database": false, so its commands cannot use the database`)
         return withClient(database.main, async (client) => (await client.query<Row>(text, [...rowValues])).rows)
       },
       provider: (kind, name) => providers.get(kind, name),
@@ -161,7 +167,7 @@ async function mustBeMigrated(database: Database, loaded: Loaded, { name }: Plug
     const [pending] = await pendingMigrations(client, sets)
     if (!pending) return
     const step = `${pending.owner} ${pending.id}`
-    throw new Error(`the database is not up to date (${step} has not run): a start does it, or rowhouse migrate`)
+    throw new Error(`the database is not up to date (${step} has not run): run rowhouse migrate, or start the server`)
   } finally {
     await client.end()
   }

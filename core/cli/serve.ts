@@ -1,12 +1,12 @@
 import type { Server } from '../host/server.js'
 import type { Uncaught } from './uncaught.js'
 
-const FINISHING = 'finishing what is under way; Ctrl-C again ends at once'
+const FINISHING = 'finishing in-flight requests; press Ctrl-C again to stop immediately'
 
 /**
- * Waits for the signal to end, or for an error that nothing catches, then finishes what is under way. A second signal ends
- * the process at once.
- * @param failed resolves with the reason when it makes no sense to go on
+ * Waits for a signal or an uncaught error, then finishes in-flight requests and closes the server. A second signal ends
+ * the process immediately.
+ * @param failed resolves with the reason when the server cannot continue
  * @returns the exit code
  */
 export async function serve(
@@ -30,7 +30,7 @@ export async function serve(
   const closed = await server.close().then(
     () => true,
     (error: Error) => {
-      server.log.error(`the server did not end as it should: ${error.message}`)
+      server.log.error(`the shutdown failed: ${error.message}`)
       return false
     },
   )

@@ -7,7 +7,10 @@ type Flags = Readonly<Record<string, string | boolean | undefined>>
 
 const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
 
-/** What comes with the program. The optional plugins wait to be named. `dev` loads the sample, and catches messages. */
+/**
+ * Returns the built-in plugins and providers. Optional plugins load only when configured. `sample` adds the sample
+ * shop; `catches` keeps messages instead of sending them.
+ */
 export function builtins({ sample = false, catches = false } = {}): Builtins {
   const provider = (kind: string, ...names: readonly string[]) =>
     Object.fromEntries(names.map((name) => [name, new URL(`../../providers/${kind}/${name}.js`, import.meta.url)]))
@@ -30,7 +33,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
   }
 }
 
-/** Where the configuration of a command comes from. */
+/** Returns the source of a command's configuration. */
 export function source({ config, host, port }: Flags) {
   return {
     env: process.env,
@@ -45,7 +48,7 @@ export function readSections(flags: Flags): Promise<LoadedConfig<typeof sections
 }
 
 /**
- * Whether any plugin of the configuration wants a database.
+ * Returns whether any configured plugin needs a database.
  * @throws ConfigError with every mistake of the configuration
  */
 export async function wantsDatabase(flags: Flags): Promise<boolean> {
@@ -53,8 +56,8 @@ export async function wantsDatabase(flags: Flags): Promise<boolean> {
 }
 
 /**
- * Runs `fn` with the database of the configuration, else with that of the data directory.
- * @throws Error that says where a database may be named
+ * Runs `fn` with the configured database, or with the one in the data directory.
+ * @throws Error that explains how to configure a database
  */
 export async function withDatabase<T>(flags: Flags, fn: (url: string) => Promise<T>): Promise<T> {
   const { database, dataDir } = (await readSections(flags)).values

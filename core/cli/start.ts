@@ -7,7 +7,7 @@ import { NO_DATABASE } from './command-database.js'
 import { builtins, source } from './setting.js'
 import { catchUncaught, pluginsOf } from './uncaught.js'
 
-/** A server for production: it guesses nothing. */
+/** Starts a production server. Creates neither a database nor secrets. */
 export async function start({ flags }: Invocation): Promise<number> {
   const options = { ...source(flags), builtins: builtins() }
   const uncaught = catchUncaught()

@@ -2,28 +2,28 @@ import { type Origin, pluginToBlame } from '../host/blame.js'
 import type { Loaded } from '../host/load.js'
 import { createLogger } from '../log.js'
 
-/** What is thrown, or rejected, where nothing catches it. */
+/** Uncaught errors and unhandled rejections of this process. */
 export interface Uncaught {
-  /** Resolves with the first such error, after a line in the log. */
+  /** Resolves with the first such error, after logging it. */
   readonly first: Promise<Error>
-  /** Whose errors there may be. */
+  /** Plugins to attribute errors to. */
   plugins: readonly Origin[]
-  /** @throws Error when something is thrown that nothing catches, before `work` is done */
+  /** Waits for `work`. @throws Error when an uncaught error comes first */
   unless<T>(work: Promise<T>): Promise<T>
 }
 
-/** From now on such an error does not end the process by itself. */
+/** Logs uncaught errors and keeps the process alive, so that the server can shut down. */
 export function catchUncaught(): Uncaught {
   const log = createLogger({ level: 'fatal' })
   const first = new Promise<Error>((resolve) => {
     let known = false
     process.on('uncaughtException', (error, origin) => {
-      // The server goes down for the first one. What comes after may be because of it.
+      // The server shuts down because of the first error. Later errors may be its consequences.
       if (known) return
       known = true
       const plugin = pluginToBlame(error, uncaught.plugins)
-      const what = origin === 'unhandledRejection' ? 'a promise was rejected' : 'an error was thrown'
-      log.fatal({ ...(plugin === undefined ? {} : { plugin }), err: error }, `${what} where nothing catches it`)
+      const what = origin === 'unhandledRejection' ? 'unhandled promise rejection' : 'uncaught error'
+      log.fatal({ ...(plugin === undefined ? {} : { plugin }), err: error }, what)
       resolve(error)
     })
   })

@@ -12,19 +12,22 @@ const count = (fallback: number, description: string) =>
 export const requestLimitsConfig = {
   price: count(
     1_000_000_000,
-    'points of a request, or of a whole bulk: a column or comparison of a row counts 1, a pattern 10, a list without a limit 100 rows; then 400. 0: no limit',
+    'Maximum cost of a request or of a whole bulk, in points. Each column or comparison costs 1 point per row, a pattern 10. A list without a limit counts as 100 rows. Costlier requests fail with 400. 0 disables the limit.',
   ),
   patterns: {
     type: 'object',
     default: {},
     description:
-      'operators that search texts for a pattern, in one request of a role other than admin, or in one bulk; then 400',
+      'Limits on pattern operators in one request or one bulk, for roles other than admin. Requests above a limit fail with 400.',
     properties: {
-      operators: count(10, 'such as $like and $regex; 0: no limit'),
-      characters: count(100, 'of all regular expressions together, $similar and $matches included; 0: no limit'),
+      operators: count(10, 'Maximum number of pattern operators, such as $like and $regex. 0 disables the limit.'),
+      characters: count(
+        100,
+        'Maximum total length of all regular expressions, including $similar and $matches, in characters. 0 disables the limit.',
+      ),
       wildcards: count(
         20,
-        '`%` and `_` of a pattern of $like, unless escaped; it has at most 1,000 characters, too. 0: no limit of either',
+        'Maximum number of unescaped `%` and `_` in one $like pattern. The pattern may have at most 1,000 characters. 0 disables both limits.',
       ),
     },
   },

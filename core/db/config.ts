@@ -6,59 +6,63 @@ export const databaseConfig = {
     url: {
       type: 'string',
       secret: true,
-      description: 'PostgreSQL to serve: a URL, or a socket path in its `host` parameter',
+      description:
+        'Connection URL of the PostgreSQL database. For a unix socket, set its path in the `host` parameter.',
     },
     directUrl: {
       type: 'string',
       secret: true,
       description:
-        'PostgreSQL itself, when `url` is a connection pooler in transaction mode: to migrate, and to LISTEN for metadata changes',
+        'Direct connection URL of PostgreSQL, for migrations and for LISTEN. Required when `url` is a connection pooler in transaction mode.',
     },
     maxAnswerBytes: {
       type: 'integer',
       minimum: 1024,
       default: 64 * 1024 * 1024,
       description:
-        'Largest part of an answer that is held in memory: a whole answer, or a row of a streamed one; then 400. Also how much of unread answers and unfinished bodies of one caller may wait; then its next request gets 429',
+        'Maximum size of a buffered response, or of one row of a streamed response, in bytes. Larger responses fail with 400. Also limits the unread responses and unfinished request bodies of one caller; its next request then fails with 429.',
     },
-    poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Connections for requests' },
+    poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Maximum number of connections for requests.' },
     pipelines: {
       type: 'integer',
       minimum: 0,
       default: 4,
-      description: 'Connections that quick reads share, each with many under way; 0: none. Unused behind a pooler',
+      description:
+        'Number of connections that pipeline fast reads of many requests. 0 disables pipelining. Unused behind a connection pooler.',
     },
     sharedCommits: {
       type: 'integer',
       minimum: 0,
       default: 3,
       description:
-        'Connections on which quick inserts are committed together, for which `now()` is then the same; 0: none. Unused behind a pooler',
+        'Number of connections that commit fast inserts of several requests together; these see the same `now()`. 0 disables shared commits. Unused behind a connection pooler.',
     },
     quickMs: {
       type: 'integer',
       minimum: 1,
       default: 5,
       description:
-        'What a read may take on its own connection, most often, to be one that shares; for an insert eight times as long',
+        'Typical duration, in milliseconds, up to which a read may use a shared connection. For an insert, the limit is eight times as long.',
     },
     streamPoolSize: {
       type: 'integer',
       minimum: 1,
       default: 10,
-      description: 'Streamed answers at the same time; then 503',
+      description: 'Maximum number of concurrent streamed responses. Further streams fail with 503.',
     },
     streamMaxAgeMs: {
       type: 'integer',
       minimum: 1,
       default: 3_600_000,
-      description: 'Longest time for a client to read an answer; then it is cut off',
+      description:
+        'Maximum time for a client to read a streamed response, in milliseconds. The connection is then closed.',
     },
     streamMinBytesPerSecond: {
       type: 'integer',
       minimum: 0,
       default: 8192,
-      description: 'What a client has to read of rows after half a minute, or it is cut off; 0: anything',
+      description:
+        'Minimum rate at which a client must read a streamed response, in bytes per second, after the first 30 seconds. Connections of slower clients are closed. 0 disables the limit.',
     },
     callerShare: {
       type: 'number',
@@ -66,36 +70,49 @@ export const databaseConfig = {
       maximum: 1,
       default: 0.5,
       description:
-        'Part of `poolSize` that the requests of one caller may take: a user in its role, else an address; then 429',
+        'Fraction of `poolSize` that one caller (a user in a role, otherwise an address) may use. Further requests fail with 429.',
     },
     streamShare: {
       type: 'number',
       minimum: 0,
       maximum: 1,
       default: 0.3,
-      description: 'Part of `streamPoolSize` that the streams of one caller may take; then 429',
+      description:
+        'Fraction of `streamPoolSize` that the streams of one caller may use. Further streams fail with 429.',
     },
     anonymousShare: {
       type: 'number',
       minimum: 0,
       maximum: 1,
       default: 0.3,
-      description: 'The part of either for an address whose callers are anonymous, where it is smaller',
+      description: 'Upper limit of `callerShare` and `streamShare` for the anonymous callers of one address.',
     },
     roleTimeoutMs: {
       type: 'object',
       default: { anonymous: 5000 },
-      description: 'Longest statement of a role, where it is shorter than `statementTimeoutMs`; then 504',
+      description:
+        'Maximum duration of a statement by role, in milliseconds, where shorter than `statementTimeoutMs`. Longer statements fail with 504.',
       additionalProperties: { type: 'integer', minimum: 1 },
     },
-    poolWaitMs: { type: 'integer', minimum: 1, default: 1000, description: 'Longest wait for a connection; then 503' },
+    poolWaitMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 1000,
+      description: 'Maximum time to wait for a connection, in milliseconds. Requests that wait longer fail with 503.',
+    },
     statementTimeoutMs: {
       type: 'integer',
       minimum: 1,
       default: 30_000,
-      description: 'Longest statement, and longest operation of a plugin; then 504',
+      description:
+        'Maximum duration of a statement or of an operation of a plugin, in milliseconds. Longer ones fail with 504.',
     },
-    lockTimeoutMs: { type: 'integer', minimum: 1, default: 10_000, description: 'Longest wait for a lock; then 409' },
+    lockTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 10_000,
+      description: 'Maximum time to wait for a lock, in milliseconds. Statements that wait longer fail with 409.',
+    },
   },
 } as const satisfies Schema
 export type DatabaseConfig = Infer<typeof databaseConfig>

@@ -35,7 +35,7 @@ const logConfig = {
       type: 'string',
       enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
       default: 'info',
-      description: 'the least important lines that are written',
+      description: 'Minimum level of the log lines to write.',
     },
   },
 } as const satisfies Schema
@@ -44,13 +44,23 @@ const compileConfig = {
   type: 'object',
   default: {},
   properties: {
-    threads: { type: 'integer', minimum: 0, default: 1, description: 'worker threads that compile; 0: in process' },
-    timeoutMs: { type: 'integer', minimum: 1, default: 250, description: 'CPU time of one compilation; then 503' },
+    threads: {
+      type: 'integer',
+      minimum: 0,
+      default: 1,
+      description: 'Number of worker threads that compile requests. 0 compiles in the main thread.',
+    },
+    timeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 250,
+      description: 'Maximum CPU time of one compilation, in milliseconds. Longer compilations fail with 503.',
+    },
     warmUpMs: {
       type: 'integer',
       minimum: 1,
       default: 30_000,
-      description: 'for a worker to start and read the catalog',
+      description: 'Maximum time for a worker to start and read the catalog, in milliseconds.',
     },
   },
 } as const satisfies Schema
@@ -63,10 +73,20 @@ const limitsConfig = {
       type: 'object',
       default: {},
       description:
-        'requests of a new form, which have to be compiled, of one caller: a user in its role, else an address; then 429',
+        'Limit on previously unseen query shapes per caller (a user in a role, otherwise an address). Each must be compiled. Excess requests fail with 429.',
       properties: {
-        perSecond: { type: 'integer', minimum: 0, default: 20, description: 'in the long run; 0 is no limit' },
-        burst: { type: 'integer', minimum: 1, default: 200, description: 'at once, after a pause' },
+        perSecond: {
+          type: 'integer',
+          minimum: 0,
+          default: 20,
+          description: 'Sustained rate of new query shapes per second. 0 disables the limit.',
+        },
+        burst: {
+          type: 'integer',
+          minimum: 1,
+          default: 200,
+          description: 'Number of new query shapes that a caller may send in a burst.',
+        },
       },
     },
     ...requestLimitsConfig,
@@ -81,12 +101,12 @@ export const sections = {
   log: logConfig,
   compile: compileConfig,
   limits: limitsConfig,
-  dataDir: { type: 'string', default: './.rowhouse', description: 'where files of this server live' },
+  dataDir: { type: 'string', default: './.rowhouse', description: 'Folder for the files of this server.' },
   fast: {
     type: 'boolean',
     default: true,
     description:
-      'Use the ways that exist for speed alone: shared connections, shared commits, reused memory, and HTTP past Koa. Turn it off to find out whether one of them causes a problem',
+      'Enables the optional fast paths: shared connections, shared commits, reused memory, and routes that bypass Koa. Disable it to check whether a fast path causes a problem.',
   },
   shutdownTimeoutMs: {
     type: 'integer',
@@ -94,7 +114,7 @@ export const sections = {
     maximum: 3_600_000,
     default: 30_000,
     description:
-      'Maximum time from the signal to the end of the process, drain included; then the log names what was not done, and the process ends with 1',
+      'Maximum duration of a shutdown, in milliseconds, including the drain. When it expires, the server logs the unfinished steps and exits with code 1.',
   },
 } as const satisfies Readonly<Record<string, Schema>>
 

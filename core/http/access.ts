@@ -6,7 +6,7 @@ import type { HttpConfig } from './config.js'
 import { RequestState } from './state.js'
 import type { Traffic } from './traffic.js'
 
-/** Names a request, and writes one log line and one measurement when it has ended, however it ended. */
+/** Assigns a request id, and writes one log line and one measurement when the request ends for any reason. */
 export type Access = (req: IncomingMessage, res: ServerResponse) => RequestState
 
 export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic): Access {
@@ -48,7 +48,7 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
   }
 }
 
-/** The pattern of the route, never the path: paths hold what clients write. */
+/** Returns the pattern of the route. The path is unsuitable, because it contains values from clients. */
 function routeOf({ route, context }: RequestState): string {
   const matched: unknown = route ?? context?.['_matchedRoute']
   return typeof matched === 'string' ? matched : matched instanceof RegExp ? matched.source : '(none)'

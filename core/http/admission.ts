@@ -9,16 +9,17 @@ import type { Authenticate } from './session.js'
 import type { Traffic } from './traffic.js'
 
 export interface Admission {
-  /** Lets a request in if there is room for it, and finds out who sent it: `state.session`. */
+  /** Admits a request if the limits allow it, and authenticates its caller: sets `state.session`. */
   enter(exchange: Entering): Promise<void>
-  /** Only finds out who sent it. */
+  /** Authenticates the caller only. */
   identify(exchange: Entering): Promise<Session>
 }
 type Entering = Pick<Exchange, 'req' | 'res' | 'path' | 'state'>
 
 /**
- * @param unasked prefixes of paths where nobody is asked for credentials; may still grow until the first request
- * @param idempotent paths whose routes honour `Idempotency-Key`; as above
+ * Creates the admission of requests.
+ * @param unasked path prefixes without authentication; may grow until the first request
+ * @param idempotent paths whose routes honour `Idempotency-Key`; may grow until the first request
  */
 export function admission(
   config: HttpConfig,
@@ -39,7 +40,7 @@ export function admission(
       refused()
       if (!isWrongGuess(error)) throw error
       failures.inc()
-      // The answer does not say why: whoever guesses should not learn it.
+      // Logs the reason only: the response must not help an attacker who guesses.
       const cause = error instanceof ServiceError ? error.cause : undefined
       if (cause instanceof Error) ctx.state.log.info({ reason: cause.message }, 'credentials refused')
       throw (await guesses.exceeded(ctx.state.client, ctx.state.signal)) ? tooManyGuesses() : error
@@ -69,7 +70,7 @@ export function admission(
   }
 }
 
-/** A user is one wherever it calls from. Who has no id of its own, as all anonymous callers, is where it calls from. */
+/** Adds the caller for limits: the user id in its role, or else, as for anonymous callers, the client address. */
 function withCaller(session: Session, client: string): Session {
   const { role, variables, via } = session
   if (isAdmin(session)) return session
@@ -81,7 +82,7 @@ function withCaller(session: Session, client: string): Session {
 const isWrongGuess = (error: unknown) =>
   error instanceof ServiceError && error.status === 401 && error.code !== 'missing-credentials'
 
-/** A client that sends the header counts on it: it would repeat a write that has had its effect. */
+/** Refuses the header, because a client that sends it would retry writes that already took effect. */
 const noIdempotency = () =>
   serviceError('not-supported', 'Idempotency-Key is not supported at this path', '$.headers.Idempotency-Key')
 const tooManyGuesses = () =>

@@ -27,30 +27,30 @@ import type { RequestState } from './state.js'
 export interface AppOptions {
   readonly config: HttpConfig
   readonly log: Logger
-  /** Whether to answer past Koa what can be. */
+  /** Whether to bypass Koa where possible. */
   readonly fast: boolean
-  /** The same for all apps of one server. */
+  /** Shared by all apps of one server. */
   readonly traffic: Traffic
   readonly authenticate: Authenticate
-  /** Asks every health probe, each within its deadline. */
+  /** Runs every health probe, each within its deadline. */
   readonly ready: () => Promise<ReadyReport>
   readonly about: () => About | Promise<About>
 }
 
 export interface App extends Listener {
-  /** Adds the routes of a plugin. They are asked in the order of these calls. */
+  /** Adds the routes of a plugin. Routes are matched in the order of these calls. */
   use(routes: PluginRoutes): void
-  /** Adds Koa middleware for the routes of all plugins; `ctx.state.session` is known. */
+  /** Adds Koa middleware for the routes of all plugins. It can read `ctx.state.session`. */
   middleware(fn: Middleware): void
-  /** Nobody is asked for credentials below this path: all who ask there are anonymous. */
+  /** Disables authentication below this path: all callers there are anonymous. */
   proves(prefix: string): void
-  /** The route at this path honours `Idempotency-Key`; all others refuse it. */
+  /** Declares that the route at this path honours `Idempotency-Key`. All other routes refuse it. */
   idempotent(path: string): void
-  /** For a `node:http` server of somebody else's; its limits and its end are then theirs. */
+  /** Handler for an external `node:http` server. The owner of that server sets its limits and closes it. */
   readonly callback: RequestListener
 }
 
-/** One HTTP front: who asks, whose route it is, and one answer for whatever is thrown on the way. */
+/** Creates an HTTP front: authentication, routing and uniform errors. */
 export function createApp(options: AppOptions): App {
   const { config, log, traffic } = options
   const plugins: PluginRoutes[] = []
@@ -87,7 +87,7 @@ export function createApp(options: AppOptions): App {
   koa.use(each(middlewares))
   koa.use(pluginRoutes(plugins))
 
-  /** What is known of requests that Koa has been given. */
+  /** State of requests that were passed to Koa. */
   const arrivals = new WeakMap<IncomingMessage, Arrival>()
   const createContext = koa.createContext.bind(koa)
   koa.createContext = ((req: IncomingMessage, res: ServerResponse) => {
@@ -102,7 +102,7 @@ export function createApp(options: AppOptions): App {
     arrivals.set(req, arrival)
     const { state } = arrival
     void handle(req, res).then(() => {
-      // A stream has not ended.
+      // A stream is still open here.
       if (res.writableEnded && req.method !== 'HEAD') traffic.held.follow(res, state, state.context?.length ?? 0)
     })
   }
@@ -137,7 +137,7 @@ export function createApp(options: AppOptions): App {
   })
 }
 
-/** A request, and what it came to if that is known already. */
+/** A request, and its outcome if that is known already. */
 interface Arrival {
   readonly state: RequestState
   readonly outcome?: () => Answer
@@ -150,7 +150,7 @@ function raise(error: unknown): never {
   throw error
 }
 
-/** Runs middleware that may still be added after this one was put in its place. */
+/** Runs middleware that may still be added after this one is installed. */
 function each(middlewares: readonly Middleware[]): Middleware {
   return (ctx, next) => {
     const from = (index: number): Promise<unknown> => {

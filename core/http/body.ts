@@ -3,22 +3,22 @@ import { parseFailed, type ServiceError, serviceError } from '../errors.js'
 
 export interface BodyLimits {
   readonly maxBytes: number
-  /** The setting that `maxBytes` comes from, for the message. */
+  /** Name of the setting for `maxBytes`, used in the message. */
   readonly setting?: string
-  /** For the whole body. */
+  /** Maximum time to receive the whole body, in milliseconds. */
   readonly timeoutMs: number
   /**
-   * Counts bytes that wait for the rest of the body, or with a negative number takes them back.
-   * @param size of the body so far
-   * @throws ServiceError too many wait
+   * Counts bytes buffered for the rest of the body; a negative number releases them.
+   * @param size bytes received so far
+   * @throws ServiceError when too much is buffered
    */
   hold?(bytes: number, size: number): void
 }
 
 /**
- * Reads a body into memory, never more of it than allowed.
- * @throws ServiceError 413 payload-too-large: declared or found to be longer; 415 unsupported-media-type: compressed;
- *   408 request-timeout: not here in time; 400 parse-failed: it ended early; and what `hold` throws
+ * Reads a body into memory, up to the limit.
+ * @throws ServiceError 413 payload-too-large: declared or actual size exceeds the limit; 415 unsupported-media-type:
+ *   compressed; 408 request-timeout: not received in time; 400 parse-failed: it ended early; and what `hold` throws
  */
 export async function readBody(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
   const encoding = req.headers['content-encoding']
@@ -32,7 +32,7 @@ export async function readBody(req: IncomingMessage, limits: BodyLimits): Promis
   return body
 }
 
-/** A small body mostly comes with its headers: there is nothing to wait for. */
+/** Reads a body that has arrived completely, as small bodies usually do together with the headers. */
 function whole(req: IncomingMessage, limits: BodyLimits): Buffer {
   if (req.readableLength > limits.maxBytes) throw tooLarge(limits)
   return (req.read() as Buffer | null) ?? NOTHING
@@ -40,8 +40,8 @@ function whole(req: IncomingMessage, limits: BodyLimits): Buffer {
 const NOTHING = Buffer.alloc(0)
 
 /**
- * Listens by hand, because the iterator and the pipeline of a stream destroy it when they stop early, and with it the
- * socket that has to carry the error.
+ * Reads a body with event listeners. The iterator and the pipeline of a stream destroy it when they stop early, and the
+ * socket is still needed to send the error.
  */
 function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
   return new Promise((resolve, reject) => {
@@ -77,7 +77,7 @@ function collect(req: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
     function detach() {
       clearTimeout(timer)
       limits.hold?.(-size, 0)
-      // What breaks from here on has been answered.
+      // Later errors are ignored: the response has been sent.
       req.on('error', ignore).off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
   })

@@ -2,17 +2,18 @@ import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { HttpConfig } from './config.js'
 
-/** The peers whose word is taken for where a request came from. */
+/** Peers whose `X-Forwarded-For` is trusted. */
 export interface Proxies {
   readonly list: BlockList
-  /** Whoever connects over the unix socket. */
+  /** Whether peers on the unix socket are trusted. */
   readonly unix: boolean
   readonly none: boolean
 }
 
 /**
- * @param entries addresses, ranges as `10.0.0.0/8`, and `unix`
- * @returns the entries that are none of these, by index, beside what the others say
+ * Parses the trusted proxies.
+ * @param entries addresses, CIDR ranges such as `10.0.0.0/8`, and `unix`
+ * @returns the proxies, and the indexes of invalid entries
  */
 export function readProxies(entries: readonly string[]): { readonly proxies: Proxies; readonly wrong: number[] } {
   const list = new BlockList()
@@ -34,14 +35,14 @@ function add(list: BlockList, entry: string): boolean {
   return true
 }
 
-/** What is believed of where requests come from. */
+/** Determines client addresses with the trusted proxies. */
 export interface TrustedProxies {
-  /** Whether the peer of a request is one of them. */
+  /** Returns whether the peer of a request is a trusted proxy. */
   trustsPeer(req: IncomingMessage): boolean
   /**
-   * Where a request came from: the peer, or, as far as peers are trusted, the address that they say they had it from. The
-   * left part of `X-Forwarded-For` is what the client wrote, so it is read from the right, up to the first address that is
-   * not trusted. Empty: a unix socket whose peer is not trusted or says nothing.
+   * Returns the client address: the peer, or the address that trusted proxies forwarded. Reads `X-Forwarded-For` from
+   * the right, up to the first untrusted address, because the client controls the left part. Returns an empty string
+   * for a unix socket whose peer is untrusted or sends no address.
    */
   clientOf(req: IncomingMessage): string
 }
@@ -72,24 +73,26 @@ export function createProxies(config: Pick<HttpConfig, 'socket' | 'trustedProxie
 
 const peerOf = (req: IncomingMessage): string => plain(req.socket.remoteAddress ?? '')
 
-/** Of all lines in their order: Node's own map would do the same, and other headers it would not join. */
+/** Returns the hops of all header lines in order. */
 function forwardedFor(req: IncomingMessage): string[] {
   const given = req.headers['x-forwarded-for'] ?? []
   return (typeof given === 'string' ? given : given.join(',')).split(',').map((hop) => hop.trim())
 }
 
-/** `192.0.2.1:80`, `[2001:db8::1]:80` and `[2001:db8::1]` as well as the address alone. */
+/** Removes the port from `192.0.2.1:80` or `[2001:db8::1]:80`, and the brackets from `[2001:db8::1]`. */
 function withoutPort(hop: string): string {
   return /^\[([^\]]+)\](?::\d+)?$/.exec(hop)?.[1] ?? /^([\d.]+):\d+$/.exec(hop)?.[1] ?? hop
 }
 
-/** An IPv4 address is that, also where a socket of both kinds shows it as `::ffff:192.0.2.1`. No zone as in `fe80::1%eth0`. */
+/**
+ * Unwraps IPv4-mapped addresses such as `::ffff:192.0.2.1`, and removes the zone of addresses such as `fe80::1%eth0`.
+ */
 function plain(address: string): string {
   const [alone = ''] = address.split('%')
   return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(alone)?.[1] ?? alone
 }
 
-/** What limits count under: an address, of IPv6 the /64 of which one customer has all. */
+/** Returns the key for limits by address. For IPv6 it is the /64 prefix, which belongs to one customer. */
 export function addressKey(address: string): string {
   if (isIP(address) !== 6) return address
   const [left = '', right] = address.split('::')

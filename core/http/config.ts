@@ -10,9 +10,19 @@ const socket = {
   additionalProperties: false,
   required: ['path'],
   properties: {
-    // 103 bytes and an end fit on every platform.
-    path: { type: 'string', minLength: 1, maxLength: 103, description: 'its file; a stale one is replaced' },
-    mode: { type: 'string', pattern: '^0?[0-7]{3}$', default: '660', description: 'who may connect, octal' },
+    // 103 bytes and a terminating NUL fit on every platform.
+    path: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 103,
+      description: 'Path of the socket file. Rowhouse replaces a stale file.',
+    },
+    mode: {
+      type: 'string',
+      pattern: '^0?[0-7]{3}$',
+      default: '660',
+      description: 'File permissions of the socket, in octal. They decide which users can connect.',
+    },
   },
 } as const
 const metrics = { type: 'string', enum: ['secret', 'open'] } as const
@@ -26,12 +36,15 @@ const listener = {
       type: 'array',
       items: { type: 'string', minLength: 1 },
       description:
-        'names of the plugins that are served here, and nowhere else; none for the endpoints of the core alone',
+        'Names of the plugins to serve on this listener only. An empty list serves only the endpoints of the core.',
     },
-    host: { ...host, description: 'address to listen on; `http.host` unless given' },
-    port: { ...port, description: 'port; 0 takes a free one' },
-    socket: { ...socket, description: 'a unix socket to listen on in place of host and port' },
-    metrics: { ...metrics, description: 'the same as `http.metrics`, for this listener' },
+    host: { ...host, description: 'Address to listen on. Defaults to `http.host`.' },
+    port: { ...port, description: 'Port to listen on. 0 picks a free port.' },
+    socket: { ...socket, description: 'Unix socket to listen on instead of host and port.' },
+    metrics: {
+      ...metrics,
+      description: 'Access to /metrics and /readyz on this listener. Takes the same values as `http.metrics`.',
+    },
   },
 } as const
 
@@ -41,104 +54,135 @@ export const httpConfig = {
   additionalProperties: false,
   default: {},
   properties: {
-    host: { ...host, default: '127.0.0.1', description: 'address to listen on' },
-    port: { ...port, default: 8080, description: 'port; 0 takes a free one' },
-    socket: { ...socket, description: 'a unix socket to listen on in place of host and port' },
+    host: { ...host, default: '127.0.0.1', description: 'Address to listen on.' },
+    port: { ...port, default: 8080, description: 'Port to listen on. 0 picks a free port.' },
+    socket: { ...socket, description: 'Unix socket to listen on instead of host and port.' },
     listeners: {
       type: 'array',
       items: listener,
       default: [],
-      description: 'further places to listen, each for some of the plugins',
+      description: 'Additional listeners, each serving the plugins that it names.',
     },
     trustedProxies: {
       type: 'array',
       items: { type: 'string' },
       default: [],
       description:
-        'addresses, ranges as `10.0.0.0/8`, or `unix` for the socket, whose `X-Forwarded-For` is believed; none by default',
+        'Proxies whose `X-Forwarded-For` header is trusted: addresses, CIDR ranges such as `10.0.0.0/8`, or `unix` for the unix socket. Trusts no proxy by default.',
     },
-    maxJsonBytes: { ...count, default: 10 * 1024 * 1024, description: 'largest JSON body, in bytes' },
+    maxJsonBytes: {
+      ...count,
+      default: 10 * 1024 * 1024,
+      description: 'Maximum size of a JSON body, in bytes. Larger bodies fail with 413.',
+    },
     maxAdminJsonBytes: {
       ...count,
       default: 64 * 1024 * 1024,
-      description: 'largest JSON body of the role admin on `/v1/query`, in bytes',
+      description:
+        'Maximum size of a JSON body that the role admin sends to `/v1/query`, in bytes. Larger bodies fail with 413.',
     },
-    jsonTimeoutMs: { ...milliseconds, default: 30_000, description: 'time for a JSON body to arrive' },
-    headersTimeoutMs: { ...milliseconds, default: 10_000, description: 'time for the headers to arrive' },
+    jsonTimeoutMs: {
+      ...milliseconds,
+      default: 30_000,
+      description: 'Maximum time to receive a JSON body, in milliseconds. Slower requests fail with 408.',
+    },
+    headersTimeoutMs: {
+      ...milliseconds,
+      default: 10_000,
+      description: 'Maximum time to receive the headers of a request, in milliseconds. Slower requests fail with 408.',
+    },
     checkIntervalMs: {
       ...milliseconds,
       minimum: 10,
       default: 1_000,
-      description: 'how often connections are checked against headersTimeoutMs',
+      description: 'Interval at which connections are checked against `headersTimeoutMs`, in milliseconds.',
     },
     keepAliveTimeoutMs: {
       ...milliseconds,
       default: 65_000,
-      description: 'how long an idle connection stays open; more than the proxy in front keeps it',
+      description:
+        'Time to keep an idle connection open, in milliseconds. Set it higher than the idle timeout of the proxy in front.',
     },
     idleWriteTimeoutMs: {
       ...milliseconds,
       default: 60_000,
-      description: 'how long a client may leave an answer unread; 0 is no limit',
+      description:
+        'Maximum time that a client may stop reading a response, in milliseconds. The connection is then closed. 0 disables the limit.',
     },
-    maxHeaderBytes: { ...count, default: 16 * 1024, description: 'size of all headers together, in bytes' },
-    maxHeaders: { ...count, default: 100, description: 'number of header lines' },
-    maxConnections: { ...count, default: 10_000, description: 'open connections of each listener; more are refused' },
+    maxHeaderBytes: {
+      ...count,
+      default: 16 * 1024,
+      description: 'Maximum total size of the request headers, in bytes. Larger headers fail with 431.',
+    },
+    maxHeaders: {
+      ...count,
+      default: 100,
+      description: 'Maximum number of request headers. Requests with more fail with 431.',
+    },
+    maxConnections: {
+      ...count,
+      default: 10_000,
+      description: 'Maximum number of open connections per listener. Further connections are refused.',
+    },
     maxConcurrentRequests: {
       ...count,
       default: 1_000,
-      description: 'requests worked on at once, then 503; half of them from one address, loopback excepted, then 429',
+      description:
+        'Maximum number of concurrent requests. Further requests fail with 503. One address, except loopback, may have half of them; its further requests fail with 429.',
     },
     failedAuthPerMinute: {
       ...count,
       default: 10,
-      description: 'wrong credentials per minute and address that are answered at once; then 429, a second late',
+      description:
+        'Failed authentication attempts per minute that one address may make. Further failed attempts get 429, delayed by one second.',
     },
     drainDelayMs: {
       ...milliseconds,
       default: 0,
-      description: 'how long the listener stays open after /readyz says 503, for load balancers to notice',
+      description:
+        'Time to keep listening after /readyz starts to return 503, in milliseconds. Use about 5000 behind a load balancer.',
     },
     drainTimeoutMs: {
       ...milliseconds,
       default: 25_000,
-      description: 'how long requests under way may take once the listener is closed',
+      description: 'Maximum time for in-flight requests to finish after the listener has closed, in milliseconds.',
     },
     metrics: {
       ...metrics,
       description:
-        'who may read /metrics and the names in /readyz: `secret` for admin and the holder of the metricsToken, `open` for everybody who can connect. Default: `secret`; of `rowhouse dev` on loopback `open`',
+        'Access to /metrics and to the names in /readyz. `secret` requires the role admin or, for /metrics, the `metricsToken`; `open` allows every client. Defaults to `secret`, and to `open` for `rowhouse dev` on loopback.',
     },
     metricsToken: {
       type: 'string',
       minLength: 16,
       secret: true,
-      description: 'bearer token that may read /metrics and nothing else',
+      description: 'Bearer token that grants access to /metrics only.',
     },
     serverTiming: {
       type: 'boolean',
       default: false,
       description:
-        'send the role admin a `Server-Timing` header that says how long each step of a request took; `rowhouse dev` turns it on',
+        'Adds a `Server-Timing` header with the duration of each step to responses for the role admin. `rowhouse dev` enables it.',
     },
     cors: {
       type: 'object',
       additionalProperties: false,
       default: {},
-      description: 'cross-origin access by browsers',
+      description: 'Cross-origin access for browsers (CORS).',
       properties: {
         origins: {
           type: 'array',
           items: { type: 'string', pattern: '^https?://[^/*\\s]+$' },
           default: [],
-          description: 'exact origins that may read answers, and whose cookie callers may write; none is off',
+          description:
+            'Exact origins that may read responses and, with a session cookie, send writes. An empty list disables CORS.',
         },
-        credentials: { type: 'boolean', default: false, description: 'whether those origins may send cookies' },
+        credentials: { type: 'boolean', default: false, description: 'Allows these origins to send cookies.' },
         maxAgeSeconds: {
           type: 'integer',
           minimum: 0,
           default: 600,
-          description: 'how long a browser may keep a preflight answer',
+          description: 'Time for which browsers may cache a preflight response, in seconds.',
         },
       },
     },
@@ -178,73 +222,96 @@ const jwtConfig = {
           'Ed25519',
         ],
       },
-      description: 'the only algorithms accepted; HS* never together with others',
+      description: 'Accepted signature algorithms. HS* cannot be combined with other algorithms.',
     },
     key: {
       type: 'string',
       minLength: 1,
       secret: true,
-      description: 'shared secret of at least 32 bytes for HS*; else a public key as PEM or JWK',
+      description: 'For HS*, a shared secret of at least 32 bytes. For other algorithms, a public key as PEM or JWK.',
     },
-    jwksUrl: { type: 'string', description: 'key set to fetch instead of `key`: https, or http on loopback' },
-    jwksTimeoutMs: { ...milliseconds, minimum: 1, default: 500, description: 'time for one fetch of the key set' },
-    jwksMaxAgeMs: { ...milliseconds, default: 600_000, description: 'age at which the key set is fetched again' },
+    jwksUrl: {
+      type: 'string',
+      description: 'URL of a key set (JWKS) to use instead of `key`. Must be https, or http on loopback.',
+    },
+    jwksTimeoutMs: {
+      ...milliseconds,
+      minimum: 1,
+      default: 500,
+      description: 'Maximum time to fetch the key set, in milliseconds.',
+    },
+    jwksMaxAgeMs: {
+      ...milliseconds,
+      default: 600_000,
+      description: 'Age at which the key set is fetched again, in milliseconds.',
+    },
     jwksCooldownMs: {
       ...milliseconds,
       default: 30_000,
-      description: 'least time between fetches because of an unknown key id',
+      description: 'Minimum time between fetches caused by unknown key ids, in milliseconds.',
     },
     jwksStaleMs: {
       ...milliseconds,
       default: 3_600_000,
-      description: 'how much longer an old key set serves while fetching fails',
+      description: 'Additional time to use an expired key set while fetching fails, in milliseconds.',
     },
     issuer: {
       type: 'string',
-      description: 'required `iss`; set it in production. Of several issuers it tells whose token it is',
+      description:
+        'Required value of the `iss` claim. Set it in production. With several issuers, it selects the one that issued the token.',
     },
-    audience: { type: 'string', description: 'required `aud`, or one of its members; set it in production' },
-    leewaySeconds: { type: 'integer', minimum: 0, maximum: 600, default: 30, description: 'clock difference allowed' },
+    audience: {
+      type: 'string',
+      description: 'Value that the `aud` claim must equal or contain. Set it in production.',
+    },
+    leewaySeconds: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 600,
+      default: 30,
+      description: 'Allowed clock difference, in seconds.',
+    },
     cookie: {
       type: 'string',
       pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
       default: 'rowhouse_session',
-      description: 'cookie that may hold the token',
+      description: 'Name of the cookie that may hold the token.',
     },
     header: {
       type: 'string',
       pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
-      description: 'header that holds the token alone, in place of Authorization and the cookie',
+      description: 'Name of a header that holds the bare token. It replaces Authorization and the cookie.',
     },
     claims: {
       type: 'object',
       additionalProperties: false,
       default: {},
-      description: 'where roles and session variables are found in a token',
+      description: 'Location of roles and session variables in the token.',
       properties: {
         namespace: {
           type: 'string',
           default: 'rowhouse',
-          description: 'claim that holds `x-service-allowed-roles`, `x-service-default-role` and session variables',
+          description:
+            'Claim that holds `x-service-allowed-roles`, `x-service-default-role` and the session variables.',
         },
         namespacePath: {
           type: 'string',
           pattern: '^(/([^~/]|~[01])*)*$',
-          description: 'JSON pointer of the same, in place of `namespace`, e.g. `/app/claims`',
+          description: 'JSON pointer to that object, instead of `namespace`, e.g. `/app/claims`.',
         },
         format: {
           type: 'string',
           enum: ['json', 'stringified_json'],
           default: 'json',
-          description: 'stringified_json: what is found there is a text that holds the object',
+          description: 'Format of that claim. Use `stringified_json` when the claim is a string that contains JSON.',
         },
-        allowedRoles: { ...pointer, description: 'JSON pointer of the list of roles, e.g. `/realm_access/roles`' },
-        defaultRole: { ...pointer, description: 'JSON pointer of the role used when none is asked for' },
+        allowedRoles: { ...pointer, description: 'JSON pointer to the list of roles, e.g. `/realm_access/roles`.' },
+        defaultRole: { ...pointer, description: 'JSON pointer to the role of requests that name no role.' },
         variables: {
           type: 'object',
           additionalProperties: pointer,
           default: {},
-          description: 'session variable to JSON pointer, e.g. `{"x-service-user-id": "/sub"}`',
+          description: 'JSON pointers by session variable, e.g. `{"x-service-user-id": "/sub"}`.',
         },
       },
     },
@@ -256,16 +323,21 @@ const webhookConfig = {
   type: 'object',
   additionalProperties: false,
   required: ['url'],
-  description: 'a service that is asked who the caller is, for every request without a secret',
+  description: 'Service that authenticates every request without a secret.',
   properties: {
-    url: { type: 'string', pattern: '^https?://', description: 'address to ask' },
+    url: { type: 'string', pattern: '^https?://', description: 'URL of the service.' },
     method: {
       type: 'string',
       enum: ['GET', 'POST'],
       default: 'GET',
-      description: 'GET forwards headers, POST sends them as JSON',
+      description: 'HTTP method. GET forwards the headers of the request; POST sends them as JSON.',
     },
-    timeoutMs: { ...milliseconds, minimum: 1, default: 5_000, description: 'time for its answer' },
+    timeoutMs: {
+      ...milliseconds,
+      minimum: 1,
+      default: 5_000,
+      description: 'Maximum time to wait for the response, in milliseconds. The request then fails with 500.',
+    },
   },
 } as const
 export type WebhookConfig = Infer<typeof webhookConfig>
@@ -281,17 +353,21 @@ export const authConfig = {
       enum: ['direct', 'gateway'],
       default: 'direct',
       description:
-        'gateway: only callers with the gateway secret or an admin secret are served, or any over `http.socket`',
+        'With `gateway`, every caller needs the gateway secret or an admin secret, except over `http.socket`.',
     },
-    adminSecret: { ...secret, description: 'whoever has it may act as any role; 32 characters or more' },
-    previousAdminSecrets: { ...secrets, description: 'still accepted while a new admin secret is rolled out' },
-    gatewaySecret: { ...secret, description: 'proves the gateway, whose `X-Service-*` headers are then believed' },
-    previousGatewaySecrets: { ...secrets, description: 'still accepted while a new gateway secret is rolled out' },
+    adminSecret: { ...secret, description: 'Secret whose holder may act as any role. Use at least 32 characters.' },
+    previousAdminSecrets: { ...secrets, description: 'Previous admin secrets that stay valid during a rotation.' },
+    gatewaySecret: {
+      ...secret,
+      description: 'Secret that identifies the gateway. Its `X-Service-*` headers are trusted.',
+    },
+    previousGatewaySecrets: { ...secrets, description: 'Previous gateway secrets that stay valid during a rotation.' },
     jwt: {
       type: 'array',
       minItems: 1,
       items: jwtConfig,
-      description: 'signed tokens, as `Authorization: Bearer` or in the session cookie: one issuer, or a list of them',
+      description:
+        'Issuer of signed tokens (JWT), or a list of issuers. Clients send tokens as `Authorization: Bearer` or in the session cookie.',
     },
     webhook: webhookConfig,
   },

@@ -9,7 +9,7 @@ import type { PluginRoutes } from './router.js'
 import { createSecrets } from './secret.js'
 import type { Traffic } from './traffic.js'
 
-/** What the health probes say. */
+/** The result of the health probes. */
 export interface ReadyReport {
   readonly ready: boolean
   readonly probes: readonly Probe[]
@@ -17,7 +17,7 @@ export interface ReadyReport {
 export interface Probe {
   readonly name: string
   readonly ok: boolean
-  /** For the operator: why not, or what is weak. */
+  /** For the operator: the cause of a failure, or a warning. */
   readonly detail?: string
 }
 
@@ -31,7 +31,7 @@ export interface CoreRoutesOptions {
   readonly draining: () => boolean
 }
 
-/** The core's own endpoints. They come before the session, because probes have no credentials to send. */
+/** Creates the endpoints of the core. They run before authentication, because probes send no credentials. */
 export function coreRoutes(options: CoreRoutesOptions): { readonly router: Router; readonly middleware: Middleware } {
   const { ready, about, draining, traffic } = options
   const metricsToken = createSecrets([options.config.metricsToken])
@@ -80,7 +80,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
     try {
       return isAdmin(await options.identify(ctx))
     } catch (error) {
-      // Readiness does not depend on a service that knows who asks.
+      // Readiness must not depend on an external authentication service.
       if (error instanceof ServiceError && (error.code === 'missing-credentials' || error.status >= 500)) return false
       throw error
     }
@@ -97,7 +97,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
   return { router, middleware }
 }
 
-const DRAINING: Probe = { name: 'draining', ok: false, detail: 'the server is going down' }
+const DRAINING: Probe = { name: 'draining', ok: false, detail: 'the server is shutting down' }
 
 const described = ({ name, router }: PluginRoutes) => ({ name, routes: routesOf(router) })
 

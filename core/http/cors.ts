@@ -2,8 +2,7 @@ import type { Middleware } from 'koa'
 import type { HttpConfig } from './config.js'
 
 /**
- * Lets pages of the configured origins read answers (Fetch standard, CORS protocol). Off without origins. An origin is
- * answered only if it is in the list, never because it asked.
+ * Adds CORS headers (Fetch standard) for the configured origins. Other origins get none. Without origins, CORS is off.
  */
 export function cors(config: HttpConfig['cors']): Middleware {
   const headersFor = corsHeaders(config)
@@ -23,7 +22,7 @@ export function cors(config: HttpConfig['cors']): Middleware {
   }
 }
 
-/** @returns what an answer carries for a request from an origin, names and values in turn */
+/** Returns the CORS headers of a response by origin: names and values alternate. */
 export function corsHeaders({ origins, credentials }: HttpConfig['cors']): (origin: string) => readonly string[] {
   const known = new Set(origins)
   const vary = ['Vary', 'Origin']

@@ -4,7 +4,8 @@ import type { Exchange } from './exchange.js'
 
 /**
  * Refuses a request that another site may have sent with this caller's cookies. For routes that change something, or
- * that run what a caller wrote. Others than cookie callers pass: no browser adds their credentials unasked.
+ * that run a query from the request. Callers without cookies pass, because browsers send other credentials only on
+ * purpose.
  * @throws ServiceError 403 csrf
  */
 export function assertSameOrigin(ctx: Asking, session: Session): void {
@@ -15,23 +16,23 @@ export function assertSameOrigin(ctx: Asking, session: Session): void {
   )
 }
 
-/** Whether the request provably comes from a page of ours, and because somebody wanted it. */
+/** Returns whether the request provably comes from a same-origin page and from a user action. */
 export function isSameOrigin(ctx: Asking): boolean {
-  // Prefetched: nobody has asked for it yet.
+  // A prefetch is not a user action.
   if (/\bprefetch\b/i.test(ctx.get('Sec-Purpose') || ctx.get('Purpose'))) return false
-  // A header that pages of other origins may only send if CORS lets them.
+  // Pages of other origins can send this header only if CORS allows it.
   if (ctx.get('X-Service-CSRF') === '1') return true
   const site = ctx.get('Sec-Fetch-Site')
   if (site === 'same-origin' || site === 'none') return true
   const origin = ctx.get('Origin')
-  // A browser that says more is believed: it knows the scheme, also behind a proxy that says nothing of it.
+  // Sec-Fetch-Site takes precedence: the browser knows the scheme, even behind a proxy that does not forward it.
   return ctx.state.origins.has(origin) || (site === '' && origin !== '' && origin === ownOrigin(ctx))
 }
 
 /**
- * The origin that the client asked: by the `Host` header, over HTTP. A trusted proxy says it by `X-Forwarded-Proto`, and by
- * `X-Forwarded-Host` where it changes `Host`.
- * @returns undefined where that is not known: behind a proxy that does not say it, or is not trusted
+ * Returns the origin that the client addressed: from the `Host` header, over HTTP. A trusted proxy can set
+ * `X-Forwarded-Proto` and `X-Forwarded-Host`.
+ * @returns undefined when unknown: behind a proxy that is not trusted or sends no `X-Forwarded-Proto`
  */
 function ownOrigin(ctx: Asking): string | undefined {
   const { req, state } = ctx
@@ -47,8 +48,8 @@ function ownOrigin(ctx: Asking): string | undefined {
 type Asking = Pick<Exchange, 'get' | 'req' | 'state'>
 
 /**
- * Demands a body declared as JSON of cookie callers, because a form on any page can send the other types that curl
- * and small clients use for JSON.
+ * Requires a JSON content type from cookie callers, because a form on any page can send the other types that curl and
+ * small clients use for JSON.
  * @throws ServiceError 415 unsupported-media-type
  */
 export function requireJson(ctx: Pick<Exchange, 'get' | 'state'>, session: Session): void {

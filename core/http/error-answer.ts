@@ -7,14 +7,14 @@ import { isAdmin } from '../session.js'
 import { reset } from './reset.js'
 import type { PluginRoutes } from './router.js'
 
-/** The one place that turns what was thrown into an answer. */
+/** Converts thrown errors into responses. No other code does. */
 export function answerErrors(plugins: readonly PluginRoutes[]): Middleware {
   return async (ctx, next) => {
     try {
       await next()
       if (ctx.body instanceof Readable && ctx.method !== 'HEAD') await watch(ctx, ctx.body)
     } catch (thrown) {
-      // The answer is on its way, or nobody is there to read one.
+      // The response has started, or the client is gone.
       if (ctx.res.headersSent || !ctx.writable) throw thrown
       const error = known(ctx, thrown)
       prepare(ctx, error)
@@ -24,12 +24,12 @@ export function answerErrors(plugins: readonly PluginRoutes[]): Middleware {
 }
 
 /**
- * Waits for the first bytes of a streamed answer, so that a source that fails at once is answered like any error, and
- * hears of later failures before the pipeline does, which would end the connection in the ordinary way.
+ * Waits for the first bytes of a streamed response, so that an early failure gets an ordinary error response. Also
+ * listens for later failures before the pipeline does, which would end the connection normally.
  */
 async function watch(ctx: Context, body: Readable): Promise<void> {
   if (body.errored) throw body.errored
-  // A middleware that listens to it has made it flow already: what came while this waits would be lost.
+  // A middleware with a data listener has started the stream already: waiting would lose data.
   const waits = !ctx.res.headersSent && body.readableFlowing !== true
   if (waits && body.readableLength === 0 && !body.readableEnded && !body.destroyed) {
     const settled = new AbortController()
@@ -42,8 +42,8 @@ async function watch(ctx: Context, body: Readable): Promise<void> {
 }
 
 /**
- * For what goes wrong after the middleware has returned, while the answer is being sent. A connection that carries
- * half an answer is reset, so that it cannot be taken for a short one: without chunks, an end is just an end.
+ * Handles an error after the middleware has returned, while the response is being sent. Resets the connection, so that
+ * the client cannot mistake the partial response for a complete one.
  */
 export function answerLateError(ctx: Context, thrown: unknown): void {
   const { res } = ctx
@@ -65,7 +65,7 @@ function known(ctx: Context, thrown: unknown): ServiceError {
   return error
 }
 
-/** Headers that tell about the body that was meant to be sent. */
+/** Headers that describe the body that was replaced. */
 const OF_THE_BODY = [
   'Accept-Ranges',
   'Cache-Control',
@@ -87,7 +87,7 @@ function prepare(ctx: Context, error: ServiceError): void {
   ctx.set('Content-Type', 'application/json; charset=utf-8')
   if (error.retryAfter !== undefined) ctx.set('Retry-After', String(Math.ceil(error.retryAfter)))
   if (error.status === 401) ctx.set('WWW-Authenticate', 'Bearer')
-  // The rest of the body is not read, so what follows on this connection could not be told from it.
+  // The rest of the body stays unread, so this connection cannot carry another request.
   if (!ctx.req.complete) ctx.set('Connection', 'close')
 }
 
@@ -98,15 +98,15 @@ function bodyOf(ctx: Context, error: ServiceError, plugins: readonly PluginRoute
   return format ? format(error, session) : defaultFormat(ctx, error)
 }
 
-/** Of what is raised before a plugin is reached. Readers of `error` and readers of `message` both find theirs. */
+/** Formats errors that occur before a plugin is reached. Contains both `error` and `message` for different clients. */
 function coreFormat(ctx: Context, { path, message, code, status }: ServiceError): object {
   return { path, error: message, code, message, ...(status === 500 ? { request_id: ctx.state.requestId } : {}) }
 }
 
-/** What a proxy in front could as well have answered, so that one reader does for both. */
+/** Statuses that a proxy in front may also return; they get the same format. */
 const GATEWAY_STATUSES = new Set([401, 403, 404, 405, 408, 413, 415, 429, 431, 503])
 
-/** Of plugins without a format of their own. */
+/** Formats errors of plugins without a format of their own. */
 function defaultFormat(ctx: Context, error: ServiceError): object {
   const { path, message, code, status, internal } = error
   return {
@@ -131,8 +131,8 @@ function send(ctx: Context, body: string): void {
 const LINGER_MS = 2_000
 
 /**
- * A complete answer whose end comes late: closing a connection with unread bytes resets it, and a client that is still
- * sending would find the reset before the answer.
+ * Delays the end of a complete response. Closing a connection with unread bytes resets it, and a client that is still
+ * sending would see the reset before the response.
  */
 async function* lingering(ctx: Context, body: Buffer): AsyncGenerator<Buffer> {
   yield body

@@ -2,32 +2,34 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Answer } from '../answer.js'
 import type { RequestState } from './state.js'
 
-/** A request and what is answered: what handlers of `host.route` see. Koa's context is one too. */
+/** A request and its response, for handlers of `host.route`. Koa's context implements it too. */
 export interface Exchange {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly state: RequestState
   readonly method: string
-  /** Without the query. */
+  /** Path without the query. */
   readonly path: string
-  /** Without the question mark. */
+  /** Query without the question mark. */
   readonly querystring: string
-  /** Of the path, decoded. */
+  /** Decoded path parameters. */
   readonly params: Readonly<Record<string, string>>
-  /** First value of a header of the request, or an empty string. */
+  /** Returns the first value of a request header, or an empty string. */
   get(name: string): string
-  /** Sets a header of the answer. */
+  /** Sets a response header. */
   set(name: string, value: string): void
-  /** Of media types the one that the client likes best; false when it takes none of them. */
+  /** Returns the media type that the client prefers, or false when it accepts none of them. */
   accepts(...types: string[]): string | false
 }
 
-/** @returns the answer; its status is 200 unless it says another */
+/** @returns the response; its status defaults to 200 */
 export type Handler = (exchange: Exchange) => Promise<Answer>
 
 export interface HandlerRoute {
   readonly method: 'get' | 'head' | 'post' | 'put' | 'delete'
-  /** Literal, or with one parameter at its end: `/v1/template/:name`, or `/v1/file/{*file_id}` for whatever is there. */
+  /**
+   * Literal path, or with one parameter at the end: `/v1/template/:name`, or `/v1/file/{*file_id}` for the whole rest.
+   */
   readonly path: string
   readonly handler: Handler
 }

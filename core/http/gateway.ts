@@ -5,7 +5,7 @@ import type { RequestHeaders } from './headers.js'
 import { chosenRole, makeSession, requestedRole, wrongSecret } from './identity.js'
 import type { Secrets } from './secret.js'
 
-/** Who the headers say, once an admin secret has proven that they may say it. */
+/** Returns the session that the headers describe, if the admin secret is valid. */
 export function fromAdminSecret(headers: RequestHeaders, secrets: Secrets): Session | null {
   const secret = headers.service.get('x-service-admin-secret')
   const alias = headers.service.get('x-service-access-key')
@@ -19,8 +19,8 @@ export function fromAdminSecret(headers: RequestHeaders, secrets: Secrets): Sess
 }
 
 /**
- * Who the headers say, once the gateway secret has proven that the gateway wrote them.
- * @param proven the connection has proven it already
+ * Returns the session that the headers describe, if the gateway secret is valid.
+ * @param proven whether the connection proves the gateway already
  */
 export function fromGateway(
   headers: RequestHeaders,
@@ -39,7 +39,7 @@ export function fromGateway(
   return makeSession(role, carried, 'gateway')
 }
 
-/** The role header, else the first of the allowed roles, else anonymous. */
+/** Returns the requested role, otherwise the first allowed role, otherwise anonymous. */
 function gatewayRole(headers: RequestHeaders, mode: 'direct' | 'gateway'): string {
   const alias = mode === 'gateway' ? headers.service.get('x-service-user-role') : undefined
   const named = requestedRole(headers)
@@ -57,7 +57,7 @@ function gatewayRole(headers: RequestHeaders, mode: 'direct' | 'gateway'): strin
   return chosenRole(named ?? alias, allowed, allowed[0]!)
 }
 
-/** Headers that are instructions or proofs, never session variables. The role is added by `makeSession`. */
+/** Headers that are instructions or credentials, never session variables. `makeSession` adds the role. */
 const NO_VARIABLE = new Set([
   'x-service-role',
   'x-service-admin-secret',

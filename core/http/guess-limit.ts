@@ -3,15 +3,15 @@ import { addressKey } from './client-address.js'
 
 const MINUTE_MS = 60_000
 const DELAY_MS = 1_000
-/** Refusals that are kept waiting at once; more are answered immediately, so that waiting costs us nothing. */
+/** Maximum number of delayed refusals. Further refusals are sent immediately, to limit the memory that they take. */
 const MAX_DELAYED = 100
 const MAX_ADDRESSES = 10_000
 
 export type GuessLimit = ReturnType<typeof createGuessLimit>
 
 /**
- * Counts wrong credentials per minute and address of the client. Past the limit a wrong guess is answered late and alike; a
- * right one is not touched, so that nobody can lock out the others behind one address.
+ * Counts failed authentication attempts per minute and client address. Above the limit, failures are delayed and get a
+ * uniform response. Valid credentials are never affected, so nobody can lock out other users of an address.
  */
 export function createGuessLimit(perMinute: number) {
   const windows = new Map<string, { count: number; endsAt: number }>()
@@ -22,14 +22,14 @@ export function createGuessLimit(perMinute: number) {
     const known = windows.get(address)
     if (known && known.endsAt > now) return ++known.count
     windows.delete(address)
-    // The oldest goes first: a map keeps the order in which keys came.
+    // Deletes the oldest entry: a map keeps insertion order.
     if (windows.size >= MAX_ADDRESSES) windows.delete(windows.keys().next().value!)
     windows.set(address, { count: 1, endsAt: now + MINUTE_MS })
     return 1
   }
 
   return {
-    /** Whether this guess is one too many; answers late if it is. */
+    /** Returns whether this failure exceeds the limit; waits before it returns true. */
     async exceeded(client: string, signal: AbortSignal): Promise<boolean> {
       if (count(addressKey(client)) <= perMinute) return false
       if (delayed >= MAX_DELAYED) return true

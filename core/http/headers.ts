@@ -4,18 +4,18 @@ import { VARIABLE_NAME } from '../session.js'
 
 /** The headers of a request, each name once. */
 export interface RequestHeaders {
-  /** First value of a header, by lower-case name. */
+  /** Returns the first value of a header by lower-case name. */
   get(name: string): string | undefined
-  /** `X-Service-*` by lower-case name. Claims only: nothing here is proven. */
+  /** Values of `X-Service-*` by lower-case name. They are unverified. */
   readonly service: ReadonlyMap<string, string>
   cookie(name: string): string | undefined
 }
 
 /**
- * Reads the header lines as they came, because Node's own map joins or drops repeats.
- * @throws ServiceError 400 parse-failed: an `X-Service-*` header, Authorization or Host that is there twice, or an
- *   `X-Service-*` header that another program on the way could read differently: spelt with other separators (CGI
- *   makes `_` of `-`), or whose value has control characters, other characters than ASCII or outer spaces
+ * Reads the raw header lines, because Node's own map joins or drops repeated headers.
+ * @throws ServiceError 400 parse-failed: a repeated `X-Service-*`, Authorization or Host header, or an `X-Service-*`
+ *   header that another program on the way could read differently: with other separators in its name (CGI turns `-`
+ *   into `_`), or with control characters, non-ASCII characters or outer spaces in its value
  */
 export function readHeaders(req: IncomingMessage): RequestHeaders {
   const first = new Map<string, string>()
@@ -23,7 +23,7 @@ export function readHeaders(req: IncomingMessage): RequestHeaders {
   for (let i = 0; i < req.rawHeaders.length; i += 2) {
     const name = req.rawHeaders[i]!.toLowerCase()
     const value = req.rawHeaders[i + 1]!
-    if (first.has(name) && (NEVER_TWICE.has(name) || service.has(name))) throw refused(name, 'is there twice')
+    if (first.has(name) && (NEVER_TWICE.has(name) || service.has(name))) throw refused(name, 'is repeated')
     if (isServiceName(name)) service.set(name, checked(name, value))
     if (name === 'cookie' && first.has(name)) first.set(name, `${first.get(name)}; ${value}`)
     else if (!first.has(name)) first.set(name, value)
@@ -37,7 +37,7 @@ function isServiceName(name: string): boolean {
   if (!name.startsWith('x')) return false
   const read = name.replace(/[^a-z0-9]/g, '-')
   if (!read.startsWith('x-service-')) return false
-  if (!VARIABLE_NAME.test(name)) throw refused(name, 'has a name of other characters than letters, digits and "-"')
+  if (!VARIABLE_NAME.test(name)) throw refused(name, 'has a name with characters other than letters, digits and "-"')
   return true
 }
 
@@ -46,7 +46,7 @@ function checked(name: string, value: string): string {
   throw refused(name, 'has a value that is not plain ASCII text')
 }
 
-/** The first cookie of a name: of several, browsers send the one with the longest path first (RFC 6265 5.4). */
+/** Returns the first cookie of a name: browsers send the one with the longest path first (RFC 6265 5.4). */
 function cookie(header: string | undefined, name: string): string | undefined {
   for (const pair of header?.split(';') ?? []) {
     const equals = pair.indexOf('=')

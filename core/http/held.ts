@@ -5,29 +5,29 @@ import type { Session } from '../session.js'
 import { reset } from './reset.js'
 
 /**
- * What waits in memory for clients: answers that they have not read, whole ones and the last chunks of streams, and bodies
- * that have not come whole. What the operating system buffers is not counted.
+ * Tracks memory held for clients: unread responses, the last chunks of streams, and incomplete request bodies. Excludes
+ * what the operating system buffers.
  */
 export interface Held {
-  /** @throws ServiceError 429 too-many-requests: too much of the caller waits already */
+  /** @throws ServiceError 429 too-many-requests: the caller holds too much memory already */
   check(session: Session): void
   /**
-   * Counts bytes of a body, or takes back with a negative number those that it has counted.
-   * @param size of the body so far
-   * @throws ServiceError 429 too-many-requests: too much of the caller waits, beside this body
+   * Counts bytes of a body; a negative number releases them.
+   * @param size bytes received so far
+   * @throws ServiceError 429 too-many-requests: the caller holds too much memory besides this body
    */
   receive(session: Session, bytes: number, size: number): void
   /**
-   * Counts an answer for its caller until it has been sent, and cuts off a client that reads it too slowly.
-   * @param bytes of it that wait
+   * Counts a response for its caller until it has been sent, and cuts off a client that reads it too slowly.
+   * @param bytes unsent size
    */
   follow(res: ServerResponse, state: { readonly session?: Session; code?: string }, bytes: number): void
 }
 
-/** @param limits `maxAnswerBytes`: how much of one caller may wait before the caller gets no more */
+/** @param limits `maxAnswerBytes` is the maximum number of bytes held per caller */
 export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: number }): Held {
   const { maxAnswerBytes } = limits
-  /** Bytes by caller. */
+  /** Bytes held by caller. */
   const waiting = new Map<string, number>()
 
   function add(caller: string, bytes: number): number {
@@ -55,7 +55,7 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
         state.code = 'timeout'
         reset(socket)
       })
-      // An answer that waits for those before it on the connection is not being read yet.
+      // A response that waits behind others on the connection is not being read yet.
       if (res.socket) clock.start(bytes)
       else res.once('socket', () => clock.start(bytes))
       if (caller !== undefined) add(caller, bytes)
@@ -68,7 +68,7 @@ export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: num
 }
 
 const tooMuch = (bytes: number, most: number): ServiceError => {
-  const what = `${bytes} bytes of this caller wait in memory, of unread answers and unfinished bodies`
-  const message = `${what}, and at most ${Math.floor(most / 2 ** 20)} MiB may (database.maxAnswerBytes)`
+  const what = `unread responses and unfinished bodies of this caller hold ${bytes} bytes of memory`
+  const message = `${what}, and at most ${Math.floor(most / 2 ** 20)} MiB are allowed (database.maxAnswerBytes)`
   return serviceError('too-many-requests', message, '$', { retryAfter: 1 })
 }

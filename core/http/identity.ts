@@ -3,16 +3,16 @@ import { ROLE_NAME, USER_ID } from '../session.js'
 import type { Session } from '../session.js'
 import type { RequestHeaders } from './headers.js'
 
-/** A session whose role is also the variable `x-service-role`. */
+/** Creates a session whose role is also the variable `x-service-role`. */
 export function makeSession(role: string, variables: ReadonlyMap<string, string>, via: Session['via']): Session {
   return Object.freeze({ role, variables: new Map(variables).set('x-service-role', role), via })
 }
 
-/** Of whoever has proven nothing. */
+/** Creates the session of an unauthenticated caller. */
 export const anonymous = (): Session => makeSession('anonymous', new Map([[USER_ID, '0']]), 'anonymous')
 
 /**
- * The role that the caller wants to act in, if it says so.
+ * Returns the role that the request asks for, if any.
  * @throws ServiceError 400 parse-failed: not a role name
  */
 export function requestedRole(headers: RequestHeaders): string | undefined {
@@ -22,9 +22,9 @@ export function requestedRole(headers: RequestHeaders): string | undefined {
 }
 
 /**
- * The requested role if the caller holds it.
+ * Returns the requested role if the caller holds it.
  * @param otherwise the role when none is requested
- * @throws ServiceError 403 access-denied: a role that is not among the caller's
+ * @throws ServiceError 403 access-denied: the caller does not hold the role
  */
 export function chosenRole(requested: string | undefined, held: readonly string[], otherwise: string): string {
   const role = requested ?? otherwise
@@ -32,12 +32,12 @@ export function chosenRole(requested: string | undefined, held: readonly string[
   throw serviceError('access-denied', `role "${role}" is not held by this caller`, '$', { status: 403 })
 }
 
-/** Text that PostgreSQL can hold. */
+/** Returns whether PostgreSQL can store the text. */
 export const isVariableValue = (text: string) => !/[\p{Surrogate}\0]/u.test(text)
 
 /**
- * The token of `Authorization: Bearer <token>` (RFC 6750 2.1).
- * @throws ServiceError 400 malformed-authorization-header: there is an Authorization header of another form
+ * Returns the token of `Authorization: Bearer <token>` (RFC 6750 2.1).
+ * @throws ServiceError 400 malformed-authorization-header: the header has another form
  */
 export function bearerToken(headers: RequestHeaders): string | undefined {
   const header = headers.get('authorization')
@@ -51,5 +51,5 @@ export const invalidToken = (cause?: unknown) =>
   serviceError('invalid-token', 'invalid authorization token', '$', { cause })
 export const wrongSecret = (message: string) => serviceError('access-denied', message, '$', { status: 401 })
 
-/** 401 of a caller that sent nothing to be wrong about, so that it does not count as a guess. */
+/** Returns the 401 for a request without credentials. It does not count as a failed attempt. */
 export const missingCredentials = (message: string) => serviceError('missing-credentials', message)

@@ -6,17 +6,16 @@ import { isAdmin } from '../session.js'
 import type { Exchange } from './exchange.js'
 
 export interface JsonReading {
-  /** Says which arrays are rows to insert, which are checked but not taken apart. */
+  /** Selects the arrays of rows to insert. They are checked but not parsed. */
   readonly isRows?: (path: readonly (string | number)[]) => boolean
-  /** Lets the role admin send `http.maxAdminJsonBytes`: for a route that takes metadata or rows as a whole. */
+  /** Allows the role admin `http.maxAdminJsonBytes`, for routes that take whole metadata or rows. */
   readonly largeForAdmin?: boolean
-  /** What an empty body stands for; without it, it is no JSON. */
+  /** Value of an empty body. Without it, an empty body is invalid JSON. */
   readonly empty?: Json
 }
 
 /**
- * Reads the JSON body of a request that may change something: within the limits of the configuration, and not on behalf
- * of another site.
+ * Reads the JSON body of a request that may change something. Enforces the configured limits and same-origin.
  * @throws ServiceError 400, 403, 408, 413, 415
  */
 export async function readJson(

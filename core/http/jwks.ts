@@ -12,14 +12,14 @@ export interface KeySetOptions {
 export type FindKey = (header: JWSHeaderParameters, token: FlattenedJWSInput) => Promise<CryptoKey>
 
 const MAX_BYTES = 1024 * 1024
-/** Least time between fetches while the set is missing or too old. */
+/** Minimum time between fetches while the set is missing or expired, in milliseconds. */
 const RETRY_MS = 1_000
 
 /**
- * Keys of an issuer by key id. A set that is too old is replaced behind the requests, and serves on for `staleMs`
- * while the issuer cannot be reached. An unknown key id fetches early, but not again within `cooldownMs`, whether that
- * fetch went well or not: key ids are free text of whoever sends tokens.
- * @throws ServiceError 503 unavailable: there is no set to look in
+ * Creates a key set that returns keys of an issuer by key id. An expired set is refreshed in the background and used
+ * for another `staleMs` while the issuer cannot be reached. An unknown key id triggers an early fetch, at most once per
+ * `cooldownMs`, because anyone who sends tokens chooses key ids.
+ * @throws ServiceError 503 unavailable: no set could be fetched
  */
 export function createKeySet(
   url: URL,

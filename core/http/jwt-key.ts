@@ -5,7 +5,7 @@ import type { JwtConfig } from './config.js'
 
 type KeyConfig = Pick<JwtConfig, 'algorithms' | 'key' | 'jwksUrl'>
 
-/** What is wrong with the key of an issuer, or with where to fetch it. Quotes neither. */
+/** Returns the mistakes in the key of an issuer, or in its URL. Quotes neither. */
 export function keyMistakes(config: KeyConfig): readonly Issue[] {
   const { algorithms, key, jwksUrl } = config
   const symmetric = algorithms.filter((algorithm) => algorithm.startsWith('HS')).length
@@ -20,7 +20,7 @@ export function keyMistakes(config: KeyConfig): readonly Issue[] {
   return isSafeUrl(jwksUrl!) ? [] : [wrong('jwksUrl', 'must be https, or http on loopback')]
 }
 
-/** The key of a configuration without mistakes. */
+/** Returns the key of a valid configuration. */
 export function fixedKey({ algorithms, key = '' }: KeyConfig): KeyObject | Uint8Array {
   return algorithms[0]!.startsWith('HS') ? sharedSecret(key) : publicKey(key)
 }
@@ -37,7 +37,7 @@ function fixedKeyMistakes(config: KeyConfig): readonly Issue[] {
 }
 
 function sharedSecret(key: string): Uint8Array {
-  // A public key is known to everybody: taken as a shared secret it would let anybody sign.
+  // Anyone knows a public key. As a shared secret it would let anyone sign tokens.
   if (/-----BEGIN|^\s*\{/.test(key)) throw new Error('HS* needs a shared secret, not a PEM or JWK')
   const bytes = Buffer.from(key, 'utf8')
   if (bytes.length < 32) throw new Error('a shared secret needs at least 32 bytes')
@@ -48,7 +48,7 @@ function publicKey(key: string): KeyObject {
   try {
     return createPublicKey(key.trimStart().startsWith('{') ? { key: JSON.parse(key), format: 'jwk' } : key)
   } catch {
-    // The cause is left out: it may quote the key.
+    // The cause is omitted: it may quote the key.
     throw new Error('not a public key as PEM or JWK')
   }
 }

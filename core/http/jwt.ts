@@ -13,15 +13,15 @@ import type { FindKey } from './jwks.js'
 import { fixedKey } from './jwt-key.js'
 import { TokenCache } from './token-cache.js'
 
-/** Imported for the first token, because a server may start without. */
+/** Imported for the first token, because a server may not use tokens at all. */
 const jose = () => import('jose')
 
 const MAX_TOKEN_BYTES = 8 * 1024
 
 /**
- * Reads the signed token of a request (RFC 7519, checked as RFC 8725 asks). Of several issuers the place of the token
- * tells which is meant, else its `iss` among those that are configured; the token is then checked against that one alone.
- * `null`: the request has none.
+ * Reads the signed token of a request (RFC 7519, checked as RFC 8725 recommends). With several issuers, selects one by
+ * the header or cookie of the token, or by its `iss`, and verifies the token against that issuer only. The reader
+ * returns `null` when the request has no token.
  */
 export function createTokenReader(
   configs: readonly JwtConfig[],
@@ -53,7 +53,7 @@ interface Issuer {
   readonly tokens: TokenCache
 }
 
-/** @param name of its settings */
+/** @param name path of its settings, for log lines */
 function createIssuer(config: JwtConfig, name: string, log: Logger): Issuer {
   const { algorithms, leewaySeconds, issuer, audience } = config
   if (issuer === undefined || audience === undefined) {
@@ -71,10 +71,10 @@ function createIssuer(config: JwtConfig, name: string, log: Logger): Issuer {
   return { config, key: keySource(config, name, log, () => tokens.clear()), options, tokens }
 }
 
-/** A key that its issuer has withdrawn counts so much longer. */
+/** Maximum time for which a withdrawn key stays valid, in milliseconds. */
 const LOOK_MS = 10_000
 
-/** @param changed told when other keys may be right */
+/** @param changed called when the valid keys may have changed */
 function keySource(config: JwtConfig, name: string, log: Logger, changed: () => void): Issuer['key'] {
   if (config.jwksUrl === undefined) return fixedKey(config)
   return createKeySet(
@@ -85,7 +85,7 @@ function keySource(config: JwtConfig, name: string, log: Logger, changed: () => 
       cooldownMs: config.jwksCooldownMs,
       staleMs: config.jwksStaleMs,
     },
-    (err) => log.warn({ err }, `${name}.jwksUrl: the key set could not be fetched`),
+    (err) => log.warn({ err }, `${name}.jwksUrl: cannot fetch the key set`),
     changed,
   )
 }
@@ -93,11 +93,14 @@ function keySource(config: JwtConfig, name: string, log: Logger, changed: () => 
 interface FoundToken {
   readonly token: string
   readonly via: 'token' | 'cookie'
-  /** The issuers whose tokens may stand there. */
+  /** The issuers whose tokens may use this header or cookie. */
   readonly readers: readonly Issuer[]
 }
 
-/** The first token there is: in Authorization, in a header of its own, in a cookie. It alone decides. */
+/**
+ * Returns the first token found: in Authorization, in a configured header, or in a cookie. No other token is
+ * considered.
+ */
 function findToken(headers: RequestHeaders, issuers: readonly Issuer[]): FoundToken | undefined {
   const usual = issuers.filter(({ config }) => config.header === undefined)
   const bearer = usual.length === 0 ? undefined : bearerToken(headers)
@@ -116,7 +119,7 @@ function findToken(headers: RequestHeaders, issuers: readonly Issuer[]): FoundTo
   return undefined
 }
 
-/** Whom the token names, which is nothing proven yet. */
+/** Returns the issuer that the token names. This proves nothing yet. */
 async function namedBy(token: string, issuers: readonly Issuer[]): Promise<Issuer | undefined> {
   const { decodeJwt } = await jose()
   try {
@@ -168,7 +171,7 @@ function sessionOf(
   return makeSession(chosenRole(requested, held, usual), variablesOf(claims), via)
 }
 
-/** Some issuers cannot nest claims, and put the object into a text. */
+/** Returns the object with the claims. Some issuers cannot nest claims and send the object as a JSON string. */
 function namespaceOf(payload: JWTPayload, { namespace, namespacePath, format }: JwtConfig['claims']): object {
   const found = namespacePath === undefined ? payload[namespace] : valueAtPointer(payload, namespacePath)
   if (found === undefined) return {}
@@ -181,7 +184,7 @@ function parsed(text: unknown): unknown {
   try {
     return typeof text === 'string' ? JSON.parse(text) : undefined
   } catch {
-    // The cause is left out: it quotes the claims.
+    // The cause is omitted: it quotes the claims.
     return undefined
   }
 }
@@ -189,7 +192,7 @@ function parsed(text: unknown): unknown {
 const isRoleList = (value: unknown): value is [string, ...string[]] =>
   Array.isArray(value) && value.length > 0 && value.every((role) => typeof role === 'string' && ROLE_NAME.test(role))
 
-/** Everything else named `x-service-*`: strings, and integers that JSON carries without loss. */
+/** Returns the other `x-service-*` claims: strings, and integers that JSON represents exactly. */
 function variablesOf(claims: ReadonlyMap<string, unknown>): Map<string, string> {
   const variables = new Map<string, string>()
   for (const [name, value] of claims) {

@@ -12,17 +12,20 @@ import type { SocketFile } from './unix-socket.js'
 import { answerUnread } from './unread.js'
 
 export interface Listener {
-  /** @returns where it listens; the port is the one that was found when 0 was asked for */
+  /** @returns the address, with the actual port when 0 was requested */
   listen(host: string, port: number): Promise<Address>
-  /** Listens on a unix socket instead. @param setting where its path is configured, for errors */
+  /**
+   * Listens on a unix socket instead.
+   * @param setting name of the setting for its path, for errors
+   */
   listenOn(socket: SocketFile, setting?: string): Promise<void>
-  /** Where it listens; undefined before and after, and on a unix socket. */
+  /** Current address; undefined while not listening, and on a unix socket. */
   readonly address: Address | undefined
-  /** `leaving`: still listening, not ready any more; `draining`: finishes what is under way; `closed`: done. */
+  /** `leaving`: listening but not ready; `draining`: finishing in-flight requests; `closed`: done. */
   readonly state: 'open' | 'leaving' | 'draining' | 'closed'
   /** Stops listening without failing a request, within `drainDelayMs` and `drainTimeoutMs`. Calls share one drain. */
   drain(): Promise<void>
-  /** Ends everything at once. */
+  /** Closes all connections immediately. */
   close(): Promise<void>
 }
 export interface Address {
@@ -30,17 +33,17 @@ export interface Address {
   readonly port: number
 }
 
-/** How long no request may have come before idle connections are closed, so that no request meets the closing. */
+/** Time without a request before idle connections are closed, in milliseconds, so that no request hits a closed one. */
 const QUIET_MS = 1_000
-/** How long the rest of a body that nobody wanted may take. */
+/** Maximum time to receive the rest of an unwanted body, in milliseconds. */
 const LEFTOVER_MS = 5_000
 const POLL_MS = 25
-/** Answers that a client may be owed on one connection; then it is cut. */
+/** Maximum number of pending responses on one connection. Further requests close the connection. */
 const MAX_OWED = 100
 
-/** A node:http server with its limits, and an end that loses no request. */
+/** Creates a node:http server with limits that drains without failing requests. */
 export function createListener(handle: RequestListener, config: HttpConfig, log: Logger, traffic: Traffic): Listener {
-  /** The open connections with the answers that are owed on each. */
+  /** Pending responses by open connection. */
   const sockets = new Map<Socket, Set<ServerResponse>>()
   let state: Listener['state'] = 'open'
   let underWay = 0
@@ -51,26 +54,26 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     {
       maxHeaderSize: config.maxHeaderBytes,
       headersTimeout: config.headersTimeoutMs,
-      // A limit for the whole request would cut slow uploads: the readers of bodies have their own.
+      // A limit for the whole request would cut slow uploads; the body readers have their own limits.
       requestTimeout: 0,
       connectionsCheckingInterval: config.checkIntervalMs,
       keepAliveTimeout: config.keepAliveTimeoutMs,
-      // Node would answer without a body. The handler checks.
+      // Node would respond without a body. `expectable` checks the header instead.
       requireHostHeader: false,
     },
     onRequest,
   )
-  // As well: a request that expects something that nobody knows.
+  // Also handles requests with an unknown `Expect` header.
   server.on('checkExpectation', onRequest)
   server.maxConnections = config.maxConnections
-  // Node leaves out the lines past this count without a word; the size is limited, and the count checked later.
+  // Node would drop further header lines silently. Their total size is limited, and the count is checked later.
   server.maxHeadersCount = 0
   server.on('connection', (socket: Socket) => {
     const owed = new Set<ServerResponse>()
     sockets.set(socket, owed)
     socket.once('close', () => {
       sockets.delete(socket)
-      // Node says so only of the answer whose turn it was.
+      // Node emits this only for the response that is currently being sent.
       setImmediate(() => {
         for (const res of owed) res.emit('close')
       })
@@ -80,7 +83,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   answerUnread(server, (socket) => sockets.get(socket) ?? [], config, traffic)
 
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
-    // Requests behind an answer that is not read wait as long as it does.
+    // Pipelined requests behind an unread response wait as long as that response.
     if ((sockets.get(req.socket)?.size ?? 0) >= MAX_OWED) {
       traffic.unread.inc({ code: 'too-many-owed' })
       reset(req.socket)
@@ -105,8 +108,8 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   }
 
   /**
-   * A socket on which nothing has moved for as long as it may: one with an answer that is not being read, or one that
-   * was kept alive for nothing. A request that is being worked on has nothing to move, and waits.
+   * Ends a socket that has been idle for its maximum time: with an unread response, or kept alive without a request. A
+   * request in progress keeps its socket open.
    */
   function endIfStuck(socket: Socket): void {
     if (socket.writableLength > 0) reset(socket)
@@ -119,21 +122,21 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     log.info({ underWay, connections: sockets.size }, 'draining')
     await sleep(config.drainDelayMs)
     state = 'draining'
-    // Only the listening socket. The server's own `close` also ends idle connections, on which the next request may
-    // already be on its way.
+    // Closes only the listening socket. The server's own `close` also ends idle connections, which may carry the next
+    // request already.
     NetServer.prototype.close.call(server)
     const deadline = performance.now() + config.drainTimeoutMs
     while (sockets.size > 0 && performance.now() < deadline) {
       if (underWay === 0 && performance.now() - lastRequestAt > QUIET_MS) endIdle()
       await sleep(POLL_MS)
     }
-    if (underWay > 0) log.warn({ underWay }, 'requests did not end in time and are cut')
+    if (underWay > 0) log.warn({ underWay }, 'in-flight requests did not finish in time; closing their connections')
     return close()
   }
 
   function endIdle(): void {
     server.closeIdleConnections()
-    // Browsers open connections in advance; node does not count those as idle.
+    // Browsers open connections in advance; Node does not count those as idle.
     for (const socket of sockets.keys()) if (socket.bytesRead === 0) socket.destroy()
   }
 

@@ -2,11 +2,11 @@ import http, { type IncomingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import { guardedLookup, isRefused } from './address.js'
 
-/** Asks services that the operator has configured: with a limit on time and size, and never where clouds keep secrets. */
+/** Sends requests to configured services, with limits on time and size, and never to link-local addresses. */
 export interface Outbound {
   /**
-   * A redirect is an answer like others, never followed: it could lead anywhere.
-   * @throws OutboundError; the reason of `signal` when that aborts
+   * Sends a request. Redirects are returned and never followed, because they could lead anywhere.
+   * @throws OutboundError; the reason of `signal` when it aborts
    */
   ask(request: OutboundRequest, signal?: AbortSignal): Promise<OutboundAnswer>
   close(): void
@@ -16,7 +16,7 @@ export interface OutboundRequest {
   readonly url: string | URL
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | Buffer
-  /** Asking twice does no harm. Default: for GET. */
+  /** Whether the request may be retried. Defaults to true for GET. */
   readonly repeatable?: boolean
 }
 export interface OutboundAnswer {
@@ -25,19 +25,19 @@ export interface OutboundAnswer {
   readonly body: Buffer
 }
 export interface OutboundLimits {
-  /** For everything, the body included. */
+  /** Limit for the whole exchange, including the body. */
   readonly timeoutMs: number
-  /** Of the body of an answer. */
+  /** Maximum size of the response body, in bytes. */
   readonly maxBytes: number
-  /** How long a connection waits for the next request; default: as long as the other side keeps it. */
+  /** Time to keep an idle connection, in milliseconds. Defaults to the limit of the other side. */
   readonly idleMs?: number
 }
 
-/** Why there is no answer. */
+/** Explains why there is no response. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError'
   readonly code: 'unavailable' | 'timeout' | 'too-large'
-  /** Whether the other side may have got the request. */
+  /** Whether the other side may have received the request. */
   readonly sent: boolean
 
   constructor(code: OutboundError['code'], message: string, sent: boolean, cause?: unknown) {
@@ -69,8 +69,8 @@ export function createOutbound({ timeoutMs, maxBytes, idleMs }: OutboundLimits):
         else socket.once(secure ? 'secureConnect' : 'connect', leaves)
       })
       sent.on('error', (error) => reject(Object.assign(error, { reused: sent.reusedSocket })))
-      // Without an error when the answer wants another protocol (101).
-      sent.on('close', () => reject(new Error('the connection was closed without an answer')))
+      // Without an error when the response switches protocols (101).
+      sent.on('close', () => reject(new Error('the connection was closed without a response')))
       sent.on('response', (response) => {
         const chunks: Buffer[] = []
         let size = 0
@@ -79,7 +79,7 @@ export function createOutbound({ timeoutMs, maxBytes, idleMs }: OutboundLimits):
           size += chunk.length
           chunks.push(chunk)
           if (size <= maxBytes) return
-          reject(new OutboundError('too-large', `the answer is longer than ${maxBytes} bytes`, true))
+          reject(new OutboundError('too-large', `the response is longer than ${maxBytes} bytes`, true))
           sent.destroy()
         })
         response.on('end', () =>
@@ -98,14 +98,14 @@ export function createOutbound({ timeoutMs, maxBytes, idleMs }: OutboundLimits):
       const leaves = () => (left = true)
       try {
         return await once(request, either, leaves).catch((error: { readonly reused?: boolean }) => {
-          // The other side closed a kept connection just when it was used again.
+          // The other side closed a kept-alive connection while it was reused.
           if (repeatable && error.reused && !either.aborted) return once(request, either, leaves)
           throw error
         })
       } catch (error) {
         if (error instanceof OutboundError) throw error
         signal?.throwIfAborted()
-        if (deadline.aborted) throw new OutboundError('timeout', `no answer within ${timeoutMs} ms`, left, error)
+        if (deadline.aborted) throw new OutboundError('timeout', `no response within ${timeoutMs} ms`, left, error)
         throw new OutboundError('unavailable', error instanceof Error ? error.message : String(error), left, error)
       }
     },

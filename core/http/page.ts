@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { escapeHtml } from './escape-html.js'
 
-/** What runs here, as far as the HTTP front does not know it itself. */
+/** What the page shows besides the facts of the HTTP front. */
 export interface About {
   readonly version: string
   readonly database: 'up' | 'down' | 'none'
-  /** Pages that plugins offer: a path of this server or a whole address. */
+  /** Pages of plugins: a path of this server or a full URL. */
   readonly links: readonly { readonly title: string; readonly href: string }[]
 }
 
@@ -38,10 +38,10 @@ code { font: .9em/1.5 ui-monospace, monospace; overflow-wrap: anywhere }
 .method { display: inline-block; min-width: 4.5em; color: var(--soft) }
 `
 
-/** For the page: nothing from anywhere but its own style sheet. */
+/** Content security policy of the page: only its own style sheet. */
 export const PAGE_POLICY = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
-/** The page at `/`: what runs here. */
+/** Renders the page at `/`, which shows the plugins and their routes. */
 export function page({ version, database, links, plugins }: PageFacts): string {
   return `<!doctype html>
 <html lang="en">

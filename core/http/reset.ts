@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
 
 /**
- * Ends a connection in the middle of an answer, so that nobody can take what came for the whole. Only TCP has a reset;
- * on a unix socket the missing rest of the body has to tell.
+ * Aborts a connection in the middle of a response, so that no client takes the part for the whole. Only TCP has a
+ * reset; on a unix socket the client detects the incomplete body.
  */
 export function reset(socket: Socket): void {
   if (socket.remoteAddress === undefined) socket.destroy()

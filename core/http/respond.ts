@@ -6,7 +6,10 @@ import type { Exchange } from './exchange.js'
 
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** Sends what an operation answered, as it comes. A stream that breaks resets the connection: see `error-answer.ts`. */
+/**
+ * Sends the response of an operation while it is produced. A failing stream resets the connection: see
+ * `error-answer.ts`.
+ */
 export function respond(ctx: Context, answer: Answer): void {
   ctx.status = answer.status ?? 200
   ctx.set('Content-Type', answer.contentType ?? JSON_TYPE)
@@ -21,8 +24,8 @@ export function respond(ctx: Context, answer: Answer): void {
 }
 
 /**
- * @param sent is told of the chunks that have been sent, where nobody else can have kept any: a middleware that looks at the
- * body, or puts something between, may do so
+ * @param sent called with chunks that have been sent and that no other code can hold; omitted when a middleware wraps
+ *   or reads the body
  */
 function bodyOf(chunks: AsyncIterable<Buffer>, { res, state }: Context, sent?: (chunk: Buffer) => void): Readable {
   const source = withEnd(chunks, () => {
@@ -50,7 +53,7 @@ function bodyOf(chunks: AsyncIterable<Buffer>, { res, state }: Context, sent?: (
   return body
 }
 
-/** @param ended what was given last may still wait for the client, but the source has no part in it any more */
+/** @param ended called when the source has ended; the last chunk may still wait for the client */
 async function* withEnd(chunks: AsyncIterable<Buffer>, ended: () => void): AsyncGenerator<Buffer, void, undefined> {
   yield* chunks
   ended()
@@ -62,7 +65,7 @@ const isTouched = (body: Readable): boolean =>
   body.listenerCount('data') > 0 ||
   body.listenerCount('readable') > 0
 
-/** The form of answer that a client likes best; JSON unless it is one of the other two. */
+/** Returns the response format that the client prefers: JSON unless it prefers one of the other two. */
 export function wantedFormat(ctx: Pick<Exchange, 'accepts'>): AnswerFormat {
   const best = ctx.accepts('application/json', 'application/x-ndjson', 'text/csv')
   return best === 'application/x-ndjson' ? 'ndjson' : best === 'text/csv' ? 'csv' : 'json'

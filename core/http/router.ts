@@ -4,23 +4,23 @@ import { type ServiceError, serviceError } from '../errors.js'
 import type { Session } from '../session.js'
 import type { HandlerRoute } from './exchange.js'
 
-/** What a plugin adds to an app. */
+/** The routes and hooks of a plugin. */
 export interface PluginRoutes {
   readonly name: string
   readonly router: Router
-  /** Those of `router` that were made with `host.route`. */
+  /** Routes of `router` that were added with `host.route`. */
   readonly handlers?: readonly HandlerRoute[]
-  /** The body of an error that one of its routes throws. */
+  /** Formats the body of an error that one of its routes throws. */
   readonly formatError?: (error: ServiceError, session: Session | undefined) => unknown
 }
 
-/** A router that takes paths literally: `/v1/Query` and `/v1/query/` are other paths than `/v1/query`. */
+/** Creates a router that matches paths literally: `/v1/Query` and `/v1/query/` differ from `/v1/query`. */
 export function createRouter(): Router {
   return new Router({ sensitive: true, strict: true })
 }
 
 /**
- * Asks the plugins in order.
+ * Dispatches to the plugins in order.
  * @throws ServiceError 404 not-found; 405 method-not-allowed, with `Allow`, when the path has other methods
  */
 export function pluginRoutes(plugins: readonly PluginRoutes[]): Middleware {
@@ -49,8 +49,8 @@ export function pluginRoutes(plugins: readonly PluginRoutes[]): Middleware {
 }
 
 /**
- * The router answers HEAD with every GET route, which runs whatever the route does. Here HEAD is answered by what
- * `router.head` has registered, and by nothing else.
+ * Removes the implied HEAD handlers. The router answers HEAD with every GET route, which would run that route. Only
+ * `router.head` registers HEAD here.
  */
 export function withoutImpliedHead(router: Router): void {
   for (const layer of router.stack) {
@@ -63,12 +63,12 @@ function noRoute(ctx: Context, plugins: readonly PluginRoutes[]): ServiceError {
   const allowed = new Set(
     plugins.flatMap(({ router }) => router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods)),
   )
-  if (allowed.size === 0) return serviceError('not-found', 'nothing answers at this path')
+  if (allowed.size === 0) return serviceError('not-found', 'no route has this path')
   ctx.set('Allow', [...allowed].join(', '))
   return serviceError('method-not-allowed', `${ctx.method} is not answered at this path`)
 }
 
-/** Method and path of every route, in the order of registration. */
+/** Returns method and path of every route, in the order of registration. */
 export function routesOf(router: Router): { readonly methods: readonly string[]; readonly path: string }[] {
   withoutImpliedHead(router)
   return router.stack

@@ -1,16 +1,16 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 
-/** Secrets of which one is enough. */
+/** A set of secrets, any of which is sufficient. */
 export interface Secrets {
-  /** No secret is set: nothing matches. */
+  /** Whether no secret is set, so that nothing matches. */
   readonly empty: boolean
   matches(candidate: string): boolean
 }
 
-/** Bytes that are compared, whatever the length of a secret. */
+/** Length of the compared buffers, in bytes, for secrets of any length. */
 const LENGTH = 512
 
-/** @param secrets the current one and those still accepted during a rotation */
+/** @param secrets the current secret and the previous ones that are valid during a rotation */
 export function createSecrets(secrets: readonly (string | undefined)[]): Secrets {
   const known = secrets.filter((secret) => secret !== undefined).map((secret) => padded(secret, Buffer.alloc(LENGTH)))
   const given = Buffer.alloc(LENGTH)
@@ -18,7 +18,7 @@ export function createSecrets(secrets: readonly (string | undefined)[]): Secrets
     empty: known.length === 0,
     matches(candidate) {
       padded(candidate, given)
-      // Every one is compared, and all of it, so that the time tells neither which matched nor how far.
+      // Compares every secret completely, so that the duration reveals neither which one matched nor how many bytes.
       let found = false
       for (const each of known) found = timingSafeEqual(each, given) || found
       return found
@@ -26,7 +26,7 @@ export function createSecrets(secrets: readonly (string | undefined)[]): Secrets
   }
 }
 
-/** A text as so many bytes: behind it a 1 and zeros; a long one as its hash, with a 2 behind it. */
+/** Encodes a text with a fixed length: padded with 1 and zeros; if it is too long, its hash padded with 2. */
 function padded(text: string, into: Buffer): Buffer {
   const isShort = text.length * 3 < LENGTH
   const end = into.write(isShort ? text : hash('sha256', text, 'hex'))

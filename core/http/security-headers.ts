@@ -1,8 +1,9 @@
 import type { Middleware } from 'koa'
 
 /**
- * For answers that are data: not guessed at, not framed, not kept. A route that serves something else sets its own.
- * Not kept, because routes answer GET for callers told apart by headers, and some run writes. Names and values in turn.
+ * Headers for data responses: no sniffing, no framing, no caching. A route that serves something else sets its own.
+ * Caching is off because GET responses depend on the caller's headers, and some routes write. Names and values
+ * alternate.
  */
 export const SECURITY_HEADERS: readonly string[] = [
   'X-Content-Type-Options',
@@ -15,7 +16,7 @@ export const SECURITY_HEADERS: readonly string[] = [
   "default-src 'none'; frame-ancestors 'none'",
 ]
 
-/** These, unless a handler has set them already, and what the request is called. */
+/** Sets these headers, unless a handler has set them already, and the request id. */
 export const firstHeaders: Middleware = (ctx, next) => {
   for (let i = 0; i < SECURITY_HEADERS.length; i += 2) {
     if (!ctx.res.hasHeader(SECURITY_HEADERS[i]!)) ctx.set(SECURITY_HEADERS[i]!, SECURITY_HEADERS[i + 1]!)

@@ -22,27 +22,27 @@ import { createSecrets } from './secret.js'
 import { createWebhook } from './webhook.js'
 
 /**
- * Finds out who sent a request.
- * @throws ServiceError 400: headers that cannot be read one way only; 401: wrong credentials; 403: a role that the
- *   caller does not hold; 500, 503: the service that would know is out of order
- * @param overSocket it came over a unix socket, whose permissions keep others than the gateway away; without a gateway
- *   this proves nothing
+ * Authenticates a request.
+ * @throws ServiceError 400: ambiguous headers; 401: wrong credentials; 403: a role that the caller does not hold; 500,
+ *   503: the authentication service is unavailable
+ * @param overSocket whether it came over a unix socket, whose permissions admit only the gateway; proves nothing unless
+ *   a gateway is configured
  */
 export type Authenticate = (req: IncomingMessage, overSocket?: boolean) => Promise<Session>
 
-/** Reads credentials of one kind. `null`: not mine, ask the next. Throws a 401 for credentials that are wrong. */
+/** Reads credentials of one kind. Returns `null` to try the next authenticator. Throws a 401 for wrong credentials. */
 export type Authenticator = (request: Credentials) => Promise<Session | null> | Session | null
 export interface Credentials {
-  /** First value of a header, by lower-case name. */
+  /** Returns the first value of a header by lower-case name. */
   header(name: string): string | undefined
   cookie(name: string): string | undefined
 }
 
 /**
- * The ways to prove an identity, in the order in which they are asked. Nobody is admin without proof.
- * @param extra authenticators of plugins; may still grow until the first request
- * @param withoutSocket the settings of the listeners that have a port in place of a unix socket
- * @throws Error at once, naming the setting, when the configuration cannot be right
+ * Combines the authenticators in order. No caller is admin without credentials.
+ * @param extra authenticators of plugins; may grow until the first request
+ * @param withoutSocket settings of the listeners on a port instead of a unix socket
+ * @throws Error that names the setting, when the configuration is invalid
  */
 export function createAuthenticate(
   config: AuthConfig,
@@ -62,7 +62,7 @@ export function createAuthenticate(
     const proven =
       fromAdminSecret(headers, adminSecrets) ?? fromGateway(headers, gatewaySecrets, config.mode, atGateway)
     if (proven) return proven
-    if (config.mode === 'gateway') throw missingCredentials('only the gateway may call this server')
+    if (config.mode === 'gateway') throw missingCredentials('this server accepts requests from its gateway only')
 
     const known = (await fromAuthenticators(headers, extra)) ?? (await readToken?.(headers))
     if (known) return known
@@ -84,23 +84,23 @@ function checkSecrets(config: AuthConfig, log: Logger, withoutSocket: readonly s
   }
 }
 
-/** In the mode `gateway` a listener on a port proves nothing by itself. */
+/** Checks the mode `gateway`, in which a listener on a port needs a gateway secret. */
 export function gatewayMistake(config: AuthConfig, [unset]: readonly string[]): string | undefined {
   if (config.mode !== 'gateway' || config.gatewaySecret !== undefined || unset === undefined) return undefined
-  return `auth.gatewaySecret is needed when auth.mode is "gateway" and ${unset} is not set`
+  return `auth.gatewaySecret is required when auth.mode is "gateway" and ${unset} is not set`
 }
 
 async function fromAuthenticators(headers: RequestHeaders, extra: readonly Authenticator[]): Promise<Session | null> {
   if (extra.length === 0) return null
   const credentials: Credentials = {
-    // Plugins see the wish for a role, and no other X-Service header: those are unproven.
+    // Plugins see the requested role and no other X-Service header, because those are unverified.
     header: (name) => (name.startsWith('x-service-') && name !== 'x-service-role' ? undefined : headers.get(name)),
     cookie: headers.cookie,
   }
   for (const authenticator of extra) {
     const session = await authenticator(credentials)
     if (session === null) continue
-    if (!ROLE_NAME.test(session.role)) throw new Error(`an authenticator returned a role with a wrong name`)
+    if (!ROLE_NAME.test(session.role)) throw new Error('an authenticator returned an invalid role name')
     return makeSession(chosenRole(requestedRole(headers), [session.role], session.role), session.variables, session.via)
   }
   return null

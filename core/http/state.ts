@@ -7,38 +7,38 @@ import type { Timing } from '../timing.js'
 import type { HttpConfig } from './config.js'
 import type { Held } from './held.js'
 
-/** The same for all requests of an app. */
+/** State shared by all requests of an app. */
 export interface AppState {
   readonly log: Logger
-  /** Origins beside our own that may act with a browser's cookies. */
+  /** Additional origins that may act with a browser's cookies. */
   readonly origins: ReadonlySet<string>
-  /** Whether the peer of a request is a proxy in `http.trustedProxies`. */
+  /** Returns whether the peer of a request is a proxy in `http.trustedProxies`. */
   readonly trustsPeer: (req: IncomingMessage) => boolean
   /** The section `http` of the configuration. */
   readonly limits: HttpConfig
-  /** Answers that wait for their clients. */
+  /** Responses that wait for their clients. */
   readonly held: Held
 }
 
-/** What the core knows of a request: `ctx.state`. What not every request needs is made when it is asked for. */
+/** The core's data about a request: `ctx.state`. Parts that few requests need are created on first use. */
 export class RequestState {
-  /** Sent back as `X-Request-Id`; also in the access log line and beside the stack of an unexpected error. */
+  /** Sent as `X-Request-Id`; also in the access log line and with the stack of an unexpected error. */
   readonly requestId: string
-  /** Address of the client, past the proxies that are trusted; empty on a unix socket where nobody says. */
+  /** Client address as forwarded by trusted proxies; empty on a unix socket without a forwarded address. */
   readonly client: string
-  /** The caller. Not there yet while the core's own endpoints run. */
+  /** The caller. Not yet set while the core's own endpoints run. */
   session!: Session
-  /** The plugin whose routes are being asked. */
+  /** The plugin that handles the request. */
   plugin?: string
-  /** The pattern of the route that a request went to past Koa. */
+  /** Pattern of the route that handles the request without Koa. */
   route?: string
-  /** Koa's, where the request has come to it. */
+  /** Koa's context, if Koa handles the request. */
   context?: Context
-  /** `code` of the error that was answered. */
+  /** `code` of the error response. */
   code?: string
-  /** How long the steps of the request took, where its caller may know. */
+  /** Durations of the steps of the request, if its caller may see them. */
   timing?: Timing
-  /** The whole answer has been written, although the connection is kept a moment longer. */
+  /** Whether the whole response has been written, even if the connection stays open for a moment. */
   answered?: boolean
   private readonly app: AppState
   private isGone = false
@@ -67,12 +67,12 @@ export class RequestState {
     return this.app.held
   }
 
-  /** Logs with the request id. */
+  /** Logger that adds the request id. */
   get log(): Logger {
     return (this.madeLog ??= this.app.log.child({ requestId: this.requestId }))
   }
 
-  /** Aborts when the client is gone before its answer was complete. */
+  /** Aborts when the client disconnects before the response is complete. */
   get signal(): AbortSignal {
     if (!this.madeGone) {
       this.madeGone = new AbortController()
@@ -81,7 +81,7 @@ export class RequestState {
     return this.madeGone.signal
   }
 
-  /** The client is gone before its answer was complete. */
+  /** Reports that the client disconnected before the response was complete. */
   gone(): void {
     this.isGone = true
     this.madeGone?.abort(clientGone())

@@ -5,9 +5,9 @@ import type Router from '@koa/router'
 import type { Context } from 'koa'
 
 export interface StaticPage {
-  /** HTML that names its parts by `assets`. */
+  /** HTML that refers to its assets below `assets`. */
   readonly html: string
-  /** Path under which the parts are found, e.g. `/v1/graphql/assets`. */
+  /** Path of the assets, e.g. `/v1/graphql/assets`. */
   readonly assets: string
   /** Files by name, or their text. */
   readonly files: Readonly<Record<string, URL | string>>
@@ -17,11 +17,11 @@ const TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
 }
-/** Everything from here, nothing from anywhere else; pages of others set styles as they go. */
+/** Allows resources from this server only. Inline styles are needed by third-party pages. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/** Serves a page that works without any other server: its parts are read once, when they are first asked for. */
+/** Serves a page that needs no other server. Its assets are read once, on first use. */
 export function staticPage(router: Router, { html, assets, files }: StaticPage): (ctx: Context) => void {
   const read = new Map<string, Promise<{ readonly body: Buffer; readonly tag: string }>>()
   const load = async (file: URL | string) => {

@@ -1,10 +1,10 @@
 import type { JWTPayload } from 'jose'
 import type { Session } from '../session.js'
 
-/** What a token that was verified says. */
+/** A verified token. */
 export interface Verified {
   readonly payload: JWTPayload
-  /** Made of it so far, by what else decides: where the token was and the role that was asked for. */
+  /** Sessions created from it, by the header or cookie of the token and the requested role. */
   readonly sessions: Map<string, Session>
 }
 
@@ -13,15 +13,15 @@ const MAX_TOKENS = 2000
 const MAX_LENGTH = 2048
 
 /**
- * Tokens whose signature was found right, while they last: clients send the same one with every request, and to verify it
- * takes longer than all else of a small read. Least recently used out first.
+ * Caches tokens with a valid signature until they expire. Clients send the same token with every request, and verifying
+ * it takes longer than the rest of a small read. Evicts the least recently used.
  */
 export class TokenCache {
   private readonly entries = new Map<string, Verified & { readonly until: number }>()
   private readonly leewaySeconds: number
   private readonly maxAgeMs: number
 
-  /** @param maxAgeMs how long the key may count as right without a look */
+  /** @param maxAgeMs maximum time to trust the key without a new check */
   constructor(leewaySeconds: number, maxAgeMs: number) {
     this.leewaySeconds = leewaySeconds
     this.maxAgeMs = maxAgeMs
@@ -36,7 +36,7 @@ export class TokenCache {
     return entry
   }
 
-  /** The keys have changed. */
+  /** Clears the cache after a change of keys. */
   clear(): void {
     this.entries.clear()
   }

@@ -6,12 +6,12 @@ import type { HttpConfig } from './config.js'
 import { createGuessLimit, type GuessLimit } from './guess-limit.js'
 import type { Held } from './held.js'
 
-/** What is measured and limited for all listeners of a server together. */
+/** Metrics and limits shared by all listeners of a server. */
 export interface Traffic {
   readonly registry: Registry
-  /** Of requests: one is being worked on. */
+  /** Counts a request as started. */
   begin(): void
-  /** Its answer has ended. */
+  /** Counts a request as finished. */
   end(method: string, route: string, status: number, plugin: string, seconds: number): void
   readonly failures: Counter
   readonly rejected: Counter
@@ -21,12 +21,13 @@ export interface Traffic {
   readonly held: Held
 }
 
-/** The limits of requests worked on at once, in all and for one client. */
+/** Limits on concurrent requests, in total and per client. */
 export interface Room {
   /**
+   * Admits a request.
    * @param client its address
-   * @returns what ends the stay, once
-   * @throws ServiceError 503 too-busy: there is no room; 429 too-many-requests: the client has half of it
+   * @returns a function that ends the request; later calls do nothing
+   * @throws ServiceError 503 too-busy: the limit is reached; 429 too-many-requests: the client has half of the limit
    */
   enter(client: string): () => void
 }
@@ -34,12 +35,12 @@ export interface Room {
 export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held): Traffic {
   const durations = metrics.histogram(
     'http_request_duration_seconds',
-    'time from the headers of a request to the end of its answer',
+    'Time from the headers of a request to the end of its response.',
     ['method', 'route', 'status', 'plugin'],
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   )
   let inFlight = 0
-  metrics.gauge('http_requests_in_flight', 'requests whose answer has not ended', [], (gauge) => gauge.set(inFlight))
+  metrics.gauge('http_requests_in_flight', 'Requests in progress.', [], (gauge) => gauge.set(inFlight))
   return {
     registry: metrics.registry,
     begin: () => void inFlight++,
@@ -47,9 +48,9 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held):
       inFlight--
       durations.observe({ method, route, status, plugin }, seconds)
     },
-    failures: metrics.counter('auth_failures_total', 'requests with wrong credentials'),
-    rejected: metrics.counter('http_overload_total', 'requests refused because too many were under way'),
-    unread: metrics.counter('http_unread_total', 'requests refused because they could not be read', ['code']),
+    failures: metrics.counter('auth_failures_total', 'Requests with wrong credentials.'),
+    rejected: metrics.counter('http_overload_total', 'Requests refused because too many were in progress.'),
+    unread: metrics.counter('http_unread_total', 'Requests refused because they are not valid HTTP.', ['code']),
     guesses: createGuessLimit(config.failedAuthPerMinute),
     room: createRoom(config.maxConcurrentRequests),
     held,
@@ -71,7 +72,7 @@ function createRoom(most: number): Room {
 
   return {
     enter(address) {
-      // On this machine, and over a unix socket, it is a proxy that speaks for many.
+      // Loopback and unix socket peers are proxies that forward many clients, so they have no limit.
       const client = address === '' || isLoopback(address) ? undefined : addressKey(address)
       if (busy >= most) throw tooBusy()
       if (client !== undefined && (byClient.get(client) ?? 0) >= half) throw tooMany(half)
@@ -87,8 +88,9 @@ function createRoom(most: number): Room {
 
 const isLoopback = (address: string): boolean => address === '::1' || address.startsWith('127.')
 
-const tooBusy = (): ServiceError => serviceError('too-busy', 'too many requests are under way', '$', { retryAfter: 1 })
+const tooBusy = (): ServiceError =>
+  serviceError('too-busy', 'too many requests are in progress', '$', { retryAfter: 1 })
 const tooMany = (half: number): ServiceError => {
-  const message = `${half} requests from this address are under way, which is half of http.maxConcurrentRequests`
+  const message = `this address has ${half} requests in progress, half of http.maxConcurrentRequests`
   return serviceError('too-many-requests', message, '$', { retryAfter: 1 })
 }

@@ -4,15 +4,15 @@ import type { Server } from 'node:net'
 
 export interface SocketFile {
   readonly path: string
-  /** Octal digits: who may connect. */
+  /** File permissions in octal digits. */
   readonly mode: string
 }
 
 /**
- * Listens on a unix socket. A file that a killed server left behind is replaced; one on which somebody answers, and one
- * that is no socket, are left alone.
- * @param setting where the path is configured
- * @throws Error that names it
+ * Listens on a unix socket. Replaces a stale file of a killed server, but neither a socket in use nor a file that is
+ * not a socket.
+ * @param setting name of the setting for the path
+ * @throws Error that names the setting
  */
 export async function listenOnSocket(server: Server, { path, mode }: SocketFile, setting: string): Promise<void> {
   try {
@@ -23,8 +23,8 @@ export async function listenOnSocket(server: Server, { path, mode }: SocketFile,
     })
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    // libuv says so of a folder that is missing, too.
-    const why = code === 'EACCES' ? 'its folder is missing or cannot be written' : message
+    // libuv reports EACCES for a missing folder, too.
+    const why = code === 'EACCES' ? 'its folder is missing or not writable' : message
     throw new Error(`${setting}: cannot listen on ${path}: ${why}`, { cause: error })
   }
 }
@@ -32,7 +32,7 @@ export async function listenOnSocket(server: Server, { path, mode }: SocketFile,
 function listen(server: Server, path: string, mode: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    // The file is made before `listen` returns. With the mask it never has more permissions than it should.
+    // `listen` creates the file before it returns. The umask ensures that it never has more permissions.
     const before = process.umask(0o777 & ~Number.parseInt(mode, 8))
     try {
       server.listen({ path }, () => {
@@ -46,12 +46,12 @@ function listen(server: Server, path: string, mode: string): Promise<void> {
 }
 
 async function removeStale(path: string): Promise<void> {
-  if (!(await lstat(path)).isSocket()) throw new Error('there is a file that is no socket')
-  if (await answers(path)) throw new Error('another server listens there')
+  if (!(await lstat(path)).isSocket()) throw new Error('the file exists and is not a socket')
+  if (await answers(path)) throw new Error('another server is listening on it')
   await unlink(path)
 }
 
-/** Whether somebody listens: also when it is too busy to take the connection, or does not let us in. */
+/** Returns whether a server listens, even one that is too busy or denies permission. */
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ path })

@@ -5,13 +5,13 @@ import { type ServiceError, serviceError } from '../errors.js'
 import type { HttpConfig } from './config.js'
 import type { Traffic } from './traffic.js'
 
-/** How long a client may take to read why, and to notice that it should stop sending. */
+/** Time for a client to read the error and to stop sending, in milliseconds. */
 const LINGER_MS = 2_000
 
 /**
- * Answers what is no request yet, because Node could not read it as one: in the form of other errors, and never into
- * the middle of another answer on the same connection.
- * @param answersOn the answers that are owed on a connection
+ * Responds to input that Node cannot parse as a request: with an ordinary error, and never in the middle of another
+ * response on the same connection.
+ * @param answersOn returns the pending responses of a connection
  */
 export function answerUnread(
   server: Server,
@@ -22,7 +22,7 @@ export function answerUnread(
   const answered = new WeakSet<Socket>()
 
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    // What still comes on the connection is an error each time.
+    // Each further chunk on the connection causes another error.
     if (answered.has(socket)) return
     const refusal = refusalOf(error, config)
     const owed = [...answersOn(socket)]
@@ -33,14 +33,14 @@ export function answerUnread(
     answered.add(socket)
     unread.inc({ code: refusal.code })
     socket.end(textOf(refusal))
-    // A request whose body broke: whoever handles it must not answer a second time.
+    // The body of a request broke: its handler must not respond a second time.
     if (owed.length > 0) socket.destroySoon()
-    // Closing a connection with unread bytes would reset it, and the answer with it.
+    // Closing a connection with unread bytes would reset it and discard the response.
     else setTimeout(() => socket.destroy(), LINGER_MS).unref()
   })
 }
 
-/** undefined: the connection broke, and nobody is there to be told. */
+/** Returns undefined when the connection broke, so that no response can be sent. */
 function refusalOf({ code = '', reason }: NodeJS.ErrnoException & { reason?: string }, config: HttpConfig) {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -57,7 +57,7 @@ function refusalOf({ code = '', reason }: NodeJS.ErrnoException & { reason?: str
       )
     default:
       if (!code.startsWith('HPE_')) return undefined
-      // The reason is one of the parser's own sentences and quotes nothing.
+      // The reason is a fixed sentence of the parser and quotes no input.
       return serviceError('parse-failed', `this is not HTTP/1.1${reason ? `: ${reason.toLowerCase()}` : ''}`)
   }
 }

@@ -10,8 +10,9 @@ import { createOutbound, type OutboundRequest } from './outbound.js'
 const MAX_BYTES = 64 * 1024
 
 /**
- * Asks the configured service who the caller is. 200 with a JSON object of `X-Service-*` is a session, 401 is a 401.
- * @throws ServiceError 500 unexpected: any other answer, or none in time
+ * Authenticates requests with the configured service. It returns 200 with a JSON object of `X-Service-*` values, or
+ * 401.
+ * @throws ServiceError 500 unexpected: any other response, or a timeout
  */
 export function createWebhook(
   config: WebhookConfig,
@@ -33,7 +34,7 @@ export function createWebhook(
 function question(url: URL, { method }: WebhookConfig, forward: Headers): OutboundRequest {
   const headers = Object.fromEntries(forward)
   if (method === 'GET') return { method, url, headers }
-  // It judges and changes nothing.
+  // The service only judges the request, so it is safe to retry.
   return {
     method,
     url,
@@ -43,7 +44,9 @@ function question(url: URL, { method }: WebhookConfig, forward: Headers): Outbou
   }
 }
 
-/** What describes the message or the connection and not the caller (RFC 9110 7.6.1), and what could be mistaken. */
+/**
+ * Headers not to forward: they describe the message or connection, not the caller (RFC 9110 7.6.1), or are ambiguous.
+ */
 const KEPT_BACK = new Set([
   'accept-encoding',
   'connection',
@@ -64,7 +67,10 @@ const KEPT_BACK = new Set([
   'user-agent',
 ])
 
-/** The caller's headers for the service to judge. Of `X-Service-*` only the wish for a role: the rest is unproven. */
+/**
+ * Returns the caller's headers for the service. Of `X-Service-*` only the requested role, because the rest is
+ * unverified.
+ */
 function forwarded(raw: readonly string[]): Headers {
   const headers = new Headers()
   for (let i = 0; i < raw.length; i += 2) {
@@ -97,7 +103,7 @@ function sessionOf(answer: object, headers: RequestHeaders): Session {
   return makeSession(chosenRole(requestedRole(headers), list ?? [usual], usual), named, via(headers))
 }
 
-/** Cookies and passwords are sent by browsers unasked, so those callers fall under the rule for cookies. */
+/** Browsers send cookies and passwords automatically, so these callers are subject to the cookie rules. */
 function via(headers: RequestHeaders): Session['via'] {
   const authorization = headers.get('authorization')
   if (authorization !== undefined) return /^bearer /i.test(authorization) ? 'webhook' : 'cookie'

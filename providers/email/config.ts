@@ -6,7 +6,7 @@ export const common = {
   domains: {
     type: 'array',
     items: { type: 'string', minLength: 1 },
-    description: 'domains that mail may be from; absent: any',
+    description: 'Allowed domains of sender addresses. Allows any domain by default.',
   },
 } as const
 

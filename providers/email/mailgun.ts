@@ -24,14 +24,14 @@ export default defineProvider({
     type: 'object',
     required: ['apiKey', 'domain'],
     properties: {
-      apiKey: secret('of the account, or a sending key of the domain'),
+      apiKey: secret('API key of the account, or a sending key of the domain.'),
       domain: {
         type: 'string',
         pattern: '^[0-9A-Za-z.-]+$',
-        description: 'the domain at Mailgun that mail goes out by',
+        description: 'Mailgun domain to send with.',
       },
       url: apiUrl('https://api.mailgun.net'),
-      signingKey: secret('HTTP webhook signing key; absent: no events'),
+      signingKey: secret('HTTP webhook signing key. Without it, events are disabled.'),
       ...common,
     },
   },

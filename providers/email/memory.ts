@@ -14,7 +14,9 @@ export default defineProvider({
   name: 'memory',
   config: {
     type: 'object',
-    properties: { keep: { type: 'integer', default: 1000, minimum: 1, description: 'how many of the last mails' } },
+    properties: {
+      keep: { type: 'integer', default: 1000, minimum: 1, description: 'Number of recent messages to keep.' },
+    },
   },
   create({ keep }): MemoryEmail {
     const byId = new Map<string, Mail>()

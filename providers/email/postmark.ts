@@ -31,22 +31,22 @@ export default defineProvider({
     type: 'object',
     required: ['serverToken'],
     properties: {
-      serverToken: secret('API token of the server'),
+      serverToken: secret('API token of the server.'),
       url: apiUrl('https://api.postmarkapp.com'),
       messageStream: {
         type: 'string',
         minLength: 1,
         default: 'outbound',
-        description: 'ID of the message stream that mail goes out by',
+        description: 'ID of the message stream to send with.',
       },
       webhook: {
         type: 'object',
         required: ['username', 'password'],
         properties: {
-          username: { type: 'string', minLength: 1, description: 'as in the address of the webhook' },
-          password: secret('as in the address of the webhook'),
+          username: { type: 'string', minLength: 1, description: 'User name in the URL of the webhook.' },
+          password: secret('Password in the URL of the webhook.'),
         },
-        description: 'what Postmark posts events with; absent: no events',
+        description: 'Credentials that Postmark sends with events. Without them, events are disabled.',
       },
       ...common,
     },

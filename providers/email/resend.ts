@@ -31,9 +31,9 @@ export default defineProvider({
     type: 'object',
     required: ['apiKey'],
     properties: {
-      apiKey: secret('with the permission to send'),
+      apiKey: secret('API key with the permission to send.'),
       url: apiUrl('https://api.resend.com'),
-      webhookSecret: secret('signing secret of the webhook, "whsec_..."; absent: no events'),
+      webhookSecret: secret('Signing secret of the webhook, "whsec_...". Without it, events are disabled.'),
       ...common,
     },
   },

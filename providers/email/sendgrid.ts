@@ -27,12 +27,12 @@ export default defineProvider({
     type: 'object',
     required: ['apiKey'],
     properties: {
-      apiKey: secret('with the permission to send mail'),
+      apiKey: secret('API key with the permission to send mail.'),
       url: apiUrl('https://api.sendgrid.com'),
       verificationKey: {
         type: 'string',
         minLength: 1,
-        description: 'public key of the signed event webhook, in base64; absent: no events',
+        description: 'Public key of the signed event webhook, in base64. Without it, events are disabled.',
       },
       ...common,
     },

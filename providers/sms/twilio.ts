@@ -13,28 +13,29 @@ export default defineProvider({
     type: 'object',
     required: ['accountSid', 'authToken'],
     properties: {
-      accountSid: { type: 'string', pattern: '^AC[0-9a-fA-F]{32}$', description: 'the account, "AC..."' },
-      authToken: { type: 'string', minLength: 1, secret: true, description: 'of the account' },
+      accountSid: { type: 'string', pattern: '^AC[0-9a-fA-F]{32}$', description: 'Account SID, "AC...".' },
+      authToken: { type: 'string', minLength: 1, secret: true, description: 'Auth token of the account.' },
       from: {
         type: 'string',
         minLength: 1,
-        description: 'sender: a number of the account as "+15550100", a short code, or a name',
+        description:
+          'Sender: a phone number of the account such as "+15550100", a short code, or an alphanumeric name.',
       },
       messagingServiceSid: {
         type: 'string',
         pattern: '^MG[0-9a-fA-F]{32}$',
-        description: 'messaging service that chooses the sender, "MG..."; instead of "from"',
+        description: 'SID of the messaging service that selects the sender, "MG...". Replaces "from".',
       },
       statusCallbackUrl: {
         type: 'string',
         pattern: '^https?://',
-        description: 'where Twilio posts what becomes of messages, as it sees this server; absent: nowhere',
+        description: 'Public URL of this server to which Twilio posts status callbacks. Without it, Twilio sends none.',
       },
       url: {
         type: 'string',
         pattern: '^https?://',
         default: 'https://api.twilio.com',
-        description: 'where the API is',
+        description: 'Base URL of the API.',
       },
       timeoutMs,
     },

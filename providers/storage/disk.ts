@@ -20,12 +20,17 @@ export default defineProvider({
   config: {
     type: 'object',
     properties: {
-      root: { type: 'string', minLength: 1, description: 'the folder; "files" in the data directory when absent' },
+      root: {
+        type: 'string',
+        minLength: 1,
+        description: 'Folder for the files. Defaults to "files" in the data directory.',
+      },
       durability: {
         type: 'string',
         enum: ['full', 'process'],
         default: 'full',
-        description: 'what a finished upload outlives: a power cut, or the end of the process only',
+        description:
+          'Durability of a finished upload. With `full`, it survives a power failure; with `process`, only the end of the process.',
       },
     },
     additionalProperties: false,

@@ -101,8 +101,8 @@ tap.test('what an answer, or the lack of one, says of a message', async (t) => {
       { outcome: 'unknown' },
     ],
     '10 MB': [large, { outcome: 'unknown', message: /longer than 1048576 bytes/ }],
-    'a slow drip': [drip, { outcome: 'unknown', message: new RegExp(`no answer within ${HASTY_MS} ms`) }],
-    silence: [silent, { outcome: 'unknown', message: new RegExp(`no answer within ${HASTY_MS} ms`) }],
+    'a slow drip': [drip, { outcome: 'unknown', message: new RegExp(`no response within ${HASTY_MS} ms`) }],
+    silence: [silent, { outcome: 'unknown', message: new RegExp(`no response within ${HASTY_MS} ms`) }],
     'a connection cut before the answer': [gone, { outcome: 'unknown' }],
     'a connection cut in the answer': [half, { outcome: 'unknown' }],
     'another protocol': [upgrade, { outcome: 'unknown' }],
@@ -158,7 +158,7 @@ tap.test('what the way there says of a message', async (t) => {
   await t.test('a connection on which nothing moves', async (t) => {
     const proxy = await startProxy(t, api.url)
     proxy.set({ kind: 'hang' })
-    t.match(await sends(proxy.url), { name: 'SendError', outcome: 'unknown', message: /no answer within/ })
+    t.match(await sends(proxy.url), { name: 'SendError', outcome: 'unknown', message: /no response within/ })
   })
   t.equal(api.asked.length, 0)
 

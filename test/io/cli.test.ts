@@ -29,7 +29,7 @@ t.test('help is there for the program and for each command, and mistakes get a h
   t.match(await run(folder, ['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
   t.match(await run(folder, ['dve']), { code: 2, err: /did you mean dev\?/ })
   t.match(await run(folder, ['dev', '--prot', '1']), { code: 2, err: /did you mean --port\?/ })
-  t.match(await run(folder, ['start', 'now']), { code: 2, err: /too many words/ })
+  t.match(await run(folder, ['start', 'now']), { code: 2, err: /too many arguments/ })
 })
 
 t.test('start guesses nothing: it wants a database, a way to authenticate, and no open door', async (t) => {
@@ -60,7 +60,7 @@ t.test('metadata travels between databases', async (t) => {
   const [a, b] = [{ DATABASE_URL: from.url }, { DATABASE_URL: to.url }]
   t.match(await run(folder, ['migrate', '--dry-run'], a), { code: 0, out: /would run core 001-metadata/ })
   t.match(await run(folder, ['migrate'], a), { code: 0, out: /ran core 001-metadata/ })
-  t.match(await run(folder, ['migrate'], a), { code: 0, out: /nothing to do/ })
+  t.match(await run(folder, ['migrate'], a), { code: 0, out: /nothing to migrate/ })
   const server = await start(t, folder, ['start', '--port', '0'], { ...a, ROWHOUSE_ADMIN_SECRET: SECRET })
   const ask = (query: object) => post(server.url, query)
   await ask({ type: 'run_sql', args: { sql: 'create table note (id int primary key, text text, code bigint)' } })
@@ -138,7 +138,7 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   t.match(messages, [{ state: 'sent', sub: 'It works', provider: 'memory' }])
   const mail = await fetch(`${server.url}/v1/send/${messages[0]?.id}`, { headers: { 'X-Service-Admin-Secret': key } })
   t.match(await mail.json(), { text: 'This mail goes nowhere.' })
-  t.match(server.output(), /Mail and SMS are caught: see http/)
+  t.match(server.output(), /Mail and SMS are not delivered. Open http/)
   const outside = { type: 'run_sql', args: { sql: "copy (select 1) to program 'true'" } }
   t.match(await post(server.url, outside, key), { internal: { error: { status_code: '42501' } } })
   const extension = { type: 'run_sql', args: { sql: 'create extension citext' } }
@@ -159,7 +159,7 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   const checked = { code: 0, out: /^1 files, 1 blobs, 1 objects in the stores; read 0: clean\n$/ }
   t.match(await run(folder, ['fsck']), checked)
   t.match(await run(folder, ['metadata', 'export']), { code: 0, out: /"name": "product"|"table": "product"/ })
-  t.match(await run(folder, ['migrate']), { code: 0, out: 'nothing to do\n' })
+  t.match(await run(folder, ['migrate']), { code: 0, out: 'nothing to migrate\n' })
   t.equal(await again.stop('SIGINT'), 0)
   t.match(await run(folder, ['fsck']), checked, 'on a database that is started for it')
   t.equal((await inspectEmbedded(join(folder, '.rowhouse'))).server, undefined)
@@ -175,15 +175,15 @@ t.test('a database that dies under dev is started again, once', async (t) => {
   const first = await postmaster()
 
   process.kill(first, 'SIGKILL')
-  await until('it runs again', () => server.output().includes('PostgreSQL runs again'))
+  await until('it runs again', () => server.output().includes('PostgreSQL is running again'))
   await until('the server uses it', async () => 'result' in ((await sql('select id from kept')) as object))
   const second = await postmaster()
 
-  t.match(server.output(), /PostgreSQL has ended by itself; starting it again/)
+  t.match(server.output(), /PostgreSQL ended unexpectedly; restarting it/)
   t.not(second, first)
   process.kill(second, 'SIGKILL')
   t.equal(await server.ended, 1)
-  t.match(server.output(), /PostgreSQL has ended by itself again, within a minute/)
+  t.match(server.output(), /PostgreSQL ended unexpectedly again, within a minute/)
   t.equal(await postmaster(), 0, 'and nothing is left running')
 })
 

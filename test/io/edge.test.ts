@@ -156,11 +156,13 @@ t.test('a unix socket', async (t) => {
   })
   await t.test('does not take the place of a server that lives, nor of another file', async (t) => {
     const { app } = await listenOn(t)
-    await t.rejects(listenOn(t), { message: /^http.socket.path: cannot listen on .*: another server listens there$/ })
+    await t.rejects(listenOn(t), {
+      message: /^http.socket.path: cannot listen on .*: another server is listening on it$/,
+    })
     t.match(await send({ path }, HELLO), /^HTTP\/1.1 200 /, 'which goes on')
     await app.close()
     await writeFile(path, 'precious')
-    await t.rejects(listenOn(t), { message: /^http.socket.path: .* there is a file that is no socket$/ })
+    await t.rejects(listenOn(t), { message: /^http.socket.path: .* the file exists and is not a socket$/ })
     t.equal(await readFile(path, 'utf8'), 'precious')
     await rm(path)
   })
@@ -224,7 +226,7 @@ t.test('over its unix socket a server at a gateway believes who the headers say'
   })
   await t.test('on a port a gateway needs its secret', async (t) => {
     await t.rejects(run(t, { mode: 'gateway' }, { address: { host: '127.0.0.1', port: 0 } }), {
-      message: /auth.gatewaySecret is needed when auth.mode is "gateway" and http.socket is not set/,
+      message: /auth.gatewaySecret is required when auth.mode is "gateway" and http.socket is not set/,
     })
   })
 })

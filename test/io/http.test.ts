@@ -417,7 +417,7 @@ t.test('one address has half of the room, unless it is a proxy of this machine',
 
   const more = await from('192.0.2.1')
   t.equal(more.status, 429)
-  t.match(await more.json(), { code: 'too-many-requests', error: /^2 requests from this address/ })
+  t.match(await more.json(), { code: 'too-many-requests', error: /^this address has 2 requests in progress/ })
   const others = [from('192.0.2.2'), get('/wait')]
   await until(() => calls.length === 4)
   t.equal((await get('/echo')).status, 503)

@@ -154,11 +154,11 @@ t.test('one may be on a unix socket', async (t) => {
     const gateway = await serve(t, { listeners }, auth)
     const headers = { 'x-service-role': 'editor' }
     t.match(await ask('http://any/b', { socketPath: path, headers }), { status: 200, body: 'editor' })
-    t.match(await ask(`${gateway.server.url}/a`, { headers }), { status: 401, body: /only the gateway/ })
+    t.match(await ask(`${gateway.server.url}/a`, { headers }), { status: 401, body: /from its gateway only/ })
   })
   await t.test('the others still need its secret', async (t) => {
     const needed = (setting: string) => ({
-      message: `auth.gatewaySecret is needed when auth.mode is "gateway" and ${setting} is not set`,
+      message: `auth.gatewaySecret is required when auth.mode is "gateway" and ${setting} is not set`,
     })
     await t.rejects(serve(t, { listeners }, { mode: 'gateway' }), needed('http.socket'))
     const other = { socket: { path: join(newFolder(t), 'a') }, listeners: [{ plugins: ['b'], port: 0 }] }
@@ -185,7 +185,7 @@ t.test('the end comes to all at once, and no request under way is lost', async (
 
   const closed = server.close()
   for (const url of [main, files]) {
-    t.match(await ask(`${url}/readyz`, { headers: ADMIN }), { status: 503, body: /going down/ })
+    t.match(await ask(`${url}/readyz`, { headers: ADMIN }), { status: 503, body: /shutting down/ })
   }
   for (const url of [main, files]) await until('it is closed', () => isRefused(url))
   upload.end('late')
@@ -214,7 +214,7 @@ t.test('a port that is taken is named with its setting, and nothing stays open',
   const path = join(newFolder(t), 'file')
   writeFileSync(path, '')
   await t.rejects(serve(t, { listeners: [{ plugins: ['b'], socket: { path } }] }), {
-    message: /^http\.listeners\[0\]\.socket\.path: cannot listen on .*: there is a file that is no socket$/,
+    message: /^http\.listeners\[0\]\.socket\.path: cannot listen on .*: the file exists and is not a socket$/,
   })
 })
 
@@ -226,9 +226,9 @@ t.test('what cannot be right is refused with its place', async (t) => {
         { plugins: ['a'], port: 9001 },
         { plugins: ['b', 'a'], port: 9002 },
       ],
-      ['$.http.listeners[1].plugins[1]: "a" has a listener already'],
+      ['$.http.listeners[1].plugins[1]: "a" already has a listener'],
     ],
-    [[{ plugins: ['a', 'a'], port: 0 }], ['$.http.listeners[0].plugins[1]: "a" has a listener already']],
+    [[{ plugins: ['a', 'a'], port: 0 }], ['$.http.listeners[0].plugins[1]: "a" already has a listener']],
     [
       [{ plugins: ['nobody', 'off'], port: 0 }],
       [
@@ -238,18 +238,18 @@ t.test('what cannot be right is refused with its place', async (t) => {
     ],
     [[{ port: 0 }], ['$.http.listeners[0].plugins: is required']],
     [[{ plugins: ['a'] }], ['$.http.listeners[0]: needs a "port" or a "socket"']],
-    [[{ plugins: ['a'], port: 0, socket }], ['$.http.listeners[0].socket: stands in place of "host" and "port"']],
+    [[{ plugins: ['a'], port: 0, socket }], ['$.http.listeners[0].socket: cannot be combined with "host" and "port"']],
     [[{ plugins: ['a'], port: 0, prot: 1 }], ['$.http.listeners[0].prot: unknown key, did you mean "port"?']],
     [
       [{ plugins: ['a'], host: '127.0.0.1', port: 8080 }],
-      ['$.http.listeners[0]: is where another listener is: name its plugins there'],
+      ['$.http.listeners[0]: has the address of another listener: add its plugins to that listener'],
     ],
     [
       [
         { plugins: ['a'], socket },
         { plugins: ['b'], socket },
       ],
-      ['$.http.listeners[1]: is where another listener is: name its plugins there'],
+      ['$.http.listeners[1]: has the address of another listener: add its plugins to that listener'],
     ],
   ]
   for (const [listeners, mistakes] of wrong) {

@@ -751,7 +751,7 @@ t.test('http', async (t) => {
       [{ fields: { message, to, more: null }, format: 'query' }, /"more" is none/],
       [{ method: 'GET' }, /set "format" to "query"/],
       [{ sendsOnceForSeconds: 60 }, /"sendsOnceForSeconds" needs "idempotencyHeader"/],
-      [{ url: 'http://user:pass@example.com' }, /: url must not hold credentials$/],
+      [{ url: 'http://user:pass@example.com' }, /: url must not contain credentials$/],
       [{ idPointer: 'id' }, /idPointer: must match pattern/],
     ]
     for (const [more, message] of cases) {

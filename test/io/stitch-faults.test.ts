@@ -310,9 +310,9 @@ tap.test('every mistake of the configuration is told at once', async (t) => {
   for (const message of [
     /8 mistakes/,
     /\.a\.url: must begin with http/,
-    /\.b\.url: must not hold credentials/,
+    /\.b\.url: must not contain credentials/,
     /\.c\.url: is a link-local address/,
-    /\.d\.url: is not an address/,
+    /\.d\.url: is not a URL/,
     /\.e: has "sdl" and "schemaUrl"/,
     /\.f: has no "sdl", no "schemaUrl"/,
     /\.g\.forwardHeaders: "Host"/,
@@ -354,7 +354,7 @@ tap.test('addresses at which clouds keep credentials are refused in every spelli
     const found = await new Promise((resolve) => {
       guardedLookup('169.254.169.254', { all }, (error, address) => resolve(error?.message ?? address))
     })
-    t.match(found, /stands for a link-local address/)
+    t.match(found, /resolves to a link-local address/)
     const local = await new Promise((resolve) => {
       guardedLookup('127.0.0.1', { all }, (error, address) => resolve(error ?? address))
     })

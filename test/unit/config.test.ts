@@ -138,7 +138,7 @@ t.test('what the schemas cannot say is reported with everything else', async (t)
   await writeFile(join(cwd, 'rowhouse.config.json'), text)
 
   t.same(await mistakesOf(loadConfig({ sections: serverSections, checks, env: {}, cwd })), [
-    '$.http.trustedProxies[1]: must be an IP address, a range as 10.0.0.0/8, or "unix"',
+    '$.http.trustedProxies[1]: must be an IP address, a CIDR range such as 10.0.0.0/8, or "unix"',
     '$.auth.jwt.key: a shared secret needs at least 32 bytes',
     '$.log.level: must be one of "trace","debug","info","warn","error","fatal","silent"',
   ])

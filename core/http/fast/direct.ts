@@ -9,22 +9,22 @@ import type { RequestState } from '../state.js'
 
 export interface DirectOptions {
   readonly plugins: readonly PluginRoutes[]
-  /** Of the paths of the core. */
+  /** Routes of the core. */
   readonly core: Router
-  /** Finds out who asks. */
+  /** Authenticates the caller. */
   readonly enter: (exchange: Exchange) => Promise<void>
-  /** Headers of other origins for an answer. */
+  /** Returns the CORS headers for an origin. */
   readonly corsHeaders: (origin: string) => readonly string[]
-  /** Called with the size of each answer in bytes. */
+  /** Called with the size of each response, in bytes. */
   readonly sent: (res: ServerResponse, state: RequestState, bytes: number) => void
-  /** Has Koa give an answer, or an error, that is known already. */
+  /** Lets Koa send a known response or error. */
   readonly throughKoa: (req: IncomingMessage, res: ServerResponse, state: RequestState, outcome: () => Answer) => void
 }
 
 /**
- * Answers requests that need nothing but the handler of their route past Koa and its routers, when the answer is one text or a
- * few bytes. What is unusual goes through Koa, which runs the same handlers.
- * @returns whether it answers; Koa does otherwise
+ * Handles requests that need nothing but the handler of their route without Koa and its routers, when the response is
+ * one string or a small buffer. Unusual requests go through Koa, which runs the same handlers.
+ * @returns whether the request is handled here; otherwise pass it to Koa
  */
 export function answerPastKoa(
   options: DirectOptions,
@@ -57,7 +57,7 @@ export function answerPastKoa(
   }
 }
 
-/** A route of `host.route` that a request has found. */
+/** A matched route of `host.route`. */
 interface Direct {
   readonly plugin: string
   readonly route: string
@@ -66,12 +66,12 @@ interface Direct {
 }
 
 type Known = Omit<Direct, 'params'> & { readonly parameter?: string }
-/** By method and path. */
+/** Routes by method and path. */
 type Routes = ReadonlyMap<string, ReadonlyMap<string, Known>>
 
 /**
- * Finds the route of a request that needs nothing but its handler: one that says in the ordinary way what it wants. What
- * is unusual goes through Koa, which runs the same handlers.
+ * Matches requests that need nothing but the handler of their route. Unusual requests go through Koa, which runs the
+ * same handlers.
  */
 function directRoutes(plugins: readonly PluginRoutes[], core: Router): (req: IncomingMessage) => Direct | undefined {
   let known: Routes | undefined
@@ -92,7 +92,7 @@ function directRoutes(plugins: readonly PluginRoutes[], core: Router): (req: Inc
 
 const NONE = Object.freeze({})
 
-/** Those that share their paths with no other route, by method and path; a parameter is a colon. */
+/** Returns the routes whose paths no other route can match, by method and path. A colon replaces the parameter. */
 function routesOf(plugins: readonly PluginRoutes[], core: Router): Routes {
   const layers = [core, ...plugins.map(({ router }) => router)].flatMap(({ stack }) => stack)
   const known = new Map<string, Map<string, Known>>()
@@ -114,7 +114,7 @@ function routesOf(plugins: readonly PluginRoutes[], core: Router): Routes {
   return known
 }
 
-/** Whether another route may match what begins with, or as a whole is, `own`. */
+/** Returns whether another route may match the path `own`, or, unless `whole`, a path that starts with it. */
 function mayShare(other: string | RegExp, own: string, whole: boolean): boolean {
   if (typeof other !== 'string') return true
   const [fixed = ''] = other.split(/[:*({\\]/)
@@ -129,7 +129,7 @@ function isOrdinary({ httpVersionMinor, headers }: IncomingMessage): boolean {
   )
 }
 
-/** It takes anything, or JSON before anything else. */
+/** Returns whether the client accepts any type, or prefers JSON. */
 const likesJson = (accept: string | undefined): boolean =>
   accept === undefined ||
   accept === ANY ||
@@ -137,7 +137,7 @@ const likesJson = (accept: string | undefined): boolean =>
 const JSON = 'application/json'
 const ANY = '*/*'
 
-/** The request of a direct route, in the words of Koa's context. */
+/** The exchange of a direct route. Behaves like Koa's context. */
 class DirectExchange implements Exchange {
   constructor(
     readonly req: IncomingMessage,
@@ -183,17 +183,14 @@ class DirectExchange implements Exchange {
   }
 }
 
-/** Statuses whose answers have no body, whatever the handler returned. */
+/** Returns whether a status has no body, whatever the handler returned. */
 const isBodiless = ({ status }: { readonly status?: number }): boolean =>
   status === 204 || status === 205 || status === 304
 
-/** A small body goes out in one piece with its headers. */
+/** Maximum size of a body that is sent in one piece with its headers, in bytes. */
 const SMALL = 4096
 
-/**
- * Sends an answer that is there as a whole.
- * @returns the size of its body in bytes
- */
+/** Sends a complete response. @returns the size of its body in bytes */
 function sendDirectly(
   res: ServerResponse,
   state: RequestState,
@@ -218,7 +215,7 @@ function sendDirectly(
     'Content-Length',
     String(bytes),
   ])
-  // Each character of this text is a byte, so they may be any.
+  // Each character of the header text is one byte, so latin1 preserves any body.
   if (typeof whole !== 'string' && whole.length <= SMALL) res.end(whole.toString('latin1'), 'latin1')
   else res.end(whole)
   return bytes

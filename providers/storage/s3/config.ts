@@ -3,43 +3,54 @@ import type { Infer } from 'rowhouse'
 export const config = {
   type: 'object',
   properties: {
-    bucket: { type: 'string', minLength: 3, description: 'where the objects are; it has to exist' },
+    bucket: { type: 'string', minLength: 3, description: 'Name of the bucket. It must exist.' },
     prefix: {
       type: 'string',
       pattern: '^[0-9A-Za-z_.-]*(/[0-9A-Za-z_.-]+)*/?$',
       default: '',
-      description: 'what every key begins with, e.g. "files/"; other objects of the bucket are left alone',
+      description: 'Prefix of every key, e.g. "files/". Other objects of the bucket stay untouched.',
     },
-    region: { type: 'string', minLength: 1, description: 'absent: AWS_REGION; with an endpoint "us-east-1"' },
+    region: {
+      type: 'string',
+      minLength: 1,
+      description: 'Region. Defaults to AWS_REGION, or to "us-east-1" when an endpoint is set.',
+    },
     endpoint: {
       type: 'string',
       pattern: '^https?://',
-      description: 'the store, for other ones than Amazon S3, e.g. "https://s3.example.com"',
+      description: 'URL of a store other than Amazon S3, e.g. "https://s3.example.com".',
     },
     pathStyle: {
       type: 'boolean',
-      description: 'whether the bucket is in the path and not in the host name; absent: with an endpoint it is',
+      description: 'Puts the bucket in the path instead of the host name. Defaults to true when an endpoint is set.',
     },
     accessKeyId: {
       type: 'string',
       minLength: 1,
       description:
-        'absent, and the secret too: found as the AWS SDK does, in the environment, a profile or the machine',
+        'Access key. Without it and the secret, credentials are looked up like in the AWS SDK: environment, profile, instance.',
     },
-    secretAccessKey: { type: 'string', minLength: 1, secret: true, description: 'of the access key' },
+    secretAccessKey: { type: 'string', minLength: 1, secret: true, description: 'Secret of the access key.' },
     partBytes: {
       type: 'integer',
       minimum: 5_242_880,
       maximum: 1_073_741_824,
       default: 8_388_608,
-      description: 'longer objects are sent in parts of this size; an upload holds up to three in memory',
+      description:
+        'Size of the parts of a multipart upload, in bytes. Larger objects are uploaded in parts. Each upload buffers up to three parts in memory.',
     },
-    connectTimeoutMs: { type: 'integer', minimum: 1, default: 5_000, description: 'longest wait for a connection' },
+    connectTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 5_000,
+      description: 'Maximum time to connect, in milliseconds.',
+    },
     timeoutMs: {
       type: 'integer',
       minimum: 1,
       default: 10_000,
-      description: 'longest silence of the store: before an answer, while it takes a part, between bytes of a download',
+      description:
+        'Maximum time without progress, in milliseconds: before a response, during the upload of a part, or between bytes of a download.',
     },
   },
   required: ['bucket'],

@@ -155,7 +155,7 @@ tap.test('migrate sets the defaults, doctor and start prove that sessions of the
   t.match(await run('start', '--port', '0'), { code: 1, err: /connection pooler.*RECONNECT/ })
 
   await tellPooler(place.pooler, `reconnect ${place.name}`)
-  t.match(await run('migrate'), { code: 0, out: /nothing to do/ })
+  t.match(await run('migrate'), { code: 0, out: /nothing to migrate/ })
   t.match(await run('doctor'), { code: 0, out: /ok +connection pooler/ })
 
   const url = `/${place.name}`
