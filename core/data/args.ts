@@ -8,7 +8,7 @@ import type { Schema } from '../schema.js'
 let ajv: Ajv | undefined
 let thorough: Ajv | undefined
 
-/** Compiles the schema of an operation's `args` to a check that refuses with the path of what is wrong. */
+/** Compiles the schema of an operation's `args` into a check. The check throws with the path of the mistake. */
 export function checkArgs(schema: Schema): (args: Json) => void {
   ajv ??= newAjv({ strict: true, allowUnionTypes: true })
   const valid = ajv.compile(schema)
@@ -18,8 +18,8 @@ export function checkArgs(schema: Schema): (args: Json) => void {
 }
 
 /**
- * The same check for the arguments of a template.
- * @param placeholders paths of what stands for a parameter: nothing is refused there
+ * Checks the arguments of a template in the same way.
+ * @param placeholders paths of parameter placeholders, which are not checked
  */
 export function checkTemplateArgs(schema: Schema, args: Json, placeholders: readonly string[]): void {
   thorough ??= newAjv({ strict: true, allowUnionTypes: true, allErrors: true })
@@ -27,7 +27,7 @@ export function checkTemplateArgs(schema: Schema, args: Json, placeholders: read
   if (valid(args)) return
   const wrong = valid.errors?.find(({ instancePath, schemaPath }) => {
     const path = pathOf(instancePath)
-    // An `anyOf` fails as a whole where a placeholder in it does not fit.
+    // An `anyOf` fails as a whole when a placeholder in it does not match.
     const isOpen = (placeholder: string) =>
       isUnder(path, placeholder) || (schemaPath.includes('/anyOf') && isUnder(placeholder, path))
     return !placeholders.some(isOpen)
@@ -54,7 +54,7 @@ function refusal(error: ErrorObject): ServiceError {
   }
 }
 
-/** A JSON pointer as a path: `/objects/2/name` is `$.args.objects[2].name`. */
+/** Converts a JSON pointer to a path: `/objects/2/name` becomes `$.args.objects[2].name`. */
 function pathOf(pointer: string): string {
   return pointerKeys(pointer).reduce((path, key) => at(path, /^\d+$/.test(key) ? Number(key) : key), '$.args')
 }

@@ -6,17 +6,17 @@ import type { Session } from '../session.js'
 import type { Call } from './operations.js'
 import { openShares } from './shares.js'
 
-/** What a request is to the limits of its caller. */
+/** The part of a request that the caller limits need. */
 export type Waiting = Pick<Call, 'session' | 'signal'>
 
 /** Keeps each caller within its share of the database's connections and time. */
 export interface CallerLimits {
-  /** Longest statement of a caller, in milliseconds. */
+  /** Maximum duration of a caller's statement, in milliseconds. */
   timeoutOf(waiting: Pick<Call, 'session'>): number
   /**
-   * Runs what takes a connection.
-   * @param timeoutMs after which it is cancelled; Infinity: what runs has a limit of its own
-   * @param isQuick whether it may have a connection that is kept for quick requests
+   * Runs work that takes a connection.
+   * @param timeoutMs time after which it is cancelled; Infinity if the work has its own limit
+   * @param isQuick whether it may use a connection reserved for quick requests
    * @throws ServiceError 429 too-many-requests, 503 unavailable, 504 timeout
    */
   run<T>(waiting: Waiting, fn: (signal: AbortSignal) => Promise<T>, timeoutMs?: number, isQuick?: boolean): Promise<T>
@@ -24,20 +24,20 @@ export interface CallerLimits {
   lane(lane: Lane): Lane
 }
 
-/** @param admit throws 429 when too much waits in memory for the caller */
+/** @param admit throws 429 when the caller holds too much memory */
 export function createCallerLimits(config: DatabaseConfig, admit: (session: Session) => void): CallerLimits {
   const { requests, streams } = openShares(config)
-  // A map, because a role may have the name of something that every object has.
+  // A map, because a role may have the name of an inherited property.
   const roleTimeouts = new Map(Object.entries(config.roleTimeoutMs))
 
   const timeoutOf: CallerLimits['timeoutOf'] = ({ session: { role } }) =>
     Math.min(roleTimeouts.get(role) ?? Infinity, config.statementTimeoutMs)
 
   const run: CallerLimits['run'] = async ({ session, signal }, fn, timeoutMs = Infinity, isQuick = false) => {
-    // Callers without limits wait for connections in the pool alone.
+    // Callers without limits wait for connections in the pool only.
     const giveBack = session.caller === undefined ? undefined : await requests.take(session, signal, isQuick)
     try {
-      // Again, because other requests of this caller have been answered since it came.
+      // Checks again, because other responses of this caller may have filled memory meanwhile.
       admit(session)
       if (timeoutMs === Infinity) return await fn(signal)
       const late = AbortSignal.timeout(timeoutMs)
@@ -49,7 +49,7 @@ export function createCallerLimits(config: DatabaseConfig, admit: (session: Sess
     }
   }
 
-  /** A small answer has given its connection back; one that goes on counts until it has ended. */
+  /** Counts a stream until it ends. A small response has returned its connection already. */
   async function count(rows: RowBatches, { session, signal }: Waiting): Promise<RowBatches> {
     if (rows.done) return rows
     try {
@@ -68,7 +68,7 @@ export function createCallerLimits(config: DatabaseConfig, admit: (session: Sess
       const limited =
         (send: Lane['cell']): Lane['cell'] =>
         (job) => {
-          // The connection has the server's limit.
+          // The connection enforces the server's limit.
           const { timeoutMs } = job.execution
           const ownMs = timeoutMs < config.statementTimeoutMs ? timeoutMs : Infinity
           return run(job, (signal) => send(signal === job.signal ? job : { ...job, signal }), ownMs, job.isQuick)
@@ -85,5 +85,5 @@ export function createCallerLimits(config: DatabaseConfig, admit: (session: Sess
 const tooLong = ({ role }: Session): ServiceError =>
   serviceError(
     'timeout',
-    `the request took longer than role "${role}" may (database.roleTimeoutMs, statementTimeoutMs)`,
+    `the request took longer than role "${role}" allows (database.roleTimeoutMs, statementTimeoutMs)`,
   )

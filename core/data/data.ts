@@ -12,69 +12,71 @@ import type { Refusal } from './trial.js'
 export type { Request, Transaction }
 
 export interface Explained {
-  /** Of the first statement, where a request needs two. */
+  /** SQL of the first statement, if a request needs two. */
   readonly sql: string
   readonly plan: readonly string[]
-  /** Absent: the role's permission refuses nothing. */
+  /** Refusal by the role's permission; absent when the write is allowed. */
   readonly refused?: Refusal
 }
 
-/** The database as requests see it. */
+/** Database access for requests. */
 export interface Data {
-  /** The snapshot that requests run against now. */
+  /** Current snapshot for new requests. */
   readonly catalog: Catalog
   /**
-   * Compiles a request for the caller's role, unless that was done before, and runs it.
-   * @returns JSON text as PostgreSQL made it; undefined when an insert's rows have different keys and must come apart
+   * Compiles a request for the caller's role, or reuses its plan, and runs it.
+   * @returns JSON text as PostgreSQL produced it; undefined when the rows of an insert have different keys and must be
+   *   split
    * @throws ServiceError
    */
   run(request: Request, call: Call): Promise<string | undefined>
   /**
-   * As `run`, for a read that may have many rows: those are streamed.
-   * @param most rows that the client asks for at most
-   * @returns in the form that the call wants
+   * Runs a read like `run`, but streams many rows.
+   * @param most maximum number of rows that the client requests
+   * @returns the answer in the format of the call
    */
   read(request: Request, call: Call, most?: number): Promise<Answer>
-  /** What a request reads or writes, given the names that may be used; nothing is authorised yet. */
+  /** Plans a request with the given names. Authorizes nothing. */
   plan(request: Request, names: Names): Op
   /**
-   * What the planner's module prepares from a shape, for the caller's role; made once for each snapshot.
-   * @param options.patient it may take as long as a worker takes to start, instead of as long as a plan
+   * Returns what the planner's module prepares from a shape, for the caller's role. Cached per snapshot.
+   * @param options.patient allows as much time as a worker needs to start, instead of the limit for a plan
    */
   prepare<T>(planner: string, shape: unknown, call: Call, options?: { readonly patient?: boolean }): Promise<T>
   /** @throws ServiceError 400 when the caller's role may not run the request */
   check(request: Request, call: Call): Promise<void>
   /** @throws ServiceError 400 answer-too-large: `bytes` exceeds `database.maxAnswerBytes` */
   mustFit(bytes: number): void
-  /** Says how stored templates get their meaning. Once, while the server is set up. */
+  /** Sets the resolver of stored templates. Call it once, during setup. */
   resolveTemplates(resolve: TemplateResolver): void
   /**
-   * The SQL that a request compiles to for a role, and PostgreSQL's plan of it. An insert or update also runs, in a transaction
-   * that is rolled back. The answer is for admins only. The planner must be one that lifts.
+   * Returns the SQL of a request for a role, and PostgreSQL's plan of it. An insert or update also runs, in a
+   * transaction that is rolled back. The result is for admins only. The planner must lift requests.
    */
   explain(request: Request, call: Call): Promise<Explained>
   /**
-   * Runs one statement of a plugin on tables of its own, and commits it. Nothing is checked: it is no way for a client.
+   * Runs and commits one statement of a plugin on its own tables. Checks no permissions: never pass on requests of
+   * clients.
    * @param values of `$1` and so on
-   * @param transaction to run it in; that commits it then
-   * @throws ServiceError 503 while the database cannot be reached, 504 when it took too long; 400 `postgres-error` with
-   *   the `DatabaseError` as its cause for what PostgreSQL refuses
+   * @param transaction transaction to run in, which then commits the statement
+   * @throws ServiceError 503 while the database is unavailable, 504 after the timeout; 400 `postgres-error` with the
+   *   `DatabaseError` as its cause when PostgreSQL refuses it
    */
   query<Row extends object>(
     text: string,
     values?: readonly unknown[],
     transaction?: Transaction,
   ): Promise<readonly Row[]>
-  /** Runs `fn` in a transaction, the one that `call` is in already or a new one; tried again after a conflict. */
+  /** Runs `fn` in the transaction of `call`, or in a new one. A new one is retried after a conflict. */
   transaction<T>(call: Call, fn: (call: Call & Required<Pick<Call, 'transaction'>>) => Promise<T>): Promise<T>
-  /** Changes metadata in a transaction: all instances see it, or none. */
+  /** Changes metadata in a transaction, atomically for all instances. */
   alter<T>(call: Call, fn: (edit: Editor) => Promise<T> | T): Promise<T>
-  /** What people have said of the database, for those who only look. */
+  /** Returns the metadata for reading only. */
   metadata(call: Call): Promise<Metadata>
-  /** Runs SQL of an admin in a transaction whose connection serves nobody else afterwards, and keeps metadata in step. */
+  /** Runs an admin's SQL in a transaction and keeps metadata in sync. The connection is not reused afterwards. */
   runSql<T>(call: Call, cascade: boolean, fn: (client: ClientBase) => Promise<T>): Promise<T>
-  /** The snapshot that a call sees: that of its transaction, if it is in one. */
+  /** Returns the snapshot that a call sees: the one of its transaction, if there is one. */
   catalogFor(call: Call): Catalog
-  /** Reads metadata and database afresh. */
+  /** Reloads metadata and the database schema. */
   reload(): Promise<void>
 }

@@ -25,13 +25,13 @@ export async function explainStatement(
   return { sql: statement.text, plan: rows.map(([line]) => line) }
 }
 
-const ONE_KEY_SET = 'the rows have different sets of keys; explain those of one set at a time'
+const ONE_KEY_SET = 'the rows have different sets of keys; explain rows with the same keys only'
 
 /**
  * Runs a write and rolls it back.
- * @param op as authorised for the caller's role
- * @param run takes the caller's share of connections
- * @returns which clauses of the role's permission refuse it; undefined: none, or it is a read
+ * @param op authorized for the caller's role
+ * @param run runs within the caller's share of connections
+ * @returns the clauses of the role's permission that refuse it; undefined when none does, or for a read
  */
 export async function refusalOf(
   database: Database,

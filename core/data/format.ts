@@ -8,12 +8,12 @@ type Format = Call['format']
 interface Frame {
   readonly contentType: string
   readonly head: string
-  /** May use the memory that the rows are in. */
+  /** Formats rows. May overwrite the memory of the rows. */
   readonly rows: (rows: RowMessages) => Buffer
   readonly tail: string
 }
 
-/** Rows as a body: a small one whole, a large one as it comes. */
+/** Returns rows as a response: buffered when small, otherwise streamed. */
 export function answerRows(rows: RowBatches, format: Format, keys: readonly string[]): Answer {
   const frame = frameOf(format, keys)
   const { contentType } = frame
@@ -31,13 +31,13 @@ export function answerRows(rows: RowBatches, format: Format, keys: readonly stri
   return { kind: 'text', text: frame.head + body.toString() + frame.tail, contentType }
 }
 
-/** What is no trouble as one text. */
+/** Maximum size of a response that is sent as one text, in bytes. */
 const SHORT = 16 * 1024 * 1024
 
-/** In bytes: what fails before there are so many is an ordinary error, because nothing has been sent. */
+/** Bytes to buffer before the first chunk. An earlier failure is an ordinary error, because nothing has been sent. */
 const EARLY = 64 * 1024
 
-/** At first one chunk, and then one for each part. The tail comes only when every row has. */
+/** Yields one chunk for the early rows, then one per batch. The tail is sent only after every row. */
 async function* chunks(rows: RowBatches, { head, rows: framed, tail }: Frame): AsyncGenerator<Buffer, void, undefined> {
   let held: Buffer[] = [Buffer.from(head)]
   let bytes = 0
@@ -89,11 +89,11 @@ function frameOf(format: Format, keys: readonly string[]): Frame {
   }
 }
 
-/** A `json` column may hold raw line ends, between tokens only, where a space means the same. */
+/** A `json` column may contain line breaks, but only between tokens, where a space is equivalent. */
 const LINE: Around = { after: 0x0a, oneLine: true }
 const ELEMENT: Around = { before: 0x2c }
 
-/** Elements of one list, with a comma before all but the first. */
+/** Formats the elements of one list, with a comma before all but the first. */
 function elements(): Frame['rows'] {
   let skip = 1
   return (rows) => {

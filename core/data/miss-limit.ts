@@ -2,35 +2,39 @@ import { serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 
 export interface MissLimitConfig {
-  /** 0: no limit. */
+  /** 0 disables the limit. */
   readonly perSecond: number
   readonly burst: number
 }
 
 /**
- * Charges callers for what they make the server compile. A cached plan costs little and is never refused; but a client
- * can make up new shapes for ever, each of which takes a worker some milliseconds that all others wait for.
+ * Limits how much each caller makes the server compile. Cached plans are never refused. Without the limit, a client
+ * could send endless new shapes, each of which occupies a worker for some milliseconds.
  */
 export interface MissLimit {
   /**
+   * Charges one compilation.
    * @param caller `Session.caller`
-   * @throws ServiceError 429 too-many-requests: this caller has asked for too many new shapes
+   * @throws ServiceError 429 too-many-requests: this caller has sent too many new shapes
    */
   charge(caller: string | undefined): void
 }
 
 const MAX_CALLERS = 10_000
 
-/** One token bucket for each `Session.caller`: full at first, refilled all the time. */
+/** Creates one token bucket per `Session.caller`. Buckets start full and refill continuously. */
 export function createMissLimit({ perSecond, burst }: MissLimitConfig, metrics: Metrics): MissLimit {
-  const refused = metrics.counter('compilations_refused_total', 'requests of a new form that were one too many')
+  const refused = metrics.counter(
+    'compilations_refused_total',
+    'Requests refused because their caller sent too many new query shapes.',
+  )
   const buckets = new Map<string, { tokens: number; readonly at: number }>()
 
   function bucketOf(caller: string) {
     const now = performance.now()
     const { tokens, at } = buckets.get(caller) ?? { tokens: burst, at: now }
     const bucket = { tokens: Math.min(burst, tokens + ((now - at) / 1000) * perSecond), at: now }
-    // Put last, so that the first is who has not come for the longest time.
+    // Re-inserts the bucket, so that the least recently used one is first.
     buckets.delete(caller)
     if (buckets.size >= MAX_CALLERS) buckets.delete(buckets.keys().next().value!)
     buckets.set(caller, bucket)
@@ -46,8 +50,7 @@ export function createMissLimit({ perSecond, burst }: MissLimitConfig, metrics: 
         return
       }
       refused.inc()
-      const message =
-        'too many requests of a new form; those that differ in values alone are not limited (limits.misses)'
+      const message = 'too many new query shapes; changing only values is not limited (limits.misses)'
       throw serviceError('too-many-requests', message, '$', { retryAfter: (1 - bucket.tokens) / perSecond })
     },
   }

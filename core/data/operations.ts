@@ -8,30 +8,30 @@ import type { Transaction } from './transaction.js'
 
 export type { Answer }
 
-/** What an operation runs under. */
+/** The context in which an operation runs. */
 export interface Call {
   readonly session: Session
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when the client no longer waits for the response. */
   readonly signal: AbortSignal
-  /** Present inside `bulk`: everything happens in it, or nothing. */
+  /** Present inside `bulk`: all its members commit together or not at all. */
   readonly transaction?: Transaction
-  /** Other forms than JSON only for single reads; a `bulk` and everything in it is JSON. */
+  /** Formats other than JSON are for single reads only. A `bulk` and its members are always JSON. */
   readonly format: AnswerFormat
-  /** Which codes errors of the database have: those of the JSON query API when absent. */
+  /** Selects the error codes of database errors. Defaults to those of the JSON query API. */
   readonly dialect?: 'alpha' | 'modern' | undefined
-  /** With the request id. Gets what a caller is not told. */
+  /** Logger with the request id, for details that the caller must not see. */
   readonly log?: () => Logger
-  /** Collects how long the steps of the request take, where somebody wants to know. */
+  /** Collects the durations of the steps, if requested. */
   readonly timing?: Timing | undefined
 }
 
-/** A request split by a front end: what it is, and the values in it. */
+/** A request that a front end has split into its shape and its values. */
 export interface Request {
-  /** As registered with `host.planner`. */
+  /** Name registered with `host.planner`. */
   readonly planner: string
-  /** Plain data without any value of the client: it is a cache key. */
+  /** Plain data without any value of the client, because it is a cache key. */
   readonly shape: unknown
-  /** By slot. */
+  /** Values by slot. */
   readonly values: readonly Json[]
 }
 
@@ -39,35 +39,36 @@ export interface Request {
 export interface Operation {
   /** Only the role `admin` may run it; others get 400 `access-denied`. */
   readonly admin?: boolean
-  /** It is a single read, which may be asked for in other forms than JSON. */
+  /** Whether it is a single read, which supports formats other than JSON. */
   readonly formats?: boolean
-  /** Shape of `args`, checked before `run`. Absent: `run` checks them itself. */
+  /** Schema of `args`, checked before `run`. Without it, `run` checks them. */
   readonly args?: Schema
   /**
-   * Which parts of `args` may be parameters of a query template; `queries` where `args` is an array of queries, as in
-   * `bulk`. Absent: the operation cannot be a template.
+   * Parts of `args` that can be parameters of a query template; `queries` when `args` is an array of queries, as in
+   * `bulk`. Without it, the operation cannot be used in a template.
    */
   readonly templatable?: Templatable | 'queries'
   /**
-   * The request that it sends to the database, where it sends one. A template of it then knows the types of its parameters,
-   * which roles may run it, and what it depends on. Parameters have placeholders: a text for a value, 1 for a count, a row
-   * without columns for rows.
+   * Returns the request that it sends to the database, if any. Gives templates of the operation the types of their
+   * parameters, the roles that may run it, and its dependencies. Parameters have placeholders: a text for a value, 1
+   * for a count, a row without columns for rows.
    */
   readonly lift?: (args: Json) => Request | undefined
-  /** JSON Schema of its answer, for the OpenAPI document. Absent: the answer is that of the request of `lift`. */
+  /** JSON Schema of its response, for the OpenAPI document. Defaults to the response of the request of `lift`. */
   readonly answer?: Readonly<Record<string, unknown>>
   /**
-   * Maximum time of one run in milliseconds; then the caller gets 504 `timeout`, and what the operation began in the
-   * database is rolled back. `database.statementTimeoutMs` when absent. 0: no limit, because everything that the
-   * operation waits for has one of its own.
+   * Maximum duration of one run, in milliseconds. Longer runs fail with 504 `timeout`, and their work in the database
+   * is rolled back. Defaults to `database.statementTimeoutMs`. Use 0 for no limit if everything that the operation
+   * waits for has its own.
    */
   readonly timeoutMs?: number
-  /** Paths in errors start at `$.args`. `call.signal` aborts when the time is over, too. */
+  /** Paths in errors start at `$.args`. `call.signal` also aborts at the timeout. */
   run(args: Json, call: Call): Promise<Answer>
 }
 
 /**
- * What may be a parameter of a query template, by key of an object or of each object in an array; `*` is every other key.
+ * Parts of a query that can be parameters of a template, by key of an object or of each object in an array. `*` is
+ * every other key.
  * - `value`: a value of any type
  * - `text`: a text, or an element of a list of texts
  * - `count`: a whole number, or null for none
@@ -80,11 +81,11 @@ export interface Templatable {
 
 /** The operations of every loaded plugin. */
 export interface Operations {
-  /** Runs `{type, args}`. 400 `parse-failed` for an unknown type or a body of another shape. */
+  /** Runs `{type, args}`. Throws 400 `parse-failed` for an unknown type or a malformed body. */
   run(query: Json, call: Call): Promise<Answer>
   /**
    * Checks `{type, args}` without running it.
-   * @param placeholders paths of what stands for a parameter; the schema of `args` does not apply there
+   * @param placeholders paths of parameter placeholders, to which the schema of `args` does not apply
    * @returns the request to the database; undefined for an operation without `lift`
    * @throws ServiceError 400
    */

@@ -20,7 +20,7 @@ import type { Snapshot } from './snapshot.js'
 export interface PlansOptions {
   readonly log: Logger
   readonly metrics: Metrics
-  /** Worker threads that compile; 0: in process. */
+  /** Number of worker threads that compile. 0 compiles in the main thread. */
   readonly threads: number
   readonly timeoutMs: number
   readonly warmUpMs: number
@@ -31,18 +31,18 @@ const HIT = { by: 'cache' }
 const WORKER = { by: 'worker' }
 const IN_PROCESS = { by: 'process' }
 
-/** Has requests compiled: once for each snapshot, in a worker as soon as one is warm. */
+/** Compiles requests once per snapshot: in a worker as soon as one is warm. */
 export class Plans {
   private readonly options: PlansOptions
   private readonly compilations: ReturnType<Metrics['counter']>
   private readonly misses: MissLimit
-  /** What compiled here: nothing else is ever executed. */
+  /** Plans compiled by this instance. No other plan is executed. */
   private readonly branded = new WeakSet<Compiled>()
   private readonly repeated = new WeakSet<Compiled>()
   private sources: ReadonlyMap<string, PlannerSource> = new Map()
   private readonly planners = new Map<string, PlannerModule>()
   private opened: CompilePool | undefined
-  /** When a worker is warm. */
+  /** Set when a worker is warm. */
   private pool: CompilePool | undefined
   private warming: Promise<void> | undefined
   private closed = false
@@ -50,22 +50,22 @@ export class Plans {
   constructor(options: PlansOptions) {
     this.options = options
     this.misses = createMissLimit(options.misses, options.metrics)
-    this.compilations = options.metrics.counter('compilations_total', 'requests by the source of their plan', ['by'])
+    this.compilations = options.metrics.counter('compilations_total', 'Requests by the source of their plan.', ['by'])
   }
 
-  /** Says where the planners of front ends are. Those that the main thread needs at any time are imported. */
+  /** Sets the planners of front ends. Imports those that the main thread always needs. */
   async use(sources: ReadonlyMap<string, PlannerSource>): Promise<void> {
     this.sources = sources
     for (const [name, { lifts }] of sources) if (lifts()) await this.importPlanner(name)
   }
 
-  /** Starts the workers. Until one of them is warm, misses are compiled in process, as far as their planners are there. */
+  /** Starts the workers. Until one is warm, misses are compiled in the main thread if their planner is loaded. */
   start(current: () => Sendable): void {
     this.warming = this.options.threads > 0 ? this.openPool(current) : this.importAll()
     this.warming?.catch(() => {})
   }
 
-  /** Resolves when a worker is warm, or has failed to start. @throws UnloadablePlanner */
+  /** Resolves when a worker is warm, or when none could start. @throws UnloadablePlanner */
   async warm(): Promise<void> {
     await this.warming
   }
@@ -75,7 +75,7 @@ export class Plans {
     await this.opened?.close()
   }
 
-  /** @param caller is charged for what is new; without one nobody is */
+  /** Returns the compiled plan. @param caller charged for a cache miss; absent: no charge */
   async compiled(snapshot: Snapshot, task: Task, caller?: string): Promise<Compiled> {
     const key = JSON.stringify([task.role, task.planner, task.form, task.shape])
     const hit = snapshot.cache.get(key)
@@ -107,22 +107,22 @@ export class Plans {
     })
   }
 
-  /** Whether a plan was asked for more than once: then it is worth a prepared statement on each connection. */
+  /** Returns whether a plan was requested repeatedly, so that a prepared statement on each connection is worthwhile. */
   isRepeated(plan: Compiled): boolean {
     return this.repeated.has(plan)
   }
 
   assertBranded(plan: Compiled): void {
-    if (!this.branded.has(plan)) throw new Error('a plan that was not authorised here')
+    if (!this.branded.has(plan)) throw new Error('cannot run a plan that was not authorized here')
   }
 
-  /** Only plans, here and now, by a planner that lifts. */
+  /** Plans synchronously, without authorizing. The planner must lift requests. */
   plan(planner: string, shape: unknown, names: Names): Op {
     return (this.planners.get(planner) as PlannerModule).default(shape as never, names)
   }
 
   private async work(snapshot: Snapshot, task: Task | Preparation, patient = false): Promise<unknown> {
-    // A snapshot inside a transaction is for this thread.
+    // Workers cannot see a snapshot inside a transaction.
     if (!this.pool && snapshot.sendable && !this.planners.has(task.planner)) await this.warming
     const { pool } = this
     const sendable = pool && snapshot.sendable
@@ -142,7 +142,7 @@ export class Plans {
     this.opened = new CompilePool({ ...this.options, planners }, sendable.encoded([]).byteLength)
     await this.opened.warmUp(sendable).catch((error: unknown) => {
       if (error instanceof UnloadablePlanner) throw error
-      if (!this.closed) this.options.log.error({ err: error }, 'no compile worker has started')
+      if (!this.closed) this.options.log.error({ err: error }, 'no compile worker could start')
     })
     if (!this.closed) this.pool = this.opened
   }
@@ -153,7 +153,7 @@ export class Plans {
     }
   }
 
-  /** A planner may bring a library with it that this thread can do without, where workers compile. */
+  /** Imports a planner on demand, because it may load a library that only the workers need. */
   private async importPlanner(name: string): Promise<PlannerModule> {
     const { module } = this.sources.get(name) as PlannerSource
     const planner = await importPlanner(name, module.href)

@@ -6,11 +6,11 @@ import { checkArgs, checkTemplateArgs } from './args.js'
 import type { Request } from './data.js'
 import type { Answer, Call, Operation, Operations } from './operations.js'
 
-/** Operations by `type`. They may still be added while plugins are set up. */
+/** Operations by `type`. More can be added while plugins are set up. */
 export class Registry implements Operations {
   private readonly checks = new Map<string, (args: Json) => void>()
 
-  /** @param timeoutMs of an operation that does not set its own */
+  /** @param timeoutMs limit for operations that do not set their own */
   constructor(
     private readonly operations: ReadonlyMap<string, Operation>,
     private readonly timeoutMs: number,
@@ -63,7 +63,7 @@ export class Registry implements Operations {
   }
 }
 
-/** @throws ServiceError 504 `timeout`; a transaction around it is then given up */
+/** @throws ServiceError 504 `timeout`; a surrounding transaction is then aborted */
 async function runWithin(
   type: string,
   operation: Operation,

@@ -8,7 +8,7 @@ import type { Session } from '../session.js'
 const count = (fallback: number, description: string) =>
   ({ type: 'integer', minimum: 0, default: fallback, description }) as const
 
-/** What one request of a role other than admin may ask for; 0 is no limit. */
+/** Limits on one request of a role other than admin. 0 disables a limit. */
 export const requestLimitsConfig = {
   price: count(
     1_000_000_000,
@@ -38,7 +38,7 @@ export interface RequestLimits {
   readonly patterns: Infer<(typeof requestLimitsConfig)['patterns']>
 }
 
-/** What the members of a bulk have asked for so far. */
+/** Totals of the members of a bulk so far. */
 export interface Spent {
   points: number
   patterns: number
@@ -47,8 +47,8 @@ export interface Spent {
 export const nothingSpent = (): Spent => ({ points: 0, patterns: 0, characters: 0 })
 
 /**
- * Refuses what asks for too much, before the database hears of it. Callers who are not limited have no `caller`.
- * @throws ServiceError 400 unexpected-payload, with what it would be and the limit
+ * Refuses expensive requests before they reach the database. Callers without limits have no `caller`.
+ * @throws ServiceError 400 unexpected-payload, with the cost and the limit
  */
 export function checkPrice(
   { price, patterns: most }: RequestLimits,
@@ -83,15 +83,15 @@ export function checkPrice(
   }
 }
 
-/** A search for one may take time exponential in the length of a text. */
+/** Matching a back-reference may take time exponential in the length of a text. */
 const BACK_REFERENCE = /\\[1-9]/
 const NO_BACK_REFERENCES =
-  'a back-reference in a regular expression is for admin only (limits.patterns.characters: 0 allows it)'
+  'only the role admin may use a back-reference in a regular expression (limits.patterns.characters: 0 allows it)'
 
-/** A longer one takes so long that it tells on which rows it was tried. */
+/** Longer patterns are slow enough to reveal by timing which rows were tested. */
 const LONGEST_LIKE = 1000
 
-/** Each makes a search start again in the middle of a text: many tell by time how far a hidden text matches. */
+/** Limits wildcards. Each restarts the search within a text, so many reveal by timing how much of a hidden text matches. */
 function checkWildcards(text: string, most: number, pattern: Pattern): void {
   if (most > 0 && text.length > LONGEST_LIKE) {
     throw tooMuch(
@@ -99,7 +99,7 @@ function checkWildcards(text: string, most: number, pattern: Pattern): void {
       pattern,
     )
   }
-  // What is escaped stands for itself.
+  // Escaped characters match themselves.
   const wildcards = text.replaceAll(/\\[^]|[^%_]/g, '').length
   if (most === 0 || wildcards <= most) return
   const allowed = `at most ${most} are allowed (limits.patterns.wildcards)`

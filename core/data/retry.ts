@@ -6,7 +6,7 @@ import type { Snapshots } from './snapshots.js'
 
 const TRIES = 3
 
-/** Runs again what the database rolled back in a conflict. */
+/** Retries a transaction that the database rolled back in a conflict. */
 export async function retryOnConflict<T>(run: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -18,7 +18,7 @@ export async function retryOnConflict<T>(run: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Runs again, once, what failed because names in the database have changed. */
+/** Retries once after names in the database have changed. */
 export async function retryOnStaleSnapshot<T>(snapshots: Snapshots, run: () => Promise<T>): Promise<T> {
   try {
     return await run()
@@ -28,14 +28,14 @@ export async function retryOnStaleSnapshot<T>(snapshots: Snapshots, run: () => P
   }
 }
 
-/** Reads again, once, when the connection breaks: nothing has been answered and nothing written. */
+/** Retries a read once when the connection drops, because nothing was sent to the client and nothing was written. */
 export function retryOnLostConnection({ cell, rows, write }: Lane): Lane {
   const twice =
     <T>(read: (job: Job) => Promise<T>) =>
     (job: Job): Promise<T> =>
       read(job).catch(async (error: unknown) => {
         if (!isConnectionError(error) || isSilence(error) || job.signal.aborted) throw error
-        // Other connections may have broken with it, and the pool only learns of them now.
+        // Other connections may have dropped with it; gives the pool a turn to notice.
         await setImmediate()
         return read(job)
       })

@@ -30,27 +30,27 @@ import { openSnapshots } from './snapshots.js'
 import type { Transaction } from './transaction.js'
 import { runTransaction } from './transactions.js'
 
-/** The data service, and what the server opens and closes. */
+/** The data service with the methods that the server uses to start and stop it. */
 export interface DataService extends Data {
   /** @see Plans.use */
   usePlanners(sources: ReadonlyMap<string, PlannerSource>): Promise<void>
-  /** Starts the watch over metadata changes and the workers. */
+  /** Starts the workers and watches for metadata changes. */
   start(): Promise<void>
-  /** Why metadata changes of other instances may be seen late; undefined when all is well. */
+  /** Explains why metadata changes of other instances may arrive late; undefined normally. */
   readonly degraded: string | undefined
-  /** What to close, in reverse order. */
+  /** Resources to close, in reverse order. */
   readonly closers: readonly { readonly owner: string; run(): Promise<void> }[]
 }
 
 export interface DataOptions extends PlansOptions {
   readonly limits: RequestLimits
-  /** Whether to use the ways that exist for speed alone. */
+  /** Whether to use the optional fast paths. */
   readonly fast: boolean
-  /** Throws 429 when too much waits in memory for a caller. */
+  /** Throws 429 when a caller holds too much memory. */
   readonly admit: (session: Session) => void
 }
 
-/** Reads the catalog and answers requests against it. The schema must be migrated. */
+/** Loads the catalog and serves requests. The schema must be migrated. */
 export async function openData(database: Database, options: DataOptions): Promise<DataService> {
   const { log, metrics } = options
   const { config } = database
@@ -120,13 +120,13 @@ export async function openData(database: Database, options: DataOptions): Promis
     runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan.keys),
   }
 
-  /** In a transaction nothing is retried by itself: it is retried as a whole. */
+  /** Runs a request. Statements inside a transaction are not retried, because the transaction is retried as a whole. */
   function answer(request: Request, call: Call, most?: number): Promise<Answer | undefined> {
     const once = () => answerRequest(rooms, request, call, most)
     return call.transaction ? once() : retried(call, once)
   }
 
-  /** @param call whose words errors of the database have */
+  /** @param call determines the wording of database errors */
   async function retried<T>(call: Call | undefined, run: () => Promise<T>): Promise<T> {
     try {
       return await retryOnConflict(() => retryOnStaleSnapshot(snapshots, run))
@@ -145,7 +145,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     return limits.run(
       call,
       (signal) => retried(call, () => runTransaction(database, pool, snapshots, { ...call, signal }, fn)),
-      // Each statement has its limit, and together they hold the caller's share.
+      // Each statement has its own limit, and together they use the caller's share.
       call.session.caller === undefined ? Infinity : limits.timeoutOf(call),
     )
   }
@@ -228,11 +228,13 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 }
 
-/** It may run again. What calls a function that may change something has a statement for that, and runs once. */
+/**
+ * Returns whether a request may be retried. Requests that call volatile functions use a write statement and run once.
+ */
 const isPlainRead = ({ statements, kind }: Compiled): boolean =>
   statements.length === 1 && (kind === 'read' || kind === 'count' || kind === 'roots')
 
 function textOf(answer: Answer): string {
-  if (answer.kind === 'stream') throw new Error('a stream where one text was wanted')
+  if (answer.kind === 'stream') throw new Error('expected text, got a stream')
   return answer.kind === 'text' ? answer.text : answer.bytes.toString()
 }

@@ -5,21 +5,21 @@ import { type ServiceError, serviceError } from '../errors.js'
 import type { Session } from '../session.js'
 
 interface Options {
-  /** How many one caller may have. */
+  /** Maximum number per caller. */
   most(session: Session): number
-  /** How many all callers may have together. */
+  /** Maximum number for all callers together. */
   readonly total: number
-  /** How many of them are for what is known to be quick; none when absent. */
+  /** Number reserved for quick requests; absent: none. */
   readonly forQuick?: number
-  /** How long a caller waits for one. 0: not at all. */
+  /** Maximum time to wait, in milliseconds. 0 refuses immediately. */
   readonly waitMs: number
-  /** Says what a caller has had too many of, for the message of the refusal. */
+  /** Describes the limit of one caller, for the error message. */
   readonly what: string
-  /** The message when others have all. */
+  /** Error message when other callers use all. */
   readonly allTaken: string
 }
 
-/** The shares of callers in what they take of the database. */
+/** Opens the shares of callers in connections and streams. */
 export function openShares(config: DatabaseConfig): { readonly requests: Shares; readonly streams: Shares } {
   const shareOf = (size: number, share: number) => {
     return ({ role, caller }: Session): number =>
@@ -34,15 +34,15 @@ export function openShares(config: DatabaseConfig): { readonly requests: Shares;
       total: poolSize,
       forQuick: Math.min(poolSize - 1, Math.ceil(poolSize / 4)),
       waitMs: config.poolWaitMs,
-      what: 'requests of this caller are under way (database.callerShare)',
-      allTaken: 'other callers have all connections, but for those kept for quick requests (database.poolSize)',
+      what: 'requests of this caller are in progress (database.callerShare)',
+      allTaken: 'other callers use all connections except those reserved for quick requests (database.poolSize)',
     }),
     streams: new Shares({
       most: shareOf(streamPoolSize, config.streamShare),
       total: streamPoolSize,
       waitMs: 0,
       what: 'streams of this caller are open (database.streamShare)',
-      allTaken: 'as many streams are open as the server allows (database.streamPoolSize)',
+      allTaken: 'the maximum number of streams is open (database.streamPoolSize)',
     }),
   }
 }
@@ -54,20 +54,20 @@ interface Holder {
 interface Waiting {
   readonly holder: Holder
   readonly isQuick: boolean
-  /** Gives it one. */
+  /** Grants the share. */
   readonly pass: () => void
 }
 
 /**
- * Keeps one caller from taking all of what callers share, and some from taking what others need. Who waits with the fewest
- * gets the next. Those without a `caller` count as one.
+ * Shares a resource fairly among callers and limits each caller. The waiting caller with the smallest share is served
+ * next. Sessions without a `caller` count as one caller.
  */
 export class Shares {
   private readonly options: Options
   private readonly holders = new Map<string | undefined, Holder>()
   private readonly waiting: Waiting[] = []
   private taken = 0
-  /** Of those, by what is not known to be quick. */
+  /** Number taken by requests that are not known to be quick. */
   private takenBySlow = 0
 
   constructor(options: Options) {
@@ -76,10 +76,10 @@ export class Shares {
 
   /**
    * Takes one of the caller's share.
-   * @param signal aborts when nobody waits any more
-   * @param isQuick whether it is for what is known to be quick
-   * @returns gives it back; may be called again
-   * @throws ServiceError 429 too-many-requests: it has its share; 503 unavailable: others have all
+   * @param signal aborts when the client no longer waits
+   * @param isQuick whether the request is known to be quick
+   * @returns a function that releases it; later calls do nothing
+   * @throws ServiceError 429 too-many-requests: the caller's share is used up; 503 unavailable: all are in use
    */
   async take(session: Session, signal: AbortSignal, isQuick = false): Promise<() => void> {
     const { caller } = session
@@ -113,7 +113,10 @@ export class Shares {
     if (holder.count === 0 && !this.waiting.some((each) => each.holder === holder)) this.holders.delete(caller)
   }
 
-  /** One that is given back may let several have one: what is not quick may wait for less than what is. */
+  /**
+   * Serves waiting callers. One release may serve several, because quick requests may use more of the total than
+   * others.
+   */
   private passOn(): void {
     for (;;) {
       const able = this.waiting.filter((each) => this.mayHave(each))
@@ -125,7 +128,7 @@ export class Shares {
     }
   }
 
-  /** Resolves when one has been passed on. */
+  /** Resolves when a share is granted. */
   private async wait(holder: Holder, isQuick: boolean, signal: AbortSignal): Promise<void> {
     const { waitMs } = this.options
     if (waitMs === 0) throw this.refusal(holder)

@@ -5,22 +5,22 @@ import type { Compiled } from '../compile/compile.js'
 import { encodeCatalog } from '../compile/encoded.js'
 import type { Sendable } from '../compile/pool.js'
 
-/** A catalog with what has been compiled against it. */
+/** A catalog and the plans compiled against it. */
 export interface Snapshot {
   readonly data: CatalogData
-  /** As it was read, when it is committed. */
+  /** The committed reading it was made from. */
   readonly reading: Reading | undefined
   readonly catalog: Catalog
   readonly cache: CompileCache<Compiled>
-  /** What front ends prepared. */
+  /** Results that front ends prepared. */
   readonly prepared: CompileCache<unknown>
-  /** For the workers. A snapshot inside a transaction never gets there. */
+  /** Data for the workers. A snapshot inside a transaction is never sent. */
   readonly sendable: Sendable | undefined
 }
 
 /**
- * @param reading of a snapshot that is committed
- * @param earlier other snapshots that workers may have
+ * @param reading reading of a committed snapshot
+ * @param earlier previous snapshots that workers may hold
  */
 export function openSnapshot(data: CatalogData, reading?: Reading, earlier: readonly CatalogData[] = []): Snapshot {
   return {
@@ -44,13 +44,13 @@ function sendable(data: CatalogData, earlier: readonly CatalogData[]): Sendable 
         whole = encodeCatalog(data)
         setTimeout(() => (whole = undefined), KEPT_MS).unref()
       }
-      // A copy, which is given away. The `slice` of a Buffer would be none.
+      // Copies the bytes, because the copy is transferred. `slice` of a Buffer would share memory.
       return new Uint8Array(whole)
     },
   }
 }
 
-/** Workers start one after another, at first and after they were stopped. */
+/** Time to keep the data, in milliseconds: workers start one after another, also after a restart. */
 const KEPT_MS = 10_000
 
 const bytesOf = ({ statements }: Compiled): number =>

@@ -7,39 +7,44 @@ import { type Watch, watchCatalog } from '../catalog/watch.js'
 import { type Database, inTransaction, withClient } from '../db/database.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
 
-/** The snapshot that requests run against, and how it follows the database. */
+/** Maintains the current snapshot and follows changes of the database. */
 export interface Snapshots {
   readonly current: Snapshot
   /** @see Data.resolveTemplates */
   resolveTemplates(resolve: TemplateResolver): void
   readonly resolve: TemplateResolver | undefined
-  /** Reads what is committed, all at one instant. */
+  /** Reads committed data in one consistent snapshot. */
   readCommitted<T>(read: (client: ClientBase) => Promise<T>): Promise<T>
-  /** Reads metadata and database again. */
+  /** Reloads metadata and the database schema. */
   reload(): Promise<void>
-  /** As `reload`, for a statement that failed as if the snapshot were stale. @returns whether it was */
+  /**
+   * Reloads after a statement failed as if the snapshot were stale.
+   * @returns whether it was stale
+   */
   refresh(): Promise<boolean>
-  /** Says that a change is about to be committed, which other instances may hear of before it is in place here. */
+  /** Announces a change that is about to commit, because other instances may hear of it before it is applied here. */
   expect(reading: Reading): void
-  /** Puts an expected change in place, or forgets it when it was not committed. */
+  /** Applies an expected change, or forgets it when it was not committed. */
   settle(expected: Reading, committed?: boolean): Promise<void>
   /** Follows changes of other instances. */
   watch(): Promise<void>
-  /** Why changes of other instances may be seen late; undefined when all is well. */
+  /** Explains why changes of other instances may arrive late; undefined normally. */
   readonly degraded: string | undefined
   close(): Promise<void>
 }
 
-/** How often a stale snapshot is looked for: a trigger that names what is not there looks like one at every call. */
+/**
+ * Minimum time between checks for a stale snapshot. A trigger that uses a missing name looks like one in every call.
+ */
 const REFRESH_MS = 1000
-/** How many snapshots that workers may have are kept, to send them differences alone. */
+/** Number of recent snapshots to keep, so that workers can be sent differences only. */
 const RECENT = 5
 
 export async function openSnapshots(database: Database, log: Logger): Promise<Snapshots> {
   let resolve: TemplateResolver | undefined
   let watch: Watch | undefined
   let refreshedAt = 0
-  /** The versions of changes made here, from before their commit until they are in place. */
+  /** Versions of changes made here, from before their commit until they are applied. */
   const coming = new Set<string>()
 
   const readCommitted: Snapshots['readCommitted'] = (read) =>
@@ -58,15 +63,18 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
     for (const each of current.catalog.inconsistent) log.warn(each, 'metadata no longer matches the database')
   }
 
-  /** Requests under way finish on the snapshot that they began with. */
+  /** Replaces the current snapshot. Requests in progress finish on their own. */
   async function swap(reading: Reading): Promise<void> {
     if (!isOlder(reading, current)) return put(reading)
-    // Most likely it was read before a change of ours. Unless the database went back: then it says the same again.
+    // The reading probably predates a change of ours. If the database was restored, a second reading confirms it.
     const before = current
     const again = await readAgain(before.reading)
     if (!isOlder(again, before)) return swap(again)
     if (current !== before) return
-    log.warn({ version: again.data.version, was: before.catalog.version }, 'the database has gone back in time')
+    log.warn(
+      { version: again.data.version, was: before.catalog.version },
+      'the database was restored to an earlier state',
+    )
     put(again)
   }
 
@@ -90,7 +98,7 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
       if (Date.now() - refreshedAt <= REFRESH_MS) return false
       refreshedAt = Date.now()
       const fresh = await readAgain(current.reading)
-      // When nothing has changed the statement would fail again, and what is compiled is worth keeping.
+      // Without a change the statement would fail again, and the compiled plans are worth keeping.
       if (sameCatalog(fresh.data, current.data)) return false
       log.info({ version: fresh.data.version }, 'the snapshot is stale')
       await swap(fresh)
@@ -105,7 +113,7 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
       }
     },
     async watch() {
-      // The first snapshot was read before templates had a meaning.
+      // The first snapshot was read before the template resolver was set.
       if (resolve && current.catalog.templates.length > 0) await reload()
       watch = await watchCatalog(database, isKnown, reload, log)
     },
@@ -115,7 +123,7 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
 
 const isOlder = ({ data }: Reading, { catalog }: Snapshot): boolean => BigInt(data.version) < BigInt(catalog.version)
 
-/** Whether a reading found the same as the one before it, whose tables it shares; each has an id of its own. */
+/** Returns whether two readings are equal. Equal tables are shared; only the ids differ. */
 function sameCatalog({ tables, ...one }: CatalogData, { tables: before, ...other }: CatalogData): boolean {
   const sameTables = tables.length === before.length && tables.every((table, i) => table === before[i])
   return sameTables && JSON.stringify({ ...one, id: '' }) === JSON.stringify({ ...other, id: '' })

@@ -5,16 +5,16 @@ import { nothingSpent } from './request-limits.js'
 import { openSnapshot, type Snapshot } from './snapshot.js'
 
 /**
- * A database transaction and the metadata change in it, if there is one. Several metadata operations in a row share one
- * rebuild of the snapshot, which happens before the next request that needs names, or at the end.
+ * A database transaction and its metadata change, if any. Consecutive metadata operations share one rebuild of the
+ * snapshot, which happens before the next request that needs names, or at the end.
  */
 export class Transaction {
   readonly client: ClientBase
-  /** Members of bulks that have run in it, whatever the nesting. */
+  /** Number of bulk members that ran in it, at any nesting depth. */
   members = 0
-  /** What they have asked for. */
+  /** Total cost of these members. */
   readonly spent = nothingSpent()
-  /** Bytes of their answers, which are held until the last one. */
+  /** Total size of their answers in bytes. They are buffered until the end. */
   answered = 0
   private readonly begun: Snapshot
   private snapshotNow: Snapshot
@@ -32,7 +32,7 @@ export class Transaction {
     this.resolve = resolve
   }
 
-  /** The snapshot that the next member sees. */
+  /** Snapshot for the next member. */
   get snapshot(): Snapshot {
     if (this.change && this.change.revision !== this.seen) {
       this.change.settle(false)
@@ -42,7 +42,7 @@ export class Transaction {
     return this.snapshotNow
   }
 
-  /** Aborts when the transaction must not go on: its connection is then closed, which rolls it back. */
+  /** Aborts when the transaction must stop. Its connection is then closed, which rolls it back. */
   get signal(): AbortSignal {
     return this.aborting.signal
   }
@@ -50,7 +50,7 @@ export class Transaction {
     this.aborting.abort(reason)
   }
 
-  /** The connection's session state was changed: it must not serve another request. */
+  /** Marks the connection as unusable for other requests, because its session state was changed. */
   discard(): void {
     this.discardClient = true
   }
@@ -58,13 +58,13 @@ export class Transaction {
     return this.discardClient
   }
 
-  /** Takes the metadata lock, the first time, and reads the metadata afresh. */
+  /** Takes the metadata lock on the first call, and reloads the metadata. */
   async lock(): Promise<Change> {
     this.change ??= await Change.begin(this.client, this.resolve, this.begun.reading)
     return this.change
   }
 
-  /** Just before commit: writes the metadata. Undefined when it was not changed. */
+  /** Writes the metadata just before commit. Returns undefined when it was not changed. */
   async finish(): Promise<Reading | undefined> {
     if (!this.change || this.change.revision === 0) return undefined
     this.change.settle(false)

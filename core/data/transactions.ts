@@ -7,8 +7,8 @@ import type { Snapshots } from './snapshots.js'
 import { Transaction } from './transaction.js'
 
 /**
- * Runs `fn` in a transaction on a connection of the pool. Metadata that it changes is in place when this resolves.
- * Whatever fails, or is cancelled, is rolled back.
+ * Runs `fn` in a transaction on a pooled connection. Applies changed metadata before it resolves. Rolls back on failure
+ * or cancellation.
  */
 export async function runTransaction<T>(
   database: Database,

@@ -7,14 +7,14 @@ import type { CheckClause, Insert, Update } from '../plan/ir.js'
 import { namesFor, RULE_ACTIONS } from '../plan/names.js'
 import { emit } from '../sql/emit.js'
 
-/** What of a role's permission refuses a write. */
+/** The rules of a role's permission that refuse a write. */
 export interface Refusal {
   readonly role: string
   readonly table: string
-  /** None: a row could not be found again after it was written. */
+  /** Empty when a row could not be found again after the write. */
   readonly clauses: readonly {
     readonly permission: 'insert' | 'update'
-    /** In the definition of the permission. */
+    /** Path in the definition of the permission. */
     readonly path: string
     readonly clause: JsonObject
   }[]
@@ -23,11 +23,11 @@ export interface Refusal {
 /** A write that refuses no row, to be run and rolled back. */
 export interface Trial {
   readonly statements: readonly Prepared[]
-  /** @param answer of the last statement */
+  /** @param answer result of the last statement */
   refusal(answer: string): Refusal | undefined
 }
 
-/** @param write as authorised for the role */
+/** @param write authorized for the role */
 export function trialOf(write: Insert | Update, role: string, catalog: Catalog, metadata: Metadata): Trial {
   const table = catalog.tables.get(tableKey(write.table)) as Table
   const definitions = metadata.tables.get(tableKey(write.table))?.permissions

@@ -4,24 +4,26 @@ import type { Logger } from 'pino'
 import type { Metrics } from '../metrics.js'
 import { type ServiceError, serviceError } from '../errors.js'
 
-/** A circuit breaker: while the database does not answer, requests fail at once instead of waiting for a connection. */
+/**
+ * A circuit breaker: while the database is unavailable, requests fail immediately instead of waiting for a connection.
+ */
 export interface Breaker {
   readonly isOpen: boolean
   /** @throws ServiceError 503 unavailable while the breaker is open */
   check(): void
-  /** Reports that a request got no connection, for whatever reason. A probe finds out whether the database answers. */
+  /** Reports that a request got no connection. Starts a probe to find out whether the database responds. */
   failed(): void
   close(): void
 }
 
-/** Limit for one probe. With the pause it is less than a second, so that service is back within one. */
+/** Timeout of one probe, in milliseconds. With the pause it is below a second, so service resumes within one. */
 export const PROBE_MS = 500
 const PAUSE_MS = 250
 
 /**
- * A pool may have no connection to give because slow queries hold all of them, so a failure alone opens nothing: it starts
- * a probe, and only a probe without an answer opens the breaker. One probe runs at a time, until the database answers.
- * @param probe asks the database on a connection of its own; rejects within `PROBE_MS`
+ * Creates a circuit breaker. A pool may have no free connection because slow queries hold all of them, so a failure
+ * only starts a probe, and a failed probe opens the breaker. Probes run one at a time until the database responds.
+ * @param probe connects separately and queries the database; rejects within `PROBE_MS`
  */
 export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: Metrics): Breaker {
   const closing = new AbortController()
@@ -32,7 +34,7 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
 
   metrics.gauge(
     'database_breaker_open',
-    '1 while the database does not answer and requests that need it get 503 at once',
+    '1 while the database is unavailable and requests that need it fail with 503 immediately.',
     [],
     (gauge) => gauge.set(openSince === undefined ? 0 : 1),
   )
@@ -46,14 +48,15 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
       probedAt = performance.now()
       if (closing.signal.aborted) return
       if (error === undefined || isAnswer(error)) {
-        if (openSince !== undefined) log.info({ ms: Math.round(probedAt - openSince) }, 'the database answers again')
+        if (openSince !== undefined)
+          log.info({ ms: Math.round(probedAt - openSince) }, 'the database is available again')
         openSince = undefined
         return
       }
       cause = error
       if (openSince === undefined) {
         openSince = probedAt
-        log.warn({ err: error }, 'the database does not answer')
+        log.warn({ err: error }, 'the database is unavailable')
       }
       await sleep(PAUSE_MS, undefined, { signal: closing.signal, ref: false }).catch(() => undefined)
     }
@@ -80,5 +83,8 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
 export const unavailable = (cause: unknown, message = 'the database is not available right now'): ServiceError =>
   serviceError('unavailable', message, '$', { cause, retryAfter: 1 })
 
-/** A database with too many connections, or without this login, does answer; one that starts or stops does not. */
+/**
+ * Returns whether an error proves that the database responds, e.g. too many connections or a failed login. A server
+ * that is starting or stopping does not count.
+ */
 const isAnswer = (error: unknown): boolean => error instanceof pg.DatabaseError && !/^(08|57P)/.test(error.code ?? '')

@@ -2,38 +2,38 @@ import type { Socket } from 'node:net'
 import type { ClientBase, Connection, Submittable } from 'pg'
 import { MAX_VALUES, Outgoing } from './messages.js'
 
-/** What pg's connection offers to a query; its own types leave it out. */
+/** Methods of pg's connection that its types omit. */
 interface Wire {
   readonly stream: Socket
   readonly parsedStatements: Record<string, string | undefined>
   readonly submittedNamedStatements: Record<string, string | undefined>
 }
 
-/** Messages are sent as soon as they are written, so that all connections may share it. */
+/** Shared by all connections, because messages are sent as soon as they are written. */
 const outgoing = new Outgoing()
 
-/** How many statements a connection keeps prepared. */
+/** Number of prepared statements by connection. */
 const prepared = new WeakMap<object, number>()
 const MAX_PREPARED = 500
 
-/** True when a connection keeps so many statements that it should make room for a fresh one. */
+/** Returns whether a connection holds so many prepared statements that it should be replaced. */
 export function isFull(client: ClientBase): boolean {
   const { connection } = client as ClientBase & { readonly connection: object }
   return (prepared.get(connection) ?? 0) > MAX_PREPARED
 }
 
 /**
- * A query whose answer is one text: the only column of the only row. Unlike pg's own it asks for no description of the
- * row, reads no types and builds no row objects. Resolves when the server is ready again, that is after the commit.
+ * A query that returns one text: the only column of the only row. Unlike pg's own query it requests no row description,
+ * parses no types and builds no row objects. Resolves when the server is ready again, i.e. after the commit.
  * @see PostgreSQL manual, "Extended Query" in the message flow of the frontend/backend protocol
  */
 export class CellQuery implements Submittable {
   readonly text: string
-  /** Of the prepared statement; pg reads it. Empty: unnamed. */
+  /** Name of the prepared statement, read by pg. Empty: unnamed. */
   readonly name: string
   readonly answer: Promise<string | null>
   private readonly values: readonly (string | null)[]
-  /** From sending to the answer; NaN before. */
+  /** Time from sending to the result, in milliseconds; NaN before. */
   ms = NaN
   private startedAt = 0
   private cell: string | null = null
@@ -50,7 +50,7 @@ export class CellQuery implements Submittable {
     })
   }
 
-  /** @returns what pg tells the query in place of sending it */
+  /** @returns an error instead of sending the query, as pg expects */
   submit(connection: Connection): Error | undefined {
     if (this.values.length > MAX_VALUES) return new RangeError(`a statement takes at most ${MAX_VALUES} values`)
     const wire = connection as unknown as Wire

@@ -1,6 +1,6 @@
 import type { DatabaseConfig } from './config.js'
 
-/** What is wrong with the section `database` beyond its schema. Quotes no password. */
+/** Returns the mistakes in the section `database` that its schema cannot detect. Quotes no password. */
 export function checkDatabase(
   config: DatabaseConfig,
 ): readonly { readonly keys: readonly string[]; readonly message: string }[] {
@@ -14,13 +14,13 @@ export function checkDatabase(
   ]
 }
 
-const NO_POOLER = 'is the database behind the pooler of `database.url` (DATABASE_URL), which is not set'
+const NO_POOLER = 'requires `database.url` (DATABASE_URL), the URL of the connection pooler'
 
 const EXPECTED =
-  'must be a PostgreSQL URL: postgresql://user:password@host:5432/name, its special characters percent-encoded'
+  'must be a PostgreSQL URL: postgresql://user:password@host:5432/name, with special characters percent-encoded'
 
 function isPostgresUrl(text: string): boolean {
-  // A folder of unix sockets, as the driver takes it too.
+  // The driver also accepts a folder of unix sockets.
   if (text.startsWith('/') || text.startsWith('socket:')) return true
   return URL.canParse(text) && ['postgres:', 'postgresql:'].includes(new URL(text).protocol)
 }

@@ -4,15 +4,15 @@ const LF = 0x0a
 const CR = 0x0d
 const QUOTE = 0x22
 const COMMA = 0x2c
-/** Two quotes around a cell, and a line end after it. */
+/** Two quotes around a cell and the line break after it, in bytes. */
 const ROOM = 4
-/** So few bytes are copied faster one by one. */
+/** Up to this size, copying byte by byte is faster. */
 const SHORT = 48
 
 /**
- * Makes CSV of rows: RFC 4180; null is empty, the empty string is `""`. It takes the memory that the rows are in, unless a
- * cell has more quotes than the headers before it leave room for.
- * @returns a part of that memory, or memory of its own
+ * Formats rows as CSV (RFC 4180). Null is empty; the empty string is `""`. Overwrites the memory of the rows unless a
+ * cell contains more quotes than the preceding headers leave room for.
+ * @returns a part of that memory, or new memory
  */
 export function packCsv(rows: RowMessages): Buffer {
   let out = rows
@@ -41,7 +41,7 @@ export function packCsv(rows: RowMessages): Buffer {
   return out.subarray(0, to)
 }
 
-/** How many quotes a cell has, or undefined when none are needed around it either. */
+/** Returns the number of quotes in a cell, or undefined when the cell needs no quoting. */
 function quotesIn(bytes: Buffer, start: number, end: number): number | undefined {
   let quotes = 0
   let isSpecial = start === end
@@ -54,7 +54,7 @@ function quotesIn(bytes: Buffer, start: number, end: number): number | undefined
   return isSpecial || quotes > 0 ? quotes : undefined
 }
 
-/** @returns where it ends in `out` */
+/** @returns the end position in `out` */
 function copy(bytes: Buffer, start: number, end: number, out: Buffer, from: number): number {
   if (end - start > SHORT) return from + bytes.copy(out, from, start, end)
   let to = from
@@ -62,7 +62,7 @@ function copy(bytes: Buffer, start: number, end: number, out: Buffer, from: numb
   return to
 }
 
-/** @returns where it ends in `out` */
+/** @returns the end position in `out` */
 function quote(bytes: Buffer, start: number, end: number, out: Buffer, from: number): number {
   let to = from
   out[to++] = QUOTE
@@ -75,7 +75,7 @@ function quote(bytes: Buffer, start: number, end: number, out: Buffer, from: num
   return to
 }
 
-/** What has been written, with room for all that follows if it were quotes alone. */
+/** Returns a larger buffer with the output so far and room for the rest in the worst case. */
 function larger(rows: RowMessages, written: number, at: number): Buffer {
   const out = Buffer.allocUnsafe(written + 2 * (rows.length - at))
   rows.copy(out, 0, 0, written)

@@ -16,31 +16,31 @@ export interface Pool extends pg.Pool {
 export interface StreamPoolOptions {
   /** Opens the socket of a connection. */
   readonly stream: () => Socket
-  /** Called when a connection is open, in place of the limit on row size. */
+  /** Called for each open connection, instead of limiting the row size. */
   readonly onConnect: (client: pg.PoolClient) => void
 }
 
-/** Connections by what they are for, so that one kind of work cannot starve another. */
+/** Connection pools by purpose, so that one kind of work cannot starve another. */
 export interface Database {
-  /** Requests. */
+  /** Pool for requests. */
   readonly main: Pool
-  /** The catalog, health, the admin's changes. */
+  /** Pool for the catalog, health checks and changes by the admin. */
   readonly admin: Pool
   readonly config: DatabaseConfig
   readonly breaker: Breaker
-  /** By pool, for the metrics: how many connections are in which state. */
+  /** Number of connections per state by pool, for the metrics. */
   readonly connectionStates: Map<string, () => Readonly<Record<string, number>>>
-  /** Opens connections for streamed reads: without a statement timeout, which would run over the whole stream. */
+  /** Opens a pool for streamed reads. It has no statement timeout, which would apply to the whole stream. */
   openStreams(options?: StreamPoolOptions): Pool
-  /** Opens a connection for requests, outside the pools; the caller ends it. */
+  /** Opens a connection for requests outside of the pools. The caller ends it. */
   openSingle(purpose: string): Promise<pg.Client>
-  /** A connection to PostgreSQL itself, outside the pools; the caller ends it. */
+  /** Opens a direct connection to PostgreSQL outside of the pools. The caller ends it. */
   connect(purpose: string): Promise<pg.Client>
   close(): Promise<void>
 }
 
 export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metrics): Database {
-  // Connections that were given up may still be told that the database stops, which is no news.
+  // Abandoned connections may still report that the database stops; that is not worth logging.
   let closing = false
   const pooled = isPooled(config)
   const base = (purpose: string): pg.ClientConfig => ({
@@ -50,7 +50,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     keepAlive: true,
     ...(pooled ? {} : SESSION),
   })
-  // A pooler refuses them: there the sessions have them as defaults.
+  // A pooler refuses these parameters; there the sessions have them as defaults.
   const timeouts = (statementTimeoutMs: number): pg.ClientConfig =>
     pooled ? {} : { statement_timeout: statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
   const single = async (purpose: string, more: pg.ClientConfig): Promise<pg.Client> => {
@@ -93,7 +93,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
       if (!closing) log.warn({ purpose, error: error.message }, 'lost a database connection')
     }
     made.on('error', lost)
-    // A connection may also fail while it is checked out and no query waits on it.
+    // A connection can also fail while it is checked out without a running query.
     made.on('connect', (client) => {
       client.on('error', lost)
       onConnect(client)
@@ -112,7 +112,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
   const admin = pool('admin', 4, config.statementTimeoutMs)
   metrics.gauge(
     'database_connections',
-    'connections of a pool by state; waiting: requests that wait for one; of connections that requests share, busy is how many requests are under way',
+    'Connections of a pool by state. waiting: requests that wait for a connection. For shared connections, busy counts requests in progress.',
     ['pool', 'state'],
     (gauge) => {
       for (const [pool, states] of connectionStates) {
@@ -137,10 +137,10 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
   }
 }
 
-/** Behind a pooler every transaction may have another session. */
+/** Returns whether `url` is a pooler, where every transaction may run in another session. */
 export const isPooled = ({ directUrl }: Pick<DatabaseConfig, 'directUrl'>): boolean => directUrl !== undefined
 
-/** What a connection asks of its session when it begins. */
+/** Session parameters of every connection. */
 const SESSION: pg.ClientConfig = {
   idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
   options: Object.entries(STYLES)
@@ -148,21 +148,21 @@ const SESSION: pg.ClientConfig = {
     .join(' '),
 }
 
-/** Connections beside those of streams, for answers that turn out to be small: slow readers of others do not hold them up. */
+/** Additional connections for streams that turn out to be small, so that slow readers do not delay them. */
 const SMALL_ANSWERS = 4
-/** How much longer than a statement may take its answer may be on its way. */
+/** Additional time for the response of a statement to arrive, in milliseconds. */
 export const GRACE_MS = 2000
 
 const SILENT = 'Connection terminated: no answer in time'
-/** True when a connection was given up because nothing came on it: another would take as long to find out. */
+/** Returns whether a connection was closed for silence. A retry would take as long to fail. */
 export const isSilence = (error: unknown): boolean => {
   const cause = error instanceof ServiceError ? error.cause : error
   return cause instanceof Error && cause.message === SILENT
 }
 
 /**
- * PostgreSQL ends a statement in time and says so. A connection on which a statement runs and nothing comes for longer
- * is dead, whatever the network believes.
+ * Closes a connection that stays silent. PostgreSQL ends a statement in time and reports it, so a connection with a
+ * running statement and no data for longer is dead.
  */
 function endWhenSilent(client: pg.PoolClient, silenceMs: number): void {
   const wire = client as pg.PoolClient & {
@@ -175,10 +175,7 @@ function endWhenSilent(client: pg.PoolClient, silenceMs: number): void {
   })
 }
 
-/**
- * Runs `fn` with a connection of a pool. A connection that broke is thrown away, and so is one that `fn` says must not be
- * used again.
- */
+/** Runs `fn` with a pooled connection. Discards the connection when it failed or when `fn` marks it as unusable. */
 export async function withClient<T>(
   pool: Pool,
   fn: (client: pg.PoolClient, discard: () => void) => Promise<T>,
@@ -210,14 +207,14 @@ export async function checkOut(pool: Pool): Promise<pg.PoolClient> {
 
 const ALL_BUSY =
   'all connections to the database are busy, some perhaps waiting for a lock (database.poolSize, database.poolWaitMs)'
-/** In the words of pg's pool: it had none to give, rather than none that could be opened. */
+/** Recognizes the error of pg's pool for "no free connection", as opposed to "cannot connect". */
 const isWaitOver = (cause: unknown): boolean =>
   cause instanceof Error && cause.message === 'timeout exceeded when trying to connect'
 
 /**
- * Asks PostgreSQL to end the query of a connection; it may have ended by itself. What waits for a standby has been committed,
- * and would only be said to be done before it is safe. A pooler does not tell which process works for a connection, so
- * there the request goes the protocol's way, which spares nothing.
+ * Asks PostgreSQL to cancel the query of a connection, which may have ended already. Skips a commit that waits for a
+ * standby, because it would be reported as done before it is safe. A pooler hides the process id of the session, so
+ * there the protocol's cancel request is used, which has no such exception.
  */
 export async function cancel(
   { admin, config }: Pick<Database, 'admin' | 'config'>,
@@ -230,15 +227,15 @@ export async function cancel(
 }
 
 export interface TransactionOptions {
-  /** Of `begin`. */
+  /** Options of `begin`. */
   readonly mode?: string
-  /** Whether the owner closes the connection when `fn` has failed, which rolls back and leaves nothing of its session. */
+  /** Whether the owner closes the connection after `fn` fails, which rolls back and ends the session. */
   willClose?(): boolean
-  /** Rolls back when `fn` is done, too. */
+  /** Also rolls back after success. */
   readonly undo?: true
 }
 
-/** Runs `fn` between begin and commit; rolls back when it throws. */
+/** Runs `fn` between begin and commit. Rolls back when it throws. */
 export async function inTransaction<T>(
   client: pg.ClientBase,
   fn: () => Promise<T>,
@@ -250,13 +247,13 @@ export async function inTransaction<T>(
     await client.query(undo ? 'rollback' : 'commit')
     return result
   } catch (error) {
-    // The error that counts is the first one; a connection that cannot roll back is thrown away by its owner.
+    // Reports the first error. The owner discards a connection that cannot roll back.
     if (!willClose?.()) await client.query('rollback').catch(() => undefined)
     throw error
   }
 }
 
-/** True when the connection, not the statement, failed: it must not go back to the pool. */
+/** Returns whether the connection failed rather than the statement, so that it must not return to the pool. */
 export function isConnectionError(error: unknown): boolean {
   const cause = error instanceof ServiceError ? error.cause : error
   if (!(cause instanceof Error)) return false

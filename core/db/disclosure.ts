@@ -4,29 +4,29 @@ import { type Catalog, tableKey } from '../catalog/catalog.js'
 import type { Logger } from '../log.js'
 import type { Op, TableRef } from '../plan/ir.js'
 
-/** Who gets an error of the database. */
+/** The reader of a database error. */
 export interface Reader {
   readonly role: string
   readonly catalog: Catalog
-  /** What failed; absent: a whole transaction. */
+  /** Kind of the failed operation; absent for a whole transaction. */
   readonly kind?: Op['kind'] | undefined
-  /** Gets PostgreSQL's own words where the reader gets others. */
+  /** Logs PostgreSQL's own message when the reader gets a general one. */
   readonly log?: (() => Logger) | undefined
 }
 
-/** What is known of the error's origin. */
+/** Facts about the origin of an error. */
 interface Origin {
-  /** A value of the caller's that PostgreSQL could not read. */
+  /** Whether PostgreSQL could not parse a value of the caller. */
   readonly ownValue: boolean
-  /** The statement calls functions of the database. */
+  /** Whether the statement calls functions of the database. */
   readonly calls: boolean
 }
 
 /**
- * The text of a database error for its reader. PostgreSQL quotes values and names of whatever it was working on: for anybody
- * but an admin its words are kept only where they cannot speak of anything hidden. A read has one text for all errors, because
- * which one it was tells something too.
- * @param prefix of PostgreSQL's own words
+ * Returns the message of a database error for its reader. PostgreSQL quotes values and names from its current work, so
+ * only admins always get the original message. Other readers get it where it cannot reveal hidden data. All errors of
+ * reads have the same message, because even the kind of error reveals something.
+ * @param prefix put before PostgreSQL's own message
  */
 export function messageFor(
   error: pg.DatabaseError,
@@ -37,14 +37,14 @@ export function messageFor(
   if ((reader && isAdmin(reader)) || origin.ownValue) return prefix + error.message
   if (reader && !reads(reader) && isHarmless(error, reader, origin)) return prefix + error.message
   const { code: state, message, detail, where } = error
-  reader?.log?.().info({ state, message, detail, where }, 'a database error was answered in general words')
+  reader?.log?.().info({ state, message, detail, where }, 'the caller got a general message for this database error')
   const general = reader && reads(reader) ? undefined : GENERAL[state ?? '']
   return general === undefined ? NEUTRAL : prefix + general
 }
 
 const reads = ({ kind }: Reader): boolean => kind === 'read' || kind === 'count' || kind === 'roots'
 
-/** Says nothing of what went wrong, not even its kind. */
+/** Message that does not reveal even the kind of error. */
 export const NEUTRAL =
   'the database could not evaluate the request; the log of the server says why, under the request id'
 
@@ -59,20 +59,20 @@ const GENERAL: Readonly<Record<string, string>> = {
   '44000': 'the row would not be part of the view that it is written to',
 }
 
-/** Whether the words of an error of a write speak only of what the reader sent or may know. */
+/** Returns whether the message of a failed write contains only what the reader sent or may know. */
 function isHarmless(error: pg.DatabaseError, reader: Reader, { calls }: Origin): boolean {
   const { code: state = '', constraint } = error
   if (constraint === 'svc_refuse') return true
   if (state.startsWith('23') && error.table !== undefined) return isKnown(error, reader)
   if (calls) return false
-  // A trigger or a function says something on purpose.
+  // Raised deliberately by a trigger or a function.
   if (error.routine === 'exec_stmt_raise') return true
-  // Otherwise what goes wrong inside of one quotes whatever it was working on; other expressions quote values.
+  // Other errors inside a function quote the values it was working on, and so do other expressions.
   if (error.where !== undefined || !(/^2[12]/.test(state) || state === '42P10')) return false
   return !error.message.includes('"') || reader.kind === 'insert'
 }
 
-/** Whether the reader may know all columns that a broken constraint is made of. */
+/** Returns whether the reader may know all columns of a violated constraint. */
 function isKnown({ schema = '', table: name = '', column, constraint }: pg.DatabaseError, reader: Reader): boolean {
   const { catalog } = reader
   const table = catalog.tables.get(tableKey({ schema, name }))

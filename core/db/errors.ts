@@ -6,16 +6,16 @@ import { unavailable } from './breaker.js'
 import { isConnectionError } from './database.js'
 import { messageFor, NEUTRAL, type Reader } from './disclosure.js'
 
-/** Which words a client's dialect has for database errors. */
+/** The dialect of database errors in a client's API. */
 export type Dialect = 'alpha' | 'modern'
 
 interface Meaning {
   readonly prefix?: string
-  /** Code in the modern dialect; the alpha one says `postgres-error`. */
+  /** Code in the modern dialect; the alpha dialect uses `postgres-error`. */
   readonly modern: ErrorCode
 }
 
-/** By SQLSTATE, most specific first; five characters, else the class of two. */
+/** By SQLSTATE, most specific first: five characters, or the two of its class. */
 const MEANINGS: Record<string, Meaning> = {
   '23001': { prefix: 'Can not delete or update due to data being referred. ', modern: 'constraint-violation' },
   '23501': { prefix: 'Can not delete or update due to data being referred. ', modern: 'constraint-violation' },
@@ -28,14 +28,14 @@ const MEANINGS: Record<string, Meaning> = {
   '42P10': { modern: 'constraint-error' },
   '42704': { modern: 'constraint-error' },
   '42501': { modern: 'permission-error' },
-  // A trigger of the database's own that names what is not there; our own SQL was compiled afresh before.
+  // A trigger of the user's database that uses a missing name; our own SQL was compiled afresh before.
   '42P01': { modern: 'data-exception' },
   '42703': { modern: 'data-exception' },
   '42883': { modern: 'data-exception' },
   '42804': { modern: 'data-exception' },
-  // A relationship by columns whose type has its operators in a schema that is not in the search path.
+  // A relationship over columns whose type has its operators in a schema outside of the search path.
   '42725': { modern: 'data-exception' },
-  // Columns whose collations PostgreSQL cannot choose between.
+  // Columns whose collations conflict.
   '42P21': { modern: 'data-exception' },
   '42P22': { modern: 'data-exception' },
   '25001': { modern: 'not-supported' },
@@ -53,9 +53,9 @@ const MEANINGS: Record<string, Meaning> = {
 }
 
 /**
- * Says a database error in a client's words. What is the server's fault stays a plain error, which becomes a 500.
- * @param reader the caller that gets the error; absent: the text discloses nothing of the database
- * @param statement that failed, to find the path of a value that PostgreSQL could not read
+ * Converts a database error for a client. Errors that are the server's fault stay plain errors, which become 500.
+ * @param reader the caller that gets the error; absent: the message discloses nothing about the database
+ * @param statement the failed statement, to find the path of a value that PostgreSQL could not parse
  */
 export function clientError(
   error: unknown,
@@ -89,7 +89,7 @@ export function clientError(
 }
 
 const DATA: Meaning = { modern: 'data-exception' }
-/** Classes that PostgreSQL itself uses. A trigger may raise any other: the word of whoever wrote it. */
+/** Error classes of PostgreSQL. A trigger may raise any other class with a message of its author. */
 const CLASSES = new Set(
   '00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44 53 54 55 57 58 72 F0 HV P0 XX'.split(
     ' ',
@@ -104,13 +104,15 @@ function timeoutOrCancel(error: pg.DatabaseError, more: { cause: unknown; intern
   return serviceError('postgres-error', error.message, '$.args', more)
 }
 
-/** PostgreSQL names a parameter that it cannot read in the error's context: `unnamed portal parameter $2 = '...'`. */
+/**
+ * Returns the index of an invalid parameter. PostgreSQL names it in the context: `unnamed portal parameter $2 = '...'`.
+ */
 function placeOf({ where = '' }: pg.DatabaseError): number | undefined {
   const place = /^(?:unnamed portal|portal "[^"]*") parameter \$(\d+)/m.exec(where)?.[1]
   return place === undefined ? undefined : Number(place)
 }
 
-/** The value of the caller's own that PostgreSQL cannot read. */
+/** Returns the caller's value that PostgreSQL could not parse. */
 function unreadable(error: pg.DatabaseError, params: readonly Param[]): Param | undefined {
   const place = placeOf(error)
   const param = place === undefined ? undefined : params[place - 1]
@@ -123,7 +125,7 @@ function pathOf(error: pg.DatabaseError, params: readonly Param[]): string {
   return isOfPostgis(error) ? pathOfGeometry(params) : '$.args'
 }
 
-/** PostGIS never says which value it means: the only one there is, else where they all are. */
+/** Returns the path of an invalid geometry. PostGIS does not name it: returns the only one, or the path of all. */
 function pathOfGeometry(params: readonly Param[]): string {
   const paths = params.flatMap((param) => {
     if (param.kind === 'rows') return param.columns.some(({ type }) => isGeo(type)) ? ['$.args.objects'] : []
@@ -134,8 +136,8 @@ function pathOfGeometry(params: readonly Param[]): string {
 }
 
 /**
- * PostGIS says XX000, "internal error", for nearly all that is wrong with a geometry: what it cannot transform, compare
- * or write as GeoJSON. Only the source file that reported tells it from an internal error of PostgreSQL.
+ * Detects errors of PostGIS. It reports most invalid geometries as XX000, "internal error": those it cannot transform,
+ * compare or write as GeoJSON. Only the source file distinguishes them from internal errors of PostgreSQL.
  */
 export function isOfPostgis({ code, file = '' }: pg.DatabaseError): boolean {
   return (code === 'XX000' || code?.startsWith('22') === true) && POSTGIS_FILE.test(file)
@@ -143,14 +145,14 @@ export function isOfPostgis({ code, file = '' }: pg.DatabaseError): boolean {
 const POSTGIS_FILE = /(^|\/)(lwgeom|geography|gserialized|shared_gserialized)\w*\.c$/
 
 /**
- * Types with a grammar of their own (ltree, tsquery, jsonpath) call a value that they cannot read a syntax error, and those that
- * stand for names (regclass, regtype, regnamespace) a name that is not there. PostgreSQL uses the same classes for a statement of
- * ours that is wrong. Only such an error has a position and no context.
+ * Detects invalid input values. Types with their own grammar (ltree, tsquery, jsonpath) report a syntax error, and
+ * those for names (regclass, regtype, regnamespace) an undefined name. PostgreSQL uses the same classes for wrong
+ * statements. Only errors about input have a position and no context.
  */
 const isOfInput = ({ code = '', position, where }: pg.DatabaseError): boolean =>
   /^(42|3F)/.test(code) && (position === undefined || where !== undefined)
 
-/** For the admin and the log. */
+/** Returns the details of an error, for the admin and the log. */
 export function describe(error: pg.DatabaseError): Record<string, string> {
   const fields = {
     status_code: error.code,
@@ -162,14 +164,14 @@ export function describe(error: pg.DatabaseError): Record<string, string> {
   return Object.fromEntries(Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined))
 }
 
-/** The snapshot and the database disagree on a name: the snapshot is stale, the client is not to blame. */
+/** Returns whether the snapshot is stale: it and the database disagree on a name, and the client is not to blame. */
 export function isStale(error: unknown): boolean {
   const cause = error instanceof ServiceError ? error.cause : error
   return cause instanceof pg.DatabaseError && STALE.has(cause.code ?? '')
 }
 const STALE = new Set(['42P01', '42703', '42883', '42804'])
 
-/** Worth a retry as a whole: nothing of it has happened. */
+/** Returns whether to retry the whole transaction, because it was rolled back. */
 export function isConflict(error: unknown): boolean {
   const cause = error instanceof ServiceError ? error.cause : error
   return cause instanceof pg.DatabaseError && (cause.code === '40001' || cause.code === '40P01')

@@ -6,7 +6,7 @@ import { cancel, type Database, inTransaction, isConnectionError, withClient } f
 import { clientError } from './errors.js'
 import type { Execution, Job } from './lane.js'
 
-/** Runs a request on a connection of its own: one statement is one round trip and needs no transaction around it. */
+/** Runs a request on a pooled connection. One statement is one round trip and needs no explicit transaction. */
 export async function execute(
   database: Database,
   { plan, values, execution, signal }: Pick<Job, 'plan' | 'values' | 'execution' | 'signal'>,
@@ -20,7 +20,7 @@ export async function execute(
   )
 }
 
-/** Runs a compiled request in a transaction that is open already. */
+/** Runs a compiled request in an open transaction. */
 export async function executeIn(
   client: ClientBase,
   { statements }: Pick<Compiled, 'statements'>,
@@ -31,13 +31,12 @@ export async function executeIn(
   return executeAll(client, first, values, others, execution)
 }
 
-/** How long after the end of a request its work may go on that PostgreSQL knows nothing of, such as a plugin's. */
+/** Time for work outside of PostgreSQL, such as a plugin's, to stop after the request has ended, in milliseconds. */
 const GRACE_MS = 2000
 
 /**
- * Ends what runs on a connection when nobody waits for it any more. The connection is kept until PostgreSQL has reported,
- * and then thrown away, because the cancellation might otherwise hit the next query on it. What does not end by that is
- * left behind without its connection.
+ * Cancels the running query when the client no longer waits. Keeps the connection until PostgreSQL has reported, and
+ * then discards it, because the cancellation might otherwise hit the next query. Abandons work that does not stop.
  */
 export async function cancellable<T>(
   database: Database,
@@ -81,7 +80,7 @@ async function executeAll(
   return answer
 }
 
-/** One statement that answers with one text. */
+/** Runs one statement that returns one text. */
 async function cell(
   client: ClientBase,
   statement: Prepared,

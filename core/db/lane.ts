@@ -5,43 +5,43 @@ import type { Reader } from './disclosure.js'
 import type { Dialect } from './errors.js'
 import type { RowBatches } from './row-messages.js'
 
-/** How a request runs. */
+/** How to run a request. */
 export interface Execution {
   readonly bindings: Bindings
-  /** Keep the statement prepared on its connection: it has been asked for before. */
+  /** Keeps the statement prepared on its connection, for repeated requests. */
   readonly prepare: boolean
   readonly dialect: Dialect
-  /** Longest statement. */
+  /** Maximum duration of a statement, in milliseconds. */
   readonly timeoutMs: number
   readonly reader: Reader
-  /** Called with how long each statement took, in milliseconds. */
+  /** Called with the duration of each statement, in milliseconds. */
   readonly onTime?: (ms: number) => void
 }
 
 /** A compiled request with its values, for one caller. */
 export interface Job {
   readonly plan: Compiled
-  /** Of the first statement. They are bound before a connection is taken: a request with a wrong one costs none. */
+  /** Values of the first statement. They are bound before a connection is taken, so an invalid value costs none. */
   readonly values: readonly (string | null)[]
   readonly execution: Execution
   readonly session: Session
   readonly signal: AbortSignal
-  /** It has proven to be quick, and may have a connection that is kept for such. */
+  /** Whether it is known to be quick and may use a connection reserved for quick requests. */
   readonly isQuick?: boolean
 }
 
-/** JSON text as PostgreSQL made it. The bytes are in UTF-8. */
+/** JSON text as PostgreSQL produced it, or its bytes in UTF-8. */
 export type Cell = string | Buffer
 
 /**
- * A way for requests to PostgreSQL and back. There is a plain one; others wrap it, and pass on what they cannot do
- * themselves, so that each of them can be left out.
+ * A path for requests to PostgreSQL. The plain lane handles everything. Other lanes wrap it and delegate what they do
+ * not handle, so each of them can be left out.
  */
 export interface Lane {
-  /** Runs a read whose answer is one text. */
+  /** Runs a read that returns one text. */
   cell(job: Job): Promise<Cell>
-  /** Runs a read whose rows may be many. */
+  /** Runs a read that may return many rows. */
   rows(job: Job): Promise<RowBatches>
-  /** Runs what may change something, all of it or nothing, and returns its one text. */
+  /** Runs a write atomically and returns its one text. */
   write(job: Job): Promise<Cell>
 }

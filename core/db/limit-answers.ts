@@ -4,8 +4,8 @@ import { type ServiceError, serviceError } from '../errors.js'
 import { DATA_ROW, HEADER } from './row-messages.js'
 
 /**
- * Ends a connection on which a row comes that is larger than allowed, when its length is read and before the rest has
- * come. The driver would make one string of it, however large, and a string that is too long ends the process.
+ * Closes a connection when a row above the limit arrives, as soon as its length is read. The driver would make one
+ * string of any size, and a string that is too long crashes the process.
  */
 export function limitAnswers(client: pg.PoolClient, maxBytes: number): void {
   const stream = socketOf(client)
@@ -18,19 +18,19 @@ export function limitAnswers(client: pg.PoolClient, maxBytes: number): void {
   })
 }
 
-/** What a connection reads and writes. */
+/** Returns the socket of a connection. */
 export const socketOf = (client: pg.PoolClient): Socket =>
   (client as pg.PoolClient & { readonly connection: { readonly stream: Socket } }).connection.stream
 
-/** Follows the messages of the protocol through chunks that know nothing of them. */
+/** Tracks protocol messages across chunks. */
 class Messages {
-  /** Bytes of the message under way that have not come. */
+  /** Missing bytes of the current message. */
   private left = 0
-  /** A header of which only a part has come. */
+  /** Buffer for a partial header. */
   private readonly header = Buffer.alloc(HEADER)
   private has = 0
 
-  /** The length of the largest row that begins in a chunk. */
+  /** Returns the length of the largest row that starts in a chunk. */
   largestRow(chunk: Buffer): number {
     let largest = 0
     let at = 0

@@ -1,5 +1,5 @@
 /**
- * The messages of PostgreSQL's protocol 3.0 that prepared reads need, in both directions.
+ * Encodes and decodes the messages of PostgreSQL's protocol 3.0 that prepared reads need.
  * @see PostgreSQL manual, "Message Formats" of the frontend/backend protocol
  */
 
@@ -7,10 +7,10 @@ const SLAB = 16 * 1024
 const NULL = -1
 export const MAX_VALUES = 65_535
 
-/** Collects messages to send, so that many go out in one write. */
+/** Collects messages, so that one write sends many. */
 export class Outgoing {
   private buffer = Buffer.allocUnsafe(SLAB)
-  /** Where what was not taken begins, and ends. */
+  /** Start and end of the messages that were not taken yet. */
   private start = 0
   private end = 0
 
@@ -18,7 +18,7 @@ export class Outgoing {
     return this.end - this.start
   }
 
-  /** Prepares a statement; one of this name must not be there. */
+  /** Prepares a statement. The name must not be in use. */
   prepare(name: string, text: string): void {
     const parse = this.begin('P')
     this.text(name)
@@ -27,7 +27,7 @@ export class Outgoing {
     this.finish(parse)
   }
 
-  /** Gives up a prepared statement; it is no error when it is not there. */
+  /** Closes a prepared statement. An unknown name is not an error. */
   close(name: string): void {
     const start = this.begin('C')
     this.byte('S')
@@ -36,8 +36,8 @@ export class Outgoing {
   }
 
   /**
-   * Runs a prepared statement, all values and columns as text.
-   * @throws RangeError, before anything is written: more values than the protocol can carry
+   * Runs a prepared statement, with all values and columns as text.
+   * @throws RangeError before anything is written, when there are more values than the protocol allows
    */
   run(name: string, values: readonly (string | null)[]): void {
     if (values.length > MAX_VALUES) throw new RangeError(`a statement takes at most ${MAX_VALUES} values`)
@@ -55,19 +55,19 @@ export class Outgoing {
     this.finish(execute)
   }
 
-  /** Ends what was collected: all of it is one transaction, and its end is answered with `ready`. */
+  /** Ends a batch. It is one transaction, and PostgreSQL answers its end with `ready`. */
   sync(): void {
     this.finish(this.begin('S'))
   }
 
-  /** All that was collected; what follows is written behind it. */
+  /** Takes all collected messages. Later messages are written after them. */
   take(): Buffer {
     const taken = this.buffer.subarray(this.start, this.end)
     this.start = this.end
     return taken
   }
 
-  /** @returns how much was collected before its length */
+  /** @returns the position of the length */
   private begin(type: string): number {
     this.byte(type)
     const before = this.length
@@ -95,7 +95,7 @@ export class Outgoing {
   }
 
   private text(text: string): void {
-    // A character of UTF-16 is three bytes of UTF-8 at most.
+    // One UTF-16 code unit takes at most three bytes in UTF-8.
     this.room(text.length * 3 + 1)
     this.end += this.buffer.write(text, this.end)
     this.buffer[this.end++] = 0
@@ -123,23 +123,23 @@ export class Outgoing {
 }
 
 export interface Receiver {
-  /** The first column of a row, unless it is null; it may share memory with other rows. */
+  /** The first column of a row, unless it is null. It may share memory with other rows. */
   row(cell: Buffer): void
-  /** A statement has ended well. */
+  /** A statement has completed. */
   complete(): void
-  /** A statement has failed; what follows it is passed over until `ready`. */
+  /** A statement has failed. PostgreSQL skips the following ones until `ready`. */
   failed(): void
-  /** All up to a Sync has ended. */
+  /** Everything up to a Sync has ended. */
   ready(): void
-  /** PostgreSQL warns of something, or tells more about it. */
+  /** PostgreSQL sent a warning or notice. */
   noticed(): void
-  /** @returns whether a row that is larger than allowed should be passed over; else nothing more is read */
+  /** @returns whether to skip a row above the limit; otherwise reading stops */
   tooLarge(): boolean
 }
 
-/** A message is a letter and a length, which counts itself but not the letter. */
+/** Size of a message header: a letter and a length, which counts itself but not the letter. */
 const HEADER = 5
-/** Of a row before its first column: how many columns, and the length of the first. */
+/** Bytes before the first column of a row: header, number of columns, and length of the first column. */
 const ROW_HEADER = HEADER + 6
 const DATA_ROW = 0x44
 const ERROR = 0x45
@@ -147,15 +147,15 @@ const READY = 0x5a
 const COMPLETE = 0x43
 const NOTICE = 0x4e
 
-/** Takes messages out of chunks that know nothing of them. */
+/** Splits chunks into messages. */
 export class Incoming {
   private readonly to: Receiver
   private readonly maxBytes: number
-  /** Of a message that has not come as a whole. */
+  /** Parts of an incomplete message. */
   private parts: Buffer[] = []
   private has = 0
   private needs = HEADER
-  /** Bytes to come that nobody wants. */
+  /** Number of bytes to skip. */
   private skip = 0
 
   constructor(to: Receiver, maxBytes: number) {

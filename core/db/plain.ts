@@ -3,7 +3,7 @@ import type { Database, Pool } from './database.js'
 import type { Lane } from './lane.js'
 import { plainSource, readRows } from './stream.js'
 
-/** Runs each request on a connection of its own, by `pg` and `pg-query-stream`. */
+/** Runs each request on its own pooled connection, with `pg` and `pg-query-stream`. */
 export function plainLane(database: Database): Lane {
   let streams: Pool | undefined
   const run: Lane['cell'] = (job) => execute(database, job)

@@ -1,13 +1,13 @@
 import pg from 'pg'
 import type { DatabaseConfig } from './config.js'
 
-/** How values are written and read, in every session. */
+/** Output styles and time zone of every session. */
 export const STYLES = { datestyle: 'iso', intervalstyle: 'postgres', timezone: 'UTC' } as const
 export const IDLE_IN_TRANSACTION_MS = 60_000
 
 /**
- * Takes back what SQL has set for its session, just before the end of a transaction and after the triggers that wait for it:
- * the pooler gives the session to another client next.
+ * Resets the session state that SQL has changed, just before the end of a transaction and after its deferred triggers,
+ * because the pooler gives the session to another client next.
  */
 export const RESET_SESSION =
   'set constraints all immediate; reset session authorization; reset role; reset all; deallocate all; close all; ' +
@@ -15,7 +15,7 @@ export const RESET_SESSION =
 
 type Defaults = Readonly<Record<string, string>>
 
-/** What every session has to begin with behind a pooler, which lets no connection ask for it. Times in ms. */
+/** Returns the session defaults needed behind a pooler, which rejects them as connection parameters. Times in ms. */
 function defaultsOf({ statementTimeoutMs, lockTimeoutMs }: DatabaseConfig): Defaults {
   return {
     ...STYLES,
@@ -26,9 +26,9 @@ function defaultsOf({ statementTimeoutMs, lockTimeoutMs }: DatabaseConfig): Defa
 }
 
 /**
- * Makes what a session has to begin with a default of the login in its database.
- * @param dry only says what is missing
- * @returns what has been set, e.g. `lock_timeout = 10000 for role app in database shop`
+ * Sets the session defaults for the login in its database.
+ * @param dry only returns what is missing
+ * @returns what was set, e.g. `lock_timeout = 10000 for role app in database shop`
  */
 export async function setSessionDefaults(config: DatabaseConfig, dry = false): Promise<readonly string[]> {
   return withSession(config.directUrl, async (client) => {
@@ -39,21 +39,21 @@ export async function setSessionDefaults(config: DatabaseConfig, dry = false): P
     )
     const { login } = rows[0] as { login: string }
     const changes = wrong.map(({ name, wanted }) => `alter ${login} set ${name} = ${pg.escapeLiteral(wanted)}`)
-    // One transaction, after those of other servers that start now.
+    // One transaction, serialized with those of other servers that start at the same time.
     if (!dry) await client.query([LOCK, ...changes].join('; '))
     return wrong.map(({ name, wanted }) => `${name} = ${wanted} for ${login}`)
   })
 }
 
-/** Of this program alone. */
+/** Advisory lock key of this program. */
 const LOCK = 'select pg_advisory_xact_lock(823746212)'
 
-/** Asked at once, so that the pooler has to use more than one of its sessions. */
+/** Number of concurrent queries, so that the pooler must use several sessions. */
 const SESSIONS = 4
 
 /**
- * Asks sessions of the pooler, which may keep some for an hour that began before their defaults were set.
- * @throws Error that says what they have in place of it
+ * Checks sessions of the pooler, which may keep old ones for an hour that lack the new defaults.
+ * @throws Error that lists the wrong settings
  */
 export async function checkSessions(config: DatabaseConfig): Promise<void> {
   const ask = () => withSession(config.url, (client) => readWrong(client, defaultsOf(config)))
@@ -64,7 +64,7 @@ export async function checkSessions(config: DatabaseConfig): Promise<void> {
 }
 
 const ADVICE =
-  '`rowhouse migrate` sets defaults of the login for sessions that begin later; RECONNECT in the console of PgBouncer ends those that it has'
+  'run `rowhouse migrate` to set defaults for new sessions, then RECONNECT in the PgBouncer console to end existing sessions'
 
 async function withSession<T>(url: string | undefined, use: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({
@@ -88,7 +88,7 @@ interface Wrong {
   readonly wanted: string
 }
 
-/** The pause keeps the session busy while others are asked for theirs. */
+/** Reads the wrong settings. The pause keeps the session busy while the other queries run. */
 async function readWrong(client: pg.ClientBase, defaults: Defaults): Promise<readonly Wrong[]> {
   const { rows } = await client.query<{ name: string; setting: string; reset: string }>({
     text: `select lower(name) as name, setting, reset_val as reset from pg_settings, pg_sleep(0.02)
@@ -97,13 +97,13 @@ async function readWrong(client: pg.ClientBase, defaults: Defaults): Promise<rea
   })
   return rows.flatMap(({ name, setting, reset }) => {
     const wanted = defaults[name] ?? reset
-    // `ISO, DMY`: the order of day and month is the database's to choose.
+    // The setting may be `ISO, DMY`: the order of day and month is up to the database.
     const isRight = name === 'datestyle' ? setting.startsWith('ISO') : setting === wanted
     return isRight ? [] : [{ name, setting, wanted }]
   })
 }
 
-/** What pg's connections have that their types leave out. */
+/** Members of pg's connections that its types omit. */
 interface Cancellable {
   readonly host: string
   readonly port: number
@@ -119,7 +119,7 @@ interface Wire extends NodeJS.EventEmitter {
 }
 const CANCEL_MS = 2000
 
-/** Asks for the end of a connection's query on another one, as the protocol provides. Resolves when it has been heard. */
+/** Cancels the query of a connection with the protocol's cancel request. Resolves when the server has received it. */
 export async function requestCancel(client: pg.ClientBase): Promise<void> {
   const { host, port, ssl, processID, secretKey } = client as pg.ClientBase & Cancellable
   const wire = new pg.Connection({ ssl } as pg.ConnectionConfig) as unknown as Wire

@@ -1,36 +1,37 @@
 /**
- * Rows as PostgreSQL sends them, one DataRow message after another: `D`, the length of the rest (4 bytes, which count), the
- * number of cells (2), and for each cell its length (4; -1 is null) and its bytes. Nobody else uses the memory.
+ * Rows as PostgreSQL sends them, as consecutive DataRow messages: `D`, the length of the rest (4 bytes, including
+ * itself), the number of cells (2), and for each cell its length (4; -1 is null) and its bytes. The memory has no other
+ * users.
  * @see PostgreSQL manual, "Message Formats"
  */
 export type RowMessages = Buffer
 
-/** Rows in the order in which they came, and what they take in bytes. */
+/** Rows in order, and their size in bytes. */
 export interface RowBatch {
-  /** Each may be given to `free` when it is of no more use, or be left to be collected. */
+  /** Pass each part to `free` when it is no longer needed, or leave it to the garbage collector. */
   readonly parts: readonly RowMessages[]
   readonly count: number
   readonly bytes: number
 }
 
 export interface RowBatches {
-  /** The first rows: 1,000 or some more, or fewer when they are large; all of them when `done`. */
+  /** First rows: about 1,000, or fewer when they are large; all rows when `done`. */
   readonly first: RowBatch
   readonly done: boolean
-  /** The rest, a batch at a time. */
+  /** Returns the remaining rows in batches. */
   rest(): AsyncGenerator<RowBatch, void, undefined>
-  /** Lets the memory of a part be used again, by any piece of it. */
+  /** Releases the memory of a part for reuse. Accepts any slice of it. */
   free(part: Buffer): void
-  /** Gives the connection back, whether the rest was read or not. Must be called unless `done`. */
+  /** Returns the connection, even if rows remain. Must be called unless `done`. */
   end(): Promise<void>
-  /** Resolves when the connection has been given back, by whomever. */
+  /** Resolves when the connection has been returned. */
   readonly ended: Promise<void>
 }
 
 export const DATA_ROW = 0x44
-/** The letter and the length. */
+/** Size of a message header: the letter and the length. */
 export const HEADER = 5
-/** Where the cells of a row begin, and what stands before each of them. */
+/** Offset of the first cell in a row; the cell's length precedes it. */
 export const CELLS = 7
 export const LENGTH = 4
 
@@ -38,17 +39,17 @@ const LF = 0x0a
 const CR = 0x0d
 const SPACE = 0x20
 
-/** What stands around each row, as codes of characters. One of them at most: the header gives room for few. */
+/** Character codes around each row. At most one, because the header leaves room for few. */
 export interface Around {
   readonly before?: number
   readonly after?: number
-  /** Rows without line ends: each becomes a space. */
+  /** Replaces line breaks in rows with spaces. */
   readonly oneLine?: boolean
 }
 
 /**
- * Moves the only cell of each row to the front of the memory that the rows are in.
- * @returns the part of it that they now take
+ * Moves the only cell of each row to the front of the rows' memory.
+ * @returns the part of the memory that the cells occupy
  */
 export function packCells(rows: RowMessages, { before, after, oneLine = false }: Around): Buffer {
   let to = 0
@@ -67,8 +68,8 @@ export function packCells(rows: RowMessages, { before, after, oneLine = false }:
 }
 
 /**
- * Makes a space of each line end in one cell after another. Most have none, and the next of each kind is searched for
- * only when the last one has been passed, so that no byte is searched twice.
+ * Replaces the line breaks in consecutive cells with spaces. Most cells have none, so the next line break of each kind
+ * is searched for only after the previous one has been passed, and no byte is searched twice.
  */
 function lineJoiner(bytes: Buffer): (start: number, end: number) => void {
   const next = (code: number, from: number): number => {
@@ -85,7 +86,7 @@ function lineJoiner(bytes: Buffer): (start: number, end: number) => void {
   }
 }
 
-/** Encodes a row of texts as PostgreSQL sends it. */
+/** Encodes a row of texts as PostgreSQL does. */
 export function rowOf(texts: readonly (string | null)[]): RowMessages {
   const cells = texts.map((text) => (text === null ? undefined : Buffer.from(text)))
   const length = cells.reduce((sum, cell) => sum + LENGTH + (cell?.length ?? 0), CELLS)

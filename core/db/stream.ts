@@ -12,26 +12,26 @@ import { type RowBatch, type RowBatches, rowOf } from './row-messages.js'
 /** Most rows of a small answer, and its size. */
 export const BATCH = 1000
 const SMALL_BYTES = 4 * 1024 * 1024
-/** Rows are asked for a few at first, and then as many as should come to so many bytes in so much time. */
+/** The first batch is small; later ones are sized by bytes and time. */
 const FIRST = 16
 const GROWTH = 8
 const BATCH_BYTES = 1024 * 1024
 const BATCH_MS = 1000
 
-/** Connections for streams, and how their rows are taken. */
+/** Connections for streams, and how to take their rows. */
 export interface RowConnections {
-  /** Without a statement timeout, which would run over the whole stream. */
+  /** Has no statement timeout, which would apply to the whole stream. */
   readonly pool: Pool
   readonly open: (client: PoolClient) => RowSource
 }
 
-/** Values stay as PostgreSQL writes them. */
+/** Keeps values as PostgreSQL writes them. */
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
 
 /**
- * Opens a cursor on a connection of its own and reads the first rows, so that a small answer is known to be one, and an
- * early error is still an ordinary error. The connection has no statement timeout, which would run over the whole
- * stream, slow reader included; each batch has a deadline instead.
+ * Opens a cursor on a separate connection and reads the first rows, so that small responses are recognized, and early
+ * errors are ordinary errors. The connection has no statement timeout, because it would apply to the whole stream
+ * including a slow reader. Instead each batch has a deadline.
  */
 export async function readRows(
   database: Database,
@@ -47,7 +47,7 @@ export async function readRows(
   const stream = new QueryStream(statement.text, [...values], { rowMode: 'array', types: AS_TEXT })
   stream.on('error', () => undefined)
   client.query(stream)
-  // The first rows have one deadline for all of them, later ones one for each batch.
+  // The first rows share one deadline; later batches have one each.
   let isFirst = true
   const began = performance.now()
   const batches = nextBatches(
@@ -68,7 +68,7 @@ export async function readRows(
   }
   const end = (failed: boolean) => (closing ??= close(failed).finally(tellEnded))
   const { free } = source
-  // Whoever should read the rest may be gone before it has begun: a generator that was never run cleans up nothing.
+  // The reader may be gone before the generator starts, and a generator that never ran cleans up nothing.
   signal.addEventListener('abort', () => void end(true), { once: true })
   try {
     signal.throwIfAborted()
@@ -99,7 +99,7 @@ export async function readRows(
   }
 }
 
-/** A connection without a statement timeout, which behind a pooler takes a transaction. */
+/** Returns a connection without statement timeout. Behind a pooler this takes a transaction. */
 async function begin(database: Database, pool: Pool, timeoutMs: number, signal: AbortSignal): Promise<PoolClient> {
   const client = await checkOut(pool)
   if (!isPooled(database.config)) return client
@@ -112,7 +112,7 @@ async function begin(database: Database, pool: Pool, timeoutMs: number, signal: 
   }
 }
 
-/** @returns false when the connection cannot be used again */
+/** @returns false when the connection is unusable */
 async function commit({ config }: Database, client: PoolClient, timeoutMs: number): Promise<boolean> {
   if (!isPooled(config)) return true
   return within(client.query('commit'), timeoutMs, new AbortController().signal).then(
@@ -143,23 +143,26 @@ async function* rest(
   }
 }
 
-/** Rows that have come on a connection, as the messages that PostgreSQL sends. */
+/** Rows received on a connection, as PostgreSQL's messages. */
 export interface RowSource {
-  /** Returns those that have come since it was last called, and lets more come. @param read what the cursor itself returned */
+  /**
+   * Returns the rows received since the last call, and resumes reading.
+   * @param read rows that the cursor itself returned
+   */
   take(read: readonly (string | null)[][]): RowBatch
-  /** Most rows to ask the cursor for at once. */
+  /** The most rows to request from the cursor at once. */
   readonly most: number
-  /** Resolves when so many have come that no more do before they are taken. */
+  /** Resolves when the buffer is full, so that reading pauses until rows are taken. */
   full(): Promise<void>
-  /** Forgets all rows, and those to come: a connection that is not read from would not hear of its end. */
+  /** Discards all current and future rows, so that the connection is read to its end. */
   drop(): void
-  /** @returns false when the connection cannot be used again */
+  /** @returns false when the connection is unusable */
   close(): boolean
   /** @see RowBatches.free */
   free(part: Buffer): void
 }
 
-/** The rows that pg has read. It holds all that it was asked for, so that is little. */
+/** Creates a source of rows that pg has parsed. It holds every row of a request, so it requests few at a time. */
 export const plainSource = (): RowSource => ({
   most: 100,
   take(read) {
@@ -179,8 +182,8 @@ const together = (one: RowBatch, other: RowBatch): RowBatch => ({
 })
 
 /**
- * Batches of rows. The next one is on its way while one is used. One that turns out much larger than the last comes in
- * parts.
+ * Yields batches of rows. Fetches the next one while the current one is used. Splits a batch that is much larger than
+ * the previous one.
  */
 async function* nextBatches(
   { cursor }: QueryStream,
@@ -194,7 +197,7 @@ async function* nextBatches(
       rows,
       ms: performance.now() - since,
     }))
-    // Nobody may be there to hear of it.
+    // The consumer may be gone already.
     answer.catch(() => undefined)
     return { count, answer }
   }

@@ -1,20 +1,20 @@
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** A plugin and where it was imported from. */
+/** A plugin and the module it was imported from. */
 export interface Origin {
   readonly name: string
-  /** URL of its module; undefined for one that the configuration brings as an object. */
+  /** URL of its module; undefined for a plugin that the configuration passes as an object. */
   readonly module: string | undefined
 }
 
-/** Our own files, which are on many stacks: no plugin is to blame for those. */
+/** Folder of Rowhouse's own files. They appear in most stacks and never point to a plugin. */
 const OWN = fileURLToPath(new URL('../', import.meta.url))
 
 /**
- * Finds the plugin that an error is from: by the innermost line of its stack that is in the module of one, or else in the
- * folder of one alone.
- * @returns its name; undefined when the stack does not tell
+ * Finds the plugin that caused an error: by the innermost stack frame in the module of a plugin, or in a folder that
+ * contains only one plugin.
+ * @returns its name; undefined when the stack does not show it
  */
 export function pluginToBlame(error: unknown, origins: readonly Origin[]): string | undefined {
   if (!(error instanceof Error)) return undefined
@@ -35,7 +35,7 @@ export function pluginToBlame(error: unknown, origins: readonly Origin[]): strin
   return undefined
 }
 
-/** Innermost first. */
+/** Returns the files of a stack, innermost first. */
 function filesOf(stack = ''): readonly string[] {
   const places = [...stack.matchAll(/^ +at .*?\(?((?:file:\/\/)?\/[^()]+?):\d+:\d+\)?$/gm)].map(
     ([, place = '']) => place,

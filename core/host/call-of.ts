@@ -1,7 +1,7 @@
 import type { Call } from '../data/operations.js'
 import type { Exchange } from '../http/exchange.js'
 
-/** What an operation runs under that a request asks for. */
+/** Returns the context of an operation that a request starts. */
 export function callOf(
   { state }: Pick<Exchange, 'state'>,
   format: Call['format'] = 'json',

@@ -4,15 +4,15 @@ import type { Plugin, Provider } from './plugin.js'
 
 export type Shaped<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly message: string }
 
-/** Whether an imported value is a plugin, and if not, why. */
+/** Checks whether an imported value is a plugin, and explains why not. */
 export function asPlugin(value: unknown): Shaped<Plugin> {
-  const problem = isObject(value) ? pluginProblem(value) : 'is not an object; make it with definePlugin'
+  const problem = isObject(value) ? pluginProblem(value) : 'is not an object; create it with definePlugin'
   return problem === undefined ? { ok: true, value: value as Plugin } : { ok: false, message: `the plugin ${problem}` }
 }
 
-/** Whether an imported value is a provider of this kind, and if not, why. */
+/** Checks whether an imported value is a provider of this kind, and explains why not. */
 export function asProvider(value: unknown, kind: string): Shaped<Provider> {
-  const problem = isObject(value) ? providerProblem(value, kind) : 'is not an object; make it with defineProvider'
+  const problem = isObject(value) ? providerProblem(value, kind) : 'is not an object; create it with defineProvider'
   if (problem !== undefined) return { ok: false, message: `the provider ${problem}` }
   return { ok: true, value: value as Provider }
 }

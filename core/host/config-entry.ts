@@ -8,19 +8,19 @@ import { importUse } from './import-use.js'
 import { lowerCamel, sameKey } from './key-case.js'
 import { isPlain, isText, jsonOf, type Mistake, resolveSection, type Setting } from './resolve-section.js'
 
-/** What comes with the program: modules by name, loaded only when used. */
+/** Built-in plugins and providers: modules by name, loaded only when used. */
 export interface Builtins {
-  /** Loaded unless the configuration says `false`. */
+  /** Plugins that load unless the configuration sets them to `false`. */
   readonly plugins: Readonly<Record<string, URL>>
-  /** Plugins that are loaded when the configuration names them. */
+  /** Plugins that load when the configuration names them. */
   readonly optional?: Readonly<Record<string, URL>>
-  /** By kind, then by name. */
+  /** Provider modules by kind and name. */
   readonly providers: Readonly<Record<string, Readonly<Record<string, URL>>>>
-  /** By kind, the provider of a kind of which the configuration names none. */
+  /** Default provider by kind, for kinds that the configuration does not mention. */
   readonly defaults?: Readonly<Record<string, string>>
 }
 
-/** One key of the configuration, such as `plugins.notify`, with the settings that lie in it. */
+/** A key of the configuration, such as `plugins.notify`, and its settings. */
 export interface Entry {
   readonly key: string
   readonly path: string
@@ -28,21 +28,21 @@ export interface Entry {
   readonly settings: readonly Setting[]
 }
 
-/** What loading plugins and providers shares. Mistakes are added to it. */
+/** State shared while plugins and providers load. Collects mistakes. */
 export interface Loading {
   readonly config: LoadedConfig
   readonly builtins: Builtins
   readonly mistakes: Mistake[]
 }
 
-/** The settings of one key, which is then cut off. */
+/** Returns the settings of a key, relative to it. */
 export function inside(settings: readonly Setting[], key: string): readonly Setting[] {
   return settings
     .filter(({ keys: [first] }) => first !== undefined && sameKey(first, key))
     .map((setting) => ({ ...setting, keys: setting.keys.slice(1) }))
 }
 
-/** The entries below one that the file or a setting mentions. A setting of the whole entry replaces it. */
+/** Returns the entries that the file or a setting mentions below an entry. A setting of the whole entry replaces it. */
 export function children(entry: Entry, known: readonly string[]): Entry[] {
   const value = isPlain(entry.value) ? entry.value : {}
   const spellings = [...Object.keys(value), ...known]
@@ -61,15 +61,16 @@ export function children(entry: Entry, known: readonly string[]): Entry[] {
 }
 
 interface Expected<T> {
-  /** For messages: `plugin`, `sms provider`. */
+  /** Name of the entry's kind in messages: `plugin`, `sms provider`. */
   readonly what: string
   readonly builtins: Readonly<Record<string, URL>>
   readonly as: (value: unknown) => Shaped<T>
 }
 
 /**
- * Finds the plugin or provider of an entry: an imported object, what `use` names, or the built-in of the entry's name.
- * @returns it, and the URL of the module that it was imported from; undefined when there is a mistake
+ * Imports the plugin or provider of an entry: an object in the configuration, the module named by `use`, or the
+ * built-in of the entry's name.
+ * @returns the value and the URL of its module; undefined after reporting a mistake
  */
 export async function importEntry<T>(
   { config, mistakes }: Loading,
@@ -96,7 +97,7 @@ export async function importEntry<T>(
   return undefined
 }
 
-/** Separates what an entry is from how it is configured. It may be an imported object, which has no configuration. */
+/** Separates the module of an entry from its configuration. An imported object has no configuration. */
 function splitUse({ value }: Entry): { readonly use?: unknown; readonly value?: unknown } {
   if (value === undefined || value === true) return {}
   if (!isPlain(value)) return isObject(value) && !isText(value) ? { use: value } : { value }
@@ -104,7 +105,7 @@ function splitUse({ value }: Entry): { readonly use?: unknown; readonly value?: 
   return { use, value: own }
 }
 
-/** The checked configuration of an entry; nothing when it has mistakes. */
+/** Returns the checked configuration of an entry, or undefined when it has mistakes. */
 export function resolveEntry(
   { config, mistakes }: Loading,
   entry: Entry,

@@ -8,44 +8,44 @@ import { isPlain, resolveSection, textValue, type Mistake, type Setting } from '
 import { didYouMean, nearest } from './did-you-mean.js'
 import { sameKey } from './key-case.js'
 
-/** The schema of each top level key, from the owner of what it configures. */
+/** Schemas by top-level key, defined by the owners of the sections. */
 export type Sections = Readonly<Record<string, Schema>>
 
-/** What the schemas cannot say, by section: everything that is wrong with its value. */
+/** Checks beyond the schemas, by section. Each returns all mistakes in a value. */
 export type Checks<S extends Sections> = { readonly [K in keyof S]?: (value: Infer<S[K]>) => readonly Issue[] }
 
 export interface ConfigOptions<S extends Sections> {
   readonly sections: S
   readonly checks?: Checks<S>
-  /** Given on the command line. Absent: `ROWHOUSE_CONFIG`, else `rowhouse.config.js` or `.json` in `cwd`, if any. */
+  /** Path from the command line. Defaults to `ROWHOUSE_CONFIG`, then to `rowhouse.config.js` or `.json` in `cwd`. */
   readonly file?: string
   readonly env: Readonly<Record<string, string | undefined>>
-  /** From the command line, shaped like the file. Texts are read as their schema says. */
+  /** Values from the command line, structured like the file. The schema decides how texts are parsed. */
   readonly overrides?: Readonly<Record<string, unknown>>
   readonly cwd: string
 }
 
 export interface LoadedConfig<S extends Sections = Sections> {
-  /** Absolute path of the file that was read. */
+  /** Absolute path of the configuration file, if there is one. */
   readonly file: string | undefined
-  /** Relative paths in the configuration start here: the folder of the file, else `cwd`. */
+  /** Base folder of relative paths in the configuration: the folder of the file, or `cwd`. */
   readonly directory: string
-  /** The sections, checked and frozen. */
+  /** The validated and frozen sections. */
   readonly values: { readonly [K in keyof S]: Infer<S[K]> }
-  /** `plugins` and `providers`, which have no schema until what they name is imported. */
+  /** `plugins` and `providers`. Their schemas are known only after importing what they name. */
   readonly parts: ConfigParts
 }
 
 export interface ConfigParts {
   readonly plugins: unknown
   readonly providers: unknown
-  /** Those of both parts; the first of their keys is `plugins` or `providers`. */
+  /** Settings of both parts. Their first key is `plugins` or `providers`. */
   readonly settings: readonly Setting[]
-  /** The file, for mistakes. */
+  /** The file, for error messages. */
   readonly where: string
 }
 
-/** The configuration is wrong; says everything that is. */
+/** Reports all mistakes in the configuration. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
 
@@ -57,8 +57,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the configuration: schema defaults, then the file, then the environment, then `overrides`.
- * @throws ConfigError with every mistake of the sections
+ * Loads the configuration: schema defaults, then the file, then the environment, then `overrides`.
+ * @throws ConfigError with every mistake in the sections
  */
 export async function loadConfig<const S extends Sections>(options: ConfigOptions<S>): Promise<LoadedConfig<S>> {
   const { config, mistakes } = await readConfig(options)
@@ -66,7 +66,10 @@ export async function loadConfig<const S extends Sections>(options: ConfigOption
   return config
 }
 
-/** As `loadConfig`, for a caller that has more to check before it reports. Values with mistakes are missing. */
+/**
+ * Reads the configuration like `loadConfig`, but returns the mistakes for a caller with further checks. Omits invalid
+ * values.
+ */
 export async function readConfig<const S extends Sections>(
   options: ConfigOptions<S>,
 ): Promise<{ readonly config: LoadedConfig<S>; readonly mistakes: readonly Mistake[] }> {
@@ -113,12 +116,12 @@ function findFile(
   if (named !== undefined) {
     const path = resolve(options.cwd, named)
     if (existsSync(path)) return path
-    mistakes.push({ path: '$', message: `there is no file ${path}`, where })
+    mistakes.push({ path: '$', message: `file ${path} does not exist`, where })
     return undefined
   }
   const found = FILES.map((name) => join(options.cwd, name)).filter((path) => existsSync(path))
   if (found.length > 1)
-    mistakes.push({ path: '$', message: `${FILES.join(' and ')} are both present, keep one`, where: options.cwd })
+    mistakes.push({ path: '$', message: `${FILES.join(' and ')} both exist; keep one`, where: options.cwd })
   return found[0]
 }
 
@@ -129,7 +132,7 @@ async function readWritten(file: string, mistakes: Mistake[]): Promise<unknown> 
     if (isPlain(written)) return written
     mistakes.push({
       path: '$',
-      message: `must ${json ? 'hold one object' : 'export one object: export default { ... }'}`,
+      message: `must ${json ? 'contain one object' : 'export one object: export default { ... }'}`,
       where: file,
     })
   } catch (error) {
@@ -138,7 +141,7 @@ async function readWritten(file: string, mistakes: Mistake[]): Promise<unknown> 
   return {}
 }
 
-/** The error has no piece of the text, which may be a secret, only the place if the engine tells it. */
+/** Parses JSON. The error omits the text, which may be a secret, and contains the position if known. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -159,7 +162,7 @@ interface Sources {
   readonly mistakes: Mistake[]
 }
 
-/** Puts the text in place of every `{"$env": "NAME"}` and `{"$file": "PATH"}`. A file loses its last line end. */
+/** Replaces every `{"$env": "NAME"}` and `{"$file": "PATH"}` with its text. Removes the last line break of a file. */
 function resolveSecrets(value: unknown, path: string, sources: Sources): unknown {
   if (Array.isArray(value)) return value.map((item: unknown, i) => resolveSecrets(item, at(path, i), sources))
   if (!isPlain(value)) return value
@@ -184,7 +187,7 @@ function resolveSecrets(value: unknown, path: string, sources: Sources): unknown
   )
 }
 
-/** Variables that have a name of their own. `ROWHOUSE_CONFIG` is the file itself. */
+/** Variables with a name outside of the scheme. `ROWHOUSE_CONFIG` names the file. */
 const NAMED: Readonly<Record<string, readonly string[]>> = {
   DATABASE_URL: ['database', 'url'],
   ROWHOUSE_HOST: ['http', 'host'],
@@ -193,7 +196,10 @@ const NAMED: Readonly<Record<string, readonly string[]>> = {
   ROWHOUSE_DATA_DIR: ['dataDir'],
 }
 
-/** `ROWHOUSE_A__B__C` is `a.b.c`. An empty variable is none, as container tools pass those for what is unset. */
+/**
+ * Reads the environment: `ROWHOUSE_A__B__C` sets `a.b.c`. Ignores empty variables, because container tools set those
+ * for missing values.
+ */
 function fromEnvironment(
   env: Readonly<Record<string, string | undefined>>,
   sections: readonly string[],
@@ -226,15 +232,18 @@ const setting = (keys: readonly string[], text: string, name: string): Setting =
   where: `environment variable ${name}`,
 })
 
-/** Others of our prefix are let be: container platforms make such variables for a service of our name. */
+/**
+ * Returns the variable that was probably meant. Ignores other variables with our prefix, because container platforms
+ * define such variables for a service named rowhouse.
+ */
 function misspelt(name: string, sections: readonly string[]): string | undefined {
   const [section = '', ...rest] = name.slice('ROWHOUSE_'.length).split('_')
   const nested = rest.length > 0 && sections.some((each) => sameKey(each, section))
-  // One line where two belong.
+  // A single underscore instead of two.
   if (nested) return `ROWHOUSE_${section}__${rest.join('_')}`
   return nearest(name, [...Object.keys(NAMED), 'ROWHOUSE_CONFIG'])
 }
-/** What a container platform says of a service: where it is. */
+/** Recognizes variables that container platforms define for the address of a service. */
 const isOfPlatform = (name: string, text: string): boolean =>
   /_SERVICE_(HOST|PORT)|_PORT_\d+_/.test(name) || /^(tcp|udp):\/\//.test(text)
 

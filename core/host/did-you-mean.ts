@@ -1,12 +1,12 @@
 import { fold } from './key-case.js'
 
-/** `, did you mean "x"?`, or nothing. */
+/** Returns `, did you mean "x"?`, or an empty string. */
 export function didYouMean(name: string, known: readonly string[]): string {
   const meant = nearest(name, known)
   return meant === undefined ? '' : `, did you mean "${meant}"?`
 }
 
-/** The name that was probably meant: at most two letters differ, and fewer than half. */
+/** Returns the name that was probably meant: it differs in at most two letters, and in fewer than half of them. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const near = known
     .map((candidate) => ({ candidate, distance: editDistance(fold(name), fold(candidate)) }))
@@ -15,7 +15,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return near[0]?.candidate
 }
 
-/** Letters to insert, delete, replace, or swap with their neighbour. */
+/** Counts the letters to insert, delete, replace, or swap with their neighbor. */
 function editDistance(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
   const cell = (i: number, j: number) => rows[i]?.[j] ?? Infinity

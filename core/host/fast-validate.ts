@@ -1,14 +1,13 @@
 import { isObject } from '../is-object.js'
 import type { Schema } from '../schema.js'
 
-/** Whether a value satisfies a schema. */
+/** Returns whether a value matches a schema. */
 export type Validator = (value: unknown) => boolean
 
 /**
- * A check that says yes, and never why not: that is for Ajv, which takes long to load and to compile, and which values
- * without mistakes can do without.
- * It fills in the defaults of properties that are missing, in place.
- * @returns undefined for what is no `Schema`: Ajv knows whether it means anything
+ * Creates a validator that only accepts or rejects. Ajv explains rejected values, but is slow to load and to compile,
+ * and is not needed for a valid configuration. The validator fills in missing defaults in place.
+ * @returns undefined for schemas that it does not support; Ajv handles those
  */
 export function fastValidator(schema: Schema): Validator | undefined {
   try {
@@ -23,7 +22,7 @@ class Unknown extends Error {}
 
 type Keywords = Readonly<Record<string, unknown>>
 
-/** @param branch it is inside an `anyOf`, where Ajv takes no defaults */
+/** @param branch whether the schema is inside an `anyOf`, where Ajv applies no defaults */
 function checkOf(schema: unknown, branch = false): Validator {
   if (!isObject(schema) || (branch && 'default' in schema)) throw new Unknown()
   const { type, default: _, description = '', secret = false, ...keywords } = schema
@@ -78,7 +77,7 @@ function string({ minLength, maxLength, pattern, ...others }: Keywords): Validat
     if (!known(value)) return false
     const text = value as string
     if (form && !form.test(text)) return false
-    // A character beyond U+FFFF is one, and has the length of two.
+    // A character beyond U+FFFF counts as one, but has length two.
     const length = least > 0 || text.length > most ? Array.from(text).length : 0
     return length >= least && length <= most
   }
@@ -91,7 +90,7 @@ function array({ items, minItems, maxItems, uniqueItems = false, ...others }: Ke
   const check = items === undefined ? () => true : checkOf(items, branch)
   return (value) => {
     if (!Array.isArray(value) || value.length < least || value.length > most) return false
-    // Of objects nobody knows here whether they are equal.
+    // Objects cannot be compared here.
     const distinct =
       !uniqueItems || (new Set(value).size === value.length && value.every((one) => typeof one !== 'object'))
     return distinct && value.every(check)
@@ -130,7 +129,7 @@ function limit(value: unknown, absent: number): number {
   return value as number
 }
 
-/** A whole number, as lengths are. */
+/** Returns a whole number, as lengths are. */
 function count(value: unknown, absent: number): number {
   if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) >= 0)) throw new Unknown()
   return limit(value, absent)
@@ -150,7 +149,7 @@ function expression(source: unknown): RegExp {
   }
 }
 
-/** What `structuredClone` copies as it is. */
+/** Returns whether `structuredClone` copies the value unchanged. */
 function isJson(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return typeof value !== 'function' && typeof value !== 'symbol'
   return Object.values(value).every(isJson)

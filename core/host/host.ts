@@ -18,38 +18,40 @@ import type { Providers } from './providers.js'
 
 export type ErrorFormat = (error: ServiceError, session: Session | undefined) => unknown
 
-/** Everything that plugins have contributed. One per server. */
+/** Everything that plugins have registered. One per server. */
 export interface Shared {
   readonly log: Logger
   readonly metrics: Registry
   readonly providers: Providers
-  /** Absolute; where the server keeps files of its own. */
+  /** Absolute path of the folder for the server's own files. */
   readonly dataDir: string
-  /** `data` and `operations`, then what each plugin returned from `setup`, by name. */
+  /** `data` and `operations`, then the return values of `setup` by plugin name. */
   readonly services: Map<string, unknown>
-  /** By plugin, in load order. */
+  /** Routers by plugin, in load order. */
   readonly routers: Map<string, Router>
-  /** By plugin; they are in its router as well. */
+  /** Direct routes by plugin; its router contains them as well. */
   readonly handlers: Map<string, readonly HandlerRoute[]>
-  /** By plugin. */
+  /** Error formats by plugin. */
   readonly errorFormats: Map<string, ErrorFormat>
   readonly middlewares: Middleware[]
   readonly authenticators: Authenticator[]
-  /** Where a plugin itself finds out who sent a request. */
+  /** Path prefixes where a plugin authenticates requests itself. */
   readonly proofs: { readonly plugin: string; readonly prefix: string }[]
   /** Paths whose routes honour `Idempotency-Key`. */
   readonly idempotent: Set<string>
-  /** By `type`. */
+  /** Operations by `type`. */
   readonly operations: Map<string, Operation>
   readonly links: { readonly plugin: string; readonly title: string; readonly href: string }[]
-  /** By name. */
+  /** Planners by name. */
   readonly planners: Map<string, PlannerSource>
-  /** By name; each plugin's begin with its own. */
+  /** Health probes by name. The name starts with the plugin's name. */
   readonly probes: Map<string, Probe>
   readonly hooks: { readonly ready: Hook[]; readonly drain: Hook[]; readonly close: Hook[] }
 }
 
-/** An empty registry. `services` gets `data` and `operations` from the server before the first plugin is set up. */
+/**
+ * Creates an empty registry. The server adds `data` and `operations` to `services` before the first plugin is set up.
+ */
 export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' | 'dataDir'>): Shared {
   return {
     ...base,
@@ -71,7 +73,7 @@ export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' 
 
 type Uses = Pick<Plugin, 'name' | 'needs' | 'wants'>
 
-/** What one plugin sees of the server. */
+/** Creates the interface of the server for one plugin. */
 export function createHost(plugin: Uses, shared: Shared): Host {
   const { name } = plugin
   const owner = `plugin "${name}"`
@@ -106,7 +108,7 @@ export function createHost(plugin: Uses, shared: Shared): Host {
     middleware: (fn) => {
       shared.middlewares.push(fn)
       log.info(
-        'middleware takes every request through Koa: reads of single rows lose about a quarter of their throughput',
+        'middleware sends every request through Koa, which costs reads of single rows about a quarter of their throughput',
       )
     },
     authenticator: (fn) => void shared.authenticators.push(fn),
@@ -139,27 +141,27 @@ export function createHost(plugin: Uses, shared: Shared): Host {
   }
 }
 
-/** The compiler refuses an undeclared need as well; this is for plugins that are not type checked. */
+/** Finds a service. The compiler also rejects undeclared needs; this check is for plugins without types. */
 function findService({ name, needs }: Uses, service: string, services: Shared['services']): unknown {
   if (!CORE_SERVICES.includes(service) && !isNamed(service, needs))
-    throw new Error(`plugin "${name}" uses "${service}" without naming it in "needs"`)
+    throw new Error(`plugin "${name}" uses "${service}" without listing it in "needs"`)
   const found = services.get(service)
   if (found === undefined && CORE_SERVICES.includes(service))
-    throw new Error(`plugin "${name}" uses "${service}", which does not exist where no plugin needs a database`)
+    throw new Error(`plugin "${name}" uses "${service}", which does not exist because no plugin needs a database`)
   if (found === undefined) throw new Error(`plugin "${name}" uses "${service}", which offers no service`)
   return found
 }
 
-/** As above; in a ring of wants it comes later than the plugin that asks. */
+/** Finds an optional service. In a cycle of wants it may be set up later than the plugin that asks. */
 function findWanted({ name, needs, wants }: Uses, service: string, services: Shared['services']): unknown {
   if (!isNamed(service, needs) && !isNamed(service, wants))
-    throw new Error(`plugin "${name}" looks for "${service}" without naming it in "wants"`)
+    throw new Error(`plugin "${name}" uses "${service}" without listing it in "wants"`)
   return services.get(service)
 }
 
 const isNamed = (service: string, names: readonly string[] = []): boolean => names.includes(service)
 
 function add<T>(map: Map<string, T>, key: string, value: T, what: string): void {
-  if (map.has(key)) throw new Error(`${what} exists already`)
+  if (map.has(key)) throw new Error(`${what} already exists`)
   map.set(key, value)
 }

@@ -10,40 +10,40 @@ import type { Metrics } from '../metrics.js'
 import type { Shared } from './host.js'
 import { listenAt, listenersOf, withoutSocket } from './listeners.js'
 
-/** Where a server can be reached. */
+/** The address of a listener. */
 export interface Address {
-  /** On a unix socket `unix:` and its path. */
+  /** For a unix socket, `unix:` and its path. */
   readonly url: string
-  /** Those that are served there. */
+  /** Names of the plugins served there. */
   readonly plugins: readonly string[]
 }
 
 /** All listeners of a server. */
 export interface HttpFront {
-  /** @returns the place of `http` first */
+  /** @returns the addresses, that of `http` first */
   listen(): Promise<readonly [Address, ...Address[]]>
-  /** Stops listening without failing a request, everywhere at once. */
+  /** Stops listening on all listeners without failing a request. */
   drain(): Promise<void>
-  /** Ends everything at once. */
+  /** Closes all connections immediately. */
   close(): Promise<void>
 }
 
 export interface HttpFrontOptions {
   readonly http: HttpConfig
   readonly auth: AuthConfig
-  /** Whether to answer past Koa what can be. */
+  /** Whether to bypass Koa where possible. */
   readonly fast: boolean
   readonly log: Logger
   readonly metrics: Metrics
   readonly held: Held
   readonly shared: Shared
-  /** Names, in load order. */
+  /** Plugin names in load order. */
   readonly plugins: readonly string[]
   readonly ready: () => Promise<ReadyReport>
   readonly about: () => Promise<Omit<About, 'links'>>
 }
 
-/** One app for each listener: a plugin is served where it belongs, and all else is the same everywhere. */
+/** Creates one app per listener. They share everything except the plugins that they serve. */
 export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const { http, auth, log, metrics, shared, ready, about } = options
   const listeners = listenersOf(http)

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 /**
- * Imports what `use` names, a package or a path, as seen from the configuration file.
+ * Imports the package or path in `use`, relative to the configuration file.
  * @returns its default export, and the URL of the module
- * @throws Error that says what could not be found, or what failed while it was loaded
+ * @throws Error that names what could not be found, or why it failed to load
  */
 export async function importUse(
   use: string | URL,
@@ -25,14 +25,14 @@ export async function importUse(
 }
 
 /**
- * A package whose `exports` have no `require` or `default` condition is invisible to `require.resolve`; it is then
- * looked for beside this program.
+ * Resolves a package or path. `require.resolve` cannot find a package whose `exports` lack the conditions `require` and
+ * `default`; such a package is resolved from Rowhouse instead.
  */
 function locate(use: string, file: string): string {
   try {
     return pathToFileURL(createRequire(file).resolve(use)).href
   } catch (error) {
-    if (/^[./]/.test(use)) throw new Error(`there is no file "${use}" as seen from ${file}`, { cause: error })
+    if (/^[./]/.test(use)) throw new Error(`file "${use}" does not exist (relative to ${file})`, { cause: error })
     return use
   }
 }

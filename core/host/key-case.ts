@@ -1,13 +1,13 @@
-/** Whether two spellings mean the same key: case and word separators do not count. */
+/** Returns whether two spellings mean the same key, ignoring case and word separators. */
 export function sameKey(one: string, other: string): boolean {
   return fold(one) === fold(other)
 }
 
-/** An environment variable's `KEEP_DAYS` as `keepDays`. What is not all upper case stays as it is. */
+/** Converts an environment variable's `KEEP_DAYS` to `keepDays`. Leaves names with lower-case letters unchanged. */
 export function lowerCamel(key: string): string {
   if (key !== key.toUpperCase()) return key
   return key.toLowerCase().replaceAll(/_+(\w)/g, (_, letter: string) => letter.toUpperCase())
 }
 
-/** Without case and word separators. */
+/** Removes case and word separators. */
 export const fold = (key: string) => key.replaceAll(/[_-]/g, '').toLowerCase()

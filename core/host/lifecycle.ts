@@ -1,36 +1,36 @@
-/** What a plugin does when. */
+/** Steps in the life of a plugin. */
 export type Step = 'setup' | 'ready' | 'drain' | 'close'
 
-/** One thing to do at a step. */
+/** A function to run at a step. */
 export interface Hook {
-  /** Whose it is, as errors say it: `plugin "hello"`. */
+  /** Its owner as named in errors: `plugin "hello"`. */
   readonly owner: string
   run(): Promise<void> | void
 }
 
 /**
  * Runs one step of one plugin.
- * @throws Error that names the plugin and the step, when it fails or is not done in time
+ * @throws Error that names the plugin and the step, when it fails or times out
  */
 export function runStep<T>(plugin: string, step: Step, run: () => Promise<T> | T, timeoutMs: number): Promise<T> {
   return runWithin(`plugin "${plugin}"`, step, run, timeoutMs)
 }
 
-/** Runs hooks one after the other, in the order they were added; the first failure ends it. */
+/** Runs hooks sequentially in the order they were added. Stops at the first failure. */
 export async function runHooks(hooks: readonly Hook[], step: Step, timeoutMs: number): Promise<void> {
   for (const hook of hooks) await runWithin(hook.owner, step, () => hook.run(), timeoutMs)
 }
 
-/** One thing to do at the end. */
+/** A function to run at shutdown. */
 export interface Closer extends Hook {
-  /** `close` when absent. */
+  /** Defaults to `close`. */
   readonly step?: Step
 }
 
 /**
- * Runs hooks in reverse order, whatever fails, until the time for all of them is over.
- * @param timeoutMs for all together
- * @throws AggregateError with every failure; the last one names what was not done in time, if anything was not
+ * Runs hooks in reverse order, despite failures, until the time limit.
+ * @param timeoutMs limit for all hooks together
+ * @throws AggregateError with every failure; the last one names the unfinished hooks, if any
  */
 export async function closeHooks(hooks: readonly Closer[], timeoutMs: number): Promise<void> {
   const failures: unknown[] = []
@@ -47,8 +47,8 @@ export async function closeHooks(hooks: readonly Closer[], timeoutMs: number): P
 }
 
 /**
- * As `runStep`, for any owner. The work that is late goes on, but nobody waits for it any more.
- * @param deadline when it is late, by `performance.now()`
+ * Runs work like `runStep`, for any owner. Late work continues, but its result is ignored.
+ * @param deadline in the time of `performance.now()`
  */
 export async function runWithin<T>(
   owner: string,

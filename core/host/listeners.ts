@@ -3,17 +3,17 @@ import { at } from '../errors.js'
 import type { App } from '../http/app.js'
 import type { AuthConfig, HttpConfig } from '../http/config.js'
 
-/** One place to listen, as it is configured. */
+/** A configured listener. */
 export interface Listener {
-  /** `http`, or e.g. `http.listeners[0]`; its `port` and `socket` are in there. */
+  /** `http`, or e.g. `http.listeners[0]`: the setting that contains its `port` and `socket`. */
   readonly setting: string
-  /** The section `http` with this place in it. */
+  /** The section `http` with this listener's values. */
   readonly http: HttpConfig
-  /** Whether a plugin is served here. */
+  /** Returns whether this listener serves a plugin. */
   serves(plugin: string): boolean
 }
 
-/** The place of `http` itself, for all plugins that have none of their own, then those of `http.listeners`. */
+/** Returns the listener of `http` for all plugins without their own, followed by those of `http.listeners`. */
 export function listenersOf(http: HttpConfig): readonly [Listener, ...Listener[]] {
   const { host: mainHost, port: mainPort, socket: _, ...shared } = http
   const apart = new Set(http.listeners.flatMap(({ plugins }) => plugins))
@@ -24,16 +24,18 @@ export function listenersOf(http: HttpConfig): readonly [Listener, ...Listener[]
   return [{ setting: 'http', http, serves: (plugin) => !apart.has(plugin) }, ...others]
 }
 
-/** The settings of the unix sockets that are not used. */
+/** Returns the settings of the unix sockets that are not set. */
 export const withoutSocket = (http: HttpConfig): readonly string[] =>
   listenersOf(http).flatMap((listener) => (listener.http.socket ? [] : [`${listener.setting}.socket`]))
 
-/** Only this machine can connect. Behind a socket is a gateway, and before that the world. */
+/**
+ * Returns whether only this machine can connect. A socket does not count, because a gateway on it may serve the world.
+ */
 export const isLocal = ({ http: { host, socket } }: Listener): boolean => socket === undefined && isLoopback(host)
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
 
-/** For people: `127.0.0.1:8081`, or `unix:` and a path. */
+/** Returns the address for messages: `127.0.0.1:8081`, or `unix:` and a path. */
 export const placeOf = ({ http: { host, port, socket } }: Listener): string =>
   socket ? `unix:${socket.path}` : `${withBrackets(host)}:${port}`
 
@@ -47,7 +49,7 @@ interface Values {
   readonly http: HttpConfig
 }
 
-/** Whether there is any way to prove who one is. */
+/** Returns whether any authentication method is configured. */
 export function canAuthenticate({ auth, http }: Values): boolean {
   return listenersOf(http).some((listener) => canAuthenticateAt(listener, auth))
 }
@@ -59,10 +61,7 @@ function canAuthenticateAt({ http }: Listener, auth: AuthConfig): boolean {
   )
 }
 
-/**
- * Without any way to prove who one is, only this machine may connect.
- * @throws Error
- */
+/** Refuses to listen beyond this machine without an authentication method. @throws Error */
 export function requireAuthentication({ auth, http }: Values): void {
   for (const listener of listenersOf(http)) {
     if (canAuthenticateAt(listener, auth) || listener.http.socket !== undefined || isLocal(listener)) continue
@@ -73,8 +72,9 @@ export function requireAuthentication({ auth, http }: Values): void {
 }
 
 /**
- * @returns the address to call, with the port that was found; on a unix socket `unix:` and its path
- * @throws Error that names the setting when the place is taken
+ * Listens.
+ * @returns the URL with the actual port; for a unix socket `unix:` and its path
+ * @throws Error that names the setting when the address is in use
  */
 export async function listenAt(app: App, listener: Listener): Promise<string> {
   const { setting, http } = listener

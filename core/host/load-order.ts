@@ -1,18 +1,18 @@
-/** What the order depends on. A plugin provides the service of its own name. */
+/** The dependencies of a plugin. A plugin provides the service of its own name. */
 export interface Needing {
   readonly name: string
   readonly needs?: readonly string[]
   readonly wants?: readonly string[]
 }
 
-/** Services of the core, which every plugin has without asking. */
+/** Services of the core, available to every plugin. */
 export const CORE_SERVICES: readonly string[] = ['log', 'data', 'operations']
 
 /**
- * Sorts plugins so that each comes after what it needs, and what it wants if it is there, and otherwise as listed. A want
- * that would close a ring gives no order.
- * @param absent names whose plugin could not be loaded, which has been reported already
- * @returns the order, and a message for each plugin that cannot have one
+ * Sorts plugins so that each follows what it needs, and what it wants if loaded, and otherwise in the given order.
+ * Ignores a want that would close a cycle.
+ * @param absent names of plugins that failed to load and were reported already
+ * @returns the order, and a message for each plugin that cannot be ordered
  */
 export function loadOrder<P extends Needing>(plugins: readonly P[], absent: readonly string[]) {
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]))
@@ -24,7 +24,7 @@ export function loadOrder<P extends Needing>(plugins: readonly P[], absent: read
     if (order.has(plugin)) return
     if (waiting.includes(plugin.name)) {
       const ring = [...waiting.slice(waiting.indexOf(plugin.name)), plugin.name].join(' -> ')
-      problems.push({ plugin, message: `plugins need each other in a ring: ${ring}` })
+      problems.push({ plugin, message: `plugins need each other in a cycle: ${ring}` })
       return
     }
     for (const need of plugin.needs ?? []) {
@@ -40,7 +40,10 @@ export function loadOrder<P extends Needing>(plugins: readonly P[], absent: read
   return { order: [...order], problems }
 }
 
-/** Of each plugin those that it wants and that do not come after it anyway, by their needs and by wants listed before. */
+/**
+ * Returns for each plugin the wanted ones that may precede it: those that do not depend on it by needs or earlier
+ * wants.
+ */
 function wantedFirst<P extends Needing>(plugins: readonly P[], byName: ReadonlyMap<string, P>) {
   const wanted = new Map<P, P[]>()
   const comesAfter = (plugin: P, first: P, seen = new Set<P>()): boolean => {

@@ -9,21 +9,18 @@ import { isPlain } from './resolve-section.js'
 export interface LoadedPlugin {
   readonly plugin: Plugin
   readonly config: unknown
-  /** URL of the module that it was imported from. */
+  /** URL of its module. */
   readonly module: string | undefined
 }
 
-/** A section names a plugin, which must be loaded. */
+/** A reference to a plugin in another section. That plugin must be loaded. */
 export interface Mention {
   /** e.g. `$.http.listeners[0].plugins[0]` */
   readonly path: string
   readonly plugin: string
 }
 
-/**
- * Imports every plugin that is not switched off.
- * @returns each after what it needs and wants
- */
+/** Imports every plugin that is not disabled. @returns the plugins in load order */
 export async function loadPlugins(loading: Loading, mentions: readonly Mention[]): Promise<readonly LoadedPlugin[]> {
   const { config, builtins, mistakes } = loading
   const entries = pluginEntries(loading)
@@ -53,22 +50,22 @@ export async function loadPlugins(loading: Loading, mentions: readonly Mention[]
   const { order, problems } = loadOrder(needing, absent)
   for (const { plugin, message } of problems) {
     const off = disabled.find((name) => message.includes(`needs "${name}"`))
-    const reason = off === undefined ? '' : ` ("${off}" is switched off)`
+    const reason = off === undefined ? '' : ` ("${off}" is disabled)`
     mistakes.push({ path: plugin.entry.path, message: message + reason, where: config.parts.where })
   }
   const names = loaded.map(({ plugin }) => plugin.name)
   for (const { path, plugin } of mentions) {
-    // What could not be loaded has been reported already.
+    // A plugin that failed to load has been reported already.
     if (names.includes(plugin) || absent.includes(plugin)) continue
     const message = disabled.includes(plugin)
-      ? `the plugin "${plugin}" is switched off`
+      ? `the plugin "${plugin}" is disabled`
       : `no plugin "${plugin}" is loaded${didYouMean(plugin, names)}`
     mistakes.push({ path, message, where: config.parts.where })
   }
   return order.map(({ plugin, config: own, module }) => ({ plugin, config: own, module }))
 }
 
-/** A list of imported plugins is read as if each stood under its own name. */
+/** Returns the configured entries. Each plugin in a list of imported plugins gets an entry under its own name. */
 function pluginEntries({ config, builtins, mistakes }: Loading): readonly Entry[] {
   const { plugins, settings, where } = config.parts
   const always = Object.keys(builtins.plugins)

@@ -9,13 +9,15 @@ export interface LoadedProvider {
   readonly config: unknown
 }
 
-/** The providers of one kind. The default may name one that is not configured, which is found out when it is used. */
+/**
+ * The providers of one kind. The default may name a provider that is not configured, which fails only when it is used.
+ */
 export interface LoadedKind {
   readonly default: string | undefined
   readonly byName: ReadonlyMap<string, LoadedProvider>
 }
 
-/** Imports every provider that is configured, by kind. */
+/** Imports every configured provider, by kind. */
 export async function loadProviders(loading: Loading): Promise<ReadonlyMap<string, LoadedKind>> {
   const { config, builtins, mistakes } = loading
   const { providers, settings, where } = config.parts
@@ -51,7 +53,7 @@ export async function loadProviders(loading: Loading): Promise<ReadonlyMap<strin
   return new Map(loaded)
 }
 
-/** What is worth a line in the log at the start. */
+/** Returns warnings to log at startup. */
 export function providerWarnings([kind, { default: name, byName }]: readonly [string, LoadedKind]): string[] {
   if (name === undefined || byName.has(name)) return []
   const others = byName.size === 0 ? '' : `; configured: ${[...byName.keys()].join(', ')}`

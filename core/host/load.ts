@@ -6,16 +6,16 @@ import { type LoadedKind, loadProviders, providerWarnings } from './load-provide
 export type { Builtins, Mention }
 
 export interface Loaded {
-  /** Each after what it needs and wants. */
+  /** Plugins in load order. */
   readonly plugins: readonly LoadedPlugin[]
   readonly providers: ReadonlyMap<string, LoadedKind>
-  /** Worth a line in the log at the start. */
+  /** Warnings to log at startup. */
   readonly warnings: readonly string[]
 }
 
 export type LoadOptions<S extends Sections> = ConfigOptions<S> & {
   readonly builtins: Builtins
-  /** All plugins that sections name. Sections with mistakes are missing. */
+  /** Returns the plugins that sections refer to. Invalid sections are missing. */
   readonly mentions?: (values: Partial<LoadedConfig<S>['values']>) => readonly Mention[]
 }
 
@@ -36,7 +36,7 @@ export async function loadAll<const S extends Sections>(
   return { config, loaded: { plugins, providers, warnings: [...providers].flatMap(providerWarnings) } }
 }
 
-/** Whether any plugin wants a database; a server without plugins serves it by what the core has. */
+/** Returns whether any plugin uses the database. A server without plugins uses it, too. */
 export function needsDatabase({ plugins }: Loaded): boolean {
   return plugins.length === 0 || plugins.some(({ plugin }) => plugin.database !== false)
 }

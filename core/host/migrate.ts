@@ -10,18 +10,18 @@ export interface MigrationSet {
   readonly migrations: readonly Migration[]
 }
 
-/** A migration that has not run. */
+/** A pending migration. */
 export interface Pending {
   readonly owner: string
   readonly id: string
 }
 
 /**
- * Brings the schema `svc_catalog` up to date. One process at a time does it, others wait. Each migration is one
- * transaction together with its record, so a process killed at any point leaves a state to go on from.
- * @param client a connection of its own: its settings are changed, and it must not be in a transaction
- * @returns what has run
- * @throws Error when a migration fails, has changed since it ran, or the database is of a newer version
+ * Migrates the schema `svc_catalog`. One process at a time does so, and others wait. Each migration and its record
+ * share a transaction, so a killed process leaves a consistent state.
+ * @param client separate connection that is not in a transaction; its settings are changed
+ * @returns the migrations that ran
+ * @throws Error when a migration fails, was changed after it ran, or the database is of a newer version
  */
 export async function migrate(
   client: ClientBase,
@@ -39,12 +39,15 @@ export async function migrate(
     }
     return pending.map(({ owner, id }) => ({ owner, id }))
   } finally {
-    // A connection that is gone has let go of the lock, and its own error is the one to tell.
+    // A lost connection has released the lock, and its own error is the one to report.
     await client.query('select pg_advisory_unlock($1)', [LOCK]).catch(() => {})
   }
 }
 
-/** What `migrate` would run, without changing anything. Throws as it does when the database does not fit. */
+/**
+ * Returns the migrations that `migrate` would run, without changes. Throws as `migrate` does when the database does not
+ * match.
+ */
 export async function pendingMigrations(
   client: ClientBase,
   sets: readonly MigrationSet[],
@@ -53,23 +56,25 @@ export async function pendingMigrations(
   return unapplied(sets, applied).map(({ owner, id }) => ({ owner, id }))
 }
 
-/** Any number will do, as long as it stays the same and nobody else has it: "rowhouse" in ASCII. */
+/** Advisory lock key. It must stay constant and unique: "rowhouse" in ASCII. */
 const LOCK = BigInt('0x' + Buffer.from('rowhouse').toString('hex')).toString()
 const LOCK_WAIT_MS = 10 * 60_000
 const LOCK_POLL_MS = 200
 
-/** Asks again and again rather than waiting in the server, where a lock or statement timeout would end it. */
+/** Polls the lock. Waiting for it in PostgreSQL could end in a lock or statement timeout. */
 async function takeLock(client: ClientBase, progress: (message: string) => void): Promise<void> {
   for (let waitedMs = 0; waitedMs < LOCK_WAIT_MS; waitedMs += LOCK_POLL_MS) {
     const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1) as taken', [LOCK])
     if (rows[0]?.taken === true) return
-    if (waitedMs === 0) progress('waiting for another process that migrates this database')
+    if (waitedMs === 0) progress('waiting for another process that is migrating this database')
     await sleep(LOCK_POLL_MS)
   }
   throw new Error(`another process has been migrating this database for ${LOCK_WAIT_MS / 60_000} minutes`)
 }
 
-/** Looks first: "if not exists" still asks for the right to create. */
+/**
+ * Creates the table of migrations if missing. Checks first, because "if not exists" requires the privilege to create.
+ */
 async function createRecord(client: ClientBase): Promise<void> {
   if (await recordExists(client)) return
   await inTransaction(client, async () => {
@@ -118,7 +123,7 @@ function unapplied(sets: readonly MigrationSet[], applied: readonly Applied[]): 
   for (const migration of known) {
     const checksum = done.get(keyOf(migration))
     if (checksum !== undefined && checksum !== migration.checksum)
-      throw new Error(`migration "${migration.id}" of "${migration.owner}" has changed since it ran on this database`)
+      throw new Error(`migration "${migration.id}" of "${migration.owner}" was changed after it ran on this database`)
   }
   return known.filter((migration) => !done.has(keyOf(migration)))
 }
@@ -132,7 +137,7 @@ function refuseDuplicates(known: readonly Known[]): void {
   }
 }
 
-/** A plugin may be switched off for a while; the core may not be older than its tables. */
+/** Refuses migrations of a newer core. Those of disabled plugins are ignored. */
 function refuseNewer(known: readonly Known[], applied: readonly Applied[]): void {
   const own = known.filter(({ owner }) => owner === 'core').map(({ id }) => id)
   const newest = own.toSorted().at(-1) ?? ''

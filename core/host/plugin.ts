@@ -12,20 +12,20 @@ import type { Authenticator } from '../http/session.js'
 import type { Infer, Schema } from '../schema.js'
 import type { Session } from '../session.js'
 
-/** Services by name, for `host.use`. A plugin adds its own by declaration merging on `rowhouse`. */
+/** Services by name, for `host.use`. Plugins add theirs by declaration merging on `rowhouse`. */
 export interface Services {
-  /** Structured log, every line labelled with the plugin that asks. Never log a secret or a bound value. */
+  /** Structured log. Every line carries the name of the plugin. Never log a secret or a bound value. */
   log: Logger
-  /** Compile and run requests against the database; read the catalog; change metadata. */
+  /** Compiles and runs requests against the database, reads the catalog, and changes metadata. */
   data: Data
-  /** The operations of the JSON query API by `type`, those of every plugin. */
+  /** The operations of the JSON query API of all plugins, by `type`. */
   operations: Operations
 }
 export type ServiceName = keyof Services
 
 /**
- * A plugin: what must be known before it runs is data, everything else is code in `setup`.
- * @see plugins/README.md for a complete one
+ * A plugin. Everything that must be known before it runs is data; everything else is code in `setup`.
+ * @see plugins/README.md for a complete example
  */
 export interface Plugin<
   S extends Schema = Schema,
@@ -33,154 +33,165 @@ export interface Plugin<
   K extends string = string,
   W extends ServiceName = ServiceName,
 > {
-  /** Lower case; also the key of its config, and the name of the service that it offers, if it offers one. */
+  /** Lower case. Also the key of its configuration, and the name of its service if it offers one. */
   readonly name: K
   /**
-   * `false`: it works without a database. A server whose plugins all say so opens none, and `data` and `operations`
-   * do not exist there.
+   * `false` if it works without a database. A server on which no plugin needs a database opens none and has no `data`
+   * or `operations`.
    */
   readonly database?: false
-  /** Services that must exist before `setup` runs; gives the load order. `log`, `data`, `operations` always exist. */
+  /**
+   * Services that must exist before `setup` runs. Determines the load order. `log`, `data` and `operations` always
+   * exist.
+   */
   readonly needs?: readonly N[]
   /**
-   * Services that are used if they are there: `host.find` gives them. They exist before `setup` runs, as with `needs`,
-   * except where plugins want each other, or one needs what wants it: then a want gives no order.
+   * Optional services, returned by `host.find`. They exist before `setup` runs, except where plugins want each other,
+   * or a plugin needs another that wants it: then the want does not affect the order.
    */
   readonly wants?: readonly W[]
-  /** JSON schema of its config: validates, fills defaults, documents, and types the second argument of `setup`. */
+  /**
+   * JSON schema of its configuration. It validates, fills in defaults, documents, and types the argument `config` of
+   * `setup`.
+   */
   readonly config?: S
-  /** Its tables, in order, all in the schema `svc_catalog`. A migration that has run must never change. */
+  /** Its migrations in order, for tables in the schema `svc_catalog`. Never change a migration that may have run. */
   readonly migrations?: readonly Migration[]
-  /** What it adds to the command line. */
+  /** Its commands for the command line. */
   readonly commands?: readonly PluginCommand<Infer<S>>[]
   setup(host: Host<N, W>, config: Infer<S>): Provided<K> | Promise<Provided<K>>
 }
 type Provided<K> = K extends ServiceName ? Services[K] : void
 
-/** A command of `rowhouse`. It has the configuration, the database and the providers of a server, and no server runs. */
+/** A command of `rowhouse`. It can use the configuration, the database and the providers; no server is running. */
 export interface PluginCommand<C = unknown> {
-  /** Lower case, as in `rowhouse NAME`; the core's own come first. */
+  /** Lower case, as in `rowhouse NAME`. Commands of the core take precedence. */
   readonly name: string
-  /** Half a line, for `rowhouse --help`. */
+  /** Short phrase for `rowhouse --help`. */
   readonly summary: string
   /** e.g. `rowhouse NAME [--all] [--config FILE]` */
   readonly usage: string
-  /** What `rowhouse NAME --help` says below the usage; `--config` is explained there by the core. */
+  /** Text of `rowhouse NAME --help` after the usage. The core explains `--config`. */
   readonly help: string
-  /** By name without `--`; beside `config` and `help`. A `list` may be given more than once. */
+  /** Flags by name without `--`, in addition to `config` and `help`. A `list` can be repeated. */
   readonly flags?: Readonly<Record<string, 'boolean' | 'string' | 'list'>>
-  /** The maximum number of words beside the flags; without it none. */
+  /** Maximum number of positional arguments. Defaults to 0. */
   readonly words?: number
   /**
-   * It uses neither the configuration, the database nor providers. A built-in plugin offers such a command without being
-   * loaded, and `config` is undefined.
+   * Whether it needs neither the configuration, the database nor providers. Built-in plugins offer such a command
+   * without being loaded; `config` is then undefined.
    */
   readonly standalone?: boolean
   /**
-   * @param config of the plugin, as in `setup`
-   * @returns the exit code; 2 is for a wrong call. What it throws is told, and ends with 1
+   * Runs the command.
+   * @param config configuration of the plugin, as in `setup`
+   * @returns the exit code; use 2 for wrong usage. An error is printed and exits with 1
    */
   run(context: CommandContext, config: C): Promise<number>
 }
 
 export interface CommandContext {
   readonly flags: Readonly<Record<string, string | boolean | undefined>>
-  /** The values of flags of the kind `list`. */
+  /** Values of flags of the kind `list`. */
   readonly lists: Readonly<Record<string, readonly string[]>>
-  /** What was given beside the flags. */
+  /** Positional arguments. */
   readonly words: readonly string[]
-  /** Aborts when somebody presses Ctrl-C. */
+  /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal
-  /** As `query` of the service `data`; a plugin with `database: false` has none. The plugin's tables are up to date. */
+  /**
+   * Runs a query, like `query` of the service `data`; unavailable to a plugin with `database: false`. The plugin's
+   * tables are up to date.
+   */
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
   provider: Host['provider']
   providerName: Host['providerName']
-  /** All that are configured. */
+  /** Returns the names of all configured providers of a kind. */
   providerNames(kind: keyof ProviderKinds): readonly string[]
-  /** A line of the result, to standard output. */
+  /** Prints a line of the result to standard output. */
   print(text: string): void
-  /** A line about what goes on, to standard error. */
+  /** Prints a progress message to standard error. */
   tell(text: string): void
 }
 
 export type Probe = () => Promise<string | void> | string | void
 
-/** The only way for a plugin to contribute. */
+/** The interface through which a plugin registers everything. */
 export interface Host<N extends ServiceName = ServiceName, W extends ServiceName = ServiceName> {
-  /** Routes of this plugin. Each is labelled with its name in logs and metrics. `ctx.state.session` is the caller. */
+  /** Routes of this plugin. Logs and metrics carry its name. `ctx.state.session` is the caller. */
   readonly router: Router
   /**
-   * A route of `router` that answers with rows, text or bytes. It costs less than one with a Koa context, and does the same.
-   * @param path literal, or with one parameter at its end: `/v1/template/:name`, or `/v1/file/{*file_id}`, which also
-   *   takes nothing and slashes
+   * Adds a route to `router` that returns rows, text or bytes. It behaves the same and is faster than a route with a
+   * Koa context.
+   * @param path literal, or with one parameter at the end: `/v1/template/:name`, or `/v1/file/{*file_id}`, which also
+   *   matches an empty rest and slashes
    */
   route(method: HandlerRoute['method'], path: string, handler: Handler): void
-  /** Absolute; where the server keeps files of its own. A plugin makes a folder there. */
+  /** Absolute path of the folder for the server's own files. Create a subfolder for the plugin there. */
   readonly dataDir: string
-  /** A service of the core, or of a plugin named in `needs`. */
+  /** Returns a service of the core, or of a plugin listed in `needs`. */
   use<K extends N | 'log' | 'data' | 'operations'>(service: K): Services[K]
   /**
-   * A service that is named in `wants` or `needs`; undefined when no plugin that is loaded offers it, or it is not set up
-   * yet. For plugins that want each other: ask after `setup`.
+   * Returns a service listed in `wants` or `needs`; undefined when no loaded plugin offers it, or when it is not set up
+   * yet. Plugins that want each other should call this after `setup`.
    */
   find<K extends N | W>(service: K): Services[K] | undefined
-  /** The configured provider of a kind, the default one when no name is given. */
+  /** Returns a configured provider of a kind, by default the default one. */
   provider<K extends keyof ProviderKinds>(kind: K, name?: string): Promise<ProviderKinds[K]>
   /**
-   * The name of the default provider of a kind, to store or to show beside what it did: `providers.<kind>.default`, or
-   * the only one that is configured. undefined: there is no default, and `provider(kind)` throws.
+   * Returns the name of the default provider of a kind, e.g. to store it with a result: `providers.<kind>.default`, or
+   * the only one configured. Returns undefined without a default; `provider(kind)` then throws.
    */
   providerName(kind: keyof ProviderKinds): string | undefined
-  /** All that are configured. */
+  /** Returns the names of all configured providers of a kind. */
   providerNames(kind: keyof ProviderKinds): readonly string[]
   /**
-   * Adds Koa middleware for all routes, after the session is known and before routing. With any middleware every request goes
+   * Adds Koa middleware for all routes, after authentication and before routing. Any middleware sends every request
    * through Koa, which costs reads of single rows about a quarter of their throughput.
    */
   middleware(fn: Middleware): void
-  /** Asked in load order, before a request without credentials becomes anonymous. */
+  /** Adds an authenticator. They are tried in load order before a request without credentials becomes anonymous. */
   authenticator(fn: Authenticator): void
   /**
-   * Requests below this path prove by themselves who sent them, in a way of their own: nobody is asked for credentials
-   * there, and the session is anonymous whatever they carry.
-   * @param prefix from the first slash to the last, e.g. `/v1/hooks/`
-   * @throws Error when it is another
+   * Disables authentication below this path, because the plugin authenticates these requests itself. Their session is
+   * always anonymous.
+   * @param prefix from the first to the last slash, e.g. `/v1/hooks/`
+   * @throws Error for any other prefix
    */
   proves(prefix: string): void
   /**
-   * The plugin's route at this path honours `Idempotency-Key`: the same request with the same key has its effect once.
-   * Everywhere else a request with that header is refused with 400 `not-supported`, as it would be ignored.
+   * Declares that the plugin's route at this path honours `Idempotency-Key`: repeating a request with the same key has
+   * no further effect. Other routes refuse that header with 400 `not-supported` instead of ignoring it.
    * @param path literal, e.g. `/v1/orders`
    */
   idempotent(path: string): void
-  /** Adds one `type` to the JSON query API. */
+  /** Adds a `type` to the JSON query API. */
   operation(type: string, operation: Operation): void
-  /** A pure planner, imported by the workers too: its default export is `(shape, names) => Plan`. */
+  /** Adds a pure planner, which the workers import as well: its default export is `(shape, names) => Plan`. */
   planner(name: string, module: URL): void
-  /** Shows a page of this plugin at `/`. */
+  /** Links a page of this plugin at `/`. */
   link(title: string, href: string): void
-  /** Gives this plugin's routes an error body of their own. Default: `{path, error, code}`. */
+  /** Sets the error body of this plugin's routes. Defaults to `{path, error, code}`. */
   formatError(fn: (error: ServiceError, session: Session | undefined) => unknown): void
   /**
-   * Part of `/readyz`; a probe that rejects makes the server not ready and is named there. A text says what is weak
-   * although the server is ready.
+   * Adds a probe to `/readyz`. A rejecting probe makes the server unready and appears there by name. A returned text
+   * describes a degraded but ready state.
    */
   health(name: string, probe: Probe): void
-  /** Prometheus metrics; names are prefixed `rowhouse_<plugin>_`. */
+  /** Prometheus metrics. Names get the prefix `rowhouse_<plugin>_`. */
   readonly metric: {
     counter(name: string, help: string, labels?: readonly string[]): Counter
     gauge(name: string, help: string, labels?: readonly string[]): Gauge
     histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
   }
-  /** After every plugin is set up and before the first request. */
+  /** Runs `fn` after every plugin is set up and before the first request. */
   onReady(fn: () => Promise<void> | void): void
-  /** When the server stops taking requests; those under way go on. */
+  /** Runs `fn` when the server stops accepting requests; requests in progress continue. */
   onDrain(fn: () => Promise<void> | void): void
-  /** When no request is left; in reverse load order. */
+  /** Runs `fn` when no request is left, in reverse load order. */
   onClose(fn: () => Promise<void> | void): void
 }
 
-/** A provider: one way to the outside world, of one kind. */
+/** A provider: an implementation of one kind of external service. */
 export interface Provider<K extends keyof ProviderKinds = keyof ProviderKinds, S extends Schema = Schema> {
   readonly kind: K
   readonly name: string
@@ -189,11 +200,11 @@ export interface Provider<K extends keyof ProviderKinds = keyof ProviderKinds, S
 }
 export interface ProviderContext {
   readonly log: Logger
-  /** Absolute; where the server keeps files of its own. */
+  /** Absolute path of the folder for the server's own files. */
   readonly dataDir: string
 }
 
-/** Types a plugin from its own config schema and needs. Returns it unchanged. */
+/** Types a plugin by its configuration schema and needs. Returns it unchanged. */
 export function definePlugin<
   const S extends Schema = { readonly type: 'object' },
   const N extends ServiceName = never,
@@ -203,7 +214,7 @@ export function definePlugin<
   return plugin
 }
 
-/** Types a provider from its kind and its config schema. Returns it unchanged. */
+/** Types a provider by its kind and its configuration schema. Returns it unchanged. */
 export function defineProvider<K extends keyof ProviderKinds, const S extends Schema = { readonly type: 'object' }>(
   provider: Provider<K, S>,
 ): Provider<K, S> {

@@ -3,12 +3,12 @@ import type { ProviderKinds } from '../contracts.js'
 import { closeHooks, runWithin } from './lifecycle.js'
 import type { LoadedKind, LoadedProvider } from './load-providers.js'
 
-/** A provider that was asked for is not configured. */
+/** Reports that a requested provider is not configured. */
 export class ProviderMissing extends Error {
   override readonly name = 'ProviderMissing'
-  /** `no-default`: no name was given and there is no default. `not-configured`: nothing has the name. */
+  /** `no-default`: no name was given and there is no default. `not-configured`: no provider has the name. */
   readonly code: 'no-default' | 'not-configured'
-  /** The name that nothing has. */
+  /** The unknown name. */
   readonly provider: string | undefined
 
   constructor(kind: string, provider: string | undefined, configured: readonly string[]) {
@@ -21,19 +21,19 @@ export class ProviderMissing extends Error {
   }
 }
 
-/** The configured providers. Each is made when it is first asked for, and shared. */
+/** The configured providers. Each is created on first use and shared. */
 export interface Providers {
-  /** @throws ProviderMissing, or what the provider throws when it cannot be made */
+  /** @throws ProviderMissing, or the provider's error when it cannot be created */
   get<K extends keyof ProviderKinds>(kind: K, name?: string): Promise<ProviderKinds[K]>
-  /** The name that `get` uses for a kind when none is given. */
+  /** Returns the name that `get` uses by default. */
   defaultName(kind: string): string | undefined
-  /** All that are configured. */
+  /** Returns the names of all configured providers. */
   names(kind: string): readonly string[]
-  /** Closes those that were made, in reverse order. */
+  /** Closes the created providers in reverse order. */
   close(): Promise<void>
 }
 
-/** @param timeoutMs for making one, and for closing one */
+/** @param timeoutMs limit for creating a provider, and for closing it */
 export function createProviders(
   kinds: ReadonlyMap<string, LoadedKind>,
   { log, timeoutMs, dataDir }: { readonly log: Logger; readonly timeoutMs: number; readonly dataDir: string },
@@ -45,7 +45,7 @@ export function createProviders(
     const create = () => loaded.provider.create(loaded.config, context) as Closable | Promise<Closable>
     const instance = runWithin(`provider "${title}"`, 'create', create, timeoutMs)
     made.set(loaded, { title, instance })
-    // One that could not be made is tried again when it is next asked for.
+    // A provider that failed to start is created again on its next use.
     instance.catch(() => made.delete(loaded))
     return instance
   }

@@ -3,35 +3,35 @@ import type { Infer, Issue, Schema } from '../schema.js'
 import { lowerCamel, sameKey } from './key-case.js'
 import { validate, type AnySchema } from './validate.js'
 
-/** One thing that is wrong with the configuration. */
+/** A mistake in the configuration. */
 export interface Mistake {
   /** JSON path of the value, e.g. `$.http.port`. */
   readonly path: string
   readonly message: string
-  /** Where the value was given: a file, an environment variable, the command line. */
+  /** Origin of the value: a file, an environment variable, the command line. */
   readonly where: string
 }
 
-/** One value given outside the file. They are applied in order, so a later one wins. */
+/** A value given outside of the file. Settings apply in order, so a later one wins. */
 export interface Setting {
-  /** Keys from the top, spelled freely: `POOL_SIZE`, `poolsize` and `poolSize` are the same. */
+  /** Keys from the top in any spelling: `POOL_SIZE`, `poolsize` and `poolSize` are the same. */
   readonly keys: readonly string[]
   readonly value: unknown
   readonly where: string
 }
 
-/** One section of the configuration that has a schema of its own. */
+/** A section of the configuration with its own schema. */
 export interface Section<S extends Schema> {
   /** Path of the section, e.g. `$.plugins.hello`. */
   readonly path: string
   readonly schema: S
-  /** What a schema cannot say. Called once the schema is satisfied. */
+  /** Checks what a schema cannot. Called once the schema is satisfied. */
   readonly check?: (value: Infer<S>) => readonly Issue[]
-  /** What the file says; `undefined` when it says nothing. */
+  /** Value in the file, or `undefined`. */
   readonly value: unknown
-  /** The settings of this section; their keys start inside it. */
+  /** Settings of this section, with keys relative to it. */
   readonly settings: readonly Setting[]
-  /** The file, or what to call the place when there is none. */
+  /** The file, or the name of the source if there is none. */
   readonly where: string
 }
 
@@ -40,8 +40,8 @@ export type Resolved<T> =
   | { readonly ok: false; readonly mistakes: readonly Mistake[] }
 
 /**
- * Makes the final value of one section: settings over the file, texts read as their schema says, defaults filled in,
- * unknown keys refused, frozen.
+ * Resolves one section: applies settings over the file, parses texts as the schema requires, fills in defaults, refuses
+ * unknown keys, and freezes the result.
  */
 export function resolveSection<const S extends Schema>(section: Section<S>): Resolved<Infer<S>> {
   const origins = new Map<string, string>()
@@ -65,7 +65,7 @@ export function resolveSection<const S extends Schema>(section: Section<S>): Res
 }
 
 const TEXT = Symbol('text')
-/** A text from outside JSON (a variable, a file, an argument), whose type only the schema knows. */
+/** A text from outside JSON (a variable, a file, an argument). Only the schema knows its type. */
 export interface Text {
   readonly [TEXT]: string
 }
@@ -76,12 +76,12 @@ export function isText(value: unknown): value is Text {
   return typeof value === 'object' && value !== null && TEXT in value
 }
 
-/** What the text says as JSON, or itself if it is none. */
+/** Returns the text parsed as JSON, or unchanged if it is not JSON. */
 export function jsonOf(text: Text): unknown {
   return parseJson(text[TEXT])
 }
 
-/** An object that is data. A plugin or a provider, which holds functions, is not. */
+/** Returns whether an object is plain data. A plugin or a provider contains functions and is not. */
 export function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || isText(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)
@@ -89,7 +89,7 @@ export function isPlain(value: unknown): value is Readonly<Record<string, unknow
   return !Object.values(value).some((inner) => typeof inner === 'function')
 }
 
-/** The keys as the schema, or else the file, spells them. A key that neither knows becomes lower camel case. */
+/** Returns the keys as spelled in the schema, otherwise as in the file, otherwise in lower camel case. */
 function spellKeys(schema: Schema | undefined, value: unknown, keys: readonly string[]): string[] {
   const [first, ...rest] = keys
   if (first === undefined) return []
@@ -118,10 +118,10 @@ function readTexts(schema: Schema | undefined, value: unknown): unknown {
   )
 }
 
-/** One object alone is also a list of one. */
+/** A single object is accepted as a list of one. */
 const isList = (schema: Schema | undefined) => branches(schema).every(({ type }) => type === 'array')
 
-/** The keys as they were written: without the index where one value stood for a list of one. */
+/** Returns the keys as written, without the index where a single value was accepted as a list. */
 function written(value: unknown, keys: Issue['keys']): Issue['keys'] {
   const [key, ...rest] = keys
   if (key === undefined) return []
@@ -130,7 +130,7 @@ function written(value: unknown, keys: Issue['keys']): Issue['keys'] {
   return [key, ...written(inner, rest)]
 }
 
-/** A text stays one where a text may stand; elsewhere it is JSON. One value alone is also a list of one. */
+/** Keeps a text where the schema allows one; otherwise parses JSON. A single value is accepted as a list of one. */
 function readText(schema: Schema | undefined, text: string): unknown {
   const types = branches(schema).map((branch) => branch.type)
   if (types.some((type) => type === undefined || type === 'string')) return text
@@ -151,7 +151,7 @@ function branches(schema: AnySchema | undefined): readonly AnySchema[] {
   return schema.anyOf === undefined ? [schema] : schema.anyOf.flatMap(branches)
 }
 
-/** The branches that describe an object, or the one object that stands for a list. */
+/** Returns the schema branches for objects, including those for a single object accepted as a list. */
 const objects = (schema: Schema | undefined): readonly AnySchema[] =>
   branches(schema).flatMap((branch) => (branch.type === 'array' ? branches(branch.items) : [branch]))
 
@@ -165,7 +165,7 @@ function member(schema: Schema | undefined, key: string): Schema | undefined {
 
 const itemOf = (schema: Schema | undefined) => branches(schema).find(({ type }) => type === 'array')?.items
 
-/** The nearest setting at or above the path. */
+/** Returns the origin of the nearest setting at or above the path. */
 function originOf(path: string, origins: ReadonlyMap<string, string>): string | undefined {
   const above = [...origins.keys()].filter(
     (prefix) => path === prefix || path.startsWith(`${prefix}.`) || path.startsWith(`${prefix}[`),

@@ -93,7 +93,7 @@ const limitsConfig = {
   },
 } as const satisfies Schema
 
-/** The sections of the configuration, each by its owner. */
+/** Schemas of the configuration sections. */
 export const sections = {
   database: { ...databaseConfig, default: {} },
   http: httpConfig,
@@ -118,40 +118,40 @@ export const sections = {
   },
 } as const satisfies Readonly<Record<string, Schema>>
 
-/** What is wrong with a section although its schema is satisfied. */
+/** Checks that the schemas cannot express. */
 export const checks: Checks<typeof sections> = { http: checkHttp, auth: checkAuth, database: checkDatabase }
 
 export type Config = LoadedConfig<typeof sections>
 export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections' | 'checks'> & {
   readonly builtins: Builtins
   readonly log?: Logger
-  /** Where to listen whatever the configuration says: for a command that runs beside the server. */
+  /** Address that overrides the configuration, for a command that runs beside the server. */
   readonly address?: { readonly host: string; readonly port: number }
-  /** Told of each slow step of the start. */
+  /** Called at each slow step of the start. */
   readonly progress?: (message: string) => void
 }
 
 export interface Server {
   readonly config: Config
-  /** Where it listens for all plugins without a listener of their own; on a unix socket `unix:` and its path. */
+  /** URL of the main listener; for a unix socket `unix:` and its path. */
   readonly url: string
-  /** Everywhere it listens, `url` first. */
+  /** Addresses of all listeners, `url` first. */
   readonly addresses: readonly Address[]
   readonly log: Logger
   /**
-   * Takes no more requests, finishes those under way, closes everything in reverse order.
-   * @throws AggregateError of what failed, and of what was not done within `shutdownTimeoutMs`
+   * Stops accepting requests, finishes those in progress, and closes everything in reverse order.
+   * @throws AggregateError of all failures, and of the steps not finished within `shutdownTimeoutMs`
    */
   close(): Promise<void>
 }
 
 const STEP_MS = 30_000
-/** Loads, migrates, sets up and listens: the whole life of a server, top to bottom. */
+/** Starts a server: loads, migrates, sets up and listens. */
 export async function startServer(options: ServerOptions): Promise<Server> {
   return startLoaded(await loadServer(options), options)
 }
 
-/** The same, of what `loadServer` has found. */
+/** Starts a server with the result of `loadServer`. */
 export async function startLoaded(
   { config: configured, loaded }: Awaited<ReturnType<typeof loadServer>>,
   options: Pick<ServerOptions, 'address' | 'cwd' | 'log' | 'progress'>,
@@ -162,7 +162,7 @@ export async function startLoaded(
   for (const warning of loaded.warnings) log.warn(warning)
   requireAuthentication(values)
 
-  /** Closed in reverse order. What plugins add later has its place already. */
+  /** Closed in reverse order. The position of what plugins add later is fixed already. */
   const closers: (() => readonly Closer[])[] = []
   const closing = (owner: string, run: () => Promise<void>, step: Step = 'close') =>
     void closers.push(() => [{ owner, run, step }])
@@ -180,7 +180,7 @@ export async function startLoaded(
     closing('providers', () => providers.close())
 
     const database = needsDatabase(loaded) ? await openMigrated() : undefined
-    // What speaks HTTP takes long to load: that goes on while the database says what it has.
+    // The HTTP modules load slowly, so they load while the catalog is read.
     const [store, { createHost, createShared }, { createHttpFront }] = await Promise.all([
       database && openStore(database),
       import('./host.js'),
@@ -220,7 +220,7 @@ export async function startLoaded(
     async function openMigrated(): Promise<Database> {
       const opened = openDatabase(values.database, log, metrics)
       closing('database', () => opened.close())
-      // The first request finds a connection open. When this one fails, it tries again.
+      // Opens a connection for the first request. If this fails, that request tries again.
       if (!isPooled(values.database)) withClient(opened.main, async () => {}).catch(() => {})
       const place = isPooled(opened.config) ? 'database.directUrl or database.url' : 'database.url (DATABASE_URL)'
       await prepareDatabase(opened).catch((cause: unknown) => {
@@ -231,7 +231,7 @@ export async function startLoaded(
     }
 
     async function prepareDatabase(opened: Database): Promise<void> {
-      // First of all: the sessions that a pooler begins from now on have them.
+      // Runs first, so that sessions that the pooler opens from now on have these defaults.
       if (isPooled(opened.config)) {
         for (const each of await setSessionDefaults(opened.config)) options.progress?.(`set ${each}`)
         await checkSessions(opened.config)
@@ -253,7 +253,7 @@ export async function startLoaded(
       return { database: opened, data }
     }
   } catch (error) {
-    await close().catch((cause: unknown) => log.error({ err: cause }, 'closing failed as well'))
+    await close().catch((cause: unknown) => log.error({ err: cause }, 'closing after a failed start failed, too'))
     throw error
   }
 }
@@ -272,14 +272,14 @@ export function loadServer(options: Omit<ServerOptions, 'log' | 'address' | 'pro
   return loadAll({ ...options, sections, checks, mentions })
 }
 
-/** The plugins that `http.listeners` names. */
+/** Returns the plugins that `http.listeners` names. */
 function mentions({ http }: Partial<Config['values']>): readonly Mention[] {
   return (http?.listeners ?? []).flatMap(({ plugins }, index) =>
     plugins.map((plugin, i) => ({ path: at(`${at('$.http.listeners', index)}.plugins`, i), plugin })),
   )
 }
 
-/** The migrations of the core and of every plugin that is loaded. */
+/** Returns the migrations of the core and of every loaded plugin. */
 export function migrationSets({ plugins }: Loaded): readonly MigrationSet[] {
   return [
     { owner: 'core', migrations: catalogMigrations },
@@ -308,7 +308,7 @@ async function setUp(
   if (service !== undefined) shared.services.set(plugin.name, service)
 }
 
-/** Most starts find nothing to do, which takes no lock. */
+/** Returns whether nothing needs to run, without taking the lock. This is the usual case. */
 async function isMigrated(database: Database, sets: readonly MigrationSet[]): Promise<boolean> {
   const client = await database.admin.connect()
   try {
@@ -338,7 +338,7 @@ async function ready(store: Store | undefined, shared: Shared): Promise<ReadyRep
     ...(store === undefined ? [] : [ask('database', () => mustAnswer(store.database))]),
     ...[...shared.probes].map(([name, probe]) => ask(name, probe)),
   ])
-  // Late news of metadata is a weakness, not a reason to send requests elsewhere.
+  // Delayed metadata changes are a degradation, not a reason to redirect requests.
   const degraded =
     store?.data.degraded === undefined
       ? []
@@ -356,7 +356,7 @@ async function stateOf(store: Store | undefined): Promise<'up' | 'down' | 'none'
   return (await ping(store.database)) === undefined ? 'up' : 'down'
 }
 
-/** Why the database does not answer; undefined when it does. */
+/** Returns why the database is unavailable, or undefined when it responds. */
 async function ping(database: Database): Promise<string | undefined> {
   try {
     await withClient(database.admin, (client) => client.query('select 1'))

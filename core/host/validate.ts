@@ -5,7 +5,7 @@ import { pointerKeys } from '../json-pointer.js'
 import type { Issue, Schema } from '../schema.js'
 import { didYouMean } from './did-you-mean.js'
 
-/** Any schema, for a reader that does not care which form it has. */
+/** A schema of any form. */
 export interface AnySchema {
   readonly type?: string
   readonly anyOf?: readonly Schema[]
@@ -18,8 +18,8 @@ export type Validated =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly issues: readonly Issue[] }
 
-// Each schema is compiled for one value, so what Ajv does to make the code shorter costs more than it saves: a third of
-// the compilation.
+// Compiles each schema for a single value, so Ajv's optimization of the code costs more than it saves: a third of the
+// compilation.
 function createAjv(): Ajv {
   const made = newAjv({
     useDefaults: true,
@@ -33,9 +33,9 @@ function createAjv(): Ajv {
 }
 let ajv: Ajv | undefined
 
-/** Checks a value of the configuration and fills in defaults, in place. Objects take no unknown keys. */
+/** Validates a value of the configuration and fills in defaults, in place. Objects accept no unknown keys. */
 export function validate(schema: Schema, value: unknown): Validated {
-  // Inside an object, because ajv fills in the defaults of properties alone.
+  // Wraps the value, because Ajv fills in the defaults of properties only.
   const holder: { value?: unknown } = value === undefined ? {} : { value }
   const whole = { type: 'object', properties: { value: refuseUnknownKeys(schema) as Schema } } as const
   if (fastValidator(whole)?.(holder)) return { ok: true, value: holder.value }
@@ -53,7 +53,7 @@ function compile(schema: object) {
   }
 }
 
-/** Objects with known properties take no others, unless their schema says otherwise. */
+/** Refuses unknown keys in objects with known properties, unless their schema allows them. */
 function refuseUnknownKeys(schema: AnySchema): AnySchema {
   const properties = Object.entries(schema.properties ?? {}).map(([key, item]) => [key, refuseUnknownKeys(item)])
   return {
@@ -69,8 +69,8 @@ function refuseUnknownKeys(schema: AnySchema): AnySchema {
 }
 
 /**
- * One error where ajv has several for one cause. Of an `anyOf`: those of the only branch that has the value's type,
- * else one that names the types.
+ * Reduces Ajv's errors to one per cause. For an `anyOf`, returns those of the only branch with the value's type, or one
+ * that lists the types.
  */
 function relevant(errors: readonly ErrorObject[]): readonly ErrorObject[] {
   const listed = new Set(errors.filter(({ keyword }) => keyword === 'enum').map(({ instancePath }) => instancePath))
@@ -91,7 +91,7 @@ function relevant(errors: readonly ErrorObject[]): readonly ErrorObject[] {
   return errors.filter((error) => !dropped.has(error))
 }
 
-/** Messages name the rule, never the value, which may be a secret. */
+/** Explains an error by its rule. Never quotes the value, which may be a secret. */
 function explain(error: ErrorObject): Issue {
   const [, ...inside] = pointerKeys(error.instancePath)
   const keys = inside.map((key) => (/^\d+$/.test(key) ? Number(key) : key))

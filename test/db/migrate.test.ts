@@ -100,7 +100,7 @@ t.test('a migration that has changed since it ran is refused', async (t) => {
   await migrate(client, [core(ONE)])
   const changed = core([ONE[0], `${ONE[1]} -- changed`])
 
-  const message = 'migration "001-one" of "core" has changed since it ran on this database'
+  const message = 'migration "001-one" of "core" was changed after it ran on this database'
   await t.rejects(migrate(client, [changed]), { message })
   await t.rejects(pendingMigrations(client, [changed]), { message })
 })
@@ -153,7 +153,7 @@ t.test('one that waits says so, and goes on when the other is gone', async (t) =
     if (messages.length === 1) void killer.query('select pg_terminate_backend($1)', [rows[0]?.pid])
   })
 
-  t.same(messages, ['waiting for another process that migrates this database', 'migrating core 001-one'])
+  t.same(messages, ['waiting for another process that is migrating this database', 'migrating core 001-one'])
   t.equal(done.length, 1)
 })
 

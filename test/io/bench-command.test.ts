@@ -180,7 +180,7 @@ t.test('refusals are counted by what they say, with the setting behind them, and
   // More at once than the limit lets through.
   t.match(await run(folder, [url, '--query', 'forms.ndjson', '--clients', '40']), {
     code: 1,
-    out: /40 clients: \d+ x 429 too-many-requests \(.*limits\.misses.*\): \{.*new form/,
+    out: /40 clients: \d+ x 429 too-many-requests \(.*limits\.misses.*\): \{.*new query shape/,
   })
 })
 

@@ -221,7 +221,10 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
 
   await writeFile(join(folder, 'hello.js'), HELLO.replace('setup(host) {', "setup(host) {\n    host.use('data')"))
   const wrong = await run(folder, ['start', '--port', '0'], { ROWHOUSE_ADMIN_SECRET: SECRET })
-  t.match(wrong, { code: 1, err: /plugin "hello" uses "data", which does not exist where no plugin needs a database/ })
+  t.match(wrong, {
+    code: 1,
+    err: /plugin "hello" uses "data", which does not exist because no plugin needs a database/,
+  })
 })
 
 t.test('a plugin has a listener of its own, of which every command knows', async (t) => {

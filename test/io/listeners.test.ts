@@ -233,7 +233,7 @@ t.test('what cannot be right is refused with its place', async (t) => {
       [{ plugins: ['nobody', 'off'], port: 0 }],
       [
         '$.http.listeners[0].plugins[0]: no plugin "nobody" is loaded',
-        '$.http.listeners[0].plugins[1]: the plugin "off" is switched off',
+        '$.http.listeners[0].plugins[1]: the plugin "off" is disabled',
       ],
     ],
     [[{ port: 0 }], ['$.http.listeners[0].plugins: is required']],

@@ -272,8 +272,8 @@ t.test('a documented variable that is misspelt is refused', async (t) => {
 })
 
 t.test('a named file that does not exist, and two files at once, are mistakes', async (t) => {
-  t.match(await mistakesOf(load(t, {}, { ROWHOUSE_CONFIG: 'none.json' })), [/^\$: there is no file .*none\.json$/])
-  t.match(await mistakesOf(load(t, { text: '{}', others: { 'rowhouse.config.js': '' } })), [/both present/])
+  t.match(await mistakesOf(load(t, {}, { ROWHOUSE_CONFIG: 'none.json' })), [/^\$: file .*none\.json does not exist$/])
+  t.match(await mistakesOf(load(t, { text: '{}', others: { 'rowhouse.config.js': '' } })), [/both exist/])
 })
 
 t.test('a file that cannot be read shows no piece of its text', async (t) => {

@@ -126,7 +126,7 @@ t.test('a service can be used when it is named in needs, and no other', async (t
 
   t.same(host.use('notify' as never), { hello: true })
   t.same(other.use('data'), { catalog: true })
-  t.throws(() => other.use('notify' as never), { message: 'plugin "y" uses "notify" without naming it in "needs"' })
+  t.throws(() => other.use('notify' as never), { message: 'plugin "y" uses "notify" without listing it in "needs"' })
 })
 
 t.test('a service that is wanted or needed is found once it is there, and no other is looked for', async (t) => {
@@ -140,9 +140,9 @@ t.test('a service that is wanted or needed is found once it is there, and no oth
   t.same(host.find('notify' as never), { hello: true })
   t.same(host.find('data'), { catalog: true })
   t.equal(host.find('log'), host.use('log'))
-  t.throws(() => host.find('files' as never), { message: 'plugin "x" looks for "files" without naming it in "wants"' })
-  t.throws(() => host.find('operations'), { message: /without naming it/ })
-  t.throws(() => host.use('notify' as never), { message: 'plugin "x" uses "notify" without naming it in "needs"' })
+  t.throws(() => host.find('files' as never), { message: 'plugin "x" uses "files" without listing it in "wants"' })
+  t.throws(() => host.find('operations'), { message: /without listing it/ })
+  t.throws(() => host.use('notify' as never), { message: 'plugin "x" uses "notify" without listing it in "needs"' })
 })
 
 t.test('a plugin that offers no service cannot be used', async (t) => {
@@ -207,7 +207,7 @@ t.test('two plugins cannot add the same operation', async (t) => {
   createHost({ name: 'a' }, registry).operation('select', operation)
 
   t.throws(() => createHost({ name: 'b' }, registry).operation('select', operation), {
-    message: 'plugin "b": operation "select" exists already',
+    message: 'plugin "b": operation "select" already exists',
   })
 })
 

@@ -153,7 +153,7 @@ t.test('a need that no plugin provides is named, and so is one that is switched 
 
   t.same(await mistakesOf(loading), [
     '$.plugins.a: plugin "a" needs "none", which no loaded plugin provides',
-    '$.plugins.a: plugin "a" needs "off", which no loaded plugin provides ("off" is switched off)',
+    '$.plugins.a: plugin "a" needs "off", which no loaded plugin provides ("off" is disabled)',
   ])
 })
 
@@ -173,7 +173,7 @@ t.test('plugins that need each other are shown as a ring', async (t) => {
     plugins: { a: 'a.js', b: 'b.js', c: 'c.js' },
   })
 
-  t.same(await mistakesOf(loading), ['$.plugins.b: plugins need each other in a ring: b -> c -> b'])
+  t.same(await mistakesOf(loading), ['$.plugins.b: plugins need each other in a cycle: b -> c -> b'])
 })
 
 t.test('what a plugin wants comes first if it is there', async (t) => {
@@ -224,7 +224,7 @@ t.test('a ring of needs is told, whoever wants one of it', async (t) => {
     plugins: { a: 'a.js', b: 'b.js', c: 'c.js' },
   })
 
-  t.same(await mistakesOf(loading), ['$.plugins.b: plugins need each other in a ring: b -> c -> b'])
+  t.same(await mistakesOf(loading), ['$.plugins.b: plugins need each other in a cycle: b -> c -> b'])
 })
 
 t.test('what is not a plugin is refused with the reason', async (t) => {
@@ -264,11 +264,11 @@ t.test('what is not a plugin is refused with the reason', async (t) => {
     /^\$\.plugins\.data: the plugin "data" has the name of a service of the core$/,
     /^\$\.plugins\.empty: ".\/empty.js" has no default export$/,
     /^\$\.plugins\.helo: there is no built-in plugin "helo", did you mean "hello"\?$/,
-    /^\$\.plugins\.none: there is no file ".\/none.js" as seen from /,
+    /^\$\.plugins\.none: file ".\/none.js" does not exist \(relative to /,
     /^\$\.plugins\.number: there is no built-in plugin "number"; "use" names a package or a path$/,
     /^\$\.plugins\.other: is the plugin "hello", so its key must be "hello"$/,
     /^\$\.plugins\.still: the plugin "still" has no function "setup"$/,
-    /^\$\.plugins\.text: the plugin is not an object; make it with definePlugin$/,
+    /^\$\.plugins\.text: the plugin is not an object; create it with definePlugin$/,
     /^\$\.plugins\.wants: the plugin "wants" has "wants" that are not a list of names$/,
   ])
   t.equal(mistakes.length, 11)

@@ -689,7 +689,7 @@ t.test('authenticators of plugins', async (t) => {
 t.test('a configuration that cannot be right is refused at once, without quoting secrets', async (t) => {
   const pem = String(RSA.publicKey.export({ type: 'spki', format: 'pem' }))
   const wrong: [object, RegExp][] = [
-    [{ mode: 'gateway' }, /auth\.gatewaySecret is needed/],
+    [{ mode: 'gateway' }, /auth\.gatewaySecret is required/],
     [{ ...JWT, webhook: { url: 'http://127.0.0.1:1/' } }, /only one of "jwt" and "webhook"/],
     [{ jwt: { algorithms: ['HS256', 'RS256'], key: pem } }, /cannot be mixed/],
     [{ jwt: { algorithms: ['HS256'], key: pem } }, /not a PEM or JWK/],

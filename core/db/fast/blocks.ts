@@ -5,15 +5,15 @@ import type { RowBatch, RowMessages } from '../row-messages.js'
 import type { RowSource } from '../stream.js'
 import { READ, receiveRows } from './divert-rows.js'
 
-/** In bytes. */
+/** Size of a block, in bytes. */
 const BLOCK = 4 * READ
-/** In bytes: a small answer is not worth a block. */
+/** Up to this size, in bytes, data gets no block. */
 const SMALL = READ
 const MOST_FREE = 32
 
 /**
- * Memory for rows on their way, used again and again. What nobody refers to any more V8 takes away late, when it has become
- * 64 MiB and more, and a long stream would always have as much.
+ * Reusable memory for rows in transit. V8 frees unreferenced buffers late, at 64 MiB and more, so a long stream would
+ * always hold that much.
  */
 export class Blocks {
   private readonly free: Buffer[] = []
@@ -25,17 +25,20 @@ export class Blocks {
     return block
   }
 
-  /** Takes a block back by any part of it. Other memory is let be, and a block that is never given back is collected. */
+  /**
+   * Returns the block that contains the buffer. Ignores other memory. Blocks that are never returned are garbage
+   * collected.
+   */
   giveBack({ buffer }: Buffer): void {
     if (this.taken.delete(buffer) && this.free.length < MOST_FREE) this.free.push(Buffer.from(buffer))
   }
 }
 
-/** Rows that wait to be taken, in blocks. */
+/** Rows in blocks that wait to be taken. */
 export class WaitingRows {
   count = 0
   bytes = 0
-  /** In bytes, with those that were taken. */
+  /** Total bytes received, including rows already taken. */
   private came = 0
   private parts: RowMessages[] = []
   private block: Buffer = NOTHING
@@ -43,7 +46,7 @@ export class WaitingRows {
 
   constructor(private readonly blocks: Blocks) {}
 
-  /** Copies rows. One that is larger than a block was not read at once, so that it has memory of its own. */
+  /** Copies rows. A row larger than a block has its own memory already. */
   add(rows: RowMessages, count: number): void {
     this.count += count
     this.bytes += rows.length
@@ -80,10 +83,10 @@ export class WaitingRows {
 
 const NOTHING = Buffer.alloc(0)
 
-/** A connection with so many bytes of rows that nobody has taken is not read from, however many were asked for. */
+/** Maximum size of untaken rows per connection, in bytes. Above it the connection is not read. */
 const WAITING_BYTES = 2 * 1024 * 1024
 
-/** Takes the rows that come on a connection into blocks; pg's cursor hears only of how its requests end. */
+/** Creates a source that stores the rows of a connection in blocks. pg's cursor only sees how its requests end. */
 export function blockSource(client: PoolClient, blocks: Blocks): RowSource {
   const socket = socketOf(client)
   const waiting = new WaitingRows(blocks)
@@ -99,7 +102,7 @@ export function blockSource(client: PoolClient, blocks: Blocks): RowSource {
   })
   if (!isIdle) {
     client.release(true)
-    throw unavailable(new Error('Connection terminated: it was in the midst of a message'))
+    throw unavailable(new Error('Connection terminated: it was in the middle of a message'))
   }
   const take = () => {
     const taken = waiting.take()

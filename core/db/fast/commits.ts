@@ -1,16 +1,19 @@
 import { answerTooLarge } from '../limit-answers.js'
 import { type Asked, type Batch, NotDone, SharedConnection } from './connection.js'
 
-/** Answers of a batch are held until its commit: a form with larger ones goes elsewhere for a while. */
+/**
+ * Maximum answer size in a batch, in bytes. Answers are held until the commit, so requests with larger ones use another
+ * lane for a while.
+ */
 const LARGE = 64 * 1024
 
 /**
- * A connection on which quick inserts share commits: what is sent in one piece is one transaction. Each is answered when that is
- * committed. When it is rolled back, nothing of any of them has happened, and each is to be asked elsewhere, by itself. When
- * the connection breaks before it was told, nobody knows, as with any commit.
+ * A connection on which quick inserts share commits: each batch is one transaction. Every insert is answered after the
+ * commit. If the batch is rolled back, nothing has happened, and each insert is retried separately elsewhere. If the
+ * connection drops before the confirmation, the outcome is unknown, as with any commit.
  */
 export class CommitConnection extends SharedConnection {
-  /** Answers of those of the batch that have ended well. */
+  /** Answers of the completed statements of the batch. */
   private cells: (Buffer | Error)[] = []
   private isTooLarge = false
   private isGivenUp = false
@@ -41,7 +44,7 @@ export class CommitConnection extends SharedConnection {
     for (const each of asked) each.reject(new Error('Connection terminated before the commit was confirmed'))
   }
 
-  /** Cancelled, it is rolled back as a whole. PostgreSQL says so, and only then it is known. */
+  /** Cancels the whole batch. It counts as rolled back only when PostgreSQL reports it. */
   protected override giveUp({ asked }: Batch): void {
     if (asked.length === 1) return
     this.isGivenUp = true
@@ -53,7 +56,7 @@ export class CommitConnection extends SharedConnection {
     return true
   }
 
-  /** A commit that was cancelled while it waited for a standby is only warned of. */
+  /** PostgreSQL only warns about a commit that was cancelled while it waited for a standby. */
   override noticed(): void {
     this.isUnsure ||= this.isGivenUp
   }

@@ -3,9 +3,9 @@ import type pg from 'pg'
 import { Incoming, Outgoing, type Receiver } from '../messages.js'
 import type { Judge } from './pace.js'
 
-/** A statement to run: its text is sent to a connection once. */
+/** A statement to run. Its text is sent once per connection. */
 export interface Statement {
-  /** Unique to the text, 63 bytes at most. */
+  /** Unique per text, at most 63 bytes. */
   readonly name: string
   readonly text: string
 }
@@ -13,56 +13,57 @@ export interface Statement {
 export interface Asked {
   readonly statement: Statement
   readonly values: readonly (string | null)[]
-  /** Told how long it took. */
+  /** Receives the duration of the statement. */
   readonly pace: Judge
   resolve(cell: Buffer): void
   reject(error: Error): void
 }
 
-/** Statements that were sent together, and are answered in their order. */
+/** Statements that were sent together and are answered in order. */
 export interface Batch {
   readonly asked: readonly Asked[]
   readonly at: number
-  /** One of them had to be prepared first, which says nothing of how long it takes the next time. */
+  /** Whether a statement had to be prepared, so that its duration is not representative. */
   readonly fresh: boolean
-  /** How many have ended well. */
+  /** Number of completed statements. */
   done: number
 }
 
-/** Nothing of it has happened: it should be asked elsewhere. */
+/** Signals that nothing has happened, so that the statement should run on another lane. */
 export class NotDone extends Error {}
 export const OVERTAKEN = 'behind one that takes long'
-/** What became of a batch: all went well, one has failed, or the connection has closed before anybody knew. */
+/** Outcome of a batch: all statements succeeded, one failed, or the connection closed before the result was known. */
 export type Outcome = 'good' | 'failed' | 'lost'
 
 export interface ConnectionOptions {
-  /** Has connected and proven who we are; from here on the connection reads and writes its socket. */
+  /** Connected and authenticated client. The shared connection reads and writes its socket from here on. */
   readonly client: pg.Client
-  /** Of a row. */
+  /** Maximum size of a row, in bytes. */
   readonly maxBytes: number
-  /** The socket has closed. */
+  /** Called when the socket has closed. */
   onClose(): void
-  /** Ends what PostgreSQL does for it. */
+  /** Cancels the running query in PostgreSQL. */
   cancel(): void
-  /** A batch has ended. */
+  /** Called when a batch has ended. */
   onBatch(outcome: Outcome): void
 }
 
-/** How many statements a connection keeps prepared. */
+/** Maximum number of prepared statements per connection. */
 const MAX_PREPARED = 500
 
 /**
- * A connection that many requests share. What is asked while others are under way is sent when they are answered, all of it
- * in one piece with one Sync at its end: PostgreSQL and this process are woken once for many, and it is one transaction.
+ * A connection that many requests share. Statements that arrive while a batch is running are sent together when it
+ * ends, with one Sync at the end. This wakes PostgreSQL and this process once for many statements, and makes them one
+ * transaction.
  */
 export abstract class SharedConnection implements Receiver {
   readonly openedAt = performance.now()
   protected readonly options: ConnectionOptions
   private readonly stream: Socket
   private readonly outgoing = new Outgoing()
-  /** Least recently used first. */
+  /** Names of prepared statements, least recently used first. */
   private readonly prepared = new Set<string>()
-  /** Written to `outgoing`, in this order. */
+  /** Statements written to `outgoing`, in order. */
   private queue: Asked[] = []
   private queueIsFresh = false
   private batch: Batch | undefined
@@ -72,7 +73,7 @@ export abstract class SharedConnection implements Receiver {
   private isSending = false
   private isRetired = false
   private isOvertaken = false
-  /** Where it was at the last look. */
+  /** Progress at the last check. */
   private seen: { readonly batch: Batch | undefined; readonly done: number } | undefined
 
   constructor(options: ConnectionOptions) {
@@ -94,33 +95,34 @@ export abstract class SharedConnection implements Receiver {
     })
   }
 
-  /** One of a batch has ended well. */
+  /** Called when a statement of a batch has completed. */
   protected abstract completed(asked: Asked, cell: Buffer | undefined): void
-  /** The transaction of a batch has ended. One that has failed was rolled back. */
+  /** Called when the transaction of a batch has ended. A failed one was rolled back. */
   protected abstract ended(batch: Batch, hasFailed: boolean): void
-  /** The connection has closed before that of a batch had. */
+  /** Called when the connection closed before a batch had ended. */
   protected abstract lost(batch: Batch): void
-  /** A batch takes so long that nobody should wait for it who need not. Told again as long as it does. */
+  /** Called repeatedly while a batch is so slow that other requests should not wait for it. */
   protected abstract giveUp(batch: Batch): void
   abstract tooLarge(): boolean
   abstract noticed(): void
 
-  /** How many it has to do with. */
+  /** Number of statements queued or in progress. */
   get load(): number {
     return this.queue.length + (this.batch?.asked.length ?? 0)
   }
 
-  /** It takes nothing more. */
+  /** Whether it accepts no more statements. */
   get retired(): boolean {
     return this.isRetired
   }
 
-  /** How long nothing has come, in ms; from when it was asked for, where it was. */
+  /** Time since the last data arrived, or since the oldest request, in milliseconds. */
   get silentMs(): number {
     return performance.now() - Math.max(this.progressAt, this.batch?.at ?? 0)
   }
 
   /**
+   * Runs a statement.
    * @returns the only column of the only row, in UTF-8; it may share memory with other answers
    * @throws NotDone
    */
@@ -132,8 +134,8 @@ export abstract class SharedConnection implements Receiver {
   }
 
   /**
-   * Lets nobody wait behind a statement that takes longer. It counts when it was there at the look before as well: an answer
-   * may be here that this process had no time to read.
+   * Moves waiting statements away from a slow one. A statement must be slow at two checks in a row, because its answer
+   * may have arrived without this process having had time to read it.
    */
   overtakeIfSlow(slowMs: number): void {
     const { batch, seen, silentMs } = this
@@ -145,19 +147,19 @@ export abstract class SharedConnection implements Receiver {
     }
     this.isOvertaken = true
     this.isRetired = true
-    // Whose fault it is nobody knows: PostgreSQL sends answers when it has many, or all.
+    // The slow statement is unknown: PostgreSQL buffers answers and sends several at once.
     for (const { pace } of batch.asked.slice(batch.done)) pace.overtaken()
     this.sendQueueElsewhere(OVERTAKEN)
     this.giveUp(batch)
   }
 
-  /** Ends when the last answer has come. */
+  /** Closes after the last answer. */
   retire(): void {
     this.isRetired = true
     if (this.load === 0) void this.options.client.end().catch(() => undefined)
   }
 
-  /** Ends at once. */
+  /** Closes immediately. */
   destroy(why: string): void {
     this.isRetired = true
     this.stream.destroy(new Error(`Connection terminated: ${why}`))
@@ -179,7 +181,7 @@ export abstract class SharedConnection implements Receiver {
 
   failed(): void {
     if (this.batch) this.hasFailed = true
-    // What nobody has asked for says that the connection ends.
+    // An unexpected message announces the end of the connection.
     else this.retire()
   }
 
@@ -204,7 +206,7 @@ export abstract class SharedConnection implements Receiver {
     else if (this.isRetired) this.retire()
   }
 
-  /** What is under way. */
+  /** The statement in progress. */
   protected get current(): Asked | undefined {
     return this.batch?.asked[this.batch.done]
   }
@@ -213,7 +215,7 @@ export abstract class SharedConnection implements Receiver {
     const { name, text } = asked.statement
     if (!this.prepared.delete(name)) {
       this.makeRoom()
-      // Where it is there after all: it is no error when it is not.
+      // Closing an unknown name is not an error.
       this.outgoing.close(name)
       this.outgoing.prepare(name, text)
       this.queueIsFresh = true
@@ -223,15 +225,16 @@ export abstract class SharedConnection implements Receiver {
     this.queue.push(asked)
   }
 
-  /** One that fails holds up others; at the commit it may have been any of them. */
+  /** Reports a failed statement to its pace. At the commit it may have been any of the batch. */
   private blame({ asked, done }: Batch): void {
     if (this.isOvertaken) return
     for (const { pace } of done < asked.length ? asked.slice(done, done + 1) : asked) pace.failed()
   }
 
   /**
-   * Those of a batch that were passed over may not have been prepared, and what waits was written as if they were.
-   * @returns what waits, to be written again
+   * Takes back statements. Those skipped after an error may not have been prepared, although the waiting ones were
+   * written as if they were.
+   * @returns the waiting statements, to be written again
    */
   private takeBack({ asked, done }: Batch): readonly Asked[] {
     const waiting = this.queue.splice(0)
@@ -252,7 +255,7 @@ export abstract class SharedConnection implements Receiver {
     this.outgoing.close(oldest)
   }
 
-  /** What is asked while sockets are being read goes out together. */
+  /** Sends on the next turn, so that statements that arrive together share one write. */
   private sendSoon(): void {
     if (this.isSending || this.batch) return
     this.isSending = true

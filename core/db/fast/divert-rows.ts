@@ -3,10 +3,10 @@ import type pg from 'pg'
 import { answerTooLarge, socketOf } from '../limit-answers.js'
 import { DATA_ROW, HEADER, type RowMessages } from '../row-messages.js'
 
-/** Takes whole rows, in the order in which they come. It must copy them, because their memory is used again. */
+/** Receives whole rows in order. It must copy them, because their memory is reused. */
 export type RowReceiver = (rows: RowMessages, count: number) => void
 
-/** In bytes: the most that is read at once. */
+/** Maximum number of bytes per read. */
 export const READ = 64 * 1024
 
 interface Diverted {
@@ -15,11 +15,11 @@ interface Diverted {
 }
 const diverted = new WeakMap<Socket, Diverted>()
 
-/** Opens a socket that reads into the same memory again and again once its rows are diverted. */
+/** Opens a socket that reads into the same memory repeatedly once its rows are diverted. */
 export function openSocket(): Socket {
   const callback = (bytes: number, memory: Uint8Array) => {
     const chunk = Buffer.from(memory.buffer, memory.byteOffset, bytes)
-    // pg keeps the beginning of a message until its rest has come.
+    // pg keeps the start of a message until the rest arrives.
     socket.emit('data', diverted.has(socket) ? chunk : Buffer.from(chunk))
     return true
   }
@@ -29,8 +29,8 @@ export function openSocket(): Socket {
 }
 
 /**
- * Keeps the rows of an idle connection from pg, which would make strings of them; all other messages still reach it. A row that
- * is larger than allowed ends the connection, when its length is read and before the rest has come.
+ * Diverts the rows of an idle connection from pg, which would convert them to strings. All other messages still reach
+ * pg. A row above the limit closes the connection as soon as its length is read.
  */
 export function divertRows(client: pg.PoolClient, maxBytes: number): void {
   const stream = socketOf(client)
@@ -50,8 +50,8 @@ export function divertRows(client: pg.PoolClient, maxBytes: number): void {
 }
 
 /**
- * Gives the rows of a connection to a receiver from now on, or to nobody.
- * @returns false when the connection is in the midst of a message, and of no use
+ * Sets or removes the receiver of a connection's rows.
+ * @returns false when the connection is in the middle of a message and therefore unusable
  */
 export function receiveRows(client: pg.PoolClient, receive: RowReceiver | undefined): boolean {
   const one = diverted.get(socketOf(client))
@@ -60,11 +60,11 @@ export function receiveRows(client: pg.PoolClient, receive: RowReceiver | undefi
   return true
 }
 
-/** Parts rows from the other messages. */
+/** Splits rows from other messages. */
 class Splitter {
-  /** Too few bytes to tell the length of the next message. */
+  /** Bytes that are too few to contain the length of the next message. */
   private head: Buffer = NOTHING
-  /** Room for a message of which only the first bytes have come. */
+  /** Buffer for a message that has arrived partially. */
   private begun: Buffer = NOTHING
   private has = 0
 
@@ -109,7 +109,7 @@ class Splitter {
     return true
   }
 
-  /** @returns how much of the chunk belongs to the message that has begun */
+  /** @returns how many bytes of the chunk belong to the started message */
   private complete(chunk: Buffer): number {
     const took = chunk.copy(this.begun, this.has)
     this.has += took
@@ -121,7 +121,7 @@ class Splitter {
     return took
   }
 
-  /** @param messages all rows, or none of them */
+  /** @param messages either only rows or no rows */
   private give(messages: Buffer, count: number): void {
     if (messages.length === 0) return
     if (messages[0] === DATA_ROW) this.rows(messages, count)

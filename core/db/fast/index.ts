@@ -12,11 +12,11 @@ import { openPipelines, type PipelineOptions, type Pipelines } from './pipelines
 import { COMMIT, Pace, SLOW } from './pace.js'
 import { ReadConnection } from './reads.js'
 
-/** Lanes that exist for speed alone. Each wraps another one, which does what it does not. */
+/** Fast lanes. Each wraps another lane and delegates what it does not handle. */
 export interface FastLanes {
-  /** Keeps rows of streams as bytes, in memory that is used again. */
+  /** Keeps rows of streams as bytes in reusable memory. */
   rows(lane: Lane): Lane
-  /** Lets quick reads share connections, and quick inserts commits. */
+  /** Lets quick reads share connections, and quick inserts share commits. */
   shared(lane: Lane): Lane
   close(): Promise<void>
 }
@@ -48,8 +48,8 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics)
 }
 
 /**
- * Runs requests that have proven to be quick on connections that they share, and others as before.
- * @param quickMs what a request may take to be quick
+ * Runs requests that are known to be quick on shared connections, and others on the wrapped lane.
+ * @param quickMs maximum typical duration of a quick request
  */
 function shared(
   pipelines: Pipelines | undefined,
@@ -61,7 +61,7 @@ function shared(
   const paces = new WeakMap<Compiled, Pace>()
 
   function paceOf({ plan, execution }: Job): Pace | undefined {
-    // What is not worth a prepared statement has come for the first time, or is planned afresh each time.
+    // A request without a prepared statement is new, or is planned afresh each time.
     if (!execution.prepare || !mayShare(plan)) return undefined
     const known = paces.get(plan)
     if (known) return known
@@ -85,7 +85,7 @@ function shared(
   }
 }
 
-/** @returns undefined: it was not answered there, and nothing of it has happened */
+/** @returns undefined when it did not run here and nothing has happened */
 async function ask(
   pipelines: Pipelines,
   { plan, values }: Job,
@@ -110,7 +110,7 @@ function openerOf(database: Database, log: Logger, metrics: Metrics): Open {
   const { config, breaker } = database
   const batches = metrics.counter(
     'database_batches_total',
-    'batches of statements on connections that requests share, by outcome; the statements of a failed one are run again',
+    'Batches of statements on shared connections by outcome. The statements of a failed batch run again.',
     ['pool', 'outcome'],
   )
   return (Connection, connections, purpose, slowMs) => {
@@ -122,7 +122,7 @@ function openerOf(database: Database, log: Logger, metrics: Metrics): Open {
       silenceMs: config.statementTimeoutMs + GRACE_MS,
       slowMs,
       isDown: () => breaker.isOpen,
-      failed: (error) => log.warn({ err: error, purpose }, 'cannot open a connection for requests to share'),
+      failed: (error) => log.warn({ err: error, purpose }, 'cannot open a shared connection'),
       connect: () => database.openSingle(purpose),
       cancel: (client) => void cancel(database, client),
       onBatch: (outcome) => batches.inc({ pool: purpose, outcome }),

@@ -1,31 +1,31 @@
-/** So many more runs have to be quick than slow. What is neither may be the fault of a busy machine. */
+/** Required surplus of quick runs over slow ones. Runs in between may be the fault of a busy machine. */
 const RUNS = 8
-/** Times as long as quick: what a run may take, and what counts as two that took longer. */
+/** Multiple of the quick limit: runs up to it are tolerated, and slower ones count twice. */
 export const SLOW = 10
 const VERY_SLOW = 100
-/** Times as long as a read an insert may take to be quick: it waits for the disk, and until commits are shared for those of others. */
+/** Multiple of the quick limit for inserts, which wait for the disk and for other commits. */
 export const COMMIT = 8
-/** A pause of the whole machine looks the same as a slow run: so many are borne, and one more for so many quick ones. */
+/** Number of tolerated slow runs. A pause of the whole machine looks like a slow run; quick runs restore tolerance. */
 const STRIKES = 4
 const QUICK_FOR_ONE = 50
 const BARRED_MS = 1000
 const MAX_BARRED_MS = 600_000
 
-/** Of those whose requests of one form have failed, the latest. */
+/** Maximum number of remembered callers with failed requests; the oldest are forgotten. */
 const MAX_CALLERS = 100
 
-/** What is told how a statement did that shared a connection. */
+/** Receives the outcomes of a statement on a shared connection. */
 export type Judge = Pick<Pace, 'ranShared' | 'overtaken' | 'failed' | 'bar'>
 
 /**
- * Whether a statement may share a connection with others. It may when it has proven to be quick on a connection of its own, and
- * until it holds up others: then it has to prove it again, after a while that doubles each time that it happens soon.
+ * Decides whether a statement may share a connection. It must prove to be quick on its own connection first. When it
+ * delays others it must prove it again, after a pause that doubles each time this recurs soon.
  */
 export class Pace {
   private quick = 0
   private readonly ban = new Ban()
   private readonly quickMs: number
-  /** The bans of those whose requests have failed, the latest last. */
+  /** Bans of callers whose requests failed, latest last. */
   private readonly callers = new Map<string, Ban>()
 
   constructor(quickMs: number) {
@@ -37,9 +37,9 @@ export class Pace {
   }
 
   /**
-   * The pace for one caller. What fails because of its values bars that caller alone; it counts once for all, so that a form
-   * that fails for many is barred for everybody.
-   * @param caller `Session.caller`; without one the form itself is judged
+   * Returns the pace for one caller. Failures caused by values ban that caller only. They count once in total, so that
+   * a statement that fails for many callers is banned for all.
+   * @param caller `Session.caller`; without it the statement itself is judged
    */
   of(caller: string | undefined): Judge & Pick<Pace, 'mayShare'> {
     if (caller === undefined) return this
@@ -70,17 +70,17 @@ export class Pace {
     else this.strike(ms > VERY_SLOW * this.quickMs ? 2 : 1)
   }
 
-  /** It was under way when others were kept waiting. */
+  /** Reports that it was running while others waited too long. */
   overtaken(): void {
     this.strike(1)
   }
 
-  /** What fails has others sent again. */
+  /** Reports a failure, after which others were sent again. */
   failed(): void {
     this.strike(1)
   }
 
-  /** It has to prove itself anew, in a while. */
+  /** Bans it for a while; it must prove itself again. */
   bar(): void {
     this.quick = 0
     this.ban.start()
@@ -99,7 +99,7 @@ export class Pace {
   }
 }
 
-/** A time without sharing, after too many strikes. */
+/** A period without sharing, after too many strikes. */
 class Ban {
   private strikes = 0
   private ms = BARRED_MS
@@ -109,7 +109,7 @@ class Ban {
     return this.until === 0 || performance.now() >= this.until
   }
 
-  /** @returns whether that was one too many */
+  /** @returns whether this was one strike too many */
   strike(times: number): boolean {
     this.strikes += times
     if (this.strikes < STRIKES) return false

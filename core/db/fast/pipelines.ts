@@ -5,63 +5,64 @@ import { MAX_VALUES } from '../messages.js'
 import type { Judge } from './pace.js'
 
 export interface PipelineOptions {
-  /** What its connections are. */
+  /** Class of the connections. */
   readonly Connection: new (options: ConnectionOptions) => SharedConnection
   readonly connections: number
-  /** Of a row. */
+  /** Maximum size of a row, in bytes. */
   readonly maxBytes: number
-  /** How long the server may say nothing while it is asked. */
+  /** Maximum time without data while a statement is running. */
   readonly silenceMs: number
-  /** Behind a read that takes longer nobody has to wait. */
+  /** Duration after which other statements stop waiting behind a slow one. */
   readonly slowMs: number
-  /** @returns a connection that is open */
+  /** @returns an open connection */
   connect(): Promise<pg.Client>
-  /** Ends what a connection has PostgreSQL do. */
+  /** Cancels the running query of a connection. */
   cancel(client: pg.Client): void
-  /** Whether the database is known not to answer: then no statement is taken. */
+  /** Whether the database is known to be unavailable, so that no statement is accepted. */
   isDown(): boolean
-  /** Told when there is none to be had. */
+  /** Called when no connection could be opened. */
   failed(error: unknown): void
-  /** Told what became of statements that were sent together. */
+  /** Called with the outcome of each batch. */
   onBatch(outcome: Outcome): void
 }
 
 /**
- * A few connections that quick statements share, each with many at a time: the servers on both sides are woken less often, and
- * less is sent. None can be cancelled alone: who may be here is for the caller to know.
+ * A few connections that quick statements share, many at a time. This wakes both sides less often and sends less.
+ * Statements cannot be cancelled individually, so the caller decides which may run here.
  */
 export interface Pipelines {
   readonly open: number
-  /** Statements whose answers are owed. */
+  /** Number of unanswered statements. */
   readonly underWay: number
   /**
-   * @param pace is told how long it took
-   * @returns undefined when there is no room, or no connection yet: the first who asks have it opened, and go elsewhere
-   * @throws NotDone: it should be asked elsewhere
+   * Runs a statement.
+   * @param pace receives its duration
+   * @returns undefined when there is no room or no connection yet; the first calls open one and use another lane
+   * @throws NotDone when the statement should run on another lane
    */
   ask(statement: Statement, values: readonly (string | null)[], pace: Judge): Promise<Buffer> | undefined
   close(): Promise<void>
 }
 
-/** On each connection; more would wait longer than for a connection of the pool. */
+/** Maximum per connection. More would wait longer than for a pooled connection. */
 const MOST_UNDER_WAY = 32
-/** Of the values of one: what brings more takes its time. */
+/** Maximum size of the values of one statement, in bytes. Larger statements are not quick. */
 const MAX_VALUE_BYTES = 16 * 1024
 const LOOK_MS = 1000
 const IDLE_MS = 30_000
 const LIFE_MS = 1_800_000
-/** After an attempt to connect that has failed. */
+/** Pause after a failed attempt to connect, in milliseconds. */
 const RETRY_MS = 5000
 const CLOSE_MS = 5000
 
 export function openPipelines(options: PipelineOptions): Pipelines {
-  /** Those that have not closed, retired ones too. */
+  /** Connections that have not closed, including retired ones. */
   const connections = new Set<SharedConnection>()
   let connecting = 0
   let closed = false
   let failedAt = -Infinity
   const timer = setInterval(look, LOOK_MS).unref()
-  /** Runs while anything is under way. */
+  /** Runs while any statement is in progress. */
   let watch: NodeJS.Timeout | undefined
 
   function look(): void {
@@ -120,7 +121,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
         if (!least || connection.load < least.load) least = connection
       }
       const isBusy = !least || least.load > 0
-      // Some that take nothing more may still have to do.
+      // Retired connections may still be busy.
       const hasRoom = usable < options.connections && connecting + connections.size < 2 * options.connections
       if (isBusy && hasRoom && !closed && performance.now() - failedAt > RETRY_MS) void connect()
       if (!least || least.load >= MOST_UNDER_WAY) return undefined
@@ -132,7 +133,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
       for (const connection of connections) connection.retire()
       const deadline = performance.now() + CLOSE_MS
       while (connections.size > 0 && performance.now() < deadline) await sleep(10)
-      for (const connection of connections) connection.destroy('the server ends')
+      for (const connection of connections) connection.destroy('the server is shutting down')
       clearInterval(watch)
       clearInterval(timer)
     },

@@ -1,8 +1,8 @@
 import { type Asked, type Batch, NotDone, OVERTAKEN, SharedConnection } from './connection.js'
 
 /**
- * A connection that quick reads share. Each is answered when it is there; when one fails, those behind it are passed over, and
- * sent again. All that goes wrong is NotDone, because what only reads may always be asked again.
+ * A connection that quick reads share. Each read is answered as soon as it completes. When one fails, PostgreSQL skips
+ * those behind it, and they are sent again. Every failure is NotDone, because reads are always safe to retry.
  */
 export class ReadConnection extends SharedConnection {
   protected override completed(asked: Asked, cell: Buffer | undefined): void {
@@ -20,12 +20,12 @@ export class ReadConnection extends SharedConnection {
     reject(batch, 'Connection terminated')
   }
 
-  /** One that is alone is the slow one, and waits. */
+  /** Leaves a slow read alone when no other waits. */
   protected override giveUp(batch: Batch): void {
     if (batch.asked.length - batch.done === 1) return
     reject(batch, OVERTAKEN)
     this.options.cancel()
-    this.destroy('nobody waits for its answers')
+    this.destroy('no client waits for its answers')
   }
 
   override tooLarge(): boolean {
