@@ -1,19 +1,19 @@
-/** JSON as PostgreSQL made it, as text or as bytes that nobody has looked at, or what is still coming. */
+/** A response: JSON from PostgreSQL as text or unparsed bytes, or a stream of rows. */
 export type Answer = (TextAnswer | BytesAnswer | RowStream) & {
-  /** Of HTTP; 200 when absent. */
+  /** HTTP status; defaults to 200. */
   readonly status?: number
 }
 export interface TextAnswer {
   readonly kind: 'text'
   readonly text: string
-  /** JSON when absent. */
+  /** Defaults to JSON. */
   readonly contentType?: string
 }
 export interface BytesAnswer {
   readonly kind: 'bytes'
-  /** In UTF-8 where they are text. */
+  /** Body; text is in UTF-8. */
   readonly bytes: Buffer
-  /** JSON when absent. */
+  /** Defaults to JSON. */
   readonly contentType?: string
 }
 export interface RowStream {
@@ -21,9 +21,9 @@ export interface RowStream {
   readonly contentType: string
   /** Chunks of the body. Ends early only by throwing. */
   readonly chunks: AsyncIterable<Buffer>
-  /** Is told of a chunk that nobody looks at any more: its memory is used again. Need not be called. */
+  /** Releases the memory of a chunk that is no longer used. Optional to call. */
   readonly sent?: (chunk: Buffer) => void
-  /** Of all chunks together, in bytes, where it is known. */
+  /** Total size of all chunks in bytes, if known. */
   readonly length?: number
 }
 

@@ -1,29 +1,31 @@
 import type { Readable } from 'node:stream'
 
-/** Kinds of provider. A plugin that needs another kind adds it by declaration merging on `rowhouse`. */
+/** Kinds of providers. Plugins add kinds by declaration merging on `rowhouse`. */
 export interface ProviderKinds {
   email: EmailSender
   sms: SmsSender
   storage: ObjectStore
 }
 
-/** What a send reports back; the body of a successful `/v1/send/*`. */
+/** The result of a send; the body of a successful `/v1/send/*`. */
 export interface Receipt {
-  /** The provider's reference. */
+  /** Reference assigned by the provider. */
   readonly id: string
-  /** The provider's details, as text. */
+  /** Details from the provider, as text. */
   readonly detail: string
 }
 
-/** An address that was read and checked: ASCII, `local@domain`, nothing that a header or an envelope could misread. */
+/** A validated address: ASCII `local@domain`, safe in headers and envelopes. */
 export interface Mailbox {
   readonly address: string
-  /** Without line breaks and control characters. */
+  /** Display name without line breaks and control characters. */
   readonly name?: string
 }
 
 interface Envelope {
-  /** Ours, a UUID, the same at every try: for `Message-ID`, and for a provider that sends what it knows only once. */
+  /**
+   * UUID of the message in Rowhouse, the same for every attempt. For `Message-ID`, and for providers that deduplicate.
+   */
   readonly id: string
   readonly to: Mailbox
   readonly from: Mailbox
@@ -33,9 +35,9 @@ interface Envelope {
   readonly attachments?: readonly Attachment[]
 }
 export interface Attachment {
-  /** Without line breaks, control characters and slashes. */
+  /** File name without line breaks, control characters and slashes. */
   readonly filename: string
-  /** `type/subtype`, perhaps with parameters. */
+  /** `type/subtype`, optionally with parameters. */
   readonly contentType: string
   readonly content: Buffer
 }
@@ -47,15 +49,15 @@ export interface Mail extends Envelope {
   readonly html?: string
 }
 
-/** A mail that the provider makes of a template it keeps. */
+/** A mail that the provider renders from a stored template. */
 export interface TemplateMail extends Envelope {
   readonly template: string
-  /** Each name once. */
+  /** Merge variables. Names are unique. */
   readonly content: readonly { readonly name: string; readonly content: string }[]
 }
 
 export interface Sms {
-  /** Ours, a UUID, the same at every try. */
+  /** UUID of the message in Rowhouse, the same for every attempt. */
   readonly id: string
   /** National number, digits only. */
   readonly to: string
@@ -64,116 +66,116 @@ export interface Sms {
   readonly message: string
 }
 
-/** What senders of every kind have. A method or property that is absent is a capability that the provider lacks. */
+/** Members shared by senders of every kind. An absent method or property is a capability that the provider lacks. */
 interface Sender {
   /**
-   * For so long after it first got a message the provider knows it by its `id`, and sends it once however often it is
-   * asked. Absent: a message that may have been sent is sent again, or not, as its sender wished.
+   * Time in seconds for which the provider deduplicates messages by their `id`. If absent, the caller decides whether
+   * to retry a message with an unknown outcome.
    */
   readonly sendsOnceForSeconds?: number
-  /** It sends nothing anywhere: what it took stays to be read here. */
+  /** Whether it delivers nothing and keeps messages for inspection instead. */
   readonly catches?: boolean
   /**
-   * Reads what the provider posts about messages it took. Absent: it is not configured to, and the address does not exist.
-   * @throws ServiceError 401 when the provider did not make it, 400 when it cannot be read
+   * Parses delivery events that the provider posts. Absent when not configured; the endpoint then does not exist.
+   * @throws ServiceError 401 for a wrong signature, 400 for an invalid body
    */
   events?(posted: PostedEvents): Promise<readonly DeliveryEvent[]> | readonly DeliveryEvent[]
   close?(): Promise<void>
 }
 
 /**
- * Sends email. A send is over when the provider has taken the message.
- * @throws SendError. Any other error counts as one that leaves it unknown whether the message was sent.
+ * Sends email. A send succeeds when the provider has accepted the message.
+ * @throws SendError. Any other error means that the outcome is unknown.
  */
 export interface EmailSender extends Sender {
-  /** It may send from addresses of these domains only. Absent: of any. */
+  /** Allowed domains of sender addresses. Absent: any domain. */
   readonly domains?: readonly string[]
   send(mail: Mail, signal: AbortSignal): Promise<Receipt>
   sendTemplate?(mail: TemplateMail, signal: AbortSignal): Promise<Receipt>
 }
 
-/** Sends SMS; as `EmailSender`. */
+/** Sends SMS, with the same contract as `EmailSender`. */
 export interface SmsSender extends Sender {
   send(sms: Sms, signal: AbortSignal): Promise<Receipt>
 }
 
 export interface PostedEvents {
-  /** By lower-case name. */
+  /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly query: Readonly<Record<string, string | undefined>>
   readonly body: Buffer
 }
 
-/** What became of a message after the provider took it. */
+/** What happened to a message after the provider accepted it. */
 export interface DeliveryEvent {
   /** `Receipt.id` of the message. */
   readonly id: string
-  /** Our id of the message, where the provider gives it back. */
+  /** Id of the message in Rowhouse, if the provider returns it. */
   readonly message?: string
-  /** `bounced`: it never will be delivered; `deferred`: not yet; `complained`: the reader called it spam. */
+  /** `bounced`: permanently undeliverable; `deferred`: delayed; `complained`: the recipient reported spam. */
   readonly kind: 'delivered' | 'deferred' | 'bounced' | 'complained'
-  /** Where it was to go; email only. */
+  /** Recipient address; email only. */
   readonly address?: string
-  /** The address takes no mail any more, whatever is in it. */
+  /** Whether the address rejects all mail permanently. */
   readonly permanent?: boolean
-  /** The provider's words. */
+  /** Description from the provider. */
   readonly detail: string
 }
 
-/** Inclusive, in bytes. */
+/** An inclusive range, in bytes. */
 export interface ByteRange {
   readonly start: number
   readonly end: number
 }
 
 /**
- * Keeps bytes under keys that the server made (never a client's file id). A key is written once. Size, type and owner
- * live in the database. A method that is absent is a capability that the store does not have.
+ * Stores bytes under keys that the server generates (never a client's file id). Each key is written once. Size, type
+ * and owner are stored in the database. An absent method is a capability that the store lacks.
  */
 export interface ObjectStore {
   /**
-   * Resolves when the bytes are durable. Fails, and leaves nothing, if the key exists, the body breaks off, or `signal`
-   * aborts. A store that cannot be reached fails, here and below, with ServiceError 503 `storage_unavailable`; what it
-   * has then is for `delete`, again until that succeeds.
+   * Resolves when the bytes are durable. Fails and stores nothing if the key exists, the body ends early, or `signal`
+   * aborts. If the store is unreachable, this and the other methods fail with ServiceError 503 `storage_unavailable`;
+   * call `delete` until it succeeds to remove what may have been stored.
    */
   put(key: string, body: Readable, signal: AbortSignal): Promise<{ readonly size: number }>
-  /** As `put`, of a few bytes that are all here, in pieces. They are sooner there without a stream. */
+  /** Stores a few bytes like `put`. Faster, because it needs no stream. */
   write?(key: string, pieces: readonly Buffer[], signal: AbortSignal): Promise<void>
   /** Fails with an error whose `code` is `ENOENT` when the key does not exist. */
   get(key: string, range: ByteRange | undefined, signal: AbortSignal): Promise<Readable>
   /**
-   * As `get`, in one piece: all of these bytes, or those of them that there are. For a few bytes, which are sooner there
-   * without a stream.
+   * Returns these bytes, or as many of them as exist, in one buffer. Faster than `get` for a few bytes, because it
+   * needs no stream.
    */
   read?(key: string, range: ByteRange, signal: AbortSignal): Promise<Buffer>
-  /** Deleting what is not there succeeds. Takes along what an upload to that key has left behind. */
+  /** Deletes an object and any remains of an upload to its key. Succeeds if the key does not exist. */
   delete(key: string): Promise<void>
-  /** All there is, in any order: for a check against the database, never for a request. */
+  /** Lists all objects in any order. For checks against the database, never for requests. */
   list?(signal: AbortSignal): AsyncIterable<StoredObject>
-  /** An address where anybody can get the object until it expires, without this server. */
+  /** Returns a URL where anyone can download the object until it expires, without this server. */
   signedUrl?(key: string, options: SignedUrlOptions): Promise<string>
-  /** Absolute path of the object, for a proxy on the same machine to send. */
+  /** Returns the absolute path of the object, for a proxy on the same machine to send. */
   path?(key: string): string
   close?(): Promise<void>
 }
 
 export interface StoredObject {
   readonly key: string
-  /** In bytes. */
+  /** Size in bytes. */
   readonly size: number
 }
 
-/** What the answer of a signed address says of the object. */
+/** Response headers of a signed URL. */
 export interface SignedUrlOptions {
   readonly expiresInSeconds: number
   readonly contentType: string
-  /** `Content-Disposition`; absent: none. */
+  /** `Content-Disposition`, if any. */
   readonly disposition?: string
 }
 
 /**
- * A PostgreSQL for a project that names none. The command line loads the built-in one, `providers/database/embedded`;
- * it is not a kind that a configuration can choose.
+ * Runs PostgreSQL for a project that configures no database. The command line loads the built-in provider
+ * `providers/database/embedded`; a configuration cannot choose this kind.
  */
 export interface DatabaseProvider {
   /** Describes what exists in a data directory, without starting, creating or repairing anything. */
@@ -193,44 +195,44 @@ export interface DatabaseStart {
 }
 
 export interface StartedDatabase {
-  /** A superuser's, for migrations and administration: `postgresql://rowhouse:...@127.0.0.1:port/rowhouse`. A secret. */
+  /** Superuser URL for migrations and administration: `postgresql://rowhouse:...@127.0.0.1:port/rowhouse`. Secret. */
   readonly url: string
-  /** For the server: a login that owns the database and is not a superuser. A secret. */
+  /** URL for the server: a login that owns the database and is not a superuser. Secret. */
   readonly serverUrl: string
   /** e.g. `18.4` */
   readonly version: string
-  /** The server already ran, because the Rowhouse that started it was killed. */
+  /** Whether the server was running already, because the Rowhouse that started it was killed. */
   readonly adopted: boolean
   /**
-   * Waits until the server ends without `stop`: because it was killed, or ran out of memory.
-   * @returns the last lines that it logged
+   * Waits until the server ends without `stop`, e.g. because it was killed or ran out of memory.
+   * @returns its last log lines
    */
   died(): Promise<readonly string[]>
   /**
-   * Starts a server that died again, on the same port, so that `url` stays valid.
+   * Restarts a server that has died, on the same port, so that `url` stays valid.
    * @throws Error that says what to do
    */
   restart(): Promise<void>
-  /** Disconnects clients and resolves when the server's process has ended. */
+  /** Disconnects clients and stops the server. Resolves when its process has ended. */
   stop(): Promise<void>
 }
 
 export interface DatabaseState {
-  /** Absolute. */
+  /** Absolute path. */
   readonly dataDir: string
   /** Folder of the cluster, and the major version that created it; `undefined` before the first start. */
   readonly cluster: { readonly folder: string; readonly major: number } | undefined
-  /** The Rowhouse that uses the data directory. */
+  /** The Rowhouse process that uses the data directory. */
   readonly heldBy: { readonly pid: number } | undefined
-  /** The PostgreSQL that runs on it. The URL is a superuser's, and a secret. */
+  /** The running PostgreSQL. The URL is a superuser's and secret. */
   readonly server: { readonly pid: number; readonly port: number; readonly url: string } | undefined
-  /** What a start would use, or why it would fail. */
+  /** The binaries for a start, or the problem that would prevent it. */
   readonly binaries: PostgresBinaries | { readonly problem: string }
-  /** Folders outside of the data directory whose data directory is gone: safe to delete. */
+  /** Leftover folders whose data directory was deleted. They can be deleted. */
   readonly orphans: readonly string[]
 }
 
-/** A PostgreSQL that runs on this machine. */
+/** A PostgreSQL installed on this machine. */
 export interface PostgresBinaries {
   /** Folder of `postgres` and `initdb`. */
   readonly bin: string

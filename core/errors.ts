@@ -1,6 +1,7 @@
 /**
- * Every error code that a client may see: its status and when it occurs. A code with several statuses lists its usual one first.
- * Plugins of others may throw a `ServiceError` with codes of their own. The table in `core/README.md` is checked against this one.
+ * Every error code that a client may see, with its status and meaning. The first status of a code is the usual one.
+ * Third-party plugins may throw a `ServiceError` with their own codes. A test compares the table in `core/README.md`
+ * with this one.
  */
 export const ERRORS = {
   'invalid-json': [400, 'The body is not JSON, or not UTF-8.'],
@@ -102,8 +103,8 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS
 
 /**
- * An error whose text a client may see. Anything else that is thrown becomes a 500 with a request id, and its text goes
- * to the log alone.
+ * An error whose message is safe to show to clients. Any other error becomes a 500 with a request id, and its message
+ * appears only in the log.
  */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError'
@@ -111,7 +112,7 @@ export class ServiceError extends Error {
   /**
    * @param status HTTP status
    * @param code stable and documented; for those of Rowhouse see `ERRORS` and `serviceError`
-   * @param path where in the request as the client sent it, e.g. `$.args.where.author.$or[1].id`
+   * @param path location in the request as the client sent it, e.g. `$.args.where.author.$or[1].id`
    */
   constructor(
     readonly status: number,
@@ -126,7 +127,7 @@ export class ServiceError extends Error {
     this.retryAfter = retryAfter
   }
 
-  /** What only the role `admin` and the log see: PostgreSQL's own words. */
+  /** Details for the role `admin` and the log only: PostgreSQL's own message. */
   readonly internal?: unknown
   /** Seconds for a `Retry-After` header. */
   readonly retryAfter?: number
@@ -142,7 +143,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Longest message and path; a name in the request may have millions of characters. */
+/** Maximum length of a message or path, because a name in the request may have millions of characters. */
 const MAX_TEXT = 2000
 const shorten = (text: string): string => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}...` : text)
 
@@ -150,11 +151,11 @@ export interface ErrorDetails {
   readonly cause?: unknown
   /** @see ServiceError.internal */
   readonly internal?: unknown
-  /** Seconds. */
+  /** Value of `Retry-After`, in seconds. */
   readonly retryAfter?: number
 }
 
-/** Makes an error of the catalogue. @param details `status` only for a code with several */
+/** Creates an error of the catalogue. @param details `status` only for a code with several */
 export function serviceError(
   code: ErrorCode,
   message: string,
@@ -165,20 +166,20 @@ export function serviceError(
   return new ServiceError(status ?? (usual as number), code, message, path, details)
 }
 
-/** Continues a JSON path: `.key` where the key is a plain word, `['a.b']` otherwise, `[0]` for an index. */
+/** Extends a JSON path: `.key` for a plain word, `['a.b']` for other keys, `[0]` for an index. */
 export function at(path: string, key: string | number): string {
   if (typeof key === 'number') return `${path}[${key}]`
   return /^[A-Za-z_$][\w$-]*$/.test(key) ? `${path}.${key}` : `${path}['${key.replaceAll("'", "\\'")}']`
 }
 
-/** Whether a path is another one or continues it. */
+/** Returns whether a path equals another one or extends it. */
 export const isUnder = (path: string, other: string): boolean =>
   path === other || path.startsWith(`${other}.`) || path.startsWith(`${other}[`)
 
 export const parseFailed = (message: string, path: string) => serviceError('parse-failed', message, path)
 export const unexpectedPayload = (message: string, path: string) => serviceError('unexpected-payload', message, path)
 export const notExists = (message: string, path: string) => serviceError('not-exists', message, path)
-/** 400, never 403, which says that the caller does not hold the role. */
+/** Returns a 400, never a 403, which means that the caller does not hold the role. */
 export const permissionDenied = (message: string, path: string) => serviceError('permission-denied', message, path)
 
 /** @throws ServiceError 400 unexpected-payload: a key that is none of `known` */

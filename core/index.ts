@@ -1,4 +1,4 @@
-/** The public API: what plugins and providers, the built-in ones included, may import. */
+/** The public API for plugins and providers, including the built-in ones. */
 export type { Answer, RowStream } from './answer.js'
 export type { Editor } from './catalog/editor.js'
 export type { PermissionType, TrackedTable } from './catalog/metadata.js'

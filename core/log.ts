@@ -5,13 +5,13 @@ export type { Logger } from 'pino'
 
 export interface LogOptions {
   readonly level: Level | 'silent'
-  /** Where the lines go; standard error when absent. */
+  /** Output stream; defaults to standard error. */
   readonly destination?: DestinationStream
 }
 
 /**
- * JSON lines: `{"level":"info","time":"2026-01-31T12:00:00.000Z","msg":"..."}`.
- * What is logged is chosen field by field where it is logged; nothing here may be handed a request or a header map.
+ * Creates a logger of JSON lines: `{"level":"info","time":"2026-01-31T12:00:00.000Z","msg":"..."}`. Callers select the
+ * fields to log; never pass a request or a header map.
  */
 export function createLogger({ level, destination }: LogOptions): Logger {
   return pino(
@@ -28,7 +28,7 @@ export function createLogger({ level, destination }: LogOptions): Logger {
 
 let moment = 0
 let timeText = ''
-/** Of a busy server many lines are of the same millisecond. */
+/** Returns the time. Caches it, because a busy server logs many lines per millisecond. */
 function time(): string {
   const now = Date.now()
   if (now !== moment) {
@@ -40,10 +40,10 @@ function time(): string {
 
 const ENOUGH = 16 * 1024
 const SOON_MS = 10
-/** What may be the last that this process says. */
+/** Lines that must be written immediately, because they may be the last of this process. */
 const AT_ONCE = /^\{"level":"(error|fatal)"/
 let lines = ''
-/** Of all loggers: what is logged within a moment is written at once, the last of it as the process ends. */
+/** Output shared by all loggers. Buffers lines for a moment, and flushes when the process ends. */
 const standardError: DestinationStream = {
   write(line) {
     if (!output) open()
@@ -66,8 +66,8 @@ function flush(): void {
 }
 
 /**
- * The parts of an error that say where it came from. Its other properties stay out: the driver hangs rows and values
- * on its errors.
+ * Returns the parts of an error that identify its origin. Omits other properties, because the driver attaches rows and
+ * values to its errors.
  */
 function describe(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return { type: typeof error }
@@ -79,5 +79,5 @@ function describe(error: unknown, depth = 0): unknown {
   }
 }
 
-/** A database error quotes in its message the value that it could not take: only where it happened is logged. */
+/** Returns only the stack frames, because the message of a database error quotes invalid values. */
 const framesOf = ({ stack = '' }: Error): string => stack.slice(Math.max(0, stack.indexOf('\n    at ')))

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import type * as Library from 'prom-client'
 
 /**
- * Its parts by themselves: the whole loads ten times as many files, for what it says of the process, and that can wait.
+ * Imports parts of the library, because the whole loads ten times as many files for process metrics, which can wait.
  */
 const require = createRequire(import.meta.url)
 export const Counter = require('prom-client/lib/counter.js') as typeof Library.Counter
@@ -14,15 +14,15 @@ type Counter = Library.Counter
 type Gauge = Library.Gauge
 type Histogram = Library.Histogram
 
-/** One registry per server. Names are prefixed `rowhouse_`; those of the process keep Prometheus' own names. */
+/** The metrics registry of a server. Names get the prefix `rowhouse_`; process metrics keep their Prometheus names. */
 export interface Metrics {
   readonly registry: Library.Registry
   counter(name: string, help: string, labels?: readonly string[]): Counter
-  /** @param collect sets it just before it is read */
+  /** @param collect sets the value just before it is read */
   gauge(name: string, help: string, labels?: readonly string[], collect?: (gauge: Gauge) => void): Gauge
-  /** @param buckets upper bounds, in the unit that the name ends in; Prometheus' defaults (seconds) when absent */
+  /** @param buckets upper bounds in the unit of the name; defaults to those of Prometheus (seconds) */
   histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
-  /** Adds what Prometheus wants to know of any process: memory, processor time, the event loop. */
+  /** Adds the standard process metrics: memory, CPU time, event loop. */
   addProcess(): Promise<void>
 }
 

@@ -1,18 +1,18 @@
 import { serviceError } from './errors.js'
 
 export interface ReaderLimits {
-  /** Longest time for all that a reader is given. */
+  /** Maximum time for a client to read everything. */
   readonly streamMaxAgeMs: number
-  /** Slowest reader; 0: any. */
+  /** Minimum reading rate; 0 allows any. */
   readonly streamMinBytesPerSecond: number
 }
 
-/** What a reader has at least for what it was given last. */
+/** Minimum time that a client has to read the last part. */
 const READ_MS = 30_000
-/** Of Node's timers. */
+/** Maximum delay of Node's timers. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Ends an answer whose reader takes too long for what it was given. */
+/** Ends a response whose client reads too slowly. */
 export class ReaderClock {
   private readonly end: () => void
   private readonly oldest: number
@@ -26,7 +26,7 @@ export class ReaderClock {
     this.bytesPerSecond = streamMinBytesPerSecond
   }
 
-  /** @param bytes that the reader gets */
+  /** @param bytes size sent to the client */
   start(bytes: number): void {
     const slowest = this.bytesPerSecond === 0 ? Infinity : Math.max(READ_MS, (bytes / this.bytesPerSecond) * 1000)
     const ms = Math.min(this.oldest - Date.now(), slowest, MAX_TIMER_MS)

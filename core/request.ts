@@ -5,36 +5,39 @@ import type { Job } from './db/lane.js'
 import type { Form } from './sql/emit.js'
 import { timed } from './timing.js'
 
-/** The rooms that a request passes on its way, as `core/data/service.ts` furnishes them. */
+/** The steps of a request, implemented by `core/data/service.ts`. */
 export interface Rooms {
   /**
-   * Turns a shape into SQL that the caller's role may run; once for each shape and role.
+   * Compiles a shape to SQL that the caller's role may run, once per shape and role.
    * @see core/compile, core/plan, core/sql
    */
   compile(request: Request, call: Call, form: Form, isFree?: boolean): Promise<Compiled>
-  /** Refuses a request that costs too much. @see core/data/request-limits.ts */
+  /** Refuses a request above the cost limit. @see core/data/request-limits.ts */
   checkPrice(plan: Compiled, request: Request, call: Call): void
-  /** Makes the values into what PostgreSQL reads. @see core/sql/bind.ts */
+  /** Encodes the values for PostgreSQL. @see core/sql/bind.ts */
   bind(plan: Compiled, request: Request, call: Call): Job
-  /** Runs a request whose answer is one text. @see core/db */
+  /** Runs a request that returns one text. @see core/db */
   runCell(job: Job, call: Call): Promise<Answer>
-  /** Runs a read whose rows may be many, and frames them. @see core/db/stream.ts, core/data/format.ts */
+  /**
+   * Runs a read that may return many rows, and formats them.
+   * @see core/db/stream.ts, core/data/format.ts
+   */
   runRows(job: Job, call: Call): Promise<Answer>
 }
 
-/** Most rows of an answer that is made as one text. */
+/** Maximum number of rows that are returned as one text. */
 const FEW = 1000
 
 /**
- * Answers a request. These are all its steps, from the bytes that a client sent to those that it gets:
+ * Runs all steps of a request, from the bytes that a client sent to the bytes of the response:
  *
- * - parse: the body becomes JSON, in `core/http/body.ts` and `core/json`;
- * - lift: a front end parts its shape from its values, in the `lift.ts` of a plugin;
+ * - parse: decodes the body as JSON, in `core/http/body.ts` and `core/json`;
+ * - lift: separates the request's shape from its values, in the `lift.ts` of a plugin;
  * - compile, bind, run: below;
- * - respond: the answer goes to the client, in `core/http/respond.ts`.
+ * - respond: sends the response to the client, in `core/http/respond.ts`.
  *
- * @param most rows that the client asks for; undefined: the answer is one text, however long
- * @returns undefined when the rows of an insert have different keys, and have to be inserted a set of keys at a time
+ * @param most maximum number of rows that the client requests; undefined: returns one text of any length
+ * @returns undefined when the rows of an insert have different keys and must be inserted per key set
  */
 export async function answerRequest(
   rooms: Rooms,

@@ -1,4 +1,4 @@
-/** The JSON Schema subset that configs and request bodies use. ajv checks it, `Infer` is its TypeScript type. */
+/** The JSON Schema subset for configuration and request bodies. Ajv validates it; `Infer` is its TypeScript type. */
 export type Schema =
   | Described<{
       readonly type: 'string' | 'number' | 'integer' | 'boolean' | 'null'
@@ -29,11 +29,11 @@ export type Schema =
 type Described<S> = S & {
   readonly default?: unknown
   readonly description?: string
-  /** Marks a password, a key or a token, for readers of the schema. */
+  /** Marks a password, a key or a token. */
   readonly secret?: boolean
 }
 
-/** What is wrong with a value, and at which keys inside it. */
+/** A mistake in a value, and the keys that lead to it. */
 export interface Issue {
   readonly keys: readonly (string | number)[]
   readonly message: string
@@ -46,7 +46,7 @@ type Properties<P, R> = { [K in keyof P as K extends R ? K : never]: Infer<P[K]>
 }
 type Flat<T> = { [K in keyof T]: T[K] }
 
-/** The TypeScript type of the values that a schema accepts, defaults filled in. */
+/** The TypeScript type of the values that a schema accepts, with defaults applied. */
 export type Infer<S> = Schema extends S
   ? unknown
   : S extends { readonly enum: readonly (infer E)[] }

@@ -1,18 +1,18 @@
 /**
- * What is known of a message that a provider did not say it took. `refused`: it was not sent, and this message never will
- * be; `retry`: it was not sent, and may be tried again, here or elsewhere; `unknown`: it may have been sent.
+ * The outcome of a failed send. `refused`: not sent and permanently rejected; `retry`: not sent, can be retried here or
+ * with another provider; `unknown`: may have been sent.
  */
 export type Outcome = 'refused' | 'retry' | 'unknown'
 
-/** Why a message was not sent, as far as that is known. Its texts are for an admin, and hold no secret. */
+/** Explains why a send failed. Its texts are for an admin and contain no secrets. */
 export class SendError extends Error {
   override readonly name = 'SendError'
   readonly outcome: Outcome
-  /** What the provider answered, if it answered. */
+  /** Response of the provider, if any. */
   readonly response?: string
-  /** The answer has another form than the provider's documentation says. */
+  /** Whether the response does not match the provider's documentation. */
   readonly unreadable: boolean
-  /** In seconds, where the provider says it. */
+  /** Delay in seconds, if the provider requests one. */
   readonly retryAfter?: number
 
   constructor(
@@ -37,7 +37,7 @@ interface SendDetails {
 
 const MOST = 200
 
-/** What others wrote as one line: no control characters, and not long. */
+/** Returns foreign text as a short line without control characters. */
 export function shortLine(text: string): string {
   const line = text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
   return line.length > MOST ? `${line.slice(0, MOST)}...` : line

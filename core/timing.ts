@@ -1,4 +1,4 @@
-/** How long the steps of a request took, in milliseconds, by name. */
+/** Durations of the steps of a request by name, in milliseconds. */
 export class Timing {
   private readonly steps = new Map<string, number>()
 
@@ -16,7 +16,7 @@ export class Timing {
   }
 }
 
-/** Runs a step of a request, and adds how long it took where somebody wants to know. */
+/** Runs a step of a request, and records its duration if requested. */
 export function timed<T>(timing: Timing | undefined, step: string, run: () => T): T {
   if (!timing) return run()
   const since = performance.now()

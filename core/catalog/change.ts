@@ -33,11 +33,11 @@ import {
 } from './objects.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 
-/** Rowhouse's own advisory lock for metadata: changes happen one after another, whichever instance makes them. */
+/** Advisory lock for metadata. It serializes changes by all instances. */
 const LOCK = 'select pg_advisory_xact_lock(823746211)'
 export const CHANNEL = 'svc_catalog'
 
-/** One change of metadata under way in a transaction. */
+/** A metadata change in a transaction. */
 export class Change {
   readonly draft: Draft
   private readonly before: Metadata
@@ -46,7 +46,7 @@ export class Change {
   private readonly marksBefore: Marks
   private readonly known: Reading | undefined
   private readonly resolve: TemplateResolver | undefined
-  /** What the draft has from the database. */
+  /** Database objects that the draft knows. */
   private found: MarkedTables
   private brokenBefore: ReadonlySet<string> | undefined
   private built: Built | undefined
@@ -68,40 +68,37 @@ export class Change {
     this.draft = new Draft(copyMetadata(metadata), found, resolve, known)
   }
 
-  /**
-   * Locks, and reads what there is.
-   * @param known what was read last
-   */
+  /** Takes the lock and reads the current state. @param known the previous reading */
   static async begin(client: ClientBase, resolve?: TemplateResolver, known?: Reading): Promise<Change> {
     await client.query(LOCK)
     return new Change(client, await read(client, known), resolve, known)
   }
 
-  /** Makes a table of the database known to the draft. */
+  /** Adds a table of the database to the draft. */
   async look(ref: TableRef): Promise<void> {
     const { tables } = await introspect(this.client, [ref])
     this.draft.addFound({ tables, functions: new Map() })
   }
-  /** The same for a function. */
+  /** Adds a function of the database to the draft. */
   async lookForFunction(ref: TableRef): Promise<void> {
     this.draft.addFound({ tables: new Map(), functions: await introspectFunctions(this.client, [ref]) })
   }
 
-  /** Says that the metadata was changed, or the tables that it is about. */
+  /** Marks the metadata or its tables as changed. */
   touched(): void {
     this.draft.changed()
     this.built = undefined
     this.changes++
   }
-  /** Counts the changes so far. */
+  /** Returns the number of changes so far. */
   get revision(): number {
     return this.changes
   }
 
   /**
-   * Checks that nothing lost its footing.
-   * @param cascade drops what did, instead of refusing
-   * @param gone objects that went with a dropped table
+   * Checks that no metadata lost an object that it depends on.
+   * @param cascade drops such metadata instead of refusing
+   * @param gone objects that were removed with a dropped table
    * @throws ServiceError 400 `dependency-error` naming the dependents
    */
   settle(cascade: boolean, gone: readonly string[] = []): void {
@@ -118,7 +115,7 @@ export class Change {
     }
   }
 
-  /** What this change broke; what was broken before it is not its business. */
+  /** Returns what this change broke. Ignores metadata that was inconsistent before. */
   private newlyBroken(): readonly string[] {
     const broken = this.snapshot().inconsistent.map(({ object }) => object)
     if (broken.length === 0) return broken
@@ -131,7 +128,7 @@ export class Change {
   }
 
   /**
-   * Asks PostgreSQL whether it can read the constants of a definition.
+   * Checks that PostgreSQL can parse the constants of a definition.
    * @throws ServiceError 400 `unexpected-payload`
    */
   async readable(constants: readonly Operand[], path: string): Promise<void> {
@@ -141,14 +138,14 @@ export class Change {
     try {
       await this.client.query(text, bind(params, { values: [], variables: new Map() }))
     } catch (cause) {
-      // Class 22 is data that PostgreSQL cannot read.
+      // Class 22: PostgreSQL cannot parse the data.
       if (!(cause instanceof pg.DatabaseError) || !(cause.code?.startsWith('22') || isOfPostgis(cause))) throw cause
       throw serviceError('unexpected-payload', cause.message, path, { cause })
     }
   }
 
   /**
-   * Looks again at the tables after SQL that may have changed them.
+   * Reads the tables again after SQL that may have changed them.
    * @throws ServiceError 400: a rename, a change of type or a drop that metadata depends on
    */
   async rescan(cascade: boolean): Promise<void> {
@@ -156,7 +153,7 @@ export class Change {
     const tables = tablesOf(draft.metadata)
     const functions = functionsOf(draft.metadata)
     const found = await findAgain(this.client, draft.metadata, this.found)
-    // Not before it is known to be allowed: marks of what the draft does not have would be believed by later readings.
+    // Applied only after the change is known to be allowed: later readings would trust marks of what the draft lacks.
     const take = () => {
       this.found = found
       draft.replaceFound(found)
@@ -172,7 +169,7 @@ export class Change {
     const sameFunctions = functions.every(
       (ref) => JSON.stringify(draft.foundFunction(ref)) === JSON.stringify(found.functions.get(tableKey(ref))),
     )
-    // Tables that are not tracked are forgotten: whoever tracks one later looks at it as it is then.
+    // Forgets untracked tables; tracking one later reads it again.
     if (sameTables && sameFunctions) return take()
     const oids = [...before.values()]
       .filter((found) => now.get(tableKey(found))?.oid !== found.oid)
@@ -188,7 +185,7 @@ export class Change {
     this.settle(cascade, gone)
   }
 
-  /** The snapshot as the transaction stands; not committed. */
+  /** Returns the uncommitted snapshot of the transaction. */
   snapshot(): CatalogData {
     return this.build().data
   }
@@ -198,7 +195,7 @@ export class Change {
     return this.built
   }
 
-  /** Writes the metadata, counts the version up and tells the other instances, all at commit. */
+  /** Writes the metadata, increments the version and notifies the other instances, all at commit. */
   async write(): Promise<Reading> {
     const built = this.build()
     const { metadata, data } = built
@@ -208,7 +205,7 @@ export class Change {
        returning version::text, pg_notify('${CHANNEL}', version::text)::text`,
     )
     const version = rows[0]?.version as string
-    // What was changed here is read the next time.
+    // Changed tables are read again next time.
     const same = [...this.marksBefore].filter(([key]) => metadata.tables.get(key) === this.before.tables.get(key))
     return {
       ...built,
@@ -220,24 +217,24 @@ export class Change {
   }
 }
 
-/** What was read, and what was made of it. The next reading takes from it what is still so. */
+/** A reading and the snapshot made from it. The next reading reuses the unchanged parts. */
 export interface Reading extends Built {
   readonly marks: Marks
   readonly found: MarkedTables
 }
 type Read = Omit<Reading, keyof Omit<Built, 'metadata'>> & Pick<Reading, 'found'>
 interface MarkedTables extends FoundAll {
-  /** Of the tables. */
+  /** Marks of the tables. */
   readonly marks: Marks
 }
 
-/** Reads metadata and database at one instant. The client must be in a repeatable read transaction. */
+/** Reads metadata and database consistently. The client must be in a repeatable read transaction. */
 export async function readAll(client: ClientBase, resolve?: TemplateResolver, known?: Reading): Promise<Reading> {
   const { metadata, marks, found } = await read(client, known)
   return { ...new Draft(metadata, found, resolve, known).build(), marks, found }
 }
 
-/** The same, for those who need the snapshot only. */
+/** Reads like `readAll`, and returns only the snapshot. */
 export const readCatalog = async (client: ClientBase): Promise<CatalogData> => (await readAll(client)).data
 
 async function read(client: ClientBase, known?: Reading): Promise<Read> {
@@ -245,14 +242,14 @@ async function read(client: ClientBase, known?: Reading): Promise<Read> {
     const { metadata, marks } = await readMetadata(client, known)
     return { metadata, marks, found: await findAgain(client, metadata, known.found) }
   }
-  // What takes PostgreSQL longest is asked first: a server that starts loads its modules meanwhile.
+  // Runs the slowest query first, because a starting server loads its modules meanwhile.
   const tracked = await introspectTracked(client, SYSTEM)
   const { metadata, marks } = await readMetadata(client)
   const functions = await introspectFunctions(client, functionsOf(metadata))
   return { metadata, marks, found: { ...inOrder(tracked, tablesOf(metadata)), functions } }
 }
 
-/** What the database has now of all that the metadata is about: the same objects for tables that are as they were. */
+/** Reads what the database has for the metadata. Returns the same objects for unchanged tables. */
 async function findAgain(client: ClientBase, metadata: Metadata, known: MarkedTables): Promise<MarkedTables> {
   const changed = await findChanged(client, tablesOf(metadata), known)
   return { ...changed, functions: await introspectFunctions(client, functionsOf(metadata)) }
@@ -279,7 +276,7 @@ function tablesOf(metadata: Metadata): readonly TableRef[] {
   return [...[...metadata.tables.values()].map(({ ref }) => ref), ...SYSTEM]
 }
 
-/** Tracked functions, and those of computed fields. */
+/** Returns the tracked functions and those of computed fields. */
 function functionsOf({ tables, functions }: Metadata): readonly TableRef[] {
   const refs = [...functions.values()].map(({ ref }) => ref)
   for (const { computedFields } of tables.values()) {
@@ -288,7 +285,7 @@ function functionsOf({ tables, functions }: Metadata): readonly TableRef[] {
   return refs
 }
 
-/** Removes the object that a dependents' list calls by this name. */
+/** Removes the object with this name from a list of dependents. */
 export function dropObject(draft: Draft, object: string): void {
   const { metadata } = draft
   for (const name of metadata.templates.keys()) if (templateName(name) === object) metadata.templates.delete(name)

@@ -9,9 +9,9 @@ import type { Found } from './introspect.js'
 const KEYS = ['custom_name', 'custom_root_fields', 'custom_column_names', 'column_config']
 
 /**
- * Reads the names that a table is to have in GraphQL: `{custom_name?, custom_root_fields?, column_config?}`.
- * @param taken names of fields that are no columns, and the other table that has a name
- * @throws ServiceError 400 with a path below `$`, the configuration being `$`
+ * Reads the custom names of a table in GraphQL: `{custom_name?, custom_root_fields?, column_config?}`.
+ * @param taken names of fields that are not columns, and the other table with the same name
+ * @throws ServiceError 400 with a path below `$`, the root of the configuration
  */
 export function readCustomization(
   configuration: Json,
@@ -38,10 +38,10 @@ export function readCustomization(
   return { ...(own === undefined ? {} : { name: own }), rootFields, columns: Object.fromEntries(columns) }
 }
 
-/** Every column must be there, and every name must be that of one thing only. */
+/** Checks that every column exists and that names are unique. */
 function checkColumns(columns: ReadonlyMap<string, string>, table: Found, taken: ReadonlySet<string>): void {
   const used = new Set(taken)
-  // Own names first: the mistake is where another was given.
+  // Columns without a custom name come first, so that the error points to the custom name.
   const own = table.columns.map(({ name }) => name).sort((a, b) => Number(columns.has(a)) - Number(columns.has(b)))
   for (const column of columns.keys()) {
     if (!own.includes(column)) {

@@ -8,7 +8,7 @@ import type { Found, FoundColumn } from './introspect.js'
 
 type Tables = ReadonlyMap<string, Found>
 
-/** Dependents are found by name; oid and attnum tell a rename from a drop. */
+/** Refuses renames. Dependents refer to names; oid and attnum distinguish a rename from a drop. */
 export function refuseRenames(before: Tables, now: Tables, byOid: ReadonlyMap<number, TableRef>): void {
   for (const [key, old] of before) {
     const table = now.get(key)
@@ -23,7 +23,9 @@ export function refuseRenames(before: Tables, now: Tables, byOid: ReadonlyMap<nu
   }
 }
 
-/** A type may change only under columns that no permission or template looks at: they were checked against the old one. */
+/**
+ * Refuses a change of type if permissions or templates use the column, because they were checked against the old type.
+ */
 export function refuseRetyping(
   before: Tables,
   now: Tables,
@@ -68,7 +70,7 @@ function sameColumns(old: Found, now: Found): [FoundColumn, FoundColumn][] {
 const sameType = (one: Column, other: Column): boolean =>
   one.type.schema === other.type.schema && one.type.name === other.type.name
 
-/** Columns that were dropped and made again under the same name. */
+/** Returns columns that were dropped and created again under the same name. */
 function replacedColumns(old: Found, now: Found): [FoundColumn, FoundColumn][] {
   return old.columns.flatMap((was) => {
     const is = now.columns.find(({ name }) => name === was.name)
@@ -76,7 +78,7 @@ function replacedColumns(old: Found, now: Found): [FoundColumn, FoundColumn][] {
   })
 }
 
-/** Relationships whose columns could be compared and can be no more: their types have come apart. */
+/** Returns relationships whose columns can no longer be compared, because their types changed. */
 function relationshipsUsing(catalog: CatalogData, table: TableRef, column: string, now: Tables): string[] {
   const key = tableKey(table)
   const typeOf = (ref: TableRef, name: string) =>
@@ -102,7 +104,7 @@ const comparable = (left: Column, right: Column): boolean =>
   (NUMBERS.has(left.type.kind) && NUMBERS.has(right.type.kind)) ||
   (left.type.kind === 'text' && right.type.kind === 'text')
 
-/** Permissions, of any table, whose expressions or presets name a column. */
+/** Returns the permissions of all tables whose expressions or presets use a column. */
 function permissionsUsing(catalog: CatalogData, table: TableRef, column: string): string[] {
   const key = tableKey(table)
   return catalog.tables.flatMap((owner) =>

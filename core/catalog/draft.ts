@@ -48,20 +48,20 @@ import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 import { systemRelationships } from './system.js'
 
 /**
- * Says what a stored template means; comes from the front end that runs templates.
- * @throws ServiceError 400 when it means nothing, with a path below `$`, the definition being `$`
+ * Resolves a stored template. Provided by the front end that runs templates.
+ * @throws ServiceError 400 for an invalid template, with a path below `$`, the root of the definition
  */
 export type TemplateResolver = (definition: Json, names: Names) => TemplateMeaning
 export interface TemplateMeaning {
-  /** What it reads and writes. */
+  /** Its reads and writes. */
   readonly ops: readonly Op[]
-  /** Defaults of its parameters. */
+  /** Default values of its parameters. */
   readonly constants: readonly Operand[]
 }
 
 /**
- * Metadata that may still change, beside what the database has. Tables are put together when they are asked for, so that
- * a thousand definitions can be checked one after another and the snapshot built once.
+ * Metadata that can still change, together with the database schema. Tables are built on demand, so that a thousand
+ * definitions can be checked in sequence and the snapshot is built once.
  */
 export class Draft implements Tables {
   readonly metadata: Metadata
@@ -69,28 +69,28 @@ export class Draft implements Tables {
   private readonly foundFunctions: Map<string, FoundFunction>
   private readonly opened = new Map<string, Opened>()
   private readonly before: Built | undefined
-  /** Tables that were copied to be changed here. */
+  /** Tables that were copied for changes. */
   private readonly own = new Set<string>()
   private readonly uses = new Map<string, Set<string>>()
-  /** The table that is being made. */
+  /** Table that is being built. */
   private making: string | undefined
-  /** Tracked tables by their name in GraphQL. */
+  /** Tracked tables by their GraphQL name. */
   private typeNames: Map<string, TableRef[]> | undefined
   readonly tables = {
     get: (key: string) => this.open(key)?.table,
     values: () => [...this.found.keys()].map((key) => this.open(key)?.table).filter((table) => table !== undefined),
   }
-  /** All names that exist: definitions are made by admins. */
+  /** All existing names, because only admins create definitions. */
   readonly names: Names = allNames(this)
   private readonly resolve: TemplateResolver | undefined
 
-  /** For what functions are checked against. */
+  /** Scope for checking functions. */
   private readonly scope: FunctionScope = {
     function: (ref) => this.foundFunctions.get(tableKey(ref)),
     tracked: (ref) => this.metadata.tables.has(tableKey(ref)) && this.found.has(tableKey(ref)),
   }
 
-  /** @param before a snapshot of much the same */
+  /** @param before snapshot of a similar state, for reuse */
   constructor(metadata: Metadata, found: FoundAll, resolve: TemplateResolver | undefined, before?: Built) {
     this.before = before
     this.metadata = metadata
@@ -99,12 +99,12 @@ export class Draft implements Tables {
     this.resolve = resolve
   }
 
-  /** Tracked functions that hold. */
+  /** Returns the valid tracked functions. */
   get functions(): readonly FunctionData[] {
     return this.trackedFunctions().resolved
   }
 
-  /** What PostgreSQL has under a name, tracked or not. */
+  /** Returns a table of the database, tracked or not. */
   foundTable(ref: TableRef): Found | undefined {
     return this.found.get(tableKey(ref))
   }
@@ -128,7 +128,7 @@ export class Draft implements Tables {
     return this.metadata.tables.get(tableKey(ref))
   }
 
-  /** The same to be changed: the metadata that this began with may share it. */
+  /** Returns a tracked table for changes. Copies it if the original metadata shares it. */
   changeable(key: string): TrackedTable | undefined {
     const { tables } = this.metadata
     const table = tables.get(key)
@@ -139,13 +139,13 @@ export class Draft implements Tables {
     return copy
   }
 
-  /** Call after changing metadata: what was put together before is forgotten. */
+  /** Discards what was built. Call it after changing metadata. */
   changed(): void {
     this.opened.clear()
     this.typeNames = undefined
   }
 
-  /** A tracked table that exists, or a system table, without permissions. */
+  /** Builds a tracked or system table that exists, without permissions. */
   private open(key: string): Opened | undefined {
     this.used(key)
     const ready = this.opened.get(key)
@@ -175,7 +175,7 @@ export class Draft implements Tables {
     return opened
   }
 
-  /** @throws ServiceError 400 when a relationship's definition does not hold */
+  /** @throws ServiceError 400 for an invalid relationship */
   relationship(row: RelationshipRow, table: Found): Relationship {
     if (table.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, table)
     return resolveRelationship(row, table, (ref) => {
@@ -185,18 +185,18 @@ export class Draft implements Tables {
     })
   }
 
-  /** @throws ServiceError 400 when a computed field's definition does not hold */
+  /** @throws ServiceError 400 for an invalid computed field */
   computedField(row: ComputedFieldRow, table: Found): ComputedField {
     if (table.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, table)
     return resolveComputedField(row, table, this.scope)
   }
 
-  /** @throws ServiceError 400 when what was said of a function does not hold */
+  /** @throws ServiceError 400 for an invalid tracked function */
   trackedFunction(row: TrackedFunction): FunctionData {
     return resolveFunction(row, this.scope)
   }
 
-  /** @throws ServiceError 400 when names that a table is to have do not hold */
+  /** @throws ServiceError 400 for invalid custom names of a table */
   customNames(configuration: Json, table: Found): Customization | undefined {
     const tracked = this.tracked(table)
     const taken = new Set([...(tracked?.relationships.keys() ?? []), ...(tracked?.computedFields.keys() ?? [])])
@@ -204,7 +204,7 @@ export class Draft implements Tables {
     return readCustomization(configuration, table, { fields: taken, type: other })
   }
 
-  /** Tracked tables that have a name in GraphQL. */
+  /** Returns the tracked tables with a GraphQL name. */
   private called(name: string): readonly TableRef[] {
     if (!this.typeNames) {
       this.typeNames = new Map()
@@ -217,7 +217,7 @@ export class Draft implements Tables {
     return this.typeNames.get(name) ?? []
   }
 
-  /** A table that was given the name in GraphQL that another one has by itself. */
+  /** Returns a table whose custom name equals the default GraphQL name of another. */
   calledLike(ref: TableRef): TableRef | undefined {
     const name = typeName(trackedTable(ref))
     const others = [...this.metadata.tables.values()].filter(({ configuration }) => configuration !== null)
@@ -260,7 +260,7 @@ export class Draft implements Tables {
     )
   }
 
-  /** Remembers that a table was looked at, whether it is there or not. */
+  /** Records that a table was used, even if it does not exist. */
   private used(key: string): void {
     if (this.making === undefined || this.making === key) return
     const used = this.uses.get(this.making)
@@ -278,17 +278,14 @@ export class Draft implements Tables {
     }
   }
 
-  /** Builds the snapshot. What cannot be resolved is left out and listed. */
+  /** Builds the snapshot. Omits and lists what cannot be resolved. */
   build(): Built {
     const kept = this.before ? unchanged(this.metadata, this.found, this.before) : new Map<string, TableData>()
     const built = this.buildBeside(kept, this.before?.data.filters ?? [])
     return mostlyUnused(built.data) ? this.buildBeside(new Map(), []) : built
   }
 
-  /**
-   * @param kept tables that need not be made
-   * @param before the filters that they refer to, among others
-   */
+  /** @param kept tables that can be reused @param before contains the filters that they refer to */
   private buildBeside(kept: ReadonlyMap<string, TableData>, before: readonly BoolExp[]): Built {
     const { filters, store } = storeBeside(before)
     const inconsistent: Inconsistency[] = []
@@ -325,12 +322,12 @@ export class Draft implements Tables {
     }
   }
 
-  /** Undefined when no front end for templates is there. */
+  /** Returns undefined when no front end for templates is loaded. */
   meaning(definition: Json): TemplateMeaning | undefined {
     return this.resolve?.(definition, this.names)
   }
 
-  /** What each stored template would read and write; those that no longer mean anything, with the reason. */
+  /** Returns the reads and writes of each stored template, and the invalid templates with reasons. */
   plannedTemplates(): { readonly planned: ReadonlyMap<string, readonly Op[]>; readonly failed: Inconsistency[] } {
     const planned = new Map<string, readonly Op[]>()
     const failed: Inconsistency[] = []
@@ -361,13 +358,13 @@ export class Draft implements Tables {
 const SYSTEM: ReadonlySet<string> = new Set(SYSTEM_TABLES.map((name) => tableKey({ schema: CATALOG_SCHEMA, name })))
 export const isSystem = (table: TableRef): boolean => SYSTEM.has(tableKey(table))
 
-/** What a table is called in GraphQL. */
+/** Returns the GraphQL name of a table. */
 function typeName({ ref: { schema, name }, configuration }: TrackedTable): string {
   const custom = isObject(configuration) ? configuration['custom_name'] : undefined
   return typeof custom === 'string' ? custom : schema === 'public' ? name : `${schema}_${name}`
 }
 
-/** A table that was put together, and what of it could not be. */
+/** A built table, and the parts of it that are inconsistent. */
 interface Opened {
   readonly data: TableData
   readonly table: Table
@@ -379,7 +376,7 @@ interface Resolved<T> {
   readonly failed: Inconsistency[]
 }
 
-/** What holds, and what does not with the reason. */
+/** Separates valid rows from invalid ones with their reasons. */
 function resolveEach<Row, T>(
   rows: Iterable<Row>,
   resolve: (row: Row) => T | undefined,

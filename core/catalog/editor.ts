@@ -22,8 +22,8 @@ import { parsePermission } from './permission.js'
 import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './root-fields.js'
 
 /**
- * Changes metadata, one rule at a time, inside a transaction. Definitions are checked when they are given; what lost its
- * footing by a drop is found when the change settles. Paths in errors begin where `path` says that the definition stood.
+ * Changes metadata inside a transaction, one method per operation. Checks definitions immediately; objects broken by a
+ * drop are found when the change settles. Paths in errors start with `path`, the location of the definition.
  */
 export class Editor {
   private readonly change: Change
@@ -48,7 +48,7 @@ export class Editor {
     this.change.touched()
   }
 
-  /** What belongs to the table goes with it; relationships of other tables to it are dependents. */
+  /** Untracks a table with everything that belongs to it. Relationships of other tables to it are dependents. */
   untrackTable(ref: TableRef, cascade: boolean): void {
     if (isSystem(ref)) {
       throw serviceError('not-supported', `"${tableName(ref)}" is system defined, cannot untrack`, '$.args.table')
@@ -62,7 +62,7 @@ export class Editor {
 
   createRelationship(ref: TableRef, row: RelationshipRow, path = '$.args', using = 'using'): void {
     const { tracked, found } = this.table(ref, `${path}.table`)
-    // It becomes a key of results, which PostgreSQL would cut.
+    // The name becomes a key of results, which PostgreSQL would truncate.
     if (Buffer.byteLength(row.name) > 63) throw parseFailed('a relationship name has at most 63 bytes', `${path}.name`)
     this.refuseTaken(row.name, tracked, `${path}.name`)
     under(at(path, using), () => this.change.draft.relationship(row, found))
@@ -132,7 +132,7 @@ export class Editor {
 
   async addComputedField(ref: TableRef, row: ComputedFieldRow, path = '$.args'): Promise<void> {
     const { tracked, found } = this.table(ref, `${path}.table`)
-    // It becomes a key of results, which PostgreSQL would cut.
+    // The name becomes a key of results, which PostgreSQL would truncate.
     if (Buffer.byteLength(row.name) > 63) throw parseFailed('a name has at most 63 bytes', `${path}.name`)
     this.refuseTaken(row.name, tracked, `${path}.name`)
     if (found.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, ref).under(`${path}.name`)
@@ -149,7 +149,7 @@ export class Editor {
     this.change.settle(cascade)
   }
 
-  /** Names that a table and its columns have in GraphQL; null: their own. */
+  /** Sets the GraphQL names of a table and its columns; null restores the default names. */
   customize(ref: TableRef, configuration: Json, path = '$.args'): void {
     const { tracked, found } = this.table(ref, `${path}.table`)
     under(`${path}.configuration`, () => this.change.draft.customNames(configuration, found))
@@ -157,7 +157,7 @@ export class Editor {
     this.change.touched()
   }
 
-  /** Refuses names of a table in GraphQL that something else has already. */
+  /** Refuses GraphQL names of a table that are taken. */
   refuseTakenNames(ref: TableRef): void {
     const { tracked, found } = this.table(ref)
     const named = { found, given: givenNames(tracked.configuration) }
@@ -178,7 +178,7 @@ export class Editor {
     this.change.touched()
   }
 
-  /** Refuses the name of a function in GraphQL that something else has already. */
+  /** Refuses the GraphQL name of a function if it is taken. */
   refuseTakenField(ref: TableRef): void {
     const called = this.change.draft.functions.find((each) => tableKey(each) === tableKey(ref))
     if (!called) return
@@ -191,7 +191,7 @@ export class Editor {
     this.change.touched()
   }
 
-  /** Lets a role call a tracked function, or no more. */
+  /** Grants or revokes a role's permission to call a tracked function. */
   permitFunction(ref: TableRef, role: string, may: boolean, path = '$.args'): void {
     const { functions } = this.change.draft.metadata
     const row = functions.get(tableKey(ref))
@@ -208,7 +208,7 @@ export class Editor {
     this.change.touched()
   }
 
-  /** Forgets everything that was said. */
+  /** Removes all metadata. */
   clear(): void {
     const { metadata } = this.change.draft
     metadata.tables.clear()
@@ -258,7 +258,7 @@ export class Editor {
     return this.change.snapshot().inconsistent
   }
 
-  /** A name is taken by a relationship, a computed field, or a column that is called so in GraphQL. */
+  /** Refuses a name that a relationship, a computed field or a column in GraphQL has already. */
   private refuseTaken(name: string, { ref, relationships, computedFields }: TrackedTable, path: string): void {
     const { customization } = this.change.draft.names.table(ref, 'select', path)
     const columns = Object.values(customization?.columns ?? {})
@@ -267,7 +267,10 @@ export class Editor {
     }
   }
 
-  /** What shows in GraphQL, but one table or function. Tables are not put together for it: a bulk asks a thousand times. */
+  /**
+   * Returns everything exposed in GraphQL except one table or function. Builds no tables, because a bulk calls this a
+   * thousand times.
+   */
   private others(table?: TableRef, called?: TableRef): Others {
     const { metadata, functions } = this.change.draft
     const but = (ref?: TableRef) => (each: TableRef) => !ref || tableKey(each) !== tableKey(ref)
@@ -296,7 +299,7 @@ const noFunction = (ref: TableRef, path: string): ServiceError =>
 const noTemplate = (name: string): ServiceError => notExists(`query-template "${name}" does not exist`, '$.args.name')
 
 function noPermission(ref: TableRef, role: string, type: PermissionType): ServiceError {
-  // Clients match on this text, its spelling included.
+  // Clients match this text, including the spelling.
   const message = `${type} permisson on "${tableName(ref)}" for role "${role}" does not exist`
   return serviceError('permission-denied', message, '$.args')
 }

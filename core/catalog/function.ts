@@ -8,17 +8,17 @@ import { objectOf } from './customization.js'
 import type { FoundArgument, FoundFunction } from './introspect-functions.js'
 import type { ComputedFieldRow, TrackedFunction } from './metadata.js'
 
-/** The database as definitions of functions are resolved against it. */
+/** The database, as needed to resolve function definitions. */
 export interface FunctionScope {
   function(ref: TableRef): FoundFunction | undefined
-  /** Whether a table exists and is tracked. */
+  /** Returns whether a table exists and is tracked. */
   tracked(ref: TableRef): boolean
 }
 
 const CONFIGURATION = ['session_argument', 'exposed_as', 'custom_name']
 
 /**
- * Gives a tracked function its meaning: it must give rows of a tracked table.
+ * Resolves a tracked function, which must return rows of a tracked table.
  * @throws ServiceError 400 with the path `$` for the function, or one below `$.configuration`
  */
 export function resolveFunction({ ref, configuration, roles }: TrackedFunction, scope: FunctionScope): FunctionData {
@@ -57,8 +57,8 @@ export function resolveFunction({ ref, configuration, roles }: TrackedFunction, 
 const DEFINITION = ['function', 'table_argument', 'session_argument']
 
 /**
- * Gives a computed field its meaning: the function takes a row of the table and gives a value, or rows of a tracked table.
- * @throws ServiceError 400 with a path below `$`, the definition being `$`
+ * Resolves a computed field. Its function takes a row of the table and returns a value, or rows of a tracked table.
+ * @throws ServiceError 400 with a path below `$`, the root of the definition
  */
 export function resolveComputedField(row: ComputedFieldRow, table: TableRef, scope: FunctionScope): ComputedField {
   const {
@@ -79,10 +79,10 @@ export function resolveComputedField(row: ComputedFieldRow, table: TableRef, sco
   const { result, many } = found
   const rows = result.row
   if (rows && !scope.tracked(rows)) {
-    throw notSupported(`function "${tableName(ref)}" gives rows of "${tableName(rows)}", which is not tracked`, '$')
+    throw notSupported(`function "${tableName(ref)}" returns rows of "${tableName(rows)}", which is not tracked`, '$')
   }
   if (!rows && (many || result.kind === 'row' || result.name === 'record' || result.name === 'void')) {
-    throw notSupported(`function "${tableName(ref)}" gives neither a value nor rows of a table`, '$')
+    throw notSupported(`function "${tableName(ref)}" returns neither a value nor rows of a table`, '$')
   }
   return {
     name: row.name,
@@ -92,7 +92,7 @@ export function resolveComputedField(row: ComputedFieldRow, table: TableRef, sco
   }
 }
 
-/** The function that a computed field's definition names; a definition that names none is refused elsewhere. */
+/** Returns the function that the definition of a computed field names. Invalid definitions are refused elsewhere. */
 export function functionsNamed({ definition }: ComputedFieldRow): readonly TableRef[] {
   try {
     return isObject(definition) ? [liftTableRef(definition['function'], '$')] : []
@@ -128,9 +128,9 @@ function clientArguments(
   if (session !== undefined && !all.some(({ is }) => is === 'session')) {
     throw notExists(`function "${tableName(found)}" has no argument "${session}"`, at(sessionPath, 'session_argument'))
   }
-  // What can be given by its place only must come first.
+  // Positional arguments must come first.
   if (all.some(({ name }, i) => name === undefined && i > 0)) {
-    throw notSupported(`the row is an argument of "${tableName(found)}" without a name, and not the first`, '$')
+    throw notSupported(`the row is an unnamed argument of "${tableName(found)}" and not its first`, '$')
   }
   return all
 }

@@ -3,13 +3,13 @@ import type { SqlType, TableRef } from '../plan/ir.js'
 import { tableKey } from './catalog.js'
 import { type RawType, readType } from './introspect.js'
 
-/** What PostgreSQL says of one function. */
+/** A function in PostgreSQL. */
 export interface FoundFunction extends TableRef {
   readonly oid: number
-  /** How many functions have this name; more than one cannot be told apart by it. */
+  /** Number of functions with this name. Overloaded functions cannot be identified by name. */
   readonly overloads: number
   readonly volatile: boolean
-  /** The last argument takes any number of values, some arguments are results, or some take any type. */
+  /** Whether it is variadic, has output arguments, or is polymorphic. */
   readonly unusual: boolean
   readonly many: boolean
   readonly result: FoundType
@@ -20,11 +20,11 @@ export interface FoundArgument {
   readonly type: FoundType
   readonly optional: boolean
 }
-/** `row`: the table whose rows it is the type of. */
+/** `row`: the table whose row type it is. */
 export type FoundType = SqlType & { readonly row?: TableRef }
 
 /**
- * Reads the named functions from `pg_catalog`; those that do not exist are left out. No procedures, aggregates or window
+ * Reads the named functions from `pg_catalog` and omits missing ones. Excludes procedures, aggregates and window
  * functions.
  * @returns by `tableKey`
  */
@@ -73,7 +73,7 @@ function readFunction(raw: RawFunction): FoundFunction {
   }
 }
 
-/** As for columns, a domain stands for its base type. */
+/** Domains are replaced with their base types, as for columns. */
 const QUERY = `
 with recursive found as (
   select p.*, n.nspname, count(*) over (partition by p.pronamespace, p.proname)::int as overloads

@@ -3,7 +3,7 @@ import type { SqlType, TableRef, TypeKind } from '../plan/ir.js'
 import { type Column, type Constraint, type ForeignKey, type TableData, tableKey } from './catalog.js'
 import type { Marks } from './metadata.js'
 
-/** What PostgreSQL says of one table. */
+/** A table in PostgreSQL. */
 export interface Found extends Omit<
   TableData,
   'relationships' | 'computedFields' | 'permissions' | 'customization' | 'system'
@@ -17,18 +17,18 @@ export interface FoundColumn extends Column {
 }
 
 /**
- * Reads the named tables from `pg_catalog` in one query, with a mark of each; those that do not exist are left out.
+ * Reads the named tables from `pg_catalog` in one query, with a mark of each. Omits missing ones.
  * @returns by `tableKey`
  */
 export async function introspect(client: ClientBase, tables: readonly TableRef[]): Promise<FoundTables> {
   return inOrder(await readParts(client, tables, false), tables)
 }
 
-/** The same of tables and of all that are tracked, whichever those are. In no order. */
+/** Reads the given tables and all tracked ones, in no particular order. */
 export const introspectTracked = (client: ClientBase, tables: readonly TableRef[]): Promise<FoundTables> =>
   readParts(client, tables, true)
 
-/** In the order of `tables`, so that lists of dependents do not depend on PostgreSQL's. */
+/** Sorts the result like `tables`, so that lists of dependents do not depend on PostgreSQL's order. */
 export function inOrder(found: FoundTables, tables: readonly TableRef[]): FoundTables {
   const keys = tables.map(tableKey).filter((key) => found.tables.has(key))
   return {
@@ -62,21 +62,21 @@ async function readParts(client: ClientBase, tables: readonly TableRef[], andTra
   }
 }
 
-/** By `tableKey`. */
+/** Tables by `tableKey`. */
 export interface FoundTables {
   readonly tables: ReadonlyMap<string, Found>
   readonly marks: Marks
 }
 
-/** Only the mark of each of the named tables that exists: of all that `introspect` would read. */
+/** Returns the marks of the named tables that exist. A mark covers everything that `introspect` would read. */
 export async function introspectMarks(client: ClientBase, tables: readonly TableRef[]): Promise<Marks> {
   const { rows } = await client.query<TableRef & { mark: string }>(MARKS, [JSON.stringify(tables), false])
   return new Map(rows.map((row) => [tableKey(row), row.mark]))
 }
 
 /**
- * One kind of facts about a table, or a type, which many columns have. They come apart: joining the aggregates makes
- * PostgreSQL compute them per table.
+ * One kind of facts about a table, or a type shared by many columns. Kinds are separate rows, because a join of the
+ * aggregates would make PostgreSQL compute them per table.
  */
 interface Part {
   readonly oid: number
@@ -84,7 +84,7 @@ interface Part {
   readonly value: object | string
 }
 
-/** Finds tables by oid, to see what became of one under another name. */
+/** Finds tables by oid, to detect renames. */
 export async function namesByOid(client: ClientBase, oids: readonly number[]): Promise<Map<number, TableRef>> {
   const { rows } = await client.query<TableRef & { oid: number }>(
     `select c.oid::int8::float8 as oid, n.nspname as schema, c.relname as name
@@ -110,7 +110,7 @@ interface RawTable extends TableRef {
 }
 interface RawConstraint {
   name: string
-  /** By number; 0 is an expression, and none a rule of the whole row. */
+  /** Columns by number; 0 is an expression, and an empty list a rule about the whole row. */
   columns: number[] | null
 }
 interface RawColumn {
@@ -122,7 +122,7 @@ interface RawColumn {
   default: string | null
   nondeterministic: boolean
   derived: boolean
-  /** Its oid. */
+  /** Oid of the type. */
   type: number
 }
 interface RawColumnType {
@@ -229,18 +229,21 @@ function kindOf(name: string, type: string, category: string): TypeKind {
   return category === 'A' ? 'array' : category === 'S' ? 'text' : 'other'
 }
 
-/** Functions with smaller oids are PostgreSQL's. `pg_depend` does not know of them, so they are read from the expressions. */
+/**
+ * Functions with smaller oids belong to PostgreSQL. `pg_depend` does not list them, so they are read from the
+ * expressions.
+ */
 const FIRST_OWN_OID = 16_384
 const literals = (names: string): string =>
   names
     .split(' ')
     .map((name) => `'${name}'`)
     .join()
-/** Volatile functions of PostgreSQL that neither depend on the transaction nor act on it. */
+/** Volatile functions of PostgreSQL that neither depend on the transaction nor affect it. */
 const HARMLESS = literals(
   'nextval currval lastval random random_normal gen_random_uuid uuidv4 uuidv7 clock_timestamp timeofday',
 )
-/** Stable functions of PostgreSQL that tell one transaction from another. */
+/** Stable functions of PostgreSQL whose result depends on the transaction. */
 const TELLS_TRANSACTIONS = literals(
   'txid_current txid_current_if_assigned txid_current_snapshot pg_current_xact_id pg_current_xact_id_if_assigned pg_current_snapshot',
 )
@@ -418,5 +421,5 @@ const QUERY = `${PARTS}
 select oid::int8::float8 as oid, part, value from part
 union all select oid::int8::float8, 'type', value from column_type
 union all select oid::int8::float8, 'mark', to_json(mark) from mark`
-// Without a join to what is wanted, for which PostgreSQL would put together all of it for each table.
+// Avoids a join with the wanted tables, which would make PostgreSQL compute all parts for each table.
 const MARKS = `${PARTS} select schema, name, mark from mark`

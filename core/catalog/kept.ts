@@ -5,29 +5,31 @@ import type { FoundFunction } from './introspect-functions.js'
 import type { Found } from './introspect.js'
 import type { Metadata, TrackedTable } from './metadata.js'
 
-/** What PostgreSQL has, by `tableKey`. */
+/** Database objects by `tableKey`. */
 export interface FoundAll {
   readonly tables: ReadonlyMap<string, Found>
   readonly functions: ReadonlyMap<string, FoundFunction>
 }
 
-/** A snapshot with what it was made of. What is still so another time is not made again. */
+/** A snapshot and its sources. Unchanged parts are reused in the next one. */
 export interface Built {
   readonly data: CatalogData
   readonly metadata: Metadata
   readonly found: FoundAll
-  /** The tables that were looked at to make one, by `tableKey`. */
+  /** Tables that were used to build each table, by `tableKey`. */
   readonly uses: Uses
 }
 type Uses = ReadonlyMap<string, ReadonlySet<string>>
 
-/** The tables of the snapshot before that would be made the same again: of the same, looking at the same. */
+/**
+ * Returns the tables of the previous snapshot that can be reused, because neither they nor the tables they use changed.
+ */
 export function unchanged(
   metadata: Metadata,
   found: ReadonlyMap<string, Found>,
   before: Built,
 ): ReadonlyMap<string, TableData> {
-  // What is inconsistent must be listed again.
+  // Inconsistencies must be listed again.
   if (before.data.inconsistent.length > 0) return new Map()
   const tables = [found, before.found.tables, metadata.tables, before.metadata.tables]
   const keys = [...new Set(tables.flatMap((map) => [...map.keys()]))]
@@ -40,7 +42,7 @@ export function unchanged(
     keys.filter((key) => !looksSame(key)),
     before.uses,
   )
-  // Names in GraphQL depend on those of all other tables.
+  // GraphQL names depend on those of all other tables.
   const isKept = (key: string) =>
     !affected.has(key) && isSame(key) && (metadata.tables.get(key)?.configuration ?? null) === null
   return new Map(
@@ -51,7 +53,7 @@ export function unchanged(
   )
 }
 
-/** Keeps each distinct expression once, those that were there before where they are. */
+/** Stores each distinct expression once and keeps the indexes of existing ones. */
 export function storeBeside(before: readonly BoolExp[]): {
   readonly filters: readonly BoolExp[]
   readonly store: (exp: BoolExp) => number
@@ -69,10 +71,10 @@ export function storeBeside(before: readonly BoolExp[]): {
   return { filters, store }
 }
 
-/** So few are not worth making all tables again. */
+/** Below this number of unused expressions, rebuilding all tables is not worthwhile. */
 const UNUSED = 100
 
-/** Whether more than half of the expressions are of permissions that have gone. */
+/** Returns whether more than half of the expressions belong to removed permissions. */
 export function mostlyUnused({ tables, filters }: CatalogData): boolean {
   const used = new Set(tables.flatMap(({ permissions }) => permissions.flatMap(placesOf)))
   const unused = filters.length - used.size
@@ -82,13 +84,13 @@ export function mostlyUnused({ tables, filters }: CatalogData): boolean {
 const placesOf = ({ insert, select, update, delete: remove }: RolePermissions): number[] =>
   [insert?.check, select?.filter, update?.filter, update?.check, remove?.filter].filter((place) => place !== undefined)
 
-/** Whether other tables see the same of a table. What functions compute may have changed with them. */
+/** Returns whether a table looks the same to other tables. Results of functions may have changed with it. */
 function sameToOthers(one: TrackedTable | undefined, other: TrackedTable | undefined): boolean {
   if (!one || !other || one.computedFields.size > 0 || other.computedFields.size > 0) return !one && !other
   return isDeepStrictEqual(one.relationships, other.relationships)
 }
 
-/** The keys, and all that use one of them, directly or not. */
+/** Returns the keys and all tables that use one of them, directly or indirectly. */
 function reaching(keys: readonly string[], uses: Uses): ReadonlySet<string> {
   const users = new Map<string, string[]>()
   for (const [user, used] of uses) {
@@ -99,7 +101,7 @@ function reaching(keys: readonly string[], uses: Uses): ReadonlySet<string> {
     }
   }
   const reached = new Set(keys)
-  // A set goes on to what is added meanwhile.
+  // Iterating a set includes elements added meanwhile.
   for (const key of reached) for (const user of users.get(key) ?? []) reached.add(user)
   return reached
 }

@@ -3,22 +3,22 @@ import { type Json, NO_LIMITS, parseJson, stringifyJson } from '../json/parse.js
 import type { TableRef } from '../plan/ir.js'
 import { tableKey } from './catalog.js'
 
-/** What people have said of the database: the rows of `svc_catalog`, in memory, to be changed and written back. */
+/** The metadata: the rows of `svc_catalog` in memory, to be changed and written back. */
 export interface Metadata {
   readonly version: string
-  /** By `tableKey`. */
+  /** Tables by `tableKey`. */
   readonly tables: Map<string, TrackedTable>
   readonly templates: Map<string, TemplateRow>
-  /** By `tableKey`. */
+  /** Functions by `tableKey`. */
   readonly functions: Map<string, TrackedFunction>
 }
 export interface TrackedTable {
   readonly ref: TableRef
-  /** Names that it has in GraphQL. */
+  /** GraphQL names. */
   readonly configuration: Json
   readonly relationships: Map<string, RelationshipRow>
   readonly computedFields: Map<string, ComputedFieldRow>
-  /** By `permissionKey`. */
+  /** Permissions by `permissionKey`. */
   readonly permissions: Map<string, PermissionRow>
 }
 export interface RelationshipRow {
@@ -60,19 +60,19 @@ export const trackedTable = (ref: TableRef): TrackedTable => ({
   permissions: new Map(),
 })
 
-/** By `tableKey`: a digest of all that was read of a table. What has the same mark is the same. */
+/** Digests of everything read about a table, by `tableKey`. Equal marks mean equal tables. */
 export type Marks = ReadonlyMap<string, string>
 
-/** Metadata with a mark of what was said of each table. */
+/** Metadata with a mark per table. */
 export interface MarkedMetadata {
   readonly metadata: Metadata
   readonly marks: Marks
 }
 
-/** More tables at once would be much to hold beside what is made of them. */
+/** Tables per query, which limits memory. */
 const BATCH = 1000
 
-/** @param known what was read before: a table whose mark is still the same is not read again, and is the same object */
+/** @param known previous reading; tables with the same mark are not read again and stay the same objects */
 export async function readMetadata(client: ClientBase, known?: MarkedMetadata): Promise<MarkedMetadata> {
   const { rows } = await client.query<Record<keyof typeof READ, string>>(columnsOf(READ))
   const read = rows[0] as Record<keyof typeof READ, string>
@@ -108,10 +108,10 @@ export async function readMetadata(client: ClientBase, known?: MarkedMetadata): 
   return { metadata, marks }
 }
 
-/** Permissions that are alike are held once, with their key, by all that they say. */
+/** Equal permissions are stored once, keyed by all of their content. */
 type PermissionPool = Map<string, { readonly key: string; readonly row: PermissionRow }>
 
-/** Reads what was said of some tables into them. */
+/** Reads the metadata of some tables into them. */
 async function readTables(client: ClientBase, wanted: readonly TrackedTable[], pool: PermissionPool): Promise<void> {
   const { rows } = await client.query<Record<keyof typeof READ_TABLES, string>>(
     `with wanted as (select * from json_to_recordset($1::json) as w(schema text, name text)) ${columnsOf(READ_TABLES)}`,
@@ -149,7 +149,9 @@ const columnsOf = (queries: Readonly<Record<string, string>>): string =>
 
 const listIn = (text: string) => parseJson(text, NO_LIMITS) as unknown as Record<string, string & Json>[]
 
-/** Most of the metadata: no names of keys are repeated, and definitions are text, of which each distinct one is parsed once. */
+/**
+ * Permissions are most of the metadata, so their keys are not repeated, and each distinct definition is parsed once.
+ */
 interface ReadPermissions {
   readonly schema: string
   readonly table: string
@@ -179,7 +181,7 @@ const READ = {
     order by function_schema, function_name), '[]') from svc_catalog.svc_function f`,
 }
 
-/** Of the tables in `wanted`; the primary keys serve the joins. */
+/** For the tables in `wanted`; the primary keys serve the joins. */
 const READ_TABLES = {
   relationships: `select coalesce(json_agg(json_build_object('schema', table_schema, 'table', table_name,
     'name', rel_name, 'type', rel_type, 'definition', rel_def, 'comment', comment)
@@ -196,7 +198,7 @@ const READ_TABLES = {
     from wanted join svc_catalog.svc_computed_field on (table_schema, table_name) = (wanted.schema, wanted.name)`,
 }
 
-/** A copy that can be changed while the original stands. They share the tables: `copyTable` before changing one. */
+/** Copies metadata for changes. The tables are shared: call `copyTable` before changing one. */
 export function copyMetadata({ version, tables, templates, functions }: Metadata): Metadata {
   return { version, tables: new Map(tables), templates: new Map(templates), functions: new Map(functions) }
 }
@@ -208,7 +210,7 @@ export const copyTable = (table: TrackedTable): TrackedTable => ({
   permissions: new Map(table.permissions),
 })
 
-/** Writes the difference between two states; tables go first and last, because the other rows refer to them. */
+/** Writes the difference between two states. Tables go first and last, because the other rows refer to them. */
 export async function writeMetadata(client: ClientBase, before: Metadata, after: Metadata): Promise<void> {
   const [oldTables, newTables] = [without(before, after), without(after, before)]
   for (const { name, key, rows } of STORES) {
@@ -237,12 +239,12 @@ export async function writeMetadata(client: ClientBase, before: Metadata, after:
   }
 }
 
-/** The tables that are not the same in the other state. */
+/** Returns the tables that differ from the other state. */
 function without({ tables }: Metadata, other: Metadata): Map<string, TrackedTable> {
   return new Map([...tables].filter(([key, table]) => table !== other.tables.get(key)))
 }
 
-/** What happens to a row that is there: all but its key is new. */
+/** Returns the conflict clause that replaces all columns of an existing row except its key. */
 function replacing(key: readonly string[], [row = {}]: readonly object[]): string {
   const columns = Object.keys(row).filter((column) => !key.includes(column))
   return columns.length === 0

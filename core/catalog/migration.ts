@@ -1,4 +1,4 @@
-/** One step of a schema, run once in a transaction. */
+/** A migration, run once in a transaction. */
 export interface Migration {
   /** e.g. `001-init`; unique within its plugin. */
   readonly id: string

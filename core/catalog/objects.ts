@@ -2,7 +2,7 @@ import { tableName } from './catalog.js'
 import type { PermissionRow, TrackedTable } from './metadata.js'
 import type { TableRef } from '../plan/ir.js'
 
-/** What metadata consists of, as it is called where something depends on it or does not hold. */
+/** Names of metadata objects in lists of dependents and inconsistencies. */
 
 export const tableObject = (ref: TableRef): string => `table ${tableName(ref)}`
 export const relationshipName = (table: TableRef, name: string): string => `relationship ${tableName(table)}.${name}`
@@ -13,7 +13,7 @@ export const templateName = (name: string): string => `query-template ${name}`
 export const permissionName = (table: TableRef, { role, type }: Pick<PermissionRow, 'role' | 'type'>): string =>
   `permission ${tableName(table)}.${role}.${type}`
 
-/** What was said of a table, by the names that clients see. */
+/** Returns the objects that belong to a table, by the names that clients see. */
 export const ownObjects = (table: TrackedTable | undefined): readonly string[] =>
   table
     ? [

@@ -8,7 +8,7 @@ import { USER_ID, VARIABLE_NAME } from '../session.js'
 import type { Column, InsertPermission, SelectPermission, Table, UpdatePermission } from './catalog.js'
 import type { PermissionType } from './metadata.js'
 
-/** Keeps each distinct expression once and gives its place. */
+/** Stores each distinct expression once and returns its index. */
 export type Store = (exp: BoolExp) => number
 
 export type Permission =
@@ -25,9 +25,9 @@ const KEYS: Record<PermissionType, readonly string[]> = {
 }
 
 /**
- * Gives a permission's definition its meaning on a table.
- * @throws ServiceError 400 with a path below `$`, the definition being `$`; a key that is not known is refused, because a
- * typing mistake must never widen a permission
+ * Resolves the definition of a permission on a table.
+ * @throws ServiceError 400 with a path below `$`, the root of the definition; also for an unknown key, because a typo
+ *   must never widen a permission
  */
 export function parsePermission(
   type: PermissionType,
@@ -83,18 +83,17 @@ export function parsePermission(
   }
 }
 
-/** A part of a rule. A rule holds for a row when all of its clauses are true. */
+/** A part of a rule. A rule is satisfied when all of its clauses are. */
 export interface Clause {
-  /** Below `$`, the definition of the permission being `$`. */
+  /** Path below `$`, the root of the definition. */
   readonly path: string
-  /** As the definition has it: an object of one key. */
+  /** Clause as written in the definition: an object with one key. */
   readonly clause: JsonObject
   readonly exp: BoolExp
 }
 
 /**
- * Splits a rule of a definition that `parsePermission` has accepted: a clause for each key, and for each key of the members of
- * `$and`, at any depth.
+ * Splits a rule of a valid definition into clauses: one per key, and one per key of the members of `$and` at any depth.
  */
 export function clausesOf(definition: Json, key: 'check' | 'filter', table: Table, names: Names): readonly Clause[] {
   const split = (rule: Json, path: string): readonly Clause[] =>
@@ -118,7 +117,7 @@ function planRule(rule: Json, path: string, table: Table, names: Names): BoolExp
   return and([planBoolExp(shape, table, names, path, definedOperands(slots.values))]) ?? TRUE
 }
 
-/** Values of a definition: constants, or session variables. */
+/** Converts the values of a definition: constants, or session variables. */
 function definedOperands(values: readonly Json[]): Operands {
   const one = (value: Json, type: SqlType, path: string): Operand => {
     const name = variableName(value)
@@ -141,7 +140,7 @@ function definedOperands(values: readonly Json[]): Operands {
   }
 }
 
-/** `X-Service-Org-Id` is a session variable; the match is of the whole string. */
+/** Returns the session variable that a whole string such as `X-Service-Org-Id` names. */
 export function variableName(value: Json): string | undefined {
   if (typeof value !== 'string') return undefined
   const name = value.toLowerCase()
@@ -151,7 +150,7 @@ export function variableName(value: Json): string | undefined {
 function checkVariable(name: string, type: SqlType, path: string): void {
   if (name !== USER_ID || type.kind === 'int2' || type.kind === 'int4' || type.kind === 'int8') return
   throw unexpectedPayload(
-    `X-SERVICE-USER-ID stands for a smallint, integer or bigint; the value here is of type ${type.name}`,
+    `X-SERVICE-USER-ID requires a smallint, integer or bigint; the type here is ${type.name}`,
     path,
   )
 }
@@ -176,7 +175,7 @@ export function refuseGenerated(column: Column, path: string): void {
   if (column.generated === 'always') throw unexpectedPayload(`column "${column.name}" is generated`, path)
 }
 
-/** Columns that the client may name: those that the server sets itself are not among them. */
+/** Returns the columns that the client may set; excludes presets. */
 function columnList(value: Json | undefined, table: Table, names: Names, set: readonly Preset[]): readonly string[] {
   const preset = new Set(set.map(({ column }) => column))
   if (value === '*') return table.columns.map(({ name }) => name).filter((name) => !preset.has(name))

@@ -7,13 +7,13 @@ import { type ForeignKey, type Relationship, tableKey, tableName } from './catal
 import type { Found } from './introspect.js'
 import type { RelationshipRow } from './metadata.js'
 
-/** Where a relationship's definition is resolved: the tracked tables that exist. */
+/** Finds a tracked table that exists. */
 export type FindTable = (ref: TableRef) => Found | undefined
 
 /**
- * Gives a relationship's `using` its meaning: `foreign_key_constraint_on` (the column or columns of a foreign key) or
+ * Resolves the `using` of a relationship: `foreign_key_constraint_on` (one or more columns of a foreign key) or
  * `manual_configuration`.
- * @throws ServiceError 400 with a path below `$`, the definition being `$`
+ * @throws ServiceError 400 with a path below `$`, the root of the definition
  */
 export function resolveRelationship(row: RelationshipRow, table: Found, find: FindTable): Relationship {
   const using = row.definition
@@ -39,7 +39,7 @@ interface Target {
   readonly on: Join
 }
 
-/** An object relationship: the key sits on this table; or on the other one, where it is unique. */
+/** Resolves an object relationship. The foreign key is on this table, or a unique one is on the other. */
 function localKey(value: Json, table: Found, find: FindTable, path: string): Target {
   if (isObject(value)) return remoteKey(value, table, find, path)
   const key = foreignKeyOn(table, columnNames(value, path), path)
@@ -47,7 +47,7 @@ function localKey(value: Json, table: Found, find: FindTable, path: string): Tar
   return { table: key.table, on: key.columns.map((column, i) => [column, key.remoteColumns[i] as string]) }
 }
 
-/** The key sits on the other table and refers to this one. */
+/** Resolves a foreign key on the other table that refers to this one. */
 function remoteKey(value: Json, table: Found, find: FindTable, path: string): Target {
   if (!isObject(value)) throw parseFailed('expecting an object with the keys table and column', path)
   refuseOtherKeys(value, ['table', 'column', 'columns'], path)

@@ -4,7 +4,7 @@ import { type FunctionData, tableName } from './catalog.js'
 import { graphqlName, ROOT_FIELD_KINDS, ROOT_FIELDS, type RootFieldKind } from './graphql-names.js'
 import type { Found } from './introspect.js'
 
-/** A table, and the names that it was given. */
+/** A table and its custom names. */
 export interface NamedTable {
   readonly found: Found
   readonly given: GivenNames
@@ -14,18 +14,18 @@ interface GivenNames {
   readonly custom_root_fields?: Readonly<Record<string, string | null>> | null
 }
 
-/** What else shows in GraphQL. */
+/** Everything else that GraphQL exposes. */
 export interface Others {
   readonly tables: readonly NamedTable[]
   readonly functions: readonly FunctionData[]
 }
 
-/** Of a table's configuration, which was checked when it was given. */
+/** Returns the names from a table's configuration, which has been validated. */
 export const givenNames = (configuration: Json): GivenNames => (configuration ?? {}) as GivenNames
 
 /**
- * GraphQL leaves out what has a name of something else, so a name that is given must be free.
- * @throws ServiceError 400 with a path below `$`, the table's configuration being `$`
+ * Checks that custom names are free, because GraphQL omits objects with conflicting names.
+ * @throws ServiceError 400 with a path below `$`, the root of the table's configuration
  */
 export function refuseTakenNames(table: NamedTable, others: Others): void {
   const { custom_name: typeName, custom_root_fields: given } = table.given
@@ -37,12 +37,12 @@ export function refuseTakenNames(table: NamedTable, others: Others): void {
   refuse(places, others)
 }
 
-/** @throws ServiceError 400 with the path `$`, when the root field of a function is one of something else */
+/** @throws ServiceError 400 with the path `$` when the root field of a function is taken */
 export function refuseTakenField(called: FunctionData, others: Others): void {
   refuse(new Map([[fieldOf(called), '$']]), others)
 }
 
-/** @param places where names were given */
+/** @param places paths of the custom names */
 function refuse(places: ReadonlyMap<string, string>, { tables, functions }: Others): void {
   if (places.size === 0) return
   for (const table of tables) {

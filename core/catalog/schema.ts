@@ -1,8 +1,8 @@
 import type { Migration } from './migration.js'
 
 /**
- * The tables that hold the metadata. They are the truth; a snapshot is made from them and from `pg_catalog`. Changed only
- * by metadata operations, one transaction each, under the lock of `change.ts`.
+ * Migrations of the metadata tables. They are the source of truth; snapshots are built from them and from `pg_catalog`.
+ * Only metadata operations change them, one transaction each, under the lock of `change.ts`.
  */
 export const catalogMigrations: readonly Migration[] = [
   {
@@ -87,7 +87,7 @@ create table svc_catalog.svc_computed_field (
   },
 ]
 
-/** Readable by admin through select, addressed as `{schema: "svc_catalog", name}`. */
+/** Tables that admin can select from, addressed as `{schema: "svc_catalog", name}`. */
 export const SYSTEM_TABLES = [
   'svc_version',
   'svc_table',

@@ -2,7 +2,7 @@ import type { TableRef } from '../plan/ir.js'
 import type { Relationship } from './catalog.js'
 import { CATALOG_SCHEMA } from './schema.js'
 
-/** The tables that others belong to, by the columns of their keys, and how those others call the rows that are theirs. */
+/** Parent tables by their key columns, and the names of the relationships to their rows. */
 const OWNERS = [
   {
     owner: 'svc_table',
@@ -28,7 +28,10 @@ const OWNERS = [
   },
 ] as const
 
-/** Relationships among the tables of the catalog: one select on `svc_table` lists all that is known of every table. */
+/**
+ * Returns the relationships between catalog tables, so that one select on `svc_table` returns all metadata of every
+ * table.
+ */
 export function systemRelationships(table: TableRef): readonly Relationship[] {
   return OWNERS.flatMap(({ owner, name, on, owned }): Relationship[] => {
     const to = (target: string): TableRef => ({ schema: CATALOG_SCHEMA, name: target })

@@ -11,8 +11,8 @@ export interface Watch {
 const POLL_MS = 5000
 
 /**
- * Hears of metadata changes that other instances made: by LISTEN, and by asking for the version every 5 s, because a
- * notification can be lost. Reconnects by itself; while it cannot listen it only polls.
+ * Watches for metadata changes by other instances: with LISTEN, and by polling the version every 5 s, because
+ * notifications can be lost. Reconnects automatically; while it cannot listen it only polls.
  */
 export async function watchCatalog(
   database: Database,
@@ -26,7 +26,7 @@ export async function watchCatalog(
   let checking: Promise<void> | undefined
   let asked = false
 
-  /** One check at a time; a notification that comes during one causes another. */
+  /** Runs one check at a time. A notification during a check causes another. */
   function check(): Promise<void> {
     asked = true
     checking ??= (async () => {
@@ -47,7 +47,7 @@ export async function watchCatalog(
       )
       if (rows[0] && !known(rows[0].version)) await reload()
     } catch (error) {
-      if (!closed) log.warn({ error: messageOf(error) }, 'could not ask for the metadata version')
+      if (!closed) log.warn({ error: messageOf(error) }, 'cannot read the metadata version')
     }
   }
 
@@ -59,7 +59,7 @@ export async function watchCatalog(
       client.on('end', () => {
         if (listener === client) listener = undefined
       })
-      // pg knows `query_timeout`, its types do not. Without an answer the polling would stop.
+      // pg supports `query_timeout` although its types do not. Without it, a silent server would stop the polling.
       await client.query({ text: `listen ${CHANNEL}`, query_timeout: database.config.poolWaitMs } as pg.QueryConfig)
       listener = client
       degraded = undefined

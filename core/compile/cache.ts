@@ -1,7 +1,7 @@
 /**
- * What a snapshot has compiled so far. Out first is what was not used since it was last looked at (the clock algorithm). It
- * hangs on the snapshot: a new one starts empty, so nothing is ever invalidated. Requests that want the same thing while it
- * is being compiled share the work.
+ * Results compiled for one snapshot. Evicts entries that were not used since the last check (the clock algorithm). A
+ * new snapshot starts with an empty cache, so nothing is invalidated. Concurrent requests for the same key share the
+ * work.
  */
 export class CompileCache<T> {
   private readonly entries = new Map<string, Entry<T>>()
@@ -10,7 +10,7 @@ export class CompileCache<T> {
   private readonly bytesOf: (value: T) => number
   private bytes = 0
 
-  /** @param bytesOf about how much memory a value takes */
+  /** @param bytesOf estimates the memory of a value */
   constructor(bytesOf: (value: T) => number, maxBytes = 64 * 1024 * 1024) {
     this.bytesOf = bytesOf
     this.maxBytes = maxBytes
@@ -23,7 +23,7 @@ export class CompileCache<T> {
     return entry.value
   }
 
-  /** Compiles once, however many ask at the same time. What failed is not kept. `compile` is not called for who waits. */
+  /** Returns the cached result, or compiles once for all concurrent callers. Failures are not cached. */
   async getOrCompile(key: string, compile: () => Promise<T>): Promise<T> {
     const pending = this.pending.get(key)
     if (pending) return pending

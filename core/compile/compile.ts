@@ -8,23 +8,23 @@ import { type Price, priceOf } from '../plan/price.js'
 import { emit, type Form } from '../sql/emit.js'
 import type { Statement } from '../sql/statement.js'
 
-/** Turns a shape into a plan. Pure; made by a front end; runs in workers too. */
+/** Turns a shape into a plan. A pure function of a front end, also run in workers. */
 export type Planner = (shape: never, names: Names) => Op
 
 /**
- * A front end as workers import it. `prepare` reads what a shape is made from, where that needs names or takes long: what
- * it returns is plain data and kept with the snapshot.
+ * A front end as workers import it. `prepare` processes the source of a shape where that needs names or takes long. It
+ * returns plain data, which is cached with the snapshot.
  */
 export interface PlannerModule {
   readonly default: Planner
   readonly prepare?: (shape: never, names: Names) => unknown
 }
 
-/** Whether a planner is tried at the start: our own are tested, and one of them takes long to load. */
+/** Returns whether to test a planner at startup. Ours are tested already, and one of them loads slowly. */
 export const isForeign = (url: string): boolean => !url.startsWith(OWN)
 const OWN = new URL('../../plugins/', import.meta.url).href
 
-/** @throws Error that names the planner and says why it cannot be imported */
+/** @throws Error that names the planner and the reason */
 export async function importPlanner(name: string, url: string): Promise<PlannerModule> {
   try {
     return (await import(url)) as PlannerModule
@@ -34,14 +34,14 @@ export async function importPlanner(name: string, url: string): Promise<PlannerM
   }
 }
 
-/** Where a planner comes from. */
+/** The origin of a planner. */
 export interface PlannerSource {
   readonly module: URL
-  /** Its plugin has operations that lift: what they lift is planned in the main thread as well. */
+  /** Whether its plugin has operations that lift, whose requests are also planned in the main thread. */
   readonly lifts: () => boolean
 }
 
-/** What to compile: a request without its values. */
+/** A request without its values, to be compiled. */
 export interface Task {
   readonly planner: string
   /** Plain data. */
@@ -54,22 +54,22 @@ export type Preparation = Omit<Task, 'form'> & { readonly form: 'prepare' }
 
 export interface Compiled {
   readonly kind: Op['kind']
-  /** None: the rows of an insert have different keys and must be inserted a key set at a time. */
+  /** Empty when the rows of an insert have different keys and must be inserted per key set. */
   readonly statements: readonly Prepared[]
   readonly price: Price
-  /** Keys of the result objects in order, for forms that need a header. */
+  /** Keys of the result objects in order, for formats with a header. */
   readonly keys: readonly string[]
-  /** Most rows that a read can have, where the plan proves it: a whole key is given, or the role has a limit. */
+  /** Maximum number of rows if the plan proves it: a complete key is given, or the role has a limit. */
   readonly mostRows?: number
-  /** An insert that may be committed together with others: nobody can tell that it was. */
+  /** Whether an insert can share a commit with others, because the effect is indistinguishable. */
   readonly sharesCommit?: true
 }
 export interface Prepared extends Statement {
-  /** Short and unique to the text: PostgreSQL would cut a longer one at 63 bytes and mistake it for another. */
+  /** Short and unique per text. PostgreSQL would truncate longer names to 63 bytes and confuse them. */
   readonly name: string
 }
 
-/** plan, authorize, emit: the rooms between a request's shape and its SQL. */
+/** Compiles a request: plan, authorize, emit. */
 export function compile(task: Task, planner: Planner, catalog: Catalog): Compiled {
   const wanted = planner(task.shape as never, namesFor(task.role, catalog))
   const op = authorize(wanted, task.role, catalog)
@@ -97,7 +97,7 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
   }
 }
 
-/** PostgreSQL cannot be interrupted while it parses, which may take the square of a statement's length. */
+/** Maximum length of SQL. PostgreSQL cannot be interrupted while parsing, which may take quadratic time. */
 const MAX_SQL = 1024 * 1024
 
 /** Runs a front end's `prepare` for a role. */
@@ -106,7 +106,7 @@ export function prepare(task: Preparation, { prepare }: PlannerModule, catalog: 
   return prepare(task.shape as never, namesFor(task.role, catalog))
 }
 
-/** A name for a prepared statement: short, and unique to the text. */
+/** Returns a name for a prepared statement: short, and unique per text. */
 export const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22)
 
 function mostRows(read: Read, catalog: Catalog): number | undefined {
@@ -116,21 +116,23 @@ function mostRows(read: Read, catalog: Catalog): number | undefined {
   return keys.some((key) => key.columns.every((column) => given.has(column))) ? 1 : read.maxRows
 }
 
-/** Whether a write computes expressions of the author's of rows that exist: they may call functions, and quote what they read. */
+/**
+ * Returns whether a write evaluates admin-defined expressions on existing rows. They may call functions and quote data.
+ */
 function quotesOthers(op: Op, catalog: Catalog): boolean {
   if (op.kind !== 'insert' && op.kind !== 'update' && op.kind !== 'delete') return false
   const table = catalog.tables.get(tableKey(op.table))
   return table?.kind === 'view' || (op.kind === 'insert' && op.onConflict?.action === 'update')
 }
 
-/** What an upsert changes may be passed on to other tables. */
+/** Returns whether an insert can share a commit. An upsert may cascade to other tables. */
 function sharesCommit(op: Op, catalog: Catalog): boolean {
   if (op.kind !== 'insert' || op.phase || op.onConflict) return false
   const table = catalog.tables.get(tableKey(op.table))
   return table?.kind === 'table' && !table.ownTransaction
 }
 
-/** Columns that every row must have a given value in. */
+/** Returns the columns for which every row must have a given value. */
 function equalColumns(exp: BoolExp): readonly string[] {
   if (exp.kind === 'and') return exp.of.flatMap(equalColumns)
   return exp.kind === 'compare' && exp.op === 'eq' && !exp.cast && !exp.computed ? [exp.column] : []

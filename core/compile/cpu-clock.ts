@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Measures the CPU time of a thread of this process in ms, from the call on. Linux says it by thread. Elsewhere the CPU time of the
- * process, and the time on the wall, are both upper bounds, and the smaller one counts.
- * @param thread thread id of Linux; -1 when it is not known
+ * Measures the CPU time of a thread of this process from now on, in milliseconds. On Linux it reads the time of the
+ * thread. Elsewhere it returns the smaller of two upper bounds: the CPU time of the process, and the elapsed time.
+ * @param thread Linux thread id; -1 when unknown
  */
 export function cpuClock(thread: number): () => number {
   const start = threadCpuMs(thread)

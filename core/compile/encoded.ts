@@ -3,22 +3,22 @@ import { type Catalog, type CatalogData, openCatalog, type TableData, tableKey }
 import type { BoolExp } from '../plan/ir.js'
 
 /**
- * A snapshot as the workers get it: lines of JSON. The first has everything but the tables, which are the other lines.
- * What another snapshot that a worker holds has too is left out.
+ * The encoding of a snapshot for workers: lines of JSON. The first line contains everything except the tables, which
+ * follow one per line. Parts that another snapshot of the worker contains are omitted.
  */
 interface FirstLine extends Omit<CatalogData, 'tables' | 'filters'> {
-  /** The id of the other snapshot. */
+  /** Id of the other snapshot. */
   readonly base?: string
-  /** The keys of all tables, in order. */
+  /** Keys of all tables in order. */
   readonly keys: readonly string[]
-  /** Places in `keys` of the tables that follow. */
+  /** Indexes in `keys` of the tables that follow. */
   readonly sent: readonly number[]
-  /** With their places. */
+  /** Filters with their indexes. */
   readonly filters: readonly (readonly [number, BoolExp])[]
   readonly filterCount: number
 }
 
-/** @returns bytes with a memory of their own, which may be given away */
+/** @returns bytes in a separate buffer that can be transferred */
 export function encodeCatalog({ tables, filters, ...rest }: CatalogData, base?: CatalogData): Uint8Array<ArrayBuffer> {
   const known = new Set(base?.tables)
   const sent = [...tables.keys()].filter((i) => !known.has(tables[i] as TableData))
@@ -37,15 +37,15 @@ export function encodeCatalog({ tables, filters, ...rest }: CatalogData, base?: 
   return buffer
 }
 
-/** A snapshot as a worker keeps it. */
+/** A decoded snapshot in a worker. */
 export interface Decoded {
   readonly catalog: Catalog
   readonly tables: ReadonlyMap<string, { readonly hash: string; readonly data: TableData }>
 }
 
 /**
- * @param held snapshots by id; the newest shares the tables that are the same: they are neither read nor held again
- * @returns undefined when what was left out is not held
+ * @param held snapshots by id; equal tables are shared with the newest and not parsed again
+ * @returns undefined when an omitted part is not held
  */
 export function decodeCatalog(encoded: Uint8Array, held: ReadonlyMap<string, Decoded>): Decoded | undefined {
   const [line, ...lines] = linesOf(Buffer.from(encoded.buffer, encoded.byteOffset, encoded.length))
@@ -67,7 +67,7 @@ export function decodeCatalog(encoded: Uint8Array, held: ReadonlyMap<string, Dec
   return { catalog: openCatalog(data), tables }
 }
 
-/** JSON text has no line ends of its own. */
+/** Splits at line breaks, which JSON text does not contain. */
 function linesOf(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = []
   for (let start = 0, end = bytes.indexOf(10); end >= 0; start = end + 1, end = bytes.indexOf(10, start)) {

@@ -7,24 +7,27 @@ import type { WorkerAnswer, WorkerTask } from './worker.js'
 export interface PoolConfig {
   readonly log: Logger
   readonly threads: number
-  /** CPU time of the worker, from the moment that it holds the snapshot: other load on the machine does not count. */
+  /** Maximum CPU time of the worker, counted from when it holds the snapshot, so that other load does not count. */
   readonly timeoutMs: number
-  /** For a worker to start and to read the snapshot; at least as long may a compilation take that uses no CPU time. */
+  /**
+   * Maximum time for a worker to start and read the snapshot. A compilation without CPU use also gets at least this
+   * time.
+   */
   readonly warmUpMs: number
   readonly planners: ReadonlyMap<string, URL>
 }
 
-/** A planner's module cannot be imported: no request of its plugin could ever be compiled. */
+/** Reports a planner whose module cannot be imported, so that no request of its plugin could be compiled. */
 export class UnloadablePlanner extends Error {}
 
-/** A snapshot for the workers. */
+/** A snapshot that can be sent to workers. */
 export interface Sendable {
   readonly id: string
-  /** @param held ids of snapshots that a worker has: what one of them has too may be left out */
+  /** @param held ids of the worker's snapshots; parts that one of them contains can be omitted */
   encoded(held: readonly string[]): Uint8Array<ArrayBuffer>
 }
 
-/** Compiles in worker threads, so that a hostile request cannot hold up the others; each has a deadline and a memory cap. */
+/** Compiles in worker threads with a deadline and a memory limit, so that hostile requests cannot delay others. */
 export class CompilePool {
   private readonly config: PoolConfig
   private readonly pool: Piscina<WorkerTask, WorkerAnswer>
@@ -39,24 +42,24 @@ export class CompilePool {
       workerData: { planners: Object.fromEntries([...config.planners].map(([name, url]) => [name, url.href])) },
       resourceLimits: {
         maxOldGenerationSizeMb: Math.ceil(256 + (4 * snapshotBytes) / 1048576),
-        // V8 keeps what the young generation has grown to; a plan needs little.
+        // V8 never shrinks the young generation, and a plan needs little memory.
         maxYoungGenerationSizeMb: 12,
       },
     })
-    // A worker that fails when its task has been given up: the pool replaces it, and nobody waits for it.
+    // A worker may fail after its task was abandoned. The pool replaces it.
     this.pool.on('error', (error: Error) => config.log.error({ err: error }, 'a compile worker failed'))
   }
 
   /**
-   * Waits until a worker has started, imported all planners and holds the snapshot.
+   * Waits until a worker has started, imported all planners and received the snapshot.
    * @throws UnloadablePlanner
-   * @throws ServiceError 503 when that takes too long
+   * @throws ServiceError 503 after the timeout
    */
   async warmUp(catalog: Sendable): Promise<void> {
     await this.run(undefined, catalog, true)
   }
 
-  /** @throws ServiceError of the planner, or 503 when the task did not finish in time or the pool is flooded */
+  /** @throws ServiceError of the planner, or 503 when the task timed out or the queue is full */
   async run(task: WorkerTask['task'], catalog: Sendable, patient = false): Promise<unknown> {
     const { warmUpMs } = this.config
     const timeoutMs = patient ? warmUpMs : this.config.timeoutMs
@@ -81,14 +84,14 @@ export class CompilePool {
     const ask = (more?: Uint8Array<ArrayBuffer>) =>
       this.pool.run(
         { task, catalogId: catalog.id, started, catalog: more },
-        // It moves there: a copy would be held here until V8 looks for garbage.
+        // Transfers the buffer; a copy would stay in memory here until the next garbage collection.
         { signal: abort.signal, transferList: more ? [more.buffer] : [] },
       )
     let answer: WorkerAnswer
     try {
       answer = await ask()
       if ('lacking' in answer) answer = await ask(catalog.encoded(answer.lacking))
-      // Another worker was asked, which has not what the first one has.
+      // A different worker answered, which lacks what the first one has.
       if ('lacking' in answer) answer = await ask(catalog.encoded([]))
     } catch (cause) {
       const message = abort.signal.aborted
@@ -99,7 +102,7 @@ export class CompilePool {
       clearInterval(timer)
     }
     if ('result' in answer) return answer.result
-    if ('lacking' in answer) throw new Error('a worker did not keep the snapshot')
+    if ('lacking' in answer) throw new Error('a worker lost the snapshot')
     if ('unloadable' in answer) throw new UnloadablePlanner(answer.unloadable)
     if ('bug' in answer) throw new Error(`a planner failed: ${answer.bug}`)
     const { status, code, message, path } = answer.refused
@@ -111,7 +114,7 @@ export class CompilePool {
   }
 }
 
-/** What happened to a task that has no answer, for clients: the worker's own words may hold addresses of this machine. */
+/** Returns the reason for clients. The worker's own message may contain memory addresses. */
 function messageOf(cause: unknown): string {
   const text = cause instanceof Error ? cause.message : ''
   if (text.includes('queue')) return 'too many requests wait for compile.threads'

@@ -14,26 +14,26 @@ import {
 import { type Decoded, decodeCatalog } from './encoded.js'
 
 /**
- * What the pool sends: a task, and which snapshot to compile it against. The snapshot comes along when a worker has
- * answered that it lacks it. (Memory that threads share would be held until each of them collects its garbage, which one
- * with little to do never does.)
+ * A message of the pool: a task and the snapshot to compile it against. The snapshot is included after a worker has
+ * answered that it lacks it. (Memory shared between threads would be held until each of them collects garbage, which an
+ * idle one never does.)
  */
 export interface WorkerTask {
   /** None: it is only to import the planners and hold the snapshot. */
   readonly task: Task | Preparation | undefined
   readonly catalogId: string
   readonly catalog?: Uint8Array
-  /** Set when the worker holds the snapshot, to its thread id on Linux, else to -1: the deadline runs from then. */
+  /** Set to the Linux thread id, otherwise to -1, when the worker holds the snapshot. The deadline starts then. */
   readonly started: Int32Array
 }
-/** Errors cross threads as data; an `Error` would lose its code and path. */
+/** Errors are sent as data; an `Error` would lose its code and path. */
 export type WorkerAnswer =
   | { readonly result: unknown }
-  /** The ids of the snapshots that it has. */
+  /** Ids of the snapshots that it holds. */
   | { readonly lacking: readonly string[] }
-  /** Why a planner cannot be imported. */
+  /** Reason why a planner cannot be imported. */
   | { readonly unloadable: string }
-  /** The stack of an error that no planner should throw. */
+  /** Stack of an unexpected error in a planner. */
   | { readonly bug: string }
   | {
       readonly refused: {
@@ -46,7 +46,7 @@ export type WorkerAnswer =
 
 const urls = (workerData as { planners: Record<string, string> }).planners
 const planners = new Map<string, PlannerModule>()
-/** The newest snapshots by id; a request that began before a change still wants the one before. */
+/** Newest snapshots by id. A request that started before a change still needs the previous one. */
 const catalogs = new Map<string, Decoded>()
 const KEPT = 2
 const THREAD = threadId()

@@ -37,12 +37,12 @@ export { rowsOf, stringifyJson } from './stringify.js'
 export { type Json, type JsonObject, NumberText } from './value.js'
 
 /**
- * Reads a JSON document (RFC 8259) in one pass, keeping what `JSON.parse` loses: the digits of numbers. Integer-like
- * keys still come first in an object, as JavaScript has it.
- * @param isRows asked for each array under a key `objects`, with the path of that array; those that it confirms are
- * checked and kept as text
- * @throws ServiceError 400 `invalid-json` for what is not JSON; 400 `parse-failed` with the path for nesting and key
- * counts over the limits, duplicate keys, lone surrogates, U+0000, and rows that are not objects
+ * Parses a JSON document (RFC 8259) in one pass and, unlike `JSON.parse`, keeps the digits of numbers. Integer-like
+ * keys come first in an object, as in all JavaScript objects.
+ * @param isRows called with the path of each array under a key `objects`; arrays for which it returns true are checked
+ *   and kept as text
+ * @throws ServiceError 400 `invalid-json` for invalid JSON; 400 `parse-failed` with the path for nesting and key counts
+ *   over the limits, duplicate keys, lone surrogates, U+0000, and rows that are not objects
  */
 export function parseJson(text: string, limits: JsonLimits = DEFAULT_LIMITS, isRows: IsRows = never): Json {
   const c = startOf(text, limits)
@@ -105,8 +105,8 @@ function readObject(c: Cursor, isRows: IsRows): JsonObject {
 }
 
 /**
- * An object that inherits nothing. `Object.create(null)` makes one whose properties are a hash table from the start, which
- * takes several times as long and as much memory.
+ * Creates objects that inherit nothing. `Object.create(null)` would create a hash table for the properties, which takes
+ * several times as much time and memory.
  */
 const Bare = function () {} as unknown as new () => JsonObject
 Bare.prototype = Object.freeze(Object.create(null))
@@ -126,7 +126,9 @@ function readNumber(c: Cursor): number | NumberText {
   return readShortInteger(c) ?? readAnyNumber(c)
 }
 
-/** What most numbers are: up to 15 digits and nothing else. Undefined: something else is here, and nothing was read. */
+/**
+ * Reads a plain integer of up to 15 digits, as most numbers are. Returns undefined without advancing for anything else.
+ */
 function readShortInteger(c: Cursor): number | undefined {
   const { text, pos: start } = c
   let pos = start

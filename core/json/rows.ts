@@ -16,14 +16,14 @@ import {
   startOf,
 } from './scan.js'
 
-/** An array of objects that has been checked and is kept as text, for PostgreSQL to parse. */
+/** An array of objects that has been checked and is kept as text for PostgreSQL to parse. */
 export class Rows {
-  /** `[ ... ]` exactly as the request has it. */
+  /** `[ ... ]` exactly as in the request. */
   readonly source: string
   readonly count: number
   /** Columns by name in order of first appearance. */
   readonly columns: ReadonlyMap<string, RowsColumn>
-  /** True when every row has the same set of keys. */
+  /** Whether every row has the same set of keys. */
   readonly uniform: boolean
 
   constructor(source: string, count: number, columns: ReadonlyMap<string, RowsColumn>) {
@@ -33,7 +33,7 @@ export class Rows {
     this.uniform = [...columns.values()].every((column) => column.present === count)
   }
 
-  /** Reads the text again and stops at each value of some columns, which `read` must leave behind. */
+  /** Scans the text again and calls `read` at each value of some columns; `read` must advance past the value. */
   visit<T>(columns: ReadonlyMap<string, T>, read: (c: Cursor, column: T) => void): void {
     const c = startOf(this.source, NO_LIMITS)
     peek(c)
@@ -53,7 +53,9 @@ export class Rows {
     }
   }
 
-  /** Rows by key set, in order of first appearance. Reads the text again when there is more than one set. */
+  /**
+   * Returns the rows grouped by key set, in order of first appearance. Scans the text again if there are several sets.
+   */
   groups(): readonly RowsGroup[] {
     if (this.count === 0) return []
     if (!this.uniform) return split(this)
@@ -62,22 +64,22 @@ export class Rows {
 }
 
 export interface RowsColumn {
-  /** In how many rows the key is present. */
+  /** Number of rows with this key. */
   readonly present: number
-  /** Index of the first row whose value is of a kind, or -1. */
+  /** Index of the first row with a value of a kind, or -1. */
   readonly first: Readonly<Record<RowKind, number>>
 }
 
 export interface RowsGroup {
-  /** In the order of `columns`. */
+  /** Keys in the order of `columns`. */
   readonly keys: readonly string[]
-  /** Where these rows stand in the whole, ascending. */
+  /** Indexes of these rows in the whole array, ascending. */
   readonly indices: readonly number[]
   readonly rows: Rows
 }
 
 /**
- * Reads the array that starts at the cursor.
+ * Reads the array at the cursor.
  * @throws ServiceError 400 `invalid-json` or `parse-failed` with the path of the row or of the value in it
  */
 export function readRows(c: Cursor): Rows {
@@ -90,19 +92,19 @@ export function readRows(c: Cursor): Rows {
 
 interface Column extends RowsColumn {
   readonly name: string
-  /** The key as the text has it, with its quotes. */
+  /** Key as written, including quotes. */
   readonly quoted: string
   /** Number of columns that appeared before. */
   readonly place: number
   present: number
   readonly first: Record<RowKind, number>
-  /** The last row that has it. */
+  /** Last row with this key. */
   row: number
-  /** What it was there. */
+  /** Kind of its value in that row. */
   kind: RowKind | undefined
 }
 
-/** @param visit is given the columns of a row in the order of its keys, and the row's text */
+/** @param visit called for each row with its columns in the order of its keys, and its text */
 function scanRows(c: Cursor, visit?: (columns: readonly Column[], index: number, text: string) => void) {
   const byName = new Map<string, Column>()
   const columns: Column[] = []
@@ -118,7 +120,7 @@ function scanRows(c: Cursor, visit?: (columns: readonly Column[], index: number,
   return { count, columns: byName.values() }
 }
 
-/** @param columns those of the row before, which is what this row most often has too; then those of this row */
+/** @param columns those of the previous row, which usually match; replaced with those of this row */
 function scanRow(c: Cursor, row: number, columns: Column[], byName: Map<string, Column>): void {
   if (peek(c) !== OPEN_BRACE) {
     skipValue(c)
@@ -153,7 +155,7 @@ function readColumn(c: Cursor, expected: Column | undefined, byName: Map<string,
   const known = byName.get(name)
   if (known !== undefined) return known
 
-  // Bounds each row too. Without it, rows that share no key would cost a column record for every few bytes of text.
+  // Also limits each row. Otherwise rows without common keys would cost a column record for every few bytes of text.
   if (byName.size === c.limits.maxKeys) throw refused(c, `more than ${c.limits.maxKeys} different keys in these rows`)
   const column: Column = {
     name,

@@ -1,32 +1,34 @@
 import { at, parseFailed, type ServiceError, serviceError } from '../errors.js'
 
 export interface JsonLimits {
-  /** Levels of objects and arrays, counted from the root of the document. */
+  /** Maximum depth of objects and arrays, counted from the root. */
   readonly maxDepth: number
-  /** Keys in one object; also different keys in all rows together. */
+  /** Maximum number of keys in one object, and of different keys in all rows together. */
   readonly maxKeys: number
-  /** Objects and arrays in the document, rows not counted: each takes some 200 bytes of memory, for as few as 3 of text. */
+  /**
+   * Maximum number of objects and arrays excluding rows. Each takes some 200 bytes of memory for as few as 3 of text.
+   */
   readonly maxContainers: number
 }
 
 export const DEFAULT_LIMITS: JsonLimits = { maxDepth: 64, maxKeys: 1000, maxContainers: 250_000 }
-/** For who may send metadata as a whole: that of thousands of tables with permissions for many roles. */
+/** Limits for callers who may send whole metadata: thousands of tables with permissions for many roles. */
 export const ADMIN_LIMITS: JsonLimits = { ...DEFAULT_LIMITS, maxContainers: 4_000_000 }
-/** For texts of our own. */
+/** Limits for trusted texts. */
 export const NO_LIMITS: JsonLimits = { maxDepth: Infinity, maxKeys: Infinity, maxContainers: Infinity }
 
-/** A place in a JSON text. Every function here reads from `pos` on and leaves `pos` behind what it has read. */
+/** A position in a JSON text. Every function here reads from `pos` and advances it past what it read. */
 export interface Cursor {
   readonly text: string
   readonly limits: JsonLimits
   pos: number
-  /** Objects and arrays made so far. */
+  /** Number of objects and arrays created so far. */
   containers: number
-  /** Keys and indices that lead to the value under way; as long as the number of containers around it. */
+  /** Keys and indexes that lead to the current value, one per enclosing container. */
   readonly path: (string | number)[]
 }
 
-/** What a JSON value is. `integer` is a number without fraction and exponent, `composite` an object or an array. */
+/** The kind of a JSON value. `integer` is a number without fraction and exponent, `composite` an object or an array. */
 export type RowKind = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'composite'
 
 export const OPEN_BRACE = 0x7b
@@ -52,7 +54,7 @@ export function startOf(text: string, limits: JsonLimits): Cursor {
   return { text, limits, pos: 0, containers: 0, path: [] }
 }
 
-/** Skips white space. Returns the code unit that follows, NaN at the end. */
+/** Skips white space. Returns the next code unit, or NaN at the end. */
 export function peek(c: Cursor): number {
   const { text } = c
   let code = text.charCodeAt(c.pos)
@@ -60,7 +62,7 @@ export function peek(c: Cursor): number {
   return code
 }
 
-/** Steps into the container that starts here. False: it is empty, and was left again. */
+/** Enters a container. Returns false for an empty one, which is then left. */
 export function open(c: Cursor, close: number): boolean {
   if (c.path.length >= c.limits.maxDepth) throw refused(c, `more than ${c.limits.maxDepth} levels of nesting`)
   c.pos++
@@ -69,13 +71,13 @@ export function open(c: Cursor, close: number): boolean {
   return false
 }
 
-/** Counts an object or array that is about to be made. */
+/** Counts an object or array before it is created. */
 export function countContainer(c: Cursor): void {
   if (c.containers++ === c.limits.maxContainers)
     throw refused(c, `more than ${c.limits.maxContainers} objects and arrays`)
 }
 
-/** After an item of a container: steps to the next one. False: there is none, and the container was left. */
+/** Moves to the next item of a container. Returns false at the end, after leaving the container. */
 export function next(c: Cursor, close: number): boolean {
   const code = peek(c)
   if (code !== COMMA && code !== close) throw invalid(c, `expecting "," or "${String.fromCharCode(close)}"`)
@@ -85,7 +87,7 @@ export function next(c: Cursor, close: number): boolean {
   return true
 }
 
-/** Reads the name of a member; `readColon` must follow. */
+/** Reads the name of a member. Call `readColon` next. */
 export function readKey(c: Cursor): string {
   if (peek(c) !== QUOTE) throw invalid(c, 'expecting a key')
   return readString(c)
@@ -101,7 +103,7 @@ export function readString(c: Cursor): string {
   return scanString(c) ? unquote(c, start) : c.text.slice(start + 1, c.pos - 1)
 }
 
-/** Checks a value of any kind without making it. */
+/** Checks a value of any kind without creating it. */
 export function skipValue(c: Cursor): RowKind {
   switch (peek(c)) {
     case QUOTE:
@@ -155,7 +157,7 @@ export function scanWord(c: Cursor, word: 'null' | 'true' | 'false'): void {
   c.pos += word.length
 }
 
-/** Returns true when it has digits only, after an optional minus. */
+/** Returns whether the number consists of digits after an optional minus. */
 export function scanNumber(c: Cursor): boolean {
   const { text } = c
   const first = text.charCodeAt(c.pos)
@@ -193,7 +195,7 @@ function isDigit(code: number): boolean {
   return code >= ZERO && code <= NINE
 }
 
-/** Returns true when it has escapes. */
+/** Returns whether the string contains escapes. */
 function scanString(c: Cursor): boolean {
   const { text } = c
   const start = c.pos++
@@ -220,17 +222,17 @@ function scanString(c: Cursor): boolean {
   return escaped
 }
 
-/** Steps over all that needs no second look. A sticky pattern does it several times as fast as a loop. */
+/** Skips ordinary characters. A sticky pattern is several times as fast as a loop. */
 function skipPlain(c: Cursor): void {
   PLAIN.lastIndex = c.pos
   PLAIN.test(c.text)
   c.pos = PLAIN.lastIndex
 }
 
-/** Neither a control character, nor a quote, nor a backslash, nor a surrogate. */
+/** Matches everything except control characters, quotes, backslashes and surrogates. */
 const PLAIN = /[ !#-[\]-\uD7FF\uE000-\uFFFF]*/y
 
-/** Returns the code unit of a `\uXXXX`, -1 for the short escapes, which are never refused. */
+/** Returns the code unit of a `\uXXXX` escape, or -1 for a short escape, which is always valid. */
 function readEscape(c: Cursor): number {
   const letter = c.text.charCodeAt(c.pos + 1)
   if (letter !== LOWER_U) {
@@ -264,13 +266,13 @@ function isLowSurrogate(unit: number): boolean {
   return unit >= 0xdc00 && unit <= 0xdfff
 }
 
-/** The value of the string from `start` up to the cursor, which has been checked. */
+/** Returns the value of the checked string from `start` to the cursor. */
 function unquote(c: Cursor, start: number): string {
   const value: string = JSON.parse(c.text.slice(start, c.pos))
   return value
 }
 
-/** PostgreSQL keeps neither U+0000 nor half a surrogate pair in a text. */
+/** Refuses U+0000 and lone surrogates, which PostgreSQL cannot store in text. */
 function refuseBrokenText(c: Cursor, text: string): void {
   if (text.includes('\0')) throw refused(c, 'a string cannot hold the character U+0000')
   if (/\p{Surrogate}/u.test(text))
@@ -285,12 +287,12 @@ export function tooManyKeys(c: Cursor): ServiceError {
   return refused(c, `more than ${c.limits.maxKeys} keys`)
 }
 
-/** It is JSON, and we do not take it. */
+/** Returns the error for valid JSON that is not accepted. */
 export function refused(c: Cursor, message: string): ServiceError {
   return parseFailed(message, pathOf(c))
 }
 
-/** It is not JSON. */
+/** Returns the error for invalid JSON. */
 export function invalid(c: Cursor, what: string): ServiceError {
   let line = 1
   let start = 0
@@ -302,7 +304,7 @@ export function invalid(c: Cursor, what: string): ServiceError {
   return serviceError('invalid-json', `invalid json: ${what} at ${place}`, pathOf(c))
 }
 
-/** Where in the document the cursor is: `$.args[2].id`. */
+/** Returns the path of the cursor in the document: `$.args[2].id`. */
 export function pathOf(c: Cursor): string {
   return c.path.reduce<string>(at, '$')
 }

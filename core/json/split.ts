@@ -1,14 +1,14 @@
 /**
- * Takes JSON apart that PostgreSQL has made, without reading it: what is inside stays as it is, byte for byte. Request
- * texts are read by `parseJson`, which checks them.
+ * Splits JSON from PostgreSQL without parsing it, so that the parts stay unchanged byte for byte. Untrusted JSON is
+ * parsed by `parseJson`, which checks it.
  */
 
-/** The elements of an array, each as its text. */
+/** Returns the text of each element of an array. */
 export function splitArray(text: string): string[] {
   return pieces(text)
 }
 
-/** The values of an object by key, each as its text, in order. */
+/** Returns the text of each value of an object by key, in order. */
 export function splitObject(text: string): Map<string, string> {
   return new Map(
     pieces(text).map((piece) => {
@@ -18,7 +18,7 @@ export function splitObject(text: string): Map<string, string> {
   )
 }
 
-/** What stands between the commas of the outermost brackets. */
+/** Returns the texts between the commas inside the outermost brackets. */
 function pieces(text: string): string[] {
   const found: string[] = []
   let depth = 0
@@ -46,7 +46,7 @@ function pieces(text: string): string[] {
   return found
 }
 
-/** Just after the string that begins at `start`. */
+/** Returns the position after the string that starts at `start`. */
 function endOfString(text: string, start: number): number {
   let i = start + 1
   while (text.charCodeAt(i) !== 0x22) i += text.charCodeAt(i) === 0x5c ? 2 : 1

@@ -3,7 +3,7 @@ import { DEFAULT_LIMITS, startOf } from './scan.js'
 import { readRows, Rows } from './rows.js'
 import { type Json, NumberText } from './value.js'
 
-/** JSON text without white space; numbers keep their digits and rows their source text. */
+/** Returns JSON without white space. Numbers keep their digits, and rows their source text. */
 export function stringifyJson(value: Json): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
   if (value instanceof NumberText) return value.text
@@ -15,9 +15,9 @@ export function stringifyJson(value: Json): string {
 }
 
 /**
- * Rows made from values that are already there, such as template arguments.
- * @param path where the array stands in the request, for errors
- * @throws ServiceError 400 `parse-failed` as `parseJson` does for rows in a request
+ * Creates rows from parsed values, such as template arguments.
+ * @param path path of the array in the request, for errors
+ * @throws ServiceError 400 `parse-failed`, as `parseJson` does for rows in a request
  */
 export function rowsOf(value: Json[], path: string): Rows {
   try {

@@ -1,16 +1,16 @@
 import type { Rows } from './rows.js'
 
-/** A JSON value as a request has it. */
+/** A JSON value of a request. */
 export type Json = null | boolean | number | string | NumberText | Json[] | JsonObject | Rows
 
-/** Has no prototype when it was parsed, so `__proto__` and `constructor` are keys like any other. */
+/** Has no prototype when parsed, so `__proto__` and `constructor` are ordinary keys. */
 export interface JsonObject {
   [key: string]: Json
 }
 
-/** A number that a JavaScript number would not print back exactly: `1.10`, `9007199254740993`, `1e400`, `-0`. */
+/** A number that JavaScript would print differently: `1.10`, `9007199254740993`, `1e400`, `-0`. */
 export class NumberText {
-  /** As the request has it. */
+  /** Number as written in the request. */
   readonly text: string
 
   constructor(text: string) {

@@ -24,12 +24,12 @@ import {
 } from './ir.js'
 import { type Action, namesFor, RULE_ACTIONS } from './names.js'
 
-/** PostgreSQL compares each with all others while it parses. */
+/** Maximum number of sort columns. PostgreSQL compares each with all others while parsing. */
 const MAX_ORDER = 100
 
 /**
- * Rewrites a plan so that it can only do what `role` may: row filters are added, columns are checked, presets and checks
- * put in, at every depth. The only place where a permission is applied. `admin` is not looked up.
+ * Rewrites a plan so that it does only what `role` may: adds row filters, checks columns, and inserts presets and
+ * checks, at every depth. Permissions are applied nowhere else. `admin` is not looked up.
  * @throws ServiceError 400 `permission-denied`
  */
 export function authorize(op: Op, role: string, catalog: Catalog): Op {
@@ -41,14 +41,14 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
   const columns = (table: Table, used: Iterable<string>, action: Action) => {
     for (const name of used) names.column(table, name, action, '$.args')
   }
-  /** A column, or a field that a function computes. */
+  /** Authorizes a column or a computed field. */
   const shown = (table: Table, { column, computed }: { readonly column: string; readonly computed?: FunctionCall }) => {
     if (computed) checkCall(computed, names.computedField(table, column, '$.args'))
     else names.column(table, column, 'select', '$.args')
   }
   const selectFilter = (table: Table): BoolExp => filter(permissions(table).select?.filter as number)
 
-  /** Which rows, in which order, and how many: the same for rows and for what is computed of them. */
+  /** Authorizes the filter, order and limit of rows, for reads and aggregates. */
   const rows = (read: Read | Aggregate, table: Table) => {
     const limit = permissions(table).select?.limit
     if (read.orderBy.length > MAX_ORDER) {
@@ -129,7 +129,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     return { ...by, where: selectFilter(remote), by: target(by.by, remote) }
   }
 
-  /** A condition that a client wrote: its columns must be selectable, rows of other tables visible. */
+  /** Authorizes a client's condition: columns must be selectable, and rows of other tables visible. */
   const condition = (exp: BoolExp, table: Table): BoolExp => {
     switch (exp.kind) {
       case 'and':
@@ -291,7 +291,10 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
   }
 }
 
-/** The permission is on the field; that its own function is called is the planner's promise. */
+/**
+ * Asserts that a computed field calls its own function. The permission covers the field, and the planner chooses the
+ * function.
+ */
 function checkCall({ function: called }: FunctionCall, { function: own, name }: ComputedField): void {
   if (called.schema === own.schema && called.name === own.name) return
   throw new Error(`"${name}" is not computed by "${called.name}"`)

@@ -20,23 +20,21 @@ import {
 } from './operators.js'
 
 /**
- * A BoolExp in two steps. `liftBoolExp` splits it, without a catalog, into its shape, which can be a cache key, and its
- * values, which are bound late. `planBoolExp` gives the shape a meaning.
- *
- * In a shape a value is the number of its slot; nothing that a client sends can look like one, because what a client
- * wrote stands only where a string is expected.
+ * Processes a BoolExp in two steps. `liftBoolExp` splits it, without a catalog, into a shape that can be a cache key
+ * and values that are bound late. `planBoolExp` resolves the shape. In a shape a value is the number of its slot.
+ * Clients cannot forge one, because their text appears only where a string is expected.
  */
 export type ExpShape =
   | { readonly all: readonly Entry[] }
   | { readonly key: string; readonly of: readonly ExpShape[]; readonly any: boolean }
   | { readonly key: string; readonly not: ExpShape }
   | { readonly key: string; readonly table: TableRef; readonly exists: ExpShape }
-/** A key of a BoolExp that is no combinator, and what it holds. */
+/** A key of a BoolExp that is not a combinator, and its value. */
 type Entry =
   | ExpShape
   | { readonly name: string; readonly is: number | null | readonly OpShape[] | ExpShape }
   | { readonly name: string; readonly aggregates: readonly AggregateShape[] }
-/** A function of `<relationship>_aggregate`, and what its result must satisfy. */
+/** A function of `<relationship>_aggregate`, and the condition on its result. */
 export interface AggregateShape {
   readonly fn: 'count' | 'bool_and' | 'bool_or'
   readonly columns: readonly string[]
@@ -46,14 +44,14 @@ export interface AggregateShape {
 }
 export interface OpShape {
   readonly key: string
-  /** A slot, null, or what changes the SQL: a column's name, a boolean, and these. */
+  /** A slot, null, or a part of the SQL: a column name, a boolean, or one of these shapes. */
   readonly to: number | null | string | boolean | ListShape | NearShape | CastShape
 }
 interface ListShape {
   readonly list: number
   readonly nulls: boolean
 }
-/** What `$st_d_within` takes, by slots. */
+/** Arguments of `$st_d_within`, as slots. */
 interface NearShape {
   readonly from: number
   readonly distance: number
@@ -72,7 +70,7 @@ export class Slots {
     return this.values.push(value) - 1
   }
 
-  /** @throws ServiceError 400 `unexpected-payload` beyond 50 levels or 2,000 nodes of BoolExp in a request */
+  /** @throws ServiceError 400 `unexpected-payload` above 50 levels or 2,000 nodes of BoolExp in a request */
   visit(depth: number, path: string): void {
     if (depth > MAX_DEPTH) throw unexpectedPayload(`a condition may nest at most ${MAX_DEPTH} levels`, path)
     if (++this.nodes > MAX_NODES) throw unexpectedPayload(`a condition may have at most ${MAX_NODES} parts`, path)
@@ -128,7 +126,7 @@ function liftExists(key: string, value: Json, path: string, slots: Slots, depth:
   }
 }
 
-/** `articles_aggregate`: a relationship to many rows, and what is computed of them. */
+/** Suffix of `articles_aggregate`: an array relationship and aggregates of its rows. */
 export const AGGREGATE = '_aggregate'
 const FUNCTIONS = ['count', 'bool_and', 'bool_or'] as const
 
@@ -208,7 +206,7 @@ function liftOperator(key: string, operators: JsonObject, path: () => string, sl
   return { key, to: { list: slots.add(some), nulls: some.length < value.length } }
 }
 
-/** `{"geography": {"$st_intersects": ...}}` */
+/** Lifts a cast: `{"geography": {"$st_intersects": ...}}` */
 function liftCast(value: Json, path: string, slots: Slots): CastShape {
   if (!isObject(value)) throw parseFailed('expecting an object of a type and its operators', path)
   const casts = Object.keys(value).map((as) => {
@@ -228,7 +226,7 @@ function liftCast(value: Json, path: string, slots: Slots): CastShape {
   return { casts }
 }
 
-/** `{"distance": 1000, "from": <GeoJSON>, "use_spheroid": false}` */
+/** Lifts a distance: `{"distance": 1000, "from": <GeoJSON>, "use_spheroid": false}` */
 function liftNear(value: Json, path: string, slots: Slots): NearShape {
   if (!isObject(value))
     throw parseFailed(`expecting an object of distance and from, but found ${describe(value)}`, path)
@@ -252,7 +250,7 @@ function liftNear(value: Json, path: string, slots: Slots): NearShape {
 }
 const NEAR: ReadonlySet<string> = new Set(['distance', 'from', 'use_spheroid'])
 
-/** A table's name: a string (schema `public`) or `{name, schema?}`. */
+/** Lifts a table name: a string (schema `public`) or `{name, schema?}`. */
 export function liftTableRef(value: Json | undefined, path: string): TableRef {
   if (typeof value === 'string') return { schema: 'public', name: value }
   if (value === undefined) throw parseFailed(`the key '${path.slice(path.lastIndexOf('.') + 1)}' was not present`, path)
@@ -269,14 +267,14 @@ export function liftTableRef(value: Json | undefined, path: string): TableRef {
 type Cast = NonNullable<Extract<BoolExp, { kind: 'compare' }>['cast']>
 type Compare = (op: CompareOp, to: Operand, more?: readonly Operand[]) => BoolExp
 
-/** Makes the operands of a plan: slots for a client's values, constants and session variables for a permission's. */
+/** Creates the operands of a plan: slots for a client's values, constants and session variables for a permission's. */
 export interface Operands {
   one(slot: number, type: SqlType, path: string): Operand
-  /** A list as one array operand, with elements that cannot be in it as operands of their own. */
+  /** Returns a list as one array operand, and the elements that it cannot contain as separate operands. */
   list(slot: number, type: SqlType, path: string): { readonly list?: Operand; readonly ones: readonly Operand[] }
 }
 
-/** A client's values: planned by slot alone. */
+/** Creates operands for a client's values, by slot. */
 export const slotOperands: Operands = {
   one: (slot, type, path) => ({ kind: 'value', slot, type, path }),
   list: (slot, type, path) => ({ list: { kind: 'value', slot, type: arrayOf(type, path), path }, ones: [] }),
@@ -337,7 +335,8 @@ export function planBoolExp(
   const aggregate = (shape: AggregateShape, name: string, on: Table, where: string): BoolExp => {
     const { relationship, table: remote } = names.relationship(on, name.slice(0, -AGGREGATE.length), where)
     const here = at(where, shape.fn)
-    if (relationship.type !== 'array') throw unexpectedPayload(`"${relationship.name}" leads to one row at most`, where)
+    if (relationship.type !== 'array')
+      throw unexpectedPayload(`"${relationship.name}" refers to at most one row`, where)
     names.aggregate(remote, where)
     const columns = shape.columns.map((column) => names.column(remote, column, 'select', `${here}.arguments`))
     const counts = shape.fn === 'count'
@@ -387,7 +386,7 @@ export function planBoolExp(
     return compare(op, operands.one(to as number, type, here))
   }
 
-  /** The operators within a cast, on the column as if it were of the other type. */
+  /** Plans the operators within a cast, as if the column had the other type. */
   const casts = (shape: CastShape, column: Column, on: Table, here: string): BoolExp =>
     and(
       shape.casts.flatMap(({ as, operators }) => {
@@ -451,7 +450,7 @@ export function and(of: readonly BoolExp[]): BoolExp {
   return parts.length === 1 ? (parts[0] as BoolExp) : { kind: 'and', of: parts }
 }
 
-/** True when the truth of an expression depends on rows of other tables, or on other rows of its own. */
+/** Returns whether an expression depends on rows of other tables, or on other rows of its own. */
 export function needsOtherRows(exp: BoolExp): boolean {
   switch (exp.kind) {
     case 'and':
@@ -472,7 +471,7 @@ export function needsOtherRows(exp: BoolExp): boolean {
   }
 }
 
-/** Everything that an expression compares with. */
+/** Returns all operands of an expression. */
 export function operandsOf(exp: BoolExp): readonly Operand[] {
   switch (exp.kind) {
     case 'and':
@@ -495,12 +494,12 @@ export function operandsOf(exp: BoolExp): readonly Operand[] {
   }
 }
 
-/** @throws ServiceError 400 when the column's type has no arrays, or is one */
+/** @throws ServiceError 400 when the column's type has no array type, or is an array */
 export function arrayOf(type: SqlType, path: string): SqlType {
   return listOf(type) ?? fail(unexpectedPayload(`type ${type.name} cannot be compared with a list`, path))
 }
 
-/** A whole list as an array's text. */
+/** Encodes a whole list as the text of an array. */
 export const encodeList = (values: readonly Json[], type: SqlType, path: string): string =>
   encodeArray(values, arrayOf(type, path), path)
 
@@ -535,7 +534,7 @@ function refuseJson(column: Column, path: string): void {
 
 const JSON_HINT = { json: '', jsonb: '; $contains, $has_key and $is_null can' }
 
-/** An object under a column is always a map of operators. */
+/** Reports an unknown operator. An object under a column is always a map of operators. */
 function unknownOperator(shape: ExpShape, column: Column, path: string): BoolExp {
   const first = 'all' in shape ? shape.all.find((entry) => !('name' in entry && operatorName(entry.name))) : undefined
   if (!first) return TRUE

@@ -2,13 +2,13 @@ import type { Column, ComputedField, FunctionArgument } from '../catalog/catalog
 import { unexpectedPayload } from '../errors.js'
 import type { CallArgument, FunctionCall, Operand, SqlType, TableRef } from './ir.js'
 
-/** The value that a client gives for an argument; undefined: none. */
+/** Returns the client's value for an argument, or undefined. */
 export type Given = (name: string, type: SqlType) => Operand | undefined
 const nothing: Given = () => undefined
 
 /**
- * Calls a function with what a client gives. What has a default may be left out.
- * @throws ServiceError 400 `unexpected-payload` for an argument that is missing
+ * Plans a call of a function with the client's values. Arguments with a default are optional.
+ * @throws ServiceError 400 `unexpected-payload` for a missing argument
  */
 export function planCall(
   ref: TableRef,
@@ -28,11 +28,11 @@ export function planCall(
   return { function: { schema: ref.schema, name: ref.name }, args }
 }
 
-/** Whether a function can be called without a value from the client. */
+/** Returns whether a function can be called without a value from the client. */
 export const needsNothing = (all: readonly FunctionArgument[]): boolean =>
   all.every(({ is, optional }) => is !== 'client' || optional)
 
-/** A computed field as a column; undefined when it gives rows. */
+/** Returns a computed field as a column, or undefined when it returns rows. */
 export function computedColumn(field: ComputedField, path: string, given: Given = nothing): Column | undefined {
   if (!('type' in field.gives)) return undefined
   return {

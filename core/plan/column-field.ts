@@ -2,13 +2,13 @@ import type { Column } from '../catalog/catalog.js'
 import { isGeo } from './geojson.js'
 import type { Field } from './ir.js'
 
-/** A column, or a computed field, as plans name it. */
+/** Returns the reference of a column or computed field in plans. */
 export const columnRef = ({ name, computed }: Pick<Column, 'name' | 'computed'>) => ({
   column: name,
   computed,
 })
 
-/** A column as a key of the result. Every planner makes its column fields with this: it knows how a type is shown. */
+/** Returns a column as a key of the result. Every planner uses this, because it decides how a type is displayed. */
 export function columnField(column: Column, key = column.name): Extract<Field, { kind: 'column' }> {
   const { type } = column
   return {

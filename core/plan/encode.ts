@@ -4,8 +4,8 @@ import { geoJsonText, isGeo } from './geojson.js'
 import type { SqlType, TypeKind } from './ir.js'
 
 /**
- * A JSON value as the text that PostgreSQL reads for a type. Text may stand for any type and is then PostgreSQL's to
- * judge; every other kind of JSON must fit.
+ * Encodes a JSON value as PostgreSQL's text for a type. Strings are accepted for any type and validated by PostgreSQL;
+ * other JSON must match the type.
  * @throws ServiceError 400 `parse-failed` with the path of the value
  */
 export function encode(value: Json, type: SqlType, path: string): string {
@@ -22,8 +22,8 @@ export function encode(value: Json, type: SqlType, path: string): string {
 }
 
 /**
- * Refuses a LIKE pattern that ends in the escape character. PostgreSQL refuses it too (22025), but only when it meets a
- * value that matches all before it: the error would tell what is in rows that the caller may not see.
+ * Refuses a LIKE pattern that ends in the escape character. PostgreSQL refuses it too (22025), but only when a value
+ * matches everything before it, so the error would reveal hidden rows.
  * @throws ServiceError 400 `parse-failed`
  */
 export function checkPattern(pattern: string, path: string): string {
@@ -33,7 +33,7 @@ export function checkPattern(pattern: string, path: string): string {
   throw parseFailed('a pattern must not end with the escape character "\\"; write "\\\\" for a backslash', path)
 }
 
-/** The text of an array: `{"a",NULL,"b"}`. */
+/** Encodes an array: `{"a",NULL,"b"}`. */
 export function encodeArray(values: readonly Json[], type: SqlType, path: string): string {
   const element = type.element
   if (!element) throw unexpectedPayload(`type "${type.name}" takes no list`, path)
@@ -49,7 +49,7 @@ export function encodeArray(values: readonly Json[], type: SqlType, path: string
   return `{${parts.join(',')}}`
 }
 
-/** What most lists hold, without a path for each: a list of a million is bound on the main thread. */
+/** Encodes common elements without computing a path, because a list of a million is bound on the main thread. */
 function plainElement(value: Json, type: SqlType): string | undefined {
   if (typeof value === 'number') return fitsExactly(type.kind, value) ? String(value) : undefined
   if (typeof value !== 'string' || type.kind === 'json' || type.kind === 'jsonb' || isGeo(type)) return undefined
@@ -80,13 +80,13 @@ export function isObject(value: Json | undefined): value is JsonObject {
 
 const INTEGER_BITS: Partial<Record<TypeKind, bigint>> = { int2: 15n, int4: 31n, int8: 63n }
 
-/** True when a number certainly fits an integer type. */
+/** Returns whether a number certainly fits an integer type. */
 function fitsExactly(kind: TypeKind, value: number): boolean {
   const bound = INTEGER_BOUND[kind]
   return bound !== undefined && Number.isInteger(value) && value >= -bound && value < bound
 }
 
-/** All that a number holds exactly is well within int8. */
+/** Bounds of the types. Every integer that a number represents exactly is within int8. */
 const INTEGER_BOUND: Partial<Record<TypeKind, number>> = { int2: 2 ** 15, int4: 2 ** 31, int8: 2 ** 53 }
 
 function numbersFit(kind: TypeKind, text: string): boolean {

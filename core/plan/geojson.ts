@@ -26,14 +26,14 @@ import type { SqlType } from './ir.js'
 
 type GeoType = SqlType & { readonly kind: 'geometry' | 'geography' }
 
-/** True for the types of PostGIS, whose functions and operators are in the schema of the type. */
+/** Returns whether a type belongs to PostGIS. Its functions and operators are in the schema of the type. */
 export const isGeo = (type: SqlType | undefined): type is GeoType =>
   type?.kind === 'geometry' || type?.kind === 'geography'
 
 /**
- * The text of a GeoJSON geometry (RFC 7946 section 3.1, and the `crs` of GeoJSON 2008).
- * @param value the geometry, or a text that holds one
- * @throws ServiceError 400 `parse-failed` with the path of what is wrong
+ * Returns the text of a GeoJSON geometry (RFC 7946 section 3.1, and the `crs` of GeoJSON 2008).
+ * @param value the geometry, or a text that contains one
+ * @throws ServiceError 400 `parse-failed` with the path of the mistake
  */
 export function geoJsonText(value: Json, type: SqlType, path: string): string {
   const text = typeof value === 'string' ? value : stringifyJson(value)
@@ -42,8 +42,8 @@ export function geoJsonText(value: Json, type: SqlType, path: string): string {
 }
 
 /**
- * Checks the geometry, or null, or the text that holds a geometry, at the cursor. PostGIS alone would not do: it reads a
- * text among coordinates as 0 and an unknown `crs` as none, drops a fourth coordinate, and stores rings that are open.
+ * Checks a geometry, null, or a text that contains a geometry at the cursor. PostGIS alone is too lenient: it reads
+ * text among coordinates as 0 and an unknown `crs` as none, drops a fourth coordinate, and stores open rings.
  */
 export function checkGeoJson(c: Cursor, type: SqlType): void {
   const code = peek(c)
@@ -85,7 +85,7 @@ function checkGeometry(c: Cursor, isGlobe: boolean, isPart = false): void {
   const check = { c, isGlobe: isGlobe && isLonLat }
   if (type === 'GeometryCollection') {
     member('geometries', () => {
-      // PostGIS reads a collection within a collection, and cannot write it.
+      // PostGIS can read a nested collection, but cannot write it.
       if (isPart) throw refused(c, 'a collection cannot be part of a collection')
       items(c, () => checkGeometry(c, check.isGlobe, true))
     })
@@ -93,7 +93,7 @@ function checkGeometry(c: Cursor, isGlobe: boolean, isPart = false): void {
   c.pos = end
 }
 
-/** Steps over the object and says where the values of its members are. */
+/** Skips the object and returns the positions of its members' values. */
 function memberPlaces(c: Cursor): ReadonlyMap<string, number> {
   const places = new Map<string, number>()
   for (let more = open(c, CLOSE_BRACE); more; more = next(c, CLOSE_BRACE)) {
@@ -117,9 +117,12 @@ function typeAt(c: Cursor): keyof typeof COORDINATES | 'GeometryCollection' {
   throw refused(c, `expecting the type of a geometry: ${Object.keys(COORDINATES).join(', ')}, GeometryCollection`)
 }
 
-/** `{"type": "name", "properties": {"name": "EPSG:3857"}}`, short or as a URN; whether it exists PostGIS will say. */
+/**
+ * Reads the `crs`: `{"type": "name", "properties": {"name": "EPSG:3857"}}`, short or as a URN. PostGIS checks that it
+ * exists.
+ */
 function sridAt(c: Cursor, isPart: boolean): number {
-  // PostGIS looks at the outermost one only.
+  // PostGIS reads only the outermost crs.
   if (isPart) throw refused(c, 'the part of a collection has no crs of its own')
   const start = c.pos
   skipValue(c)
@@ -136,11 +139,11 @@ const CRS_TURNED = new RegExp(`^\\{${NAME},${TYPE}\\}$`)
 
 interface Check {
   readonly c: Cursor
-  /** Latitudes must be some. */
+  /** Whether latitudes must be in range. */
   readonly isGlobe: boolean
 }
 
-/** An empty array of coordinates is an empty geometry: that is how PostGIS writes one. */
+/** Checks by type. An empty array of coordinates is an empty geometry, as PostGIS writes it. */
 const COORDINATES = {
   Point: (check: Check) => void (isEmpty(check.c) ? skipValue(check.c) : position(check)),
   MultiPoint: (check: Check) => void items(check.c, () => position(check)),
@@ -169,14 +172,14 @@ function ring(check: Check): void {
   throw refused(check.c, 'expecting four positions or more, the last the same as the first')
 }
 
-/** A loop of its own: there may be a million of these. */
+/** Reads a position in its own loop, because there may be a million. */
 function position({ c, isGlobe }: Check): readonly number[] {
   if (peek(c) !== OPEN_BRACKET) throw refused(c, NO_ARRAY)
   const numbers: number[] = []
   for (let more = open(c, CLOSE_BRACKET); more; more = next(c, CLOSE_BRACKET)) {
     c.path.push(numbers.length)
     const number = numberAt(c)
-    // PostGIS would go on over the pole and down on the other side.
+    // PostGIS would continue over the pole to the other side.
     if (isGlobe && numbers.length === 1 && Math.abs(number) > 90) {
       throw refused(c, 'expecting a latitude, from -90 to 90')
     }
@@ -200,7 +203,7 @@ const MINUS = 0x2d
 const ZERO = 0x30
 const NINE = 0x39
 
-/** Reads each item of the array at the cursor. Returns how many there are. */
+/** Reads each item of the array at the cursor. Returns their number. */
 function items(c: Cursor, read: (index: number) => void): number {
   if (peek(c) !== OPEN_BRACKET) throw refused(c, NO_ARRAY)
   let count = 0

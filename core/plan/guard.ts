@@ -3,10 +3,10 @@ import { and } from './boolexp.js'
 import type { BoolExp, SqlType } from './ir.js'
 
 /**
- * Puts a client's condition on rows beside the filter that hides some of them. PostgreSQL evaluates the parts of a WHERE in
- * any order, so a part that may raise on a hidden row, or take a time that tells its value, is evaluated behind the filter;
- * all others stay where indexes serve them.
- * @param derived the rows come from a function, so each column may be an expression
+ * Combines a client's condition with the filter that hides rows. PostgreSQL evaluates the parts of a WHERE in any
+ * order, so a part that may fail on a hidden row, or reveal its value by timing, is evaluated after the filter. Other
+ * parts stay where indexes can serve them.
+ * @param derived whether the rows come from a function, so that columns may be expressions
  */
 export function guard(filter: BoolExp, wanted: BoolExp, table: Table, catalog: Catalog, derived = false): BoolExp {
   const parts = wanted.kind === 'and' ? wanted.of : [wanted]
@@ -17,12 +17,12 @@ export function guard(filter: BoolExp, wanted: BoolExp, table: Table, catalog: C
   return and([filter, ...safe, ...boxes, { kind: 'guarded', by: filter, of: and(unsafe) }])
 }
 
-/** Operators that are true only where the bounding boxes overlap; an empty geometry has none. */
+/** Operators that are true only if the bounding boxes overlap; an empty geometry has none. */
 const OVERLAPPING: ReadonlySet<string> = new Set(
   ['contains', 'crosses', 'intersects', 'overlaps', 'touches', 'within', 'd_within'].map((name) => `st_${name}`),
 )
 
-/** A condition that a comparison of geometries implies, for an index: it is total, and tells no more than its index does. */
+/** Returns a bounding box condition implied by a comparison of geometries, so that an index applies. It never fails. */
 function boxOf(part: BoolExp, table: Table): readonly BoolExp[] {
   if (part.kind !== 'compare' || !OVERLAPPING.has(part.op) || part.cast || part.computed) return []
   if (table.columnsByName.get(part.column)?.derived) return []
@@ -31,7 +31,7 @@ function boxOf(part: BoolExp, table: Table): readonly BoolExp[] {
 
 const hidesNothing = (filter: BoolExp): boolean => filter.kind === 'and' && filter.of.length === 0
 
-/** Whether evaluating a condition on a row can fail or take a time that depends on the row's values. */
+/** Returns whether evaluating a condition on a row can fail, or take a time that depends on the row's values. */
 function mayRaise(exp: BoolExp, table: Table, catalog: Catalog, derived: boolean): boolean {
   const within = (part: BoolExp): boolean => mayRaise(part, table, catalog, derived)
   const reads = (name: string): boolean => derived || table.columnsByName.get(name)?.derived === true
@@ -43,7 +43,7 @@ function mayRaise(exp: BoolExp, table: Table, catalog: Catalog, derived: boolean
       return within(exp.of)
     case 'compare':
       return exp.computed !== undefined || reads(exp.column) || !isTotal(exp, table.columnsByName.get(exp.column)?.type)
-    // Their collations may contradict each other, which is an error. No index serves it.
+    // Conflicting collations are an error. No index serves this comparison.
     case 'columns':
       return true
     case 'null':
@@ -63,7 +63,7 @@ function mayRaise(exp: BoolExp, table: Table, catalog: Catalog, derived: boolean
   }
 }
 
-/** Whether computing a value of related rows may raise. */
+/** Returns whether computing an aggregate of related rows can fail. */
 function reduces({ columns, distinct }: Extract<BoolExp, { kind: 'aggregate' }>, table: Table): boolean {
   return columns.some((name) => {
     const column = table.columnsByName.get(name)
@@ -72,8 +72,8 @@ function reduces({ columns, distinct }: Extract<BoolExp, { kind: 'aggregate' }>,
 }
 
 /**
- * Whether an operator has an answer for every value of its types: never an error, and never a search of patterns whose
- * time tells what it met.
+ * Returns whether an operator has a result for every value of its types: never an error, and never a pattern search
+ * whose duration reveals values.
  */
 function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column: SqlType | undefined): boolean {
   switch (op) {
@@ -94,7 +94,7 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'has_keys_any':
     case 'has_keys_all':
       return true
-    // A pattern that could raise is refused when it is bound. See `checkPattern`.
+    // An invalid pattern is refused when it is bound. See `checkPattern`.
     case 'like':
     case 'nlike':
     case 'ilike':
@@ -106,7 +106,7 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'iregex':
     case 'nregex':
     case 'niregex':
-    // A list that is given as text may hold nulls, or lists.
+    // A list given as text may contain nulls or lists.
     case 'ancestor_any':
     case 'descendant_any':
     case 'matches':
@@ -126,8 +126,8 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
 }
 
 /**
- * Whether any two values of a type compare without an error. PostgreSQL marks the functions of most of these types
- * `leakproof`; those of the others (`numeric`, `jsonb`, ranges, text search, enums, `citext`, `ltree`) have no error to raise.
+ * Returns whether any two values of a type compare without an error. PostgreSQL marks the functions of most of these
+ * types `leakproof`; the others (`numeric`, `jsonb`, ranges, text search, enums, `citext`, `ltree`) raise no errors.
  */
 function comparesAlways(type: SqlType): boolean {
   if (type.element) return comparesAlways(type.element)

@@ -1,4 +1,4 @@
-/** What a front end's `lift` and `plan` may use. Pure, and safe in a worker: no I/O, no pg, no koa. */
+/** The API for a front end's `lift` and `plan`. Pure and safe in a worker: no I/O, no pg, no koa. */
 export type * from './ir.js'
 export { TRUE } from './ir.js'
 export * from './boolexp.js'

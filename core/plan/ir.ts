@@ -1,6 +1,6 @@
 /**
- * The relational request: what to read or write, with no SQL in it and, until `authorize` has seen it, no permissions.
- * Plain data, so that it crosses threads. Every front end makes these and nothing else.
+ * The relational request: what to read or write, without SQL and, before `authorize`, without permissions. Plain data,
+ * so that it can cross threads. All front ends produce it.
  */
 
 export interface TableRef {
@@ -8,7 +8,7 @@ export interface TableRef {
   readonly name: string
 }
 
-/** How a type's values look in JSON and what may be done with them. Domains have the kind of their base type. */
+/** How a type's values look in JSON and which operations they support. Domains have the kind of their base type. */
 export type TypeKind =
   | 'int2'
   | 'int4'
@@ -21,54 +21,54 @@ export type TypeKind =
   | 'jsonb'
   | 'array'
   | 'row'
-  /** Of PostGIS; GeoJSON both ways. */
+  /** PostGIS types; GeoJSON in both directions. */
   | 'geometry'
   | 'geography'
   | 'other'
 
-/** A PostgreSQL type as the catalog has it; `schema` and `name` are those of `pg_type`. */
+/** A PostgreSQL type in the catalog; `schema` and `name` are those of `pg_type`. */
 export interface SqlType {
   readonly schema: string
   readonly name: string
   readonly kind: TypeKind
-  /** The type of an array's elements. */
+  /** Type of an array's elements. */
   readonly element?: SqlType
-  /** It is a list of values to compare with, and no column's type: nothing nests in it. */
+  /** Whether it is a list of values to compare with rather than a column's type: its elements are not nested. */
   readonly list?: true
-  /** A type made by `create type ... as enum`. */
+  /** Whether it was created by `create type ... as enum`. */
   readonly enum?: true
-  /** Text of a collation that takes texts of different bytes as equal, e.g. without case. */
+  /** Whether it is text with a collation that can treat different bytes as equal, e.g. ignoring case. */
   readonly nondeterministic?: true
-  /** It is a pattern of LIKE, and no column's type. See `checkPattern`. */
+  /** Whether it is a LIKE pattern rather than a column's type. See `checkPattern`. */
   readonly pattern?: true
-  /** Name (same schema) of the array type over this one. Absent: it has none. */
+  /** Name of its array type in the same schema, if any. */
   readonly array?: string
-  /** The spatial reference that a column of a PostGIS type demands, e.g. 4326. Absent: it takes any. */
+  /** Spatial reference that a column of a PostGIS type requires, e.g. 4326. Absent: any. */
   readonly srid?: number
 }
 
 /** Column pairs, outer column first. Empty: not correlated. */
 export type Join = readonly (readonly [outer: string, inner: string])[]
 
-/** Something a statement parameter stands for. A value never reaches a plan: only its slot does. */
+/** The source of a statement parameter. Plans contain slots, never values. */
 export type Operand =
   | { readonly kind: 'value'; readonly slot: number; readonly type: SqlType; readonly path: string }
   | { readonly kind: 'session'; readonly name: string; readonly type: SqlType }
-  /** All session variables, as a JSON object. */
+  /** All session variables as a JSON object. */
   | { readonly kind: 'session_all'; readonly type: SqlType }
   | { readonly kind: 'const'; readonly value: string | null; readonly type: SqlType }
 
-/** A function of the database, called for a row or for rows of its own. */
+/** A call of a database function, for a row or as a source of rows. */
 export interface FunctionCall {
   readonly function: TableRef
   readonly args: readonly CallArgument[]
-  /** It gives one row or null, which PostgreSQL shows as a row of nulls. */
+  /** Whether it returns one row or null, which PostgreSQL shows as a row of nulls. */
   readonly single?: true
-  /** It may change the database: it is called once, by a statement ahead of the one that reads its rows. */
+  /** Whether it may change the database. It is then called once, in a statement before the one that reads its rows. */
   readonly ahead?: true
 }
 export interface CallArgument {
-  /** Absent: by its place. */
+  /** Absent for a positional argument. */
   readonly name?: string
   /** `row`: the row that the call is made for. */
   readonly to: Operand | { readonly kind: 'row' }
@@ -113,7 +113,7 @@ export type CompareOp =
   | 'st_touches'
   | 'st_within'
   | 'st_d_within'
-  /** Boxes overlap, the one of the value grown by a distance, if there is one. Not for clients. */
+  /** Bounding boxes overlap, optionally expanded by a distance. Not available to clients. */
   | 'st_boxes'
 
 export type BoolExp =
@@ -125,9 +125,9 @@ export type BoolExp =
       readonly computed?: FunctionCall
       readonly op: CompareOp
       readonly to: Operand
-      /** Further operands, of `st_d_within`: the distance; on geography also whether the earth is a spheroid. */
+      /** Additional operands of `st_d_within`: the distance; on geography also whether to use a spheroid. */
       readonly more?: readonly Operand[]
-      /** The column is compared as another type than its own. */
+      /** Type to compare the column as. */
       readonly cast?: { readonly from: SqlType; readonly to: SqlType }
     }
   | {
@@ -135,54 +135,57 @@ export type BoolExp =
       readonly column: string
       readonly op: ColumnOp
       readonly to: string
-      /** Schema of the operator, for types of PostGIS. */
+      /** Schema of the operator, for PostGIS types. */
       readonly schema?: string
     }
   | { readonly kind: 'null'; readonly column: string; readonly computed?: FunctionCall }
-  /** Neither true nor false, as SQL has it for a comparison with null. */
+  /** Neither true nor false, like an SQL comparison with null. */
   | { readonly kind: 'unknown' }
-  /** Evaluated only on rows that satisfy `by`; unknown for others. Put in by `authorize`. */
+  /** Evaluated only on rows that satisfy `by`; unknown for others. Inserted by `authorize`. */
   | { readonly kind: 'guarded'; readonly by: BoolExp; readonly of: BoolExp }
   /** Some row of `table` joins and satisfies `where`. */
   | { readonly kind: 'exists'; readonly table: TableRef; readonly on: Join; readonly where: BoolExp }
-  /** Something computed of the rows of `table` that join and satisfy `where`. */
+  /** An aggregate of the rows of `table` that join and satisfy `where`. */
   | {
       readonly kind: 'aggregate'
       readonly table: TableRef
       readonly on: Join
       readonly where: BoolExp
       readonly fn: 'count' | 'bool_and' | 'bool_or'
-      /** What to count the values of, or the one column that is true or false; none: rows. */
+      /** Columns whose values to count, or the one boolean column; empty: counts rows. */
       readonly columns: readonly string[]
       readonly distinct: boolean
-      /** A condition on a row whose one column, `value`, is the result. */
+      /** Condition on a row whose only column, `value`, is the result. */
       readonly is: BoolExp
     }
 export type ColumnOp = 'eq' | 'ne' | 'gt' | 'lt' | 'gte' | 'lte'
 
 export const TRUE: BoolExp = { kind: 'and', of: [] }
 
-/** One key of a result object. */
+/** A key of a result object. */
 export type Field =
   | {
       readonly kind: 'column'
       readonly key: string
-      /** A column, or a field that a function computes of the row. */
+      /** A column or a computed field. */
       readonly column: string
       readonly computed?: FunctionCall
-      /** The column is an expression, and a row that is not returned must not have it computed; set by `authorize`. */
+      /**
+       * Whether the column is an expression that must not be evaluated for rows that are not returned. Set by
+       * `authorize`.
+       */
       readonly derived?: true
-      /** Of types that are not shown everywhere as PostgreSQL shows them: those of PostGIS, and JSON. See `columnField`. */
+      /** Type, if it is displayed differently from PostgreSQL: PostGIS types, and JSON. See `columnField`. */
       readonly type?: SqlType
-      /** A part of a JSON value: a list of keys and places. */
+      /** Path to a part of a JSON value: a list of keys and indexes. */
       readonly path?: Operand
-      /** Shown as text, so that a client keeps every digit. */
+      /** Whether to return it as text, so that a client keeps every digit. */
       readonly asText?: true
     }
   | { readonly kind: 'constant'; readonly key: string; readonly value: string }
   /**
-   * Rows of another table; `on` is empty where they do not depend on a row by its columns. `computed` is the name of the
-   * field whose function gives them.
+   * Rows of another table. `on` is empty when they do not depend on columns of the row. `computed` is the name of the
+   * field whose function returns them.
    */
   | {
       readonly kind: 'relation'
@@ -193,23 +196,23 @@ export type Field =
     }
   | { readonly kind: 'aggregate'; readonly key: string; readonly on: Join; readonly read: Aggregate }
 
-/** What to sort by: a column, or one reached through object relationships. */
+/** A sort key: a column, directly or through object relationships. */
 export type OrderTarget =
   | { readonly kind: 'column'; readonly column: string; readonly computed?: FunctionCall }
   | {
       readonly kind: 'related'
       readonly table: TableRef
       readonly on: Join
-      /** `TRUE` until `authorize` puts the row filter of the related table here. */
+      /** `TRUE` until `authorize` inserts the row filter of the related table. */
       readonly where: BoolExp
       readonly by: OrderTarget
     }
-  /** Something computed of the rows of an array relationship. */
+  /** An aggregate of the rows of an array relationship. */
   | {
       readonly kind: 'aggregate'
       readonly table: TableRef
       readonly on: Join
-      /** As in `related`. */
+      /** Row filter, as in `related`. */
       readonly where: BoolExp
       readonly of: { readonly fn: 'count' } | { readonly fn: AggregateFn; readonly column: string }
     }
@@ -222,22 +225,22 @@ export interface OrderBy {
 export interface Read {
   readonly kind: 'read'
   readonly table: TableRef
-  /** The rows are those that this gives, not all of the table's. */
+  /** Function that returns the rows, instead of the whole table. */
   readonly from?: FunctionCall
   readonly fields: readonly Field[]
   readonly where: BoolExp
-  /** One row for each distinct combination; `orderBy` begins with the same columns, or is empty. */
+  /** Returns one row per distinct combination. `orderBy` starts with the same columns, or is empty. */
   readonly distinctOn?: readonly string[]
   readonly orderBy: readonly OrderBy[]
   readonly limit?: Operand
   readonly offset?: Operand
-  /** Most rows that the role may have at this level, whatever the client's limit; set by `authorize`. */
+  /** Maximum number of rows of the role at this level, despite the client's limit. Set by `authorize`. */
   readonly maxRows?: number
-  /** An object or null instead of an array. */
+  /** Whether to return an object or null instead of an array. */
   readonly single: boolean
 }
 
-/** An object of what is computed of some rows, and of those rows. */
+/** Aggregates of some rows, optionally with the rows. */
 export interface Aggregate extends Omit<Read, 'kind' | 'fields' | 'single'> {
   readonly kind: 'aggregate'
   readonly parts: readonly AggregatePart[]
@@ -246,7 +249,7 @@ export type AggregatePart =
   | { readonly kind: 'constant'; readonly key: string; readonly value: string }
   | { readonly kind: 'nodes'; readonly key: string; readonly fields: readonly Field[] }
   | { readonly kind: 'functions'; readonly key: string; readonly of: readonly Computed[] }
-/** One key of the object of computed values. */
+/** A key of the object of aggregates. */
 export type Computed =
   | { readonly kind: 'constant'; readonly key: string; readonly value: string }
   | { readonly kind: 'count'; readonly key: string; readonly columns: readonly string[]; readonly distinct: boolean }
@@ -265,44 +268,44 @@ export type AggregateFn =
   | 'var_samp'
   | 'variance'
 
-/** Several reads that answer as one object. */
+/** Several reads that return one object. */
 export interface Roots {
   readonly kind: 'roots'
-  /** None of them is a column. */
+  /** Fields other than columns. */
   readonly fields: readonly Field[]
 }
 
-/** `{"count": n}` over the rows, or over the distinct values of some columns. */
+/** `{"count": n}` of the rows, or of the distinct values of some columns. */
 export interface Count {
   readonly kind: 'count'
   readonly table: TableRef
   readonly where: BoolExp
   readonly distinct?: readonly string[]
-  /** Counted is what this rule of the role accepts. `where` is then the server's own, not a client's. */
+  /** Counts the rows that this rule of the role accepts. `where` then comes from the server, not from a client. */
   readonly under?: Rule
 }
 /**
- * What a permission says of rows: the filter of `select`, `update` or `delete`, or what must hold of a row once it is
- * written, `inserted` or `updated`.
+ * A rule of a permission: the filter of `select`, `update` or `delete`, or the check of a written row, `inserted` or
+ * `updated`.
  */
 export type Rule = 'select' | 'inserted' | 'update' | 'updated' | 'delete'
 
-/** The rows that a write answers with. */
+/** The rows that a write returns. */
 export interface Returning {
   readonly fields: readonly Field[]
-  /** Rows that fail it are counted and not returned; set by `authorize` to the role's select filter. */
+  /** Rows that fail this condition are counted but not returned. `authorize` sets it to the role's select filter. */
   readonly visible: BoolExp
 }
 /**
- * What a write answers: an object of these, or the one row that it wrote, or null. Absent: `affected_rows`, and
- * `returning` when rows are asked for.
+ * The result of a write: an object of these parts, or the written row or null. Absent: `affected_rows`, and `returning`
+ * when rows are requested.
  */
 export type WriteAnswer = 'row' | readonly WritePart[]
 export type WritePart =
   | { readonly kind: 'affected_rows' | 'returning'; readonly key: string }
   | { readonly kind: 'constant'; readonly key: string; readonly value: string }
 
-/** A column set by the server, whatever the client sent. */
+/** A column that the server sets, overriding the client. */
 export interface Preset {
   readonly column: string
   readonly to: Operand
@@ -312,25 +315,25 @@ export interface Insert {
   readonly kind: 'insert'
   readonly table: TableRef
   readonly key: RowKey
-  /** Slot of the JSON text of the rows; when looking, of what writing gave. */
+  /** Slot of the JSON text of the rows; in phase `look`, of the keys from phase `write`. */
   readonly rows: number
   /**
-   * Absent: writes, checks and answers. `write` only writes and gives the keys of the rows as JSON; `look` checks those
-   * rows and answers: what was written in between is seen.
+   * Absent: writes, checks and returns. `write` only writes and returns the keys of the rows as JSON; `look` checks
+   * those rows and returns the result, so that it sees what was written in between.
    */
   readonly phase?: 'write' | 'look'
-  /** Columns that `write` gives beside the keys, for the server's own use: `l0`, `l1`, ... */
+  /** Additional columns that `write` returns for the server's own use: `l0`, `l1`, ... */
   readonly link?: readonly string[]
-  /** Rows of other tables that count as affected. */
+  /** Number of rows of other tables to add to the affected ones. */
   readonly alsoAffected?: Operand
   readonly columns: readonly InsertColumn[]
-  /** Rows with different keys must go in requests of their own; nothing is compiled. */
+  /** Whether rows with different keys need separate requests; nothing is compiled. */
   readonly perKeySet: boolean
   readonly presets: readonly Preset[]
   readonly onConflict?: OnConflict
-  /** Must hold for every row as written; set by `authorize`. */
+  /** Condition for every written row. Set by `authorize`. */
   readonly check: BoolExp
-  /** What is said of a row that fails it; set by `authorize`. */
+  /** Error message for a row that fails the check. Set by `authorize`. */
   readonly refusal?: string
   /** See `CheckClause`. */
   readonly clauses?: readonly CheckClause[]
@@ -338,8 +341,8 @@ export interface Insert {
   readonly answer?: WriteAnswer
 }
 /**
- * A part of a check. A write with clauses refuses no row. It answers with an array of booleans: for each clause, whether it is
- * true for every row that it applies to; at the end, whether every row was found again.
+ * A part of a check. A write with clauses refuses no row. It returns an array of booleans: one per clause, true if the
+ * clause holds for every row that it applies to, and a last one, true if every row was found again.
  */
 export interface CheckClause {
   readonly rule: 'inserted' | 'updated'
@@ -347,20 +350,20 @@ export interface CheckClause {
 }
 export interface InsertColumn {
   readonly name: string
-  /** Its key in the rows, where that is not its name. */
+  /** Its key in the rows, if it differs from the name. */
   readonly key?: string
   readonly type: SqlType
-  /** `some`: the key is missing in some rows, which then get the default; `none`: in all of them. */
+  /** `some`: the key is missing in some rows, which get the default; `none`: in all rows. */
   readonly present: 'all' | 'some' | 'none'
   /** The column's default as PostgreSQL prints it (`pg_get_expr`). */
   readonly default?: string
 }
-/** How a row is found again in the same transaction: by its primary key, else by its place; a view has neither. */
+/** How to find a row again in the same transaction: by its primary key, otherwise by its ctid; a view has neither. */
 export type RowKey =
   | {
       readonly kind: 'columns'
       readonly columns: readonly { readonly name: string; readonly type: SqlType }[]
-      /** Of a partitioned table, whose rows have no `xmax` to show. */
+      /** Whether the table is partitioned; its rows have no `xmax`. */
       readonly partitioned?: boolean
     }
   | { readonly kind: 'place' }
@@ -369,12 +372,12 @@ export interface OnConflict {
   readonly action: 'ignore' | 'update'
   readonly constraint?: string
   readonly columns?: readonly string[]
-  /** Columns that take the new value in a row that exists already. None: that row is left alone. */
+  /** Columns to update in an existing row. Empty: leaves the row unchanged. */
   readonly set: readonly string[]
   readonly presets: readonly Preset[]
-  /** Rows that may be updated; set by `authorize`. */
+  /** Rows that may be updated. Set by `authorize`. */
   readonly where: BoolExp
-  /** Must hold for every row updated; set by `authorize`. */
+  /** Condition for every updated row. Set by `authorize`. */
   readonly check: BoolExp
 }
 
@@ -384,9 +387,9 @@ export interface Update {
   readonly key: RowKey
   readonly set: readonly Assignment[]
   readonly where: BoolExp
-  /** Must hold for every row as written; set by `authorize`. */
+  /** Condition for every written row. Set by `authorize`. */
   readonly check: BoolExp
-  /** What is said of a row that fails it; set by `authorize`. */
+  /** Error message for a row that fails the check. Set by `authorize`. */
   readonly refusal?: string
   /** See `CheckClause`. */
   readonly clauses?: readonly CheckClause[]
@@ -397,7 +400,7 @@ export type Assignment =
   | { readonly kind: 'set' | 'inc' | 'mul' | JsonChange; readonly column: string; readonly to: Operand }
   | { readonly kind: 'default' | 'null'; readonly column: string }
 
-/** What can be done to a jsonb column. */
+/** Changes of a jsonb column. */
 export type JsonChange = 'append' | 'prepend' | 'delete_key' | 'delete_elem' | 'delete_at_path'
 
 export interface Delete {

@@ -14,7 +14,7 @@ import type { Rule, TableRef } from './ir.js'
 
 export type Action = 'select' | 'insert' | 'update' | 'delete'
 
-/** The permission that a rule is part of. */
+/** The permission that contains a rule. */
 export const RULE_ACTIONS = {
   select: 'select',
   inserted: 'insert',
@@ -24,42 +24,42 @@ export const RULE_ACTIONS = {
 } as const satisfies Readonly<Record<Rule, Action>>
 
 /**
- * The names that one role may use. A planner resolves every name through this and never learns the role: a name that is
- * hidden and a name that does not exist fail with the same words, so that nobody can probe for what is hidden.
+ * The names that one role may use. A planner resolves every name through this interface and never learns the role.
+ * Hidden and missing names fail with the same message, so that nobody can probe for hidden names.
  */
 export interface Names {
-  /** What the names are of: the same object for all roles, another one after a change. */
+  /** Identity of the catalog: the same object for all roles, a new one after a change. */
   readonly snapshot: object
-  /** Definitions made by an admin, and the admin: `$exists` is allowed. */
+  /** Whether the author is an admin, so that `$exists` is allowed. */
   readonly trusted: boolean
-  /** @param because continues the refusal: `select on "t" for role "r" is not allowed; <because>` */
+  /** @param because appended to the refusal: `select on "t" for role "r" is not allowed; <because>` */
   table(ref: TableRef, action: Action, path: string, because?: string): Table
   column(table: Table, name: string, action: Action, path: string): Column
-  /** A column that a role may name as the target of a conflict: one that it inserts or sees. */
+  /** Returns a column that a role may use as a conflict target: one that it can insert or select. */
   conflictColumn(table: Table, name: string, path: string): Column
-  /** A relationship and the table it leads to. */
+  /** Returns a relationship and its table. */
   relationship(table: Table, name: string, path: string): Related
-  /** What a key of a BoolExp stands for: a column, else a relationship. */
+  /** Resolves a key of a BoolExp: a column, otherwise a relationship. */
   columnOrRelationship(table: Table, name: string, path: string): Column | Related
-  /** Tables with which the role may do something. */
+  /** Returns the tables on which the role has any permission. */
   tables(): Iterable<Table>
   may(table: Table, action: Action): boolean
-  /** Whether the role may compute sums and the like of the table's rows. */
+  /** Returns whether the role may aggregate the table's rows. */
   mayAggregate(table: Table): boolean
   /** @throws ServiceError 400 unless `mayAggregate` */
   aggregate(table: Table, path: string): void
-  /** Whether an insert may say what happens to rows that exist. */
+  /** Returns whether an insert may update existing rows. */
   mayUpsert(table: Table): boolean
   /** @throws ServiceError 400 unless `mayUpsert` */
   upsert(table: Table, path: string): void
-  /** Columns that may be selected, inserted or updated, in the table's order. */
+  /** Returns the columns that the role may select, insert or update, in the table's order. */
   columns(table: Table, action?: Action): readonly Column[]
-  /** Relationships to tables that may be selected from. */
+  /** Returns the relationships to tables that the role may select from. */
   relationships(table: Table): readonly Related[]
-  /** Fields that functions compute; those that give rows lead to tables that may be selected from. */
+  /** Returns the computed fields. Those that return rows refer to tables that the role may select from. */
   computedFields(table: Table): readonly ComputedField[]
   computedField(table: Table, name: string, path: string): ComputedField
-  /** Functions that may be called; their rows are of tables that may be selected from. */
+  /** Returns the functions that the role may call and whose tables it may select from. */
   functions(): readonly FunctionData[]
   callable(ref: TableRef, path: string): FunctionData
 }
@@ -76,7 +76,7 @@ export interface Tables {
 
 export const isRelated = (found: Column | Related): found is Related => 'relationship' in found
 
-/** Everything that exists: for the admin, and for permission expressions. */
+/** Returns all existing names: for the admin, and for permission expressions. */
 export function allNames(catalog: Tables): Names {
   const related = (relationship: Relationship): Related | undefined => {
     const table = catalog.tables.get(tableKey(relationship.table))
@@ -123,7 +123,7 @@ export function allNames(catalog: Tables): Names {
 const findFunction = ({ functions }: Tables, ref: TableRef): FunctionData | undefined =>
   functions.find((each) => each.schema === ref.schema && each.name === ref.name)
 
-/** What `role` may use. The same object for the same snapshot, so that more can be kept with it. */
+/** Returns the names that `role` may use. The same object per snapshot, so that callers can cache by it. */
 export function namesFor(role: string, catalog: Catalog): Names {
   const byRole = known.get(catalog) ?? new Map<string, Names>()
   known.set(catalog, byRole)

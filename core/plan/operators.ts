@@ -2,17 +2,17 @@ import { isGeo } from './geojson.js'
 import type { ColumnOp, CompareOp, SqlType, TypeKind } from './ir.js'
 
 /**
- * What stands on the right of an operator. `same`: the column's type; `list`: an array of it; `near`: see `NearShape`;
- * `pattern`: one of LIKE.
+ * The right side of an operator. `same`: the column's type; `list`: an array of it; `near`: see `NearShape`; `pattern`:
+ * a LIKE pattern.
  */
 export type Right = 'same' | 'list' | 'near' | 'text' | 'pattern' | 'texts' | 'lquery' | 'lqueries' | 'ltxtquery'
 
 export interface Operator {
   readonly op: CompareOp
   readonly right: Right
-  /** Column kinds it works on; absent: all but json and jsonb. */
+  /** Supported column kinds; absent: all except json and jsonb. */
   readonly on?: readonly TypeKind[]
-  /** Only columns of this very type. */
+  /** Restricts it to columns of this type. */
   readonly type?: string
 }
 
@@ -76,17 +76,17 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map(Object.entries(t
 /** Operators that compare two columns of one row. */
 export const COLUMN_OPERATORS: ReadonlyMap<string, ColumnOp> = new Map(Object.entries(columnOps))
 
-/** Operators that compare with nothing themselves. */
+/** Operators without a comparison of their own. */
 const OTHERS: ReadonlySet<string> = new Set(['is_null', 'cast'])
 
-/** `$gt` and `_gt` are `gt`; undefined for what is no operator. */
+/** Returns `gt` for `$gt` and `_gt`, or undefined for an unknown operator. */
 export function operatorName(key: string): string | undefined {
   if (key.charCodeAt(0) !== 36 && key.charCodeAt(0) !== 95) return undefined
   const name = key.slice(1)
   return OPERATORS.has(name) || COLUMN_OPERATORS.has(name) || OTHERS.has(name) ? name : undefined
 }
 
-/** The operators that a column of a type may stand before, by name. */
+/** Returns the operators for columns of a type, by name. */
 export function operatorsOn(type: SqlType): readonly (readonly [name: string, right: SqlType | undefined])[] {
   const fits = ({ on, type: only, op }: Operator): boolean => {
     if (only !== undefined) return type.name === only
@@ -99,7 +99,7 @@ export function operatorsOn(type: SqlType): readonly (readonly [name: string, ri
   })
 }
 
-/** Whether an operator takes a list of values. */
+/** Returns whether an operator takes a list of values. */
 export const takesList = (key: string): boolean => OPERATORS.get(operatorName(key) ?? '')?.right === 'list'
 
 export const TEXT: SqlType = { schema: 'pg_catalog', name: 'text', kind: 'text', array: '_text' }
@@ -109,13 +109,13 @@ export const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool',
 
 const PATTERN: SqlType = { ...TEXT, pattern: true }
 
-/** The array type over a type; undefined when there is none. */
+/** Returns the array type of a type, or undefined. */
 export function listOf(type: SqlType): SqlType | undefined {
   if (type.array === undefined || type.kind === 'array') return undefined
   return { schema: type.schema, name: type.array, kind: 'array', element: type, list: true }
 }
 
-/** The type of the right side of an operator on a column of type `left`. */
+/** Returns the type of the right side of an operator on a column of type `left`. */
 export function rightType(right: Right, left: SqlType): SqlType | undefined {
   const sibling = (name: string): SqlType => ({ schema: left.schema, name, kind: 'other', array: `_${name}` })
   switch (right) {
@@ -139,9 +139,9 @@ export function rightType(right: Right, left: SqlType): SqlType | undefined {
 }
 
 /**
- * The type that `$cast` reads a column as: jsonb as text; geometry as geography, and the other way round. Both are longitude and
- * latitude then, unless the geography's column has another reference.
- * @returns undefined when there is no such cast
+ * Returns the type that `$cast` converts a column to: jsonb to text, geometry to geography and vice versa. Coordinates
+ * are then longitude and latitude, unless the geography's column has another reference.
+ * @returns undefined for an unsupported cast
  */
 export function castType(from: SqlType, name: string): SqlType | undefined {
   if (from.kind === 'jsonb') return name === 'String' || name === 'text' ? TEXT : undefined

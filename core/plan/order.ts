@@ -4,7 +4,7 @@ import { columnRef } from './column-field.js'
 import { type OrderTarget, TRUE } from './ir.js'
 import type { Names } from './names.js'
 
-/** What to sort by: a column, reached through object relationships where there is more than one name. */
+/** Plans a sort key. Several names are object relationships that lead to the column. */
 export function planOrderTarget(names: readonly string[], table: Table, known: Names, path: string): OrderTarget {
   const target = (on: Table, i: number): OrderTarget => {
     const name = names[i] as string
@@ -25,7 +25,7 @@ export function planOrderTarget(names: readonly string[], table: Table, known: N
   return target(table, 0)
 }
 
-/** `+name`, `-author.name`, `name`. Undefined for what is none of these. */
+/** Parses `+name`, `-author.name` or `name`. Returns undefined for anything else. */
 export function readOrderText(
   text: string,
 ): { readonly path: readonly string[]; readonly direction?: 'asc' | 'desc' } | undefined {

@@ -2,16 +2,16 @@ import { type Catalog, tableKey } from '../catalog/catalog.js'
 import type { Aggregate, BoolExp, CompareOp, Field, Join, Op, Operand, OrderBy, Read, TableRef, Write } from './ir.js'
 import { INT8 } from './operators.js'
 
-/** What a request may cost, as far as that can be said before its values and the rows are known. */
+/** The cost of a request, as far as it is known before its values and rows. */
 export interface Price {
   readonly terms: readonly Term[]
-  /** Operators that search texts for a pattern. */
+  /** Operators that search text for a pattern. */
   readonly patterns: readonly Pattern[]
 }
-/** Points for each row, times the rows of each list around it. */
+/** Points per row, multiplied by the rows of each enclosing list. */
 interface Term {
   readonly points: number
-  /** Limits of the lists; null: a list without one. */
+  /** Limits of the lists; null for a list without a limit. */
   readonly lists: readonly (Operand | null)[]
 }
 export interface Pattern {
@@ -19,15 +19,15 @@ export interface Pattern {
   readonly to: Operand
 }
 
-/** Rows that a list without a limit counts as. */
+/** Assumed number of rows of a list without a limit. */
 export const MISSING_LIMIT = 100
-/** A pattern costs as much as so many comparisons. */
+/** Cost of a pattern, in comparisons. */
 const PATTERN_POINTS = 10
 
 /**
- * Prices what a client wrote, before `authorize` adds what the admin did: a column, a comparison or an order counts a point for
- * each row, a pattern 10.
- * @param mostRows of the outermost list, where that is proven
+ * Computes the cost of a client's request, before `authorize` adds the admin's conditions. A column, comparison or sort
+ * key costs 1 point per row, a pattern 10.
+ * @param mostRows proven maximum number of rows of the outermost list
  */
 export function priceOf(op: Op, catalog: Catalog, mostRows?: number): Price {
   const terms = new Map<string, Term>()
@@ -72,7 +72,7 @@ export function priceOf(op: Op, catalog: Catalog, mostRows?: number): Price {
     add(1, by.kind === 'aggregate' ? [...lists, null] : lists)
   }
 
-  /** What is looked at for the rows of a level, and the lists around what is shown of them. */
+  /** Adds the cost of the rows of a level, and returns the lists around their fields. */
   const rows = (read: Read | Aggregate, outer: Term['lists']): Term['lists'] => {
     const looked = read.kind === 'read' && read.single ? outer : [...outer, null]
     condition(read.where, looked)

@@ -5,9 +5,9 @@ import type { Insert, InsertColumn, RowKey } from './ir.js'
 import type { Names } from './names.js'
 
 /**
- * What rows with these keys are inserted by.
+ * Plans the insert of rows with these keys.
  * @param keys with whether every row has them
- * @param updates whether a row that exists is updated
+ * @param updates whether existing rows are updated
  */
 export function planRows(
   keys: readonly (readonly [name: string, everywhere: boolean])[],
@@ -39,7 +39,7 @@ function insertColumn(name: string, present: 'all' | 'some', table: Table, names
   }
 }
 
-/** Rows without any key still need a column to be inserted by: one that takes its own default. */
+/** Returns a column for rows without keys, which still need one: a column that takes its default. */
 function anyColumn(table: Table, path: string): InsertColumn {
   if (table.kind === 'view' || table.kind === 'foreign table') {
     throw unexpectedPayload(
@@ -54,9 +54,9 @@ function anyColumn(table: Table, path: string): InsertColumn {
 }
 
 /**
- * Where a missing key cannot be given its default by an expression, rows with different keys go in statements of their
- * own: identity columns, views (whose defaults are those of tables below), and upserts, where a column that a row does
- * not name must stay as it is.
+ * Returns whether rows with different keys need separate statements, because a missing key cannot get its default by an
+ * expression: for identity columns, for views (whose defaults belong to their tables), and for upserts, where a missing
+ * column must stay unchanged.
  */
 function needsKeySets(columns: readonly InsertColumn[], table: Table, updates: boolean): boolean {
   const some = columns.filter((column) => column.present === 'some')
@@ -65,10 +65,10 @@ function needsKeySets(columns: readonly InsertColumn[], table: Table, updates: b
   return some.some((column) => table.columnsByName.get(column.name)?.generated === 'identity')
 }
 
-/** How a written row is found again. */
+/** Returns how to find a written row again. */
 export function rowKey(table: Table): RowKey {
   const columns = table.primaryKey.map((name) => ({ name, type: (table.columnsByName.get(name) as Column).type }))
-  // A key goes through JSON, which rounds a geometry.
+  // A key is sent as JSON, which rounds a geometry.
   if (columns.length > 0 && !columns.some(({ type }) => isGeo(type))) {
     return { kind: 'columns', columns, ...(table.kind === 'partitioned' ? { partitioned: true } : {}) }
   }

@@ -1,7 +1,7 @@
 import { tableKey } from '../catalog/catalog.js'
 import type { Aggregate, BoolExp, Field, Join, Op, OrderTarget, Read, TableRef, Write } from './ir.js'
 
-/** Whether a plan names a column of a table, in whatever place. */
+/** Returns whether a plan uses a column of a table anywhere. */
 export function usesColumn(op: Op, table: TableRef, column: string): boolean {
   const key = tableKey(table)
   const named = (here: TableRef, ...columns: readonly string[]): boolean =>
@@ -62,7 +62,7 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
   }
 }
 
-/** Whether a condition on rows of the table `here` (a `tableKey`, as `table` is) names a column. */
+/** Returns whether a condition on rows of the table `here` (a `tableKey`, like `table`) uses a column. */
 export function mentions(exp: BoolExp, here: string, table: string, column: string): boolean {
   switch (exp.kind) {
     case 'and':

@@ -7,17 +7,17 @@ import { isUserId, USER_ID } from '../session.js'
 import type { Param } from './statement.js'
 
 export interface Bindings {
-  /** By slot. */
+  /** Values by slot. */
   readonly values: readonly Json[]
   /** Session variables by lower-case name. */
   readonly variables: ReadonlyMap<string, string>
-  /** What the statement before answered. */
+  /** Result of the previous statement. */
   readonly written?: string
 }
 
 /**
- * Gives every parameter its text. The only place where a value meets a type.
- * @throws ServiceError 400 with the path of a value of the wrong kind, or `not-found` for a missing session variable
+ * Encodes every parameter as text. Values are converted to types only here.
+ * @throws ServiceError 400 with the path of an invalid value, or `not-found` for a missing session variable
  */
 export function bind(params: readonly Param[], bindings: Bindings): (string | null)[] {
   return params.map((param) => {
@@ -70,7 +70,7 @@ function rows(value: Json, columns: readonly { readonly name: string; readonly t
   return value.source
 }
 
-/** @throws ServiceError 400 with the path of what is wrong in a geometry */
+/** @throws ServiceError 400 with the path of a mistake in a geometry */
 function checkRows(rows: Rows, columns: ReadonlyMap<string, SqlType>): void {
   try {
     rows.visit(columns, checkGeoJson)
@@ -79,7 +79,7 @@ function checkRows(rows: Rows, columns: ReadonlyMap<string, SqlType>): void {
   }
 }
 
-/** A header has no path in the body: its error names the header instead. */
+/** Names the header in errors, because it has no path in the body. */
 function ofHeader(name: string, read: () => string): string {
   try {
     return read()
@@ -89,7 +89,7 @@ function ofHeader(name: string, read: () => string): string {
   }
 }
 
-/** What stands in arrays: PostgreSQL would make text of a number in one of texts. */
+/** Checks elements of arrays, because PostgreSQL would convert a number in an array of texts. */
 function checkLists(rows: Rows, columns: readonly { readonly name: string; readonly type: SqlType }[]): void {
   const lists = columns.filter(({ name, type }) => {
     return type.kind === 'array' && (rows.columns.get(name)?.first.composite ?? -1) >= 0
@@ -104,7 +104,7 @@ function checkLists(rows: Rows, columns: readonly { readonly name: string; reado
   })
 }
 
-/** Kinds of JSON that PostgreSQL would refuse without saying where, or take as something else. */
+/** Kinds of JSON that PostgreSQL would refuse without a position, or misinterpret. */
 const UNFIT: Record<TypeKind, readonly RowKind[]> = {
   int2: ['boolean', 'number', 'composite'],
   int4: ['boolean', 'number', 'composite'],
@@ -117,7 +117,7 @@ const UNFIT: Record<TypeKind, readonly RowKind[]> = {
   jsonb: [],
   array: ['boolean', 'integer', 'number'],
   row: ['boolean', 'integer', 'number'],
-  // `checkRows` says what is wrong with these.
+  // `checkRows` reports mistakes in these.
   geometry: [],
   geography: [],
   other: ['boolean', 'composite'],

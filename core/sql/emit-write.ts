@@ -27,9 +27,9 @@ import type { Statement } from './statement.js'
 import { alias, ident, join, printedExpression, rowAlias, type Sql, sql, tableText, typeText } from './text.js'
 
 /**
- * Prints a write as one statement that changes rows, checks them and answers. A data-modifying statement sees the other
- * rows as they were before it, so where a check or the visibility of a returned row depends on other rows, a second
- * statement of the same transaction looks at what the first one wrote.
+ * Prints a write as one statement that changes rows, checks them and returns the result. A data-modifying statement
+ * sees other rows as they were before it. Where a check or the visibility of a returned row depends on other rows, a
+ * second statement of the same transaction reads what the first one wrote.
  */
 export function emitWrite(write: Write): readonly Statement[] {
   if (write.kind === 'delete') return [emitDelete(write)]
@@ -46,7 +46,7 @@ export function emitWrite(write: Write): readonly Statement[] {
   return [emitKeys(write), emitLook(write.table, write.key, after)]
 }
 
-/** Other rows than the written ones decide what is answered, or are part of it. */
+/** Returns whether the result depends on other rows than the written ones. */
 function looksElsewhere({ check, conditions, returning }: Afterwards): boolean {
   if (needsOtherRows({ kind: 'and', of: [check, ...conditions] })) return true
   return (
@@ -56,13 +56,13 @@ function looksElsewhere({ check, conditions, returning }: Afterwards): boolean {
 
 interface Check {
   readonly check: BoolExp
-  /** For a row that existed already (`xmax` is not 0), where the two differ. */
+  /** Check for rows that existed already (`xmax` is not 0), where it differs. */
   readonly updatedCheck?: BoolExp
 }
 
-/** What has to be found out of each row once it is written. */
+/** Everything to find out about each written row. */
 interface Afterwards extends Check {
-  /** Answered one by one, in place of everything else. */
+  /** Checks to report individually, instead of the usual result. */
   readonly clauses?: readonly Check[]
   readonly conditions: readonly BoolExp[]
   readonly message: string
@@ -89,7 +89,7 @@ function checking(write: Insert | Update): Afterwards {
     return { check: write.check, conditions: visible, message, ...returning }
   }
   const { check } = write.onConflict
-  // Only a plain table tells which rows are new.
+  // Only a plain table shows which rows are new.
   if (write.key.kind === 'none' || isPartitioned(write.key)) {
     return { check: { kind: 'and', of: [write.check, check] }, conditions: visible, message, ...returning }
   }
@@ -118,7 +118,7 @@ function emitDelete(write: Delete): Statement {
   return printer.statement(answer(printer, sql`with w as (${written})`, seen, sql`w`))
 }
 
-/** First of two statements: writes, and gives the number of rows and their keys as JSON text. */
+/** Prints the first of two statements: writes, and returns the number of rows and their keys as JSON text. */
 function emitKeys(write: Insert | Update): Statement {
   const printer = new Printer()
   const t = printer.alias()
@@ -131,7 +131,7 @@ function emitKeys(write: Insert | Update): Statement {
   return printer.statement(sql`with w as (${written}) select array_to_json(array(select w from w))::text`)
 }
 
-/** Second of two statements: finds the rows by key, checks them, and answers. */
+/** Prints the second of two statements: finds the rows by key, checks them, and returns the result. */
 function emitLook(table: TableRef, key: RowKey, after: Afterwards, slot?: number): Statement {
   const printer = new Printer()
   const t = printer.alias()
@@ -147,20 +147,20 @@ function emitLook(table: TableRef, key: RowKey, after: Afterwards, slot?: number
 }
 
 interface Seen {
-  /** What each written row gives: `t0."id" as c0, ... as ok, ... as seen`. */
+  /** Expressions for each written row: `t0."id" as c0, ... as ok, ... as seen`. */
   readonly expressions: readonly Sql[]
   readonly checked: boolean
   readonly filtered: boolean
   readonly message: Sql
-  /** What a returned row is called. */
+  /** Alias of a returned row. */
   readonly row: Sql
   /** `c0 as "id"`; absent when rows are only counted. */
   readonly fields?: readonly Sql[]
   readonly answer: WriteAnswer
   readonly alsoAffected?: Operand
-  /** Columns of the rows that say whether each clause is true; see `CheckClause`. */
+  /** Columns that contain the result of each clause; see `CheckClause`. */
   readonly clauses?: readonly Sql[]
-  /** The rows were looked for again. */
+  /** Whether the rows were looked up again. */
   readonly found: boolean
 }
 
@@ -171,7 +171,7 @@ function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): 
   const filtered = returning !== undefined && !isTrue(returning.visible)
   const fields = returning?.fields.map((field, i) => {
     const value = printer.value(field, t)
-    // What is more than a column may fail, and must not tell of a row that is not returned.
+    // An expression may fail, which must not reveal a row that is not returned.
     const guarded = filtered && !isPlainColumn(field)
     const shown = guarded ? sql`case when ${printer.condition(returning.visible, t)} then ${value} end` : value
     expressions.push(sql`${shown} as ${ident(`c${i}`)}`)
@@ -214,7 +214,7 @@ function checkText(printer: Printer, t: Sql, { check, updatedCheck }: Check, fre
   return sql`case when ${isNew} then ${printer.condition(check, t)} else ${printer.condition(updatedCheck, t)} end`
 }
 
-/** `{"affected_rows": n, "returning": [...]}`, or an error raised in the database when a row fails its check. */
+/** Prints `{"affected_rows": n, "returning": [...]}`, or raises an error in the database when a row fails its check. */
 function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
   if (seen.clauses) {
     const hold = seen.clauses.map((clause) => sql`not exists (select 1 from w where not ${clause})`)
@@ -224,7 +224,7 @@ function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
   const body = answerBody(printer, seen, counted)
   if (!seen.checked) return sql`${withs} select ${body}`
   const refused = sql`exists (select 1 from w where ok is not true)`
-  // A row that is not found again has not been checked: a trigger has moved it.
+  // A row that was not found again is unchecked: a trigger has moved it.
   const failing = seen.found
     ? sql`(${refused} or (select count(*) from w) <> (select count(*) from ${counted}))`
     : refused
@@ -290,8 +290,9 @@ function assignment(each: Assignment, printer: Printer, t: Sql): Sql {
 }
 
 /**
- * Rows travel as one JSON text, so one row and ten thousand share a plan:
- * `insert into "t" as t0 ("a") select r0 from rows from (json_to_recordset($1::json) as ("a" int4)) with ordinality as r(r0, ord) order by ord`
+ * Prints an insert. Rows are sent as one JSON text, so that any number of rows shares a plan:
+ * `insert into "t" as t0 ("a") select r0 from rows from (json_to_recordset($1::json) as ("a" int4)) with ordinality as
+ * r(r0, ord) order by ord`
  */
 function insert(write: Insert, printer: Printer, t: Sql): Sql {
   const { columns } = write
@@ -313,14 +314,14 @@ function insert(write: Insert, printer: Printer, t: Sql): Sql {
   return sql`${into} select ${join(selected, sql`, `)} from ${source} order by ord${conflict}`
 }
 
-/** Every row has every key. */
+/** Prints rows that all have every key. */
 function recordset(columns: readonly InsertColumn[], rows: Sql): Sql {
   const names = columns.map((_, i) => alias('r', i))
   const definition = sql`rows from (json_to_recordset(${rows}::json) as (${definitions(columns)}))`
   return sql`${definition} with ordinality as r(${join(names, sql`, `)}, ord)`
 }
 
-/** Some rows lack some keys: each row stays at hand as `e.o`, to ask it. */
+/** Prints rows with missing keys. Each row stays available as `e.o` for testing keys. */
 function records(columns: readonly InsertColumn[], rows: Sql): Sql {
   const elements = sql`json_array_elements(${rows}::json) with ordinality as e(o, ord)`
   if (columns.length === 0) return elements
@@ -328,7 +329,7 @@ function records(columns: readonly InsertColumn[], rows: Sql): Sql {
   return sql`${elements} cross join lateral rows from (json_to_record(e.o) as (${definitions(columns)})) as r(${join(names, sql`, `)})`
 }
 
-/** The types of PostGIS come as the text of their GeoJSON, see `insertValue`. */
+/** Prints column definitions. PostGIS types arrive as GeoJSON text, see `insertValue`. */
 function definitions(columns: readonly InsertColumn[]): Sql {
   return join(
     columns.map(({ name, key, type }) => sql`${ident(key ?? name)} ${isGeo(type) ? sql`text` : typeText(type)}`),
@@ -370,7 +371,7 @@ function keyColumns(key: RowKey): readonly { readonly name: Sql; readonly type: 
         type: typeText(type),
       }))
     case 'place':
-      // Rows of tables that inherit from this one are in it too, each table with places of its own.
+      // Rows of inheriting tables are included, and each table has its own ctids.
       return [
         { name: sql`ctid`, type: sql`tid` },
         { name: sql`tableoid`, type: sql`oid` },

@@ -5,12 +5,14 @@ import type { Statement } from './statement.js'
 import { ident, join, rowAlias, sql, tableText } from './text.js'
 
 /**
- * How a read answers. `array`: one row whose one column is the whole JSON text. `rows`: a row each, whose one column is
- * the JSON text of an object. `cells`: a row each, a text column for each field.
+ * The form of a read's result. `array`: one row with one column, the whole JSON text. `rows`: one column per row, the
+ * JSON text of an object. `cells`: a text column per field.
  */
 export type Form = 'array' | 'rows' | 'cells'
 
-/** Prints an authorised plan. More than one statement: they run in order in one transaction, the last one answers. */
+/**
+ * Prints an authorized plan. Several statements run in order in one transaction, and the last one returns the result.
+ */
 export function emit(op: Op, form: Form): readonly Statement[] {
   switch (op.kind) {
     case 'read':
@@ -27,7 +29,7 @@ export function emit(op: Op, form: Form): readonly Statement[] {
   }
 }
 
-/** Reads constants as their types, to find out whether PostgreSQL can. */
+/** Prints a statement that parses constants, to find out whether PostgreSQL can. */
 export function emitConstants(constants: readonly Operand[]): Statement {
   const printer = new Printer()
   const read = constants.map((constant) => printer.params.operand(constant))
@@ -44,7 +46,7 @@ function emitRead(read: Read, form: Form): Statement {
     case 'rows':
       return printer.statement(sql`select row_to_json(${x})::text from (${rows}) ${x}`)
     case 'cells': {
-      // Text as it is, all else as JSON text, null as null. A JSON null or string stays what it is.
+      // Text unchanged, everything else as JSON text, null as null. JSON nulls and strings stay JSON.
       const cells = read.fields.map((field) => {
         const isJson = field.kind === 'column' && (field.type?.kind === 'json' || field.type?.kind === 'jsonb')
         const value = sql`${x}.${ident(field.key)}`
@@ -58,7 +60,7 @@ function emitRead(read: Read, form: Form): Statement {
 /** `select row_to_json(x)::text from (select array(select (x.*)::record from (...) x) as "author", ...) x` */
 function emitRoots({ fields }: Roots): Statement {
   const printer = new Printer()
-  // Nothing joins an alias that does not stand for a table.
+  // Joins use this alias, which refers to no table.
   const none = printer.alias()
   const printed = fields.map((field) => printer.field(field, none))
   const x = rowAlias(fields.map(({ key }) => key))
@@ -66,8 +68,8 @@ function emitRoots({ fields }: Roots): Statement {
 }
 
 /**
- * Calls a function that may change the database and gives its rows, whatever is asked of them. The next statement sees what
- * it did: `select coalesce(array_agg(t0.*), array[]::"author"[])::text from "add_author"("name" => $1::text) t0`
+ * Prints the call of a function that may change the database and returns all its rows. The next statement sees its
+ * changes: `select coalesce(array_agg(t0.*), array[]::"author"[])::text from "add_author"("name" => $1::text) t0`
  */
 function emitAhead(field: Field): readonly Statement[] {
   if (field.kind !== 'relation' || !field.read.from?.ahead) return []

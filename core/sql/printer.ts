@@ -18,7 +18,7 @@ import { castGeo, toGeoJson } from './geojson.js'
 import { Params, type Statement } from './statement.js'
 import { alias, ident, join, rowAlias, type Sql, sql, tableText } from './text.js'
 
-/** Prints the parts of one statement; holds its parameters and its aliases. */
+/** Prints the parts of one statement. Contains its parameters and aliases. */
 export class Printer {
   readonly params = new Params()
   private aliases = 0
@@ -33,14 +33,14 @@ export class Printer {
     return alias('t', this.aliases++)
   }
 
-  /** `select t0."id" as "id", ... from "public"."author" t0 where ... order by ... limit ...` */
+  /** Prints `select t0."id" as "id", ... from "public"."author" t0 where ... order by ... limit ...` */
   select(read: Read, outer?: Outer): Sql {
     const t = this.alias()
     const fields = read.fields.map((field) => this.field(field, t))
     return this.rows(read, t, join(fields, sql`, `), () => this.limit(read), outer)
   }
 
-  /** Everything of a select but what it selects. */
+  /** Prints a select with the given columns. */
   private rows(rows: Read | Aggregate, t: Sql, selected: Sql, limit: () => Sql, outer: Outer | undefined): Sql {
     const where = [...(outer ? this.joined(outer.on, outer.alias, t) : []), this.condition(rows.where, t)]
     if (rows.from?.single) where.push(sql`(not ${t}.* is null)`)
@@ -56,13 +56,16 @@ export class Printer {
     return join(parts, sql``)
   }
 
-  /** The table, or the function that gives the rows: `"public"."search"("word" => $1::text)`. */
+  /** Prints the table, or the function that returns the rows: `"public"."search"("word" => $1::text)`. */
   private source({ from, table }: Read | Aggregate, outer: Outer | undefined): Sql {
     if (from?.ahead) return sql`unnest(${this.params.place({ kind: 'written' })}::${tableText(table)}[])`
     return from ? this.call(from, outer?.alias) : tableText(table)
   }
 
-  /** `"public"."full_name"(t0.*, "upper" => $1::bool)`; what has a name is given by it, as others may be left out. */
+  /**
+   * Prints `"public"."full_name"(t0.*, "upper" => $1::bool)`. Uses argument names where they exist, because arguments
+   * may be omitted.
+   */
   call({ function: ref, args }: FunctionCall, t?: Sql): Sql {
     this.calls = true
     const given = args.map(({ name, to }) => {
@@ -73,17 +76,17 @@ export class Printer {
     return sql`${tableText(ref)}(${join(given, sql`, `)})`
   }
 
-  /** A column, or what a function computes in its place. */
+  /** Prints a column, or the function call of a computed field. */
   private columnOf({ column, computed }: { readonly column: string; readonly computed?: FunctionCall }, t: Sql): Sql {
     return computed ? this.call(computed, t) : sql`${t}.${ident(column)}`
   }
 
-  /** A field with its key: `t0."id" as "id"`. */
+  /** Prints a field with its key: `t0."id" as "id"`. */
   field(field: Field, t: Sql): Sql {
     return sql`${this.value(field, t)} as ${ident(field.key)}`
   }
 
-  /** What a field shows of a row; nested rows as an array or one row, which the outermost form prints. */
+  /** Prints the value of a field. Nested rows become an array or one row, which the outermost form prints. */
   value(field: Field, t: Sql): Sql {
     switch (field.kind) {
       case 'column':
@@ -99,7 +102,10 @@ export class Printer {
     }
   }
 
-  /** A row of one column: the object of what is computed, and of the rows. They are read apart: a limit of the role holds for the rows only. */
+  /**
+   * Prints a row with one column: the object of aggregates and rows. They are read separately, because the role's limit
+   * applies to the rows only.
+   */
   private aggregate(read: Aggregate, outer: Outer): Sql {
     const parts = read.parts.map((part) => {
       const key = ident(part.key)
@@ -154,7 +160,7 @@ export class Printer {
     return row(sql`select ${join(shown, sql`, `)} from (${computed}) ${a}`, all)
   }
 
-  /** A value as a client is to see it. */
+  /** Prints a value as clients see it. */
   private shown(value: Sql, { type, path, asText }: Extract<Field, { kind: 'column' }>): Sql {
     if (isGeo(type)) return toGeoJson(value, type)
     if (path) return sql`(${value} #> ${this.params.operand(path)})`
@@ -233,7 +239,7 @@ export class Printer {
     return sql`${this.target(by, t)}${way}${place}`
   }
 
-  /** A column of a related row: `(select t1."name" from "author" t1 where t1."id" = t0."author_id" limit 1)`. */
+  /** Prints a column of a related row: `(select t1."name" from "author" t1 where t1."id" = t0."author_id" limit 1)`. */
   private target(by: OrderTarget, t: Sql): Sql {
     if (by.kind === 'column') return this.columnOf(by, t)
     const inner = this.alias()
@@ -261,8 +267,8 @@ interface Outer {
 }
 
 /**
- * Rows as one column each: the row with its keys. `x` alone would be a column of that name in the query around it, if
- * there is one, before it is the row.
+ * Prints rows as one column that contains the row with its keys. `x` alone would first refer to a column of that name
+ * in the outer query.
  */
 function row(rows: Sql, fields: readonly { readonly key: string }[]): Sql {
   const x = rowAlias(fields.map(({ key }) => key))
@@ -276,7 +282,7 @@ function count(
   if (columns.length === 0) return sql`count(*)`
   const list = columns.map((column) => sql`${t}.${ident(column)}`)
   if (distinct) return sql`count(distinct ${list.length === 1 ? (list[0] as Sql) : sql`(${join(list, sql`, `)})`})`
-  // Rows in which each of the columns has a value.
+  // Rows in which all of the columns have a value.
   return sql`count(*) filter (where num_nulls(${join(list, sql`, `)}) = 0)`
 }
 
@@ -295,7 +301,7 @@ const FUNCTIONS: Record<AggregateFn, Sql> = {
   variance: sql`variance`,
 }
 
-/** @param geo the type, where it is one of PostGIS, whose operators and functions are not found without their schema */
+/** @param geo the PostGIS type, whose operators and functions need their schema */
 type Compare = (left: Sql, operands: readonly Sql[], geo: Geo | undefined) => Sql
 type Geo = Pick<SqlType, 'schema'> & Partial<Pick<SqlType, 'kind'>>
 
@@ -339,7 +345,7 @@ const COMPARE: Record<CompareOp, Compare> = {
   iregex: binary(sql`~*`),
   nregex: binary(sql`!~`),
   niregex: binary(sql`!~*`),
-  // An extension (intarray) may bring operators of these names that fail for a null.
+  // An extension (intarray) may define operators with these names that fail for null.
   contains: binary(sql`operator(pg_catalog.@>)`),
   contained_in: binary(sql`operator(pg_catalog.<@)`),
   has_key: binary(sql`?`),
@@ -364,6 +370,6 @@ const COMPARE: Record<CompareOp, Compare> = {
     binary(sql`&&`)(left, [distance ? grown(right as Sql, distance, geo) : (right as Sql)], geo),
 }
 
-/** The box around what is within a distance. */
+/** Prints the bounding box expanded by a distance. */
 const grown = (value: Sql, distance: Sql, geo: Geo | undefined): Sql =>
   call(geo?.kind === 'geography' ? sql`_ST_Expand` : sql`ST_Expand`)(value, [distance], geo)

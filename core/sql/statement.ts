@@ -3,34 +3,34 @@ import type { Operand, SqlType } from '../plan/ir.js'
 import { fromGeoJson } from './geojson.js'
 import { type Sql, sql, typeText } from './text.js'
 
-/** SQL text and what each `$n` of it stands for. */
+/** SQL text and the meaning of each `$n`. */
 export interface Statement {
   readonly text: Sql
   readonly params: readonly Param[]
-  /** Functions of the database are called in it. */
+  /** Whether it calls functions of the database. */
   readonly calls?: true
   /**
-   * To be planned for its values each time: that is when PostgreSQL computes geometries from them, so that whether it fails
-   * depends on no row.
+   * Whether to plan it for its values each time. PostgreSQL then computes geometries from values while planning, so
+   * that failures do not depend on rows.
    */
   readonly fresh?: true
 }
 
 export type Param =
   | Operand
-  /** The JSON text of rows to insert; `columns` say which kinds of JSON fit. */
+  /** The JSON text of rows to insert; `columns` define the accepted kinds of JSON. */
   | { readonly kind: 'rows'; readonly slot: number; readonly columns: readonly { name: string; type: SqlType }[] }
-  /** What the statement before gave: the keys of the rows that it wrote, or rows. It is in `slot` when it ran earlier. */
+  /** Result of the previous statement: the keys of written rows, or rows. In `slot` if it ran in an earlier request. */
   | { readonly kind: 'written'; readonly slot?: number }
 
-/** Collects the parameters of one statement while its text is written. */
+/** Collects the parameters of a statement while its text is printed. */
 export class Params {
   readonly all: Param[] = []
-  /** Geometries are computed from some. */
+  /** Whether geometries are computed from parameters. */
   fresh = false
   private readonly places = new Map<string, Sql>()
 
-  /** `$1::int4`; the same operand twice is one parameter. Types of PostGIS are read from GeoJSON, lists of them too. */
+  /** Prints `$1::int4`. Equal operands share one parameter. PostGIS types, and lists of them, are read from GeoJSON. */
   operand(operand: Operand): Sql {
     const { type } = operand
     this.fresh ||= isGeo(type) || isGeo(type.element)
@@ -41,7 +41,7 @@ export class Params {
     return type.kind === 'row' ? this.row(operand) : sql`${this.place(operand)}::${typeText(type)}`
   }
 
-  /** A composite value: an object as JSON, or the text that PostgreSQL writes, which begins with a parenthesis. */
+  /** Prints a composite value: an object as JSON, or PostgreSQL's text form, which starts with a parenthesis. */
   private row(operand: Operand): Sql {
     const [value, type] = [this.place(operand), typeText(operand.type)]
     return sql`case when ${value}::text like '{%' then json_populate_record(null::${type}, ${value}::text::json) else ${value}::text::${type} end`

@@ -1,10 +1,10 @@
 import type { SqlType, TableRef } from '../plan/ir.js'
 
 declare const sqlBrand: unique symbol
-/** SQL text that was made here: of constants, quoted identifiers and `$n`. No other string is one. */
+/** SQL text built here from constants, quoted identifiers and `$n`. No other string has this type. */
 export type Sql = string & { readonly [sqlBrand]: true }
 
-/** Joins constant SQL with fragments. A plain string does not fit, so no request text can get in. */
+/** Joins constant SQL with fragments. Plain strings are not accepted, so no request text can get in. */
 export function sql(constants: TemplateStringsArray, ...fragments: readonly Sql[]): Sql {
   return String.raw({ raw: constants }, ...fragments) as Sql
 }
@@ -13,22 +13,22 @@ export function join(fragments: readonly Sql[], separator: Sql): Sql {
   return fragments.join(separator) as Sql
 }
 
-/** An identifier of the catalog, or a key of a result, quoted. */
+/** Quotes an identifier of the catalog, or a key of a result. */
 export function ident(name: string): Sql {
   return `"${name.replaceAll('"', '""')}"` as Sql
 }
 
-/** An alias that we make: `t0`. */
+/** Prints a generated alias: `t0`. */
 export function alias(prefix: 't' | 'c' | 'k' | 'l' | 'r', number: number): Sql {
   return `${prefix}${number}` as Sql
 }
 
-/** A whole number of ours. */
+/** Prints a trusted whole number. */
 export function integer(number: number): Sql {
   return String(Math.trunc(number)) as Sql
 }
 
-/** A name for a whole row: none of its columns may have it, because a column would be meant by it first. */
+/** Returns a name for a whole row that no column has, because a column takes precedence. */
 export function rowAlias(columns: readonly string[], letter: 'x' | 'r' = 'x'): Sql {
   let name: string = letter
   while (columns.includes(name)) name += letter
@@ -39,7 +39,7 @@ export function tableText(table: TableRef): Sql {
   return sql`${ident(table.schema)}.${ident(table.name)}`
 }
 
-/** A type by the names that `pg_type` has for it, so that no type modifier is implied (`bit` would be `bit(1)`). */
+/** Prints a type by its name in `pg_type`, which implies no type modifier (`bit` would be `bit(1)`). */
 export function typeText(type: SqlType): Sql {
   if (type.schema === 'pg_catalog' && /^[a-z_][a-z0-9_]*$/.test(type.name) && !MODIFIED.has(type.name)) {
     return type.name as Sql
@@ -48,7 +48,7 @@ export function typeText(type: SqlType): Sql {
 }
 const MODIFIED = new Set(['bit', 'char', 'character', 'interval', 'time', 'timestamp'])
 
-/** An expression as PostgreSQL itself printed it (`pg_get_expr` of a column's default). */
+/** Accepts an expression that PostgreSQL itself printed (`pg_get_expr` of a column's default). */
 export function printedExpression(text: string): Sql {
   return text as Sql
 }
