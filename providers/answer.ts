@@ -1,4 +1,4 @@
-/** undefined: it is no JSON. */
+/** Parses JSON. Returns undefined for anything else. */
 export function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -7,7 +7,7 @@ export function jsonIn(text: string): unknown {
   }
 }
 
-/** What stands at these keys in JSON of others; undefined: nothing. */
+/** Returns the value at these keys of untrusted JSON, or undefined. */
 export function valueAt(json: unknown, ...keys: readonly string[]): unknown {
   let value = json
   for (const key of keys) {
@@ -17,7 +17,7 @@ export function valueAt(json: unknown, ...keys: readonly string[]): unknown {
   return value
 }
 
-/** As `valueAt`; undefined also for an empty text, and for what is no text. */
+/** Returns the text at these keys, or undefined for an empty text and for other values. */
 export function textAt(json: unknown, ...keys: readonly string[]): string | undefined {
   const value = valueAt(json, ...keys)
   return typeof value === 'string' && value !== '' ? value : undefined

@@ -10,12 +10,15 @@ import {
 import { jsonIn } from './answer.js'
 import { throwIfGivenUp } from './given-up.js'
 
-/** Longer than any answer of a provider. */
+/** Maximum size of a response, in bytes. Larger than any response of a provider. */
 const MAX_ANSWER_BYTES = 1024 * 1024
-/** Shorter than anybody's keep-alive: a request on a connection that is just being closed may or may not have arrived. */
+/**
+ * Maximum idle time of a connection. Shorter than all keep-alive timeouts, because a request on a closing connection
+ * may be lost.
+ */
 const IDLE_MS = 2000
 
-/** The keys that every provider has that speaks to an HTTP API. */
+/** Configuration keys shared by all providers with an HTTP API. */
 export const timeoutMs = {
   type: 'integer',
   minimum: 1,
@@ -31,11 +34,12 @@ export const apiUrl = <const A extends string>(address: A) =>
 /** @param path appended to the path of the address, e.g. `/v3/mail/send` */
 export const below = (address: string, path: string): URL => new URL(address.replace(/\/+$/, '') + path)
 
-/** A provider's HTTP API, asked to send a message. */
+/** Client for a provider's HTTP API. */
 export interface Api {
   /**
-   * @returns the answer of a request that was accepted (2xx)
-   * @throws SendError for any other
+   * Sends a message.
+   * @returns the 2xx response
+   * @throws SendError for any other response
    */
   send(
     request: Omit<OutboundRequest, 'method'> & { readonly method?: OutboundRequest['method'] },
@@ -45,23 +49,23 @@ export interface Api {
 }
 export interface ApiLimits {
   readonly timeoutMs: number
-  /** Secrets that requests hold: never shown, should an answer repeat them. */
+  /** Secrets in requests. They are masked if a response repeats them. */
   readonly hidden: readonly string[]
 }
 export interface ApiAnswer {
   readonly headers: OutboundAnswer['headers']
-  /** To be shown: what is hidden is `***`. */
+  /** Text safe to show: secrets are replaced with `***`. */
   readonly text: string
-  /** undefined: it is no JSON. */
+  /** Parsed body; undefined when it is not JSON. */
   readonly json: unknown
   /** Status and text as one short line, for a receipt. */
   readonly detail: string
 }
 
-/** Whether an answer that is not 2xx says that the message itself can never be sent. */
+/** Returns whether a response other than 2xx rejects the message permanently. */
 type Refuses = (status: number, text: string, headers: OutboundAnswer['headers']) => boolean
 
-/** @param refuses default: 400, 413, 422 */
+/** @param refuses defaults to the statuses 400, 413 and 422 */
 export function createApi(
   { timeoutMs, hidden }: ApiLimits,
   refuses: Refuses = (status) => status === 400 || status === 413 || status === 422,
@@ -86,14 +90,17 @@ export function createApi(
   }
 }
 
-const NOT_TAKEN = 'the provider did not take it'
-const NOT_KNOWN = 'the provider did not say whether it took it'
+const NOT_TAKEN = 'the provider did not accept the message'
+const NOT_KNOWN = 'the provider did not confirm the message'
 
-/** What only a gateway in front says may have happened behind it; a conflict is with another try of the same message. */
+/**
+ * Returns the outcome of a status. Gateway errors leave it unknown; a conflict is with another attempt of the same
+ * message.
+ */
 const outcomeOf = (status: number): Outcome =>
   status < 400 || status === 409 || status === 502 || status === 504 ? 'unknown' : 'retry'
 
-/** @param retryAfter seconds, or a date; NaN when it is neither */
+/** @param retryAfter seconds or a date; the result is NaN for anything else */
 const secondsUntil = (retryAfter = ''): number =>
   /^\d+$/.test(retryAfter) ? Number(retryAfter) : Math.ceil((Date.parse(retryAfter) - Date.now()) / 1000)
 
@@ -104,14 +111,17 @@ function failed(error: unknown): never {
   })
 }
 
-/** The provider took the message, and its answer does not say under which name. */
+/** Returns the error for a response that accepts the message without a readable reference. */
 export const unreadable = (response: string): SendError =>
-  new SendError('unknown', 'the answer has not the form that it should have', { response, unreadable: true })
+  new SendError('unknown', 'the response does not have the documented format', { response, unreadable: true })
 
-/** Shorter texts are no secrets, and stand in every answer. */
+/** Minimum length of a secret. Shorter texts may occur in any response. */
 const SHORTEST_HIDDEN = 6
 
-/** Word by word: of `Bearer abcdef` an answer may repeat the second one alone; also as an address or JSON has it. */
+/**
+ * Masks each word, because a response may repeat only the second word of `Bearer abcdef`. Also masks URL-encoded and
+ * JSON-encoded forms.
+ */
 function hider(hidden: readonly string[]): (text: string) => string {
   const words = hidden.flatMap((one) => one.split(/\s+/)).filter((word) => word.length >= SHORTEST_HIDDEN)
   const forms = words.flatMap((word) => [word, encodeURIComponent(word), JSON.stringify(word).slice(1, -1)])

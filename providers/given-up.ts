@@ -1,6 +1,6 @@
 import { SendError } from 'rowhouse'
 
-/** @throws SendError when nobody waits for a message any more of which nothing has left */
+/** @throws SendError when the client no longer waits and nothing was sent */
 export function throwIfGivenUp(signal: AbortSignal): void {
-  if (signal.aborted) throw new SendError('retry', 'it was given up before it was sent', { cause: signal.reason })
+  if (signal.aborted) throw new SendError('retry', 'the send was cancelled before it started', { cause: signal.reason })
 }

@@ -19,7 +19,7 @@ import { type Decoded, decodeCatalog } from './encoded.js'
  * idle one never does.)
  */
 export interface WorkerTask {
-  /** None: it is only to import the planners and hold the snapshot. */
+  /** Absent: only imports the planners and stores the snapshot. */
   readonly task: Task | Preparation | undefined
   readonly catalogId: string
   readonly catalog?: Uint8Array

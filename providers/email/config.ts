@@ -1,6 +1,6 @@
 import { timeoutMs } from '../api.js'
 
-/** The keys that every provider has that sends through an HTTP API. */
+/** Configuration keys shared by all providers that send through an HTTP API. */
 export const common = {
   timeoutMs,
   domains: {

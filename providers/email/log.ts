@@ -1,7 +1,7 @@
 import { defineProvider } from 'rowhouse'
 import { throwIfGivenUp } from '../given-up.js'
 
-/** Sends nothing; writes what is in a mail to the log, to be read there. */
+/** Logs emails instead of sending them. */
 export default defineProvider({
   kind: 'email',
   name: 'log',

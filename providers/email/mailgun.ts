@@ -84,7 +84,7 @@ function envelope(mail: Mail | TemplateMail): FormData {
   return form
 }
 
-/** Answers have the reference in angle brackets, events have not. */
+/** Removes the angle brackets, which only responses put around the reference. */
 const bare = (id: string) => id.replace(/^<(.*)>$/s, '$1')
 
 function eventReader(signingKey: string) {
@@ -102,14 +102,14 @@ function eventReader(signingKey: string) {
 }
 
 /**
- * The signature is of time and token alone: whoever saw one could put it on events of his own. So a token belongs to the
- * body that it first came with; the same again is Mailgun, which did not get our answer.
+ * Detects replayed signatures. A signature covers only time and token, so an attacker could attach a known one to
+ * forged events. A token is therefore bound to the first body. The same body again is a retry of Mailgun.
  */
 function onceSigned(): (token: string, body: Buffer) => boolean {
   const seen = new Map<string, { readonly digest: string; readonly atMs: number }>()
   return (token, body) => {
     const now = Date.now()
-    // A token may come with a time ahead of ours, and be recent for so much longer.
+    // A token may carry a time ahead of ours, and is then recent for longer.
     for (const [old, { atMs }] of seen) {
       if (now - atMs <= 2000 * RECENT_SECONDS) break
       seen.delete(old)
@@ -121,7 +121,7 @@ function onceSigned(): (token: string, body: Buffer) => boolean {
   }
 }
 
-/** Why a permanent failure is one of the address. */
+/** Reasons of permanent failures that concern the address. */
 const GONE = ['bounce', 'suppress-bounce', 'suppress-complaint']
 
 function eventOf(posted: unknown): readonly DeliveryEvent[] {

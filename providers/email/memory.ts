@@ -1,14 +1,14 @@
 import { defineProvider, type EmailSender, type Mail } from 'rowhouse'
 import { throwIfGivenUp } from '../given-up.js'
 
-/** What was sent is kept, for tests to look at. */
+/** A sender that keeps messages for inspection in tests. */
 export interface MemoryEmail extends EmailSender {
   readonly sent: readonly Mail[]
 }
 
 const A_DAY = 86_400
 
-/** Sends nothing; keeps the last mails. */
+/** Keeps the last emails in memory instead of sending them. */
 export default defineProvider({
   kind: 'email',
   name: 'memory',

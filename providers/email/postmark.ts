@@ -15,8 +15,8 @@ import { common, secret } from './config.js'
 import { byName, each, written } from './mailbox.js'
 
 /**
- * Codes of Postmark that come with status 422 and say nothing against the message: the sender is not confirmed there, or
- * the account may not send.
+ * Error codes with status 422 that do not concern the message: the sender is not confirmed, or the account may not
+ * send.
  */
 const NOT_THE_MESSAGE: readonly unknown[] = [400, 401, 405, 412, 413]
 
@@ -99,7 +99,7 @@ const attached = ({ filename, contentType, content }: Attachment) => ({
   ContentType: contentType,
 })
 
-/** An alias begins with a letter. */
+/** Returns the template's alias, which starts with a letter, or its id. */
 const named = (template: string) =>
   /^\d+$/.test(template) ? { TemplateId: Number(template) } : { TemplateAlias: template }
 
@@ -113,7 +113,7 @@ function eventReader({ username, password }: { readonly username: string; readon
   }
 }
 
-/** Types of a bounce after which the mail is there, or somebody answered it. */
+/** Bounce types after which the email was delivered, or a person replied. */
 const NO_BOUNCE = [
   'AddressChange',
   'AutoResponder',
@@ -140,7 +140,7 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
       const type = textAt(event, 'Type') ?? ''
       if (NO_BOUNCE.includes(type)) return []
       if (type === 'Transient') return [{ ...about, kind: 'deferred' }]
-      // Postmark itself sends nothing to it any more.
+      // Postmark blocks further mail to this address.
       const gone = type === 'HardBounce' || valueAt(event, 'Inactive') === true
       return [{ ...about, kind: 'bounced', ...(gone ? { permanent: true } : {}) }]
     }

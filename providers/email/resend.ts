@@ -15,12 +15,12 @@ import { isRecent, isSame, jsonOf, notEvents, notSigned, ourId } from '../events
 import { common, secret } from './config.js'
 import { byName, each, written } from './mailbox.js'
 
-/** Resend keeps a key for 24 hours; one less, for clocks and for the way there. */
+/** Time for which Resend deduplicates a key, in seconds: 24 hours, less one for clock differences and delays. */
 const ONCE_SECONDS = 23 * 3600
 
 const RECENT_SECONDS = 5 * 60
 
-/** What is no base64 would be a short key, or none, and anybody could sign. */
+/** Minimum key length. Invalid base64 would decode to a short or empty key, with which anyone could sign. */
 const LEAST_KEY_BYTES = 16
 
 /** Sends with the API of Resend. */
@@ -88,7 +88,7 @@ function eventReader(webhookSecret: string) {
   return ({ headers, body }: PostedEvents): readonly DeliveryEvent[] => {
     const timestamp = headers['svix-timestamp']
     const right = createHmac('sha256', key).update(`${headers['svix-id']}.${timestamp}.`).update(body).digest('base64')
-    // Several while a secret is being changed.
+    // There are several signatures while a secret is rotated.
     const signatures = (headers['svix-signature'] ?? '').split(' ')
     if (!isRecent(timestamp, RECENT_SECONDS) || !signatures.some((one) => isSame(one, `v1,${right}`))) throw notSigned()
     const event = jsonOf(body)
@@ -100,7 +100,7 @@ function eventReader(webhookSecret: string) {
 function eventOf(event: unknown): readonly DeliveryEvent[] {
   const id = textAt(event, 'data', 'email_id')
   if (id === undefined) return []
-  // An event of a mail to several does not say which of them it is about.
+  // An event of an email with several recipients does not identify the recipient.
   const all = valueAt(event, 'data', 'to')
   const address = Array.isArray(all) && all.length === 1 ? textAt(all, '0') : undefined
   const about = { id, ...ourId(tagOf(event)), ...(address === undefined ? {} : { address }) }
@@ -125,7 +125,7 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
   }
 }
 
-/** Tags come as an object, or as the list that they were sent as. */
+/** Returns the message's id from the tags, which are an object or a list. */
 function tagOf(event: unknown): string | undefined {
   const tags = valueAt(event, 'data', 'tags')
   const named: unknown = Array.isArray(tags) ? tags.find((tag) => textAt(tag, 'name') === 'rowhouse_id') : undefined

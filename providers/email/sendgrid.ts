@@ -16,7 +16,10 @@ import { isRecent, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
 import { byName, each } from './mailbox.js'
 
-/** Events are posted again for 24 hours. The signature covers them, so that an old one says again what it said. */
+/**
+ * Maximum age of an event, in seconds. SendGrid retries for 24 hours. The signature covers the event, so a replay
+ * changes nothing.
+ */
 const RECENT_SECONDS = 25 * 3600
 
 /** Sends with the v3 mail API of Twilio SendGrid. */
@@ -77,13 +80,13 @@ const envelope = (mail: Mail | TemplateMail, data?: object) => ({
 
 const box = ({ address, name }: Mailbox) => ({ email: address, name })
 
-/** Plain text has to come first, and neither may be empty. */
+/** Returns the bodies. Plain text must come first, and neither may be empty. */
 const content = ({ text, html }: Mail) => [
   ...(text ? [{ type: 'text/plain', value: text }] : []),
   ...(html ? [{ type: 'text/html', value: html }] : []),
 ]
 
-/** The type may have no parameters. */
+/** Formats an attachment. Its type may have no parameters. */
 const attached = ({ filename, contentType, content }: Attachment) => ({
   content: content.toString('base64'),
   type: contentType.replace(/;.*/s, '').trim(),
@@ -112,11 +115,11 @@ function publicKey(base64: string) {
   }
 }
 
-/** Of a mail that was dropped: why nothing to this address will go out. */
+/** Reasons of drops after which the address receives no more mail. */
 const GONE = ['Bounced Address', 'Invalid', 'Spam Reporting Address']
 
 function eventOf(event: unknown): readonly DeliveryEvent[] {
-  // What follows the reference is of SendGrid's own machines.
+  // The reference is followed by internal details of SendGrid.
   const id = textAt(event, 'sg_message_id')?.split('.')[0]
   if (id === undefined) return []
   const address = textAt(event, 'email')

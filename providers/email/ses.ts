@@ -12,7 +12,7 @@ import { below, createApi, unreadable } from '../api.js'
 import { common, secret } from './config.js'
 import { byName, each, writtenInAscii } from './mailbox.js'
 
-/** Errors of SES that are about the message. The others with status 400 are about the account, or its domain. */
+/** Errors of SES that concern the message. Others with status 400 concern the account or its domain. */
 const REFUSALS = ['BadRequestException', 'MessageRejected']
 
 /** Sends with version 2 of the API of Amazon SES. */
@@ -74,7 +74,7 @@ export default defineProvider({
   },
 })
 
-/** The error's name stands in a header, perhaps with an address behind a colon. */
+/** Returns whether the error rejects the message. Its name is in a header, optionally followed by a colon and a URL. */
 function refuses(status: number, _text: string, headers: OutboundAnswer['headers']): boolean {
   const name = textAt(headers, 'x-amzn-errortype')?.split(':')[0] ?? ''
   return status === 413 || (status === 400 && REFUSALS.includes(name))
@@ -108,7 +108,7 @@ const template = ({ template, content, attachments }: TemplateMail) => ({
 
 const utf8 = (text: string) => ({ Data: text, Charset: 'UTF-8' })
 
-/** In the mail they are base64 too: the default is for text of 7 bits. */
+/** Formats an attachment. Requests base64 in the email, because the default is for 7-bit text. */
 const attached = ({ filename, contentType, content }: Attachment) => ({
   FileName: filename,
   ContentType: contentType,

@@ -5,7 +5,7 @@ import { failure, isLost } from './smtp/failure.js'
 import { compose, type Message } from './smtp/message.js'
 import { createPool } from './smtp/pool.js'
 
-/** Sends by a mail server that speaks SMTP. */
+/** Sends with a mail server over SMTP. */
 export default defineProvider({
   kind: 'email',
   name: 'smtp',
@@ -13,7 +13,7 @@ export default defineProvider({
   create(settings) {
     const pool = createPool(connectionOptions(settings), settings.connections)
 
-    /** A kept connection that the server has closed meanwhile has taken nothing, and another one is used. */
+    /** Delivers a message. Retries on another connection when the server has closed a kept-alive one. */
     async function deliver(message: Message, progress: Progress, signal: AbortSignal): Promise<Taken> {
       for (;;) {
         const connection: Connection = await pool.take(signal)
@@ -37,9 +37,9 @@ export default defineProvider({
           const deadline = AbortSignal.timeout(settings.timeoutMs)
           const { response, rejected } = await deliver(message, progress, AbortSignal.any([signal, deadline]))
           if (!progress.whole || !/^2\d\d[ -]/.test(response)) {
-            throw new SendError('unknown', 'the server did not answer the message', { response, unreadable: true })
+            throw new SendError('unknown', 'the server did not respond to the message', { response, unreadable: true })
           }
-          const except = rejected.length > 0 ? ` (it did not take: ${rejected.join(', ')})` : ''
+          const except = rejected.length > 0 ? ` (rejected recipients: ${rejected.join(', ')})` : ''
           return { id: message.id, detail: `${response}${except}` }
         } catch (error) {
           throw failure(error, progress)

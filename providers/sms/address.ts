@@ -1,12 +1,9 @@
 import { addressProblem } from 'rowhouse'
 
-/**
- * The base of an API without the slashes at its end.
- * @throws Error when nothing can be asked there
- */
+/** Returns the base URL of an API without trailing slashes. @throws Error for an unusable URL */
 export function baseOf(url: string): string {
   if (URL.canParse(url) && new URL(url).username + new URL(url).password !== '') {
-    throw new Error('url must not hold credentials')
+    throw new Error('url must not contain credentials')
   }
   const problem = addressProblem(url)
   if (problem !== undefined) throw new Error(`url ${problem}`)

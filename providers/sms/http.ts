@@ -8,7 +8,7 @@ import { textAt } from './http/pointer.js'
 
 const TYPES = { json: 'application/json', form: 'application/x-www-form-urlencoded' } as const
 
-/** Sends through any gateway that takes a message in one request. */
+/** Sends through any gateway that accepts a message in one request. */
 export default defineProvider({
   kind: 'sms',
   name: 'http',
@@ -43,10 +43,10 @@ export default defineProvider({
           },
           signal,
         )
-        if (isRefused(json)) throw new SendError('refused', 'the gateway refused the message', { response: text })
+        if (isRefused(json)) throw new SendError('refused', 'the gateway rejected the message', { response: text })
         if (accepted !== undefined && !holds(accepted, json)) {
           if (textAt(accepted.pointer, json) === undefined) throw unreadable(text)
-          throw new SendError('retry', 'the gateway did not take the message', { response: text })
+          throw new SendError('retry', 'the gateway did not accept the message', { response: text })
         }
         const id = idPointer === undefined ? sms.id : textAt(idPointer, json)
         if (id === undefined || id === '') throw unreadable(text)
@@ -57,14 +57,14 @@ export default defineProvider({
   },
 })
 
-/** @throws Error when the settings do not fit each other */
+/** @throws Error when settings conflict */
 function check({ url, method, format, fields, from, idempotencyHeader, sendsOnceForSeconds }: HttpConfig): void {
   baseOf(url)
   checkFields(fields, from)
   if (format !== 'json') formOf(fields)
   if (method === 'GET' && format !== 'query') throw new Error('a GET has no body: set "format" to "query"')
   if (sendsOnceForSeconds !== undefined && idempotencyHeader === undefined && !used(fields).has('id')) {
-    throw new Error('"sendsOnceForSeconds" needs "idempotencyHeader", or {id} in "fields"')
+    throw new Error('"sendsOnceForSeconds" requires "idempotencyHeader", or {id} in "fields"')
   }
 }
 
@@ -75,7 +75,7 @@ function holds(sign: Sign | undefined, json: unknown): boolean {
   return text !== undefined && sign !== undefined && sign.values.includes(text)
 }
 
-/** Whatever was configured to be sent may be one. */
+/** Returns all configured texts, because any of them may be a secret. */
 function secrets({ headers, fields }: HttpConfig): readonly string[] {
   const texts: string[] = Object.values(headers)
   const collect = (part: unknown): void => {

@@ -1,7 +1,7 @@
 import { defineProvider } from 'rowhouse'
 import { throwIfGivenUp } from '../given-up.js'
 
-/** Sends nothing; writes messages to the log, to be read there. */
+/** Logs messages instead of sending them. */
 export default defineProvider({
   kind: 'sms',
   name: 'log',

@@ -1,14 +1,14 @@
 import { defineProvider, type Sms, type SmsSender } from 'rowhouse'
 import { throwIfGivenUp } from '../given-up.js'
 
-/** What was sent is kept, for tests to look at. */
+/** A sender that keeps messages for inspection in tests. */
 export interface MemorySms extends SmsSender {
   readonly sent: readonly Sms[]
 }
 
 const A_DAY = 86_400
 
-/** Sends nothing; keeps the last messages. */
+/** Keeps the last messages in memory instead of sending them. */
 export default defineProvider({
   kind: 'sms',
   name: 'memory',

@@ -1,4 +1,4 @@
 import type { Sms } from 'rowhouse'
 
-/** Calling code and national number, digits only: E.164 without its plus sign. */
+/** Returns calling code and national number as digits: E.164 without the plus sign. */
 export const digits = ({ countryCode, to }: Pick<Sms, 'countryCode' | 'to'>): string => countryCode + to

@@ -8,10 +8,10 @@ import { receiptOf } from './vonage/answer.js'
 import { readReceipt } from './vonage/delivery.js'
 import { isGsm } from './vonage/gsm.js'
 
-/** The versions that are tested. */
+/** Tested versions. */
 const PACKAGES = ['@vonage/auth@1.15.0', '@vonage/sms@1.21.0']
 
-/** Sends through the SMS API of Vonage, as its packages say it; the requests go out through the server's own client. */
+/** Sends through the SMS API of Vonage with its packages. Requests use the server's own HTTP client. */
 export default defineProvider({
   kind: 'sms',
   name: 'vonage',
@@ -51,16 +51,18 @@ export default defineProvider({
   async create({ apiKey, apiSecret, from, signatureSecret, signatureMethod, url, timeoutMs }) {
     const { Auth, SMS, SMSFailure, TypeEnum } = await load()
     const restHost = baseOf(url)
-    // It looks for a file of the name of the key, and newer versions of Node.js warn when there is none to look for.
+    // The package looks for a file with the name of the key, and newer versions of Node.js warn about an undefined
+    // name.
     const auth = new Auth({ apiKey, apiSecret, privateKey: '' })
-    // What is wrong with a message it says with status 200.
+    // Vonage reports errors of a message with status 200.
     const api = createApi({ timeoutMs, hidden: [apiSecret, await auth.createBasicHeader()] }, () => false)
     return {
       async send(sms, signal) {
         throwIfGivenUp(signal)
         const client = new SMS(auth, { restHost })
         let text = ''
-        // The package's own has no limit on size, follows redirects, cannot be aborted, and its errors hold the secret.
+        // The package's own client has no size limit, follows redirects, cannot be aborted, and puts the secret into
+        // errors.
         client.sendRequest = async <T>(request: Parameters<SMS['sendRequest']>[0]) => {
           const { headers } = await client.addAuthenticationToRequest(request)
           const answer = await api.send(
@@ -102,6 +104,6 @@ async function load() {
     return { Auth, SMS, SMSFailure, TypeEnum }
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw cause
-    throw new Error(`it needs packages that are not installed: npm install ${PACKAGES.join(' ')}`, { cause })
+    throw new Error(`required packages are not installed: npm install ${PACKAGES.join(' ')}`, { cause })
   }
 }

@@ -5,14 +5,14 @@ import { pipeline } from 'node:stream/promises'
 import { callbackify } from 'node:util'
 import { defineProvider, type StoredObject } from 'rowhouse'
 
-/** What is read or written at once. */
+/** Maximum size of one read or write, in bytes. */
 const PIECE_BYTES = 2 ** 20
 const KEY = /^[0-9A-Za-z-]{2,}$/
 const FOLDERS = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, '0'))
 
 /**
- * Keeps each object as a file that is written once. With the durability `full`, what `put` and `delete` have done
- * outlives a power cut; with `process` only the end of the process.
+ * Stores each object as a file that is written once. With the durability `full`, completed `put` and `delete` calls
+ * survive a power failure; with `process`, only the end of the process.
  */
 export default defineProvider({
   kind: 'storage',
@@ -41,14 +41,14 @@ export default defineProvider({
     const flushed = full ? directoryFlushes() : async () => {}
     await makeFolders(folder, full)
     const place = (key: string) => {
-      if (!KEY.test(key)) throw new Error(`"${key}" is no key`)
+      if (!KEY.test(key)) throw new Error(`"${key}" is not a valid key`)
       const directory = join(folder, key.slice(-2).toLowerCase())
       return { directory, path: join(directory, key) }
     }
-    /** Makes the file of a key. It is there with what `write` has written when this resolves, and not at all else. */
+    /** Creates the file of a key and calls `write`. Deletes the file when `write` fails. */
     const fill = async <T>(key: string, write: (file: FileHandle) => Promise<T>): Promise<T> => {
       const { directory, path } = place(key)
-      // Nobody else may have made it, and nobody reads it before the caller says so.
+      // Fails if the file exists. Nobody reads it before the caller returns.
       const file = await open(path, 'wx')
       try {
         const result = await write(file)
@@ -100,9 +100,9 @@ export default defineProvider({
   },
 })
 
-/** Takes bytes until there are enough for one write, and more while that is under way. */
+/** Collects bytes for the next write while the previous one is running. */
 class Writer extends Writable {
-  /** In bytes. */
+  /** Number of bytes written. */
   written = 0
   private readonly file: FileHandle
   private waiting: Buffer[] = []
@@ -153,7 +153,7 @@ async function readAll(file: FileHandle, start: number, most: number): Promise<B
   return bytes
 }
 
-/** What is in its place under the name of a key; what else people keep in the folder is none of ours. */
+/** Yields files in the place of their key; ignores foreign files in the folder. */
 async function* listAll(folder: string, signal: AbortSignal): AsyncIterable<StoredObject> {
   for (const ends of groups(FOLDERS, 16)) {
     signal.throwIfAborted()
@@ -175,13 +175,13 @@ async function keysIn(folder: string, end: string): Promise<readonly string[]> {
 const groups = <T>(items: readonly T[], size: number): readonly (readonly T[])[] =>
   Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size))
 
-/** One folder for each of the 256 ends that a UUID has, all there before the first upload. */
+/** Creates a folder for each of the 256 suffixes of a UUID before the first upload. */
 async function makeFolders(folder: string, full: boolean): Promise<void> {
   const made = await mkdir(folder, { recursive: true, mode: 0o700 })
   await Promise.all(FOLDERS.map((name) => mkdir(join(folder, name), { mode: 0o700 }).catch(ignoreExisting)))
   if (!full) return
   await flush(folder)
-  // Names above are new as well: of what was made now, and the folder's own after a start that was killed.
+  // Also flushes the parent folders, in which entries are new, including after a start that was killed.
   const last = resolve(made ?? folder, '..')
   for (let above = resolve(folder, '..'); above.length >= last.length; above = resolve(above, '..')) {
     await flush(above).catch(ignoreForbidden)
@@ -189,7 +189,7 @@ async function makeFolders(folder: string, full: boolean): Promise<void> {
   }
 }
 
-/** Makes the names in a folder durable. */
+/** Makes the entries of a folder durable. */
 async function flush(directory: string): Promise<void> {
   const handle = await open(directory)
   try {
@@ -199,7 +199,7 @@ async function flush(directory: string): Promise<void> {
   }
 }
 
-/** As `flush`; who comes while one is under way shares the next one, which begins when that one has ended. */
+/** Flushes folders. Calls during a flush share the next one, which starts when the current one has ended. */
 function directoryFlushes(): (directory: string) => Promise<void> {
   const running = new Map<string, { readonly now: Promise<void>; next?: Promise<void> }>()
   const start = async (directory: string): Promise<void> => {

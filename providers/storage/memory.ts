@@ -2,7 +2,7 @@ import { addAbortSignal, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { defineProvider } from 'rowhouse'
 
-/** Keeps everything in memory, and loses it with the process. */
+/** Keeps objects in memory; they are lost with the process. */
 export default defineProvider({
   kind: 'storage',
   name: 'memory',
@@ -11,7 +11,7 @@ export default defineProvider({
     const find = (key: string, signal: AbortSignal): Buffer => {
       signal.throwIfAborted()
       const bytes = objects.get(key)
-      if (bytes === undefined) throw Object.assign(new Error(`there is no key "${key}"`), { code: 'ENOENT' })
+      if (bytes === undefined) throw Object.assign(new Error(`key "${key}" does not exist`), { code: 'ENOENT' })
       return bytes
     }
     return {
@@ -47,7 +47,7 @@ export default defineProvider({
   },
 })
 
-const exists = (key: string): Error => Object.assign(new Error(`key "${key}" exists already`), { code: 'EEXIST' })
+const exists = (key: string): Error => Object.assign(new Error(`key "${key}" already exists`), { code: 'EEXIST' })
 
 const CHUNK_BYTES = 65_536
 

@@ -5,13 +5,13 @@ import { config } from './s3/config.js'
 import { isMissing, noSuchKey, unavailable } from './s3/failure.js'
 import { counted, steady } from './s3/streams.js'
 
-/** One is sent while the next one is filled. */
+/** Number of parts in memory: one is sent while the next is filled. */
 const PARTS_AT_ONCE = 2
 
-/** So many times the longest silence, what was given up may still be carried out. */
+/** Multiple of the timeout during which an abandoned request may still take effect. */
 const SETTLES_AFTER = 6
 
-/** Keeps each object in a bucket of a store that speaks S3. */
+/** Stores each object in a bucket of an S3-compatible store. */
 export default defineProvider({
   kind: 'storage',
   name: 's3',
@@ -19,14 +19,14 @@ export default defineProvider({
   async create(settings, { log }) {
     const { bucket: Bucket, prefix, partBytes, timeoutMs } = settings
     const { client, reader, s3, Upload, getSignedUrl } = await connect(settings, log)
-    /** Until when an object may still come to be, by key. */
+    /** Times until which abandoned uploads may still create an object, by key. */
     const unsettled = new Map<string, number>()
     const place = (key: string): string => {
-      if (!isKey(key)) throw new Error(`"${key}" is no key`)
+      if (!isKey(key)) throw new Error(`"${key}" is not a valid key`)
       return prefix + key
     }
     const soon = () => AbortSignal.timeout(timeoutMs)
-    /** What the store does not do is a 503; what `signal` ends is no failure of the store. */
+    /** Runs a request. Failures of the store become a 503; an abort by `signal` does not. */
     const ask = async <T>(what: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> => {
       try {
         signal?.throwIfAborted()
@@ -37,7 +37,7 @@ export default defineProvider({
       }
     }
 
-    /** Undefined: there is no such object. */
+    /** Returns the size of an object, or undefined when it does not exist. */
     async function sizeOf(Key: string, abortSignal: AbortSignal): Promise<number | undefined> {
       try {
         const { ContentLength } = await client.send(new s3.HeadObjectCommand({ Bucket, Key }), { abortSignal })
@@ -48,7 +48,9 @@ export default defineProvider({
       }
     }
 
-    /** Uploads first: one that is gone cannot become the object any more. */
+    /**
+     * Removes an object. Deletes unfinished uploads first, because those can no longer become the object afterwards.
+     */
     async function remove(Key: string, abortSignal?: AbortSignal): Promise<void> {
       const options = abortSignal === undefined ? {} : { abortSignal }
       for (let from = {}, more = true; more;) {
@@ -67,10 +69,10 @@ export default defineProvider({
       async put(key, body, signal) {
         const Key = place(key)
         const there = await ask('put', signal, () => sizeOf(Key, signal))
-        if (there !== undefined) throw Object.assign(new Error(`key "${key}" exists already`), { code: 'EEXIST' })
+        if (there !== undefined) throw Object.assign(new Error(`key "${key}" already exists`), { code: 'EEXIST' })
         const bytes = counted(addAbortSignal(signal, body))
         try {
-          // It does not get the signal: it would give up while a request is under way, which may still succeed then.
+          // Without the signal: the upload would stop during a request that may still succeed.
           await new Upload({
             client,
             params: { Bucket, Key, Body: bytes.stream },
@@ -80,7 +82,7 @@ export default defineProvider({
           return { size: bytes.size }
         } catch (error) {
           if (bytes.whole) {
-            // All was sent and what the store said was lost; nobody else writes to this key.
+            // Everything was sent but the response was lost. No other process writes this key.
             const size = await sizeOf(Key, soon()).catch(() => undefined)
             if (size === bytes.size) return { size }
             unsettled.set(key, performance.now() + SETTLES_AFTER * timeoutMs)
@@ -88,7 +90,7 @@ export default defineProvider({
           await remove(Key, soon()).catch((left: unknown) => {
             log.warn(
               { err: unavailable(`put, bucket "${Bucket}"`, left), key },
-              'an upload that failed may have left something',
+              'a failed upload may have left data in the store',
             )
           })
           if (bytes.failure !== undefined) throw bytes.failure
@@ -111,7 +113,7 @@ export default defineProvider({
         const Key = place(key)
         await ask('delete', undefined, () => remove(Key))
         if ((unsettled.get(key) ?? 0) > performance.now()) {
-          throw unavailable(`delete, bucket "${Bucket}"`, new Error('an upload that was given up may still arrive'))
+          throw unavailable(`delete, bucket "${Bucket}"`, new Error('an abandoned upload may still complete'))
         }
         unsettled.delete(key)
       },
@@ -143,7 +145,7 @@ export default defineProvider({
   },
 })
 
-/** Whatever else is in the bucket is not ours. */
+/** Returns whether a key is ours. The bucket may contain other objects. */
 const isKey = (key: string): boolean => /^[0-9A-Za-z-]{2,}$/.test(key)
 
 function ignoreMissing(error: unknown): void {

@@ -189,7 +189,7 @@ tap.test('who no longer waits hears so, and the message may have been sent', asy
   await t.rejects(sender.send(mail(), AbortSignal.abort()), {
     name: 'SendError',
     outcome: 'retry',
-    message: 'it was given up before it was sent',
+    message: 'the send was cancelled before it started',
   })
   t.equal(api.asked.length, 1)
 })

@@ -149,7 +149,7 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   const again = await start(t, folder, ['dev', '--port', '0'])
   const teapots = { type: 'count', args: { table: 'product', where: { sku: 'NEW-1' } } }
   t.same(await post(again.url, teapots, await readFile(secret, 'utf8')), { count: 1 })
-  t.match(await run(folder, ['dev', '--port', '0']), { code: 1, err: /runs already/ })
+  t.match(await run(folder, ['dev', '--port', '0']), { code: 1, err: /is already running/ })
   const init = {
     method: 'PUT',
     body: 'x',

@@ -365,7 +365,7 @@ for (const [name, { fake, settings, wrong, mail, templateMail, answers, strange 
       const error = await sender.send(MAIL, soon()).catch((error: unknown) => error)
 
       t.not(secrets.length, 0)
-      t.match(error, { name: 'SendError', message: 'the provider did not take it' })
+      t.match(error, { name: 'SendError', message: 'the provider did not accept the message' })
       t.match(error, { response: `500 ${repeated.map(() => '***').join(' ')}` })
     })
 

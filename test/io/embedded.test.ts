@@ -55,7 +55,7 @@ t.test('the first start makes a cluster with a database, and the second finds it
   await second.stop()
 
   t.ok(Number(new URL(first.url).port) < 32_768, 'no port that a system gives to whoever asks for any')
-  t.match(said[0], /^making a database cluster with PostgreSQL 18/)
+  t.match(said[0], /^creating a database cluster with PostgreSQL 18/)
   t.match(first, { version: /^18\./, adopted: false })
   t.equal(second.url, first.url, 'the port and the password stay')
   t.equal(second.adopted, false)
@@ -156,7 +156,7 @@ t.test('where nothing runs, the error says what was tried and what to do', async
   const absent = join(folder, 'absent')
 
   await t.rejects(findBinaries({ pgBin: absent }), { message: /absent.postgres does not run: ENOENT[^]*DATABASE_URL/ })
-  await t.rejects(findBinaries({ pgBin: folder }), { message: /is PostgreSQL 9, and 14 is the oldest that will do/ })
+  await t.rejects(findBinaries({ pgBin: folder }), { message: /is PostgreSQL 9; version 14 or newer is required/ })
 })
 
 t.test('a cluster that outlives a killed Rowhouse is adopted by the next one', async (t) => {
@@ -210,7 +210,7 @@ t.test('a second start on the same data directory is told who runs there', async
   await later.stop()
 
   t.equal(running.length, 1)
-  t.match(failed[0]?.reason, { message: new RegExp(`runs already on .*pid ${process.pid}.*ROWHOUSE_DATA_DIR`) })
+  t.match(failed[0]?.reason, { message: new RegExp(`is already running on .*pid ${process.pid}.*ROWHOUSE_DATA_DIR`) })
 })
 
 t.test('a lock is stale when its pid was given to a later process', async (t) => {
@@ -278,7 +278,7 @@ t.test('a server that ends early is reported with its own words, and leaves no l
 
   await t.rejects(startEmbedded({ dataDir, throwaway: true }), {
     message:
-      /did not start on .*ended by itself[^]*unrecognized configuration parameter "no_such_setting"[^]*DATABASE_URL/,
+      /did not start on .*ended unexpectedly[^]*unrecognized configuration parameter "no_such_setting"[^]*DATABASE_URL/,
   })
   await writeFile(conf, before)
   const next = await startEmbedded({ dataDir, throwaway: true })
@@ -291,7 +291,7 @@ t.test('data of another major version are refused with instructions', async (t) 
   await writeFile(join(dataDir, 'postgres', 'data', 'PG_VERSION'), '15\n')
 
   await t.rejects(startEmbedded({ dataDir }), {
-    message: /was made by PostgreSQL 15, and .* is PostgreSQL 18\..*PG_BIN.*pg_dump.*DATABASE_URL/,
+    message: /was created by PostgreSQL 15, and .* is PostgreSQL 18\..*PG_BIN.*pg_dump.*DATABASE_URL/,
   })
 })
 
@@ -367,7 +367,7 @@ t.test('stop disconnects clients, ends cleanly, and may be called twice', async 
   t.notOk((await readdir(join(dataDir, 'postgres', 'data'))).includes('postmaster.pid'))
 })
 
-const LEFTOVERS = 'waiting for what is left of the PostgreSQL before'
+const LEFTOVERS = 'waiting for processes of the previous PostgreSQL to end'
 
 t.test('a server that is killed can be started again, with its data, for those who know its address', async (t) => {
   const dataDir = await copiedDataDir(t)

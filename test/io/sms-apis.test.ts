@@ -126,7 +126,7 @@ async function aborts(t: Test, server: FaultyServer, provider: SmsSender): Promi
   await t.rejects(provider.send(sms(), AbortSignal.abort()), {
     name: 'SendError',
     outcome: 'retry',
-    message: 'it was given up before it was sent',
+    message: 'the send was cancelled before it started',
   })
   t.equal(server.asked.length, before, 'what nobody waits for is not sent')
 
@@ -343,7 +343,7 @@ t.test('vonage', async (t) => {
     const manifest = await readFile(new URL('../../../package.json', import.meta.url), 'utf8')
     const { optionalDependencies: versions } = JSON.parse(manifest) as Record<string, Record<string, string>>
     const packages = ['@vonage/auth', '@vonage/sms'].map((name) => `${name}@${versions![name]}`)
-    t.equal(said, `it needs packages that are not installed: npm install ${packages.join(' ')}\n`)
+    t.equal(said, `required packages are not installed: npm install ${packages.join(' ')}\n`)
   })
 
   t.test('a signature is what the packages of Vonage make of it', async (t) => {
@@ -743,14 +743,14 @@ t.test('http', async (t) => {
   t.test('settings that do not fit each other are refused, and show no secret', async (t) => {
     const { message, to } = { message: '{message}', to: '{to}' }
     const cases: readonly (readonly [object, RegExp])[] = [
-      [{ fields: { to, password: SECRET } }, /holds \{message\}/],
-      [{ fields: { message, password: SECRET } }, /holds \{to\}, \{number\} or \{national\}/],
+      [{ fields: { to, password: SECRET } }, /contains \{message\}/],
+      [{ fields: { message, password: SECRET } }, /contains \{to\}, \{number\} or \{national\}/],
       [{ fields: { message, to: '{national}' } }, /\{national\} without \{countryCode\}/],
       [{ fields: { message, to, from: '{from}' } }, /"from" is not set/],
-      [{ fields: { message, to, more: { password: SECRET } }, format: 'form' }, /"more" is none/],
-      [{ fields: { message, to, more: null }, format: 'query' }, /"more" is none/],
+      [{ fields: { message, to, more: { password: SECRET } }, format: 'form' }, /"more" is not/],
+      [{ fields: { message, to, more: null }, format: 'query' }, /"more" is not/],
       [{ method: 'GET' }, /set "format" to "query"/],
-      [{ sendsOnceForSeconds: 60 }, /"sendsOnceForSeconds" needs "idempotencyHeader"/],
+      [{ sendsOnceForSeconds: 60 }, /"sendsOnceForSeconds" requires "idempotencyHeader"/],
       [{ url: 'http://user:pass@example.com' }, /: url must not contain credentials$/],
       [{ idPointer: 'id' }, /idPointer: must match pattern/],
     ]

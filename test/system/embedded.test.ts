@@ -179,7 +179,7 @@ t.test('a PostgreSQL of Debian does the same, and the package then refuses its d
   t.match(first.version, /^15\.\d+$/)
   t.strictSame(kept, [{ n: 7 }])
   t.match(locale, [{ datcollate: /^C(.UTF-?8)?$/i }])
-  await t.rejects(startEmbedded({ dataDir }), { message: /was made by PostgreSQL 15/ })
+  await t.rejects(startEmbedded({ dataDir }), { message: /was created by PostgreSQL 15/ })
 })
 
 t.test('a server that a stuck backend keeps from stopping is told to stop immediately', async (t) => {

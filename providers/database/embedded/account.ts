@@ -1,20 +1,20 @@
 import { readFile, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 
-/** The user that PostgreSQL runs as when this process is root: PostgreSQL refuses to run as root. */
+/** The user that runs PostgreSQL when this process is root, because PostgreSQL refuses to run as root. */
 export interface Account {
   readonly name: string
   readonly uid: number
   readonly gid: number
 }
 
-/** Tried in this order. No user is ever created. */
+/** User names in order of preference. Rowhouse never creates users. */
 const NAMES = ['rowhouse', 'postgres', 'nobody']
 
 /**
- * Chooses who runs a new cluster.
- * @returns `undefined`: the user that this process runs as
- * @throws Error when root finds none of the accounts, or when an ordinary user has no entry in /etc/passwd
+ * Chooses the user that runs a new cluster.
+ * @returns `undefined` for the user of this process
+ * @throws Error when root finds none of the users, or when an ordinary user has no entry in /etc/passwd
  */
 export async function chooseAccount(): Promise<Account | undefined> {
   if (!isRoot()) {
@@ -27,14 +27,14 @@ export async function chooseAccount(): Promise<Account | undefined> {
     if (gid !== undefined && Number(uid) !== 0) return { name, uid: Number(uid), gid: Number(gid) }
   }
   throw new Error(
-    `PostgreSQL does not run as root, and /etc/passwd has none of the users ${NAMES.join(', ')} to run it: ` +
-      'add one of them, start Rowhouse as an ordinary user, or set DATABASE_URL to a PostgreSQL that runs already',
+    `PostgreSQL cannot run as root, and /etc/passwd contains none of the users ${NAMES.join(', ')}: ` +
+      'add one of them, start Rowhouse as an ordinary user, or set DATABASE_URL to a running PostgreSQL',
   )
 }
 
 /**
- * Returns who runs an existing cluster: the owner of its files, and nobody else.
- * @throws Error when that is root, or a user that this process cannot become
+ * Returns the user that runs an existing cluster: the owner of its files.
+ * @throws Error when the owner is root, or a user that this process cannot switch to
  */
 export async function accountOf(data: string): Promise<Account | undefined> {
   const own = process.getuid?.()
@@ -43,14 +43,14 @@ export async function accountOf(data: string): Promise<Account | undefined> {
   if (uid === 0 && own === 0) {
     throw new Error(
       `${data} belongs to root, and PostgreSQL does not run as root: give the folder to the user that made it ` +
-        '(chown -R), or set DATABASE_URL to a PostgreSQL that runs already',
+        '(chown -R), or set DATABASE_URL to a running PostgreSQL',
     )
   }
   if (uid === own) return undefined
   if (own === 0) return { name: `uid ${uid}`, uid, gid }
   throw new Error(
     `${data} belongs to uid ${uid} and this is uid ${own}: start Rowhouse as the user that made ` +
-      'it, set ROWHOUSE_DATA_DIR to another folder, or set DATABASE_URL to a PostgreSQL that runs already',
+      'it, set ROWHOUSE_DATA_DIR to another folder, or set DATABASE_URL to a running PostgreSQL',
   )
 }
 
@@ -58,14 +58,17 @@ export function isRoot(): boolean {
   return process.getuid?.() === 0
 }
 
-/** With `docker run -u 12345` there may be no entry, and initdb, which looks its own user up by name, fails. */
+/**
+ * Refuses a user without an entry in /etc/passwd, as with `docker run -u 12345`, because initdb looks its user up by
+ * name.
+ */
 function refuseNameless(): void {
   try {
     userInfo()
   } catch (cause) {
     throw new Error(
       `uid ${process.getuid?.()} has no entry in /etc/passwd, which PostgreSQL's initdb needs: add one, run as a user ` +
-        'that has one, or set DATABASE_URL to a PostgreSQL that runs already',
+        'that has one, or set DATABASE_URL to a running PostgreSQL',
       { cause },
     )
   }

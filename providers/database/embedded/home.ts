@@ -4,33 +4,33 @@ import { dirname, join, resolve } from 'node:path'
 import { type Account, accountOf, chooseAccount, isRoot } from './account.js'
 import { run } from './run.js'
 
-/** Where root keeps what the account of PostgreSQL cannot reach inside the data directory. */
+/** Folder of root for files that PostgreSQL's user cannot reach inside the data directory. */
 export const SHARED = '/var/lib/rowhouse'
 
 /** Rowhouse's data directory. */
 export interface DataDir {
-  /** Absolute, without symbolic links. */
+  /** Absolute path without symbolic links. */
   readonly path: string
-  /** Random, made once: names this data directory's folder outside it. */
+  /** Random id, created once. It names the folder outside of this data directory. */
   readonly id: string
 }
 
-/** The folder of one cluster: `data` (PostgreSQL's own), `password`, `port`. */
+/** The folder of a cluster: `data` (PostgreSQL's own), `password`, `port`. */
 export interface Home {
   readonly folder: string
   /** PostgreSQL's data directory. */
   readonly data: string
-  /** Empty, and belongs to the account: initdb works here, and it becomes `data` when all of it is there. */
+  /** Empty folder of the user for initdb. It is renamed to `data` when complete. */
   readonly draft: string
-  /** Who runs PostgreSQL; `undefined`: the user that this process runs as. */
+  /** User that runs PostgreSQL; `undefined` for the user of this process. */
   readonly account: Account | undefined
   /** False before the first start. */
   readonly exists: boolean
 }
 
 /**
- * Opens the data directory, making it and its id when absent.
- * @throws Error when it belongs to somebody else
+ * Opens the data directory. Creates it and its id if missing.
+ * @throws Error when it belongs to another user
  */
 export async function openDataDir(path: string): Promise<DataDir> {
   const absolute = resolve(path)
@@ -44,13 +44,13 @@ export async function openDataDir(path: string): Promise<DataDir> {
   } catch (cause) {
     throw new Error(
       `the data directory ${absolute} cannot be used (${noRight(cause)}): start Rowhouse as the user that owns it, set ` +
-        'ROWHOUSE_DATA_DIR to a folder of this user, or set DATABASE_URL to a PostgreSQL that runs already',
+        'ROWHOUSE_DATA_DIR to a folder of this user, or set DATABASE_URL to a running PostgreSQL',
       { cause },
     )
   }
 }
 
-/** The cluster of a data directory: where it is, or undefined before the first start. Changes nothing. */
+/** Returns the folder of the cluster of a data directory, or undefined before the first start. Changes nothing. */
 export async function findCluster(dataDir: DataDir): Promise<string | undefined> {
   for (const folder of folders(dataDir)) {
     if (await isThere(join(folder, 'data', 'PG_VERSION'))) return folder
@@ -59,9 +59,9 @@ export async function findCluster(dataDir: DataDir): Promise<string | undefined>
 }
 
 /**
- * Finds the home of the cluster, or prepares one: inside the data directory, or, for root when its account cannot
- * work there, in a folder of `/var/lib/rowhouse` that the id names.
- * @throws Error that says what stands in the way
+ * Finds the home of the cluster or prepares one: inside the data directory, or, for root when its user cannot work
+ * there, in a folder of `/var/lib/rowhouse` named by the id.
+ * @throws Error that explains what prevents it
  */
 export async function findHome(dataDir: DataDir): Promise<Home> {
   const found = await findCluster(dataDir)
@@ -84,13 +84,13 @@ export async function findHome(dataDir: DataDir): Promise<Home> {
     await rm(folder, { recursive: true, force: true })
   }
   throw new Error(
-    `there is no place for a database cluster:\n${problems.map((problem) => `- ${problem}`).join('\n')}\n` +
+    `no folder is suitable for a database cluster:\n${problems.map((problem) => `- ${problem}`).join('\n')}\n` +
       'set ROWHOUSE_DATA_DIR to a folder on a local file system that keeps owners and modes, ' +
-      'or set DATABASE_URL to a PostgreSQL that runs already',
+      'or set DATABASE_URL to a running PostgreSQL',
   )
 }
 
-/** Folders under `/var/lib/rowhouse` whose data directory was deleted, or made anew with another id. */
+/** Returns folders under `/var/lib/rowhouse` whose data directory was deleted, or created again with another id. */
 export async function findOrphans(): Promise<string[]> {
   const orphans: string[] = []
   for (const id of await readdir(SHARED).catch(() => [])) {
@@ -100,7 +100,7 @@ export async function findOrphans(): Promise<string[]> {
   return orphans
 }
 
-/** @throws the system's error when it is not there or cannot be read */
+/** @throws the system error when the file is missing or unreadable */
 export async function readId(dataDir: string): Promise<string> {
   const id = (await readFile(join(dataDir, 'id'), 'utf8')).trim()
   if (/^[0-9a-f]{32}$/.test(id)) return id
@@ -115,7 +115,7 @@ function homeAt(folder: string, account: Account | undefined, exists: boolean): 
   return { folder, data: join(folder, 'data'), draft: join(folder, 'data.new'), account, exists }
 }
 
-/** PostgreSQL refuses a data directory that is open to others. */
+/** Restricts access, because PostgreSQL refuses a data directory that other users can access. */
 async function makePrivate(data: string): Promise<void> {
   const isPrivate = async () => [0o700, 0o750].includes((await stat(data)).mode & 0o777)
   if (await isPrivate()) return
@@ -123,11 +123,11 @@ async function makePrivate(data: string): Promise<void> {
   if (process.platform === 'win32' || (await isPrivate())) return
   throw new Error(
     `${data} is open to other users, and its file system ignores chmod: move the data directory to a local file ` +
-      'system with ROWHOUSE_DATA_DIR, or set DATABASE_URL to a PostgreSQL that runs already',
+      'system with ROWHOUSE_DATA_DIR, or set DATABASE_URL to a running PostgreSQL',
   )
 }
 
-/** Root keeps the home itself, so that the account can replace nothing that root reads or writes there. */
+/** Keeps the folder owned by root, so that the user cannot replace files that root uses there. */
 async function prepare({ folder, draft, account }: Home): Promise<string | undefined> {
   await mkdir(dirname(folder), { recursive: true, mode: 0o755 })
   await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -138,7 +138,7 @@ async function prepare({ folder, draft, account }: Home): Promise<string | undef
   return whyUnusable(draft, account)
 }
 
-/** Asks the kernel by trying: mode bits alone do not tell about the folders above, ACLs or odd mounts. */
+/** Tests access by trying it, because mode bits do not reveal parent folders, ACLs or unusual mounts. */
 async function whyUnusable(folder: string, account: Account | undefined): Promise<string | undefined> {
   if (process.platform === 'win32') return undefined
   const { mode, uid } = await lstat(folder)
@@ -148,18 +148,18 @@ async function whyUnusable(folder: string, account: Account | undefined): Promis
   const { ok, failure } = await run('/bin/sh', ['-c', 'cd "$1" && test -w .', 'sh', folder], { account })
   if (ok) return undefined
   return failure === undefined
-    ? `the user ${account.name}, who is to run PostgreSQL, cannot enter ${folder}`
+    ? `the user ${account.name}, which runs PostgreSQL, cannot enter ${folder}`
     : `root may not start programs as the user ${account.name} (${failure})`
 }
 
-/** Lets the account pass through a folder of root, and see nothing there. */
+/** Lets the user traverse a folder of root without listing it. */
 async function letIn(folder: string, account: Account | undefined): Promise<void> {
   if (account === undefined) return
   await chown(folder, 0, account.gid)
   await chmod(folder, 0o710)
 }
 
-/** @returns the words of an error that another place or another user may cure; throws all others, as a full disk */
+/** @returns the message of an error that another folder or user may avoid; rethrows others, such as a full disk */
 function noRight(error: unknown): string {
   const { code = '', message } = error as NodeJS.ErrnoException
   if (['EACCES', 'EPERM', 'EROFS'].includes(code)) return message
@@ -177,7 +177,7 @@ async function isThere(path: string): Promise<boolean> {
       if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return false
       throw new Error(
         `${path} cannot be read (${error.code}): start Rowhouse as the user that started it first, set ` +
-          'ROWHOUSE_DATA_DIR to another folder, or set DATABASE_URL to a PostgreSQL that runs already',
+          'ROWHOUSE_DATA_DIR to another folder, or set DATABASE_URL to a running PostgreSQL',
         { cause: error },
       )
     },

@@ -13,9 +13,9 @@ import { type Cluster, serverEnd, type ServerOptions, startServer, stopServer } 
 export type EmbeddedOptions = DatabaseStart & Partial<ServerOptions>
 
 /**
- * Starts the database of a data directory, making it on the first start, or adopts the one that runs there.
- * Call it on the main thread: on Linux the cluster ends with the thread that started it.
- * @throws Error that says what to do; also when another Rowhouse runs on the data directory
+ * Starts the database of a data directory, creates it on the first start, or adopts a running server. Call it on the
+ * main thread: on Linux the cluster ends with the thread that started it.
+ * @throws Error that says what to do; also when another Rowhouse uses the data directory
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<StartedDatabase> {
   const dataDir = await openDataDir(options.dataDir)
@@ -79,7 +79,7 @@ export async function inspectEmbedded(path: string): Promise<DatabaseState> {
 
 export default { inspect: inspectEmbedded, start: startEmbedded } satisfies DatabaseProvider
 
-/** Finds the cluster of a data directory and checks it, or creates it. */
+/** Finds and checks the cluster of a data directory, or creates it. */
 async function openCluster(dataDir: DataDir, given: EmbeddedOptions): Promise<Cluster> {
   const { progress = () => {}, throwaway = false, dieWithParent = true, maxConnections = 100 } = given
   const home = await findHome(dataDir)
@@ -88,7 +88,7 @@ async function openCluster(dataDir: DataDir, given: EmbeddedOptions): Promise<Cl
   if (home.exists) {
     await checkCluster(home, binaries)
   } else {
-    progress(`making a database cluster with PostgreSQL ${binaries.version} in ${home.folder}`)
+    progress(`creating a database cluster with PostgreSQL ${binaries.version} in ${home.folder}`)
     await makeCluster(home, binaries, throwaway)
   }
   const password = await readPassword(home)
@@ -99,7 +99,7 @@ async function lockOrExplain(dataDir: DataDir): Promise<() => Promise<void>> {
   const lock = await takeLock(lockOf(dataDir.path))
   if ('release' in lock) return lock.release
   throw new Error(
-    `Rowhouse runs already on ${dataDir.path} (pid ${lock.holder.pid}): use that one, or stop it first; to start ` +
+    `Rowhouse is already running on ${dataDir.path} (pid ${lock.holder.pid}): use it, or stop it first; to start ` +
       'another beside it, set ROWHOUSE_DATA_DIR to another folder',
   )
 }

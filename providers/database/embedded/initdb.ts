@@ -6,47 +6,48 @@ import { SUPERUSER } from './connect.js'
 import { type Home, ignoreExisting } from './home.js'
 import { run, type Outcome } from './run.js'
 
-/** A slow disk under load takes minutes for what takes half a second elsewhere. */
+/** Timeout of initdb, in milliseconds. A slow disk under load may need minutes. */
 const INITDB_MS = 300_000
 
 /**
- * Makes a new cluster. Half a cluster is never seen: initdb works in a draft folder, renamed at the end.
- * @throws Error with what initdb said
+ * Creates a cluster. initdb works in a draft folder that is renamed at the end, so incomplete clusters are never
+ * visible.
+ * @throws Error with the output of initdb
  */
 export async function makeCluster(home: Home, binaries: PostgresBinaries, throwaway: boolean): Promise<void> {
   await makePassword(home)
   const outcome = await initdb(home, binaries, throwaway)
   if (!outcome.ok) {
     throw new Error(
-      `initdb could not make a database cluster in ${home.draft}:\n${outcome.failure ?? outcome.output}\n` +
-        'if this cannot be helped, set DATABASE_URL to a PostgreSQL that runs already',
+      `initdb could not create a database cluster in ${home.draft}:\n${outcome.failure ?? outcome.output}\n` +
+        'if this cannot be helped, set DATABASE_URL to a running PostgreSQL',
     )
   }
   await rename(home.draft, home.data)
 }
 
 /**
- * @throws Error when the cluster is there and its password is not, or when other binaries made the cluster: a major
- * version cannot read the files of another
+ * Checks an existing cluster.
+ * @throws Error when its password is missing, or when a different major version created it, whose files these binaries
+ *   cannot read
  */
 export async function checkCluster(home: Home, binaries: PostgresBinaries): Promise<void> {
   const major = await readMajor(home.data)
   if (major === binaries.major) return
   throw new Error(
-    `${home.data} was made by PostgreSQL ${major}, and ${binaries.bin} is PostgreSQL ${binaries.version}, which ` +
+    `${home.data} was created by PostgreSQL ${major}, and ${binaries.bin} is PostgreSQL ${binaries.version}, which ` +
       `cannot read it. To move the data: install PostgreSQL ${major}, start Rowhouse with PG_BIN set to the folder ` +
       `of its "postgres", save everything with pg_dump, stop, move ${home.folder} away, start without PG_BIN, and ` +
-      `restore with psql. To stay with PostgreSQL ${major}, keep PG_BIN set, or set DATABASE_URL to a server that ` +
-      'runs already',
+      `restore with psql. To stay with PostgreSQL ${major}, keep PG_BIN set, or set DATABASE_URL to a running PostgreSQL`,
   )
 }
 
-/** The major version that created a data directory. */
+/** Returns the major version that created a data directory. */
 export async function readMajor(data: string): Promise<number> {
   return Number((await readFile(join(data, 'PG_VERSION'), 'utf8')).trim())
 }
 
-/** @throws Error when it is gone: nobody can enter the cluster without it */
+/** @throws Error when the file is missing, because the cluster is then inaccessible */
 export async function readPassword(home: Home): Promise<string> {
   try {
     return (await readFile(passwordFile(home), 'utf8')).trim()
@@ -59,7 +60,7 @@ export async function readPassword(home: Home): Promise<string> {
   }
 }
 
-/** Belongs to the account, because initdb reads it. */
+/** Creates the password file. It belongs to the user, because initdb reads it. */
 async function makePassword(home: Home): Promise<void> {
   const file = passwordFile(home)
   const password = `${randomBytes(32).toString('base64url')}\n`
@@ -68,8 +69,8 @@ async function makePassword(home: Home): Promise<void> {
 }
 
 /**
- * Text sorts by code point on every platform, whatever its C library: the builtin provider from PostgreSQL 17 on, and
- * before that the locale C.UTF-8, or C where the system lacks it.
+ * Runs initdb. Text sorts by code point on every platform: with the builtin provider from PostgreSQL 17 on, otherwise
+ * with the locale C.UTF-8, or C where the system lacks it.
  */
 async function initdb(home: Home, binaries: PostgresBinaries, throwaway: boolean): Promise<Outcome> {
   const args = ['-D', home.draft, '-U', SUPERUSER, '-E', 'UTF8', '--auth=scram-sha-256']

@@ -5,12 +5,12 @@ import { isAlive, startTime } from './processes.js'
 /** A process that holds a lock. */
 export interface Holder {
   readonly pid: number
-  /** Tells it from a later process with the same pid. */
+  /** Start time, which distinguishes it from a later process with the same pid. */
   readonly started: string
 }
 
 /**
- * Takes a lock file for this process. A lock whose holder has ended is taken over.
+ * Takes a lock file for this process. Takes over the lock of an ended process.
  * @returns `release`, or the process that holds the lock
  */
 export async function takeLock(file: string): Promise<{ release: () => Promise<void> } | { holder: Holder }> {
@@ -29,7 +29,7 @@ export async function takeLock(file: string): Promise<{ release: () => Promise<v
   }
 }
 
-/** The living process that holds a lock; `undefined` too when the lock is damaged. */
+/** Returns the living process that holds a lock; `undefined` also for a damaged lock. */
 export async function readHolder(file: string): Promise<Holder | undefined> {
   try {
     const holder = JSON.parse(await readFile(file, 'utf8')) as Holder
@@ -39,7 +39,7 @@ export async function readHolder(file: string): Promise<Holder | undefined> {
   }
 }
 
-/** A hard link appears with its content, so that no process ever reads half a lock. */
+/** Creates the lock as a hard link, which appears with its content, so that no process reads a partial lock. */
 async function linkIfAbsent(draft: string, file: string): Promise<boolean> {
   try {
     await link(draft, file)
@@ -50,7 +50,7 @@ async function linkIfAbsent(draft: string, file: string): Promise<boolean> {
   }
 }
 
-/** Moves a stale lock aside first: another process may have replaced it since we looked, and then it is put back. */
+/** Moves a stale lock aside first, and back if another process has replaced it meanwhile. */
 async function removeStale(file: string): Promise<void> {
   const aside = temporary(file)
   try {

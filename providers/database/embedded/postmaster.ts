@@ -2,22 +2,23 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { commandLine, isAlive } from './processes.js'
 
-/** The `postmaster.pid` of a cluster. */
+/** The content of a cluster's `postmaster.pid`. */
 export interface Postmaster {
   readonly pid: number
   readonly port: number
   /**
+   * State of the process:
    * - `ours`: a living `postgres` that was started on this data directory
-   * - `foreign`: the pid was given to another program meanwhile, as happens when a container starts again
-   * - `unknown`: alive, and the platform does not tell what it is
+   * - `foreign`: another program has the pid now, e.g. after a restart of a container
+   * - `unknown`: alive, but the platform does not reveal the program
    * - `gone`: no such process
    */
   readonly state: 'ours' | 'foreign' | 'unknown' | 'gone'
 }
 
 /**
- * Who runs the cluster in a data directory, if anybody.
- * @param data its absolute path, as given to `postgres -D`
+ * Returns the server process of a data directory, if any.
+ * @param data absolute path, as passed to `postgres -D`
  */
 export async function readPostmaster(data: string): Promise<Postmaster | undefined> {
   const text = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => undefined)

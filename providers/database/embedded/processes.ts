@@ -1,20 +1,20 @@
 import { readFile } from 'node:fs/promises'
 import { run } from './run.js'
 
-/** Whether a process exists and has not ended. A zombie that nobody reaps (pid 1 of a container) has ended. */
+/** Returns whether a process is alive. An unreaped zombie (as with pid 1 of a container) is not. */
 export async function isAlive(pid: number): Promise<boolean> {
   try {
     process.kill(pid, 0)
   } catch (error) {
-    // EPERM: it exists and belongs to somebody else.
+    // EPERM: it exists and belongs to another user.
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
   }
   return (await statFields(pid))?.[0] !== 'Z'
 }
 
 /**
- * When a process started, as text that only compares: together with the pid it names one process, however often the
- * pid is given out again. Empty where the platform does not tell.
+ * Returns when a process started, as text for comparison only. Together with the pid it identifies a process even when
+ * pids are reused. Empty where the platform does not tell.
  */
 export async function startTime(pid: number): Promise<string> {
   if (process.platform === 'linux') {
@@ -25,7 +25,7 @@ export async function startTime(pid: number): Promise<string> {
   return (await run('ps', ['-o', 'lstart=', '-p', String(pid)])).output
 }
 
-/** Program and arguments, joined by one space; `undefined` when it cannot be read. */
+/** Returns program and arguments separated by spaces; `undefined` when unreadable. */
 export async function commandLine(pid: number): Promise<string | undefined> {
   if (process.platform === 'linux') {
     const raw = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => undefined)
@@ -36,7 +36,10 @@ export async function commandLine(pid: number): Promise<string | undefined> {
   return ok ? output : undefined
 }
 
-/** What /proc/<pid>/stat says after the program's name, which may itself hold spaces and brackets: state first. */
+/**
+ * Returns the fields of /proc/<pid>/stat after the program name, which may contain spaces and brackets. The first is
+ * the state.
+ */
 async function statFields(pid: number): Promise<string[] | undefined> {
   if (process.platform !== 'linux') return undefined
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined)

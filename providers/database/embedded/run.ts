@@ -3,21 +3,21 @@ import { promisify } from 'node:util'
 import type { Account } from './account.js'
 
 export interface Outcome {
-  /** It ended by itself, with exit code 0. */
+  /** Whether it exited with code 0. */
   readonly ok: boolean
-  /** What it printed to both streams, trimmed. */
+  /** Trimmed output of both streams. */
   readonly output: string
-  /** Why it could not be started: `ENOENT`, `EACCES`, `EPERM`. */
+  /** Why it could not start: `ENOENT`, `EACCES`, `EPERM`. */
   readonly failure?: string
 }
 
 interface RunOptions {
-  /** Absent: the user that this process runs as. */
+  /** Absent: the user of this process. */
   readonly account?: Account
   readonly timeoutMs?: number
 }
 
-/** Runs a program to its end. */
+/** Runs a program and waits for its end. */
 export async function run(
   file: string,
   args: readonly string[],
@@ -27,7 +27,7 @@ export async function run(
     const { stdout, stderr } = await promisify(execFile)(file, args, { ...runAs(account), timeout: timeoutMs })
     return { ok: true, output: `${stdout}${stderr}`.trim() }
   } catch (error) {
-    // Node throws here, too, when the kernel refuses setuid.
+    // Node also throws here when the kernel refuses setuid.
     const { code, signal, message, stdout = '', stderr = '' } = error as ExecFileException
     if (typeof code === 'string') return { ok: false, output: '', failure: code }
     const end = typeof code === 'number' ? '' : `\n${signal ? `ended by ${signal}` : message}`
@@ -35,14 +35,17 @@ export async function run(
   }
 }
 
-/** Options of a child process: the account may not be able to enter the folder that we run in. */
+/**
+ * Returns the options of a child process. Uses another working directory, because the user may not be able to enter
+ * ours.
+ */
 export function runAs(account: Account | undefined) {
   return { uid: account?.uid, gid: account?.gid, cwd: '/', env: environment() }
 }
 
 /**
- * The environment of PostgreSQL's programs: English messages, UTC, and none of the caller's `PG*` variables, with
- * which extensions of the server (postgres_fdw) would connect elsewhere.
+ * Returns the environment of PostgreSQL's programs: English messages, UTC, and none of the caller's `PG*` variables,
+ * which extensions of the server (postgres_fdw) would use to connect elsewhere.
  */
 function environment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !/^(PG|LC_|LANG|TZ$)/.test(name))

@@ -13,11 +13,11 @@ import { readPostmaster, type Postmaster } from './postmaster.js'
 import { isAlive } from './processes.js'
 import { run, runAs } from './run.js'
 
-/** What a start works with. */
+/** Everything needed to start a server. */
 export interface Cluster {
   readonly home: Home
   readonly binaries: PostgresBinaries
-  /** The superuser's. */
+  /** Password of the superuser. */
   readonly password: string
   readonly options: ServerOptions
 }
@@ -26,7 +26,7 @@ export interface ServerOptions {
   /** For tests: no fsync, initdb --no-sync, smaller. */
   readonly throwaway: boolean
   readonly maxConnections: number
-  /** Stop the server when this process dies, even by SIGKILL, where the platform can do that (Linux). */
+  /** Stops the server when this process dies, even by SIGKILL, where the platform supports that (Linux). */
   readonly dieWithParent: boolean
   readonly progress: (message: string) => void
 }
@@ -35,19 +35,19 @@ export interface Server {
   readonly pid: number
   readonly port: number
   readonly version: string
-  /** It already ran, because the Rowhouse that started it was killed. */
+  /** Whether it was running already, because the Rowhouse that started it was killed. */
   readonly adopted: boolean
-  /** The last lines that it wrote; empty when it was adopted. */
+  /** Its last log lines; empty when it was adopted. */
   readonly log: readonly string[]
 }
 
 const POLL_MS = 15
 const LEFTOVER_POLL_MS = 300
-/** Without a word from the server. */
+/** Maximum time without a response of the server, in milliseconds. */
 const SILENCE_MS = 60_000
 /**
- * While it says that it is starting or stopping, because it may be recovering from a crash; and while processes of a
- * postmaster that was killed go on with what they compute.
+ * Maximum time while the server reports that it is starting or stopping, because it may be recovering from a crash, and
+ * while processes of a killed postmaster finish their work. In milliseconds.
  */
 const BUSY_MS = 600_000
 const FAST_STOP_MS = 10_000
@@ -55,12 +55,12 @@ const IMMEDIATE_STOP_MS = 60_000
 const WATCH_MS = 250
 const LOG_LINES = 100
 const PORT_TRIES = 5
-/** Below those that systems give to whoever asks for any, so that the port of last time is still free next time. */
+/** Below the ephemeral ports, so that the previous port is likely still free on the next start. */
 const [FIRST_PORT, LAST_PORT] = [15_000, 32_000]
 
 /**
- * Adopts the server that runs on a cluster, or starts one and waits until it answers.
- * @param fixedPort the only port that will do, because clients know it
+ * Adopts the running server of a cluster, or starts one and waits until it responds.
+ * @param fixedPort required port, because clients know it
  * @throws Error with the last lines of PostgreSQL's log
  */
 export async function startServer(cluster: Cluster, fixedPort?: number): Promise<Server> {
@@ -80,27 +80,27 @@ export async function startServer(cluster: Cluster, fixedPort?: number): Promise
       return { pid: child.pid, port, version: outcome.version, adopted: false, log: child.log }
     }
     const log = child.log.join('\n')
-    // Another program took the port between our look and PostgreSQL's bind.
+    // Another program took the port between the check and PostgreSQL's bind.
     if (outcome.kind === 'ended' && tries < PORT_TRIES && log.includes('could not bind')) continue
-    // Processes of a postmaster that was killed end by themselves, each when it notices.
+    // Processes of a killed postmaster end when they notice.
     const leftovers = log.includes('pre-existing shared memory block')
     if (outcome.kind === 'ended' && leftovers && Date.now() - since < BUSY_MS) {
-      if (tries === 1) options.progress('waiting for what is left of the PostgreSQL before')
+      if (tries === 1) options.progress('waiting for processes of the previous PostgreSQL to end')
       await sleep(LEFTOVER_POLL_MS)
       continue
     }
     if (outcome.kind !== 'ended') await stopServer(child.pid, binaries).catch(() => {})
     throw new Error(
       `PostgreSQL did not start on ${home.data}: ${reasonOf(outcome)}\n${log}\n` +
-        'if this cannot be helped, set DATABASE_URL to a PostgreSQL that runs already',
+        'if this cannot be helped, set DATABASE_URL to a running PostgreSQL',
     )
   }
 }
 
 /**
- * Stops a server: fast (clients are disconnected), after 10 s immediately (the next start recovers), never by SIGKILL,
- * which leaves backends and shared memory behind.
- * @throws Error when it still runs a minute later
+ * Stops a server: with a fast shutdown (disconnects clients), and after 10 s with an immediate one (the next start
+ * recovers). Never uses SIGKILL, which leaves backends and shared memory behind.
+ * @throws Error when it is still running a minute later
  */
 export async function stopServer(pid: number, binaries: PostgresBinaries): Promise<void> {
   await signal(pid, 'INT', binaries)
@@ -110,18 +110,18 @@ export async function stopServer(pid: number, binaries: PostgresBinaries): Promi
   throw new Error(`PostgreSQL (pid ${pid}) does not stop; it may be waiting for its disk`)
 }
 
-/** @returns undefined when it was just stopping, and has stopped now */
+/** @returns undefined when the server was stopping and has stopped */
 async function adopt({ pid, port }: Postmaster, cluster: Cluster): Promise<Server | undefined> {
   const outcome = await waitUntilReady(cluster, port, () => isAlive(pid))
   if (outcome.kind === 'ended') return undefined
   if (outcome.kind === 'ready') return { pid, port, version: outcome.version, adopted: true, log: [] }
   throw new Error(
-    `PostgreSQL (pid ${pid}) runs on ${cluster.home.data} and cannot be used: ${reasonOf(outcome)}\n` +
+    `PostgreSQL (pid ${pid}) is running on ${cluster.home.data} and cannot be used: ${reasonOf(outcome)}\n` +
       `stop it with "kill -INT ${pid}" and start again`,
   )
 }
 
-/** Spawns `postgres` in a process group of its own, so that Ctrl-C reaches Rowhouse first, which drains and then stops it. */
+/** Spawns `postgres` in its own process group, so that Ctrl-C reaches only Rowhouse, which drains and then stops it. */
 async function launch({ home, binaries, options }: Cluster, port: number, previous: Postmaster | undefined) {
   const [file = '', ...args] = [
     ...(options.dieWithParent ? await parentDeathPrefix() : []),
@@ -131,8 +131,8 @@ async function launch({ home, binaries, options }: Cluster, port: number, previo
     ...settings(port, options).flatMap((setting) => ['-c', setting]),
   ]
   const how = runAs(home.account)
-  // A stale postmaster.pid whose pid another program has by now makes PostgreSQL refuse to start, unless that program
-  // is named its grandparent. It then still looks whether processes of the old server are left in shared memory.
+  // PostgreSQL refuses to start when another program has the pid of a stale postmaster.pid, unless that program is
+  // declared its grandparent. It still checks shared memory for processes of the old server.
   if (previous?.state === 'foreign') how.env.PG_GRANDPARENT_PID = String(previous.pid)
 
   const child = spawn(file, args, { ...how, detached: true, stdio: ['ignore', 'ignore', 'pipe'] })
@@ -162,7 +162,10 @@ function settings(port: number, { throwaway, maxConnections }: ServerOptions): s
   ]
 }
 
-/** Linux can stop the server when this process dies, whatever way; elsewhere the next start adopts it. */
+/**
+ * Returns the command prefix for stopping the server when this process dies (Linux). Elsewhere the next start adopts
+ * it.
+ */
 async function parentDeathPrefix(): Promise<string[]> {
   if (process.platform !== 'linux') return []
   const { ok } = await run('setpriv', ['--pdeathsig', 'INT', 'true'])
@@ -171,7 +174,7 @@ async function parentDeathPrefix(): Promise<string[]> {
 
 type Waited = Attempt | { readonly kind: 'ended' }
 
-/** Connects until it works, the server ends, or it is clear that it never will. */
+/** Connects until it succeeds, the server ends, or success is impossible. */
 async function waitUntilReady(
   { home, password, options }: Cluster,
   port: number,
@@ -183,7 +186,7 @@ async function waitUntilReady(
     const outcome = await attempt({ port, password })
     if (outcome.kind === 'ready' && outcome.data === home.data) return outcome
     if (outcome.kind === 'ready') {
-      return { kind: 'refused', code: '', message: `another server, on ${outcome.data}, answers at port ${port}` }
+      return { kind: 'refused', code: '', message: `another server, on ${outcome.data}, is using port ${port}` }
     }
     if (!(await isRunning())) return { kind: 'ended' }
     const waited = Date.now() - since
@@ -200,15 +203,15 @@ async function waitUntilReady(
 
 function reasonOf(outcome: Exclude<Waited, { kind: 'ready' }>): string {
   if (outcome.kind === 'refused') return outcome.message
-  return outcome.kind === 'ended' ? 'it ended by itself' : 'it is still starting or stopping after ten minutes'
+  return outcome.kind === 'ended' ? 'it ended unexpectedly' : 'it is still starting or stopping after ten minutes'
 }
 
-/** Waits until a server has ended, whoever ended it. */
+/** Waits until a server has ended for any reason. */
 export async function serverEnd({ pid }: Server): Promise<void> {
   while (await isAlive(pid)) await sleep(WATCH_MS, undefined, { ref: false })
 }
 
-/** The port of last time if it is free, so that what was told it goes on working. */
+/** Chooses the previous port if it is free, so that clients can keep using it. */
 async function choosePort(home: Home, keep: boolean): Promise<number> {
   const last = Number(await readFile(join(home.folder, 'port'), 'utf8').catch(() => '0'))
   const random = Array.from({ length: PORT_TRIES }, () => randomInt(FIRST_PORT, LAST_PORT))
@@ -216,7 +219,7 @@ async function choosePort(home: Home, keep: boolean): Promise<number> {
     const free = await tryPort(port)
     if (free !== undefined) return free
   }
-  throw new Error('there is no free TCP port on 127.0.0.1 for PostgreSQL')
+  throw new Error('no free TCP port on 127.0.0.1 for PostgreSQL')
 }
 
 async function tryPort(port: number): Promise<number | undefined> {
@@ -239,7 +242,7 @@ async function endsWithin(pid: number, timeoutMs: number): Promise<boolean> {
 
 async function signal(pid: number, name: 'INT' | 'QUIT', binaries: PostgresBinaries): Promise<void> {
   if (process.platform === 'win32') {
-    // Windows has no signals; PostgreSQL has its own pipe for them.
+    // Windows has no signals; PostgreSQL emulates them with a pipe.
     await run(join(binaries.bin, 'pg_ctl.exe'), ['kill', name, String(pid)])
     return
   }

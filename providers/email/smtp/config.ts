@@ -71,13 +71,15 @@ export const config = {
 
 export type SmtpConfig = Infer<typeof config>
 
-/** @throws Error when the settings contradict each other, or would show a password to everybody */
+/** @throws Error when settings conflict, or would send a password unencrypted over a network */
 export function securityOf({ host, port, security, username, password }: SmtpConfig): 'tls' | 'starttls' | 'none' {
   if ((username === undefined) !== (password === undefined)) {
-    throw new Error('username and password belong together: set both or none')
+    throw new Error('username and password must be set together')
   }
   if (security === 'none' && username !== undefined && !isLoopback(host)) {
-    throw new Error(`security "none" would send the password readable to "${host}": only this machine may get it so`)
+    throw new Error(
+      `security "none" would send the password unencrypted to "${host}"; it is allowed on this machine only`,
+    )
   }
   return security ?? (port === 465 ? 'tls' : 'starttls')
 }

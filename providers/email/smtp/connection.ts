@@ -7,48 +7,48 @@ export interface ConnectionOptions {
   readonly user: { readonly user: string; readonly pass: string } | undefined
 }
 
-/** A conversation with the server; one mail at a time. */
+/** An SMTP connection. Sends one email at a time. */
 export interface Connection {
-  /** How many mails it has taken here. */
+  /** Number of emails sent on it. */
   readonly taken: number
-  /** It can take another mail, as far as is known here. */
+  /** Whether it can send another email, as far as known. */
   readonly open: boolean
-  /** @throws what nodemailer says, or the reason of `signal`; the connection is closed then */
+  /** @throws the error of nodemailer, or the reason of `signal`; the connection is then closed */
   send(message: Message, progress: Progress, signal: AbortSignal): Promise<Taken>
   onEnd(fn: () => void): void
-  /** Says good bye, and does not wait long for the answer. */
+  /** Sends QUIT, and waits only briefly for the reply. */
   quit(): Promise<void>
 }
 
-/** How far a mail has come. */
+/** How much of an email was sent. */
 export interface Progress {
-  /** Some of its bytes may be with the server. */
+  /** Whether the server may have received some of its bytes. */
   begun: boolean
-  /** None of its bytes is still with us. */
+  /** Whether all of its bytes were sent. */
   whole: boolean
 }
 
 export interface Taken {
-  /** The last answer of the server. */
+  /** Last reply of the server. */
   readonly response: string
-  /** Addresses that will not get it. */
+  /** Recipients that the server rejected. */
   readonly rejected: readonly string[]
 }
 
 const CHUNK_BYTES = 65_536
 const QUIT_MS = 1_000
 
-/** @throws as `send` of a connection */
+/** @throws like `send` of a connection */
 export async function open({ smtp: options, user }: ConnectionOptions, signal: AbortSignal): Promise<Connection> {
   const smtp = new SMTPConnection(options)
   let taken = 0
-  // Each step listens itself; what comes between them ends the connection, and that is known by `destroyed`.
+  // Each step has its own listener. An error in between ends the connection, which `destroyed` shows.
   smtp.on('error', () => {})
 
   try {
     await step<void>(smtp, signal, (done) => smtp.connect(done))
     if (user) {
-      if (!smtp.allowsAuth) throw new Error('the server offers no way to say a user name and password')
+      if (!smtp.allowsAuth) throw new Error('the server does not support AUTH')
       await step(smtp, signal, (done) => smtp.login({ ...user }, done))
     }
   } catch (error) {
@@ -91,7 +91,7 @@ export async function open({ smtp: options, user }: ConnectionOptions, signal: A
   }
 }
 
-/** nodemailer reads it once the server wants the message, and not before. */
+/** Creates a stream that nodemailer reads only when the server is ready for the message. */
 function stream(bytes: Buffer, progress: Progress): Readable {
   return Readable.from(
     (function* () {
@@ -103,7 +103,7 @@ function stream(bytes: Buffer, progress: Progress): Readable {
   )
 }
 
-/** One call to nodemailer, which does not always call back when the connection ends. */
+/** Runs one call to nodemailer, which does not always call back when the connection ends. */
 function step<T>(
   smtp: SMTPConnection,
   signal: AbortSignal,
@@ -112,7 +112,7 @@ function step<T>(
   let clear = () => {}
   return new Promise<T>((resolve, reject) => {
     const aborted = () => reject(signal.reason as Error)
-    // Its own error, if there is one, comes right after.
+    // The connection's own error, if any, follows immediately.
     const ended = () => setImmediate(() => reject(new Error('the server closed the connection')))
     clear = () => {
       smtp.off('error', reject).off('end', ended)

@@ -1,16 +1,16 @@
 import { type Outcome, SendError } from 'rowhouse'
 import type { Progress } from './connection.js'
 
-/** What nodemailer adds to an error. */
+/** Properties that nodemailer adds to an error. */
 interface Told extends Error {
   readonly code?: string
-  /** What was said to the server before it answered. */
+  /** The last command before the server's reply. */
   readonly command?: string
   readonly response?: string
   readonly responseCode?: number
 }
 
-/** What the server did not take, by the command that it answered. */
+/** What the server rejected, by command. */
 const WHAT: Readonly<Record<string, string>> = {
   CONN: 'the connection',
   EHLO: 'our greeting',
@@ -22,19 +22,19 @@ const WHAT: Readonly<Record<string, string>> = {
   DATA: 'the message',
 }
 
-/** What is known of a mail whose sending ended with an error. */
+/** Determines the outcome of an email whose sending ended with an error. */
 export function failure(error: unknown, progress: Progress): SendError {
   if (error instanceof SendError) return error
   const told: Told = error instanceof Error ? error : new Error(String(error))
   const outcome = outcomeOf(told, progress)
   const answer = answerOf(told)
   if (answer === undefined) return new SendError(outcome, told.message.trim(), { cause: told })
-  const what = WHAT[told.command ?? ''] ?? WHAT[told.command?.split(' ')[0] ?? ''] ?? 'what we said'
+  const what = WHAT[told.command ?? ''] ?? WHAT[told.command?.split(' ')[0] ?? ''] ?? 'the command'
   const unreadable = told.responseCode === undefined
-  return new SendError(outcome, `the server did not take ${what}`, { response: answer, unreadable })
+  return new SendError(outcome, `the server did not accept ${what}`, { response: answer, unreadable })
 }
 
-/** Whether the connection ended, and none of the mail had left: on another one, it may be sent. */
+/** Returns whether the connection ended before any of the email was sent, so that it can be sent on another one. */
 export function isLost(error: unknown, { begun }: Progress): boolean {
   if (begun || !(error instanceof Error)) return false
   const { response, responseCode } = error as Told
@@ -51,11 +51,14 @@ function outcomeOf(told: Told, { begun }: Progress): Outcome {
   return code === 'EENVELOPE' && isOfTheMail(responseCode) ? 'refused' : 'retry'
 }
 
-/** Others say what the server thinks of us, or of itself: that it takes no mail (521), or wants to know who we are (53x). */
+/**
+ * Returns whether a code concerns the email. Others concern the client or the server: it accepts no mail (521), or
+ * requires authentication (53x).
+ */
 const isOfTheMail = (code: number): boolean =>
   code >= 500 && code <= 599 && ![502, 503, 521].includes(code) && Math.floor(code / 10) !== 53
 
-/** The words that follow a password are not shown: they might repeat it. */
+/** Returns the server's reply. Hides the reply to a password, because it might repeat it. */
 function answerOf({ response, command }: Told): string | undefined {
   if (response === undefined) return undefined
   return command?.startsWith('AUTH') ? /^\d{0,3}(?: \d\.\d{1,3}\.\d{1,3})?/.exec(response)?.[0] : response

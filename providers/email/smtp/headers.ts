@@ -1,14 +1,14 @@
 import { foldLines } from 'nodemailer/lib/mime-funcs'
 import { type Mail, type Mailbox, SendError } from 'rowhouse'
 
-/** An encoded word is 75 characters at most; so many bytes are 60 of them in base64. */
+/** Maximum bytes per encoded word: 60 characters in base64, of at most 75 per word. */
 const MOST_BYTES = 45
 const MOST_CHARACTERS = 60
 const LINE = 76
 
 /**
- * The headers that say who wrote to whom about what, each line with its end. `bcc` is in none.
- * @throws SendError `refused` for an address or text that could be read as more than one
+ * Formats the headers for sender, recipients, subject and date, with line ends. Omits `bcc`.
+ * @throws SendError `refused` for an ambiguous address or text
  */
 export function headersOf(mail: Mail): string {
   const { from, to, cc = [], replyTo, subject } = mail
@@ -23,18 +23,21 @@ export function headersOf(mail: Mail): string {
 
 const line = (name: string, value: string): string => `${name}: ${value}\r\n`
 
-/** Same at every try, so that readers and servers can see that two are one. */
+/** Returns the message id. It is the same for every attempt, so that readers and servers can deduplicate. */
 export const messageId = ({ id, from }: Mail): string => `${id}@${address(from).split('@')[1]}`
 
-/** Nothing that has a meaning in an envelope or a header: no quoted local part either, nor what looks encoded. */
+/**
+ * Returns a checked address without special meaning in envelopes or headers: no quoted local part, nothing that looks
+ * encoded.
+ */
 export function address({ address: text }: Mailbox): string {
   if (text.length <= 320 && !text.includes('=?') && /^[\w!#$%&'*+\-./=?^`{|}~]+@[\w.-]+$/.test(text)) return text
-  throw new SendError('refused', `${JSON.stringify(text)} is not an address that mail can be sent with`)
+  throw new SendError('refused', `${JSON.stringify(text)} is not a supported address`)
 }
 
 export function oneLine(what: string, text: string): string {
   if (!/[\p{Cc}\p{Cs}]/u.test(text)) return text
-  throw new SendError('refused', `the ${what} has control characters, or halves of characters`)
+  throw new SendError('refused', `the ${what} contains control characters or unpaired surrogates`)
 }
 
 function mailbox(of: Mailbox): string {
@@ -51,10 +54,12 @@ function unstructured(text: string): string {
   return isPlain(text) && text.split(' ').every(({ length }) => length <= MOST_CHARACTERS) ? text : encoded(text)
 }
 
-/** Readers give it back as it is: no space that they might drop, nothing that looks encoded. */
+/**
+ * Returns whether mail clients display the text unchanged: no spaces that they might drop, nothing that looks encoded.
+ */
 const isPlain = (text: string): boolean => /^[!-~]+(?: [!-~]+)*$/.test(text) && !text.includes('=?')
 
-/** Encoded words (RFC 2047), each of whole characters and on a line of its own. */
+/** Formats encoded words (RFC 2047), each with whole characters and on its own line. */
 function encoded(text: string): string {
   const words = ['']
   for (const character of text) {

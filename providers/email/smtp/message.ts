@@ -2,21 +2,21 @@ import MailComposer from 'nodemailer/lib/mail-composer'
 import { type Attachment, type Mail, SendError } from 'rowhouse'
 import { address, headersOf, messageId, oneLine } from './headers.js'
 
-/** What is said to the server about one mail. */
+/** An email as sent to the server. */
 export interface Message {
-  /** Without angle brackets. */
+  /** Message id without angle brackets. */
   readonly id: string
   readonly from: string
-  /** Everybody who gets it, each once. */
+  /** All recipients without duplicates. */
   readonly to: readonly string[]
   readonly bytes: Buffer
 }
 
-/** Without the end of the line (RFC 5322). */
+/** Maximum line length without the line end (RFC 5322). */
 const LONGEST_LINE = 998
 const TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:\s*;[ -~]*)?$/
 
-/** @throws SendError `refused` when there is no such mail */
+/** @throws SendError `refused` for an email that cannot be sent */
 export async function compose(mail: Mail): Promise<Message> {
   const { to, cc = [], bcc = [], text = '', html = '', attachments = [] } = mail
   const headers = headersOf(mail)
@@ -35,7 +35,7 @@ export async function compose(mail: Mail): Promise<Message> {
       .split(/\r\n|\r|\n/)
       .some(({ length }) => length > LONGEST_LINE)
   ) {
-    throw new SendError('refused', `the mail has a line of more than ${LONGEST_LINE} bytes`)
+    throw new SendError('refused', `the mail contains a line longer than ${LONGEST_LINE} bytes`)
   }
   return {
     id: messageId(mail),
@@ -45,14 +45,14 @@ export async function compose(mail: Mail): Promise<Message> {
   }
 }
 
-/** Always in base64, so that each byte arrives. */
+/** Formats an attachment, always in base64, so that each byte is preserved. */
 function attached({ filename, contentType, content }: Attachment) {
   if (contentType.length > 255 || !TYPE.test(contentType)) {
     throw new SendError('refused', `${JSON.stringify(contentType)} is not a content type`)
   }
   return {
     filename: oneLine('file name', filename),
-    // Those that have parts of their own may not be in base64.
+    // Types with parts of their own may not be in base64.
     contentType: /^(?:multipart|message)\//i.test(contentType) ? 'application/octet-stream' : contentType,
     contentDisposition: 'attachment',
     contentTransferEncoding: 'base64',

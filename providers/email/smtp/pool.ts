@@ -1,27 +1,27 @@
 import { type Connection, type ConnectionOptions, open } from './connection.js'
 
-/** Connections that are used again. */
+/** A pool of reusable connections. */
 export interface Pool {
   /**
-   * A free connection, or a new one, or the next that becomes free.
-   * @throws as `open`, or the reason of `signal`
+   * Returns a free connection, or a new one, or the next that becomes free.
+   * @throws like `open`, or the reason of `signal`
    */
   take(signal: AbortSignal): Promise<Connection>
-  /** Gives back what was taken; it may be closed by now. */
+  /** Returns a connection to the pool. It may be closed. */
   give(connection: Connection): void
-  /** Nobody gets a connection any more; waits until those that have one have given it back. */
+  /** Closes the pool. Waits until all connections have been returned. */
   close(): Promise<void>
 }
 
-/** Servers have to keep one for five minutes, and many do not. */
+/** Maximum idle time. Servers should keep a connection for five minutes, but many do not. */
 const IDLE_MS = 15_000
-/** Servers limit how many mails come by one. */
+/** Maximum number of emails per connection, because servers limit it. */
 const MOST_MAILS = 100
 
 export function createPool(options: ConnectionOptions, most: number): Pool {
-  /** With what closes them after a while. */
+  /** Idle connections with their closing timers. */
   const idle = new Map<Connection, NodeJS.Timeout>()
-  /** Each is called once, when it may go on. */
+  /** Resume functions of waiting senders, each called once. */
   const waiting = new Set<() => void>()
   const leaving = new Set<Promise<void>>()
   let used = 0
@@ -62,8 +62,8 @@ export function createPool(options: ConnectionOptions, most: number): Pool {
       signal.throwIfAborted()
       await turn(signal)
       try {
-        if (closed) throw new Error('no mail is sent any more')
-        // The one that was used last is the least likely to have been closed by the server.
+        if (closed) throw new Error('the provider is closed')
+        // The most recently used connection is the least likely to have been closed by the server.
         const known = [...idle.keys()].at(-1)
         if (known === undefined) return await open(options, signal)
         clearTimeout(idle.get(known))

@@ -1,7 +1,7 @@
 import type { Sms } from 'rowhouse'
 import { digits } from '../number.js'
 
-/** What stands for a part of the message in the texts of `fields`. */
+/** Values of the placeholders in `fields`. */
 export type Placeholders = Readonly<Record<(typeof NAMES)[number], string>>
 
 const NAMES = ['to', 'number', 'national', 'countryCode', 'message', 'id', 'from'] as const
@@ -17,7 +17,7 @@ export const placeholdersOf = (sms: Sms, from: string): Placeholders => ({
   from,
 })
 
-/** A copy of which each text has its placeholders filled in, once: what is filled in is not looked at again. */
+/** Returns a copy with all placeholders replaced. Replaced values are not scanned again. */
 export function filled(template: unknown, values: Placeholders): unknown {
   if (typeof template === 'string') {
     return template.replaceAll(/\{(\w+)\}/g, (whole, name: string) =>
@@ -29,7 +29,7 @@ export function filled(template: unknown, values: Placeholders): unknown {
   return Object.fromEntries(Object.entries(template).map(([key, item]) => [key, filled(item, values)]))
 }
 
-/** Placeholders that the texts of a template have. */
+/** Returns the placeholders in a template. */
 export function used(template: unknown): ReadonlySet<string> {
   const names = new Set<string>()
   const look = (part: unknown): void => {
@@ -41,28 +41,28 @@ export function used(template: unknown): ReadonlySet<string> {
 }
 
 /**
- * Says what is missing in a template. It names no text of it, which may be a secret.
- * @throws Error when messages would go out without their text or their number
+ * Checks that a template contains what messages need. Quotes none of its texts, which may be secrets.
+ * @throws Error when messages would lack their text or number
  */
 export function checkFields(fields: object, from: string | undefined): void {
   const names = used(fields)
-  if (!names.has('message')) throw new Error('no text of "fields" holds {message}')
+  if (!names.has('message')) throw new Error('no text in "fields" contains {message}')
   if (!NUMBERS.some((name) => names.has(name)))
-    throw new Error('no text of "fields" holds {to}, {number} or {national}')
+    throw new Error('no text in "fields" contains {to}, {number} or {national}')
   if (names.has('national') && !names.has('to') && !names.has('number') && !names.has('countryCode')) {
-    throw new Error('"fields" hold {national} without {countryCode}')
+    throw new Error('"fields" contains {national} without {countryCode}')
   }
-  if (names.has('from') && from === undefined) throw new Error('"fields" hold {from}, and "from" is not set')
+  if (names.has('from') && from === undefined) throw new Error('"fields" contains {from}, and "from" is not set')
 }
 
 /**
- * The fields as those of a form.
- * @throws Error when one is neither text nor number nor boolean
+ * Returns the fields as a form.
+ * @throws Error when a field is neither text nor number nor boolean
  */
 export function formOf(fields: object): URLSearchParams {
   const form = new URLSearchParams()
   for (const [name, value] of Object.entries(fields)) {
-    if (typeof value === 'object') throw new Error(`"fields" that are a form hold texts: "${name}" is none`)
+    if (typeof value === 'object') throw new Error(`"fields" of a form must be texts: "${name}" is not`)
     form.append(name, String(value))
   }
   return form

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import type { DeliveryEvent, PostedEvents } from 'rowhouse'
 import { isSame, notEvents, notSigned } from '../../events.js'
 
-/** All others are on the way to one of these. */
+/** Kinds by final status. All other statuses precede one of these. */
 const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
   delivered: 'delivered',
   undelivered: 'bounced',
@@ -11,8 +11,8 @@ const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
 
 /**
  * Reads a status callback.
- * @param url that Twilio was told to post to: it is part of what is signed
- * @throws ServiceError 401 when it is not signed with the token, 400 when it cannot be read
+ * @param url the configured callback URL, which is part of the signed text
+ * @throws ServiceError 401 for a wrong signature, 400 for an unreadable body
  */
 export function readCallback({ headers, body }: PostedEvents, url: string, token: string): readonly DeliveryEvent[] {
   const fields = new URLSearchParams(body.toString())
@@ -30,7 +30,9 @@ export function readCallback({ headers, body }: PostedEvents, url: string, token
   return [{ id, kind, detail: code ? `${status}, error code ${code}` : status }]
 }
 
-/** The address, then each name and value without anything between, by name; of what is there twice, one. */
+/**
+ * Returns the signed text: the URL, then each name and value without separators, sorted by name and without duplicates.
+ */
 function signedText(url: string, fields: URLSearchParams): string {
   const names = [...new Set(fields.keys())].toSorted()
   return (

@@ -1,7 +1,7 @@
 import { jsonIn, valueAt } from '../../answer.js'
 
 /**
- * What is wrong with this message, whoever sends it; all else is about credentials, pace, account or sender.
+ * Error codes that concern this message. Others concern credentials, rate, account or sender.
  * @see the pages of Twilio's error dictionary
  */
 const REFUSED = new Set([
@@ -19,5 +19,5 @@ const REFUSED = new Set([
   21635, // "To" is a landline
 ])
 
-/** Whether an answer that is an error says that its message never can be sent. */
+/** Returns whether an error response rejects the message permanently. */
 export const isRefused = (text: string): boolean => REFUSED.has(Number(valueAt(jsonIn(text), 'code')))

@@ -1,7 +1,7 @@
 import { type Receipt, SendError } from 'rowhouse'
 import { unreadable } from '../../api.js'
 
-/** One part of a message; long ones are several. */
+/** A part of a message; long messages have several. */
 interface Part {
   readonly status?: unknown
   readonly messageId?: unknown
@@ -12,15 +12,15 @@ interface Part {
 const SENT = '0'
 
 /**
- * What is wrong with this message, whoever sends it: a parameter that is missing (2) or invalid (3), a message (6) or
- * number (7, 33) that nothing can be sent to, too long (12). The others are about pace, account or sender.
+ * Statuses that concern this message: a missing (2) or invalid (3) parameter, an invalid message (6) or number (7, 33),
+ * too long (12). Others concern rate, account or sender.
  */
 const REFUSED = new Set(['2', '3', '6', '7', '12', '33'])
 
 /**
- * @param messages of the answer, as the package gives it
- * @param text the answer, to be shown
- * @throws SendError unless each part was taken
+ * @param messages of the response, as parsed by the package
+ * @param text the response, for errors
+ * @throws SendError unless each part was accepted
  */
 export function receiptOf(messages: unknown, text: string): Receipt {
   const parts: readonly Part[] = Array.isArray(messages) ? messages : []
@@ -46,7 +46,7 @@ const isPart = (part: unknown): boolean =>
   typeof part.status === 'string' &&
   /^\d{1,3}$/.test(part.status)
 
-/** Of a message that was sent in part, more may be sent than is wanted. */
+/** Returns the outcome. Retrying a partially sent message would send some parts twice. */
 function outcomeOf(failed: readonly Part[], parts: readonly Part[]) {
   if (failed.length < parts.length) return 'unknown'
   return failed.some(({ status }) => REFUSED.has(String(status))) ? 'refused' : 'retry'

@@ -3,13 +3,13 @@ import type { DeliveryEvent, PostedEvents } from 'rowhouse'
 import { jsonIn } from '../../answer.js'
 import { isSame, notEvents, notSigned, ourId } from '../../events.js'
 
-/** As in the account's settings; the others that Vonage has are broken hashes. */
+/** Signature methods, as in the account's settings. Vonage's other methods use broken hashes. */
 export type SignatureMethod = 'sha256' | 'sha512'
 
-/** Vonage posts a receipt for 72 hours until it is answered, and what is late in the end is as true as before. */
+/** Maximum age of a receipt. Vonage retries for 72 hours, and late receipts are still valid. */
 const MAX_AGE_SECONDS = 73 * 60 * 60
 
-/** `accepted` and `unknown` say nothing that was not known. */
+/** Kinds by status. `accepted` and `unknown` add no information. */
 const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
   delivered: 'delivered',
   buffered: 'deferred',
@@ -20,7 +20,7 @@ const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
 
 /**
  * Reads a signed delivery receipt, posted as JSON or as a form.
- * @throws ServiceError 401 when it is not signed with the secret or too old, 400 when it cannot be read
+ * @throws ServiceError 401 for a wrong signature or an old receipt, 400 for an unreadable body
  */
 export function readReceipt(posted: PostedEvents, secret: string, method: SignatureMethod): readonly DeliveryEvent[] {
   const { sig, ...fields } = fieldsOf(posted)
@@ -39,7 +39,7 @@ export function readReceipt(posted: PostedEvents, secret: string, method: Signat
   ]
 }
 
-/** Sorted by name, each with `&` in front; in values `&` and `=` are `_`. */
+/** Returns the signed text: fields sorted by name, each prefixed with `&`; in values `&` and `=` become `_`. */
 function signedText(fields: Readonly<Record<string, string>>): string {
   const names = Object.keys(fields).toSorted()
   return names.map((name) => `&${name}=${fields[name]!.replaceAll(/[&=]/g, '_')}`).join('')

@@ -1,9 +1,9 @@
-/** The letters of the 7 bit alphabet of GSM 03.38 and of its extension table. */
+/** Characters of the 7-bit GSM 03.38 alphabet and its extension table. */
 const LETTERS = new Set(
   '@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&\'()*+,-./0123456789:;<=>?' +
     '¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà' +
     '\f^{}\\[~]|€',
 )
 
-/** Whether phones get this text as it is without Unicode, which halves what one message holds. */
+/** Returns whether a text can be sent without Unicode encoding, which halves the capacity of a message. */
 export const isGsm = (text: string): boolean => Array.from(text).every((letter) => LETTERS.has(letter))

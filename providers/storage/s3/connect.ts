@@ -2,17 +2,17 @@ import type { S3ClientConfig } from '@aws-sdk/client-s3'
 import type { ProviderContext } from 'rowhouse'
 import type { S3Config } from './config.js'
 
-/** The versions that are tested. */
+/** Tested versions. */
 const PACKAGES = [
   '@aws-sdk/client-s3@3.1169.0',
   '@aws-sdk/lib-storage@3.1169.0',
   '@aws-sdk/s3-request-presigner@3.1162.0',
 ]
-/** Of each request, the first one included. */
+/** Maximum number of attempts per request, including the first. */
 const MAX_ATTEMPTS = 3
 
 /**
- * The client that reads and the one that does all the rest, with what the SDK has for them.
+ * Creates a client for reads and one for everything else, with the SDK.
  * @throws Error when a package or a part of the credentials is missing
  */
 export async function connect(
@@ -20,7 +20,7 @@ export async function connect(
   log: ProviderContext['log'],
 ) {
   if ((accessKeyId === undefined) !== (secretAccessKey === undefined)) {
-    throw new Error('accessKeyId and secretAccessKey belong together: set both or none')
+    throw new Error('accessKeyId and secretAccessKey must be set together')
   }
   const { s3, Upload, getSignedUrl } = await load()
   const shared: S3ClientConfig = {
@@ -31,16 +31,16 @@ export async function connect(
       : { credentials: { accessKeyId, secretAccessKey } }),
     forcePathStyle: pathStyle ?? endpoint !== undefined,
     maxAttempts: MAX_ATTEMPTS,
-    // Other stores need not know the checksums that it would send unasked.
+    // Other stores may not support the checksums that the SDK sends by default.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
-    // Would take a new connection for each part.
+    // It would take a new connection for each part.
     expectContinueHeader: false,
   }
   const handler = { connectionTimeout: connectTimeoutMs, logger: log }
   return {
     client: new s3.S3Client({ ...shared, requestHandler: { ...handler, socketTimeout: timeoutMs } }),
-    // On its connections nothing moves also when our own reader is slow.
+    // Its connections also idle when our own reader is slow.
     reader: new s3.S3Client({
       ...shared,
       requestHandler: { ...handler, requestTimeout: timeoutMs, throwOnRequestTimeout: true },
@@ -61,6 +61,6 @@ async function load() {
     return { s3, Upload, getSignedUrl }
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw cause
-    throw new Error(`it needs packages that do not come along: npm install ${PACKAGES.join(' ')}`, { cause })
+    throw new Error(`required packages are not installed: npm install ${PACKAGES.join(' ')}`, { cause })
   }
 }

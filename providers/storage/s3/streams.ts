@@ -1,19 +1,19 @@
 import { Readable } from 'node:stream'
 
-/** Bytes that are counted as they pass. */
+/** A stream that counts its bytes. */
 export interface Counted {
   readonly stream: Readable
   readonly size: number
-  /** All of them have come. */
+  /** Whether all bytes have arrived. */
   readonly whole: boolean
-  /** Why no more came. */
+  /** Error that ended the stream. */
   readonly failure: unknown
 }
 
 export function counted(body: Readable): Counted {
   const seen = { size: 0, whole: false, failure: undefined as unknown }
   async function* pass() {
-    // Who reads throws here, too, when it leaves early.
+    // The consumer also throws here when it stops early.
     let reading = true
     try {
       for await (const chunk of body as AsyncIterable<Buffer>) {
@@ -31,7 +31,7 @@ export function counted(body: Readable): Counted {
   return Object.assign(seen, { stream: Readable.from(pass(), { objectMode: false }) })
 }
 
-/** The same bytes; breaks off when somebody waits for more and there is silence for too long. */
+/** Passes a stream on. Fails when a reader waits and no data arrives for too long. */
 export function steady(body: Readable, silenceMs: number): Readable {
   const silent = () => body.destroy(new Error(`the store was silent for ${silenceMs} ms`))
   async function* pass() {
@@ -47,7 +47,7 @@ export function steady(body: Readable, silenceMs: number): Readable {
     }
   }
   const stream = Readable.from(pass(), { objectMode: false })
-  // A reader that leaves does not wait for the next bytes, and one that has not come yet hears of no error.
+  // Closing does not wait for the next bytes, and errors before the first read are not reported.
   stream.once('close', () => body.destroy())
   body.on('error', () => {})
   return stream
