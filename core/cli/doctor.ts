@@ -19,7 +19,7 @@ export async function doctor({ flags }: Invocation): Promise<number> {
   console.log(
     'problem' in binaries
       ? `no embedded PostgreSQL: ${binaries.problem}`
-      : `PostgreSQL to embed: ${binaries.version} in ${binaries.bin}`,
+      : `embedded PostgreSQL: ${binaries.version} in ${binaries.bin}`,
   )
   if (state.heldBy) console.log(`in use by the Rowhouse with process id ${state.heldBy.pid}`)
   if (state.orphans.length > 0) {

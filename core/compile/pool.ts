@@ -114,7 +114,7 @@ export class CompilePool {
   }
 }
 
-/** Returns the reason for clients. The worker's own message may contain memory addresses. */
+/** Returns the reason for clients. The worker's own message may reveal details of this machine. */
 function messageOf(cause: unknown): string {
   const text = cause instanceof Error ? cause.message : ''
   if (text.includes('queue')) return 'too many requests wait for compile.threads'

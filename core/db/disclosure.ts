@@ -45,18 +45,17 @@ export function messageFor(
 const reads = ({ kind }: Reader): boolean => kind === 'read' || kind === 'count' || kind === 'roots'
 
 /** Message that does not reveal even the kind of error. */
-export const NEUTRAL =
-  'the database could not evaluate the request; the log of the server says why, under the request id'
+export const NEUTRAL = 'the database could not evaluate the request; see the server log for this request id'
 
 const GENERAL: Readonly<Record<string, string>> = {
   '23001': 'other rows refer to this one',
-  '23502': 'a column that needs a value has none',
+  '23502': 'a required column has no value',
   '23503': 'the row refers to one that does not exist, or other rows refer to it',
-  '23505': 'a row with the same values exists',
-  '23514': 'the row breaks a rule of its table',
+  '23505': 'a row with the same values already exists',
+  '23514': 'the row violates a rule of its table',
   '23P01': 'the row conflicts with another one',
   '42501': "the database's own permissions refused the request",
-  '44000': 'the row would not be part of the view that it is written to',
+  '44000': 'the row does not satisfy the condition of its view',
 }
 
 /** Returns whether the message of a failed write contains only what the reader sent or may know. */

@@ -35,7 +35,7 @@ function pluginProblem({
   if (typeof name !== 'string' || !NAME.test(name)) return 'has no name of lower case letters, digits and hyphens'
   if (CORE_SERVICES.includes(name)) return `"${name}" has the name of a service of the core`
   if (typeof setup !== 'function') return `"${name}" has no function "setup"`
-  if (database !== undefined && database !== false) return `"${name}" has a "database" that is not false`
+  if (database !== undefined && database !== false) return `"${name}" has a "database" other than false`
   if (database === false && (isNames(needs) ? (needs as string[]).includes('data') : false))
     return `"${name}" has "database": false and needs "data"`
   if (database === false && migrations !== undefined) return `"${name}" has "database": false and migrations`

@@ -66,7 +66,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
   })
   router.get('/metrics', async (ctx) => {
     if (!metricsToken.matches(bearer(ctx)) && !(await mayLook(ctx))) {
-      throw serviceError('access-denied', 'metrics are for the role admin and the holder of http.metricsToken', '$', {
+      throw serviceError('access-denied', 'metrics require the role admin or the http.metricsToken', '$', {
         status: 401,
       })
     }
@@ -92,7 +92,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
       const methods = router.match(ctx.path, ctx.method).path.flatMap((layer) => layer.methods)
       if (methods.length === 0) return next()
       ctx.set('Allow', methods.join(', '))
-      throw serviceError('method-not-allowed', `${ctx.method} is not answered at this path`)
+      throw serviceError('method-not-allowed', `this path does not support ${ctx.method}`)
     })
   return { router, middleware }
 }

@@ -71,7 +71,7 @@ export function createKeySet(
 async function fetchKeys(outbound: Outbound, url: URL): Promise<FindKey> {
   const headers = { accept: 'application/jwk-set+json, application/json' }
   const { status, json } = await fetchJson(outbound, { method: 'GET', url, headers })
-  if (status !== 200) throw new Error(`the key set was answered with status ${status}`)
+  if (status !== 200) throw new Error(`the request for the key set failed with status ${status}`)
   if (!isKeySet(json)) throw new Error('the key set is not a JSON Web Key Set')
   const { createLocalJWKSet } = await import('jose')
   return createLocalJWKSet(json)

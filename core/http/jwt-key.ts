@@ -13,7 +13,7 @@ export function keyMistakes(config: KeyConfig): readonly Issue[] {
     return [wrong('algorithms', 'HS* (a shared secret) cannot be mixed with public key algorithms')]
   }
   if ((key === undefined) === (jwksUrl === undefined)) {
-    return [{ keys: [], message: 'exactly one of "key" and "jwksUrl" is needed' }]
+    return [{ keys: [], message: 'exactly one of "key" and "jwksUrl" is required' }]
   }
   if (key !== undefined) return fixedKeyMistakes(config)
   if (symmetric > 0) return [wrong('jwksUrl', 'a fetched key set cannot hold a shared secret; use "key"')]

@@ -36,7 +36,7 @@ export function createTokenReader(
     const { token, via, readers } = found
     if (token.length > MAX_TOKEN_BYTES) throw invalidToken()
     const issuer = readers.length === 1 ? readers[0] : await namedBy(token, readers)
-    if (!issuer) throw invalidToken(new Error('the token is of an issuer that is not configured'))
+    if (!issuer) throw invalidToken(new Error('the issuer of the token is not configured'))
     const { payload, sessions } = issuer.tokens.get(token) ?? issuer.tokens.add(token, await verified(token, issuer))
     const requested = requestedRole(headers)
     const key = `${via} ${requested ?? ''}`
@@ -177,7 +177,7 @@ function namespaceOf(payload: JWTPayload, { namespace, namespacePath, format }: 
   if (found === undefined) return {}
   const value = format === 'json' ? found : parsed(found)
   if (typeof value === 'object' && value !== null) return value
-  throw invalidToken(new Error('the namespace of the claims holds no object'))
+  throw invalidToken(new Error('the namespace of the claims is not an object'))
 }
 
 function parsed(text: unknown): unknown {

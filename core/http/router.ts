@@ -65,7 +65,7 @@ function noRoute(ctx: Context, plugins: readonly PluginRoutes[]): ServiceError {
   )
   if (allowed.size === 0) return serviceError('not-found', 'no route has this path')
   ctx.set('Allow', [...allowed].join(', '))
-  return serviceError('method-not-allowed', `${ctx.method} is not answered at this path`)
+  return serviceError('method-not-allowed', `this path does not support ${ctx.method}`)
 }
 
 /** Returns method and path of every route, in the order of registration. */

@@ -288,7 +288,7 @@ t.test('a broken constraint is named only to a role that may know all that it is
   const update = (set: object) => errorOf('update', { table: 'acct', $set: set, where: { id: 2 } })
   const insert = (table: string, row: object, role = 'user') => errorOf('insert', { table, objects: [row] }, role)
 
-  t.equal(await insert('acct', { id: 3, email: 'three' }), 'Not-NULL violation. a column that needs a value has none')
+  t.equal(await insert('acct', { id: 3, email: 'three' }), 'Not-NULL violation. a required column has no value')
   t.match(await insert('acct', { email: 'three' }), /null value in column "id"/, 'a column that it knows')
   t.match(await update({ email: 'one' }), /"acct_email_key"/)
   t.match(await update({ amount: -1 }), /"acct_amount_check"/)

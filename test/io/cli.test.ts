@@ -272,7 +272,7 @@ t.test('a plugin has a listener of its own, of which every command knows', async
   await configure({ listeners: [{ plugins: ['hello'], socket: { path: join(folder, 'http') } }] })
   t.match(await run(folder, ['dev'], env), { code: 1, err: /http\.listeners\[0\]\.socket is for rowhouse start/ })
   const gateway = await run(folder, ['check'], { ...env, ROWHOUSE_AUTH__MODE: 'gateway' })
-  t.match(gateway, { code: 1, out: /BAD  auth\.gatewaySecret is needed .* http\.socket is not set/ })
+  t.match(gateway, { code: 1, out: /BAD  auth\.gatewaySecret is required .* http\.socket is not set/ })
 })
 
 t.test('a plugin brings a command of its own', async (t) => {

@@ -237,7 +237,7 @@ t.test('what cannot be right is refused with its place', async (t) => {
       ],
     ],
     [[{ port: 0 }], ['$.http.listeners[0].plugins: is required']],
-    [[{ plugins: ['a'] }], ['$.http.listeners[0]: needs a "port" or a "socket"']],
+    [[{ plugins: ['a'] }], ['$.http.listeners[0]: requires "port" or "socket"']],
     [[{ plugins: ['a'], port: 0, socket }], ['$.http.listeners[0].socket: cannot be combined with "host" and "port"']],
     [[{ plugins: ['a'], port: 0, prot: 1 }], ['$.http.listeners[0].prot: unknown key, did you mean "port"?']],
     [

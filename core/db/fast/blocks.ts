@@ -26,7 +26,7 @@ export class Blocks {
   }
 
   /**
-   * Returns the block that contains the buffer. Ignores other memory. Blocks that are never returned are garbage
+   * Makes the block of a buffer available again. Ignores other memory. Blocks that never come back are garbage
    * collected.
    */
   giveBack({ buffer }: Buffer): void {

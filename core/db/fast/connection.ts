@@ -116,7 +116,7 @@ export abstract class SharedConnection implements Receiver {
     return this.isRetired
   }
 
-  /** Time since the last data arrived, or since the oldest request, in milliseconds. */
+  /** Time since the last data arrived, or since the batch was sent if that is later, in milliseconds. */
   get silentMs(): number {
     return performance.now() - Math.max(this.progressAt, this.batch?.at ?? 0)
   }

@@ -1,11 +1,11 @@
 /** Required surplus of quick runs over slow ones. Runs in between may be the fault of a busy machine. */
 const RUNS = 8
-/** Multiple of the quick limit: runs up to it are tolerated, and slower ones count twice. */
+/** Multiples of the quick limit: longer runs are slow, and very slow ones count twice. */
 export const SLOW = 10
 const VERY_SLOW = 100
 /** Multiple of the quick limit for inserts, which wait for the disk and for other commits. */
 export const COMMIT = 8
-/** Number of tolerated slow runs. A pause of the whole machine looks like a slow run; quick runs restore tolerance. */
+/** Strikes that cause a ban. A pause of the whole machine looks like a slow run; `QUICK_FOR_ONE` quick runs cancel one. */
 const STRIKES = 4
 const QUICK_FOR_ONE = 50
 const BARRED_MS = 1000
