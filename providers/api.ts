@@ -8,7 +8,7 @@ import {
   shortLine,
 } from 'rowhouse'
 import { jsonIn } from './answer.js'
-import { throwIfGivenUp } from './given-up.js'
+import { throwIfGivenUp } from './deadline.js'
 
 /** Maximum size of a response, in bytes. Larger than any response of a provider. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -119,11 +119,13 @@ export const unreadable = (response: string): SendError =>
 const SHORTEST_HIDDEN = 6
 
 /**
- * Masks each word, because a response may repeat only the second word of `Bearer abcdef`. Also masks URL-encoded and
+ * Masks each value and its words, because a response may repeat only the second word of `Bearer abcdef`. Also masks URL-encoded and
  * JSON-encoded forms.
  */
 function hider(hidden: readonly string[]): (text: string) => string {
-  const words = hidden.flatMap((one) => one.split(/\s+/)).filter((word) => word.length >= SHORTEST_HIDDEN)
+  const words = hidden
+    .flatMap((value) => [value, ...value.split(/\s+/)])
+    .filter((word) => word.length >= SHORTEST_HIDDEN)
   const forms = words.flatMap((word) => [word, encodeURIComponent(word), JSON.stringify(word).slice(1, -1)])
   const longestFirst = [...new Set(forms)].toSorted((a, b) => b.length - a.length)
   return (text) => longestFirst.reduce((shown, word) => shown.replaceAll(word, '***'), text)

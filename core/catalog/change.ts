@@ -19,7 +19,7 @@ import {
   introspectTracked,
   namesByOid,
 } from './introspect.js'
-import type { Built, FoundAll } from './kept.js'
+import type { Built, FoundAll } from './reuse-tables.js'
 import { copyMetadata, type Marks, type Metadata, readMetadata, type TrackedTable, writeMetadata } from './metadata.js'
 import {
   computedFieldName,

@@ -22,7 +22,7 @@ import { readCustomization } from './customization.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { Found } from './introspect.js'
-import { type Built, type FoundAll, mostlyUnused, storeBeside, unchanged } from './kept.js'
+import { type Built, type FoundAll, mostlyUnused, storeBeside, unchanged } from './reuse-tables.js'
 import {
   copyTable,
   trackedTable,

@@ -8,7 +8,7 @@ import { type Loaded, needsDatabase } from '../host/load.js'
 import { pendingMigrations } from '../host/migrate.js'
 import { type Config, loadServer, migrationSets } from '../host/server.js'
 import { gatewayMistake } from '../http/session.js'
-import { builtins, source } from './setting.js'
+import { builtins, source } from './builtins.js'
 
 /** The result of one check. */
 export interface Finding {

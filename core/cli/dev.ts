@@ -9,7 +9,7 @@ import { loadServer, type Server, startLoaded } from '../host/server.js'
 import { isPlain } from '../host/resolve-section.js'
 import { embeddedDatabase } from './command-database.js'
 import { serve } from './serve.js'
-import { builtins, readSections, source, wantsDatabase } from './setting.js'
+import { builtins, readSections, source, wantsDatabase } from './builtins.js'
 import { catchUncaught, pluginsOf } from './uncaught.js'
 
 /** Runs a development server on this machine only. Creates what is missing: the database, the secret, the sample. */

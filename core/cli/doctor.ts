@@ -3,7 +3,7 @@ import type { Invocation } from '../cli.js'
 import { version } from '../version.js'
 import { findAll, type Finding, printed } from './check.js'
 import { embeddedDatabase } from './command-database.js'
-import { readSections } from './setting.js'
+import { readSections } from './builtins.js'
 
 const SHOWN = 5
 

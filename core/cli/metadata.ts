@@ -4,7 +4,7 @@ import type { Invocation } from '../cli.js'
 import { type Json, NO_LIMITS, NumberText, parseJson, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import { startServer } from '../host/server.js'
-import { builtins, source, withDatabase } from './setting.js'
+import { builtins, source, withDatabase } from './builtins.js'
 
 type Ask = (type: string, args: string) => Promise<string>
 

@@ -4,7 +4,7 @@ import { isPooled } from '../db/database.js'
 import { checkSessions, setSessionDefaults } from '../db/pooler.js'
 import { migrate, type MigrationSet, type Pending, pendingMigrations } from '../host/migrate.js'
 import { loadServer, migrationSets } from '../host/server.js'
-import { builtins, source, withDatabase } from './setting.js'
+import { builtins, source, withDatabase } from './builtins.js'
 
 /** Runs the pending migrations, or lists them. */
 export function migrateDatabase({ flags }: Invocation): Promise<number> {

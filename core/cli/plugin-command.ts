@@ -11,7 +11,7 @@ import { type Config, loadServer, migrationSets, type ServerOptions } from '../h
 import { createLogger } from '../log.js'
 import { createMetrics } from '../metrics.js'
 import { commandDatabase } from './command-database.js'
-import { builtins, source } from './setting.js'
+import { builtins, source } from './builtins.js'
 
 /** A command of a plugin, and the function that runs it. */
 export interface FoundCommand {

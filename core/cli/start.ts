@@ -4,7 +4,7 @@ import { needsDatabase } from '../host/load.js'
 import { loadServer, startLoaded } from '../host/server.js'
 import { serve } from './serve.js'
 import { NO_DATABASE } from './command-database.js'
-import { builtins, source } from './setting.js'
+import { builtins, source } from './builtins.js'
 import { catchUncaught, pluginsOf } from './uncaught.js'
 
 /** Starts a production server. Creates neither a database nor secrets. */

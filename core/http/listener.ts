@@ -9,7 +9,7 @@ import { reset } from './reset.js'
 import { listenOnSocket } from './unix-socket.js'
 import type { Traffic } from './traffic.js'
 import type { SocketFile } from './unix-socket.js'
-import { answerUnread } from './unread.js'
+import { answerUnread } from './malformed-request.js'
 
 export interface Listener {
   /** @returns the address, with the actual port when 0 was requested */

@@ -1,5 +1,5 @@
 import { defineProvider, type EmailSender, type Mail } from 'rowhouse'
-import { throwIfGivenUp } from '../given-up.js'
+import { throwIfGivenUp } from '../deadline.js'
 
 /** A sender that keeps messages for inspection in tests. */
 export interface MemoryEmail extends EmailSender {

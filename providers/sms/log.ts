@@ -1,5 +1,5 @@
 import { defineProvider } from 'rowhouse'
-import { throwIfGivenUp } from '../given-up.js'
+import { throwIfGivenUp } from '../deadline.js'
 
 /** Logs messages instead of sending them. */
 export default defineProvider({

@@ -1,5 +1,5 @@
 import { defineProvider, type Sms, type SmsSender } from 'rowhouse'
-import { throwIfGivenUp } from '../given-up.js'
+import { throwIfGivenUp } from '../deadline.js'
 
 /** A sender that keeps messages for inspection in tests. */
 export interface MemorySms extends SmsSender {

@@ -1,7 +1,7 @@
 import type { SMS } from '@vonage/sms'
 import { defineProvider, SendError } from 'rowhouse'
 import { createApi, timeoutMs, unreadable } from '../api.js'
-import { throwIfGivenUp } from '../given-up.js'
+import { throwIfGivenUp } from '../deadline.js'
 import { baseOf } from './address.js'
 import { digits } from './number.js'
 import { receiptOf } from './vonage/answer.js'

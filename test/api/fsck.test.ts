@@ -6,7 +6,7 @@ import { readdir, readFile, rename, truncate, writeFile } from 'node:fs/promises
 import { join } from 'node:path'
 import tap from 'tap'
 import { findPluginCommand, loadedCommands } from '../../core/cli/plugin-command.js'
-import { builtins } from '../../core/cli/setting.js'
+import { builtins } from '../../core/cli/builtins.js'
 import { patience } from '../kit/patience.js'
 import { ADMIN_SECRET, type As, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'

@@ -2,7 +2,7 @@ import { buildClientSchema, getIntrospectionQuery, type IntrospectionQuery, prin
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import tap from 'tap'
-import { wantsDatabase } from '../../core/cli/setting.js'
+import { wantsDatabase } from '../../core/cli/builtins.js'
 import { ADMIN_SECRET, testServer } from '../kit/server.js'
 import { type Got, schemaRemote, stitchServer, stubRemote, weatherRemote } from '../kit/stitch.js'
 

@@ -208,3 +208,14 @@ tap.test('a provider may say itself what refuses a message', async (t) => {
   api.next({ status: 422, body: 'no' })
   await t.rejects(ask(), { name: 'SendError', outcome: 'retry' })
 })
+
+tap.test('an error hides a credential of short words, as a whole', async (t) => {
+  const api = await fakePostmark(t)
+  const own = createApi({ timeoutMs: patience(60_000), hidden: ['my cat is red and old'] })
+  t.teardown(() => own.close())
+
+  api.next({ status: 401, body: 'wrong key: my cat is red and old' })
+  const error = await own.send({ url: api.url, headers: {} }, soon()).catch((thrown: unknown) => thrown)
+
+  t.match(error, { name: 'SendError', response: '401 wrong key: ***' })
+})

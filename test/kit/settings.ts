@@ -1,4 +1,4 @@
-import { builtins } from '../../core/cli/setting.js'
+import { builtins } from '../../core/cli/builtins.js'
 import { sections } from '../../core/host/server.js'
 
 interface Setting {

@@ -1,5 +1,5 @@
 import { Context, type Emitter, LiquidError, type Template, toValueSync } from 'liquidjs'
-import { htmlEngine, MOST_OUTPUT, MOST_SOURCE, MOST_TAGS, Output, plainEngine } from './engine.js'
+import { htmlEngine, MOST_OUTPUT, MOST_SOURCE, MOST_TAGS, Output, plainEngine, renderLimit } from './engine.js'
 import { headerProblem } from '../mailbox.js'
 import { badTemplate } from './errors.js'
 
@@ -69,7 +69,8 @@ function rendered(parsed: Template[], content: readonly Content[], output: Emitt
   // Without a prototype, so that a variable called "constructor" exists only if it was given.
   const values = Object.create(null) as Record<string, string>
   for (const { name, content: value } of content) values[name] = value
-  const context = new Context(values, liquid.options, { sync: true }, { liquid })
+  const limits = { liquid, renderLimit: renderLimit() as never }
+  const context = new Context(values, liquid.options, { sync: true }, limits)
   toValueSync(liquid.renderer.renderTemplates(parsed, context, output))
   return output.buffer
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { builtins } from '../../../core/cli/setting.js'
+import { builtins } from '../../../core/cli/builtins.js'
 import { startServer } from '../../../core/host/server.js'
 
 /**
