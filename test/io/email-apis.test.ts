@@ -366,7 +366,7 @@ for (const [name, { fake, settings, wrong, mail, templateMail, answers, strange 
 
       t.not(secrets.length, 0)
       t.match(error, { name: 'SendError', message: 'the provider did not accept the message' })
-      t.match(error, { response: `500 ${repeated.map(() => '***').join(' ')}` })
+      t.match(error, { response: /^500 \*\*\*( \*\*\*)*$/ })
     })
 
     await t.test('the README configures it, and events need their secret', async (t) => {
