@@ -79,7 +79,10 @@ t.test('a caller who leaves much unread is answered nothing more until it has re
     const refused = await server.query('select', SMALL, user(1))
     t.match(refused, {
       status: 429,
-      body: { code: 'too-many-requests', error: /\d+ bytes of this caller wait .*32 MiB .*database\.maxAnswerBytes/ },
+      body: {
+        code: 'too-many-requests',
+        error: /this caller hold \d+ bytes of memory.*32 MiB .*database\.maxAnswerBytes/,
+      },
     })
     t.ok(refused.headers.has('retry-after'))
     t.equal((await server.query('select', SMALL, user(2))).status, 200, 'another caller')
