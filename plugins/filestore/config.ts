@@ -4,22 +4,22 @@ import { resumable } from './tus/config.js'
 export const config = {
   type: 'object',
   properties: {
-    maxBytes: { type: 'integer', minimum: 0, default: 104_857_600, description: 'maximum size of a file' },
+    maxBytes: { type: 'integer', minimum: 0, default: 104_857_600, description: 'Maximum size of a file.' },
     limits: {
       type: 'object',
-      description: 'limits by role; for the admin, too, if there is an entry for it',
+      description: 'Limits by role; for the admin, too, if there is an entry for it.',
       additionalProperties: {
         type: 'object',
         properties: {
           maxBytes: {
             type: 'integer',
             minimum: 0,
-            description: 'maximum size of a file; without it, the common maxBytes',
+            description: 'Maximum size of a file; without it, the common maxBytes.',
           },
           userBytes: {
             type: 'integer',
             minimum: 0,
-            description: 'maximum size of all files of a user; without it, no limit',
+            description: 'Maximum size of all files of a user; without it, no limit.',
           },
         },
         additionalProperties: false,
@@ -30,11 +30,11 @@ export const config = {
       type: 'integer',
       minimum: 0,
       default: 1_024,
-      description: 'minimum speed of an upload over 30 seconds; a slower one fails with 408',
+      description: 'Minimum speed of an upload over 30 seconds; a slower one fails with 408.',
     },
     permissions: {
       type: 'object',
-      description: 'operations that each role may perform; once one role has an entry, every role but admin needs one',
+      description: 'Operations that each role may perform; once one role has an entry, every role but admin needs one.',
       additionalProperties: {
         type: 'array',
         items: { type: 'string', enum: ['create', 'read', 'delete'] },
@@ -44,17 +44,17 @@ export const config = {
     },
     hook: {
       type: 'object',
-      description: 'a service that is called before every operation of roles other than admin',
+      description: 'A service that is called before every operation of roles other than admin.',
       properties: {
         url: {
           type: 'string',
-          description: 'its URL; or user-read-write, public-read-user-write or public-read, which need no service',
+          description: 'Its URL; or user-read-write, public-read-user-write or public-read, which need no service.',
         },
         timeoutMs: {
           type: 'integer',
           minimum: 1,
           default: 5000,
-          description: 'maximum time to wait for its response; then 500',
+          description: 'Maximum time to wait for its response; then 500.',
         },
       },
       required: ['url'],
@@ -62,21 +62,21 @@ export const config = {
     },
     handOff: {
       type: 'object',
-      description: 'lets a proxy or the object store send large downloads',
+      description: 'Lets a proxy or the object store send large downloads.',
       properties: {
         by: {
           type: 'string',
           enum: ['none', 'x-accel-redirect', 'x-sendfile', 'redirect'],
           default: 'none',
           description:
-            'the header that tells a proxy to send a file of the same disk, or a redirect to the object store',
+            'The header that tells a proxy to send a file of the same disk, or a redirect to the object store.',
         },
-        prefix: { type: 'string', default: '', description: 'prefix for the path of a file on the disk' },
+        prefix: { type: 'string', default: '', description: 'Prefix for the path of a file on the disk.' },
         minBytes: {
           type: 'integer',
           minimum: 0,
           default: 1_048_576,
-          description: 'this server sends smaller files itself',
+          description: 'This server sends smaller files itself.',
         },
       },
       additionalProperties: false,
@@ -90,7 +90,7 @@ export const config = {
           type: 'integer',
           minimum: 0,
           default: 604_800,
-          description: 'maximum lifetime of a URL; 0 turns them off',
+          description: 'Maximum lifetime of a URL; 0 turns them off.',
         },
       },
       additionalProperties: false,
@@ -101,18 +101,18 @@ export const config = {
       minimum: 0,
       default: 67_108_864,
       description:
-        'memory for cached files: half for files up to 64 KiB, half for files up to 1 MiB; 0 turns the cache off',
+        'Memory for cached files: half for files up to 64 KiB, half for files up to 1 MiB; 0 turns the cache off.',
     },
     collect: {
       type: 'object',
-      description: 'deletion of bytes that no file uses any more',
+      description: 'Deletion of bytes that no file uses any more.',
       properties: {
-        everySeconds: { type: 'integer', minimum: 1, default: 60, description: 'interval between two runs' },
+        everySeconds: { type: 'integer', minimum: 1, default: 60, description: 'Interval between two runs.' },
         graceSeconds: {
           type: 'integer',
           minimum: 0,
           default: 900,
-          description: 'how long such bytes are kept: longer than a backup, or a download from an object store, takes',
+          description: 'How long such bytes are kept: longer than a backup, or a download from an object store, takes.',
         },
       },
       additionalProperties: false,
@@ -120,19 +120,19 @@ export const config = {
     },
     scrub: {
       type: 'object',
-      description: 'background verification of stored files',
+      description: 'Background verification of stored files.',
       properties: {
         bytesPerSecond: {
           type: 'integer',
           minimum: 0,
           default: 2_097_152,
-          description: 'maximum speed of one server; 0 turns verification off',
+          description: 'Maximum speed of one server; 0 turns verification off.',
         },
         everyDays: {
           type: 'number',
           minimum: 0,
           default: 30,
-          description: 'interval after which a file is verified again',
+          description: 'Interval after which a file is verified again.',
         },
       },
       additionalProperties: false,

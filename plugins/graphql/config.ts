@@ -24,7 +24,7 @@ export const config = {
     limits,
     roles: {
       type: 'object',
-      description: 'limits of roles, in place of those for all',
+      description: 'Limits of roles, in place of those for all.',
       additionalProperties: {
         type: 'object',
         properties: Object.fromEntries(
@@ -36,30 +36,30 @@ export const config = {
     },
     operations: {
       type: 'object',
-      description: 'documents by name: a client may send the name as "documentId" in place of a query',
+      description: 'Documents by name: a client may send the name as "documentId" in place of a query.',
       additionalProperties: { type: 'string' },
       default: {},
     },
     onlyListed: {
       type: 'boolean',
       default: false,
-      description: 'whether roles other than admin may run the documents of "operations" only',
+      description: 'Whether roles other than admin may run the documents of "operations" only.',
     },
     maxPersisted: {
       type: 'integer',
       minimum: 0,
       default: 1_000,
-      description: 'documents that clients may leave with the server and name by their hash; 0: none',
+      description: 'Documents that clients may leave with the server and name by their hash; 0: none.',
     },
     digitsAsText: {
       type: 'boolean',
       default: false,
-      description: 'whether /v1/graphql answers bigint and numeric as strings, for clients that would round them',
+      description: 'Whether /v1/graphql answers bigint and numeric as strings, for clients that would round them.',
     },
     introspection: {
       type: 'boolean',
       default: true,
-      description: 'whether /v1/graphql answers introspection for roles other than admin',
+      description: 'Whether /v1/graphql answers introspection for roles other than admin.',
     },
   },
   additionalProperties: false,

@@ -29,12 +29,12 @@ const schema = {
       type: 'array',
       items: { type: 'string', pattern: '^[A-Za-z0-9-]+$' },
       default: ['authorization'],
-      description: 'client headers to forward; no others reach the schema',
+      description: 'Client headers to forward; no others reach the schema.',
     },
     prefix: {
       type: 'string',
       pattern: '^[A-Za-z][A-Za-z0-9_]*$',
-      description: 'prepended to names of root fields and types, except scalars',
+      description: 'Prepended to names of root fields and types, except scalars.',
     },
     timeoutMs: count(5_000, 'maximum time for one request and its answer'),
     maxBytes: count(10_485_760, 'maximum size of one answer'),
@@ -56,14 +56,14 @@ const extension = {
       additionalProperties: true,
       default: {},
       description:
-        'arguments of the root field; "$city" is the column city of the row, "$$" a dollar sign, also inside objects',
+        'Arguments of the root field; "$city" is the column city of the row, "$$" a dollar sign, also inside objects.',
     },
     many: flag(false, 'whether the field is the whole list; otherwise its first item'),
     batch: {
       type: 'object',
       required: ['argument', 'key'],
       additionalProperties: false,
-      description: 'fetches all rows with one root field that takes a list of keys',
+      description: 'Fetches all rows with one root field that takes a list of keys.',
       properties: {
         argument: text('argument that takes the list; "where.city._in" names one inside objects'),
         key: text('field of the result that holds the key of its row'),
@@ -81,7 +81,7 @@ export const config = {
       type: 'string',
       pattern: '^(/[A-Za-z0-9_.~-]+)+$',
       default: '/v1/stitch',
-      description: 'path of the endpoint',
+      description: 'Path of the endpoint.',
     },
     schemas: {
       type: 'object',
@@ -93,13 +93,13 @@ export const config = {
       type: 'array',
       items: extension,
       default: [],
-      description: 'fields that are answered by another schema',
+      description: 'Fields that are answered by another schema.',
     },
     credentials: {
       type: 'string',
       enum: ['check', 'pass'],
       default: 'check',
-      description: 'pass: only the schemas check bearer tokens, and their bearers are anonymous here',
+      description: 'Pass: only the schemas check bearer tokens, and their bearers are anonymous here.',
     },
     introspection: flag(true, 'whether roles other than admin may introspect the merged schema'),
     limits: {

@@ -1,6 +1,6 @@
 export const resumable = {
   type: 'object',
-  description: 'resumable uploads by the tus protocol',
+  description: 'Resumable uploads by the tus protocol.',
   properties: {
     enabled: { type: 'boolean', default: true, description: 'Serve resumable uploads' },
     expireHours: {
@@ -8,14 +8,14 @@ export const resumable = {
       minimum: 1,
       maximum: 8_760,
       default: 24,
-      description: 'time without new bytes after which an unfinished upload is removed',
+      description: 'Time without new bytes after which an unfinished upload is removed.',
     },
     maxPerUser: {
       type: 'integer',
       minimum: 1,
       default: 20,
       description:
-        'maximum number of unfinished uploads of a user, or of an IP address for anonymous callers; then 429',
+        'Maximum number of unfinished uploads of a user, or of an IP address for anonymous callers; then 429.',
     },
   },
   additionalProperties: false,
