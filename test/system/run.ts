@@ -14,8 +14,10 @@ import { canRunSwift, SWIFT_PACKAGES } from './s3/swift.js'
 
 /**
  * `npm run test:system`: what needs root, Debian packages or npm's registry. Installs what is missing where it can, while
- * other tests run, and says in a line what it could not run.
+ * other tests run, and says in a line what it could not run. `--quick` leaves out the suites of `npm test` that run again here on
+ * another setup: on the PostgreSQL of the system, and without the fast lanes behind a connection pooler.
  */
+const QUICK = process.argv.includes('--quick')
 const SERVERS = '/usr/lib/postgresql'
 const CHROMIUM = '/usr/bin/chromium'
 const NGINX = '/usr/sbin/nginx'
@@ -59,6 +61,7 @@ const outcomes = await Promise.all([generatedClients(), embedded(), systemParts(
 // What measures or loads the machine has it to itself.
 for (const file of filesOf('system/alone')) outcomes.push(await onCluster([file], {}))
 pool.summary()
+if (QUICK) notRun.push('the suites of npm test on another setup (left out by --quick)')
 for (const what of notRun) console.log(`not run here: ${what}`)
 if (!outcomes.flat().every((ok) => ok)) process.exitCode = 1
 
@@ -83,7 +86,8 @@ async function systemParts(): Promise<boolean[]> {
   const parts: Promise<boolean>[] = []
   const bin = await systemPostgres()
   if (bin === undefined) notRun.push('the database suite on the PostgreSQL of the system (none is installed)')
-  else parts.push(onCluster([...filesOf('db').filter(dependsOnIt), ...OF_THE_DATABASE], { PG_BIN: bin, ...ORACLE }))
+  else if (!QUICK)
+    parts.push(onCluster([...filesOf('db').filter(dependsOnIt), ...OF_THE_DATABASE], { PG_BIN: bin, ...ORACLE }))
   if (bin === undefined || !(await hasPostgis(bin)))
     notRun.push('PostGIS (needs the package postgresql-<version>-postgis-3)')
   else parts.push(onCluster(filesOf('system/postgis'), { PG_BIN: bin }, { first: true }))
@@ -94,7 +98,10 @@ async function systemParts(): Promise<boolean[]> {
   else parts.push(onCluster(filesOf('system/files'), {}, { first: true }))
   if (!(await hasPgBouncer()))
     notRun.push('the API without the fast lanes, through a connection pooler (needs the package pgbouncer)')
-  else parts.push(throughPooler())
+  else {
+    parts.push(onCluster(filesOf('system/pooler'), {}, { first: true }))
+    if (!QUICK) parts.push(throughPooler())
+  }
   if (!(await hasNginx())) notRun.push('downloads that nginx sends (needs the package nginx-light)')
   else parts.push(onCluster(filesOf('system/nginx'), {}, { first: true }))
   if (!(await hasExim())) notRun.push('mail by a real server (needs root and the package exim4-daemon-light)')
@@ -123,12 +130,8 @@ async function onCluster(
   return ok
 }
 
-/**
- * The tests of the API on servers without the fast lanes that reach their databases through PgBouncer in transaction mode, and
- * tests of the pooler with them.
- */
+/** The tests of the API on servers without the fast lanes that reach their databases through PgBouncer in transaction mode. */
 async function throughPooler(): Promise<boolean> {
-  const own = onCluster(filesOf('system/pooler'), {}, { first: true })
   const cluster = await spawnThrowaway()
   const pooler = await startPooler(cluster.url)
   const env = { [TEST_POOLER_URL]: pooler.url, [TEST_FAST]: 'false' }
@@ -136,7 +139,7 @@ async function throughPooler(): Promise<boolean> {
   const ok = await pool.run(files.map((file) => testFile(file, { databaseUrl: cluster.url, env })))
   await pooler.stop()
   await cluster.stop()
-  return (await own) && ok
+  return ok
 }
 
 /** The newest PostgreSQL of the machine, after installing Debian's if there is none. */

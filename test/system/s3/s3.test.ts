@@ -392,7 +392,7 @@ tap.test('wrong credentials, or no bucket, are a 503 and words in the log', asyn
     t.notMatch(inspect(error, { depth: Infinity }), /AWS4-HMAC|a wrong secret/)
   }
   const half = { ...settings(Bucket), secretAccessKey: undefined } as unknown as Parameters<typeof s3.create>[0]
-  await t.rejects(async () => s3.create(half, { log, dataDir: '' }), /set both or none/)
+  await t.rejects(async () => s3.create(half, { log, dataDir: '' }), /must be set together/)
 })
 
 tap.test('a store that fails itself', async (t) => {
