@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { type Catalog, tableKey } from '../catalog/catalog.js'
 import { unexpectedPayload } from '../errors.js'
 import { authorize } from '../plan/authorize.js'
-import type { BoolExp, Op, Read } from '../plan/ir.js'
+import type { Op, Read } from '../plan/ir.js'
 import { type Names, namesFor } from '../plan/names.js'
-import { type Price, priceOf } from '../plan/price.js'
+import { equalColumns, hasKeyIn, type Price, priceOf } from '../plan/price.js'
 import { emit, type Form } from '../sql/emit.js'
 import type { Statement } from '../sql/statement.js'
 
@@ -90,7 +90,7 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
   return {
     kind: op.kind,
     statements,
-    price: priceOf(wanted, catalog, most),
+    price: priceOf(wanted, task.role, catalog),
     keys: op.kind === 'read' ? op.fields.map((field) => field.key) : [],
     mostRows: most,
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),
@@ -111,9 +111,7 @@ export const nameOf = (text: string): string => createHash('sha256').update(text
 
 function mostRows(read: Read, catalog: Catalog): number | undefined {
   if (read.from) return read.maxRows
-  const given = new Set(equalColumns(read.where))
-  const keys = catalog.tables.get(tableKey(read.table))?.keys ?? []
-  return keys.some((key) => key.columns.every((column) => given.has(column))) ? 1 : read.maxRows
+  return hasKeyIn(catalog, read.table, equalColumns(read.where)) ? 1 : read.maxRows
 }
 
 /**
@@ -130,10 +128,4 @@ function sharesCommit(op: Op, catalog: Catalog): boolean {
   if (op.kind !== 'insert' || op.phase || op.onConflict) return false
   const table = catalog.tables.get(tableKey(op.table))
   return table?.kind === 'table' && !table.ownTransaction
-}
-
-/** Returns the columns for which every row must have a given value. */
-function equalColumns(exp: BoolExp): readonly string[] {
-  if (exp.kind === 'and') return exp.of.flatMap(equalColumns)
-  return exp.kind === 'compare' && exp.op === 'eq' && !exp.cast && !exp.computed ? [exp.column] : []
 }

@@ -1,7 +1,7 @@
 import { type ServiceError, unexpectedPayload } from '../errors.js'
 import { type Json, NumberText } from '../json/parse.js'
 import type { Operand } from '../plan/ir.js'
-import { MISSING_LIMIT, type Pattern, type Price } from '../plan/price.js'
+import type { List, Pattern, Price } from '../plan/price.js'
 import type { Infer, Schema } from '../schema.js'
 import type { Session } from '../session.js'
 
@@ -12,7 +12,7 @@ const count = (fallback: number, description: string) =>
 export const requestLimitsConfig = {
   price: count(
     1_000_000_000,
-    'Maximum cost of a request or of a whole bulk, in points. Each column or comparison costs 1 point per row, a pattern 10. A list without a limit counts as 100 rows. Costlier requests fail with 400. 0 disables the limit.',
+    'Maximum cost of a request or of a whole bulk, in points. Each column or comparison costs 1 point per row, a pattern 10. Row counts come from the statistics of PostgreSQL, rounded up to a power of ten. Costlier requests fail with 400. 0 disables the limit.',
   ),
   patterns: {
     type: 'object',
@@ -54,14 +54,17 @@ export function checkPrice(
   { price, patterns: most }: RequestLimits,
   { terms, patterns }: Price,
   values: readonly Json[],
+  rowCount: (table: string) => number,
   { session, transaction }: { readonly session: Session; readonly transaction?: { readonly spent: Spent } },
 ): void {
   if (session.caller === undefined) return
   const spent = transaction?.spent ?? nothingSpent()
-  spent.points += terms.reduce((sum, { points, lists }) => sum + lists.reduce<number>(timesRows(values), points), 0)
+  const lengthOf = (list: List): number => estimatedRows(list, values, rowCount)
+  for (const { points, lists } of terms)
+    spent.points += lists.reduce((product, list) => product * lengthOf(list), points)
   if (price > 0 && spent.points > price) {
     throw tooMuch(
-      `the request may cost ${spent.points} points, and at most ${price} are allowed (limits.price); limit its lists`,
+      `the request may cost about ${Math.round(spent.points)} points, and at most ${price} are allowed (limits.price); limit its lists`,
     )
   }
   spent.patterns += patterns.length
@@ -109,17 +112,24 @@ function checkWildcards(text: string, most: number, pattern: Pattern): void {
 const tooMuch = (message: string, pattern?: Pattern): ServiceError =>
   unexpectedPayload(message, pattern?.to.kind === 'value' ? pattern.to.path : '$.args')
 
-const timesRows =
-  (values: readonly Json[]) =>
-  (points: number, limit: Operand | null): number =>
-    points * (limit === null ? MISSING_LIMIT : Math.max(1, rowsOf(valueOf(limit, values))))
+/** Rows of a list whose table has no statistics. */
+const UNKNOWN_ROWS = 100
+
+function estimatedRows(
+  { table, per, share, limits = [] }: List,
+  values: readonly Json[],
+  rowCount: (table: string) => number,
+): number {
+  const rows = table === undefined ? UNKNOWN_ROWS : rowCount(table) / (per === undefined ? 1 : rowCount(per))
+  return Math.max(1, Math.min(rows * share, ...limits.map((limit) => rowsOf(valueOf(limit, values)))))
+}
 
 const valueOf = (operand: Operand, values: readonly Json[]): Json | undefined =>
   operand.kind === 'value' ? values[operand.slot] : operand.kind === 'const' ? operand.value : undefined
 
 function rowsOf(limit: Json | undefined): number {
-  const rows = Number(limit instanceof NumberText ? limit.text : (limit ?? MISSING_LIMIT))
-  return Number.isNaN(rows) ? MISSING_LIMIT : rows
+  const rows = Number(limit instanceof NumberText ? limit.text : (limit ?? Infinity))
+  return Number.isNaN(rows) ? Infinity : rows
 }
 
 function textOf(value: Json | undefined): string {

@@ -27,6 +27,7 @@ import { Plans, type PlansOptions } from './plans.js'
 import { checkPrice, type RequestLimits } from './request-limits.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
 import { openSnapshots } from './snapshots.js'
+import { openRowCounts } from './row-counts.js'
 import type { Transaction } from './transaction.js'
 import { runTransaction } from './transactions.js'
 
@@ -57,6 +58,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   const pooled = isPooled(config)
   const plans = new Plans(options)
   const snapshots = await openSnapshots(database, log)
+  const counts = openRowCounts(database, log)
   const limits = createCallerLimits(config, options.admit)
   const fast = options.fast ? openFastLanes(database, log, metrics) : undefined
   const plain = plainLane(database)
@@ -91,7 +93,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   const rooms: Rooms = {
     compile: (request, call, form, isFree = false) =>
       plans.compiled(snapshotOf(call), taskOf(request, call, form), isFree ? undefined : call.session.caller),
-    checkPrice: ({ price }, { values }, call) => checkPrice(options.limits, price, values, call),
+    checkPrice: ({ price }, { values }, call) => checkPrice(options.limits, price, values, counts.of, call),
     bind(plan, request, call) {
       plans.assertBranded(plan)
       const execution = executionOf(request, call, plan)
@@ -217,7 +219,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     usePlanners: (sources) => plans.use(sources),
     async start() {
       plans.start(() => snapshots.current.sendable as Sendable)
-      await snapshots.watch()
+      await Promise.all([snapshots.watch(), counts.refresh()])
       await plans.warm()
     },
     closers: [

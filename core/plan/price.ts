@@ -2,7 +2,7 @@ import { type Catalog, tableKey } from '../catalog/catalog.js'
 import type { Aggregate, BoolExp, CompareOp, Field, Join, Op, Operand, OrderBy, Read, TableRef, Write } from './ir.js'
 import { INT8 } from './operators.js'
 
-/** The cost of a request, as far as it is known before its values and rows. */
+/** The estimated cost of a request. It depends on values and on row counts, which are known only when it runs. */
 export interface Price {
   readonly terms: readonly Term[]
   /** Operators that search text for a pattern. */
@@ -11,41 +11,63 @@ export interface Price {
 /** Points per row, multiplied by the rows of each enclosing list. */
 interface Term {
   readonly points: number
-  /** Limits of the lists; null for a list without a limit. */
-  readonly lists: readonly (Operand | null)[]
+  readonly lists: readonly List[]
+}
+/** A list of rows. Its estimated length is `share` of the rows of `table` per row of `per`, and at most each limit. */
+export interface List {
+  /** Key of the table; absent when its rows cannot be counted, because a function or the client provides them. */
+  readonly table?: string
+  /** Key of the table whose rows the list is divided among. */
+  readonly per?: string
+  readonly share: number
+  readonly limits?: readonly Operand[]
 }
 export interface Pattern {
   readonly op: CompareOp
   readonly to: Operand
 }
 
-/** Assumed number of rows of a list without a limit. */
-export const MISSING_LIMIT = 100
 /** Cost of a pattern, in comparisons. */
 const PATTERN_POINTS = 10
+const ONE: List = { share: 0 }
+const UNCOUNTED: List = { share: 1 }
 
 /**
- * Computes the cost of a client's request, before `authorize` adds the admin's conditions. A column, comparison or sort
- * key costs 1 point per row, a pattern 10.
- * @param mostRows proven maximum number of rows of the outermost list
+ * Estimates the cost of a client's request, before `authorize` adds the admin's conditions. A column, comparison or sort
+ * key costs 1 point per row, a pattern 10. A list has the rows of its table that its conditions and the role's filter are
+ * likely to leave.
  */
-export function priceOf(op: Op, catalog: Catalog, mostRows?: number): Price {
+export function priceOf(op: Op, role: string, catalog: Catalog): Price {
   const terms = new Map<string, Term>()
   const patterns: Pattern[] = []
 
-  const add = (points: number, lists: Term['lists']): void => {
+  const add = (points: number, lists: readonly List[]): void => {
     const key = JSON.stringify(lists)
     terms.set(key, { points: points + (terms.get(key)?.points ?? 0), lists })
   }
 
-  const condition = (exp: BoolExp, lists: Term['lists']): void => {
+  /** The rows that a condition is evaluated on: those of a table, or those that join with one row of `outer`. */
+  const scanned = (table: TableRef, on: Join, outer: TableRef | undefined): List => {
+    const inner = on.map(([, column]) => column)
+    if (hasKeyIn(catalog, table, inner)) return ONE
+    const key = { table: tableKey(table) }
+    if (outer === undefined || on.length === 0) return { ...key, share: 1 }
+    const isParent = hasKeyIn(
+      catalog,
+      outer,
+      on.map(([column]) => column),
+    )
+    return isParent ? { ...key, per: tableKey(outer), share: 1 } : { ...key, share: EQUAL }
+  }
+
+  const condition = (exp: BoolExp, table: TableRef, lists: readonly List[]): void => {
     switch (exp.kind) {
       case 'and':
       case 'or':
-        return exp.of.forEach((part) => condition(part, lists))
+        return exp.of.forEach((part) => condition(part, table, lists))
       case 'not':
       case 'guarded':
-        return condition(exp.of, lists)
+        return condition(exp.of, table, lists)
       case 'compare': {
         const { op, to } = exp
         const isPattern = PATTERNS.has(op)
@@ -58,73 +80,119 @@ export function priceOf(op: Op, catalog: Catalog, mostRows?: number): Price {
         return add(1, lists)
       case 'exists':
       case 'aggregate':
-        return condition(exp.where, leadsToOne(exp.table, exp.on) ? lists : [...lists, null])
+        return condition(exp.where, exp.table, [...lists, scanned(exp.table, exp.on, table)])
     }
   }
 
-  const leadsToOne = (ref: TableRef, on: Join): boolean => {
-    const given = on.map(([, inner]) => inner)
-    const keys = catalog.tables.get(tableKey(ref))?.keys ?? []
-    return keys.some(({ columns }) => columns.every((column) => given.includes(column)))
-  }
-
-  const order = ({ by }: OrderBy, lists: Term['lists']): void => {
-    add(1, by.kind === 'aggregate' ? [...lists, null] : lists)
+  const order = ({ by }: OrderBy, table: TableRef, lists: readonly List[]): void => {
+    add(1, by.kind === 'aggregate' ? [...lists, scanned(by.table, by.on, table)] : lists)
   }
 
   /** Adds the cost of the rows of a level, and returns the lists around their fields. */
-  const rows = (read: Read | Aggregate, outer: Term['lists']): Term['lists'] => {
-    const looked = read.kind === 'read' && read.single ? outer : [...outer, null]
-    condition(read.where, looked)
-    for (const each of read.orderBy) order(each, looked)
-    if (read.kind === 'read' && read.single) return outer
-    return [...outer, read.limit ?? null]
+  const rows = (read: Read | Aggregate, outer: readonly List[], on: Join = [], parent?: TableRef): readonly List[] => {
+    const { table, where, limit } = read
+    const all = read.from ? UNCOUNTED : scanned(table, on, parent)
+    const isOne = (read.kind === 'read' && read.single) || hasKeyIn(catalog, table, equalColumns(where))
+    const looked = isOne ? outer : [...outer, all]
+    condition(where, table, looked)
+    for (const each of read.orderBy) order(each, table, looked)
+    if (isOne) return outer
+    const { filter, limit: most } = permissionOn(table) ?? {}
+    const left = shareOf(where) * (filter === undefined ? 1 : shareOf(catalog.filters[filter] as BoolExp))
+    const limits = [limit ?? [], most === undefined ? [] : { kind: 'const' as const, value: String(most), type: INT8 }]
+    return [...outer, { ...all, share: all.share * left, limits: limits.flat() }]
   }
 
-  const fields = (all: readonly Field[], lists: Term['lists']): void => {
+  const permissionOn = (ref: TableRef) => catalog.tables.get(tableKey(ref))?.permissionsByRole.get(role)?.select
+
+  const fields = (all: readonly Field[], table: TableRef | undefined, lists: readonly List[]): void => {
     const plain = all.filter(({ kind }) => kind === 'column' || kind === 'constant').length
     if (plain > 0) add(plain, lists)
     for (const field of all) {
-      if (field.kind === 'relation') fields(field.read.fields, rows(field.read, lists))
-      if (field.kind === 'aggregate') aggregate(field.read, lists)
+      if (field.kind === 'relation') {
+        fields(field.read.fields, field.read.table, rows(field.read, lists, field.on, table))
+      }
+      if (field.kind === 'aggregate') aggregate(field.read, rows(field.read, lists, field.on, table))
     }
   }
 
-  const aggregate = (read: Aggregate, outer: Term['lists']): void => {
-    const lists = rows(read, outer)
-    for (const part of read.parts) {
-      if (part.kind === 'nodes') fields(part.fields, lists)
+  const aggregate = ({ parts, table }: Aggregate, lists: readonly List[]): void => {
+    for (const part of parts) {
+      if (part.kind === 'nodes') fields(part.fields, table, lists)
       else add(part.kind === 'functions' ? part.of.length : 1, lists)
     }
   }
 
-  const returning = ({ returning: wanted }: Write): void => fields(wanted?.fields ?? [], [null])
+  const returning = ({ returning: wanted, table }: Write, list: List): void =>
+    fields(wanted?.fields ?? [], table, [list])
 
   switch (op.kind) {
-    case 'read': {
-      const [limit = null, ...more] = rows(op, [])
-      const most: Operand | null =
-        mostRows === undefined ? limit : { kind: 'const', value: String(mostRows), type: INT8 }
-      fields(op.fields, [most, ...more])
+    case 'read':
+      fields(op.fields, op.table, rows(op, []))
       break
-    }
     case 'roots':
-      fields(op.fields, [])
+      fields(op.fields, undefined, [])
       break
     case 'count':
-      condition(op.where, [null])
+      condition(op.where, op.table, [scanned(op.table, [], undefined)])
       break
     case 'insert':
-      if (op.onConflict) condition(op.onConflict.where, [null])
-      returning(op)
+      if (op.onConflict) condition(op.onConflict.where, op.table, [UNCOUNTED])
+      returning(op, UNCOUNTED)
       break
     case 'update':
-    case 'delete':
-      condition(op.where, [null])
-      returning(op)
+    case 'delete': {
+      const isOne = hasKeyIn(catalog, op.table, equalColumns(op.where))
+      const all = isOne ? ONE : scanned(op.table, [], undefined)
+      condition(op.where, op.table, [all])
+      returning(op, { ...all, share: all.share * shareOf(op.where) })
       break
+    }
   }
   return { terms: [...terms.values()], patterns }
+}
+
+/** The share of rows that equal a value, like PostgreSQL's own default. */
+const EQUAL = 0.005
+/** The share of rows that a range or a pattern leaves. */
+const SOME = 1 / 3
+
+/** Estimates the share of rows that satisfy a condition, from its form alone. */
+function shareOf(exp: BoolExp): number {
+  switch (exp.kind) {
+    case 'and':
+      return exp.of.reduce((share, part) => share * shareOf(part), 1)
+    case 'or':
+      return Math.min(
+        1,
+        exp.of.reduce((share, part) => share + shareOf(part), 0),
+      )
+    case 'guarded':
+      return shareOf(exp.by) * shareOf(exp.of)
+    case 'compare':
+    case 'columns':
+      return exp.op === 'eq' ? EQUAL : exp.op === 'ne' || exp.op === 'nin' ? 1 : SOME
+    case 'exists':
+      return shareOf(exp.where)
+    case 'null':
+    case 'aggregate':
+      return SOME
+    case 'not':
+    case 'unknown':
+      return 1
+  }
+}
+
+/** Returns the columns for which every row must have a given value. */
+export function equalColumns(exp: BoolExp): readonly string[] {
+  if (exp.kind === 'and') return exp.of.flatMap(equalColumns)
+  return exp.kind === 'compare' && exp.op === 'eq' && !exp.cast && !exp.computed ? [exp.column] : []
+}
+
+/** Returns whether at most one row of a table has given values in these columns. */
+export function hasKeyIn(catalog: Catalog, table: TableRef, columns: readonly string[]): boolean {
+  const keys = catalog.tables.get(tableKey(table))?.keys ?? []
+  return keys.some((key) => key.columns.every((column) => columns.includes(column)))
 }
 
 const PATTERNS: ReadonlySet<CompareOp> = new Set(
