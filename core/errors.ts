@@ -75,7 +75,7 @@ export const ERRORS = {
   'too-many-failures': [429, 'Too many wrong credentials from this address. Retry after `Retry-After` seconds.'],
   'too-many-requests': [
     429,
-    'The caller has used its share: of previously unseen query shapes (`limits.misses`), of connections (`database.callerShare`, `streamShare`), or of memory for answers it has not read (`database.maxAnswerBytes`).',
+    'The caller has used its share: of previously unseen query shapes (`limits.newQueries`), of connections (`database.callerShare`, `streamShare`), or of memory for answers it has not read (`database.maxAnswerBytes`).',
   ],
   too_many_uploads: [429, 'Resumable uploads: the user has too many unfinished uploads.'],
   too_many: [429, 'Notify: this number, or all numbers together, got as many SMS as allowed in a day.'],

@@ -31,6 +31,8 @@ type Described<S> = S & {
   readonly description?: string
   /** Marks a password, a key or a token. */
   readonly secret?: boolean
+  /** Former name of this property. The configuration still accepts it, with a warning. */
+  readonly formerly?: string
 }
 
 /** A mistake in a value, and the keys that lead to it. */

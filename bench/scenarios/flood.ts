@@ -62,7 +62,7 @@ export async function measureFlood(bench: Bench): Promise<Section> {
     ]
     return {
       id: 'k',
-      title: `a row by key and its author, every request of a form of its own, ${CLIENTS} clients, limits.misses off`,
+      title: `a row by key and its author, every request of a form of its own, ${CLIENTS} clients, limits.newQueries off`,
       columns: {
         rps: 'requests/s',
         p50: 'p50 ms',

@@ -14,7 +14,7 @@ import type { CompilePool, Sendable } from '../compile/pool.js'
 import type { Metrics } from '../metrics.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
-import { createMissLimit, type MissLimit, type MissLimitConfig } from './miss-limit.js'
+import { createNewQueryLimit, type NewQueryLimit, type NewQueryLimitConfig } from './new-query-limit.js'
 import type { Snapshot } from './snapshot.js'
 
 export interface PlansOptions {
@@ -24,7 +24,7 @@ export interface PlansOptions {
   readonly threads: number
   readonly timeoutMs: number
   readonly warmUpMs: number
-  readonly misses: MissLimitConfig
+  readonly newQueries: NewQueryLimitConfig
 }
 
 const HIT = { by: 'cache' }
@@ -35,7 +35,7 @@ const IN_PROCESS = { by: 'process' }
 export class Plans {
   private readonly options: PlansOptions
   private readonly compilations: ReturnType<Metrics['counter']>
-  private readonly misses: MissLimit
+  private readonly newQueries: NewQueryLimit
   /** Plans compiled by this instance. No other plan is executed. */
   private readonly branded = new WeakSet<Compiled>()
   private readonly repeated = new WeakSet<Compiled>()
@@ -49,7 +49,7 @@ export class Plans {
 
   constructor(options: PlansOptions) {
     this.options = options
-    this.misses = createMissLimit(options.misses, options.metrics)
+    this.newQueries = createNewQueryLimit(options.newQueries, options.metrics)
     this.compilations = options.metrics.counter('compilations_total', 'Requests by the source of their plan.', ['by'])
   }
 
@@ -85,7 +85,7 @@ export class Plans {
       return hit
     }
     const made = await snapshot.cache.getOrCompile(key, async () => {
-      this.misses.charge(caller)
+      this.newQueries.charge(caller)
       return (await this.work(snapshot, task)) as Compiled
     })
     this.branded.add(made)
@@ -102,7 +102,7 @@ export class Plans {
     const known = snapshot.prepared.get(key)
     if (known !== undefined) return known
     return snapshot.prepared.getOrCompile(key, async () => {
-      this.misses.charge(caller)
+      this.newQueries.charge(caller)
       return this.work(snapshot, task, patient)
     })
   }

@@ -37,8 +37,9 @@ export const databaseConfig = {
       description:
         'Number of connections that commit fast inserts of several requests together; these see the same `now()`. 0 disables shared commits. Unused behind a connection pooler.',
     },
-    quickMs: {
+    pipelineMaxMs: {
       type: 'integer',
+      formerly: 'quickMs',
       minimum: 1,
       default: 5,
       description:

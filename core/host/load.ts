@@ -11,6 +11,8 @@ export interface Loaded {
   readonly providers: ReadonlyMap<string, LoadedKind>
   /** Warnings to log at startup. */
   readonly warnings: readonly string[]
+  /** Warnings about settings under a former name, which still works. */
+  readonly renamed: readonly string[]
 }
 
 export type LoadOptions<S extends Sections> = ConfigOptions<S> & {
@@ -26,14 +28,15 @@ export type LoadOptions<S extends Sections> = ConfigOptions<S> & {
 export async function loadAll<const S extends Sections>(
   options: LoadOptions<S>,
 ): Promise<{ readonly config: LoadedConfig<S>; readonly loaded: Loaded }> {
-  const { config, mistakes } = await readConfig(options)
-  const loading = { config, builtins: options.builtins, mistakes: [...mistakes] }
+  const { config, mistakes, renamed } = await readConfig(options)
+  const loading = { config, builtins: options.builtins, mistakes: [...mistakes], renamed: [...renamed] }
   const [plugins, providers] = await Promise.all([
     loadPlugins(loading, options.mentions?.(config.values) ?? []),
     loadProviders(loading),
   ])
   if (loading.mistakes.length > 0) throw new ConfigError(loading.mistakes)
-  return { config, loaded: { plugins, providers, warnings: [...providers].flatMap(providerWarnings) } }
+  const warnings = [...providers].flatMap(providerWarnings)
+  return { config, loaded: { plugins, providers, warnings, renamed: loading.renamed } }
 }
 
 /** Returns whether any plugin uses the database. A server without plugins uses it, too. */

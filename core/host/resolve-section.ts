@@ -1,4 +1,4 @@
-import { at } from '../errors.js'
+import { at, isUnder } from '../errors.js'
 import type { Infer, Issue, Schema } from '../schema.js'
 import { lowerCamel, sameKey } from './key-case.js'
 import { validate, type AnySchema } from './validate.js'
@@ -36,12 +36,12 @@ export interface Section<S extends Schema> {
 }
 
 export type Resolved<T> =
-  | { readonly ok: true; readonly value: T }
+  | { readonly ok: true; readonly value: T; readonly renamed: readonly string[] }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] }
 
 /**
- * Resolves one section: applies settings over the file, parses texts as the schema requires, fills in defaults, refuses
- * unknown keys, and freezes the result.
+ * Resolves one section: applies settings over the file, replaces former names, parses texts as the schema requires, fills
+ * in defaults, refuses unknown keys, and freezes the result.
  */
 export function resolveSection<const S extends Schema>(section: Section<S>): Resolved<Infer<S>> {
   const origins = new Map<string, string>()
@@ -54,14 +54,35 @@ export function resolveSection<const S extends Schema>(section: Section<S>): Res
   const schema: AnySchema = section.schema
   if (value === undefined && schema.type === 'object') value = {}
 
-  const result = validate(section.schema, readTexts(section.schema, value))
+  const renames: Rename[] = []
+  const result = validate(section.schema, readTexts(section.schema, value, section.path, section.path, renames))
   const issues = result.ok ? (section.check?.(result.value as Infer<S>) ?? []) : result.issues
-  if (result.ok && issues.length === 0) return { ok: true, value: freeze(result.value) as Infer<S> }
-  const mistakes = issues.map(({ keys, message }) => {
-    const path = written(value, keys).reduce<string>(at, section.path)
+  const mistake = (path: string, message: string): Mistake => {
     return { path, message, where: originOf(path, origins) ?? section.where }
-  })
-  return { ok: false, mistakes }
+  }
+  const clashes = renames.filter(({ clash }) => clash)
+  const mistakes = [
+    ...clashes.map(({ path, name }) => mistake(path, `is the old name of ${name}, which is set, too; remove one`)),
+    ...issues.map(({ keys, message }) =>
+      mistake(written(section.schema, value, keys).reduce<string>(at, section.path), message),
+    ),
+  ]
+  if (!result.ok || mistakes.length > 0) return { ok: false, mistakes }
+  const warnings = renames.map(({ path, name }) =>
+    mistake(path, `${path.slice(2)} is now called ${name}; the old name still works`),
+  )
+  const renamed = warnings.map(({ message, where }) => `${message} (${where})`)
+  return { ok: true, value: freeze(result.value) as Infer<S>, renamed }
+}
+
+/** A property under its former name. */
+interface Rename {
+  /** Path as written, e.g. `$.limits.misses`. */
+  readonly path: string
+  /** Present name, e.g. `limits.newQueries`. */
+  readonly name: string
+  /** Whether the present name is set, too. */
+  readonly clash: boolean
 }
 
 const TEXT = Symbol('text')
@@ -94,9 +115,11 @@ function spellKeys(schema: Schema | undefined, value: unknown, keys: readonly st
   const [first, ...rest] = keys
   if (first === undefined) return []
   const node = isPlain(value) ? value : {}
-  const known = [...objects(schema).flatMap((branch) => Object.keys(branch.properties ?? {})), ...Object.keys(node)]
+  const properties = objects(schema).flatMap((branch) => Object.entries(branch.properties ?? {}))
+  const former = properties.flatMap(([, { formerly }]) => formerly ?? [])
+  const known = [...properties.map(([name]) => name), ...former, ...Object.keys(node)]
   const key = known.find((candidate) => sameKey(candidate, first)) ?? lowerCamel(first)
-  return [key, ...spellKeys(member(schema, key), node[key], rest)]
+  return [key, ...spellKeys(member(schema, key).schema, node[key], rest)]
 }
 
 function withValue(value: unknown, keys: readonly string[], leaf: unknown): unknown {
@@ -106,28 +129,46 @@ function withValue(value: unknown, keys: readonly string[], leaf: unknown): unkn
   return { ...node, [key]: withValue(node[key], rest, leaf) }
 }
 
-function readTexts(schema: Schema | undefined, value: unknown): unknown {
-  if (isPlain(value) && isList(schema)) return [readTexts(itemOf(schema), value)]
+/**
+ * Parses the texts in a value, and replaces former names.
+ * @param path as written
+ * @param present the path with present names
+ */
+function readTexts(
+  schema: Schema | undefined,
+  value: unknown,
+  path: string,
+  present: string,
+  renames: Rename[],
+): unknown {
+  if (isPlain(value) && isList(schema)) return [readTexts(itemOf(schema), value, path, present, renames)]
   if (isText(value)) return readText(schema, value[TEXT])
-  if (Array.isArray(value)) return value.map((item: unknown) => readTexts(itemOf(schema), item))
+  if (Array.isArray(value))
+    return value.map((item: unknown, i) => readTexts(itemOf(schema), item, at(path, i), at(present, i), renames))
   if (!isPlain(value)) return value
+  const entries = Object.entries(value).filter(([, item]) => item !== undefined)
   return Object.fromEntries(
-    Object.entries(value)
-      .filter(([, item]) => item !== undefined)
-      .map(([key, item]) => [key, readTexts(member(schema, key), item)]),
+    entries.map(([key, item]) => {
+      const { name, schema: inner } = member(schema, key)
+      const [own, now] = [at(path, key), at(present, name)]
+      if (name !== key) renames.push({ path: own, name: now.slice(2), clash: value[name] !== undefined })
+      return [name, readTexts(inner, item, own, now, renames)]
+    }),
   )
 }
 
 /** A single object is accepted as a list of one. */
 const isList = (schema: Schema | undefined) => branches(schema).every(({ type }) => type === 'array')
 
-/** Returns the keys as written, without the index where a single value was accepted as a list. */
-function written(value: unknown, keys: Issue['keys']): Issue['keys'] {
+/** Returns the keys as written: with former names, and without the index where a single value was accepted as a list. */
+function written(schema: Schema | undefined, value: unknown, keys: Issue['keys']): Issue['keys'] {
   const [key, ...rest] = keys
   if (key === undefined) return []
-  if (typeof key === 'number' && !Array.isArray(value)) return written(value, rest)
-  const inner = Array.isArray(value) ? (value as unknown[])[Number(key)] : isPlain(value) ? value[key] : undefined
-  return [key, ...written(inner, rest)]
+  if (typeof key === 'number' && !Array.isArray(value)) return written(schema, value, rest)
+  if (Array.isArray(value)) return [key, ...written(itemOf(schema), (value as unknown[])[Number(key)], rest)]
+  const node = isPlain(value) ? value : {}
+  const own = Object.keys(node).find((each) => member(schema, each).name === key) ?? String(key)
+  return [own, ...written(member(schema, own).schema, node[own], rest)]
 }
 
 /** Keeps a text where the schema allows one; otherwise parses JSON. A single value is accepted as a list of one. */
@@ -155,22 +196,25 @@ function branches(schema: AnySchema | undefined): readonly AnySchema[] {
 const objects = (schema: Schema | undefined): readonly AnySchema[] =>
   branches(schema).flatMap((branch) => (branch.type === 'array' ? branches(branch.items) : [branch]))
 
-function member(schema: Schema | undefined, key: string): Schema | undefined {
+/** Returns the schema of a key, and the present name of the property if the key is its former one. */
+function member(schema: Schema | undefined, key: string): { readonly name: string; readonly schema?: Schema } {
   for (const { properties = {}, additionalProperties } of objects(schema)) {
-    if (Object.hasOwn(properties, key)) return properties[key]
-    if (typeof additionalProperties === 'object') return additionalProperties
+    const name = Object.hasOwn(properties, key)
+      ? key
+      : Object.keys(properties).find((each) => properties[each]?.formerly === key)
+    if (name !== undefined) return { name, schema: properties[name] }
+    if (typeof additionalProperties === 'object') return { name: key, schema: additionalProperties }
   }
-  return undefined
+  return { name: key }
 }
 
 const itemOf = (schema: Schema | undefined) => branches(schema).find(({ type }) => type === 'array')?.items
 
-/** Returns the origin of the nearest setting at or above the path. */
+/** Returns the origin of the nearest setting at or above the path, otherwise of one below it. */
 function originOf(path: string, origins: ReadonlyMap<string, string>): string | undefined {
-  const above = [...origins.keys()].filter(
-    (prefix) => path === prefix || path.startsWith(`${prefix}.`) || path.startsWith(`${prefix}[`),
-  )
-  return origins.get(above.reduce((best, prefix) => (prefix.length > best.length ? prefix : best), ''))
+  const places = [...origins.keys()]
+  const above = places.filter((place) => isUnder(path, place)).toSorted((a, b) => b.length - a.length)
+  return origins.get(above[0] ?? places.find((place) => isUnder(place, path)) ?? '')
 }
 
 function freeze(value: unknown): unknown {

@@ -69,9 +69,10 @@ const limitsConfig = {
   type: 'object',
   default: {},
   properties: {
-    misses: {
+    newQueries: {
       type: 'object',
       default: {},
+      formerly: 'misses',
       description:
         'Limit on previously unseen query shapes per caller (a user in a role, otherwise an address). Each must be compiled. Excess requests fail with 429.',
       properties: {
@@ -159,7 +160,7 @@ export async function startLoaded(
   const config = listeningAt(options.address, configured)
   const { values } = config
   const log = options.log ?? createLogger({ level: values.log.level })
-  for (const warning of loaded.warnings) log.warn(warning)
+  for (const warning of [...loaded.warnings, ...loaded.renamed]) log.warn(warning)
   requireAuthentication(values)
 
   /** Closed in reverse order. The position of what plugins add later is fixed already. */
@@ -244,7 +245,7 @@ export async function startLoaded(
         ...values.compile,
         log,
         metrics,
-        misses: values.limits.misses,
+        newQueries: values.limits.newQueries,
         limits: values.limits,
         fast: values.fast,
         admit: held.check,

@@ -29,7 +29,8 @@ function createAjv(): Ajv {
     logger: false,
     code: { optimize: false },
   })
-  return made.addKeyword({ keyword: 'secret', schemaType: 'boolean' })
+  made.addKeyword({ keyword: 'secret', schemaType: 'boolean' })
+  return made.addKeyword({ keyword: 'formerly', schemaType: 'string' })
 }
 let ajv: Ajv | undefined
 

@@ -120,7 +120,7 @@ pNN is the shortest time within which NN % of the counted answers were there.`
 
 /** The setting behind a refusal. */
 const SETTINGS: ReadonlyMap<string, string> = new Map([
-  ['429 too-many-requests', 'a limit for each caller: limits.misses, or database.streamPoolSize for streams'],
+  ['429 too-many-requests', 'a limit for each caller: limits.newQueries, or database.streamPoolSize for streams'],
   ['429 too-many-failures', 'the limit is http.failedAuthPerMinute'],
   ['503 too-busy', 'the limit is http.maxConcurrentRequests'],
   ['503 unavailable', 'connections are database.poolSize, and the longest wait for one is database.poolWaitMs'],

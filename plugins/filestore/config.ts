@@ -64,8 +64,9 @@ export const config = {
       type: 'object',
       description: 'Lets a proxy or the object store send large downloads.',
       properties: {
-        by: {
+        mode: {
           type: 'string',
+          formerly: 'by',
           enum: ['none', 'x-accel-redirect', 'x-sendfile', 'redirect'],
           default: 'none',
           description:

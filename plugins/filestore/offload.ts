@@ -15,12 +15,12 @@ export async function offload(
   store: ObjectStore,
   { blob, contentType, size }: StoredFile,
   disposition: string | undefined,
-  { by, prefix, minBytes }: FilestoreConfig['handOff'],
+  { mode, prefix, minBytes }: FilestoreConfig['handOff'],
 ): Promise<Answer | undefined> {
-  if (by === 'none' || size < minBytes) return undefined
+  if (mode === 'none' || size < minBytes) return undefined
   // Only this server understands these two.
   if (exchange.get('X-Service-Filestore-Range') !== '' || exchange.get('If-Range') !== '') return undefined
-  if (by === 'redirect') {
+  if (mode === 'redirect') {
     const url = await store.signedUrl?.(blob, { expiresInSeconds: EXPIRES_SECONDS, contentType, disposition })
     if (url === undefined) return undefined
     exchange.set('Cache-Control', 'no-store')
@@ -29,7 +29,7 @@ export async function offload(
   }
   if (!store.path) return undefined
   const path = prefix + store.path(blob)
-  if (by === 'x-accel-redirect') exchange.set('X-Accel-Redirect', path.split('/').map(encodeURIComponent).join('/'))
+  if (mode === 'x-accel-redirect') exchange.set('X-Accel-Redirect', path.split('/').map(encodeURIComponent).join('/'))
   else exchange.set('X-Sendfile', path)
   return { kind: 'text', text: '', contentType }
 }

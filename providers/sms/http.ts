@@ -15,7 +15,7 @@ export default defineProvider({
   config,
   create(settings) {
     const { url, method, format, fields, from, idPointer, accepted, refused, refusedStatuses } = settings
-    const { idempotencyHeader, sendsOnceForSeconds, timeoutMs } = settings
+    const { idempotencyHeader, deduplicationSeconds, timeoutMs } = settings
     check(settings)
     const isRefused = (json: unknown) => holds(refused, json)
     const api = createApi(
@@ -23,7 +23,7 @@ export default defineProvider({
       (status, text) => refusedStatuses.includes(status) || (refused !== undefined && isRefused(jsonIn(text))),
     )
     return {
-      ...(sendsOnceForSeconds === undefined ? {} : { sendsOnceForSeconds }),
+      ...(deduplicationSeconds === undefined ? {} : { sendsOnceForSeconds: deduplicationSeconds }),
       async send(sms, signal) {
         const values = filled(fields, placeholdersOf(sms, from ?? '')) as object
         const address = new URL(url)
@@ -58,13 +58,13 @@ export default defineProvider({
 })
 
 /** @throws Error when settings conflict */
-function check({ url, method, format, fields, from, idempotencyHeader, sendsOnceForSeconds }: HttpConfig): void {
+function check({ url, method, format, fields, from, idempotencyHeader, deduplicationSeconds }: HttpConfig): void {
   baseOf(url)
   checkFields(fields, from)
   if (format !== 'json') formOf(fields)
   if (method === 'GET' && format !== 'query') throw new Error('a GET has no body: set "format" to "query"')
-  if (sendsOnceForSeconds !== undefined && idempotencyHeader === undefined && !used(fields).has('id')) {
-    throw new Error('"sendsOnceForSeconds" requires "idempotencyHeader", or {id} in "fields"')
+  if (deduplicationSeconds !== undefined && idempotencyHeader === undefined && !used(fields).has('id')) {
+    throw new Error('"deduplicationSeconds" requires "idempotencyHeader", or {id} in "fields"')
   }
 }
 

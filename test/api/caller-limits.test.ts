@@ -85,80 +85,77 @@ t.test('patterns are short for roles', async (t) => {
   t.equal((await ask({ $ilike: '_'.repeat(21), $regex: 'x'.repeat(101) }, {})).status, 200, 'an admin')
 })
 
-t.test(
-  'a request has a price: what it shows and compares, times the rows that its lists are likely to have',
-  async (t) => {
-    const server = await start(t, { limits: { misses: { perSecond: 0 }, price: 50_000 } })
-    await server.must('run_sql', {
-      sql: `create table region (id int primary key);
+t.test('a request has a price, by the rows that its lists are likely to have', async (t) => {
+  const server = await start(t, { limits: { newQueries: { perSecond: 0 }, price: 50_000 } })
+  await server.must('run_sql', {
+    sql: `create table region (id int primary key);
       insert into region select generate_series(1, 10);
       create table town (id int primary key, region int references region, name text);
       insert into town select n, 1 + n % 10, 'town ' || n from generate_series(1, 20000) n;
       analyze region, town`,
-    })
-    for (const table of ['region', 'town']) {
-      await server.must('track_table', table)
-      await server.must('create_select_permission', { table, role: 'user', permission: { columns: '*', filter: {} } })
-    }
-    const own = { columns: '*', filter: { region: 'X-Service-User-Id' } }
-    await server.must('create_select_permission', { table: 'town', role: 'mayor', permission: own })
-    await server.must('create_array_relationship', {
-      table: 'region',
-      name: 'towns',
-      using: { foreign_key_constraint_on: { table: 'town', column: 'region' } },
-    })
-    const read = (args: object, as: As = user(1)) => server.query('select', args, as)
-    const towns = (limit?: number) => ({
-      table: 'region',
-      columns: ['id', { name: 'towns', columns: ['id', 'name'], limit }],
-    })
+  })
+  for (const table of ['region', 'town']) {
+    await server.must('track_table', table)
+    await server.must('create_select_permission', { table, role: 'user', permission: { columns: '*', filter: {} } })
+  }
+  const own = { columns: '*', filter: { region: 'X-Service-User-Id' } }
+  await server.must('create_select_permission', { table: 'town', role: 'mayor', permission: own })
+  await server.must('create_array_relationship', {
+    table: 'region',
+    name: 'towns',
+    using: { foreign_key_constraint_on: { table: 'town', column: 'region' } },
+  })
+  const read = (args: object, as: As = user(1)) => server.query('select', args, as)
+  const towns = (limit?: number) => ({
+    table: 'region',
+    columns: ['id', { name: 'towns', columns: ['id', 'name'], limit }],
+  })
 
-    await t.test('row counts come from the statistics', async (t) => {
-      const again = await testServer(t, { databaseUrl: server.databaseUrl, config: { limits: { price: 50_000 } } })
-      const ask = (args: object, as: As = user(1)) => again.query('select', args, as)
-      t.match(await ask(towns()), {
-        status: 400,
-        body: {
-          error:
-            'the request may cost about 200100 points, and at most 50000 are allowed (limits.price); limit its lists',
-        },
-      })
-      t.equal((await ask(towns(10))).status, 200, 'a limit makes a list short')
-      t.equal((await again.query('select', towns())).status, 200, 'an admin')
-      t.match((await ask({ table: 'town', columns: ['*'] })).body, { error: /about 300000 points/ })
-      t.equal((await ask({ table: 'town', columns: ['*'], where: { id: 1 } })).status, 200, 'a key gives one row')
-      t.match((await ask({ table: 'town', columns: ['*'], where: { name: 'x' } })).body, {
-        error: /about 101500 points/,
-      })
-      const mayor = { role: 'mayor', variables: { 'x-service-user-id': '1' } }
-      t.equal((await ask({ table: 'town', columns: ['*'] }, mayor)).status, 200, 'the filter of a role leaves few rows')
+  await t.test('row counts come from the statistics', async (t) => {
+    const again = await testServer(t, { databaseUrl: server.databaseUrl, config: { limits: { price: 50_000 } } })
+    const ask = (args: object, as: As = user(1)) => again.query('select', args, as)
+    t.match(await ask(towns()), {
+      status: 400,
+      body: {
+        error:
+          'the request may cost about 200100 points, and at most 50000 are allowed (limits.price); limit its lists',
+      },
     })
+    t.equal((await ask(towns(10))).status, 200, 'a limit makes a list short')
+    t.equal((await again.query('select', towns())).status, 200, 'an admin')
+    t.match((await ask({ table: 'town', columns: ['*'] })).body, { error: /about 300000 points/ })
+    t.equal((await ask({ table: 'town', columns: ['*'], where: { id: 1 } })).status, 200, 'a key gives one row')
+    t.match((await ask({ table: 'town', columns: ['*'], where: { name: 'x' } })).body, {
+      error: /about 101500 points/,
+    })
+    const mayor = { role: 'mayor', variables: { 'x-service-user-id': '1' } }
+    t.equal((await ask({ table: 'town', columns: ['*'] }, mayor)).status, 200, 'the filter of a role leaves few rows')
+  })
 
-    t.equal((await read(towns())).status, 200, 'this server has not read the statistics of the new tables yet')
-    const bulk = [1, 2].map(() => ({ type: 'select', args: { table: 'item', columns: ['*'], limit: 80 } }))
-    t.equal((await server.query('bulk', bulk.concat(bulk), user(1))).status, 200)
-    t.match(
-      (
-        await server.query(
-          'bulk',
-          Array.from({ length: 160 }, () => bulk[0]),
-          user(1),
-        )
-      ).body,
-      { error: /points/ },
-    )
-    t.equal(
-      (
-        await server.query(
-          'bulk',
-          Array.from({ length: 160 }, () => bulk[0]),
-        )
-      ).status,
-      200,
-      'an admin',
-    )
-  },
-)
+  t.equal((await read(towns())).status, 200, 'this server has not read the statistics of the new tables yet')
+  const bulk = [1, 2].map(() => ({ type: 'select', args: { table: 'item', columns: ['*'], limit: 80 } }))
+  t.equal((await server.query('bulk', bulk.concat(bulk), user(1))).status, 200)
+  t.match(
+    (
+      await server.query(
+        'bulk',
+        Array.from({ length: 160 }, () => bulk[0]),
+        user(1),
+      )
+    ).body,
+    { error: /points/ },
+  )
+  t.equal(
+    (
+      await server.query(
+        'bulk',
+        Array.from({ length: 160 }, () => bulk[0]),
+      )
+    ).status,
+    200,
+    'an admin',
+  )
+})
 
 t.test('one caller takes a share of the connections; others do not wait for it', async (t) => {
   const server = await start(t, { database: { poolSize: 4, poolWaitMs: 1000, roleTimeoutMs: {} } })

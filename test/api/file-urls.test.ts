@@ -88,7 +88,7 @@ tap.test('a signed address ends: by its time, and with its secret', async (t) =>
 
 tap.test('a proxy that reads the same disk is told where the bytes are', async (t) => {
   for (const by of ['x-accel-redirect', 'x-sendfile']) {
-    const server = await filestore(t, { handOff: { by, prefix: '/_files', minBytes: 10 } })
+    const server = await filestore(t, { handOff: { mode: by, prefix: '/_files', minBytes: 10 } })
     await server.put('small', '123456789')
     await server.put('large', '1234567890')
     t.equal((await server.get('small')).text, '123456789')

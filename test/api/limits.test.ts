@@ -37,7 +37,7 @@ t.test('one caller’s flood of new forms is limited, its values and everybody e
   const server = await testServer(t, {
     threads: 1,
     config: {
-      limits: { misses: { perSecond: 1, burst: 20 } },
+      limits: { newQueries: { perSecond: 1, burst: 20 } },
       auth: { adminSecret: ADMIN_SECRET, jwt: { algorithms: ['HS256'], key: KEY } },
     },
   })
@@ -66,7 +66,7 @@ t.test('one caller’s flood of new forms is limited, its values and everybody e
   t.ok(refused.length >= 30 && refused.length < 60, `${refused.length} of 60 are refused`)
   t.match(refused[0], {
     status: 429,
-    body: { path: '$', error: /limits\.misses/, code: 'too-many-requests', message: /limits\.misses/ },
+    body: { path: '$', error: /limits\.newQueries/, code: 'too-many-requests', message: /limits\.newQueries/ },
   })
   t.equal(refused[0]?.headers.get('retry-after'), '1')
   const hits = await Promise.all(Array.from({ length: 60 }, (_, id) => ask(known(id), flooder)))

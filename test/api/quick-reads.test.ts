@@ -7,7 +7,7 @@ import { type Answered, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
 /** Whatever this machine is busy with. */
-const SHARED = { poolSize: 2, pipelines: 2, quickMs: 60_000 }
+const SHARED = { poolSize: 2, pipelines: 2, pipelineMaxMs: 60_000 }
 const NAMED = 'rowhouse pipeline'
 
 /** A server on a table of numbers, whose connections can be told apart by their names. */
@@ -96,7 +96,7 @@ t.test('connections that break while reads are under way lose none', async (t) =
 })
 
 t.test('nobody waits behind a read that was quick before and is not with this value', async (t) => {
-  const server = await start(t, { poolSize: 10, quickMs: patience(100) })
+  const server = await start(t, { poolSize: 10, pipelineMaxMs: patience(100) })
   await server.must('run_sql', {
     sql: `create function waits(id int) returns text language plpgsql stable as $$
         begin if id = 50 then perform pg_advisory_xact_lock(1); end if; return 'x'; end $$;

@@ -8,7 +8,7 @@ import { type Answered, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
 /** Quick is whatever this machine can do. */
-const SHARED = { poolSize: 4, sharedCommits: 1, quickMs: 60_000 }
+const SHARED = { poolSize: 4, sharedCommits: 1, pipelineMaxMs: 60_000 }
 
 /** To insert an id that is a multiple of 1000 takes a while. */
 const TABLES = `
@@ -197,7 +197,7 @@ t.test('what is refused and what is written is the same as one by one', async (t
 })
 
 t.test('nobody waits behind one that waits for a lock', async (t) => {
-  const server = await start(t, { quickMs: patience(100), statementTimeoutMs: 600_000, lockTimeoutMs: 600_000 })
+  const server = await start(t, { pipelineMaxMs: patience(100), statementTimeoutMs: 600_000, lockTimeoutMs: 600_000 })
   await untilShared(server)
   const holder = new pg.Client({ connectionString: server.databaseUrl })
   await holder.connect()
@@ -212,7 +212,7 @@ t.test('nobody waits behind one that waits for a lock', async (t) => {
 })
 
 t.test('those that wait for each other are all inserted or refused', async (t) => {
-  const server = await start(t, { sharedCommits: 2, quickMs: patience(100) })
+  const server = await start(t, { sharedCommits: 2, pipelineMaxMs: patience(100) })
   await untilShared(server)
   for (let base = 0; base < 500; base += 100) {
     // Each id is asked for twice, in opposite orders.

@@ -189,7 +189,7 @@ t.test('what a request says never stands in the text of a statement', async (t) 
     databaseUrl: tap.url,
     config: {
       plugins: { graphql: { limits: { maxCost: 1e60 } } },
-      limits: { misses: { perSecond: 0 }, price: 0, patterns: { operators: 0, characters: 0 } },
+      limits: { newQueries: { perSecond: 0 }, price: 0, patterns: { operators: 0, characters: 0 } },
     },
   })
   await server.must('run_sql', { sql: SQL })

@@ -19,7 +19,7 @@ const SEED = Number(process.env['ROWHOUSE_ORACLE_SEED'] ?? 20240607)
 const PER_MODEL = 80
 
 t.test(`what a role may see and do is what a naive reading of its permissions says (seed ${SEED})`, async (t) => {
-  const server = await testServer(t, { threads: 1, config: { limits: { misses: { perSecond: 0 }, price: 0 } } })
+  const server = await testServer(t, { threads: 1, config: { limits: { newQueries: { perSecond: 0 }, price: 0 } } })
   const random = new Random(SEED)
   const seen: Seen = {
     answered: 0,

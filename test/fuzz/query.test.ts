@@ -150,7 +150,7 @@ async function start(t: { teardown(fn: () => unknown): unknown }) {
     log: createLogger({ level: 'trace', destination: { write: (line) => void lines.push(line) } }),
     overrides: {
       compile: { threads: 0 },
-      limits: { misses: { perSecond: 0 } },
+      limits: { newQueries: { perSecond: 0 } },
       database: { url: databaseUrl, poolWaitMs: patience(60_000), lockTimeoutMs: patience(60_000) },
       auth: { adminSecret: ADMIN_SECRET },
       http: {

@@ -156,7 +156,7 @@ t.test('what is missing or may do harm is said before anything is sent twice', a
 })
 
 t.test('refusals are counted by what they say, with the setting behind them, and are no success', async (t) => {
-  const { url, must } = await shop(t, { limits: { misses: { perSecond: 1, burst: 1 } } })
+  const { url, must } = await shop(t, { limits: { newQueries: { perSecond: 1, burst: 1 } } })
   const folder = await newFolder(t)
   await must('create_select_permission', {
     table: 'item',
@@ -180,7 +180,7 @@ t.test('refusals are counted by what they say, with the setting behind them, and
   // More at once than the limit lets through.
   t.match(await run(folder, [url, '--query', 'forms.ndjson', '--clients', '40']), {
     code: 1,
-    out: /40 clients: \d+ x 429 too-many-requests \(.*limits\.misses.*\): \{.*new query shape/,
+    out: /40 clients: \d+ x 429 too-many-requests \(.*limits\.newQueries.*\): \{.*new query shape/,
   })
 })
 

@@ -172,7 +172,7 @@ const SMS: Readonly<Record<string, () => Promise<Stage<SmsSender, TakenSms>>>> =
       refused: json(400, { code: 21211, message: 'no', status: 400 }),
     }),
   http: () => gateway({}),
-  'http that knows repeats': () => gateway({ idempotencyHeader: 'Idempotency-Key', sendsOnceForSeconds: 3600 }),
+  'http that knows repeats': () => gateway({ idempotencyHeader: 'Idempotency-Key', deduplicationSeconds: 3600 }),
 }
 
 for (const [name, stage] of Object.entries(EMAIL)) {

@@ -56,7 +56,7 @@ const WARM = 20
 
 t.test('what was asked before is one round trip, without a transaction, a parse or a worker', async (t) => {
   // Quick is what this machine can do, however busy it is.
-  const { server, events } = await library(t, { pipelines: 1, sharedCommits: 1, quickMs: 60_000 })
+  const { server, events } = await library(t, { pipelines: 1, sharedCommits: 1, pipelineMaxMs: 60_000 })
   const piscina = counted(t)
 
   for (const [name, ask] of Object.entries({ ...DOORS, ...INSERTS })) {
@@ -220,7 +220,7 @@ t.test('a start asks the database as often with many tables as with one', async 
 })
 
 t.test('nothing waits on a connection behind a statement that is not known to be quick', async (t) => {
-  const { server, events } = await library(t, { quickMs: 500 })
+  const { server, events } = await library(t, { pipelineMaxMs: 500 })
   const quick = DOORS['a row by its key'] as Door
   const slow: readonly Door[] = [
     (server, id) => server.query('select', { table: 'slow_view', columns: ['id', 'waited'], where: { id }, limit: 1 }),

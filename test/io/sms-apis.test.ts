@@ -604,7 +604,7 @@ t.test('http', async (t) => {
     const { api, provider: once } = await start(t, {
       idPointer: '/messages/0/id',
       idempotencyHeader: 'Idempotency-Key',
-      sendsOnceForSeconds: 3600,
+      deduplicationSeconds: 3600,
     })
     t.equal(once.sendsOnceForSeconds, 3600)
     const message = sms()
@@ -750,7 +750,7 @@ t.test('http', async (t) => {
       [{ fields: { message, to, more: { password: SECRET } }, format: 'form' }, /"more" is not/],
       [{ fields: { message, to, more: null }, format: 'query' }, /"more" is not/],
       [{ method: 'GET' }, /set "format" to "query"/],
-      [{ sendsOnceForSeconds: 60 }, /"sendsOnceForSeconds" requires "idempotencyHeader"/],
+      [{ deduplicationSeconds: 60 }, /"deduplicationSeconds" requires "idempotencyHeader"/],
       [{ url: 'http://user:pass@example.com' }, /: url must not contain credentials$/],
       [{ idPointer: 'id' }, /idPointer: must match pattern/],
     ]
@@ -762,6 +762,6 @@ t.test('http', async (t) => {
       t.match(error, { message })
       noSecret(t, error)
     }
-    await start(t, { fields: { message, to, reference: '{id}' }, sendsOnceForSeconds: 60 })
+    await start(t, { fields: { message, to, reference: '{id}' }, deduplicationSeconds: 60 })
   })
 })

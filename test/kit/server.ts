@@ -90,7 +90,7 @@ export async function testServer(
       fast: process.env[TEST_FAST] !== 'false',
       compile: { threads, timeoutMs: patience(10_000) },
       // Tests ask for more new forms than any client; those of the limit turn it on.
-      limits: { misses: { perSecond: 0 } },
+      limits: { newQueries: { perSecond: 0 } },
       ...config,
       database: {
         ...place,

@@ -24,8 +24,8 @@ export interface FastLanes {
 export function openFastLanes(database: Database, log: Logger, metrics: Metrics): FastLanes {
   const { config } = database
   const open = openerOf(database, log, metrics)
-  const reads = open(ReadConnection, config.pipelines, 'pipeline', 2 * SLOW * config.quickMs)
-  const commits = open(CommitConnection, config.sharedCommits, 'commits', 4 * SLOW * config.quickMs)
+  const reads = open(ReadConnection, config.pipelines, 'pipeline', 2 * SLOW * config.pipelineMaxMs)
+  const commits = open(CommitConnection, config.sharedCommits, 'commits', 4 * SLOW * config.pipelineMaxMs)
   const blocks = new Blocks()
   const streams = database.openStreams({
     stream: openSocket,
@@ -37,8 +37,8 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics)
       rows: (job) => readRows(database, { pool: streams, open: (client) => blockSource(client, blocks) }, job),
     }),
     shared: (lane) => ({
-      cell: shared(reads, config.quickMs, lane.cell),
-      write: shared(commits, COMMIT * config.quickMs, lane.write, ({ sharesCommit }) => sharesCommit === true),
+      cell: shared(reads, config.pipelineMaxMs, lane.cell),
+      write: shared(commits, COMMIT * config.pipelineMaxMs, lane.write, ({ sharesCommit }) => sharesCommit === true),
       rows: lane.rows,
     }),
     async close() {

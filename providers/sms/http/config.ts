@@ -73,8 +73,9 @@ export const config = {
       pattern: "^[0-9A-Za-z!#$%&'*+.^_`|~-]+$",
       description: 'Name of the header for the id of the message in Rowhouse.',
     },
-    sendsOnceForSeconds: {
+    deduplicationSeconds: {
       type: 'integer',
+      formerly: 'sendsOnceForSeconds',
       minimum: 1,
       description:
         'Time for which the gateway ignores a repeated id, in seconds. Leave it out when the gateway does not deduplicate.',

@@ -46,7 +46,7 @@ async function nginx(t: Test, server: string): Promise<string> {
 }
 
 tap.test('nginx sends what it is handed', async (t) => {
-  const server = await filestore(t, { handOff: { by: 'x-accel-redirect', prefix: '/_files' } })
+  const server = await filestore(t, { handOff: { mode: 'x-accel-redirect', prefix: '/_files' } })
   const url = await nginx(t, server.url)
   const bytes = randomBytes(3_000_000)
   const headers = { 'X-Service-Admin-Secret': ADMIN_SECRET, ...admin.variables }

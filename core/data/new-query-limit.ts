@@ -1,7 +1,7 @@
 import { serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 
-export interface MissLimitConfig {
+export interface NewQueryLimitConfig {
   /** 0 disables the limit. */
   readonly perSecond: number
   readonly burst: number
@@ -11,7 +11,7 @@ export interface MissLimitConfig {
  * Limits how much each caller makes the server compile. Cached plans are never refused. Without the limit, a client
  * could send endless new shapes, each of which occupies a worker for some milliseconds.
  */
-export interface MissLimit {
+export interface NewQueryLimit {
   /**
    * Charges one compilation.
    * @param caller `Session.caller`
@@ -23,7 +23,7 @@ export interface MissLimit {
 const MAX_CALLERS = 10_000
 
 /** Creates one token bucket per `Session.caller`. Buckets start full and refill continuously. */
-export function createMissLimit({ perSecond, burst }: MissLimitConfig, metrics: Metrics): MissLimit {
+export function createNewQueryLimit({ perSecond, burst }: NewQueryLimitConfig, metrics: Metrics): NewQueryLimit {
   const refused = metrics.counter(
     'compilations_refused_total',
     'Requests refused because their caller sent too many new query shapes.',
@@ -50,7 +50,7 @@ export function createMissLimit({ perSecond, burst }: MissLimitConfig, metrics: 
         return
       }
       refused.inc()
-      const message = 'too many new query shapes; changing only values is not limited (limits.misses)'
+      const message = 'too many new query shapes; changing only values is not limited (limits.newQueries)'
       throw serviceError('too-many-requests', message, '$', { retryAfter: (1 - bucket.tokens) / perSecond })
     },
   }
