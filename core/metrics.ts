@@ -1,9 +1,7 @@
 import { createRequire } from 'node:module'
 import type * as Library from 'prom-client'
 
-/**
- * Imports parts of the library, because the whole loads ten times as many files for process metrics, which can wait.
- */
+/** Imports parts of the library, because the whole loads ten times as many files. Process metrics can wait. */
 const require = createRequire(import.meta.url)
 export const Counter = require('prom-client/lib/counter.js') as typeof Library.Counter
 export const Gauge = require('prom-client/lib/gauge.js') as typeof Library.Gauge
@@ -23,7 +21,7 @@ export interface Metrics {
   /** @param buckets upper bounds in the unit of the name; defaults to those of Prometheus (seconds) */
   histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
   /** Adds the standard process metrics: memory, CPU time, event loop. */
-  addProcess(): Promise<void>
+  addProcess(): void
 }
 
 export function createMetrics(): Metrics {
@@ -48,9 +46,9 @@ export function createMetrics(): Metrics {
       }),
     histogram: (name, help, labels = [], buckets) =>
       new Histogram({ ...named(name, help, labels), ...(buckets && { buckets }) }),
-    async addProcess() {
-      const { collectDefaultMetrics } = await import('prom-client')
-      collectDefaultMetrics({ register: registry })
+    addProcess() {
+      const collect = require('prom-client/lib/defaultMetrics.js') as typeof Library.collectDefaultMetrics
+      collect({ register: registry })
     },
   }
 }

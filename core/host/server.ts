@@ -212,7 +212,7 @@ export async function startLoaded(
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     const addresses = await front.listen()
     await store?.data.start()
-    await metrics.addProcess()
+    metrics.addProcess()
 
     for (const address of addresses) log.info(address, 'listening')
     const [{ url }] = addresses

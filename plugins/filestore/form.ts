@@ -1,7 +1,7 @@
 import { on } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import busboy from 'busboy'
+import type { Busboy, FileInfo } from 'busboy'
 import { ServiceError } from 'rowhouse'
 import type { FilestoreConfig } from './config.js'
 import { readContentType } from './content-type.js'
@@ -30,7 +30,7 @@ export async function* filesOf(
   { minBytesPerSecond }: Pick<FilestoreConfig, 'minBytesPerSecond'>,
   signal: AbortSignal,
 ): AsyncGenerator<FormFile> {
-  const form = parserOf(req)
+  const form = await parserOf(req)
   // It may emit several errors, some of them late.
   form.on('error', () => {})
   failOnOpenParts(form)
@@ -73,9 +73,10 @@ export async function* filesOf(
     form.destroy()
   }
 }
-type FileEvent = [name: string, bytes: Readable, info: busboy.FileInfo]
+type FileEvent = [name: string, bytes: Readable, info: FileInfo]
 
-function parserOf({ headers }: IncomingMessage): busboy.Busboy {
+async function parserOf({ headers }: IncomingMessage): Promise<Busboy> {
+  const { default: busboy } = await import('busboy')
   try {
     return busboy({ headers, limits: LIMITS, defParamCharset: 'utf8' })
   } catch (error) {
@@ -84,7 +85,7 @@ function parserOf({ headers }: IncomingMessage): busboy.Busboy {
 }
 
 /** busboy never ends a part whose headers run into a boundary, which would make its reader wait for ever. */
-function failOnOpenParts(form: busboy.Busboy): void {
+function failOnOpenParts(form: Busboy): void {
   const noEnd = () => new Error('the headers of a part do not end')
   let open: Readable | undefined
   form.on('file', (_name, bytes) => {

@@ -14,6 +14,9 @@ const CONTROL = /[\p{Cc}\p{Cs}\u2028\u2029]/u
 /** The start of an encoded word (RFC 2047). Mail programs decode it anywhere, including line breaks in it. */
 const ENCODED = /=\?[^?]*\?[bq]\?/i
 
+/** Characters of a subject made from a template: a line of a mail has no more (RFC 5322 section 2.1.1). */
+export const MOST_SUBJECT = 998
+
 /** Names what a text has that a header must not have. undefined: nothing. */
 export function headerProblem(text: string): string | undefined {
   if (CONTROL.test(text)) return 'line breaks and control characters'

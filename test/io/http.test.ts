@@ -700,7 +700,7 @@ async function start(
   })
   const log = createLogger({ level: 'info', destination })
   const metrics = createMetrics()
-  await metrics.addProcess()
+  metrics.addProcess()
   const app = createApp({
     fast: true,
     config,

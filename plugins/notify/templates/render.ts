@@ -1,6 +1,6 @@
 import { Context, type Emitter, LiquidError, type Template, toValueSync } from 'liquidjs'
 import { htmlEngine, MOST_OUTPUT, MOST_SOURCE, MOST_TAGS, Output, plainEngine, renderLimit } from './engine.js'
-import { headerProblem } from '../mailbox.js'
+import { headerProblem, MOST_SUBJECT } from '../mailbox.js'
 import { badTemplate } from './errors.js'
 
 /** A mail template in Liquid. At least one of `text` and `html` is present. */
@@ -24,9 +24,6 @@ export interface Rendered {
 
 /** A parsed template, which can be rendered any number of times. */
 export type Parsed = (content: readonly Content[]) => Rendered
-
-/** Characters of a subject, before and after: a line of a mail has no more (RFC 5322 section 2.1.1). */
-export const MOST_SUBJECT = 998
 
 const plain = plainEngine()
 const html = htmlEngine()

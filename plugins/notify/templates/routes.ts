@@ -1,9 +1,9 @@
 import type { Context } from 'koa'
 import { assertSameOrigin, type Host, readJson } from 'rowhouse'
 import { templateNotFound } from './errors.js'
-import { parseTemplate, type Rendered } from './render.js'
+import type { Rendered } from './render.js'
 import { readName, readPreview, readPreviewOfInput, readTemplate } from './template-payload.js'
-import type { MailTemplates } from './templates.js'
+import { type MailTemplates, parse } from './templates.js'
 
 export interface TemplateRouteOptions {
   /** Throws a 401 for any role but admin. */
@@ -34,7 +34,7 @@ export function templateRoutes(
     adminOnly(ctx)
     const name = readName(ctx.params['name'])
     const input = readTemplate(await readJson(ctx))
-    parseTemplate(input)
+    await parse(input)
     ctx.body = await templates.put(name, input)
   })
   router.delete(ONE, async (ctx) => {
@@ -47,7 +47,7 @@ export function templateRoutes(
   router.post(`${ALL}/preview`, async (ctx) => {
     adminOnly(ctx)
     const { input, content } = readPreviewOfInput(await readJson(ctx))
-    ctx.body = previewOf(parseTemplate(input)(content))
+    ctx.body = previewOf((await parse(input))(content))
   })
   router.post(`${ONE}/preview`, async (ctx) => {
     adminOnly(ctx)

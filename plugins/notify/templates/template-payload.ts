@@ -1,8 +1,9 @@
 import type { Json } from 'rowhouse'
 import { invalidPayload, missingKey } from '../errors.js'
 import { Fields } from '../fields.js'
+import { MOST_SUBJECT } from '../mailbox.js'
 import { readContent } from '../payload.js'
-import { type Content, MOST_SUBJECT } from './render.js'
+import type { Content } from './render.js'
 import { type TemplateInput, TEMPLATE_NAME } from './templates.js'
 
 const KEYS = ['subject', 'text', 'html', 'comment']

@@ -1,5 +1,5 @@
 import type { Data } from 'rowhouse'
-import { type Content, type Parsed, parseTemplate, type Rendered, type Source } from './render.js'
+import type { Content, Parsed, Rendered, Source } from './render.js'
 
 /** What a client stores under a name. */
 export interface TemplateInput extends Source {
@@ -22,6 +22,12 @@ const MAX_CACHED = 200
 const TIMES = `to_json(created_at) as created_at, to_json(updated_at) as updated_at`
 const ROW = `name, subject, text, html, comment, ${TIMES}`
 
+/** Parses a template, like `parseTemplate`. Loads Liquid on first use, because many servers have no mail templates. */
+export async function parse(source: Source, of?: string): Promise<Parsed> {
+  const { parseTemplate } = await import('./render.js')
+  return parseTemplate(source, of)
+}
+
 /** The mail templates of the database. All servers see a change immediately. */
 export class MailTemplates {
   private readonly cache = new Map<string, { readonly source: Source; readonly parsed: Parsed }>()
@@ -36,7 +42,7 @@ export class MailTemplates {
    */
   async render(name: string, content: readonly Content[]): Promise<Rendered | undefined> {
     const stored = await this.find(name)
-    return stored && this.parsed(stored)(content)
+    return stored && (await this.parsed(stored))(content)
   }
 
   async list(): Promise<readonly Listed[]> {
@@ -74,13 +80,13 @@ export class MailTemplates {
     return rows.length > 0
   }
 
-  private parsed(template: MailTemplate): Parsed {
+  private async parsed(template: MailTemplate): Promise<Parsed> {
     const { name, subject, text, html } = template
     const cached = this.cache.get(name)
     if (cached?.source.subject === subject && cached.source.text === text && cached.source.html === html) {
       return cached.parsed
     }
-    const parsed = parseTemplate(template, ` of template "${name}"`)
+    const parsed = await parse(template, ` of template "${name}"`)
     this.cache.delete(name)
     this.cache.set(name, { source: { subject, text, html }, parsed })
     const [oldest] = this.cache.keys()
