@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream'
-import type { Answer, Exchange } from 'rowhouse'
+import type { Answer, Exchange, ObjectStore } from 'rowhouse'
 import { assertIntact, assertReplaced, readBytes } from './bytes.js'
 import type { Components, Storage } from './components.js'
 import { mayContinue, readCondition } from './conditions.js'
-import { dispositionOf } from './disposition.js'
+import type { FilestoreConfig } from './config.js'
+import { dispositionOf } from './content-type.js'
 import { preconditionFailed } from './errors.js'
 import type { StoredFile } from './files.js'
-import { offload } from './offload.js'
 import { readRange } from './range.js'
 
 /** Answers a GET or HEAD with a file, a range of it, or the status that its conditions demand. */
@@ -64,4 +64,36 @@ function setHeaders(exchange: Exchange, { etag, updatedAt }: StoredFile, disposi
 function unsatisfiable(exchange: Exchange, size: number): Answer {
   exchange.set('Content-Range', `bytes */${size}`)
   return { kind: 'text', text: JSON.stringify({ code: 'bad_request', message: 'range not satisfiable' }), status: 400 }
+}
+
+/** Long enough to begin a download. */
+const EXPIRES_SECONDS = 300
+
+/**
+ * Leaves a download to a proxy that reads the same disk, or to the object store, as `handOff` configures. They also handle
+ * the `Range` of the request.
+ * @returns the answer without the bytes; undefined when this server has to send them
+ */
+async function offload(
+  exchange: Exchange,
+  store: ObjectStore,
+  { blob, contentType, size }: StoredFile,
+  disposition: string | undefined,
+  { mode, prefix, minBytes }: FilestoreConfig['handOff'],
+): Promise<Answer | undefined> {
+  if (mode === 'none' || size < minBytes) return undefined
+  // Only this server understands these two.
+  if (exchange.get('X-Service-Filestore-Range') !== '' || exchange.get('If-Range') !== '') return undefined
+  if (mode === 'redirect') {
+    const url = await store.signedUrl?.(blob, { expiresInSeconds: EXPIRES_SECONDS, contentType, disposition })
+    if (url === undefined) return undefined
+    exchange.set('Cache-Control', 'no-store')
+    exchange.set('Location', url)
+    return { kind: 'text', text: '', contentType, status: 307 }
+  }
+  if (!store.path) return undefined
+  const path = prefix + store.path(blob)
+  if (mode === 'x-accel-redirect') exchange.set('X-Accel-Redirect', path.split('/').map(encodeURIComponent).join('/'))
+  else exchange.set('X-Sendfile', path)
+  return { kind: 'text', text: '', contentType }
 }

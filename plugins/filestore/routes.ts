@@ -13,7 +13,7 @@ import { readFileId } from './file-id.js'
 import type { NewFile } from './files.js'
 import { filesOf, isForm } from './form.js'
 import { bufferRequest, type Meter, meterRequest } from './meter.js'
-import { readSignedUrlRequest } from './signed-url-request.js'
+import { readSignedUrlRequest } from './signed-urls.js'
 import { checkUploadHeaders, type Upload } from './uploads.js'
 
 const PREFIX = '/v1/file/'
