@@ -41,5 +41,5 @@ export function readAttachments(fields: Fields, maxBytes: number): readonly Atta
   })
 }
 
-export const tooLarge = (maxBytes: number, path: string) =>
+const tooLarge = (maxBytes: number, path: string) =>
   invalidPayload(`the attachments have more than ${maxBytes} bytes (plugins.notify.email.maxAttachmentBytes)`, path)

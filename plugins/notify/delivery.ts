@@ -3,7 +3,7 @@ import { type Host, type SendError, ServiceError, type Services } from 'rowhouse
 import type { NotifyConfig } from './config.js'
 import { Deadline } from './deadline.js'
 import { type Channel, channelOf, type ClaimedMessage, type ProviderMessage, providerMessage } from './message.js'
-import type { MessageRecord } from './message-record.js'
+import type { MessageRecord } from './message-list.js'
 import type { AttemptResult, Outbox } from './outbox.js'
 import type { ProviderChain } from './provider-chain.js'
 import { attemptTimedOut, type ProviderReply } from './provider-reply.js'

@@ -11,10 +11,9 @@ import { readEmail, readSms } from './payload.js'
 import { ProviderChain } from './provider-chain.js'
 import { startPruning } from './prune.js'
 import { adminOnly, sendRoutes } from './routes.js'
-import { lossesMigration, migrations } from './schema.js'
+import { migrations } from './schema.js'
 import { Sending } from './sending.js'
 import { Suppression } from './suppression.js'
-import { templatesMigration } from './templates/migration.js'
 import { templateRoutes } from './templates/routes.js'
 import { MailTemplates } from './templates/templates.js'
 import { Worker } from './worker.js'
@@ -38,7 +37,7 @@ export default definePlugin({
   needs: ['operations'],
   wants: ['filestore'],
   config,
-  migrations: [...migrations, templatesMigration, lossesMigration],
+  migrations,
   setup(host, options) {
     const data = host.use('data')
     const outbox = new Outbox(data)

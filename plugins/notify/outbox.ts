@@ -1,6 +1,6 @@
 import type { Attachment, Data, Transaction } from 'rowhouse'
 import { type Channel, type ClaimedMessage, type NewMessage } from './message.js'
-import { MESSAGE_COLUMNS, type MessageRecord } from './message-record.js'
+import { MESSAGE_COLUMNS, type MessageRecord } from './message-list.js'
 
 const TABLE = 'svc_catalog.svc_outbox'
 

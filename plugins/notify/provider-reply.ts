@@ -42,8 +42,8 @@ export function readError(thrown: unknown): SendError {
   return new SendError(OUTCOMES.includes(outcome) ? outcome : 'unknown', storable(message), {
     cause: thrown,
     unreadable,
-    ...(response === undefined ? {} : { response }),
-    ...(typeof retryAfter === 'number' && retryAfter > 0 ? { retryAfter } : {}),
+    response,
+    retryAfter: typeof retryAfter === 'number' && retryAfter > 0 ? retryAfter : undefined,
   })
 }
 

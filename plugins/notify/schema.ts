@@ -113,12 +113,27 @@ create table svc_catalog.svc_suppression (
 );
 `,
   },
-]
-
-export const lossesMigration: Migration = {
-  id: '004-losses',
-  sql: `
+  {
+    id: '003-mail-templates',
+    sql: `
+-- subject, text and html are Liquid; html is escaped when it is filled in.
+create table svc_catalog.svc_mail_template (
+  name text primary key check (name ~ '^[A-Za-z0-9_.-]{1,64}$'),
+  subject text not null,
+  text text,
+  html text,
+  comment text,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  check (text is not null or html is not null)
+);
+`,
+  },
+  {
+    id: '004-losses',
+    sql: `
 -- How many in a row have taken a message and were not heard of again; each time that it is taken says so anew.
 alter table svc_catalog.svc_outbox add column losses integer not null default 0;
 `,
-}
+  },
+]

@@ -1,7 +1,7 @@
 import { Context, type Emitter, LiquidError, type Template, toValueSync } from 'liquidjs'
+import { type ServiceError, serviceError } from 'rowhouse'
 import { htmlEngine, MOST_OUTPUT, MOST_SOURCE, MOST_TAGS, Output, plainEngine, renderLimit } from './engine.js'
 import { headerProblem, MOST_SUBJECT } from '../mailbox.js'
-import { badTemplate } from './errors.js'
 
 /** A mail template in Liquid. At least one of `text` and `html` is present. */
 export interface Source {
@@ -94,3 +94,6 @@ function explained<T>(about: string, run: () => T): T {
     throw badTemplate(`${about}, line ${line}, column ${column}: ${what}`, error)
   }
 }
+
+const badTemplate = (message: string, cause?: unknown): ServiceError =>
+  serviceError('invalid_payload', message, '$', { cause })
