@@ -1,4 +1,5 @@
 import {
+  addressProblem,
   createOutbound,
   type OutboundAnswer,
   OutboundError,
@@ -8,7 +9,6 @@ import {
   shortLine,
 } from 'rowhouse'
 import { jsonIn } from './answer.js'
-import { throwIfGivenUp } from './deadline.js'
 
 /** Maximum size of a response, in bytes. Larger than any response of a provider. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -33,6 +33,16 @@ export const apiUrl = <const A extends string>(address: A) =>
 
 /** @param path appended to the path of the address, e.g. `/v3/mail/send` */
 export const below = (address: string, path: string): URL => new URL(address.replace(/\/+$/, '') + path)
+
+/** Returns a base URL without trailing slashes. @throws Error for an unusable URL */
+export function baseOf(url: string): string {
+  if (URL.canParse(url) && new URL(url).username + new URL(url).password !== '') {
+    throw new Error('url must not contain credentials')
+  }
+  const problem = addressProblem(url)
+  if (problem !== undefined) throw new Error(`url ${problem}`)
+  return url.replace(/\/+$/, '')
+}
 
 /** Client for a provider's HTTP API. */
 export interface Api {
@@ -74,7 +84,7 @@ export function createApi(
   const hide = hider(hidden)
   return {
     async send(request, signal) {
-      throwIfGivenUp(signal)
+      throwIfAborted(signal)
       const answer = await outbound.ask({ method: 'POST', repeatable: false, ...request }, signal).catch(failed)
       const body = answer.body.toString()
       const text = hide(body)
@@ -82,12 +92,17 @@ export function createApi(
       if (status >= 200 && status < 300)
         return { headers, text, json: jsonIn(body), detail: shortLine(`${status} ${text}`) }
       const retryAfter = secondsUntil(headers['retry-after'])
-      const more = { response: `${status} ${text}`, ...(retryAfter > 0 ? { retryAfter } : {}) }
+      const more = { response: `${status} ${text}`, retryAfter: retryAfter > 0 ? retryAfter : undefined }
       const outcome = refuses(status, body, headers) ? 'refused' : outcomeOf(status)
       throw new SendError(outcome, outcome === 'unknown' ? NOT_KNOWN : NOT_TAKEN, more)
     },
     close: async () => outbound.close(),
   }
+}
+
+/** @throws SendError when `signal` aborted before anything was sent */
+export function throwIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw new SendError('retry', 'the send was cancelled before it started', { cause: signal.reason })
 }
 
 const NOT_TAKEN = 'the provider did not accept the message'

@@ -1,5 +1,5 @@
 import { defineProvider } from 'rowhouse'
-import { throwIfGivenUp } from '../deadline.js'
+import { throwIfAborted } from '../api.js'
 
 /** Logs emails instead of sending them. */
 export default defineProvider({
@@ -7,7 +7,7 @@ export default defineProvider({
   name: 'log',
   create: (_, { log }) => ({
     async send({ id, to, from, subject, text, html }, signal) {
-      throwIfGivenUp(signal)
+      throwIfAborted(signal)
       log.info({ id, to: to.address, from: from.address, subject, text: text ?? html }, 'mail')
       return { id: `log-${id}`, detail: 'written to the log' }
     },

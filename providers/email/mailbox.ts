@@ -6,20 +6,24 @@ const PLAIN = /^[\p{L}\p{N} !#$%&'*+/^_`{|}~-]+$/u
 /** Formats `Name <local@domain>`, or the address alone. */
 export function written({ name, address }: Mailbox): string {
   if (name === undefined || name.trim() === '') return address
-  return `${PLAIN.test(name) ? name : `"${name.replaceAll(/["\\]/g, String.raw`\$&`)}"`} <${address}>`
+  return `${PLAIN.test(name) ? name : quoted(name)} <${address}>`
 }
 
-/** Formats like `written`, in ASCII: other names become encoded words (RFC 2047). */
+/** Formats a quoted string (RFC 5322). */
+export const quoted = (name: string): string => `"${name.replaceAll(/["\\]/g, '\\$&')}"`
+
+/** Formats like `written`, in ASCII: other names become encoded words. */
 export function writtenInAscii(mailbox: Mailbox): string {
   const { name = '', address } = mailbox
   if (/^[ -~]*$/.test(name)) return written(mailbox)
   return `${encodedWords(name).join(' ')} <${address}>`
 }
 
-/** Bytes of UTF-8 per encoded word: 72 of the allowed 75 characters in base64, including delimiters. */
+/** Maximum bytes of UTF-8 per encoded word: 60 characters in base64, of at most 75 with the delimiters. */
 const WORD_BYTES = 45
 
-function encodedWords(text: string): readonly string[] {
+/** Formats encoded words (RFC 2047), each with complete characters. */
+export function encodedWords(text: string): readonly string[] {
   const words = ['']
   for (const character of text) {
     const longer = `${words.at(-1)}${character}`

@@ -64,8 +64,8 @@ export default defineProvider({
         form.append('t:variables', JSON.stringify(byName(mail.content)))
         return post(form, signal)
       },
-      ...(domains ? { domains } : {}),
-      ...(signingKey === undefined ? {} : { events: eventReader(signingKey) }),
+      domains,
+      events: signingKey ? eventReader(signingKey) : undefined,
       close: () => api.close(),
     }
   },

@@ -76,8 +76,8 @@ export default defineProvider({
           { ...envelope(mail), ...named(mail.template), TemplateModel: byName(mail.content) },
           signal,
         ),
-      ...(domains ? { domains } : {}),
-      ...(webhook === undefined ? {} : { events: eventReader(webhook) }),
+      domains,
+      events: webhook ? eventReader(webhook) : undefined,
       close: () => api.close(),
     }
   },

@@ -59,8 +59,8 @@ export default defineProvider({
       send: (mail, signal) => post(mail, { subject: mail.subject, text: mail.text, html: mail.html }, signal),
       sendTemplate: (mail, signal) =>
         post(mail, { template: { id: mail.template, variables: byName(mail.content) } }, signal),
-      ...(domains ? { domains } : {}),
-      ...(webhookSecret === undefined ? {} : { events: eventReader(webhookSecret) }),
+      domains,
+      events: webhookSecret ? eventReader(webhookSecret) : undefined,
       close: () => api.close(),
     }
   },

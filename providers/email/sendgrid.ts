@@ -56,8 +56,8 @@ export default defineProvider({
       send: (mail, signal) => post({ ...envelope(mail), subject: mail.subject, content: content(mail) }, signal),
       sendTemplate: (mail, signal) =>
         post({ ...envelope(mail, byName(mail.content)), template_id: mail.template }, signal),
-      ...(domains ? { domains } : {}),
-      ...(verificationKey === undefined ? {} : { events: eventReader(verificationKey) }),
+      domains,
+      events: verificationKey ? eventReader(verificationKey) : undefined,
       close: () => api.close(),
     }
   },

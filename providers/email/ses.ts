@@ -68,7 +68,7 @@ export default defineProvider({
     return {
       send: (mail, signal) => post(mail, { Simple: simple(mail) }, signal),
       sendTemplate: (mail, signal) => post(mail, { Template: template(mail) }, signal),
-      ...(domains ? { domains } : {}),
+      domains,
       close: () => api.close(),
     }
   },

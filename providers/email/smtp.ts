@@ -29,7 +29,7 @@ export default defineProvider({
     }
 
     return {
-      ...(settings.domains === undefined ? {} : { domains: settings.domains }),
+      domains: settings.domains,
       async send(mail, signal) {
         const progress: Progress = { begun: false, whole: false }
         try {

@@ -1,10 +1,8 @@
-import { defineProvider, SendError, shortLine } from 'rowhouse'
+import { defineProvider, SendError, shortLine, valueAtPointer } from 'rowhouse'
 import { jsonIn } from '../answer.js'
-import { createApi, unreadable } from '../api.js'
-import { baseOf } from './address.js'
+import { baseOf, createApi, unreadable } from '../api.js'
 import { config, type HttpConfig } from './http/config.js'
 import { checkFields, filled, formOf, placeholdersOf, used } from './http/fields.js'
-import { textAt } from './http/pointer.js'
 
 const TYPES = { json: 'application/json', form: 'application/x-www-form-urlencoded' } as const
 
@@ -23,7 +21,7 @@ export default defineProvider({
       (status, text) => refusedStatuses.includes(status) || (refused !== undefined && isRefused(jsonIn(text))),
     )
     return {
-      ...(deduplicationSeconds === undefined ? {} : { sendsOnceForSeconds: deduplicationSeconds }),
+      sendsOnceForSeconds: deduplicationSeconds,
       async send(sms, signal) {
         const values = filled(fields, placeholdersOf(sms, from ?? '')) as object
         const address = new URL(url)
@@ -73,6 +71,12 @@ type Sign = NonNullable<HttpConfig['accepted']>
 function holds(sign: Sign | undefined, json: unknown): boolean {
   const text = sign && textAt(sign.pointer, json)
   return text !== undefined && sign !== undefined && sign.values.includes(text)
+}
+
+/** Returns the text, number or boolean at a JSON pointer as text, or undefined. */
+function textAt(pointer: string, json: unknown): string | undefined {
+  const value = valueAtPointer(json, pointer)
+  return ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : undefined
 }
 
 /** Returns all configured texts, because any of them may be a secret. */

@@ -1,5 +1,5 @@
 import { defineProvider } from 'rowhouse'
-import { throwIfGivenUp } from '../deadline.js'
+import { throwIfAborted } from '../api.js'
 
 /** Logs messages instead of sending them. */
 export default defineProvider({
@@ -7,7 +7,7 @@ export default defineProvider({
   name: 'log',
   create: (_, { log }) => ({
     async send({ id, countryCode, to, message }, signal) {
-      throwIfGivenUp(signal)
+      throwIfAborted(signal)
       log.info({ id, to: `+${countryCode}${to}`, text: message }, 'SMS')
       return { id: `log-${id}`, detail: 'written to the log' }
     },

@@ -1,9 +1,8 @@
-import { defineProvider } from 'rowhouse'
-import { createApi, timeoutMs, unreadable } from '../api.js'
-import { baseOf } from './address.js'
-import { digits } from './number.js'
-import { isRefused } from './twilio/errors.js'
-import { readCallback } from './twilio/callback.js'
+import { createHmac } from 'node:crypto'
+import { defineProvider, type DeliveryEvent, type PostedEvents } from 'rowhouse'
+import { jsonIn, valueAt } from '../answer.js'
+import { apiUrl, baseOf, createApi, timeoutMs, unreadable } from '../api.js'
+import { isSame, notEvents, notSigned } from '../events.js'
 
 /** Sends through the Programmable Messaging API of Twilio. */
 export default defineProvider({
@@ -31,12 +30,7 @@ export default defineProvider({
         pattern: '^https?://',
         description: 'Public URL of this server to which Twilio posts status callbacks. Without it, Twilio sends none.',
       },
-      url: {
-        type: 'string',
-        pattern: '^https?://',
-        default: 'https://api.twilio.com',
-        description: 'Base URL of the API.',
-      },
+      url: apiUrl('https://api.twilio.com'),
       timeoutMs,
     },
     additionalProperties: false,
@@ -58,17 +52,83 @@ export default defineProvider({
     }
     return {
       async send(sms, signal) {
-        const form = new URLSearchParams({ To: `+${digits(sms)}`, ...sender, Body: sms.message })
+        const form = new URLSearchParams({ To: `+${sms.countryCode}${sms.to}`, ...sender, Body: sms.message })
         const { json, text } = await api.send({ ...request, body: form.toString() }, signal)
         const { sid, status, num_segments: segments } = (json ?? {}) as Readonly<Record<string, unknown>>
         if (typeof sid !== 'string' || sid === '') throw unreadable(text)
         const size = typeof segments === 'string' && segments !== '0' ? `, segments: ${segments.slice(0, 10)}` : ''
         return { id: sid, detail: `${typeof status === 'string' ? status.slice(0, 40) : 'accepted'}${size}` }
       },
-      ...(statusCallbackUrl === undefined
-        ? {}
-        : { events: (posted) => readCallback(posted, statusCallbackUrl, authToken) }),
+      events: statusCallbackUrl ? (posted) => readCallback(posted, statusCallbackUrl, authToken) : undefined,
       close: () => api.close(),
     }
   },
 })
+
+/**
+ * Error codes that concern this message. Others concern credentials, rate, account or sender.
+ * @see the pages of Twilio's error dictionary
+ */
+const REFUSED = new Set([
+  21211, // "To" is no valid number
+  21214, // "To" cannot be reached
+  21217, // not a number
+  21421, // not a number
+  21602, // no body
+  21604, // no "To"
+  21605, // body too long
+  21610, // the reader has unsubscribed
+  21614, // "To" is no mobile number
+  21617, // body too long
+  21619, // no body
+  21635, // "To" is a landline
+])
+
+/** Returns whether an error response rejects the message permanently. */
+const isRefused = (text: string): boolean => REFUSED.has(Number(valueAt(jsonIn(text), 'code')))
+
+/** Kinds by final status. All other statuses precede one of these. */
+const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
+  delivered: 'delivered',
+  undelivered: 'bounced',
+  failed: 'bounced',
+}
+
+/**
+ * Reads a status callback.
+ * @param url the configured callback URL, which is part of the signed text
+ * @throws ServiceError 401 for a wrong signature, 400 for an unreadable body
+ */
+function readCallback({ headers, body }: PostedEvents, url: string, token: string): readonly DeliveryEvent[] {
+  const fields = new URLSearchParams(body.toString())
+  const signature = headers['x-twilio-signature']
+  if (signature === undefined) throw notSigned('the status callback is not signed')
+  const signed = createHmac('sha1', token).update(signedText(url, fields)).digest('base64')
+  if (!isSame(signature, signed)) throw notSigned('the signature of the status callback is wrong')
+
+  const id = fields.get('MessageSid')
+  const status = fields.get('MessageStatus')
+  if (!id || !status) throw notEvents('the status callback has no "MessageSid" or no "MessageStatus"')
+  const kind = Object.hasOwn(KINDS, status) ? KINDS[status] : undefined
+  if (kind === undefined) return []
+  const code = fields.get('ErrorCode')
+  return [{ id, kind, detail: code ? `${status}, error code ${code}` : status }]
+}
+
+/**
+ * Returns the signed text: the URL, then each name and value without separators, sorted by name and without duplicates.
+ */
+function signedText(url: string, fields: URLSearchParams): string {
+  const names = [...new Set(fields.keys())].toSorted()
+  return (
+    url +
+    names
+      .map((name) =>
+        [...new Set(fields.getAll(name))]
+          .toSorted()
+          .map((v) => name + v)
+          .join(''),
+      )
+      .join('')
+  )
+}

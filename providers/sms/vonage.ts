@@ -1,12 +1,8 @@
 import type { SMS } from '@vonage/sms'
 import { defineProvider, SendError } from 'rowhouse'
-import { createApi, timeoutMs, unreadable } from '../api.js'
-import { throwIfGivenUp } from '../deadline.js'
-import { baseOf } from './address.js'
-import { digits } from './number.js'
+import { apiUrl, baseOf, createApi, timeoutMs, unreadable } from '../api.js'
 import { receiptOf } from './vonage/answer.js'
 import { readReceipt } from './vonage/delivery.js'
-import { isGsm } from './vonage/gsm.js'
 
 /** Tested versions. */
 const PACKAGES = ['@vonage/auth@1.15.0', '@vonage/sms@1.21.0']
@@ -38,12 +34,7 @@ export default defineProvider({
         default: 'sha256',
         description: 'HMAC algorithm that the account uses to sign delivery receipts.',
       },
-      url: {
-        type: 'string',
-        pattern: '^https?://',
-        default: 'https://rest.nexmo.com',
-        description: 'Base URL of the API.',
-      },
+      url: apiUrl('https://rest.nexmo.com'),
       timeoutMs,
     },
     additionalProperties: false,
@@ -58,7 +49,6 @@ export default defineProvider({
     const api = createApi({ timeoutMs, hidden: [apiSecret, await auth.createBasicHeader()] }, () => false)
     return {
       async send(sms, signal) {
-        throwIfGivenUp(signal)
         const client = new SMS(auth, { restHost })
         let text = ''
         // The package's own client has no size limit, follows redirects, cannot be aborted, and puts the secret into
@@ -79,7 +69,7 @@ export default defineProvider({
         const { messages } = await client
           .send({
             from,
-            to: digits(sms),
+            to: sms.countryCode + sms.to,
             text: sms.message,
             type: isGsm(sms.message) ? TypeEnum.TEXT : TypeEnum.UNICODE,
             clientRef: sms.id,
@@ -90,9 +80,7 @@ export default defineProvider({
           })
         return receiptOf(messages, text)
       },
-      ...(signatureSecret === undefined
-        ? {}
-        : { events: (posted) => readReceipt(posted, signatureSecret, signatureMethod) }),
+      events: signatureSecret ? (posted) => readReceipt(posted, signatureSecret, signatureMethod) : undefined,
       close: () => api.close(),
     }
   },
@@ -107,3 +95,13 @@ async function load() {
     throw new Error(`required packages are not installed: npm install ${PACKAGES.join(' ')}`, { cause })
   }
 }
+
+/** Characters of the 7-bit GSM 03.38 alphabet and its extension table. */
+const LETTERS = new Set(
+  '@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&\'()*+,-./0123456789:;<=>?' +
+    '¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà' +
+    '\f^{}\\[~]|€',
+)
+
+/** Returns whether a text can be sent without Unicode encoding, which halves the capacity of a message. */
+const isGsm = (text: string): boolean => Array.from(text).every((letter) => LETTERS.has(letter))

@@ -1,8 +1,8 @@
 import { foldLines } from 'nodemailer/lib/mime-funcs'
 import { type Mail, type Mailbox, SendError } from 'rowhouse'
+import { encodedWords, quoted } from '../mailbox.js'
 
-/** Maximum bytes per encoded word: 60 characters in base64, of at most 75 per word. */
-const MOST_BYTES = 45
+/** Longer words are encoded, because a line must be short enough to fold. */
 const MOST_CHARACTERS = 60
 const LINE = 76
 
@@ -47,7 +47,7 @@ function mailbox(of: Mailbox): string {
 
 function phrase(name: string): string {
   if (!isPlain(name) || name.length > MOST_CHARACTERS) return encoded(name)
-  return /^[A-Za-z0-9 ]+$/.test(name) ? name : `"${name.replaceAll(/["\\]/g, '\\$&')}"`
+  return /^[A-Za-z0-9 ]+$/.test(name) ? name : quoted(name)
 }
 
 function unstructured(text: string): string {
@@ -59,13 +59,5 @@ function unstructured(text: string): string {
  */
 const isPlain = (text: string): boolean => /^[!-~]+(?: [!-~]+)*$/.test(text) && !text.includes('=?')
 
-/** Formats encoded words (RFC 2047), each with whole characters and on its own line. */
-function encoded(text: string): string {
-  const words = ['']
-  for (const character of text) {
-    const longer = `${words.at(-1)}${character}`
-    if (Buffer.byteLength(longer) > MOST_BYTES) words.push(character)
-    else words[words.length - 1] = longer
-  }
-  return words.map((word) => `=?UTF-8?B?${Buffer.from(word).toString('base64')}?=`).join('\r\n ')
-}
+/** Formats encoded words, each on its own line. */
+const encoded = (text: string): string => encodedWords(text).join('\r\n ')

@@ -1,5 +1,4 @@
 import type { Sms } from 'rowhouse'
-import { digits } from '../number.js'
 
 /** Values of the placeholders in `fields`. */
 export type Placeholders = Readonly<Record<(typeof NAMES)[number], string>>
@@ -8,8 +7,8 @@ const NAMES = ['to', 'number', 'national', 'countryCode', 'message', 'id', 'from
 const NUMBERS = ['to', 'number', 'national'] as const
 
 export const placeholdersOf = (sms: Sms, from: string): Placeholders => ({
-  to: `+${digits(sms)}`,
-  number: digits(sms),
+  to: `+${sms.countryCode}${sms.to}`,
+  number: sms.countryCode + sms.to,
   national: sms.to,
   countryCode: sms.countryCode,
   message: sms.message,
