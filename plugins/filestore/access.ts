@@ -5,7 +5,7 @@ import { noPermission, notFound } from './errors.js'
 import type { FileRequest, Hook } from './hook.js'
 import type { Rules } from './rules.js'
 
-/** A caller who may proceed, as far as that can be decided without the file. */
+/** The result of a check that passed, as far as it is possible without the file. */
 export interface Permit {
   readonly caller: Caller
   /** Whether rules still have to be checked for each file. */
@@ -13,8 +13,8 @@ export interface Permit {
 }
 
 /**
- * Decides who may do what with files. Everything that is configured has to agree: the operations of the role, the rules
- * on the table of file records, the hook. Without any of them only the admin has access, for whom none is checked.
+ * Checks permissions for files. Everything that is configured must allow the request: the operations of the role, the rules
+ * on the table of file records, the hook. Without any of them, only the admin has access. None applies to the admin.
  */
 export class Access {
   private readonly permissions: FilestoreConfig['permissions']
@@ -34,29 +34,29 @@ export class Access {
     return permit
   }
 
-  /** Like `check` but without the hook, which has been called at the beginning of a long operation. */
+  /** Like `check`, without the hook, which was called when the upload began. */
   async recheck(request: FileRequest, call: Call): Promise<Permit> {
     const caller = callerOf(call.session)
     if (isAdmin(caller)) return { caller, ruled: false }
     const listed = Object.keys(this.permissions).length > 0
     const ruled = this.ruled(call)
     if (!listed && !ruled && !this.hook) throw noPermission(caller.role)
-    if (listed) this.requireEntry(caller.role, request)
+    if (listed) this.requireOperation(caller.role, request)
     if (ruled) await this.requireRule(request, call)
     return { caller, ruled }
   }
 
-  /** Tells whether rules apply to a caller. */
+  /** Returns whether rules apply to the caller. */
   ruled({ session }: Call): boolean {
     return !isAdmin(session) && this.rules.inForce
   }
 
-  private requireEntry(role: string, { operation }: FileRequest): void {
+  private requireOperation(role: string, { operation }: FileRequest): void {
     const allowed = Object.hasOwn(this.permissions, role) ? this.permissions[role] : undefined
     if (!allowed?.includes(operation)) throw noPermission(role)
   }
 
-  /** Rules on stored content are checked when it has arrived. */
+  /** Rules on the new content are checked in the transaction that stores it. */
   private async requireRule({ operation, id, replaces }: FileRequest, call: Call): Promise<void> {
     const { role } = call.session
     if (operation === 'delete') return this.rules.require('delete', role)

@@ -1,11 +1,11 @@
 /**
- * Batches items that arrive in the same turn of the event loop, so that many of them cost one query. No item waits for the
- * batch before, and no result is older than its item.
+ * Batches items that arrive in the same turn of the event loop, so that they cost one query. An item never waits for the
+ * previous batch, and its query always starts after it.
  */
 export class Batch<Item, Result> {
   private next: { readonly items: Item[]; readonly results: Promise<readonly Result[]> } | undefined
 
-  /** @param runAll returns results in the order of the items; an error is thrown to all of them */
+  /** @param runAll returns the results in the order of the items; if it throws, all of them get the error */
   constructor(private readonly runAll: (items: readonly Item[]) => Promise<readonly Result[]>) {}
 
   async run(item: Item): Promise<Result> {

@@ -1,23 +1,23 @@
 import { createHash } from 'node:crypto'
 
-/** Keeps the bytes of small and medium files in memory. They never become stale: a blob never changes. */
+/** Keeps the bytes of small and medium files in memory. They never become stale, because a blob never changes. */
 export interface BlobCache {
   get(blob: string): Buffer | undefined
   /**
-   * Adds bytes unless they are too many.
-   * @param etag of the file: its SHA-256, which is compared with the bytes
-   * @returns false when they differ from what was written
+   * Adds bytes, unless there are too many.
+   * @param etag of the file, which contains the SHA-256 to compare with
+   * @returns false when the bytes differ from what was written
    */
   add(blob: string, bytes: Buffer, etag: string): boolean
 }
 
 const SMALL_BYTES = 65_536
-/** For larger files, reading the disk is not what takes the time. */
+/** Larger files gain little: most of their time is not spent reading the disk. */
 const MEDIUM_BYTES = 2 ** 20
-/** The memory that an entry takes beside its bytes. */
+/** Overhead of an entry. */
 const ENTRY_BYTES = 512
 
-/** @param maxBytes of memory, half of it for small files, so that larger ones do not evict them; 0: no cache */
+/** @param maxBytes memory limit, half of it for small files, so that larger ones do not evict them; 0 turns the cache off */
 export function createBlobCache(maxBytes: number): BlobCache {
   const small = new LruCache(maxBytes / 2)
   const medium = new LruCache(maxBytes / 2)
@@ -43,7 +43,7 @@ class LruCache {
   get(blob: string): Buffer | undefined {
     const bytes = this.blobs.get(blob)
     if (bytes === undefined) return undefined
-    // A map keeps the order of insertion.
+    // A map keeps insertion order.
     this.blobs.delete(blob)
     this.blobs.set(blob, bytes)
     return bytes

@@ -5,7 +5,7 @@ import type { Storage } from './components.js'
 import { internalError, storageUnavailable } from './errors.js'
 import type { Files, StoredFile } from './files.js'
 
-/** Up to this size, bytes are read at a time and held in memory. */
+/** Maximum number of bytes to read at once into memory. */
 const BUFFERED_BYTES = 2 ** 20
 
 /** @throws ServiceError 500 when the bytes are known to differ from what was written */
@@ -14,8 +14,7 @@ export function assertIntact({ blob, damaged }: StoredFile): void {
 }
 
 /**
- * Returns the bytes of a file that is not empty, or a range of them; a stream if there are many. Callers must not modify
- * the buffer.
+ * Returns the bytes of a non-empty file or a range of it, as a stream if there are many. Callers must not modify the buffer.
  * @throws the error of the store, for `assertReplaced`
  */
 export async function readBytes(
@@ -34,8 +33,8 @@ export async function readBytes(
 }
 
 /**
- * Handles an error of `readBytes`: missing bytes are normal if the file has been replaced since it was looked up.
- * @throws ServiceError unless the file has other bytes now
+ * Handles an error of `readBytes`: missing bytes are normal if the file has been replaced since the lookup.
+ * @throws ServiceError unless the file now has another blob
  */
 export async function assertReplaced(files: Files, id: string, file: StoredFile, error: unknown): Promise<void> {
   if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
@@ -49,8 +48,8 @@ type BufferedStore = ObjectStore & Required<Pick<ObjectStore, 'read'>>
 const canRead = (store: ObjectStore): store is BufferedStore => store.read !== undefined
 
 /**
- * Requests one byte more than a whole file has, to notice if there is one.
- * @throws ServiceError 500 when the bytes differ from what was written, as far as that can be noticed
+ * Requests one byte more than the file has, to detect a longer blob.
+ * @throws ServiceError 500 when the length is wrong, or, for a whole file that fits the cache, the hash
  */
 async function readBuffer(
   store: BufferedStore,
@@ -61,14 +60,14 @@ async function readBuffer(
 ): Promise<Buffer> {
   const wanted = range ? range.end - range.start + 1 : size
   const bytes = await store.read(blob, range ?? { start: 0, end: size }, signal)
-  if (bytes.length > wanted) throw internalError(new Error(`blob ${blob} has more than its ${size} bytes`))
+  if (bytes.length > wanted) throw internalError(new Error(`blob ${blob} is longer than its ${size} bytes`))
   if (bytes.length < wanted)
     throw internalError(new Error(`${wanted - bytes.length} bytes of blob ${blob} are missing`))
   if (!range && !cache.add(blob, bytes, etag)) throw internalError(new Error(`the bytes of blob ${blob} are damaged`))
   return bytes
 }
 
-/** Fails the stream if it has another length, which has been announced to the client. */
+/** Fails the stream if its length differs from the one announced to the client. */
 function withLength(length: number, bytes: Readable): Readable {
   let left = length
   const count = new Transform({

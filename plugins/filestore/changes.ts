@@ -5,42 +5,42 @@ import { accessDenied, AlreadyExists, notFound, preconditionFailed } from './err
 import type { Files, StoredBlob } from './files.js'
 import type { Rules } from './rules.js'
 
-/** What must hold in the transaction that changes a file. Without a guard, one statement is enough. */
+/** What to check in the transaction that changes a file. Without a guard, one statement is enough. */
 export interface Guard {
   readonly call: Call
-  /** Undefined: no rules apply to the caller. */
+  /** Undefined if no rules apply to the caller. */
   readonly rules?: Rules
-  /** Tells whether the client's conditions allow the change. Undefined: there are none. */
+  /** Returns whether the client's conditions allow the change. Undefined if there are none. */
   readonly conditions?: (current: Version | undefined) => boolean
 }
 
 const MAX_TRIES = 3
 
-/** Changes file records: all of a request, or none. */
+/** Changes file records: all of a request or none. */
 export class Changes {
   constructor(
     private readonly data: Data,
     private readonly files: Files,
   ) {}
 
-  /** Refuses before the body is read what would be refused after it. @throws ServiceError 400, 403, 412 */
+  /** Makes the checks of `commit` before the body is read. @throws ServiceError 400, 403, 412 */
   async precheck(id: string, create: boolean, guard: Guard): Promise<void> {
     await checkChange(await this.files.version(id), id, create, guard, guard.call)
   }
 
   /**
-   * Makes durable bytes the content of files.
+   * Makes blobs, whose bytes are durable, the content of files.
    * @returns JSON text of each record
-   * @throws ServiceError 400 when a file must not exist and does; 403, 412; 503 when the blob was collected as abandoned
+   * @throws ServiceError 400 when a file must not exist and does; 403, 412; 503 when the collector has taken the blob
    */
   async commit(blobs: readonly StoredBlob[], guard: Guard | undefined, call: Call): Promise<readonly string[]> {
     const [only] = blobs
     if (only && blobs.length === 1 && !guard) return [await this.files.store(only, only.file.create)]
     for (let tries = 1; ; tries++) {
       try {
-        return await this.data.transaction(call, async (inside) => {
+        return await this.data.transaction(call, async (inTransaction) => {
           const records: string[] = []
-          for (const blob of blobs) records.push(await this.commitOne(blob, guard, inside))
+          for (const blob of blobs) records.push(await this.commitOne(blob, guard, inTransaction))
           return records
         })
       } catch (error) {
@@ -51,37 +51,37 @@ export class Changes {
     }
   }
 
-  private async commitOne(blob: StoredBlob, guard: Guard | undefined, inside: Inside): Promise<string> {
+  private async commitOne(blob: StoredBlob, guard: Guard | undefined, call: TransactionCall): Promise<string> {
     const { id, create } = blob.file
-    if (!guard) return this.files.store(blob, create, inside.transaction)
-    const current = await this.files.version(id, inside.transaction)
-    await checkChange(current, id, create, guard, inside)
-    const record = await this.files.store(blob, !current, inside.transaction)
-    if (guard.rules) await requireRule(guard.rules, current ? 'updated' : 'inserted', id, inside)
+    if (!guard) return this.files.store(blob, create, call.transaction)
+    const current = await this.files.version(id, call.transaction)
+    await checkChange(current, id, create, guard, call)
+    const record = await this.files.store(blob, !current, call.transaction)
+    if (guard.rules) await requireRule(guard.rules, current ? 'updated' : 'inserted', id, call)
     return record
   }
 
   /** @throws ServiceError 403, 404, 412 */
   async remove(id: string, guard: Guard | undefined): Promise<void> {
     if (!guard) return this.files.remove(id)
-    const { call, rules, conditions } = guard
-    await this.data.transaction(call, async (inside) => {
-      const current = await this.files.version(id, inside.transaction)
+    const { rules, conditions } = guard
+    await this.data.transaction(guard.call, async (call) => {
+      const current = await this.files.version(id, call.transaction)
       if (!current) throw notFound(id)
-      if (rules && !(await rules.accept('delete', id, inside))) {
-        throw rules.may('select', call.session.role) && (await rules.accept('select', id, inside))
+      if (rules && !(await rules.accept('delete', id, call))) {
+        throw rules.may('select', call.session.role) && (await rules.accept('select', id, call))
           ? accessDenied('access denied')
           : notFound(id)
       }
       if (conditions?.(current) === false) throw preconditionFailed()
-      await this.files.remove(id, inside.transaction)
+      await this.files.remove(id, call.transaction)
     })
   }
 }
 
-type Inside = Call & Required<Pick<Call, 'transaction'>>
+type TransactionCall = Call & Required<Pick<Call, 'transaction'>>
 
-/** Throws unless a file may be stored in place of the current one. One that the caller may not see counts as missing. */
+/** Throws unless the file may be stored. A current file that the caller may not see counts as missing. */
 async function checkChange(
   current: Version | undefined,
   id: string,
@@ -89,13 +89,13 @@ async function checkChange(
   { rules, conditions }: Guard,
   call: Call,
 ): Promise<void> {
-  const known = current && rules && !(await isVisible(rules, id, call)) ? undefined : current
-  if (known && create) throw new AlreadyExists(id)
-  if (rules && known) await requireRule(rules, 'update', id, call)
-  if (rules && !known) rules.require('insert', call.session.role)
-  if (conditions?.(known) === false) throw preconditionFailed()
+  const visible = current && rules && !(await isVisible(rules, id, call)) ? undefined : current
+  if (visible && create) throw new AlreadyExists(id)
+  if (rules && visible) await requireRule(rules, 'update', id, call)
+  if (rules && !visible) rules.require('insert', call.session.role)
+  if (conditions?.(visible) === false) throw preconditionFailed()
   // The same answer as for a new file that the rules refuse.
-  if (current && !known) throw accessDenied('access denied')
+  if (current && !visible) throw accessDenied('access denied')
 }
 
 async function isVisible(rules: Rules, id: string, call: Call): Promise<boolean> {

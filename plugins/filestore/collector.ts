@@ -12,7 +12,7 @@ export function startCollector(
   { everySeconds, graceSeconds }: FilestoreConfig['collect'],
 ): Periodic {
   const log = host.use('log')
-  const collected = host.metric.counter('collected_total', 'blobs that were deleted because no file used them')
+  const collected = host.metric.counter('collected_total', 'blobs deleted because no file used them')
 
   async function collect(signal: AbortSignal): Promise<void> {
     const failed: string[] = []
@@ -29,7 +29,7 @@ export function startCollector(
       }
       full = garbage.length === BATCH
     }
-    if (failed.length > 1) log.warn({ blobs: failed.length }, 'these blobs could not be deleted; will retry')
+    if (failed.length > 1) log.warn({ blobs: failed.length }, 'several blobs could not be deleted; will retry')
   }
 
   return runEvery(everySeconds * 1000, collect, (error) =>

@@ -21,5 +21,5 @@ export interface Components {
   readonly cache: BlobCache
 }
 
-/** What it takes to read stored bytes. */
+/** What reading stored bytes needs. */
 export type Storage = Pick<Components, 'host' | 'files' | 'cache'>

@@ -23,20 +23,20 @@ export function readCondition(exchange: Headers, { etag, updatedAt }: Version): 
   return Number.isNaN(since) || seconds(updatedAt) > since / 1000 ? 200 : 304
 }
 
-/** Tells whether a range may be sent: `If-Range` is absent, or names this very version. */
-export function mayContinue(exchange: Headers, { etag, updatedAt }: Version): boolean {
+/** Returns whether to send a range: `If-Range` is absent, or names this version. */
+export function mayResume(exchange: Headers, { etag, updatedAt }: Version): boolean {
   const version = exchange.get('If-Range')
   if (version === '') return true
   if (/^(?:W\/)?"/.test(version)) return version === etag
-  // A date identifies a version only if a second one cannot have been written in the same second.
+  // A date identifies a version only when the second in which it was written is over.
   return Date.parse(version) / 1000 === seconds(updatedAt) && Date.now() - updatedAt.getTime() > CLOCK_MS
 }
-/** How much the clocks of server and database may differ, plus the second itself. */
+/** Maximum difference between the clocks of server and database, plus one second. */
 const CLOCK_MS = 10_000
 
 /**
  * Reads the conditions of a PUT, POST or DELETE (RFC 9110 section 13.2.2).
- * @returns a function that evaluates them for the current version, undefined being no file; undefined without conditions
+ * @returns a function that evaluates them for the current version, or for no file; undefined without conditions
  */
 export function writeConditions(exchange: Headers): ((current: Version | undefined) => boolean) | undefined {
   const match = exchange.get('If-Match')

@@ -4,7 +4,7 @@ const resumable = {
   type: 'object',
   description: 'Resumable uploads by the tus protocol.',
   properties: {
-    enabled: { type: 'boolean', default: true, description: 'Serve resumable uploads' },
+    enabled: { type: 'boolean', default: true, description: 'Whether /v1/upload exists.' },
     expireHours: {
       type: 'integer',
       minimum: 1,
@@ -30,7 +30,7 @@ export const config = {
     maxBytes: { type: 'integer', minimum: 0, default: 104_857_600, description: 'Maximum size of a file.' },
     limits: {
       type: 'object',
-      description: 'Limits by role; for the admin, too, if there is an entry for it.',
+      description: 'Limits by role, including admin.',
       additionalProperties: {
         type: 'object',
         properties: {
@@ -71,7 +71,8 @@ export const config = {
       properties: {
         url: {
           type: 'string',
-          description: 'Its URL; or user-read-write, public-read-user-write or public-read, which need no service.',
+          description:
+            'URL of the service, or one of the built-in rules user-read-write, public-read-user-write and public-read.',
         },
         timeoutMs: {
           type: 'integer',
@@ -108,7 +109,7 @@ export const config = {
     },
     signedUrls: {
       type: 'object',
-      description: 'URLs of files that need no other credentials until they expire',
+      description: 'URLs of files that need no other credentials until they expire.',
       properties: {
         maxSeconds: {
           type: 'integer',
@@ -129,7 +130,7 @@ export const config = {
     },
     collect: {
       type: 'object',
-      description: 'Deletion of bytes that no file uses any more.',
+      description: 'Deletion of bytes that no file uses.',
       properties: {
         everySeconds: { type: 'integer', minimum: 1, default: 60, description: 'Interval between two runs.' },
         graceSeconds: {

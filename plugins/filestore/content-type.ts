@@ -5,16 +5,16 @@ const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 const TYPE = new RegExp(
   `^${TOKEN}/${TOKEN}(?:[ \\t]*;[ \\t]*${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\\\x00-\\x1f\\x7f-\\uffff]|\\\\[ -~])*"))*[ \\t]*;?$`,
 )
-const MAX = 255
+const MAX_LENGTH = 255
 
 /**
- * Reads the media type of an upload (RFC 9110 section 8.3.1), which every download sends back.
- * @throws ServiceError 400 when it is missing, or not valid in a header
+ * Reads the media type of an upload (RFC 9110 section 8.3.1). Downloads send it back.
+ * @throws ServiceError 400 when it is missing or invalid
  */
 export function readContentType(header: string | undefined): string {
   const type = header?.trim()
   if (type === undefined || type === '') throw missingHeader('Content-Type')
-  if (type.length > MAX || !TYPE.test(type)) throw badRequest('Content-Type is not a media type')
+  if (type.length > MAX_LENGTH || !TYPE.test(type)) throw badRequest('Content-Type is not a media type')
   return type.replaceAll('\t', ' ')
 }
 
@@ -22,7 +22,7 @@ export function readContentType(header: string | undefined): string {
  * Returns the `Content-Disposition` of a download (RFC 6266): an attachment if the query has `download`, or if a browser
  * could execute the file.
  * @param querystring of the request, without its question mark
- * @returns undefined: the browser decides by the type
+ * @returns undefined to let the browser decide by the type
  */
 export function dispositionOf(querystring: string, contentType: string): string | undefined {
   const { download } = querystring === '' ? {} : parse(querystring)
@@ -54,10 +54,10 @@ function attachment(path: string): string {
   const plain = name.replace(/[^ -~]/g, '?')
   const quoted = /^[\w.!#$&+^`|~-]+$/.test(plain) ? plain : `"${plain.replace(/["\\]/g, '\\$&')}"`
   // Some browsers decode a percent sign in `filename` as an escape.
-  const whole = plain === name && !plain.includes('%')
-  return `attachment; filename=${quoted}${whole ? '' : `; filename*=UTF-8''${encoded(name)}`}`
+  const complete = plain === name && !plain.includes('%')
+  return `attachment; filename=${quoted}${complete ? '' : `; filename*=UTF-8''${encoded(name)}`}`
 }
 
-/** RFC 8187. */
+/** Encodes a header parameter (RFC 8187). */
 const encoded = (name: string): string =>
   encodeURIComponent(name).replace(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)

@@ -2,14 +2,14 @@ import { Readable } from 'node:stream'
 import type { Answer, Exchange, ObjectStore } from 'rowhouse'
 import { assertIntact, assertReplaced, readBytes } from './bytes.js'
 import type { Components, Storage } from './components.js'
-import { mayContinue, readCondition } from './conditions.js'
+import { mayResume, readCondition } from './conditions.js'
 import type { FilestoreConfig } from './config.js'
 import { dispositionOf } from './content-type.js'
 import { preconditionFailed } from './errors.js'
 import type { StoredFile } from './files.js'
 import { readRange } from './range.js'
 
-/** Answers a GET or HEAD with a file, a range of it, or the status that its conditions demand. */
+/** Answers a GET or HEAD with a file, a range of it, or the status that the request's conditions require. */
 export async function sendFile(
   exchange: Exchange,
   components: Storage & Pick<Components, 'config'>,
@@ -28,15 +28,15 @@ export async function sendFile(
   assertIntact(file)
   const head = exchange.method === 'HEAD'
   const header = head ? '' : exchange.get('X-Service-Filestore-Range') || exchange.get('Range')
-  const partial = header !== '' && mayContinue(exchange, file)
+  const partial = header !== '' && mayResume(exchange, file)
   const range = partial ? readRange(header, size) : undefined
   if (partial && !range) return unsatisfiable(exchange, size)
   setHeaders(exchange, file, disposition)
   if (head) return { kind: 'stream', chunks: Readable.from([]), contentType, length: size }
   if (size === 0) return { kind: 'text', text: '', contentType }
   const store = await host.provider('storage', file.provider)
-  const offloaded = await offload(exchange, store, file, disposition, config.handOff)
-  if (offloaded) return offloaded
+  const handedOff = await handOff(exchange, store, file, disposition, config.handOff)
+  if (handedOff) return handedOff
   let bytes
   try {
     bytes = await readBytes(components, store, file, range, exchange.state)
@@ -50,7 +50,7 @@ export async function sendFile(
   return { kind: 'stream', chunks: bytes, contentType, status, length: range ? range.end - range.start + 1 : size }
 }
 
-/** Sets what all answers about a file have. Active content must not run with the rights of this origin. */
+/** Sets the common headers. Active content must not run with the rights of this origin. */
 function setHeaders(exchange: Exchange, { etag, updatedAt }: StoredFile, disposition: string | undefined): void {
   exchange.set('ETag', etag)
   exchange.set('Last-Modified', updatedAt.toUTCString())
@@ -66,15 +66,15 @@ function unsatisfiable(exchange: Exchange, size: number): Answer {
   return { kind: 'text', text: JSON.stringify({ code: 'bad_request', message: 'range not satisfiable' }), status: 400 }
 }
 
-/** Long enough to begin a download. */
+/** Lifetime of a URL of the object store. A download that has begun may take longer. */
 const EXPIRES_SECONDS = 300
 
 /**
- * Leaves a download to a proxy that reads the same disk, or to the object store, as `handOff` configures. They also handle
- * the `Range` of the request.
- * @returns the answer without the bytes; undefined when this server has to send them
+ * Hands a download off to a proxy that reads the same disk, or to the object store, as `handOff` configures. They also handle
+ * `Range`.
+ * @returns the answer without the bytes; undefined when this server sends them
  */
-async function offload(
+async function handOff(
   exchange: Exchange,
   store: ObjectStore,
   { blob, contentType, size }: StoredFile,
@@ -82,7 +82,7 @@ async function offload(
   { mode, prefix, minBytes }: FilestoreConfig['handOff'],
 ): Promise<Answer | undefined> {
   if (mode === 'none' || size < minBytes) return undefined
-  // Only this server understands these two.
+  // Only this server supports these headers.
   if (exchange.get('X-Service-Filestore-Range') !== '' || exchange.get('If-Range') !== '') return undefined
   if (mode === 'redirect') {
     const url = await store.signedUrl?.(blob, { expiresInSeconds: EXPIRES_SECONDS, contentType, disposition })

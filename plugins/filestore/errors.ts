@@ -10,9 +10,9 @@ export const notFound = (id: string): ServiceError => serviceError('not-found', 
 export const preconditionFailed = (): ServiceError =>
   serviceError('precondition_failed', 'the version of the file does not meet the conditions of the request')
 export const fileTooLarge = (id: string, maxBytes: number): ServiceError =>
-  serviceError('payload-too-large', `the file has more than ${maxBytes} bytes : ${id}`)
+  serviceError('payload-too-large', `the file is larger than ${maxBytes} bytes : ${id}`)
 
-/** 400: a file must not exist, and does. */
+/** 400: a file that must not exist exists. */
 export class AlreadyExists extends ServiceError {
   constructor(readonly id: string) {
     super(400, 'bad_request', `file already exists : ${id}`)
@@ -23,20 +23,20 @@ export class AlreadyExists extends ServiceError {
 export const quotaExceeded = (role: string, used: number, userBytes: number): ServiceError =>
   serviceError(
     'quota_exceeded',
-    `your files use ${used} of ${userBytes} bytes, and this one does not fit (plugins.filestore.limits.${role}.userBytes)`,
+    `your files use ${used} of ${userBytes} bytes, which leaves too little room for this one (plugins.filestore.limits.${role}.userBytes)`,
   )
 /** 503: the lease of an upload expired, and the collector has taken its blob. */
 export const uploadLost = (): ServiceError =>
   serviceError('upload_lost', 'the upload took too long; send it again', '$', { retryAfter: 1 })
-/** 500; only the log has the cause. */
+/** 500. The cause is only logged. */
 export const internalError = (cause: unknown): ServiceError =>
   serviceError('fatal_internal_error', 'internal server error', '$', { cause })
 
 const UNAVAILABLE = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EMFILE', 'ENFILE'])
-/** Node has no name for the code of an exhausted disk quota. */
+/** Node.js does not name the code of an exhausted disk quota. */
 const QUOTA = -constants.errno.EDQUOT
 
-/** 503 for an error of a store that has no room, or too many open files; undefined for any other error. */
+/** Returns a 503 if a store is full, read-only, or has too many open files; undefined for any other error. */
 export function storageUnavailable(message: string, cause: unknown): ServiceError | undefined {
   const { code = '', errno } = cause as NodeJS.ErrnoException
   if (!UNAVAILABLE.has(code) && errno !== QUOTA) return undefined

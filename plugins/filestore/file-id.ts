@@ -3,13 +3,13 @@ import { badRequest } from './errors.js'
 const MAX_BYTES = 1024
 
 /**
- * Reads the id from a path such as `/v1/file/report%2F2024.pdf`, decoded once. An id is never used as a path on a disk.
+ * Reads the id from a path such as `/v1/file/report%2F2024.pdf`. An id is never used as a path on a disk.
  * @throws ServiceError 400 when it is not valid
  */
 export function readFileId(path: string, prefix: string): string {
-  const written = path.slice(prefix.length)
-  if (written.includes('/')) throw badRequest('a / in a file_id is written %2F')
-  return checkFileId(decoded(written))
+  const encoded = path.slice(prefix.length)
+  if (encoded.includes('/')) throw badRequest('a / in a file_id is written %2F')
+  return checkFileId(decode(encoded))
 }
 
 /** @throws ServiceError 400 unless it is 1 to 1,024 bytes of well-formed text without control characters */
@@ -22,7 +22,12 @@ export function checkFileId(id: string): string {
   return id
 }
 
-function decoded(text: string): string {
+const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/
+
+/** Returns whether a text is a UUID in lower case, like the keys of blobs and the ids of uploads. */
+export const isUuid = (text: string): boolean => UUID.test(text)
+
+function decode(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {

@@ -21,22 +21,22 @@ export interface StoredFile extends Version {
   readonly size: number
   readonly blob: string
   readonly provider: string
-  /** The bytes are known to differ from what was written. Missing ones do not count: they may be back by now. */
+  /** Whether the bytes are known to differ from what was written. Missing bytes do not count: they may have been restored. */
   readonly damaged: boolean
 }
 
 export interface NewFile {
   readonly id: string
-  /** It must not exist yet. */
+  /** Whether the file must not exist yet. */
   readonly create: boolean
   readonly contentType: string
   readonly userId: string
   readonly role: string
-  /** The resumable upload that it comes from. */
+  /** Id of the resumable upload that it comes from. */
   readonly upload?: string
 }
 
-/** Durable bytes, and the file that they are for. */
+/** A blob with durable bytes, and its file. */
 export interface StoredBlob {
   readonly blob: string
   readonly size: number
@@ -44,10 +44,10 @@ export interface StoredBlob {
   readonly file: NewFile
 }
 
-/** How long a blob may be written without renewing its lease before the collector takes it. */
+/** Time after which the collector takes an unfinished blob unless its lease is renewed. */
 export const LEASE_SECONDS = 60
 
-/** The records of files and blobs. Each change is one statement, so it happens completely or not at all. */
+/** The records of files and blobs. Each change is one statement, and therefore atomic. */
 export class Files {
   private readonly finds = new Batch((ids: readonly string[]) => this.findAll(ids))
   private readonly reservations = new Batch((blobs: readonly NewBlob[]) => this.reserveAll(blobs))
@@ -72,7 +72,7 @@ export class Files {
   /**
    * Creates the row of a blob before its bytes are written.
    * @param size what quotas count until the blob belongs to a file: the announced size, or the largest possible one
-   * @throws ServiceError 400 when the file must not exist and does
+   * @throws ServiceError 400 when the file must not exist but does
    */
   async reserve(
     blob: string,
@@ -95,8 +95,8 @@ export class Files {
   }
 
   /**
-   * Sums up what counts for the quota of a user: the bytes of all files except the one that will be replaced, and of all
-   * unfinished uploads except the one that it comes from. Locks out other requests of the user until the transaction ends.
+   * Returns the bytes that count towards a user's quota: those of all other files, and of all other unfinished uploads.
+   * Blocks other requests of the user until the transaction ends.
    */
   async usedBytes(file: Pick<NewFile, 'id' | 'userId' | 'upload'>, transaction: Transaction): Promise<number> {
     const { id, userId, upload = null } = file
@@ -105,17 +105,17 @@ export class Files {
     return row?.used ?? 0
   }
 
-  /** Replaces an estimated size by the real one. */
+  /** Replaces an estimated size with the real one. */
   async setSize(blob: string, size: number): Promise<void> {
     await this.data.query(SET_SIZE, [blob, size])
   }
 
-  /** Renews leases. Returns how many of the blobs have not been abandoned. */
+  /** Renews leases. Returns how many of the blobs still have one. */
   async renew(blobs: readonly string[]): Promise<number> {
     return (await this.data.query(RENEW, [blobs])).length
   }
 
-  /** Returns false when the blob belongs to a file by now. A blob without a row can never belong to one. */
+  /** Returns false when the blob belongs to a file. A blob without a row can never belong to one. */
   async abandon(blob: string): Promise<boolean> {
     if ((await this.data.query(ABANDON_ONE, [blob])).length > 0) return true
     return (await this.data.query(EXISTS, [blob])).length === 0
@@ -128,22 +128,22 @@ export class Files {
   }
 
   /**
-   * Makes durable bytes the content of a file.
-   * @param create the file must not exist
+   * Makes a blob the content of a file.
+   * @param create whether the file must not exist
    * @returns JSON text of the record
-   * @throws ServiceError 400 when the file must not exist and does; 503 when the blob has been abandoned
+   * @throws ServiceError 400 when the file must not exist but does; 503 when the blob has been abandoned
    */
   async store(blob: StoredBlob, create: boolean, transaction?: Transaction): Promise<string> {
     const batched = transaction ? undefined : await (create ? this.creations : this.replacements).run(blob)
     if (batched !== undefined) return batched
     const [record] = await this.storeAll(create ? CREATE : REPLACE, [blob], transaction).catch((error: unknown) => {
-      throw isTaken(error) ? new AlreadyExists(blob.file.id) : error
+      throw isDuplicate(error) ? new AlreadyExists(blob.file.id) : error
     })
     if (record === undefined) throw uploadLost()
     return record
   }
 
-  /** Stores all by one commit. If that fails or would wait, each is stored alone and gets its own error. */
+  /** Stores all with one commit. If that fails or would wait, each is stored alone and gets its own error. */
   private async storeBatch(text: string, blobs: readonly StoredBlob[]): Promise<readonly (string | undefined)[]> {
     return blobs.length > 1 ? this.storeAll(text, blobs).catch(() => []) : []
   }
@@ -180,8 +180,8 @@ export class Files {
   }
 
   /**
-   * Lists blobs to delete: those that no file has used for a while, and those whose lease has expired.
-   * @param except blobs that could not be deleted a moment ago
+   * Lists blobs to delete: those that no file has used for the grace period, and those whose lease has expired.
+   * @param except blobs whose deletion has just failed
    */
   async garbage(
     graceSeconds: number,
@@ -194,7 +194,7 @@ export class Files {
 }
 
 /** SQLSTATE 23505 (unique_violation) on the primary key of svc_file. */
-function isTaken(error: unknown): boolean {
+function isDuplicate(error: unknown): boolean {
   const cause = (error instanceof ServiceError ? error.cause : error) as
     | { code?: string; constraint?: string }
     | undefined
@@ -226,13 +226,13 @@ returning blob_id as blob`
 interface NewBlob {
   readonly blob: string
   readonly provider: string
-  /** The file if it must not exist yet. */
+  /** Id of the file if it must not exist yet. */
   readonly newFile: string | null
   readonly size: number | null
   readonly userId: string
 }
 
-/** A lock for each user. */
+/** One lock per user. */
 const LOCK_USER = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_file of ' || $1, 0))"
 const USED = `
 select (
@@ -267,7 +267,7 @@ on conflict (file_id) do update set blob_id = excluded.blob_id, content_type = e
   updated_at = greatest(clock_timestamp(), svc_file.updated_at)`
 const CREATE = `${STORE} ${RETURNING}`
 const REPLACE = `${STORE} ${ON_CONFLICT} ${RETURNING}`
-/** Fails when a file stays locked, even one that another transaction creates: no request waits for another's file. */
+/** Fails when a file stays locked, so that no request waits for the file of another one. */
 const STORE_BATCH = `${STORE} where set_config('lock_timeout', '50ms', true) is not null order by file_id`
 const CREATE_BATCH = `${STORE_BATCH} ${RETURNING}`
 const REPLACE_BATCH = `${STORE_BATCH} ${ON_CONFLICT} ${RETURNING}`
@@ -277,7 +277,7 @@ const FORGET = `delete from svc_catalog.svc_blob where blob_id = $1 and state <>
 
 const ABANDON_EXPIRED = `
 update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch' where state = 'writing' and leased_until < now()`
-/** If the bytes cannot be deleted now, the usual grace applies: the store may still be receiving them. */
+/** If the bytes cannot be deleted now, the grace period applies, because the store may still be receiving them. */
 const ABANDON_ONE = `
 update svc_catalog.svc_blob set state = 'dead', dead_at = now() where state <> 'live' and blob_id = $1 returning 1`
 const EXISTS = 'select 1 from svc_catalog.svc_blob where blob_id = $1'

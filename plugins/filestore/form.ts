@@ -22,7 +22,7 @@ const LIMITS = { files: 100, fields: 200, fieldSize: 4096, parts: 300 }
 export const isForm = (contentType: string): boolean => /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
 
 /**
- * Yields the files of a form as they arrive; each must be read to its end before the next.
+ * Yields the files of a form as they arrive. Read each to its end before the next.
  * @throws ServiceError 400 when the form is malformed or cut off
  */
 export async function* filesOf(
@@ -31,9 +31,9 @@ export async function* filesOf(
   signal: AbortSignal,
 ): AsyncGenerator<FormFile> {
   const form = await parserOf(req)
-  // It may emit several errors, some of them late.
+  // The parser may emit several errors, some of them late.
   form.on('error', () => {})
-  failOnOpenParts(form)
+  failOnUnterminatedHeaders(form)
   let id: string | undefined
   let problem: ServiceError | undefined
   const ids = new WeakMap<Readable, string>()
@@ -46,29 +46,29 @@ export async function* filesOf(
     form.on(event, () => (problem = badRequest(`a form has at most ${LIMITS.files} files and ${LIMITS.fields} fields`)))
   }
   form.on('file', (_name, bytes) => {
-    // Its reader gets the error. Without a reader, it must not end the process.
+    // The reader gets the error. Without a reader, the error must not end the process.
     bytes.on('error', () => {})
     if (id !== undefined) ids.set(bytes, id)
     id = undefined
   })
   try {
-    const found = on(form, 'file', { signal, close: ['close'] })
+    const files = on(form, 'file', { signal, close: ['close'] })
     pipeRequest(req, form, minBytesPerSecond)
-    for await (const [, bytes, { filename, mimeType }] of found as AsyncIterable<FileEvent>) {
-      const own = ids.get(bytes)
-      if (filename === undefined) await skipEmpty(bytes)
+    for await (const [, bytes, { filename, mimeType }] of files as AsyncIterable<FileEvent>) {
+      const fileId = ids.get(bytes)
+      if (filename === undefined) await assertEmpty(bytes)
       else {
         yield {
-          id: own === undefined ? undefined : checkFileId(own),
+          id: fileId === undefined ? undefined : checkFileId(fileId),
           contentType: readContentType(mimeType),
-          meter: (maxBytes) => meterStream(bytes, maxBytes, refusal),
+          meter: (maxBytes) => meterStream(bytes, maxBytes, formError),
         }
       }
       if (problem) throw problem
     }
     if (problem) throw problem
   } catch (error) {
-    throw signal.aborted ? error : refusal(error)
+    throw signal.aborted ? error : formError(error)
   } finally {
     form.destroy()
   }
@@ -80,16 +80,16 @@ async function parserOf({ headers }: IncomingMessage): Promise<Busboy> {
   try {
     return busboy({ headers, limits: LIMITS, defParamCharset: 'utf8' })
   } catch (error) {
-    throw refusal(error)
+    throw formError(error)
   }
 }
 
-/** busboy never ends a part whose headers run into a boundary, which would make its reader wait for ever. */
-function failOnOpenParts(form: Busboy): void {
-  const noEnd = () => new Error('the headers of a part do not end')
+/** busboy never ends a part whose headers run into a boundary, so its reader would wait forever. */
+function failOnUnterminatedHeaders(form: Busboy): void {
+  const unterminated = () => new Error('the headers of a part do not end')
   let open: Readable | undefined
   form.on('file', (_name, bytes) => {
-    open?.destroy(noEnd())
+    open?.destroy(unterminated())
     open = bytes
     const push = bytes.push.bind(bytes)
     bytes.push = (chunk, encoding) => {
@@ -98,15 +98,15 @@ function failOnOpenParts(form: Busboy): void {
     }
   })
   const final = form._final.bind(form)
-  form._final = (done) => (open ? done(noEnd()) : final(done))
+  form._final = (done) => (open ? done(unterminated()) : final(done))
 }
 
-/** Browsers send an empty part for a field in which no file was chosen. */
-async function skipEmpty(bytes: Readable): Promise<void> {
+/** Browsers send an empty part without a file name for a field without a chosen file. */
+async function assertEmpty(bytes: Readable): Promise<void> {
   for await (const _ of bytes) throw badRequest('a file of a form needs a filename')
 }
 
-const refusal = (error: unknown): Error =>
+const formError = (error: unknown): Error =>
   error instanceof ServiceError
     ? error
     : badRequest(`the form cannot be read: ${error instanceof Error ? error.message : String(error)}`)

@@ -3,9 +3,9 @@ import type { Caller } from './caller.js'
 import type { FileOperation, FilestoreConfig } from './config.js'
 import { accessDenied, internalError } from './errors.js'
 
-/** Asks a service of the operator whether a caller may do something with a file. */
+/** Asks a service of the operator for permission. */
 export interface Hook {
-  /** @throws ServiceError 403 when it refuses; 500 for any other response than 200, or none in time */
+  /** @throws ServiceError 403 when it refuses; 500 for any other response except 200, or a timeout */
   check(caller: Caller, request: FileRequest, signal: AbortSignal): Promise<void>
   close(): void
 }
@@ -16,13 +16,13 @@ export interface FileRequest {
   readonly replaces?: boolean
 }
 
-/** Rules that need no service, by name. Only the admin may delete. */
+/** Built-in rules by name. Only the admin may delete. */
 const BUILT_IN: Readonly<Record<string, (operation: FileOperation, isUser: boolean) => boolean>> = {
   'user-read-write': (operation, isUser) => isUser && operation !== 'delete',
   'public-read-user-write': (operation, isUser) => operation === 'read' || (isUser && operation === 'create'),
   'public-read': (operation) => operation === 'read',
 }
-/** Only the status of a response is used. */
+/** Maximum size of a response, of which only the status matters. */
 const MAX_BYTES = 64 * 1024
 
 /** @throws Error when the URL is not valid */

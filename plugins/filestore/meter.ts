@@ -7,18 +7,18 @@ import { badRequest } from './errors.js'
 /** The period over which the speed of a client is measured. */
 const WINDOW_MS = 30_000
 const CHUNK_BYTES = 1024 * 1024
-/** A buffer has about a hundred bytes of overhead, so this many smaller ones are merged. */
+/** Up to `MAX_SMALL` smaller chunks are merged, because a buffer has about a hundred bytes of overhead. */
 const SMALL_BYTES = 4096
 const MAX_SMALL = 256
 
-/** Bytes on their way to the store: counted, hashed, and ended with an error when there are too many. */
+/** Counts and hashes bytes on their way to the store. Fails when there are too many. */
 export class Meter extends Readable {
   size = 0
-  private readonly chunks = new Chunks((chunk) => this.give(chunk))
+  private readonly chunks = new Chunks((chunk) => this.pass(chunk))
 
   /**
-   * @param source what it measures; it ends with the source, errors of which the caller handles
-   * @param hash null: no hash is needed, and chunks are not merged, so that a consumer may keep a part of the bytes
+   * @param source the stream to measure. The caller handles its errors
+   * @param hash null to compute no hash. Chunks are then not merged, so that none is held back when the body breaks off
    */
   constructor(
     private readonly source: Readable,
@@ -26,7 +26,7 @@ export class Meter extends Readable {
     private readonly hash: Hash | null = createHash('sha256'),
   ) {
     super({ highWaterMark: CHUNK_BYTES })
-    // Its reader gets the error.
+    // The reader gets the error.
     this.on('error', () => {})
     source.on('data', this.measure).once('end', this.finish)
   }
@@ -40,7 +40,7 @@ export class Meter extends Readable {
     done(error)
   }
 
-  /** Returns the hash of all bytes; only once. */
+  /** Returns the hash of all bytes. Call it once. */
   sha256(): Buffer {
     if (!this.hash) throw new Error('these bytes were not hashed')
     return this.hash.digest()
@@ -49,15 +49,15 @@ export class Meter extends Readable {
   private readonly measure = (chunk: Buffer): void => {
     this.size += chunk.length
     if (this.size > this.maxBytes) this.destroy(tooLarge(this.maxBytes))
-    else if (!this.hash) this.give(chunk)
-    else this.chunks.take(chunk)
+    else if (!this.hash) this.pass(chunk)
+    else this.chunks.add(chunk)
   }
   private readonly finish = (): void => {
     this.chunks.flush()
     this.push(null)
   }
 
-  private give(chunk: Buffer): void {
+  private pass(chunk: Buffer): void {
     this.hash?.update(chunk)
     if (!this.push(chunk)) this.source.pause()
   }
@@ -67,25 +67,25 @@ export class Meter extends Readable {
 class Chunks {
   private small: Buffer[] = []
 
-  constructor(private readonly give: (chunk: Buffer) => void) {}
+  constructor(private readonly pass: (chunk: Buffer) => void) {}
 
-  take(chunk: Buffer): void {
+  add(chunk: Buffer): void {
     if (chunk.length >= SMALL_BYTES) {
       this.flush()
-      this.give(chunk)
+      this.pass(chunk)
     } else if (this.small.push(chunk) === MAX_SMALL) this.flush()
   }
 
-  /** Must be called at the end, too. */
+  /** Call it at the end, too. */
   flush(): void {
     const [only] = this.small
     if (!only) return
-    this.give(this.small.length === 1 ? only : Buffer.concat(this.small))
+    this.pass(this.small.length === 1 ? only : Buffer.concat(this.small))
     this.small = []
   }
 }
 
-/** Measures the body of a request. @param hash null: none */
+/** Measures the body of a request. @param hash as for `Meter` */
 export function meterRequest(
   req: IncomingMessage,
   maxBytes: number,
@@ -110,7 +110,7 @@ export interface BufferedBody {
 }
 
 /**
- * Reads and measures the body of a request that has announced a small size.
+ * Reads the body of a request with a small announced size into memory, and measures it.
  * @throws ServiceError as a `Meter` does; the reason of `signal`
  */
 export function bufferRequest(
@@ -128,10 +128,10 @@ export function bufferRequest(
     })
     let size = 0
 
-    function take(chunk: Buffer): void {
+    function receive(chunk: Buffer): void {
       size += chunk.length
       if (size > maxBytes) fail(tooLarge(maxBytes))
-      else chunks.take(chunk)
+      else chunks.add(chunk)
     }
     function finish(): void {
       release()
@@ -144,7 +144,7 @@ export function bufferRequest(
     }
     const aborted = () => fail(signal.reason)
     function release(): void {
-      req.off('data', take).off('end', finish)
+      req.off('data', receive).off('end', finish)
       signal.removeEventListener('abort', aborted)
       unwatch()
     }
@@ -152,11 +152,11 @@ export function bufferRequest(
     const unwatch = watch(req, fail, minBytesPerSecond, () => false)
     signal.addEventListener('abort', aborted)
     if (signal.aborted) aborted()
-    else req.on('data', take).once('end', finish)
+    else req.on('data', receive).once('end', finish)
   })
 }
 
-/** Pipes the body of a request into a parser, and watches it. */
+/** Pipes the body of a request into a parser, and watches its speed. */
 export function pipeRequest(req: IncomingMessage, into: Writable, minBytesPerSecond: number): void {
   const fail = (error: Error) => void into.destroy(error)
   into.once(
@@ -168,8 +168,8 @@ export function pipeRequest(req: IncomingMessage, into: Writable, minBytesPerSec
 }
 
 /**
- * Reports when the body of a request is too slow or cut off. It leaves the connection open for the answer.
- * @param isPaused whether this server keeps the client waiting, which then is not too slow
+ * Reports when the body of a request is too slow or cut off. Leaves the connection open for the answer.
+ * @param isPaused returns whether this server keeps the client waiting, which then does not count as slow
  * @returns a function that ends the watch
  */
 function watch(
@@ -196,7 +196,7 @@ function watch(
   }
 }
 
-/** Measures another stream than a request. @param failure turns an error of it into one for the client */
+/** Measures a stream other than a request. @param failure converts the stream's error into one for the client */
 export function meterStream(
   bytes: Readable,
   maxBytes: number,
@@ -211,8 +211,5 @@ export function meterStream(
 }
 
 export const tooLarge = (maxBytes: number): ServiceError =>
-  serviceError(
-    'payload-too-large',
-    `there is room for ${maxBytes} bytes at most (plugins.filestore.maxBytes, and limits)`,
-  )
+  serviceError('payload-too-large', `the upload is larger than ${maxBytes} bytes (plugins.filestore.maxBytes, limits)`)
 const tooSlow = () => serviceError('request-timeout', 'the upload is too slow (plugins.filestore.minBytesPerSecond)')

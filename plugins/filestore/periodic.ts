@@ -1,12 +1,12 @@
 /** A task that runs at intervals. */
 export interface Periodic {
-  /** Runs it now, unless it is running. */
+  /** Runs the task now, unless it is running. */
   run(): void
-  /** Aborts the signal of the task and waits until it has ended. */
+  /** Aborts the task and waits for its end. */
   stop(): Promise<void>
 }
 
-/** Runs a task at intervals, never twice at the same time. After a failure the next run tries again. */
+/** Runs a task at intervals, never twice at the same time. A failure does not stop the next run. */
 export function runEvery(
   intervalMs: number,
   task: (signal: AbortSignal) => Promise<void>,

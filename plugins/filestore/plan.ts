@@ -1,6 +1,6 @@
 import { type Count, type Names, type Rule, RULE_ACTIONS } from 'rowhouse/plan'
 
-/** The table of file records. Its row permissions, if there are any, are the rules for files. */
+/** The table of file records. Its row permissions are the rules for files. */
 export const FILE_TABLE = { schema: 'svc_catalog', name: 'svc_file' } as const
 
 /** Plans a count of the file with the given id, which is 1 if a rule accepts it and 0 otherwise. */

@@ -3,18 +3,18 @@ import { type FilestoreConfig, limitsOf } from './config.js'
 import { quotaExceeded } from './errors.js'
 import type { Files, NewFile } from './files.js'
 
-/** What one upload may write. */
+/** The space that one upload may use. */
 export interface Reservation {
   readonly maxBytes: number
-  /** The quota has reserved more than may arrive: report the size when it is known. */
+  /** Whether more than the real size may be reserved. Then call `setSize` when the size is known. */
   readonly estimated: boolean
 }
 
 /**
  * Reserves a blob before its bytes are written, and its size if the user has a quota. Reservations of one user are
  * serialized, so that together they stay within the quota.
- * @param size as announced; undefined: unknown
- * @throws ServiceError 400 when the file must not exist and does, 413 when the quota is exceeded
+ * @param size as announced; undefined if unknown
+ * @throws ServiceError 400 when the file must not exist but does, 413 when the quota is exceeded
  */
 export async function reserve(
   { data, files, config }: { readonly data: Data; readonly files: Files; readonly config: FilestoreConfig },

@@ -17,9 +17,9 @@ import { readSignedUrlRequest } from './signed-urls.js'
 import { checkUploadHeaders, type Upload } from './uploads.js'
 
 const PREFIX = '/v1/file/'
-/** Matches any path behind the prefix, so that an invalid id gets an answer of this plugin. */
-const ONE = `${PREFIX}{*file_id}`
-/** A body that announces at most this size is read into memory and written as a whole. */
+/** Matches any path below the prefix, so that this plugin answers requests with an invalid id. */
+const FILE_PATH = `${PREFIX}{*file_id}`
+/** Maximum announced size of a body that is read into memory and written in one piece. */
 const BUFFERED_BYTES = 2 ** 20
 
 export function fileRoutes(components: Components): void {
@@ -29,13 +29,13 @@ export function fileRoutes(components: Components): void {
     return ruled || conditions ? { call, rules: ruled ? rules : undefined, conditions } : undefined
   }
 
-  /** Stores one file under an id of the client. */
+  /** Stores one file under an id that the client chose. */
   const upload = async (exchange: Exchange, id: string, create: boolean): Promise<Answer> => {
     const call = callOf(exchange)
     assertSameOrigin(exchange, call.session)
     const permit = await access.check({ operation: 'create', id, replaces: !create }, call)
     const contentType = readContentType(exchange.get('Content-Type'))
-    // The limit is on the file of a form, not on the form.
+    // In a form, the limit applies to the file, not to the body.
     const maxBytes = isForm(contentType) ? Infinity : limitsOf(permit.caller.role, config).maxBytes
     const size = checkUploadHeaders(exchange.req, maxBytes)
     const file = { id, create, contentType, ...permit.caller }
@@ -56,13 +56,13 @@ export function fileRoutes(components: Components): void {
   async function* onlyFileOf(exchange: Exchange, file: NewFile): AsyncGenerator<Upload> {
     let count = 0
     for await (const { contentType, meter } of filesOf(exchange.req, config, exchange.state.signal)) {
-      if (++count > 1) throw badRequest('there is one file_id, and the form has more than one file')
+      if (++count > 1) throw badRequest('the form has more than one file; POST /v1/file takes several')
       yield { file: { ...file, contentType }, open: meter }
     }
     if (count === 0) throw badRequest('the form has no file')
   }
 
-  /** Stores one file under a new id, or all files of a form by one commit. */
+  /** Stores one file under a new id, or all files of a form with one commit. */
   const uploadNew = async (exchange: Exchange): Promise<Answer> => {
     const call = callOf(exchange)
     if (!isForm(exchange.get('Content-Type'))) return upload(exchange, randomUUID(), true)
@@ -73,16 +73,16 @@ export function fileRoutes(components: Components): void {
   }
 
   async function* newFilesOf(exchange: Exchange, call: Call): AsyncGenerator<Upload> {
-    let taken = 0
+    let usedBytes = 0
     let count = 0
     for await (const { id = randomUUID(), contentType, meter } of filesOf(exchange.req, config, call.signal)) {
       const { caller } = await access.check({ operation: 'create', id }, call)
       count++
       let metered: Meter | undefined
-      const left = Math.max(0, limitsOf(caller.role, config).maxBytes - taken)
+      const left = Math.max(0, limitsOf(caller.role, config).maxBytes - usedBytes)
       const open = (maxBytes: number) => (metered = meter(Math.min(maxBytes, left)))
       yield { file: { id, create: true, contentType, ...caller }, open }
-      taken += metered?.size ?? 0
+      usedBytes += metered?.size ?? 0
     }
     if (count === 0) throw badRequest('the form has no file')
   }
@@ -119,11 +119,11 @@ export function fileRoutes(components: Components): void {
 
   if (config.signedUrls.maxSeconds > 0) host.route('post', '/v1/file-url', sign)
   for (const path of ['/v1/file', '/v1/file/']) host.route('post', path, uploadNew)
-  host.route('post', ONE, async (exchange) => upload(exchange, readFileId(exchange.path, PREFIX), true))
-  host.route('put', ONE, async (exchange) => upload(exchange, readFileId(exchange.path, PREFIX), false))
-  host.route('get', ONE, download)
-  host.route('head', ONE, download)
-  host.route('delete', ONE, remove)
+  host.route('post', FILE_PATH, async (exchange) => upload(exchange, readFileId(exchange.path, PREFIX), true))
+  host.route('put', FILE_PATH, async (exchange) => upload(exchange, readFileId(exchange.path, PREFIX), false))
+  host.route('get', FILE_PATH, download)
+  host.route('head', FILE_PATH, download)
+  host.route('delete', FILE_PATH, remove)
 }
 
 const json = (value: object): Answer => ({ kind: 'text', text: JSON.stringify(value) })

@@ -6,6 +6,7 @@ import { FILE_TABLE } from './plan.js'
 export const PLANNER = 'file'
 
 const KEY = tableKey(FILE_TABLE)
+
 /**
  * Row permissions on `svc_catalog.svc_file`: `select` decides which files may be read, `insert` and `update` which may be
  * stored and replaced, `delete` which may be deleted.
@@ -13,13 +14,13 @@ const KEY = tableKey(FILE_TABLE)
 export class Rules {
   constructor(private readonly data: Data) {}
 
-  /** Tells whether rules apply: the table is tracked. Then a role without a permission on it has no access. */
+  /** Whether the table is tracked. Then a role without a permission on it has no access. */
   get inForce(): boolean {
     return this.data.catalog.tables.has(KEY)
   }
 
   /**
-   * Tells whether a rule of the caller's role accepts a file, as it is in the transaction of the call.
+   * Returns whether a rule of the caller's role accepts the current record of a file, in the transaction of the call.
    * @throws ServiceError 403 when the role has no such rule
    */
   async accept(under: Rule, id: string, call: Call): Promise<boolean> {
@@ -32,12 +33,12 @@ export class Rules {
     }
   }
 
-  /** Tells whether the role has a permission of that type. */
+  /** Returns whether the role has a permission of that type. */
   may(type: keyof Omit<RolePermissions, 'role'>, role: string): boolean {
     return this.data.catalog.tables.get(KEY)?.permissionsByRole.get(role)?.[type] !== undefined
   }
 
-  /** @throws ServiceError 403 unless it has */
+  /** @throws ServiceError 403 unless the role has a permission of that type */
   require(type: keyof Omit<RolePermissions, 'role'>, role: string): void {
     if (!this.may(type, role)) throw noPermission(role)
   }

@@ -5,19 +5,19 @@ import type { Storage } from './components.js'
 import { fileTooLarge, internalError } from './errors.js'
 import { checkFileId } from './file-id.js'
 
-/** What this plugin offers to other plugins. */
+/** The service for other plugins. */
 export interface Filestore {
   /**
-   * Reads a whole file into memory. The caller decides who may have it: permissions, rules and hook are not checked.
-   * @param maxBytes a longer file is not read
-   * @throws ServiceError 400 `bad_request`: not a valid id; 404 `not_found`; 413 `payload_too_large`; 500
+   * Reads a whole file into memory. Checks neither permissions, rules nor the hook; the caller must.
+   * @param maxBytes maximum size of the file
+   * @throws ServiceError 400 `bad_request`: invalid id; 404 `not_found`; 413 `payload_too_large`; 500
    *   `fatal_internal_error`: its bytes are missing or damaged; 503 `storage_unavailable`. The reason of `signal`
    */
   read(id: string, maxBytes: number, signal: AbortSignal): Promise<FileContent>
 }
 
 export interface FileContent {
-  /** As it was sent with the upload, e.g. `text/plain; charset=utf-8`. */
+  /** As sent with the upload, e.g. `text/plain; charset=utf-8`. */
   readonly contentType: string
   /** A copy, which the caller may modify. */
   readonly content: Buffer

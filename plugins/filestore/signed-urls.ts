@@ -16,7 +16,7 @@ export interface Signed {
 /** How long the secret is cached. */
 const CACHE_MS = 60_000
 
-/** Signs URLs of files that need no other credentials until they expire. All servers on a database share the secret. */
+/** Signs and verifies URLs of files. All servers on a database share the secret. */
 export class SignedUrls {
   private cached: { readonly secret: Buffer; readonly at: number } | undefined
 
@@ -32,16 +32,16 @@ export class SignedUrls {
 
   /**
    * @param query of the request
-   * @throws ServiceError 403 unless `query` made it for that file, and it has not expired
+   * @throws ServiceError 403 unless the signature is valid for that file and has not expired
    */
   async verify(id: string, query: NodeJS.Dict<string | string[]>): Promise<void> {
     const { expires, download, signature } = query
     const refused = accessDenied('the signature is wrong, or has expired')
     if (typeof expires !== 'string' || typeof signature !== 'string' || Array.isArray(download)) throw refused
     if (!/^\d{1,12}$/.test(expires) || Number(expires) * 1000 <= Date.now()) throw refused
-    const right = Buffer.from(signatureOf(await this.secret(), id, { expires: Number(expires), download }))
+    const expected = Buffer.from(signatureOf(await this.secret(), id, { expires: Number(expires), download }))
     const given = Buffer.from(signature)
-    if (given.length !== right.length || !timingSafeEqual(given, right)) throw refused
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) throw refused
   }
 
   private async secret(): Promise<Buffer> {
@@ -59,7 +59,7 @@ const signatureOf = (secret: Buffer, id: string, { expires, download }: Signed):
     .update(JSON.stringify([id, expires, download ?? null]))
     .digest('base64url')
 
-/** The body of a request for a signed URL. */
+/** The body of `POST /v1/file-url`. */
 export interface SignedUrlRequest {
   readonly file_id: string
   /** Seconds. */
@@ -81,9 +81,9 @@ export function readSignedUrlRequest(
   if (typeof id !== 'string') throw badRequest('missing parameter: file_id')
   if (typeof seconds !== 'number' || !Number.isInteger(seconds) || seconds < 1 || seconds > maxSeconds) {
     throw badRequest(
-      `expires_in is a whole number of seconds from 1 to ${maxSeconds} (plugins.filestore.signedUrls.maxSeconds)`,
+      `expires_in should be a whole number of seconds from 1 to ${maxSeconds} (plugins.filestore.signedUrls.maxSeconds)`,
     )
   }
-  if (download !== undefined && typeof download !== 'string') throw badRequest('download is the name of a file')
+  if (download !== undefined && typeof download !== 'string') throw badRequest('download should be a string')
   return { file_id: checkFileId(id), expires_in: seconds, download }
 }

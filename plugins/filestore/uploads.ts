@@ -11,18 +11,18 @@ import { reserve } from './quota.js'
 /** A file that is being uploaded. */
 export interface Upload {
   readonly file: NewFile
-  /** In bytes, if it is known. */
+  /** In bytes, if known. */
   readonly size?: number
-  /** Starts reading its bytes, once a blob has been reserved for them. */
+  /** Starts reading its bytes. Called after a blob has been reserved for them. */
   open(maxBytes: number): Meter
-  /** Reads all bytes into memory instead, if they are few. */
+  /** Reads all bytes into memory instead. Only for small uploads. */
   readAll?(maxBytes: number, signal: AbortSignal): Promise<BufferedBody>
 }
 
-/** Limit on the announced bytes of all buffered uploads, so that slow clients do not fill the memory. */
+/** Maximum announced bytes of all buffered uploads together, so that slow clients do not fill the memory. */
 const MAX_BUFFERED_BYTES = 64 * 2 ** 20
 
-/** Makes uploaded bytes files: reserve, write, commit. */
+/** Stores uploads in three steps: reserve, write, commit. */
 export class Uploads {
   private bufferedBytes = 0
 
@@ -34,10 +34,10 @@ export class Uploads {
   ) {}
 
   /**
-   * Receives uploads one after the other and makes all of them files by one commit.
-   * @param guard what must hold of each file before and after
-   * @returns JSON text of each record, when bytes and records are durable
-   * @throws ServiceError; then every file is as it was
+   * Receives uploads one after the other and stores all of them with one commit.
+   * @param guard what to check for each file
+   * @returns JSON text of each record, once bytes and records are durable
+   * @throws ServiceError; then no file has changed
    */
   async store(
     uploads: Iterable<Upload> | AsyncIterable<Upload>,
@@ -73,7 +73,7 @@ export class Uploads {
     }
   }
 
-  /** @returns undefined when the upload has to be streamed: it is too large, or there are too many */
+  /** @returns undefined when the upload must be streamed instead: it is too large, or too many are buffered */
   private async writeBuffered(
     store: ObjectStore,
     blob: string,
@@ -94,8 +94,8 @@ export class Uploads {
   }
 
   /**
-   * Deletes a blob unless it has become the content of a file, by a commit whose answer was lost. The object goes first and
-   * the row last: the collector finds a row without an object, but not an object without a row.
+   * Deletes a blob, unless a commit whose answer was lost has made it the content of a file. Deletes the object first,
+   * because the collector finds a row without an object, but not an object without a row.
    */
   private async discard(store: ObjectStore, blob: string): Promise<void> {
     try {
@@ -103,7 +103,9 @@ export class Uploads {
       await store.delete(blob)
       await this.files.forget(blob)
     } catch (error) {
-      this.host.use('log').warn({ err: error, blob }, 'the blob of a failed upload is left to the collector')
+      this.host
+        .use('log')
+        .warn({ err: error, blob }, 'the blob of a failed upload could not be deleted; the collector will retry')
     }
   }
 }
@@ -124,9 +126,9 @@ async function writeStream(
   }
 }
 
-/** Renews the lease of blobs that are being written, until it is ended. */
+/** Renews the lease of blobs that are being written until `end` is called. */
 function holdLease(files: Files, log: Services['log'], call: Call) {
-  /** Aborts when the lease is lost, and when the call does. */
+  /** Aborts when the lease is lost, or the call aborts. */
   const abort = new AbortController()
   const blobs: string[] = []
   let lost: ServiceError | undefined
@@ -160,8 +162,8 @@ function holdLease(files: Files, log: Services['log'], call: Call) {
 }
 
 /**
- * @returns the announced number of bytes, if there is one
- * @throws ServiceError 400, 413 when the headers of an upload are reason enough to refuse it
+ * @returns the announced number of bytes, if any
+ * @throws ServiceError 400, 413 when the headers of an upload show that it must be refused
  */
 export function checkUploadHeaders({ headers }: IncomingMessage, maxBytes: number): number | undefined {
   const { 'content-encoding': encoding = 'identity', 'content-length': length } = headers
@@ -171,8 +173,8 @@ export function checkUploadHeaders({ headers }: IncomingMessage, maxBytes: numbe
   return length === undefined ? undefined : Number(length)
 }
 
-/** Returns what a client is told about an error of a store. */
+/** Converts an error of a store into one for the client. */
 export const storeFailure = (error: unknown): unknown =>
   error instanceof ServiceError
     ? error
-    : (storageUnavailable('the store accepts no more files at the moment', error) ?? error)
+    : (storageUnavailable('the store cannot accept files at the moment', error) ?? error)

@@ -2,19 +2,20 @@ import { at } from 'rowhouse/plan'
 import { invalidPayload, missingKey } from './errors.js'
 import { Fields } from './fields.js'
 
-/** An attachment as a request names it: its bytes, or a file of the filestore to copy. */
+/** An attachment of a request: its bytes, or a file of the filestore to copy. */
 export type AttachmentSource =
   | { readonly filename: string; readonly contentType: string; readonly content: Buffer }
   | { readonly filename: string; readonly contentType?: string; readonly fileId: string }
 
 const CONTENT_TYPE = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:\s*;\s*[ -~]+)?$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-const MOST = 20
+const MAX_ATTACHMENTS = 20
 
 /** @throws ServiceError 400 `invalid_payload` */
 export function readAttachments(fields: Fields, maxBytes: number): readonly AttachmentSource[] {
   const list = fields.list('attachments') ?? []
-  if (list.length > MOST) throw invalidPayload(`there are more than ${MOST} attachments`, fields.at('attachments'))
+  if (list.length > MAX_ATTACHMENTS)
+    throw invalidPayload(`more than ${MAX_ATTACHMENTS} attachments`, fields.at('attachments'))
   let size = 0
   return list.map((each, i) => {
     const path = at(fields.at('attachments'), i)
@@ -23,7 +24,7 @@ export function readAttachments(fields: Fields, maxBytes: number): readonly Atta
     const filename = entry.line('filename', 200) ?? fileId?.split('/').at(-1)
     if (filename === undefined) throw missingKey('filename', path)
     if (/[/\\\p{Cc}]/u.test(filename) || filename === '')
-      throw invalidPayload('it is not a file name', entry.at('filename'))
+      throw invalidPayload('not a valid file name', entry.at('filename'))
     const contentType = entry.line('contentType', 200)
     if (contentType !== undefined && !CONTENT_TYPE.test(contentType)) {
       throw invalidPayload('expecting "type/subtype"', entry.at('contentType'))
@@ -42,4 +43,4 @@ export function readAttachments(fields: Fields, maxBytes: number): readonly Atta
 }
 
 const tooLarge = (maxBytes: number, path: string) =>
-  invalidPayload(`the attachments have more than ${maxBytes} bytes (plugins.notify.email.maxAttachmentBytes)`, path)
+  invalidPayload(`the attachments are larger than ${maxBytes} bytes (plugins.notify.email.maxAttachmentBytes)`, path)

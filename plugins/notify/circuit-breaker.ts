@@ -1,4 +1,4 @@
-/** Skips a provider that has failed several times in a row. After some time, one message tries it again. */
+/** Skips a provider after consecutive failures. When the time is over, one message tries it again. */
 export class CircuitBreaker {
   private failures = 0
   private until = 0
@@ -9,7 +9,7 @@ export class CircuitBreaker {
   get open(): boolean {
     return this.seconds > 0
   }
-  /** For how long the provider is still skipped. */
+  /** How long the provider is still skipped. */
   get seconds(): number {
     return Math.max(0, (this.until - performance.now()) / 1000)
   }
@@ -17,7 +17,7 @@ export class CircuitBreaker {
   /** Whether a message may be sent now. */
   allows(): boolean {
     if (this.open) return false
-    // One message tries the provider. Others find the circuit open until its result is known.
+    // This message tries the provider. The circuit is open for others until the result is known.
     if (this.failures >= this.options.failures) this.reopen()
     return true
   }

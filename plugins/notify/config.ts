@@ -2,11 +2,11 @@ import type { Infer, Schema } from 'rowhouse'
 
 const names = { type: 'array', items: { type: 'string' }, default: [] } as const
 
-/** What the channels have in common. */
+/** Configuration keys shared by the channels. */
 const channel = {
   failover: {
     ...names,
-    description: 'Providers to call, in this order, when the default one does not take a message.',
+    description: 'Providers to call, in this order, when the default one does not accept a message.',
   },
   perSecond: {
     type: 'object',
@@ -29,7 +29,7 @@ export const config = {
         ownTemplates: {
           type: 'boolean',
           default: true,
-          description: 'Whether the templates stored here are used when the provider has no templates.',
+          description: 'Whether to use templates stored in Rowhouse when the provider has no templates.',
         },
         maxRecipients: {
           type: 'integer',
@@ -62,13 +62,13 @@ export const config = {
           type: 'integer',
           minimum: 0,
           default: 0,
-          description: 'Maximum messages to one number within an hour; 0 is no limit.',
+          description: 'Maximum messages to one number within an hour; 0 means no limit.',
         },
         perDay: {
           type: 'integer',
           minimum: 0,
           default: 0,
-          description: 'Maximum messages within 24 hours; 0 is no limit.',
+          description: 'Maximum messages within 24 hours; 0 means no limit.',
         },
       },
     },
@@ -100,7 +100,7 @@ export const config = {
           type: 'integer',
           minimum: 1,
           default: 86_400,
-          description: 'Age after which a message is given up.',
+          description: 'Age after which a message is no longer retried.',
         },
         leaseSeconds: {
           type: 'integer',
@@ -128,7 +128,7 @@ export const config = {
       type: 'integer',
       minimum: 1,
       default: 30,
-      description: 'How long messages are kept; the contents of sent messages are deleted at once.',
+      description: 'How long messages are kept; the contents of sent messages are deleted immediately.',
     },
   },
 } as const satisfies Schema

@@ -1,16 +1,16 @@
-/** The end of an attempt. A process that was suspended past it must not send: another may have claimed the message. */
+/** The end of an attempt. A process that was suspended past it must not send, because another may have claimed the message. */
 export class Deadline {
   private readonly controller = new AbortController()
   private readonly at: number
   private readonly timer: NodeJS.Timeout
 
-  /** @param since the start of the time, by `performance.now()` */
+  /** @param since when the attempt began, by `performance.now()` */
   constructor(ms: number, since: number) {
     this.at = since + ms
     this.timer = setTimeout(() => this.end(), Math.max(0, Math.ceil(this.at - performance.now())))
   }
 
-  /** Aborts at the deadline, or a moment later. */
+  /** Aborts at the deadline, or shortly after. */
   get signal(): AbortSignal {
     return this.controller.signal
   }

@@ -10,16 +10,16 @@ import { attemptTimedOut, type ProviderReply } from './provider-reply.js'
 import { checkSendLimits } from './send-limits.js'
 import type { Suppression } from './suppression.js'
 
-/** Maximum pause between two attempts for one message. */
+/** Maximum pause between two attempts. */
 const MAX_PAUSE_SECONDS = 15 * 60
-/** Maximum pause that a provider can ask for. */
+/** Maximum pause that a provider can request. */
 const MAX_RETRY_AFTER_SECONDS = 60 * 60
 /** Milliseconds between attempts to store a result. */
 const STORE_PAUSES = [100, 300, 1000, 2000, 4000]
-/** How many claims in a row may end without a stored result. */
+/** Maximum number of consecutive claims without a stored result. */
 const MAX_LOSSES = 5
 
-export interface DeliveryParts {
+export interface DeliveryComponents {
   readonly host: Host
   readonly outbox: Outbox
   readonly suppression: Suppression
@@ -33,22 +33,22 @@ export class Delivery {
   private readonly active = new Set<Deadline>()
   private readonly count: (channel: Channel, state: AttemptResult['state']) => void
 
-  constructor(private readonly parts: DeliveryParts) {
-    this.log = parts.host.use('log')
+  constructor(private readonly components: DeliveryComponents) {
+    this.log = components.host.use('log')
     const help = 'attempts to send a message, by result'
-    const messages = parts.host.metric.counter('messages_total', help, ['kind', 'state'])
+    const messages = components.host.metric.counter('messages_total', help, ['kind', 'state'])
     this.count = (kind, state) => messages.inc({ kind, state })
   }
 
   /**
    * Makes one attempt. Never throws for a faulty message or provider.
    * @param since when the message was claimed, by `performance.now()`
-   * @returns the message after that; undefined when another process has claimed it since
+   * @returns the updated message; undefined when another process has claimed it since
    */
   async deliver(row: ClaimedMessage, since: number): Promise<MessageRecord | undefined> {
     const lost = await this.resultOfLosses(row)
     if (lost) return this.store(row, lost)
-    const deadline = new Deadline((this.parts.config.queue.leaseSeconds * 1000) / 2, since)
+    const deadline = new Deadline((this.components.config.queue.leaseSeconds * 1000) / 2, since)
     this.active.add(deadline)
     try {
       return await this.store(row, await this.attempt(row, deadline, since))
@@ -58,26 +58,26 @@ export class Delivery {
     }
   }
 
-  /** Aborts all attempts: providers then end soon. */
+  /** Aborts all attempts. */
   abortAll(): void {
     for (const deadline of this.active) deadline.end()
   }
 
   /**
-   * A message that was claimed before without a stored result may have been sent.
-   * @returns undefined when the message may be sent again all the same
+   * A message whose earlier claim ended without a stored result may have been sent.
+   * @returns undefined when the message may be sent again
    */
   private async resultOfLosses(row: ClaimedMessage): Promise<AttemptResult | undefined> {
     const tooOften = row.losses >= MAX_LOSSES
     if (row.losses === 0 || (!tooOften && row.mode === 'queue' && (await this.mayRepeat(row)))) return undefined
-    const often = tooOften ? `, ${row.losses} times in a row` : ''
-    const error = `the server that was sending it was not heard of again${often}; it may have been sent`
+    const often = tooOften ? ` ${row.losses} times in a row` : ''
+    const error = `a server claimed it${often} and stored no result; it may have been sent`
     return unknown(row, error, { provider: row.provider })
   }
 
   private async attempt(row: ClaimedMessage, deadline: Deadline, since: number): Promise<AttemptResult> {
     const { provider } = row
-    // A message that may have been sent has not failed, whatever keeps it from being sent again.
+    // A message that may have been sent is never reported as failed.
     const giveUp = row.unknown_for === null ? failed : unknown
     let message: ProviderMessage
     try {
@@ -85,13 +85,13 @@ export class Delivery {
     } catch (error) {
       return giveUp(row, (error as Error).message, { code: 'invalid_payload', provider })
     }
-    const exceeded = await checkSendLimits(message, this.parts)
+    const exceeded = await checkSendLimits(message, this.components)
     if (exceeded) return giveUp(row, exceeded.why, { code: exceeded.code, provider })
-    if (row.age > this.parts.config.queue.maxAgeSeconds) {
-      return giveUp(row, 'it is too old to be sent (queue.maxAgeSeconds)', { provider })
+    if (row.age > this.components.config.queue.maxAgeSeconds) {
+      return giveUp(row, 'too old to send (queue.maxAgeSeconds)', { provider })
     }
     if (row.unknown_for !== null && !(await this.mayRepeat(row))) {
-      return unknown(row, 'the provider no longer knows whether it took it', { provider })
+      return unknown(row, 'the provider no longer recognizes a repeated message', { provider })
     }
     return this.callProviders(row, message, deadline, since)
   }
@@ -102,23 +102,23 @@ export class Delivery {
     deadline: Deadline,
     since: number,
   ): Promise<AttemptResult> {
-    const chain = this.parts.chains[channelOf(row.kind)]
+    const chain = this.components.chains[channelOf(row.kind)]
     const uncertain = row.unknown_for !== null
-    const names = uncertain ? [row.provider as string] : beginningWith(row.provider, chain.providers)
-    const replies: Unsent[] = []
+    const names = uncertain ? [row.provider as string] : startingWith(row.provider, chain.providers)
+    const replies: Unconfirmed[] = []
     let assigned = row.provider
     for (const name of names) {
       if (deadline.isOver) {
         replies.push({ name, reply: attemptTimedOut })
         break
       }
-      // Stored before the call, for the process that claims a queued message after this one was killed.
-      if (row.mode === 'queue' && name !== assigned && !(await this.parts.outbox.assign(row, name))) break
+      // Stored before the call, for the process that claims the message if this one is killed.
+      if (row.mode === 'queue' && name !== assigned && !(await this.components.outbox.assign(row, name))) break
       assigned = name
       const reply = await chain.call(name, message, deadline)
       if (reply.kind === 'sent') {
         const { receipt, caught } = reply
-        if (receipt.cut) this.log.warn({ message: row.id, provider: name }, 'a long receipt was cut')
+        if (receipt.truncated) this.log.warn({ message: row.id, provider: name }, 'a long receipt was truncated')
         return { state: 'sent', provider: name, providerId: receipt.id, detail: receipt.detail, caught }
       }
       replies.push({ name, reply })
@@ -141,7 +141,7 @@ export class Delivery {
   /** The last provider may have sent the message. */
   private async afterUnknown(row: ClaimedMessage, why: string, cause: SendError): Promise<AttemptResult> {
     const more = { cause, provider: row.provider, called: true }
-    // A provider whose answer cannot be read has taken the message, and would answer the same again.
+    // A provider whose response cannot be read has accepted the message, and would respond the same again.
     if (row.mode === 'sync' || cause.unreadable || !(await this.mayRepeat(row))) {
       return unknown(row, `${why}; it may have been sent`, more)
     }
@@ -149,7 +149,7 @@ export class Delivery {
   }
 
   /** No provider has sent the message in this attempt. */
-  private afterFailures(row: ClaimedMessage, replies: readonly Unsent[]): AttemptResult {
+  private afterFailures(row: ClaimedMessage, replies: readonly Unconfirmed[]): AttemptResult {
     const why = describeReplies(replies) || 'no provider is configured'
     const errors = replies.flatMap(({ reply }) => (reply.kind === 'failed' ? [reply.error] : []))
     const waits = replies.flatMap(({ reply }) => (reply.kind === 'skipped' ? [reply.seconds] : []))
@@ -171,26 +171,29 @@ export class Delivery {
     return queued(row, why, { ...more, provider, retryIn: this.pause(row, retryAfter) })
   }
 
-  /** Whether a message that may have been sent may be sent again. */
+  /** Returns whether a message that may have been sent may be sent again. */
   private async mayRepeat({ at_most_once, kind, provider, unknown_for }: ClaimedMessage): Promise<boolean> {
     if (!at_most_once) return true
-    return (unknown_for ?? 0) < (await this.parts.chains[channelOf(kind)].sendsOnceFor(provider as string))
+    return (unknown_for ?? 0) < (await this.components.chains[channelOf(kind)].sendsOnceFor(provider as string))
   }
 
-  /** In seconds: longer after each attempt. */
+  /** Returns the pause in seconds. It doubles with each attempt. */
   private pause({ attempts }: ClaimedMessage, retryAfter = 0): number {
-    const doubled = this.parts.config.queue.retrySeconds * 2 ** Math.min(attempts, 20)
+    const doubled = this.components.config.queue.retrySeconds * 2 ** Math.min(attempts, 20)
     return jittered(Math.max(Math.min(retryAfter, MAX_RETRY_AFTER_SECONDS), Math.min(doubled, MAX_PAUSE_SECONDS)))
   }
 
-  /** Tries for some seconds, as a provider may have the message by now. */
+  /** Stores a result. Retries for some seconds, because the provider may have accepted the message. */
   private async store(row: ClaimedMessage, result: AttemptResult): Promise<MessageRecord | undefined> {
     for (const pause of STORE_PAUSES) {
       try {
         return await this.storeOnce(row, result)
       } catch (error) {
-        this.log.warn({ err: error, message: row.id, state: result.state }, 'cannot store the state of a message')
-        if (isRefused(error)) return this.storeOnce(row, notStorable(row, result))
+        this.log.warn(
+          { err: error, message: row.id, state: result.state },
+          'the state of a message could not be stored',
+        )
+        if (isRejected(error)) return this.storeOnce(row, notStorable(row, result))
         await sleep(pause)
       }
     }
@@ -198,31 +201,31 @@ export class Delivery {
   }
 
   private async storeOnce(row: ClaimedMessage, result: AttemptResult): Promise<MessageRecord | undefined> {
-    const record = await this.parts.outbox.storeResult(row, result)
+    const record = await this.components.outbox.storeResult(row, result)
     if (record) this.count(channelOf(row.kind), result.state)
-    else this.log.warn({ message: row.id }, 'another process has claimed a message whose lease had ended')
+    else this.log.warn({ message: row.id }, 'the lease of a message expired, and another process has claimed it')
     return record
   }
 }
 
-/** The reply of a provider that has not sent the message, or perhaps not. */
-interface Unsent {
+/** A reply that does not confirm that the message was sent. */
+interface Unconfirmed {
   readonly name: string
   readonly reply: Exclude<ProviderReply, { readonly kind: 'sent' }>
 }
-const describeReplies = (replies: readonly Unsent[]): string =>
+const describeReplies = (replies: readonly Unconfirmed[]): string =>
   replies.map(({ name, reply }) => `${name}: ${reply.kind === 'skipped' ? reply.why : reply.error.message}`).join('; ')
 
-function beginningWith(first: string | null, providers: readonly string[]): readonly string[] {
+function startingWith(first: string | null, providers: readonly string[]): readonly string[] {
   if (first === null || !providers.includes(first)) return providers
   return [first, ...providers.filter((name) => name !== first)]
 }
 
-/** So that messages are not all tried again at the same moment. */
+/** Adds up to half, so that messages are not all retried at the same moment. */
 const jittered = (seconds: number): number => seconds * (1 + Math.random() / 2)
 
-/** PostgreSQL would refuse the same row again. */
-const isRefused = (error: unknown): boolean => error instanceof ServiceError && error.status === 400
+/** Returns whether PostgreSQL would reject the same row again. */
+const isRejected = (error: unknown): boolean => error instanceof ServiceError && error.status === 400
 
 const notStorable = (row: ClaimedMessage, { provider }: AttemptResult): AttemptResult =>
   unknown(row, 'its result could not be stored; it may have been sent', { provider, called: true })

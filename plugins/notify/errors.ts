@@ -1,6 +1,6 @@
 import { type ServiceError, serviceError } from 'rowhouse'
 
-/** 400: the payload is wrong. @param path of what is wrong, e.g. `$.to` */
+/** Returns a 400. @param path of the invalid value, e.g. `$.to` */
 export const invalidPayload = (message: string, path = '$'): ServiceError =>
   serviceError('invalid_payload', `Error in ${path}: ${message}`, path)
 export const missingKey = (key: string, path = '$'): ServiceError =>
@@ -15,7 +15,7 @@ export const noTemplates = (provider: string, template: string): ServiceError =>
   })
 export const notFound = (id: string): ServiceError => serviceError('not-found', `message not found : ${id}`)
 
-/** What an answer says about a message that was not sent. */
+/** Details about a message that was not sent. */
 export interface DeliveryProblem {
   readonly id: string
   readonly state: string
@@ -23,9 +23,9 @@ export interface DeliveryProblem {
   readonly detail: string
 }
 
-/** `{code, message}`, and for a message that was not sent its `id`, its `state` and the reason in `detail`. */
+/** Returns `{code, message}`, and for a message that was not sent also the `DeliveryProblem`. */
 export function errorBody({ status, code, message, path, internal }: ServiceError): object {
-  // `internal` of core errors is about the database.
+  // Core errors use `internal` for details of the database.
   const more = typeof internal === 'object' && internal !== null && 'detail' in internal ? internal : {}
   if (status === 500 && code === 'unexpected' && internal === undefined) return FALLBACK
   if (BODY_CODES.has(code)) return { code: 'invalid_payload', message: `Error in ${path}: ${message}` }

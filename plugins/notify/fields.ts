@@ -3,12 +3,12 @@ import { at, describe, isObject } from 'rowhouse/plan'
 import { invalidPayload, missingKey } from './errors.js'
 import { headerProblem } from './mailbox.js'
 
-/** Reads the keys of an object one by one. Errors have the path of the key. */
+/** Reads and checks the keys of an object. Errors have the path of the key. */
 export class Fields {
   private readonly object: JsonObject
 
   /**
-   * @param optional required keys that may be absent all the same
+   * @param optional keys that `required` allows to be absent
    * @throws ServiceError 400 when the value is not an object, or has other keys
    */
   constructor(
@@ -31,19 +31,19 @@ export class Fields {
     return this.object[key] ?? undefined
   }
 
-  /** @returns undefined only for a key that may be absent */
+  /** @returns undefined only for an optional key */
   required(key: string): Json | undefined {
     const value = this.value(key)
     if (value === undefined && !this.optional.has(key)) throw missingKey(key, this.path)
     return value
   }
 
-  /** Whether one of these keys is present, or may be absent. */
+  /** Returns whether one of these keys is present or optional. */
   hasOneOf(...keys: readonly string[]): boolean {
     return keys.some((key) => this.value(key) !== undefined || this.optional.has(key))
   }
 
-  /** Any text without U+0000. */
+  /** Returns text without U+0000. */
   text(key: string): string | undefined {
     const value = this.value(key)
     if (value === undefined) return undefined
@@ -55,13 +55,13 @@ export class Fields {
     return value
   }
 
-  /** Text that may stand in a header. */
-  line(key: string, most = 900): string | undefined {
+  /** Returns text that is valid in a header. */
+  line(key: string, maxLength = 900): string | undefined {
     const text = this.text(key)
     if (text === undefined) return undefined
     const problem = headerProblem(text)
     if (problem !== undefined) throw invalidPayload(`${problem} are not allowed`, this.at(key))
-    if (text.length > most) throw invalidPayload(`it has more than ${most} characters`, this.at(key))
+    if (text.length > maxLength) throw invalidPayload(`longer than ${maxLength} characters`, this.at(key))
     return text
   }
 
@@ -72,7 +72,7 @@ export class Fields {
     return value
   }
 
-  /** An integer, or a string of digits. @returns undefined only for a key that may be absent */
+  /** Reads an integer or a string of digits. @returns undefined only for an optional key */
   digits(key: string): string | undefined {
     const value = this.required(key)
     if (value === undefined) return undefined

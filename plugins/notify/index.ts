@@ -18,7 +18,7 @@ import { templateRoutes } from './templates/routes.js'
 import { MailTemplates } from './templates/templates.js'
 import { Worker } from './worker.js'
 
-/** For other plugins. Bodies are those of `POST /v1/send/email` and `/v1/send/sms`. */
+/** The service for other plugins. Takes the bodies of `POST /v1/send/email` and `/v1/send/sms`. */
 export interface Notify {
   /** @throws ServiceError */
   email(mail: object): Promise<Receipt>
@@ -44,17 +44,17 @@ export default definePlugin({
     const suppression = new Suppression(data)
     const templates = new MailTemplates(data)
     const chains = { email: new ProviderChain(host, 'email', options), sms: new ProviderChain(host, 'sms', options) }
-    const parts = { host, config: options, outbox, suppression, chains }
-    const delivery = new Delivery(parts)
+    const components = { host, config: options, outbox, suppression, chains }
+    const delivery = new Delivery(components)
     const workers = {
-      email: new Worker({ ...parts, delivery, chain: chains.email }),
-      sms: new Worker({ ...parts, delivery, chain: chains.sms }),
+      email: new Worker({ ...components, delivery, chain: chains.email }),
+      sms: new Worker({ ...components, delivery, chain: chains.sms }),
     }
     const sending = new Sending({
-      ...parts,
+      ...components,
       delivery,
       workers,
-      render: async (message) => (options.email.ownTemplates ? fillIn(templates, message) : undefined),
+      render: async (message) => (options.email.ownTemplates ? renderTemplate(templates, message) : undefined),
       async readFile(id, maxBytes) {
         const filestore = host.find('filestore')
         if (!filestore) throw invalidPayload('the plugin filestore is not loaded', '$.attachments')
@@ -64,8 +64,8 @@ export default definePlugin({
     host.formatError(errorBody)
     eventRoutes(host, suppression)
     templateRoutes(host.router, templates, { adminOnly })
-    sendRoutes({ ...parts, sending, workers, messages: new MessageList(data) })
-    for (const [type, operation] of Object.entries(sendOperations(parts, sending, host.use('operations')))) {
+    sendRoutes({ ...components, sending, workers, messages: new MessageList(data) })
+    for (const [type, operation] of Object.entries(sendOperations(components, sending, host.use('operations')))) {
       host.operation(type, operation)
     }
     host.health('providers', () => {
@@ -92,8 +92,11 @@ export default definePlugin({
 /** Maximum time to read a file of the filestore. */
 const READ_MS = 30_000
 
-/** Makes a mail of a template that is stored here. */
-async function fillIn(templates: MailTemplates, { content, ...message }: NewMessage): Promise<NewMessage | undefined> {
+/** Renders a template that is stored in Rowhouse. */
+async function renderTemplate(
+  templates: MailTemplates,
+  { content, ...message }: NewMessage,
+): Promise<NewMessage | undefined> {
   const rendered = await templates.render(message.template as string, content ?? [])
   return rendered && { ...message, kind: 'email', sub: rendered.subject, text: rendered.text, html: rendered.html }
 }

@@ -2,7 +2,7 @@ import { domainToASCII } from 'node:url'
 import type { Mailbox } from 'rowhouse'
 
 const ATEXT = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-/** RFC 5321 without quoted local parts and address literals: they are rare, and parsers disagree about them. */
+/** RFC 5321 without quoted local parts and address literals, which are rare, and about which parsers disagree. */
 const ADDRESS = new RegExp(`^(${ATEXT}(?:\\.${ATEXT})*)@([^@\\s<>()[\\],;:"\\\\]+)$`)
 const LABEL = /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/
 const NAMED = /^(.*)<([^<>]*)>$/
@@ -11,19 +11,19 @@ const QUOTED = /^"((?:[^"\\]|\\["\\])*)"$/
 const SPECIAL = /[()<>[\]:;@\\,"]/
 /** Control characters and unpaired surrogates. */
 const CONTROL = /[\p{Cc}\p{Cs}\u2028\u2029]/u
-/** The start of an encoded word (RFC 2047). Mail programs decode it anywhere, including line breaks in it. */
+/** The start of an encoded word (RFC 2047). Mail clients decode it anywhere, including line breaks in it. */
 const ENCODED = /=\?[^?]*\?[bq]\?/i
 
-/** Characters of a subject made from a template: a line of a mail has no more (RFC 5322 section 2.1.1). */
-export const MOST_SUBJECT = 998
+/** Maximum characters of a subject, before and after rendering: the limit for a line of a mail (RFC 5322 section 2.1.1). */
+export const MAX_SUBJECT = 998
 
-/** Names what a text has that a header must not have. undefined: nothing. */
+/** Returns what makes a text invalid in a header, or undefined. */
 export function headerProblem(text: string): string | undefined {
   if (CONTROL.test(text)) return 'line breaks and control characters'
   return ENCODED.test(text) ? 'encoded words ("=?...?=")' : undefined
 }
 
-/** Reads exactly one `local@domain` or `Name <local@domain>`. undefined: the text is something else. */
+/** Parses exactly one `local@domain` or `Name <local@domain>`. Returns undefined for anything else. */
 export function readMailbox(text: string): Mailbox | undefined {
   if (headerProblem(text) !== undefined) return undefined
   const [, named, inner] = NAMED.exec(text.trim()) ?? []
@@ -34,7 +34,7 @@ export function readMailbox(text: string): Mailbox | undefined {
   return name === '' ? { address } : { address, name }
 }
 
-/** Returns the address with its domain in ASCII. Refuses `=?`, as many mail programs decode it anywhere. */
+/** Returns the address with its domain in ASCII. Rejects `=?`, because many mail clients decode it anywhere. */
 function readAddress(text: string): string | undefined {
   const [, local = '', domain = ''] = ADDRESS.exec(text) ?? []
   const ascii = domainToASCII(domain)
@@ -52,7 +52,7 @@ function readName(text: string): string | undefined {
   return SPECIAL.test(text) ? undefined : text
 }
 
-/** Writes a mailbox as text that `readMailbox` reads back. */
+/** Formats a mailbox for `readMailbox`. */
 export const printMailbox = ({ address, name }: Mailbox): string =>
   name === undefined ? address : `${SPECIAL.test(name) ? `"${name.replaceAll(/["\\]/g, '\\$&')}"` : name} <${address}>`
 

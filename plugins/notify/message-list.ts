@@ -1,7 +1,7 @@
 import type { Data } from 'rowhouse'
 import { invalidPayload } from './errors.js'
 
-/** A message as the API shows it, without its contents. */
+/** A message as returned by the API, without its contents. */
 export interface MessageRecord {
   readonly id: string
   readonly kind: 'email' | 'email-template' | 'sms'
@@ -12,7 +12,7 @@ export interface MessageRecord {
   readonly from_name: string | null
   readonly sub: string | null
   readonly country_code: string | null
-  /** How an SMS begins, until it was sent. */
+  /** The first 100 characters of an SMS, until it is sent. */
   readonly message: string | null
   readonly template: string | null
   readonly provider: string | null
@@ -37,7 +37,7 @@ export const MESSAGE_COLUMNS = `id::text, kind,
   delivery_detail, ${time('delivery_at')}`
 
 const STATES = ['queued', 'sending', 'sent', 'failed', 'unknown']
-/** Few of many messages: they have an index of their own. */
+/** They have a partial index, because they are few. */
 const NOT_SENT: ReadonlySet<string> = new Set(STATES.filter((state) => state !== 'sent'))
 const KINDS = ['email', 'email-template', 'sms']
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -48,7 +48,7 @@ export interface MessagePage {
   readonly next: string | null
 }
 
-/** The messages, newest first. */
+/** Lists messages, newest first. */
 export class MessageList {
   constructor(private readonly data: Data) {}
 
@@ -58,7 +58,7 @@ export class MessageList {
     const kind = oneOf(query, 'kind', KINDS)
     const limit = Number(query['limit'] ?? 50)
     if (!Number.isInteger(limit) || limit < 1 || limit > 1000)
-      throw invalidPayload('expecting a number up to 1000', '$.limit')
+      throw invalidPayload('expecting a number from 1 to 1000', '$.limit')
     const before = query['before']
     if (before !== undefined && !isId(before)) throw invalidPayload('expecting "next" of the previous page', '$.before')
     const rows = await this.data.query<MessageRecord>(
@@ -72,7 +72,7 @@ export class MessageList {
     return { messages: rows.slice(0, limit), next: rows.length > limit ? (rows[limit - 1]?.id ?? null) : null }
   }
 
-  /** One message with its contents, which are null when they were deleted. undefined: there is none. */
+  /** Returns a message with its contents, which are null after their deletion. Returns undefined if there is none. */
   async find(id: string): Promise<object | undefined> {
     if (!isId(id)) return undefined
     const [found] = await this.data.query(

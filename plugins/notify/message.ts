@@ -2,13 +2,13 @@ import type { Attachment, Mail, Mailbox, Sms, TemplateMail } from 'rowhouse'
 import { headerProblem, readMailbox } from './mailbox.js'
 
 export type MessageKind = 'email' | 'email-template' | 'sms'
-/** What a message goes through: each channel has providers and a worker of its own. */
+/** Each channel has its own providers and its own worker. */
 export type Channel = 'email' | 'sms'
 export const channelOf = (kind: MessageKind): Channel => (kind === 'sms' ? 'sms' : 'email')
 
 /**
- * A message as it is inserted into the outbox; the names are those of its columns. A required column is absent only where
- * the sender's permission sets it.
+ * A message to insert into the outbox, by the names of its columns. A required column is absent only if the sender's
+ * permission sets it.
  */
 export interface NewMessage {
   /** A UUID. */
@@ -30,37 +30,37 @@ export interface NewMessage {
   readonly at_most_once: boolean
 }
 
-/** A message of the outbox that this process may send until its lease ends. */
+/** A message that this process may send until its lease ends. */
 export interface ClaimedMessage extends NewMessage {
   readonly mode: 'queue' | 'sync'
-  /** How often a provider was called. */
+  /** Number of calls to a provider. */
   readonly attempts: number
-  /** How often the message was claimed. Only the latest claim may store a result. */
+  /** Number of claims. Only the latest claim may store a result. */
   readonly claims: number
-  /** How many claims in a row before this one ended without a stored result. */
+  /** Number of consecutive claims before this one that ended without a stored result. */
   readonly losses: number
   readonly provider: string | null
-  /** For how many seconds `provider` may have sent the message; null: it has not. */
+  /** Seconds since `provider` may have sent the message; null if it has not. */
   readonly unknown_for: number | null
   /** Seconds since the message was queued. */
   readonly age: number
   readonly attachments: readonly Attachment[]
 }
 
-/** What a provider is called with. */
+/** The message that a provider gets. */
 export type ProviderMessage = Mail | TemplateMail | Sms
 
 /**
- * Turns a row of the outbox into what a provider gets. Checks every field again: a row may come from SQL or from a role's
- * insert as well as from a route.
- * @throws Error that says what cannot be sent
+ * Converts a row of the outbox for a provider. Checks every field again, because SQL or a role's insert may have written the
+ * row.
+ * @throws Error for an invalid field
  */
 export function providerMessage(row: ClaimedMessage): ProviderMessage {
   const { id, kind } = row
   if (kind === 'sms') {
     const sms = { id, to: row.to ?? '', countryCode: row.country_code ?? '', message: row.message ?? '' }
     if (!/^\d{4,14}$/.test(sms.to) || !/^[1-9]\d{0,2}$/.test(sms.countryCode))
-      throw new Error('it does not have a valid number')
+      throw new Error('the phone number is not valid')
     return sms
   }
   const from = mailbox('from', row.from)

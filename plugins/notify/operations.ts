@@ -1,7 +1,7 @@
 import {
   isAdmin,
   type Call,
-  type Data,
+  type Host,
   type Json,
   type JsonObject,
   type Operation,
@@ -19,18 +19,18 @@ import { queuedResponse, type Sending } from './sending.js'
 
 const OUTBOX = { schema: 'svc_catalog', name: 'svc_outbox' }
 
-interface Parts {
-  readonly host: { use(service: 'data'): Data }
+interface OperationComponents {
+  readonly host: Host
   readonly outbox: Outbox
   readonly config: NotifyConfig
 }
 
 /**
- * `send_email` and `send_sms` in the JSON query API: an insert into the outbox, so that inside a `bulk` or a template the
- * message exists if, and only if, everything else there is committed.
+ * Returns `send_email` and `send_sms` of the JSON query API. They insert into the outbox, so that in a `bulk` or a template
+ * the message is sent if and only if everything else is committed.
  */
 export function sendOperations(
-  { host, outbox, config }: Parts,
+  { host, outbox, config }: OperationComponents,
   sending: Sending,
   operations: Operations,
 ): Record<string, Operation> {
@@ -38,14 +38,14 @@ export function sendOperations(
   const trackedOutbox = (call: Call) => data.catalogFor(call).tables.get(tableKey(OUTBOX))
   const store = async (messages: readonly NewMessage[], call: Call): Promise<void> => {
     if (trackedOutbox(call)) {
-      // Permissions on the outbox hold here as for any table.
-      await operations.run(insertOf(messages), { ...call, format: 'json' }).catch(atArgs)
+      // Checks permissions on the outbox like those on any table.
+      await operations.run(insertOf(messages), { ...call, format: 'json' }).catch(throwAtArgs)
     } else {
       await outbox.put(messages, 'queue', [], config.queue.leaseSeconds, undefined, call.transaction)
     }
   }
   /**
-   * The keys whose columns the caller's permission sets.
+   * Returns the keys whose columns the caller's permission sets.
    * @throws ServiceError 400 when the caller may not send at all
    */
   const presetsFor = (call: Call): ReadonlySet<string> => {
@@ -74,7 +74,7 @@ export function sendOperations(
         const ids = messages.map(({ id }) => id)
         return { kind: 'text', text: JSON.stringify(queuedResponse(ids, payload)) }
       } catch (error) {
-        throw asQuery(error)
+        throw asQueryError(error)
       }
     },
   })
@@ -105,20 +105,20 @@ const COLUMNS: Readonly<Record<string, string>> = {
   atMostOnce: 'at_most_once',
 }
 
-/** The columns that a payload fills, without values: in a template those are parameters. */
+/** Returns the columns that a payload fills, without values, which may be parameters of a template. */
 function columnsOf(args: Json): object {
   if (!isObject(args)) return {}
   return Object.fromEntries(Object.entries(COLUMNS).flatMap(([key, column]) => (key in args ? [[column, null]] : [])))
 }
 
-/** Moves the path of an error out of the insert, which the caller did not write. */
-function atArgs(error: unknown): never {
+/** Replaces the path of an error in the insert, which the caller did not write. */
+function throwAtArgs(error: unknown): never {
   if (!(error instanceof ServiceError)) throw error
   throw new ServiceError(error.status, error.code, error.message, '$.args', { cause: error, internal: error.internal })
 }
 
-/** Turns an error of a payload into one of the JSON query API. */
-function asQuery(error: unknown): unknown {
+/** Converts an error of a payload into one of the JSON query API. */
+function asQueryError(error: unknown): unknown {
   if (!(error instanceof ServiceError) || error.code !== 'invalid_payload') return error
   const message = error.message.replace(/^Error in [^ ]*: /, '')
   return serviceError('unexpected-payload', message, `$.args${error.path.slice(1)}`, { cause: error })

@@ -9,10 +9,10 @@ const NEW_COLUMNS = `id, kind, "to", "from", from_name, sub, text, html, cc, bcc
   message, at_most_once, mode`
 
 const CONTENTS = ['text', 'html', 'message', 'content', 'cc', 'bcc', 'reply_to']
-/** Deletes the contents of a message that a provider has taken. */
+/** Deletes the contents of a message that a provider has accepted. */
 export const DELETE_CONTENTS = CONTENTS.map((name) => `${name} = null`).join(', ')
 
-/** What is needed to send a message. */
+/** The columns of `ClaimedMessage`. */
 const CLAIMED = `${NEW_COLUMNS}, o.attempts, o.claims, o.losses, o.provider,
   extract(epoch from now() - o.unknown_since)::float8 as unknown_for, extract(epoch from now() - o.queued_at)::float8 as age,
   (select json_agg(json_build_object('filename', filename, 'content_type', content_type, 'content', encode(content, 'base64'))
@@ -22,44 +22,44 @@ const CLAIMED = `${NEW_COLUMNS}, o.attempts, o.claims, o.losses, o.provider,
 export interface IdempotentRequest {
   readonly caller: string
   readonly key: string
-  /** Of what the request wants. */
+  /** Hash of the request. */
   readonly hash: Buffer
 }
 
-/** What one attempt to send a message came to. */
+/** The result of one attempt to send a message. */
 export type AttemptResult =
   | {
       readonly state: 'sent'
       readonly provider: string
       readonly providerId: string
       readonly detail: string
-      /** The provider sent it nowhere: its contents are kept to be read. */
+      /** Whether the provider only catches messages. Then the contents are kept. */
       readonly caught: boolean
     }
   | {
       readonly state: 'failed' | 'unknown' | 'queued'
       readonly error: string
       readonly code: string
-      /** The provider's words. */
+      /** The provider's response. */
       readonly detail: string | null
       /** The provider that failed, or that may have sent the message. */
       readonly provider: string | null
-      /** For how many seconds `provider` may have sent the message; null: it has not. */
+      /** Seconds since `provider` may have sent the message; null if it has not. */
       readonly unknownFor: number | null
       /** Seconds until the next attempt. */
       readonly retryIn: number
-      /** Whether a provider was called. If not, the error of the last call is kept. */
+      /** Whether a provider was called. If not, the previous error is kept as well. */
       readonly called: boolean
     }
 
-/** The messages in the database. */
+/** Stores and claims the messages in the database. */
 export class Outbox {
   constructor(private readonly data: Data) {}
 
   /**
-   * Stores messages, all or none, before anything of them leaves. Messages of mode `sync` are claimed by the caller in
-   * the same statement: the caller delivers them, and no other process does until the lease ends.
-   * @param request stores nothing if its key was used before
+   * Stores messages, all or none, before any of them is sent. Messages of mode `sync` are claimed in the same statement: the
+   * caller delivers them, and no other process does until the lease ends.
+   * @param request nothing is stored if its key was used before
    * @returns the messages; undefined when the key was used before
    */
   async put(
@@ -84,7 +84,7 @@ export class Outbox {
     return stored.length > 0 ? rows.map((row) => ({ ...NEW, ...row, attachments })) : undefined
   }
 
-  /** The hash and the messages of an earlier request with that key. */
+  /** Returns the hash and the messages of an earlier request with that key. */
   async findRequest({
     caller,
     key,
@@ -98,19 +98,19 @@ export class Outbox {
 
   /**
    * Claims messages of a channel that are due: no other process gets them until the lease ends.
-   * @param provider for messages that have none yet
+   * @param provider is assigned to messages without one
    */
   async claim(
     channel: Channel,
-    most: number,
+    limit: number,
     leaseSeconds: number,
     provider: string | null,
   ): Promise<readonly ClaimedMessage[]> {
-    const rows = await this.data.query<ClaimedRow>(CLAIM, [channel === 'sms', most, leaseSeconds, provider])
+    const rows = await this.data.query<ClaimedRow>(CLAIM, [channel === 'sms', limit, leaseSeconds, provider])
     return rows.map((row) => ({ ...row, attachments: (row.attachments ?? []).map(attachment) }))
   }
 
-  /** Stores which provider is called next. @returns false when another process has claimed the message since */
+  /** Stores the provider to call next. @returns false when another process has claimed the message since */
   async assign({ id, claims }: ClaimedMessage, provider: string): Promise<boolean> {
     const rows = await this.data.query(`update ${TABLE} set provider = $3 where ${OWNED} returning 1`, [
       id,
@@ -120,7 +120,7 @@ export class Outbox {
     return rows.length > 0
   }
 
-  /** @returns the message after that; undefined when another process has claimed it since */
+  /** @returns the updated message; undefined when another process has claimed it since */
   async storeResult({ id, claims }: ClaimedMessage, result: AttemptResult): Promise<MessageRecord | undefined> {
     const [record] =
       result.state === 'sent'
@@ -146,7 +146,7 @@ export class Outbox {
     return record
   }
 
-  /** Messages as the API shows them, in the order of `ids`. */
+  /** Returns messages in the order of `ids`. */
   async records(ids: readonly string[]): Promise<readonly MessageRecord[]> {
     return this.data.query<MessageRecord>(
       `select ${MESSAGE_COLUMNS} from ${TABLE} where id = any($1::uuid[]) order by array_position($1::uuid[], id)`,
@@ -154,7 +154,7 @@ export class Outbox {
     )
   }
 
-  /** Queues a `failed` or `unknown` message again. @returns false for any other message */
+  /** Queues a `failed` or `unknown` message again. @returns false for any other message, or one without contents */
   async requeue(id: string): Promise<boolean> {
     const rows = await this.data.query(
       `update ${TABLE} set state = 'queued', mode = 'queue', claims = claims + 1, next_at = now(), queued_at = now(),
@@ -253,7 +253,7 @@ const CAUGHT = `update ${TABLE} set ${DONE} where ${OWNED} returning ${MESSAGE_C
 const SENT = `with m as (update ${TABLE} set ${DONE}, ${DELETE_CONTENTS} where ${OWNED} returning *),
   a as (delete from svc_catalog.svc_outbox_attachment where message_id in (select id from m))
   select ${MESSAGE_COLUMNS} from m`
-/** $10 is whether a provider was called. If not, the error says why, followed by the error of the last call. */
+/** $10 is whether a provider was called. If not, the new error is followed by that of the last call. */
 const NOT_SENT = `update ${TABLE} set state = $3,
     error = $4 || case when $10 then '' else coalesce('; before that: ' || split_part(error, '; before that: ', -1), '') end,
     error_code = coalesce(case when $10 then null else error_code end, $5),

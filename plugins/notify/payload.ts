@@ -8,14 +8,14 @@ import { Fields } from './fields.js'
 import { printMailbox, readMailbox } from './mailbox.js'
 import type { NewMessage } from './message.js'
 
-/** What the body of a request asks for. */
+/** The content of a request body. */
 export interface Payload {
   /** One for each recipient. */
   readonly messages: readonly NewMessage[]
-  /** Whether the recipients were given as a list: then each has a result of its own. */
+  /** Whether the recipients are a list. Then the answer has a result for each. */
   readonly several: boolean
   readonly attachments: readonly AttachmentSource[]
-  /** Whether to answer when the message is stored, and send it later. */
+  /** Whether to answer as soon as the message is stored, and send it later. */
   readonly queue: boolean
 }
 
@@ -29,13 +29,13 @@ const ENVELOPE = ['to', 'cc', 'bcc', 'replyTo', 'attachments', ...COMMON]
 const EMAIL = ['from', 'fromName', 'sub', 'text', 'html', ...ENVELOPE]
 const TEMPLATE = ['fromEmail', 'from', 'fromName', 'templateName', 'templateContent', ...ENVELOPE]
 const SMS = ['to', 'countryCode', 'message', ...COMMON]
-/** About ten parts. */
+/** Maximum characters of an SMS: about ten parts. */
 const MAX_SMS = 1600
 const MAX_CONTENT = 1000
 
 /**
  * Reads the body of `POST /v1/send/email`.
- * @param presets keys that may be absent, as the sender's permission sets their columns
+ * @param presets keys that may be absent, because the sender's permission sets their columns
  * @throws ServiceError 400 `invalid_payload`
  */
 export function readEmail(body: Json, limits: PayloadLimits, presets?: ReadonlySet<string>): Payload {
@@ -70,14 +70,14 @@ export function readSms(body: Json, presets?: ReadonlySet<string>): Payload {
   const countryCode = fields.digits('countryCode')
   // E.164 has 15 digits at most.
   if (to !== undefined && (to.length < 4 || to.length + (countryCode ?? '1').length > 15))
-    throw invalidPayload('it is not a valid national number', fields.at('to'))
+    throw invalidPayload('not a valid national number', fields.at('to'))
   if (countryCode !== undefined && !/^[1-9]\d{0,2}$/.test(countryCode))
-    throw invalidPayload('it is not a valid calling code', fields.at('countryCode'))
+    throw invalidPayload('not a valid calling code', fields.at('countryCode'))
   fields.required('message')
   const message = fields.text('message')
-  if (message?.trim() === '') throw invalidPayload('it is empty', fields.at('message'))
+  if (message?.trim() === '') throw invalidPayload('must not be empty', fields.at('message'))
   if (message !== undefined && message.length > MAX_SMS)
-    throw invalidPayload(`it has more than ${MAX_SMS} characters`, fields.at('message'))
+    throw invalidPayload(`longer than ${MAX_SMS} characters`, fields.at('message'))
   const sms = {
     id: randomUUID(),
     kind: 'sms',
@@ -89,19 +89,19 @@ export function readSms(body: Json, presets?: ReadonlySet<string>): Payload {
   return { messages: [sms], several: false, attachments: [], queue: fields.boolean('queue') }
 }
 
-type Part = Omit<NewMessage, 'id' | 'to' | 'at_most_once'>
+type Contents = Omit<NewMessage, 'id' | 'to' | 'at_most_once'>
 
-function payload(fields: Fields, to: Recipients, limits: PayloadLimits, part: Part): Payload {
+function payload(fields: Fields, to: Recipients, limits: PayloadLimits, contents: Contents): Payload {
   const [cc, bcc] = [mailboxes(fields, 'cc', limits), mailboxes(fields, 'bcc', limits)]
   if (to.several && (cc.length > 0 || bcc.length > 0)) {
     throw invalidPayload(
-      "'cc' and 'bcc' go with one recipient: each address in a list gets a mail of its own",
+      "'cc' and 'bcc' need a single recipient, because each address in a list gets a mail of its own",
       fields.at('to'),
     )
   }
   const replyTo = fields.text('replyTo')
   const all = {
-    ...part,
+    ...contents,
     cc: cc.length > 0 ? cc : undefined,
     bcc: bcc.length > 0 ? bcc : undefined,
     reply_to: replyTo === undefined ? undefined : printMailbox(mailbox(replyTo, fields.at('replyTo'))),
@@ -120,13 +120,13 @@ interface Recipients {
   readonly several: boolean
 }
 
-/** A text is one mailbox, a list is several of them. */
+/** A string is one mailbox, a list has several. */
 function readRecipients(fields: Fields, limits: PayloadLimits): Recipients {
   const given = fields.required('to')
   if (given === undefined) return { mailboxes: [undefined], several: false }
   const several = Array.isArray(given)
   const found = mailboxes(fields, 'to', limits)
-  if (found.length === 0) throw invalidPayload('it is empty', fields.at('to'))
+  if (found.length === 0) throw invalidPayload('must not be empty', fields.at('to'))
   return { mailboxes: found, several }
 }
 
@@ -134,8 +134,7 @@ function mailboxes(fields: Fields, key: string, { maxRecipients }: PayloadLimits
   const value = fields.value(key)
   if (value === undefined) return []
   if (!Array.isArray(value)) return [printMailbox(mailbox(value, fields.at(key)))]
-  if (value.length > maxRecipients)
-    throw invalidPayload(`there are more than ${maxRecipients} addresses`, fields.at(key))
+  if (value.length > maxRecipients) throw invalidPayload(`more than ${maxRecipients} addresses`, fields.at(key))
   return value.map((each, i) => printMailbox(mailbox(each, at(fields.at(key), i))))
 }
 
@@ -156,18 +155,17 @@ function sender(fields: Fields, key: string): Pick<NewMessage, 'from' | 'from_na
   return { from: address, from_name: given === '' ? undefined : given }
 }
 
-/** `templateContent`: the variables of a template, each once. */
+/** Reads `templateContent`, the variables of a template. */
 export function readContent(fields: Fields): TemplateMail['content'] {
   const list = fields.list('templateContent') ?? []
-  if (list.length > MAX_CONTENT)
-    throw invalidPayload(`there are more than ${MAX_CONTENT} values`, fields.at('templateContent'))
+  if (list.length > MAX_CONTENT) throw invalidPayload(`more than ${MAX_CONTENT} values`, fields.at('templateContent'))
   const seen = new Set<string>()
   return list.map((each, i) => {
     const path = at(fields.at('templateContent'), i)
     const entry = new Fields(each, ['name', 'content'], path)
     const name = entry.line('name', 200)
     if (name === undefined || name === '') throw missingKey('name', path)
-    if (seen.has(name)) throw invalidPayload(`"${name}" is given twice`, path)
+    if (seen.has(name)) throw invalidPayload(`duplicate name "${name}"`, path)
     seen.add(name)
     const content = entry.text('content')
     if (content === undefined) throw missingKey('content', path)

@@ -8,9 +8,9 @@ import type { Channel, ProviderMessage } from './message.js'
 import { attemptTimedOut, type ProviderReply, readError, readReceipt } from './provider-reply.js'
 import { RateLimiter } from './rate-limiter.js'
 
-/** How long a message waits for the rate limit of a provider. */
+/** Maximum time that a message waits for the rate limit of a provider. */
 const RATE_WAIT_MS = 2000
-/** How long a provider may take to end after its signal has aborted. */
+/** Maximum time that a provider may take after its signal has aborted. */
 const GRACE_MS = 500
 
 interface Guards {
@@ -18,7 +18,7 @@ interface Guards {
   readonly rate: RateLimiter
 }
 
-/** The providers of one channel: the default one, then those for failover. */
+/** The providers of one channel: the default one, then the failover providers. */
 export class ProviderChain {
   private readonly guards = new Map<string, Guards>()
 
@@ -29,8 +29,8 @@ export class ProviderChain {
   ) {}
 
   /**
-   * Creates the providers, so that wrong settings of theirs stop the start of the server.
-   * @throws Error also for a setting that names an unknown provider
+   * Creates the providers, so that the server does not start with wrong settings.
+   * @throws Error for wrong settings of a provider, and for a setting that names an unknown provider
    */
   async open(): Promise<void> {
     const known = this.host.providerNames(this.channel)
@@ -49,23 +49,23 @@ export class ProviderChain {
     for (const name of this.providers) if (known.includes(name)) await this.sender(name)
   }
 
-  /** In the order in which they are called. Empty without a default provider. */
+  /** Names in the order of calls. Empty without a default provider. */
   get providers(): readonly string[] {
     const first = this.host.providerName(this.channel)
     return first === undefined ? [] : [first, ...this.config[this.channel].failover.filter((name) => name !== first)]
   }
 
-  /** The provider that is called first. */
+  /** The provider to call first. */
   get first(): string | undefined {
     return this.providers.find((name) => !this.guardsOf(name).breaker.open) ?? this.providers[0]
   }
 
-  /** The providers that are skipped now, as they have failed. */
+  /** The providers that are skipped after failures. */
   get failing(): readonly string[] {
     return this.providers.filter((name) => this.guardsOf(name).breaker.open)
   }
 
-  /** @throws ServiceError 500 as the API promises it when there is no such provider */
+  /** @throws ServiceError 500 `default_not_found` or `config_not_found` when there is none */
   async default(): Promise<{ readonly name: string; readonly sender: EmailSender | SmsSender }> {
     const [name] = this.providers
     if (name === undefined) throw noDefault()
@@ -78,27 +78,27 @@ export class ProviderChain {
     })) as EmailSender | SmsSender
   }
 
-  /** For how many seconds a provider sends a repeated message only once. */
+  /** Returns for how many seconds a provider deduplicates messages. */
   async sendsOnceFor(name: string): Promise<number> {
     return (await this.sender(name).catch(() => undefined))?.sendsOnceForSeconds ?? 0
   }
 
-  /** Calls one provider, unless it is skipped. */
+  /** Calls one provider, unless it must be skipped. */
   async call(name: string, message: ProviderMessage, deadline: Deadline): Promise<ProviderReply> {
     const { breaker, rate } = this.guardsOf(name)
     const sender = await this.sender(name).catch((error: unknown) => error as Error)
     if (sender instanceof Error) return skipped(sender.message)
     const send = sendFunction(sender, message)
     if (typeof send === 'string') return skipped(send, Infinity)
-    const failing = () => skipped('it has failed several times and is skipped for a while', breaker.seconds)
+    const failing = () => skipped('skipped after repeated failures', breaker.seconds)
     if (breaker.open) return failing()
     const waitMs = await rate.acquire(RATE_WAIT_MS)
-    if (waitMs > 0) return skipped('its rate limit is reached (perSecond)', waitMs / 1000)
+    if (waitMs > 0) return skipped('the rate limit is reached (perSecond)', waitMs / 1000)
     if (!breaker.allows()) return failing()
     if (deadline.isOver) return attemptTimedOut
     const { signal } = deadline
     try {
-      const receipt = readReceipt(await within(signal, send(signal)))
+      const receipt = readReceipt(await withGrace(signal, send(signal)))
       breaker.succeeded()
       return { kind: 'sent', receipt, caught: sender.catches === true }
     } catch (thrown) {
@@ -119,11 +119,11 @@ export class ProviderChain {
   }
 }
 
-/** Stops waiting for a provider that does not end soon after its signal has aborted. */
-async function within<T>(signal: AbortSignal, sending: Promise<T>): Promise<T> {
+/** Stops waiting for a provider shortly after its signal has aborted. */
+async function withGrace<T>(signal: AbortSignal, sending: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    const giveUp = () => reject(new SendError('unknown', 'no answer in time'))
+    const giveUp = () => reject(new SendError('unknown', 'no response in time'))
     if (signal.aborted) giveUp()
     signal.addEventListener('abort', () => (timer = setTimeout(giveUp, GRACE_MS)), { once: true })
   })
@@ -136,7 +136,7 @@ async function within<T>(signal: AbortSignal, sending: Promise<T>): Promise<T> {
 
 const skipped = (why: string, seconds = 0): ProviderReply => ({ kind: 'skipped', why, seconds })
 
-/** The call that sends a message, or why this provider can never send it. */
+/** Returns a function that sends the message, or the reason why this provider can never send it. */
 function sendFunction(
   sender: EmailSender | SmsSender,
   message: ProviderMessage,

@@ -3,7 +3,7 @@ import type { Outbox } from './outbox.js'
 
 const EVERY_MS = 60_000
 
-/** Deletes old messages every minute, 1,000 rows at a time. @returns a function that stops it */
+/** Deletes old messages every minute. @returns a function that stops it */
 export function startPruning(host: Host, outbox: Outbox, keepDays: number): () => Promise<void> {
   let stopped = false
   let running: Promise<void> | undefined
@@ -11,7 +11,7 @@ export function startPruning(host: Host, outbox: Outbox, keepDays: number): () =
     try {
       while (!stopped && (await outbox.prune(keepDays))) {}
     } catch (error) {
-      host.use('log').warn({ err: error }, 'cannot delete old messages')
+      host.use('log').warn({ err: error }, 'old messages could not be deleted; will retry')
     }
   }
   const timer = setInterval(() => {

@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Limits how many messages a provider gets in a second, with a burst of up to ten. */
+/** Limits the messages per second to a provider, with bursts of up to ten. */
 export class RateLimiter {
   private readonly everyMs: number
   private readonly burstMs: number
-  /** When the next message may go. */
+  /** When the next message may be sent. */
   private next = 0
 
-  /** @param perSecond undefined: no limit */
+  /** @param perSecond undefined for no limit */
   constructor(perSecond: number | undefined) {
     this.everyMs = perSecond === undefined ? 0 : 1000 / perSecond
     this.burstMs = Math.min(1000, this.everyMs * 10)
   }
 
   /**
-   * Waits until a message may go.
-   * @returns 0; without waiting, the milliseconds until then if they are more than `maxWaitMs`
+   * Waits until a message may be sent.
+   * @returns 0; or, without waiting, the remaining milliseconds if they exceed `maxWaitMs`
    */
   async acquire(maxWaitMs: number): Promise<number> {
     if (this.everyMs === 0) return 0

@@ -13,7 +13,7 @@ import type { Sending } from './sending.js'
 import type { Suppression } from './suppression.js'
 import type { Worker } from './worker.js'
 
-export interface RouteParts {
+export interface RouteComponents {
   readonly host: Host
   readonly config: NotifyConfig
   readonly sending: Sending
@@ -28,7 +28,7 @@ export function adminOnly(ctx: Context): void {
   if (!isAdmin(ctx.state.session)) throw unauthorized()
 }
 
-export function sendRoutes({ host, config, sending, outbox, messages, suppression, workers }: RouteParts): void {
+export function sendRoutes({ host, config, sending, outbox, messages, suppression, workers }: RouteComponents): void {
   const { router } = host
   const route = (read: (body: Json) => Payload) => async (ctx: Context) => {
     adminOnly(ctx)
@@ -63,7 +63,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     const address = fields.text('address')
     if (address === undefined) throw missingKey('address')
     const plain = plainAddress(address, fields.at('address'))
-    await suppression.add(plain, fields.line('reason') ?? 'by hand')
+    await suppression.add(plain, fields.line('reason') ?? 'added by an admin')
     ctx.body = { address: plain }
   })
   router.delete('/v1/send/suppressed/:address', async (ctx) => {
@@ -77,7 +77,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
   const page = messagesPage(router)
   host.link('Messages', '/v1/send')
   router.get('/v1/send', async (ctx) => {
-    // The page holds no messages. It requests them with the secret that is typed there.
+    // The page contains no messages. It requests them with the secret that the user enters.
     ctx.vary('Accept')
     if (ctx.accepts('json', 'html') === 'html') return page(ctx)
     adminOnly(ctx)
@@ -103,7 +103,7 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
   })
 }
 
-/** An address as the suppression list has it. */
+/** Returns an address in the form of the suppression list. */
 function plainAddress(text: string, path: string): string {
   const read = readMailbox(text)
   if (!read || read.name !== undefined) throw invalidPayload('expecting an address', path)

@@ -4,28 +4,22 @@ import type { ProviderMessage } from './message.js'
 import type { Outbox } from './outbox.js'
 import type { Suppression } from './suppression.js'
 
-/** Why a message must not be sent by any provider. */
+/** The reason why no provider may send a message. */
 export interface LimitExceeded {
-  /** Of the answer. */
+  /** Error code of the answer. */
   readonly code: 'suppressed' | 'not_allowed' | 'too_many'
   readonly why: string
 }
 
-interface Parts {
-  readonly outbox: Outbox
-  readonly suppression: Suppression
-  readonly config: NotifyConfig
-}
-
-/** Checks suppressed addresses, and where and how often SMS may be sent. */
+/** Checks the suppression list for an email, and calling codes and limits for an SMS. */
 export async function checkSendLimits(
   message: ProviderMessage,
-  { outbox, suppression, config }: Parts,
+  { outbox, suppression, config }: { outbox: Outbox; suppression: Suppression; config: NotifyConfig },
 ): Promise<LimitExceeded | undefined> {
   if ('countryCode' in message) return checkSmsLimits(message, outbox, config)
   const { to, cc = [], bcc = [] } = message
   const found = await suppression.find([to, ...cc, ...bcc].map(({ address }) => address))
-  return found && { code: 'suppressed', why: `${found.address} gets no mail: ${found.reason}` }
+  return found && { code: 'suppressed', why: `${found.address} is suppressed: ${found.reason}` }
 }
 
 async function checkSmsLimits(sms: Sms, outbox: Outbox, config: NotifyConfig): Promise<LimitExceeded | undefined> {

@@ -22,7 +22,7 @@ import type { Worker } from './worker.js'
 
 /** The body of a successful answer. */
 export interface SendResponse extends Receipt {
-  /** Of several recipients, in their order. */
+  /** Results for a list of recipients, in its order. */
   readonly results?: readonly ((Receipt & { readonly to: string }) | Failure)[]
 }
 interface Failure extends DeliveryProblem {
@@ -31,13 +31,13 @@ interface Failure extends DeliveryProblem {
   readonly message: string
 }
 
-export interface SendingParts {
+export interface SendingComponents {
   readonly outbox: Outbox
   readonly delivery: Delivery
   readonly workers: Readonly<Record<Channel, Worker>>
   readonly chains: Readonly<Record<Channel, ProviderChain>>
   readonly config: NotifyConfig
-  /** Fills in a template that is stored here. undefined: there is none of that name. */
+  /** Renders a template that is stored in Rowhouse. Returns undefined if there is none of that name. */
   readonly render: (message: NewMessage) => Promise<NewMessage | undefined>
   /** Reads a file of the filestore. */
   readonly readFile: (
@@ -46,22 +46,22 @@ export interface SendingParts {
   ) => Promise<{ readonly contentType: string; readonly content: Buffer }>
 }
 
-/** Sends messages on request. Each is stored first, then sent while the caller waits, or later. */
+/** Sends messages on request. Stores each first, then sends it while the caller waits, or later. */
 export class Sending {
-  constructor(private readonly parts: SendingParts) {}
+  constructor(private readonly components: SendingComponents) {}
 
   /**
    * @param idempotency the caller's `Idempotency-Key`, if there is one
    * @returns the ids of the messages, and the answer for the caller
-   * @throws ServiceError as the API promises it
+   * @throws ServiceError as documented for the API
    */
   async send(
     payload: Payload,
     idempotency?: Pick<IdempotentRequest, 'caller' | 'key'>,
   ): Promise<{ readonly ids: readonly string[]; readonly response: SendResponse }> {
-    const { outbox, workers, delivery, config } = this.parts
+    const { outbox, workers, delivery, config } = this.components
     const request = idempotency && { ...idempotency, hash: hashOf(payload) }
-    // Checked first: a repeated request needs no provider, template or file any more.
+    // Checked first, because a repeated request no longer needs the provider, template or files.
     const earlier = request && (await this.earlierMessages(request))
     if (earlier) return { ids: earlier, response: await this.storedResponse(earlier, payload) }
     const messages = await this.prepare(payload.messages)
@@ -89,17 +89,17 @@ export class Sending {
   }
 
   /**
-   * Checks that a provider can send these messages, and fills in a template that is stored here.
-   * @throws ServiceError as the API promises it
+   * Checks that a provider can send these messages, and renders a template that is stored in Rowhouse.
+   * @throws ServiceError as documented for the API
    */
   async prepare(messages: readonly NewMessage[]): Promise<readonly NewMessage[]> {
     const [first] = messages as [NewMessage, ...NewMessage[]]
-    const chain = this.parts.chains[channelOf(first.kind)]
+    const chain = this.components.chains[channelOf(first.kind)]
     const { name, sender } = await chain.default()
     if (first.kind === 'sms') return messages
     if (first.kind === 'email-template' && !(sender as EmailSender).sendTemplate) {
-      // They differ in their recipients only.
-      const rendered = await this.parts.render(first)
+      // The messages differ only in their recipients.
+      const rendered = await this.components.render(first)
       if (!rendered) throw noTemplates(name, first.template as string)
       messages = messages.map(({ id, to }) => ({ ...rendered, id, to }))
     }
@@ -114,7 +114,7 @@ export class Sending {
     return messages
   }
 
-  /** @param from absent where a permission sets it: it is checked when the message is sent */
+  /** @param from absent if a permission sets it; then it is checked when the message is sent */
   private async maySend(chain: ProviderChain, from: NewMessage['from']): Promise<boolean> {
     if (typeof from !== 'string') return true
     for (const name of chain.providers) {
@@ -125,12 +125,12 @@ export class Sending {
   }
 
   private async readAttachments(sources: readonly AttachmentSource[]): Promise<readonly Attachment[]> {
-    let left = this.parts.config.email.maxAttachmentBytes
+    let left = this.components.config.email.maxAttachmentBytes
     const attachments: Attachment[] = []
     for (const source of sources) {
       if ('content' in source) attachments.push(source)
       else {
-        const { content, contentType } = await this.parts.readFile(source.fileId, left)
+        const { content, contentType } = await this.components.readFile(source.fileId, left)
         attachments.push({ filename: source.filename, contentType: source.contentType ?? contentType, content })
       }
       left -= attachments.at(-1)?.content.length ?? 0
@@ -138,24 +138,24 @@ export class Sending {
     return attachments
   }
 
-  /** The messages of the same request, if it was made before. */
+  /** Returns the messages of an earlier request with the same key. @throws ServiceError 409 if that was another request */
   private async earlierMessages(request: IdempotentRequest): Promise<readonly string[] | undefined> {
-    const earlier = await this.parts.outbox.findRequest(request)
+    const earlier = await this.components.outbox.findRequest(request)
     if (!earlier || earlier.hash.equals(request.hash)) return earlier?.messages
-    throw serviceError('idempotency_key_reused', 'this Idempotency-Key came with another request before')
+    throw serviceError('idempotency_key_reused', 'this Idempotency-Key was used for another request')
   }
 
   private async storedResponse(ids: readonly string[], payload: Payload): Promise<SendResponse> {
     if (payload.queue) return queuedResponse(ids, payload)
-    const records = await this.parts.outbox.records(ids)
+    const records = await this.components.outbox.records(ids)
     if (records.length < ids.length) throw inProgress()
     return responseOf(records, payload)
   }
 }
 
-/** The answer after an attempt for each message. @throws ServiceError when none was sent */
+/** Returns the answer after an attempt for each message. @throws ServiceError when none was sent */
 function responseOf(records: readonly MessageRecord[], { several }: Payload): SendResponse {
-  if (records.some(isUnderWay)) throw inProgress()
+  if (records.some(isInProgress)) throw inProgress()
   const [sent] = records.filter(({ state }) => state === 'sent')
   if (!sent) throw errorOf(records[0] as MessageRecord)
   if (!several) return receiptOf(sent)
@@ -168,7 +168,7 @@ function responseOf(records: readonly MessageRecord[], { several }: Payload): Se
   return { id: sent.provider_id as string, detail: `${count} of ${records.length} sent`, results }
 }
 
-/** The answer for messages that are stored and will be sent later. */
+/** Returns the answer for messages that will be sent later. */
 export function queuedResponse(ids: readonly string[], { several, messages }: Payload): SendResponse {
   const one = { id: ids[0] as string, detail: 'queued' }
   return several
@@ -176,15 +176,14 @@ export function queuedResponse(ids: readonly string[], { several, messages }: Pa
     : one
 }
 
-const isUnderWay = ({ state }: MessageRecord): boolean => state === 'queued' || state === 'sending'
+const isInProgress = ({ state }: MessageRecord): boolean => state === 'queued' || state === 'sending'
 const receiptOf = ({ provider_id, detail }: MessageRecord): Receipt => ({
   id: provider_id as string,
   detail: detail as string,
 })
-const inProgress = () =>
-  serviceError('in_progress', 'the same request is still being worked on', '$', { retryAfter: 1 })
+const inProgress = () => serviceError('in_progress', 'the same request is still in progress', '$', { retryAfter: 1 })
 
-/** Why a message was not sent, as the API promises it. */
+/** Returns the documented error for a message that was not sent. */
 function errorOf({ id, kind, state, provider, detail, error, error_code }: MessageRecord): ServiceError {
   const internal: DeliveryProblem = { id, state, provider, detail: [error, detail].filter(Boolean).join(': ') }
   const code = error_code !== null && Object.hasOwn(ERRORS, error_code) ? (error_code as ErrorCode) : 'unexpected'
@@ -197,7 +196,7 @@ function errorOf({ id, kind, state, provider, detail, error, error_code }: Messa
   return serviceError(code, message, '$', { internal })
 }
 
-/** The same for the same request, whatever its JSON looks like. Ids are ours. */
+/** Returns the same hash for equivalent requests. Excludes generated ids. */
 function hashOf({ messages, attachments, queue }: Payload): Buffer {
   const columns = messages.map((message) => ({ ...message, id: undefined }))
   const hash = createHash('sha256').update(JSON.stringify([columns, queue]))

@@ -1,6 +1,6 @@
 import type { Data } from 'rowhouse'
 
-/** The list of addresses that get no mail. */
+/** The suppression list: addresses that get no mail. */
 export class Suppression {
   constructor(private readonly data: Data) {}
 

@@ -5,10 +5,10 @@ import type { ClaimedMessage } from './message.js'
 import type { Outbox } from './outbox.js'
 import type { ProviderChain } from './provider-chain.js'
 
-/** How long deliveries may take when the server stops. */
+/** Maximum time for deliveries when the server stops. */
 const STOP_MS = 15_000
 
-interface WorkerParts {
+interface WorkerComponents {
   readonly host: Host
   readonly outbox: Outbox
   readonly delivery: Delivery
@@ -17,65 +17,65 @@ interface WorkerParts {
 }
 
 /**
- * Sends the queued messages of one channel, so that a slow provider does not delay the other channel. Every server has
- * both workers; one of them at a time has a message.
+ * Sends the queued messages of one channel, so that a slow provider does not delay the other channel. Every server has both
+ * workers; only one server at a time claims a message.
  */
 export class Worker {
   private readonly log: Services['log']
   private readonly active = new Set<Promise<void>>()
   private timer: NodeJS.Timeout | undefined
   private polling: Promise<void> | undefined
-  private more = false
+  private mayHaveMore = false
   private stopped = false
 
-  constructor(private readonly parts: WorkerParts) {
-    this.log = parts.host.use('log')
+  constructor(private readonly components: WorkerComponents) {
+    this.log = components.host.use('log')
   }
 
   start(): void {
-    this.timer = setInterval(() => this.wake(), this.parts.config.queue.pollMs).unref()
+    this.timer = setInterval(() => this.wake(), this.components.config.queue.pollMs).unref()
     this.wake()
   }
 
-  /** Messages may be due. */
+  /** Checks the outbox for due messages. */
   wake(): void {
-    this.more = true
+    this.mayHaveMore = true
     if (this.stopped) return
     this.polling ??= this.poll()
-      .catch((error: unknown) => this.log.warn({ err: error }, 'cannot read the outbox'))
+      .catch((error: unknown) => this.log.warn({ err: error }, 'the outbox could not be read; will retry'))
       .finally(() => (this.polling = undefined))
   }
 
-  /** Claims no more messages. Resolves when the deliveries have ended, or were aborted. */
+  /** Stops claiming messages. Resolves when all deliveries have ended or were aborted. */
   async stop(): Promise<void> {
     this.stopped = true
     clearInterval(this.timer)
     await this.polling
-    const timer = setTimeout(() => this.parts.delivery.abortAll(), STOP_MS)
+    const timer = setTimeout(() => this.components.delivery.abortAll(), STOP_MS)
     await Promise.all(this.active)
     clearTimeout(timer)
   }
 
   private async poll(): Promise<void> {
-    const { config, outbox, chain } = this.parts
-    while (this.more && !this.stopped) {
-      this.more = false
+    const { config, outbox, chain } = this.components
+    while (this.mayHaveMore && !this.stopped) {
+      this.mayHaveMore = false
       const free = config.queue.concurrency - this.active.size
       // Each delivery that ends wakes the worker again.
       if (free === 0) return
       const since = performance.now()
       const claimed = await outbox.claim(chain.channel, free, config.queue.leaseSeconds, chain.first ?? null)
       for (const row of claimed) this.deliver(row, since)
-      if (claimed.length === free) this.more = true
+      if (claimed.length === free) this.mayHaveMore = true
     }
   }
 
   private deliver(row: ClaimedMessage, since: number): void {
-    const done: Promise<void> = this.parts.delivery
+    const done: Promise<void> = this.components.delivery
       .deliver(row, since)
       .then(() => {})
-      // Another attempt follows when the lease ends.
-      .catch((error: unknown) => this.log.warn({ err: error, message: row.id }, 'a delivery broke off'))
+      // Another attempt follows after the lease ends.
+      .catch((error: unknown) => this.log.warn({ err: error, message: row.id }, 'a delivery failed'))
       .finally(() => {
         this.active.delete(done)
         this.wake()

@@ -60,7 +60,7 @@ tap.test('another plugin reads a whole file', async (t) => {
     t.match(await peek('small', 5), { status: 200 })
     const tooLong = {
       status: 413,
-      body: { code: 'payload-too-large', message: 'the file has more than 4 bytes : small' },
+      body: { code: 'payload-too-large', message: 'the file is larger than 4 bytes : small' },
     }
     t.match(await peek('small', 4), tooLong)
     t.match(await peek('empty', 0), { status: 200, text: '' })
@@ -83,7 +83,7 @@ tap.test('bytes that are lost are an error, never a shorter file', async (t) => 
     await truncate(blob, size - 1)
     t.match(await peek(id), { ...broken, body: { cause: /missing/ } }, `${id}: one byte is missing`)
     await writeFile(blob, Buffer.alloc(size + 1))
-    t.match(await peek(id), { ...broken, body: { cause: /more/ } }, `${id}: there is one more`)
+    t.match(await peek(id), { ...broken, body: { cause: /longer|more/ } }, `${id}: there is one more`)
     await rm(blob)
     t.match(await peek(id), { ...broken, body: { cause: /ENOENT/ } }, `${id}: all are gone`)
   }

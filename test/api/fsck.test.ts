@@ -105,11 +105,11 @@ tap.test('what is wrong is found, what is safe is fixed, and the rest says what 
   const first = await check()
   t.equal(first.code, 1)
   t.same(found(first), shallow)
-  t.match(first.report.stores, [{ notes: [/^1 objects have other names/] }])
+  t.match(first.report.stores, [{ notes: [/^ignored 1 objects whose names are not ids/] }])
   t.equal((await server.fetch('/v1/file/rotten', {}, admin)).status, 500, 'what is small is compared when it is read')
   const text = (await check({ json: false, deep: true })).text
-  t.match(text, /^sha256: file "rotten" has other bytes than were written \(.+\)$/m)
-  t.match(text, /What to do:[^]* sha256 +put the bytes back from a backup/)
+  t.match(text, /^sha256: file "rotten" has different bytes than were written \(.+\)$/m)
+  t.match(text, /What to do:[^]* sha256 +restore the bytes from a backup/)
   t.match(text, /: 8 findings remain$/)
   for (const id of ['rotten', 'short', 'gone']) {
     t.match(
@@ -256,7 +256,7 @@ tap.test('stores that cannot be looked at, and one of another database', async (
   const shallow = await fsck(server.databaseUrl, dataDir, { fix: true }, file)
   t.same({ code: shallow.code, found: found(shallow) }, { code: 1, found: [] })
   t.match(shallow.report.stores, [
-    { provider: 'disk', objects: 3, notes: [/^2 objects should be in another store/] },
+    { provider: 'disk', objects: 3, notes: [/^ignored 2 objects that belong to another store/] },
     { provider: 'down', problem: /cannot be listed: .*no route/ },
     { provider: 'mute', problem: /cannot list its objects/ },
     { provider: 'old', problem: /no storage provider "old" is configured/ },
@@ -268,14 +268,14 @@ tap.test('stores that cannot be looked at, and one of another database', async (
 
   const other = await testServer(t, { files: true, config: { dataDir, plugins: { filestore: quiet } } })
   const wrong = await fsck(other.databaseUrl, dataDir, { fix: true })
-  t.match(wrong.report.stores, [{ notes: [/not known to this database: is it the right one/] }])
+  t.match(wrong.report.stores, [{ notes: [/no row in this database: is it the right one/] }])
   t.same({ code: wrong.code, found: found(wrong) }, { code: 1, found: ['orphan ', 'orphan ', 'orphan '] })
   t.equal((await blobs(dataDir)).size, 3)
   const nowhere = await fsck(server.databaseUrl, t.testdir({}), {})
   t.match(nowhere.report.stores[0], {
     provider: 'disk',
     objects: 0,
-    notes: ['it is empty: is it the right place, and mounted?'],
+    notes: ['the store is empty: is the location correct, and mounted?'],
   })
 })
 

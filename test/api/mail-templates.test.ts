@@ -278,11 +278,11 @@ tap.test('bodies and names are strict', async (t) => {
     [{ subject: 's', text: 1 }, /\$\.text: expecting a string/],
     [{ subject: 's', html: { path: '/etc/passwd' } }, /\$\.html: expecting a string/],
     [{ subject: 's', text: 'x', comment: false }, /\$\.comment: expecting a string/],
-    [{ subject: 's', text: 'x', comment: 'c'.repeat(1_001) }, /\$\.comment: it has more than 1000/],
+    [{ subject: 's', text: 'x', comment: 'c'.repeat(1_001) }, /\$\.comment: longer than 1000/],
     [{ subject: 's', text: 'x', body: 'y' }, /\$\.body: unexpected key "body"$/],
     [{ subject: 's', text: 'x', templateContent: [] }, /unexpected key "templateContent"$/],
     [{ subject: 's\r\nBcc: a@example.com', text: 'x' }, /line breaks and control characters are not allowed/],
-    [{ subject: 's'.repeat(999), text: 'x' }, /\$\.subject: it has more than 998/],
+    [{ subject: 's'.repeat(999), text: 'x' }, /\$\.subject: longer than 998/],
   ]
   for (const [body, message] of wrong) t.match(await server.put('a', body), refused(message))
   t.match(await server.fetch('/v1/send/template/a', { method: 'PUT', body: '{' }), { status: 400 })
@@ -304,12 +304,9 @@ tap.test('bodies and names are strict', async (t) => {
         { name: 'a', content: 'x' },
         { name: 'a', content: 'y' },
       ],
-      /templateContent\[1\]: "a" is given twice$/,
+      /templateContent\[1\]: duplicate name "a"$/,
     ],
-    [
-      Array.from({ length: 1_001 }, (_, i) => ({ name: `n${i}`, content: '' })),
-      /templateContent: there are more than 1000/,
-    ],
+    [Array.from({ length: 1_001 }, (_, i) => ({ name: `n${i}`, content: '' })), /templateContent: more than 1000/],
   ]
   await server.put('a', draft)
   for (const [templateContent, message] of contents) {

@@ -241,7 +241,7 @@ tap.test('a provider that does not end', async (t) => {
   t.match(await stateOf(server, id), { attempts: 2, provider: 'first' })
 
   server.email.answers.push(() => new Promise<never>(() => {}))
-  t.match(await server.send('email', MAIL), { status: 500, body: { state: 'unknown', detail: /no answer in time/ } })
+  t.match(await server.send('email', MAIL), { status: 500, body: { state: 'unknown', detail: /no response in time/ } })
 })
 
 tap.test('who comes to hand a message over when it is taken by another does not', async (t) => {
@@ -291,7 +291,7 @@ tap.test('a server that is not heard of again while it sends', async (t) => {
   const once = await lost(`true, 'queue'`)
   await becomes(server, once, 'unknown')
   t.match(await stateOf(server, once), {
-    error: /not heard of again; it may have been sent/,
+    error: /claimed it and stored no result; it may have been sent/,
     text: 'x',
     provider: 'second',
   })
@@ -360,7 +360,7 @@ tap.test('addresses that get no mail any more', async (t) => {
 
   t.match(await server.send('email', MAIL), {
     status: 400,
-    body: { code: 'suppressed', message: 'reader@example.com gets no mail: asked us', state: 'failed' },
+    body: { code: 'suppressed', message: 'reader@example.com is suppressed: asked us', state: 'failed' },
   })
   t.match(await server.send('email', { ...MAIL, to: 'other@example.com', bcc: 'READER@example.com' }), { status: 400 })
   t.same(server.email.handed, [])
@@ -456,7 +456,10 @@ tap.test('a provider that has forgotten what it took is not asked again for what
   const { id } = (await server.send('email', { ...MAIL, queue: true, atMostOnce: true })).body
   await becomes(server, id, 'unknown')
   t.equal(server.email.handed.length, 1)
-  t.match(await stateOf(server, id), { error: /no longer knows.*before that: first: no answer/, provider: 'first' })
+  t.match(await stateOf(server, id), {
+    error: /no longer recognizes.*before that: first: no answer/,
+    provider: 'first',
+  })
 })
 
 tap.test('what nobody can ever send, or is too old, has failed', async (t) => {

@@ -245,9 +245,12 @@ tap.test('what is refused, and how', async (t) => {
   t.match(await server.patch(path, 0, 'hello', { 'Content-Type': 'text/plain' }), { status: 415 })
   t.match(await server.patch(path, 1, 'ello'), {
     status: 409,
-    body: { code: 'wrong_offset', message: /Upload-Offset 0/ },
+    body: { code: 'wrong_offset', message: /Upload-Offset should be 0/ },
   })
-  t.match(await server.patch(path, 0, 'hello!'), { status: 413, body: { message: /^5 bytes of the Upload-Length/ } })
+  t.match(await server.patch(path, 0, 'hello!'), {
+    status: 413,
+    body: { message: /longer than the 5 bytes that are missing/ },
+  })
   t.match(await server.patch(path, 0, 'x', { 'Upload-Offset': 'x' }), bad('Upload-Offset should be a number of bytes'))
   t.match(await server.patch(path, 0, 'x', { 'Content-Encoding': 'gzip' }), bad(/^Content-Encoding/))
   t.match(await server.patch(path, 0, 'x', { 'Tus-Resumable': '2' }), { status: 412 })
@@ -284,7 +287,7 @@ tap.test('who may, and whose it is', async (t) => {
 
   const more = await Promise.all(Array.from({ length: 19 }, () => server.begin(1, {}, user(1))))
   const full = await server.create(1, {}, {}, user(1))
-  t.match(full, { status: 429, body: { code: 'too_many_uploads', message: /at most 20 uploads/ } })
+  t.match(full, { status: 429, body: { code: 'too_many_uploads', message: /limit of 20 unfinished uploads/ } })
   t.ok(full.headers.get('retry-after'))
   await server.begin(1, {}, user(2))
   t.equal((await server.patch(path, 1, 'b', {}, user(1))).status, 204)

@@ -12,10 +12,10 @@ export interface Options {
 }
 
 /**
- * Compares database rows with stored objects while servers keep running. Stores are listed before rows are read, and a
- * row exists before its object does. An object without a row is therefore an orphan, or the collector has deleted it
- * since. A finding about a row is checked against the store again: a blob never changes, and its object exists as long
- * as the blob is live.
+ * Compares database rows with stored objects while servers keep running. Lists the stores before it reads rows, and a
+ * row is written before its object. An object without a row is therefore an orphan, or the collector has deleted it
+ * since. A finding about a row is checked against the store again, because a blob never changes, and its object exists
+ * as long as the blob is live.
  */
 export async function compare(context: CommandContext, options: Options): Promise<Report> {
   const { deep, fix, everySeconds } = options
@@ -81,11 +81,11 @@ async function checkBlob(run: Run, row: BlobRow): Promise<void> {
   const listed = stores.get(provider)?.unmatched
   const listedSize = listed?.get(blob)
   report.blobs += 1
-  // An object is not an orphan if any row names its key, even a row of another store.
+  // An object is not an orphan if any row has its key, even a row of another store.
   for (const [name, store] of stores) {
     if (store.unmatched?.delete(blob)) store[name === provider ? 'matched' : 'misplaced'] += 1
   }
-  if (row.abandoned) return release(run, row, ABANDON, 'abandoned', 'its upload ended without finishing')
+  if (row.abandoned) return release(run, row, ABANDON, 'abandoned', 'its upload did not finish')
   if (file === null) return state === 'live' ? release(run, row, DISOWN, 'unowned', 'no file uses it') : undefined
   report.files += 1
   const wrong = contradiction(row)
@@ -95,7 +95,7 @@ async function checkBlob(run: Run, row: BlobRow): Promise<void> {
   if (options.deep || suspicious) await verifyBlob(run, row, { ...row, size: Number(row.size), sha256: row.sha256 })
 }
 
-/** Says how the row of a file contradicts the row of its blob. */
+/** Returns how the row of a file contradicts the row of its blob. */
 function contradiction({ state, size, sha256, fileSize, etag }: BlobRow): string | undefined {
   if (state !== 'live') return `uses a blob that is ${state}: its bytes will be deleted soon`
   if (fileSize !== size) return `has ${fileSize} bytes in its record and ${size} in its blob`
@@ -105,8 +105,8 @@ function contradiction({ state, size, sha256, fileSize, etag }: BlobRow): string
 
 const DETAIL: Readonly<Record<Damage, string>> = {
   missing: 'has no bytes',
-  size: 'has more or fewer bytes than were written',
-  sha256: 'has other bytes than were written',
+  size: 'has a different size than was written',
+  sha256: 'has different bytes than were written',
 }
 
 async function verifyBlob(run: Run, row: BlobRow, written: Written): Promise<void> {
@@ -127,7 +127,7 @@ async function verifyBlob(run: Run, row: BlobRow, written: Written): Promise<voi
   else if (row.damaged) report.repaired += 1
 }
 
-/** Reports a blob without a use and, with `--fix`, hands it to the collector unless it has found a use since. */
+/** Reports an unused blob. With `--fix`, leaves it to the collector, unless it is in use now. */
 async function release(run: Run, row: BlobRow, sql: string, kind: 'abandoned' | 'unowned', detail: string) {
   const { context, options } = run
   if (!options.fix) return add(run, row, kind, detail)
@@ -145,12 +145,12 @@ async function checkOrphans(run: Run, provider: string, listed: ListedStore): Pr
   await inParallel([...unmatched.keys()], async (key) => {
     if (await exists(store, key, context.signal)) orphans.push(key)
   })
-  if (misplaced > 0) notes.push(`${misplaced} objects should be in another store according to their rows; ignored`)
-  const ours = orphans.length <= matched
-  if (!ours) notes.push('most of it is not known to this database: is it the right one? --fix deletes nothing')
-  const lost = report.findings.some((finding) => finding.provider === provider && finding.kind === 'missing')
-  if (lost && objects === 0) notes.push('it is empty: is it the right place, and mounted?')
-  const fixed = ours && options.fix
+  if (misplaced > 0) notes.push(`ignored ${misplaced} objects that belong to another store according to their rows`)
+  const isKnown = orphans.length <= matched
+  if (!isKnown) notes.push('most objects have no row in this database: is it the right one? --fix deletes none of them')
+  const missing = report.findings.some((finding) => finding.provider === provider && finding.kind === 'missing')
+  if (missing && objects === 0) notes.push('the store is empty: is the location correct, and mounted?')
+  const fixed = isKnown && options.fix
   for (const key of orphans) {
     if (fixed) await store.delete(key)
     add(run, { blob: key, provider, file: null }, 'orphan', `${unmatched.get(key)} bytes that no file uses`, fixed)
@@ -203,7 +203,7 @@ async function countFiles({ query }: CommandContext): Promise<number> {
   return row?.count ?? 0
 }
 
-/** By primary key. One statement reads a blob and its file, so both are of the same moment. */
+/** In the order of the primary key. One statement reads a blob and its file, so that they are consistent. */
 const PAGE = `
 select blob_id as blob, provider, state, size::text as size, sha256, damaged,
   state = 'writing' and leased_until < now() - make_interval(secs => $3 + 60) as abandoned,

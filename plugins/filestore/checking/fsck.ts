@@ -1,7 +1,7 @@
 import type { PluginCommand } from 'rowhouse'
 import type { FilestoreConfig } from '../config.js'
 import { compare } from './compare.js'
-import { isClean, jsonOf, textOf } from './report.js'
+import { isClean, jsonOf, linesOf } from './report.js'
 
 /** `rowhouse fsck` */
 export const fsck: PluginCommand<FilestoreConfig> = {
@@ -9,8 +9,8 @@ export const fsck: PluginCommand<FilestoreConfig> = {
   summary: 'check that stored files have their bytes, and that nothing else is stored',
   usage: 'rowhouse fsck [--deep] [--fix] [--json] [--config FILE]',
   help: `Compares the database with the file stores; servers may keep running. Suspicious bytes are read and compared with
-their SHA-256, and the result is recorded: a damaged file is not served until it is found intact. Exits with 0 when all is
-well, 1 when a finding remains or a store could not be checked, 2 for a usage error.
+their SHA-256. The result is recorded: a damaged file is not served until a later check finds it intact. Exits with 0 when
+all is well, 1 when a finding remains or a store could not be checked, 2 for a usage error.
 
   --deep          read the bytes of all files
   --fix           remove bytes that no file uses, and abandoned uploads; files are never deleted
@@ -20,7 +20,7 @@ well, 1 when a finding remains or a store could not be checked, 2 for a usage er
     const { deep, fix, json } = context.flags
     const report = await compare(context, { deep: deep === true, fix: fix === true, ...collect })
     if (json === true) context.print(jsonOf(report))
-    else for (const line of textOf(report)) context.print(line)
+    else for (const line of linesOf(report)) context.print(line)
     return isClean(report) ? 0 : 1
   },
 }

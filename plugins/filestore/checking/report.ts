@@ -1,6 +1,6 @@
 import type { Damage } from './verify.js'
 
-/** What was checked and what was found. */
+/** The result of `rowhouse fsck`. */
 export interface Report {
   readonly deep: boolean
   readonly fix: boolean
@@ -20,7 +20,7 @@ export interface StoreReport {
   readonly bytes?: number
   /** Why the store could not be checked. */
   problem?: string
-  /** What was skipped, or looks odd. */
+  /** What was ignored or is suspicious. */
   readonly notes: string[]
 }
 
@@ -29,22 +29,22 @@ export interface Finding {
   readonly provider: string
   readonly blob: string
   readonly file?: string
-  /** Where the bytes are or should be, if the store can tell. */
+  /** Path of the bytes, if the store has paths. */
   readonly path?: string
   readonly detail: string
   readonly fixed: boolean
 }
 
-/** record: file and blob contradict each other; unowned: a blob no file uses; abandoned: an upload; orphan: no row. */
+/** `record`: file and blob contradict each other; `unowned`: no file uses the blob; `abandoned`: the upload did not finish; `orphan`: an object without a row. */
 export type Kind = Damage | 'unreadable' | 'record' | 'unowned' | 'abandoned' | 'orphan'
 
-const RESTORE = 'put the bytes back from a backup and run rowhouse fsck again, or upload the file again'
+const RESTORE = 'restore the bytes from a backup and run rowhouse fsck again, or upload the file again'
 const ADVICE: Readonly<Record<Kind, string>> = {
   missing: RESTORE,
   size: RESTORE,
   sha256: RESTORE,
   unreadable: 'repair the store, and run rowhouse fsck again',
-  record: 'upload the file again; svc_catalog.svc_file or svc_blob has been changed by hand',
+  record: 'upload the file again; its row in svc_catalog.svc_file or svc_blob was changed by SQL',
   unowned: 'rowhouse fsck --fix leaves it to the collector',
   abandoned: 'rowhouse fsck --fix leaves it to the collector, as a running server does',
   orphan: 'rowhouse fsck --fix deletes it',
@@ -74,8 +74,8 @@ export function jsonOf(report: Report): string {
   return JSON.stringify({ clean: isClean(report), deep, fix, files, blobs, stores, read, repaired, findings }, null, 2)
 }
 
-/** Lines: the findings, what to do, and how much was checked. */
-export function textOf(report: Report): readonly string[] {
+/** Returns lines: the findings, what to do about them, and a summary. */
+export function linesOf(report: Report): readonly string[] {
   const { findings, stores, repaired } = report
   const remaining = findings.filter(({ fixed }) => !fixed)
   const kinds = [...new Set(remaining.map(({ kind }) => kind))]

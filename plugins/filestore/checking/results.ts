@@ -1,24 +1,24 @@
 import type { Data } from 'rowhouse'
 import type { Damage, Written } from './verify.js'
 
-/** Records which blobs were verified when, and with which result. */
+/** Records when blobs were verified, and with which result. */
 export class CheckResults {
   constructor(private readonly data: Pick<Data, 'query'>) {}
 
-  /** Returns the blob that was verified longest ago, if that is long enough. No other server gets it for a while. */
+  /** Claims the blob that was verified longest ago, if it is due. No other server gets it for a while. */
   async claim(everyDays: number, bytesPerSecond: number): Promise<Written | undefined> {
     const [row] = await this.data.query<Row>(CLAIM, [everyDays * DAY_SECONDS, bytesPerSecond])
     return row && { ...row, size: Number(row.size) }
   }
 
-  /** Skips a blob that could not be read for a day, so that others get their turn. */
+  /** Skips a blob that could not be read for a day, so that other blobs are verified. */
   async postpone(blob: string): Promise<void> {
     await this.data.query(POSTPONE, [blob])
   }
 
   /**
    * Records a result until the blob is verified again.
-   * @returns the file that uses the blob; undefined when the blob is no longer live, so that the result means nothing
+   * @returns the file that uses the blob; undefined when the blob is no longer live, which makes the result meaningless
    */
   async record(blob: string, damage: Damage | undefined): Promise<{ readonly file: string | null } | undefined> {
     const [row] = await this.data.query<{ file: string | null }>(RECORD, [blob, damage ?? null])
@@ -48,7 +48,7 @@ returning blob_id as blob, provider, size::text as size, sha256`
 
 const POSTPONE = `update svc_catalog.svc_blob set scrub_until = now() + interval '1 day' where blob_id = $1`
 
-/** The collector deletes dead blobs only: a missing blob that is still live is lost. */
+/** Only live blobs: the collector may have deleted others. */
 const RECORD = `
 with blob as (
   update svc_catalog.svc_blob set verified_at = now(), damaged = $2, scrub_until = null

@@ -5,18 +5,18 @@ import { CheckResults } from './results.js'
 import { verify } from './verify.js'
 
 const PIECE_BYTES = 2 ** 20
-/** The overhead of a file, two statements, counted as bytes. */
+/** Overhead of a file (two statements), as a number of bytes. */
 const FILE_BYTES = 256 * 1024
 const MAX_IDLE_MS = 60_000
 const MIN_IDLE_MS = 50
 const DAY_MS = 86_400_000
 
-/** Verifies stored files in the background, slowly, those verified longest ago first, and reports damage. */
+/** Verifies stored files slowly in the background, those verified longest ago first, and reports damage. */
 export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreConfig['scrub']) {
   const log = host.use('log')
   const results = new CheckResults(host.use('data'))
   const verifications = host.metric.counter('verified_total', 'stored files read back and compared with their SHA-256')
-  const gauge = host.metric.gauge('damaged', 'stored files that are known to be damaged')
+  const gauge = host.metric.gauge('damaged', 'stored files known to be damaged')
   const stopping = new AbortController()
   const { signal } = stopping
   const sleep = (ms: number) => wait(ms, undefined, { signal, ref: false })
@@ -64,7 +64,7 @@ export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreC
   }
 
   host.health('bytes', async () => {
-    // Another probe reports a database that does not answer.
+    // Another health check reports an unreachable database.
     const count = await countDamaged().catch(() => 0)
     if (count > 0) return `damaged files: ${count}; rowhouse fsck lists them`
   })

@@ -1,19 +1,21 @@
 import { type CommandContext, type ObjectStore, ServiceError } from 'rowhouse'
+import { isUuid } from '../file-id.js'
 import type { StoreReport } from './report.js'
 
 /** A store and the objects in it. */
 export interface ListedStore {
   readonly report: StoreReport
-  /** Undefined: it is not available, for the reason given in the report. */
+  /** Undefined if it is not available. The report has the reason. */
   readonly store?: ObjectStore
-  /** Sizes of objects by key, without those a row has been found for. Undefined: the store cannot list. */
+  /** Sizes of the objects without a row so far, by key. Undefined if the store cannot list its objects. */
   readonly unmatched?: Map<string, number>
-  /** How many objects have a row of this store, or of another one. */
+  /** Number of objects with a row of this store. */
   matched: number
+  /** Number of objects with a row of another store. */
   misplaced: number
 }
 
-/** @param provider a configured one, or one that only rows name, which is reported as unavailable */
+/** @param provider name of a provider. One that is no longer configured is reported as unavailable */
 export async function listStore(
   context: CommandContext,
   provider: string,
@@ -30,11 +32,11 @@ export async function listStore(
     for await (const { key, size } of store.list(context.signal)) {
       objects += 1
       bytes += size
-      if (UUID.test(key)) unmatched.set(key, size)
+      if (isUuid(key)) unmatched.set(key, size)
       progress(() => `${objects} objects found in ${provider}`)
     }
     const foreign = objects - unmatched.size
-    const notes = foreign === 0 ? [] : [`${foreign} objects have other names than blobs have; ignored`]
+    const notes = foreign === 0 ? [] : [`ignored ${foreign} objects whose names are not ids of blobs`]
     return { report: { provider, objects, bytes, notes }, store, unmatched, ...counts }
   } catch (error) {
     context.signal.throwIfAborted()
@@ -42,7 +44,7 @@ export async function listStore(
   }
 }
 
-/** Prefers the cause of a `ServiceError`, whose own message is written for clients. */
+/** Prefers the cause of a `ServiceError`, because its own message is for clients. */
 export function errorText(error: unknown): string {
   if (error instanceof ServiceError && error.cause instanceof Error) return error.cause.message
   return error instanceof Error ? error.message : String(error)
@@ -59,9 +61,8 @@ export function progressTo(write: (text: string) => void): (text: () => string) 
 }
 
 const PROGRESS_MS = 5000
-const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/
 
 const unlisted = (deep: boolean): Pick<StoreReport, 'problem' | 'notes'> =>
   deep
-    ? { notes: ['it cannot list its objects, so objects without a row are not found'] }
-    : { problem: 'it cannot list its objects: rowhouse fsck --deep reads those that files need', notes: [] }
+    ? { notes: ['the store cannot list its objects, so objects without a row are not found'] }
+    : { problem: 'the store cannot list its objects: rowhouse fsck --deep reads those of all files', notes: [] }

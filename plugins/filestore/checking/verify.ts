@@ -1,7 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { ByteRange, ObjectStore } from 'rowhouse'
 
-/** A blob as it was written. */
+/** Size and hash of a blob when it was written. */
 export interface Written {
   readonly blob: string
   readonly provider: string
@@ -9,7 +9,7 @@ export interface Written {
   readonly sha256: Buffer
 }
 
-/** The blob is missing, has another size, or other bytes of the same size. */
+/** The blob is missing, has a different size, or different bytes. */
 export type Damage = 'missing' | 'size' | 'sha256'
 
 export interface VerifyOptions {
@@ -22,7 +22,7 @@ export interface VerifyOptions {
 
 /**
  * Reads a blob and compares it with what was written.
- * @throws the error of a store that cannot be read, which does not count as damage
+ * @throws the error of the store when it cannot be read, which is not damage
  */
 export async function verify(
   store: ObjectStore,
@@ -43,7 +43,7 @@ export async function verify(
   }
 }
 
-/** @returns how many bytes there are, or more than `most`; undefined when there is no such blob */
+/** @returns the number of bytes, at least `most + 1` if there are more than `most`; undefined when the blob is missing */
 async function readPiece(
   store: ObjectStore,
   blob: string,

@@ -5,7 +5,7 @@ import type { ResumableUploads } from './resumable.js'
 import type { Staging } from './staging.js'
 
 const BATCH = 100
-/** Other servers take this one for gone when it has not reported for some minutes. */
+/** Other servers consider this one gone when it has not reported for five minutes. */
 const MAX_SECONDS = 60
 
 /** Removes expired uploads, and reports that this server is alive. */
@@ -16,12 +16,12 @@ export function startCleanup(
   staging: Staging,
   everySeconds: number,
 ): Periodic {
-  let swept = false
+  let leftoversRemoved = false
 
   async function cleanUp(signal: AbortSignal): Promise<void> {
     await records.reportAlive()
-    if (!swept) await removeLeftovers()
-    swept = true
+    if (!leftoversRemoved) await removeLeftovers()
+    leftoversRemoved = true
     for (let full = true; full && !signal.aborted;) {
       const ids = await records.expired(BATCH)
       await resumable.removeExpired(ids)
@@ -30,7 +30,7 @@ export function startCleanup(
     await records.forgetGoneServers()
   }
 
-  /** Staged bytes without an unfinished upload: this server was killed between two steps, or another one forgot it. */
+  /** Removes staged bytes without an unfinished upload: this server was killed, or another one removed the record. */
   async function removeLeftovers(): Promise<void> {
     const ids = await staging.list()
     const needed = await records.unfinished(ids)

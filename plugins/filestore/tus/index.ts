@@ -25,14 +25,14 @@ export async function resumableUploads(components: Components): Promise<void> {
 
 const UNWRITABLE = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'ENOENT'])
 
-/** A server without a writable disk may keep its files elsewhere, and still starts. */
+/** Returns undefined without a writable disk: such a server still starts, and may store its files elsewhere. */
 async function openStaging(host: Host): Promise<Staging | undefined> {
   const folder = join(host.dataDir, 'uploads')
   try {
     return await Staging.open(folder)
   } catch (error) {
     if (!UNWRITABLE.has((error as NodeJS.ErrnoException).code ?? '')) throw error
-    host.use('log').warn({ err: error, folder }, 'resumable uploads are off: their folder is not writable')
+    host.use('log').warn({ err: error, folder }, 'resumable uploads are disabled because their folder is not writable')
     return undefined
   }
 }

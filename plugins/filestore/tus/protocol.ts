@@ -7,7 +7,7 @@ import { badRequest, missingHeader } from '../errors.js'
 import { checkFileId } from '../file-id.js'
 import { tooLarge } from '../meter.js'
 
-/** Of the protocol (tus.io, resumable upload protocol 1.0.0). */
+/** Version of the tus protocol. */
 export const VERSION = '1.0.0'
 export const EXTENSIONS = 'creation,creation-with-upload,expiration,checksum,termination'
 export const CHECKSUMS: readonly string[] = ['sha1', 'sha256', 'md5']
@@ -15,14 +15,14 @@ export const OFFSET_TYPE = 'application/offset+octet-stream'
 
 /** What the headers of a creation request say about the file. */
 export interface UploadHeaders {
-  /** Undefined: the id of the upload. */
+  /** Defaults to the id of the upload. */
   readonly fileId?: string
   readonly contentType: string
-  /** Whether the file may exist, as for a PUT. */
+  /** Whether the upload may replace an existing file, like a PUT. */
   readonly replace: boolean
   /** In bytes. */
   readonly length: number
-  /** The header as it was sent; empty without one. */
+  /** The header as sent; empty without one. */
   readonly metadata: string
 }
 
@@ -66,11 +66,11 @@ export function readChecksum(headers: IncomingHttpHeaders): Checksum | undefined
   const header = headers['upload-checksum']
   if (header === undefined) return undefined
   const [, algorithm = '', text = ''] = /^(\S+) (\S+)$/.exec(String(header)) ?? []
-  if (algorithm === '') throw badRequest('Upload-Checksum should be an algorithm and base64')
+  if (algorithm === '') throw badRequest('Upload-Checksum should be an algorithm and a digest in base64')
   if (!CHECKSUMS.includes(algorithm)) throw badRequest(`Upload-Checksum supports ${CHECKSUMS.join(', ')}`)
-  const digest = fromBase64(text)
+  const digest = decodeBase64(text)
   if (digest?.length !== createHash(algorithm).digest().length) {
-    throw badRequest(`Upload-Checksum is not a ${algorithm} in base64`)
+    throw badRequest(`Upload-Checksum is not a ${algorithm} digest in base64`)
   }
   return { algorithm, digest }
 }
@@ -81,14 +81,14 @@ export const mismatch = (): ServiceError =>
 const KEYS = ['file_id', 'content_type', 'filetype', 'replace'] as const
 
 /**
- * Reads pairs of a key and base64, e.g. `file_id YS50eHQ=,replace dHJ1ZQ==`. Other keys than ours are the client's.
- * @throws ServiceError 400 when it has another form, or a value of ours is not UTF-8
+ * Reads the values of `KEYS` from pairs of a key and base64, e.g. `file_id YS50eHQ=,replace dHJ1ZQ==`. Ignores other keys.
+ * @throws ServiceError 400 when the header is malformed, or a value is not UTF-8
  */
 function readMetadata(header: string): Partial<Record<(typeof KEYS)[number], string>> {
   const found = new Map<string, string>()
   for (const pair of header === '' ? [] : header.split(',')) {
     const [, key = '', text = ''] = /^ *([\x21-\x2b\x2d-\x7e]+)(?: +(\S*))? *$/.exec(pair) ?? []
-    if (key === '') throw badRequest('Upload-Metadata should be keys and base64, separated by commas')
+    if (key === '') throw badRequest('Upload-Metadata should be pairs of a key and base64, separated by commas')
     if (found.has(key)) throw badRequest(`Upload-Metadata has ${key} twice`)
     found.set(key, text)
   }
@@ -96,12 +96,12 @@ function readMetadata(header: string): Partial<Record<(typeof KEYS)[number], str
 }
 
 function readText(key: string, text: string): string {
-  const bytes = fromBase64(text)
+  const bytes = decodeBase64(text)
   if (bytes === undefined) throw badRequest(`Upload-Metadata: ${key} is not base64`)
   if (!isUtf8(bytes)) throw badRequest(`Upload-Metadata: ${key} is not UTF-8`)
   return bytes.toString()
 }
 
-function fromBase64(text: string): Buffer | undefined {
+function decodeBase64(text: string): Buffer | undefined {
   return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text) ? Buffer.from(text, 'base64') : undefined
 }

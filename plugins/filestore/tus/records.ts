@@ -11,9 +11,9 @@ export interface Upload {
   readonly replace: boolean
   readonly length: number
   readonly metadata: string
-  /** Staged bytes from here on have not been compared with their checksum, and do not count. */
+  /** Offset from which staged bytes have not been compared with their checksum, and do not count. */
   readonly uncheckedFrom: number | null
-  /** The bytes have become a file. */
+  /** Whether the bytes have become a file. */
   readonly stored: boolean
   readonly expiresAt: Date
 }
@@ -25,7 +25,7 @@ export interface NewUpload extends UploadHeaders, Caller {
   readonly counted: string
 }
 
-/** Records of uploads in the database. */
+/** Stores the records of uploads in the database. */
 export class UploadRecords {
   /** @param place identifies the folder in which this server stages bytes */
   constructor(
@@ -35,10 +35,10 @@ export class UploadRecords {
   ) {}
 
   /**
-   * @param check what else must hold; runs in the same transaction
-   * @throws ServiceError 400 when the file must not exist and does; 429 when the caller has too many unfinished uploads
+   * @param check throws if the upload must be refused; runs in the same transaction
+   * @throws ServiceError 400 when the file must not exist but does; 429 when the caller has too many unfinished uploads
    */
-  async create(upload: NewUpload, call: Call, check: (inside: Transaction) => Promise<unknown>): Promise<Upload> {
+  async create(upload: NewUpload, call: Call, check: (transaction: Transaction) => Promise<unknown>): Promise<Upload> {
     const { id, fileId, contentType, replace, length, metadata, userId, role, counted } = upload
     const { expireHours, maxPerUser } = this.limits
     const values = [id, this.place, fileId, contentType, replace, length, metadata, userId, role, counted, expireHours]
@@ -54,22 +54,22 @@ export class UploadRecords {
   }
 
   /**
-   * @throws ServiceError 404 unless it is an upload of the caller; 410 when it has expired; 503 when its bytes are on the
-   *   disk of another server
+   * @throws ServiceError 404 unless the caller owns the upload; 410 when it has expired or its server is gone; 503 when
+   *   another server has its bytes
    */
   async find(id: string, { userId, role }: Caller): Promise<Upload> {
     const [row] = await this.data.query<Found>(FIND, [id, userId, role])
     if (!row) throw unknownUpload(id)
-    if (row.expired) throw gone('the upload has expired; start again')
+    if (row.expired) throw gone('the upload has expired; start a new one')
     if (row.place !== this.place && !row.stored)
-      throw row.alive ? otherServer() : gone('its server is gone; start again')
+      throw row.alive ? otherServer() : gone('the server with the bytes of this upload is gone; start a new one')
     return row
   }
 
   /**
    * Postpones the expiry of an upload that receives bytes.
-   * @param uncheckedFrom where bytes begin that do not count until they have been compared with their checksum
-   * @returns when it expires now
+   * @param uncheckedFrom offset from which bytes do not count until they have been compared with their checksum
+   * @returns the new time of expiry
    */
   async extend(id: string, uncheckedFrom: number | null): Promise<Date> {
     const [row] = await this.data.query<{ expiresAt: Date }>(EXTEND, [id, uncheckedFrom, this.limits.expireHours])
@@ -90,19 +90,19 @@ export class UploadRecords {
     await this.data.query(REPORT_ALIVE, [this.place])
   }
 
-  /** Lists expired uploads of this server, if given only those among `ids`. */
+  /** Lists expired uploads of this server. @param ids lists only these, if given */
   async expired(limit: number, ids: readonly string[] | null = null): Promise<readonly string[]> {
     const rows = await this.data.query<{ id: string }>(EXPIRED, [this.place, limit, ids])
     return rows.map(({ id }) => id)
   }
 
-  /** Returns those whose bytes are still needed. */
+  /** Returns the uploads among `ids` whose bytes are still needed. */
   async unfinished(ids: readonly string[]): Promise<ReadonlySet<string>> {
     const rows = await this.data.query<{ id: string }>(UNFINISHED, [ids])
     return new Set(rows.map(({ id }) => id))
   }
 
-  /** Removes the records that servers have left behind which are gone for good. */
+  /** Removes the records of servers that have been gone for a day. */
   async forgetGoneServers(): Promise<void> {
     await this.data.query(FORGET_UPLOADS, [this.place])
     await this.data.query(FORGET_PLACES, [this.place])
@@ -112,9 +112,14 @@ export class UploadRecords {
 export const unknownUpload = (id: string): ServiceError => serviceError('not-found', `upload not found : ${id}`)
 const gone = (message: string) => serviceError('gone', message)
 const otherServer = () =>
-  serviceError('other_server', 'the upload continues on the server where it began', '$', { retryAfter: 1 })
+  serviceError(
+    'other_server',
+    'the bytes of this upload are on another server; retry until a request reaches it',
+    '$',
+    { retryAfter: 1 },
+  )
 const tooMany = (limit: number) => {
-  const message = `at most ${limit} uploads may be unfinished (plugins.filestore.resumable.maxPerUser)`
+  const message = `the limit of ${limit} unfinished uploads is reached (plugins.filestore.resumable.maxPerUser)`
   return serviceError('too_many_uploads', message, '$', { retryAfter: 60 })
 }
 
@@ -126,7 +131,7 @@ interface Found extends Upload {
 
 const LOCK_COUNTED = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_upload of ' || $1, 0))"
 
-/** `expiresAt` is null when nothing was created. */
+/** `expiresAt` is null if no upload was created. */
 const CREATE = `
 with state as (
   select

@@ -12,16 +12,16 @@ import type { NewUpload, Upload, UploadRecords } from './records.js'
 import type { Staging } from './staging.js'
 import { UploadLocks } from './upload-lock.js'
 
-/** Bytes that a request sends for an upload. */
+/** The body of a request for an upload. */
 export interface Chunk {
   /** `Upload-Offset`. */
   readonly offset: number
-  /** Undefined when the client does not announce it. */
+  /** Announced length; undefined if there is none. */
   readonly length: number | undefined
   readonly checksum: Checksum | undefined
-  /** Starts reading. */
+  /** Starts reading the body. */
   readonly open: (maxBytes: number) => Meter
-  /** Aborts when the client is gone. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal
 }
 
@@ -31,7 +31,7 @@ export interface Progress {
   readonly expiresAt: Date
 }
 
-/** Uploads that can be resumed. Bytes are staged on the disk, and become a file when all have arrived. */
+/** Stages the bytes of resumable uploads on the disk, and stores the file when all have arrived. */
 export class ResumableUploads {
   private readonly locks = new UploadLocks()
   private readonly closing = new AbortController()
@@ -47,13 +47,13 @@ export class ResumableUploads {
     const { fileId, userId, role, length } = wanted
     const { config, files } = this.components
     const { userBytes } = limitsOf(role, config)
-    const upload = await this.records.create(wanted, call, async (inside) => {
-      if (userBytes !== undefined) await checkQuota(files, { id: fileId, userId, role }, length, userBytes, inside)
+    const upload = await this.records.create(wanted, call, async (transaction) => {
+      if (userBytes !== undefined) await checkQuota(files, { id: fileId, userId, role }, length, userBytes, transaction)
     })
     if (upload.length > 0) return upload
     try {
       await this.locks.hold(upload.id, async () => {
-        await this.staging.write(upload.id, 0, nothing())
+        await this.staging.write(upload.id, 0, noBytes())
         await this.complete(upload, call)
       })
     } catch (error) {
@@ -63,7 +63,7 @@ export class ResumableUploads {
     return upload
   }
 
-  /** Stores an upload with all its bytes before reporting it complete: a client that reads so sends nothing any more. */
+  /** Stores the file first if all bytes have arrived, because a client that sees the full offset sends no more requests. */
   progress(id: string, call: Call): Promise<Progress> {
     return this.withLock(id, call, async (upload) => {
       const offset = await this.offsetOf(upload)
@@ -73,9 +73,9 @@ export class ResumableUploads {
   }
 
   /**
-   * Appends bytes, and stores the file after the last one.
-   * @throws ServiceError 409 when the offset is wrong; 413 when there are too many; 460 when the checksum differs; 423
-   *   when another request takes over
+   * Appends bytes. Stores the file after the last one.
+   * @throws ServiceError 409 when the offset is wrong; 413 when there are too many bytes; 423 when another request takes
+   *   over; 460 when the checksum differs
    */
   append(id: string, call: Call, chunk: Chunk): Promise<Progress> {
     return this.withLock(id, call, async (upload, signal) => {
@@ -95,7 +95,7 @@ export class ResumableUploads {
     return this.withLock(id, call, () => this.discard(id))
   }
 
-  /** Removes those that are still expired once their lock is free. */
+  /** Removes uploads that are not in use, unless a request has extended them. */
   async removeExpired(ids: readonly string[]): Promise<void> {
     for (const id of ids) {
       if (this.locks.isHeld(id) || this.closing.signal.aborted) continue
@@ -150,7 +150,7 @@ export class ResumableUploads {
     }
   }
 
-  /** Makes the staged bytes a file. Continues when the client is gone, whose next request finds the result. */
+  /** Makes the staged bytes a file. Continues when the client disconnects; its next request finds the result. */
   private async complete({ id, fileId, replace, contentType, length }: Upload, { session }: Call): Promise<void> {
     const { access, rules, uploads } = this.components
     const call: Call = { session, signal: this.closing.signal, format: 'json' }
@@ -161,14 +161,16 @@ export class ResumableUploads {
     await this.staging.remove(id).catch((error: unknown) => this.warn(error, id))
   }
 
-  /** Removes the bytes first: a record without bytes expires, bytes without a record would stay. */
+  /** Removes the bytes first, because a record without bytes expires, but bytes without a record would stay. */
   private async discard(id: string): Promise<void> {
     await this.staging.remove(id)
     await this.records.remove(id)
   }
 
   private warn(err: unknown, upload: string): void {
-    this.components.host.use('log').warn({ err, upload }, 'staged bytes stay until the upload expires')
+    this.components.host
+      .use('log')
+      .warn({ err, upload }, 'staged bytes could not be removed; they stay until the upload expires')
   }
 }
 
@@ -179,9 +181,8 @@ async function* hashed(body: AsyncIterable<Buffer>, hash: Hash): AsyncGenerator<
   }
 }
 
-async function* nothing(): AsyncGenerator<Buffer> {}
+async function* noBytes(): AsyncGenerator<Buffer> {}
 
-const wrongOffset = (offset: number) =>
-  serviceError('wrong_offset', `the upload is at Upload-Offset ${offset}; ask with HEAD`)
+const wrongOffset = (offset: number) => serviceError('wrong_offset', `Upload-Offset should be ${offset}`)
 const tooLong = (left: number) =>
-  serviceError('payload-too-large', `${left} bytes of the Upload-Length are missing, and the body has more`)
+  serviceError('payload-too-large', `the body is longer than the ${left} bytes that are missing from Upload-Length`)

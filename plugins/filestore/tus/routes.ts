@@ -4,6 +4,7 @@ import { assertSameOrigin, type Call, callOf, serviceError } from 'rowhouse'
 import type { Components } from '../components.js'
 import { limitsOf } from '../config.js'
 import { badRequest } from '../errors.js'
+import { isUuid } from '../file-id.js'
 import { meterRequest } from '../meter.js'
 import { checkUploadHeaders } from '../uploads.js'
 import {
@@ -19,7 +20,7 @@ import { unknownUpload } from './records.js'
 import type { Chunk, Progress, ResumableUploads } from './resumable.js'
 
 const PATH = '/v1/upload'
-const ONE = `${PATH}/:upload_id`
+const UPLOAD_PATH = `${PATH}/:upload_id`
 const EXPOSED_HEADERS =
   'Tus-Checksum-Algorithm, Tus-Extension, Tus-Max-Size, Tus-Resumable, Tus-Version, Upload-Expires, Upload-Length, Upload-Metadata, Upload-Offset'
 
@@ -36,7 +37,7 @@ export function tusRoutes({ host, config, access, changes, rules }: Components, 
     const chunk = withBytes ? chunkOf(ctx, 0) : undefined
     const counted = call.session.caller ?? `user ${caller.userId} ${caller.role}`
     const upload = await resumable.create({ ...wanted, fileId, ...caller, id, counted }, call)
-    // Set before the first bytes, whose failure leaves the upload in place.
+    // Set before the first bytes are read, because the upload stays if that fails.
     ctx.set('Location', `${PATH}/${id}`)
     ctx.set('Upload-Expires', upload.expiresAt.toUTCString())
     if (chunk) ctx.set('Upload-Offset', String((await resumable.append(id, call, chunk)).offset))
@@ -77,11 +78,11 @@ export function tusRoutes({ host, config, access, changes, rules }: Components, 
   })
 
   for (const path of [PATH, `${PATH}/`]) router.post(path, tus(create))
-  router.patch(ONE, tus(append))
-  router.delete(ONE, tus(remove))
-  router.head(ONE, tus(head))
-  router.post(ONE, tus(override))
-  for (const path of [PATH, `${PATH}/`, ONE]) {
+  router.patch(UPLOAD_PATH, tus(append))
+  router.delete(UPLOAD_PATH, tus(remove))
+  router.head(UPLOAD_PATH, tus(head))
+  router.post(UPLOAD_PATH, tus(override))
+  for (const path of [PATH, `${PATH}/`, UPLOAD_PATH]) {
     router.options(path, (ctx) => {
       setCommonHeaders(ctx)
       ctx.set('Tus-Version', VERSION)
@@ -105,7 +106,7 @@ function tus(handle: (ctx: Context) => Promise<void>): (ctx: Context) => Promise
   }
 }
 
-/** Sets what all answers have. Pages of origins that CORS allows may also read the headers of the protocol. */
+/** Sets the common headers. Allows pages of permitted origins to read the headers of the protocol. */
 function setCommonHeaders(ctx: Context): void {
   ctx.set('Tus-Resumable', VERSION)
   ctx.set('Cache-Control', 'no-store')
@@ -118,7 +119,7 @@ function setProgress(ctx: Context, { offset, expiresAt }: Progress): void {
   ctx.set('Upload-Expires', expiresAt.toUTCString())
 }
 
-/** @throws ServiceError 403 when another site sends it */
+/** @throws ServiceError 403 when a page of another site sends the request */
 function writeCall(ctx: Context): Call {
   const call = callOf(ctx)
   assertSameOrigin(ctx, call.session)
@@ -134,7 +135,7 @@ function hasBytes({ headers }: Context): boolean {
 
 function idOf(ctx: Context): string {
   const id = String(ctx['params'].upload_id).toLowerCase()
-  if (!/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/.test(id)) throw unknownUpload(id)
+  if (!isUuid(id)) throw unknownUpload(id)
   return id
 }
 

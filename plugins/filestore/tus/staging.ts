@@ -3,11 +3,11 @@ import { constants, createReadStream } from 'node:fs'
 import { type FileHandle, link, mkdir, open, readdir, readFile, unlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { isUuid } from '../file-id.js'
 
 const CHUNK_BYTES = 256 * 1024
-const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/
 
-/** The bytes of unfinished uploads: a file for each, whose size is the offset of the upload. */
+/** Stores the bytes of unfinished uploads: one file each, whose size is the offset of the upload. */
 export class Staging {
   private constructor(
     private readonly folder: string,
@@ -15,14 +15,14 @@ export class Staging {
     readonly place: string,
   ) {}
 
-  /** Creates the folder unless it exists. */
+  /** Opens the folder. Creates it if missing. */
   static async open(folder: string): Promise<Staging> {
     const made = await mkdir(folder, { recursive: true, mode: 0o700 })
     if (made !== undefined) await sync(dirname(folder))
     return new Staging(folder, await placeOf(folder))
   }
 
-  /** Returns how many bytes are here and would survive a power cut. */
+  /** Returns the number of bytes, after making them durable. */
   async size(id: string): Promise<number> {
     const known = await this.with(id, constants.O_WRONLY, async (file) => {
       await file.datasync()
@@ -31,7 +31,7 @@ export class Staging {
     return known?.size ?? 0
   }
 
-  /** Writes bytes from `offset` on. What has arrived of a body that breaks off is kept; durable when this settles. */
+  /** Writes bytes from `offset` on. If the body breaks off, the bytes so far are kept. Durable when this settles. */
   async write(id: string, offset: number, body: AsyncIterable<Buffer>): Promise<void> {
     await this.with(id, constants.O_WRONLY | constants.O_CREAT, async (file) => {
       try {
@@ -43,7 +43,7 @@ export class Staging {
     })
   }
 
-  /** Removes what is behind the first `size` bytes. */
+  /** Removes everything after the first `size` bytes. */
   async truncate(id: string, size: number): Promise<void> {
     await this.with(id, constants.O_WRONLY, async (file) => {
       // ftruncate would extend a shorter file.
@@ -61,13 +61,13 @@ export class Staging {
     await unlink(this.path(id)).catch(ignoreMissing)
   }
 
-  /** Lists the uploads that have bytes here. */
+  /** Lists the ids of uploads with staged bytes. */
   async list(): Promise<readonly string[]> {
-    return (await readdir(this.folder)).filter((name) => UUID.test(name))
+    return (await readdir(this.folder)).filter((name) => isUuid(name))
   }
 
   private path(id: string): string {
-    if (!UUID.test(id)) throw new Error(`"${id}" is not the id of an upload`)
+    if (!isUuid(id)) throw new Error(`"${id}" is not the id of an upload`)
     return join(this.folder, id)
   }
 
@@ -80,7 +80,7 @@ export class Staging {
     }
   }
 
-  /** After a failed sync it is unknown which bytes are on the disk. */
+  /** Removes the file if the sync fails, because it is then unknown which bytes are on the disk. */
   private async syncOrRemove(id: string, file: FileHandle): Promise<void> {
     try {
       await file.datasync()
@@ -108,7 +108,7 @@ async function placeOf(folder: string): Promise<string> {
   if (known !== undefined) return known
   const draft = join(folder, `place-${randomUUID()}`)
   await writeFile(draft, randomUUID(), { mode: 0o600, flush: true })
-  // The file appears as a whole. If two servers start at the same time, the first one wins.
+  // A link makes the file appear with its content. If two servers start at the same time, the first one wins.
   await link(draft, path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })

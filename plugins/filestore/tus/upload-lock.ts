@@ -9,14 +9,14 @@ interface Holder {
 }
 
 /**
- * Runs one request at a time for each upload. A new request comes from the same client after a broken connection, so it
+ * Runs one request at a time for each upload. A new request means that the connection of the previous one is broken, so it
  * aborts the previous one and waits for its end.
  */
 export class UploadLocks {
   private readonly holders = new Map<string, Holder>()
 
   /**
-   * @param run gets a signal that aborts when another request waits for the lock
+   * @param run gets a signal that aborts when another request wants the lock
    * @throws ServiceError 423 when the previous request does not end in time, or another request takes over
    */
   hold<T>(id: string, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -51,10 +51,10 @@ export class UploadLocks {
 async function endOf(holder: Holder | undefined, signal: AbortSignal): Promise<void> {
   if (!holder) return
   await new Promise<void>((resolve, reject) => {
-    const late = setTimeout(() => reject(locked('the file is being stored')), WAIT_MS)
+    const timer = setTimeout(() => reject(locked('the file is being stored')), WAIT_MS)
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true })
     void holder.done.then(() => {
-      clearTimeout(late)
+      clearTimeout(timer)
       resolve()
     })
   })

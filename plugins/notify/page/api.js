@@ -1,28 +1,28 @@
 export const API = '/v1/send'
 const SECRET = 'rowhouse-admin-secret'
-const PATIENCE_MS = 15_000
+const TIMEOUT_MS = 15_000
 
-/** The admin secret that was typed in this tab; null: none was. Nothing outlives the tab. */
-export const known = () => sessionStorage.getItem(SECRET)
-export const remember = (secret) => sessionStorage.setItem(SECRET, secret)
-export const forget = () => sessionStorage.removeItem(SECRET)
+/** Returns the admin secret entered in this tab, or null. The browser discards it with the tab. */
+export const savedSecret = () => sessionStorage.getItem(SECRET)
+export const saveSecret = (secret) => sessionStorage.setItem(SECRET, secret)
+export const clearSecret = () => sessionStorage.removeItem(SECRET)
 
-/** The server does not know who asks. */
-export class Refused extends Error {}
+/** The server answered 401. */
+export class Unauthorized extends Error {}
 
-export async function ask(path, init = {}) {
-  const answer = await fetch(API + path, {
+export async function request(path, init = {}) {
+  const response = await fetch(API + path, {
     ...init,
     cache: 'no-store',
     headers: {
       Accept: 'application/json',
-      ...(known() ? { 'X-Service-Admin-Secret': known() } : {}),
+      ...(savedSecret() ? { 'X-Service-Admin-Secret': savedSecret() } : {}),
       ...(init.body === undefined ? {} : { 'Content-Type': 'application/json' }),
     },
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
   })
-  const body = await answer.json().catch(() => ({}))
-  if (answer.status === 401) throw new Refused(body.message ?? 'unauthorized')
-  if (!answer.ok) throw new Error(body.message ?? `the server answered ${answer.status}`)
+  const body = await response.json().catch(() => ({}))
+  if (response.status === 401) throw new Unauthorized(body.message ?? 'unauthorized')
+  if (!response.ok) throw new Error(body.message ?? `the server answered ${response.status}`)
   return body
 }

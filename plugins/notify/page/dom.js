@@ -1,13 +1,13 @@
-/** An HTML element. Text stays text: nothing here reads markup. */
+/** Creates an HTML element. Text is never parsed as markup. */
 export function element(tag, properties = {}, ...children) {
   const { role, ...others } = properties
-  const made = Object.assign(document.createElement(tag), others)
-  if (role) made.setAttribute('role', role)
-  made.append(...children.filter((child) => child !== ''))
-  return made
+  const created = Object.assign(document.createElement(tag), others)
+  if (role) created.setAttribute('role', role)
+  created.append(...children.filter((child) => child !== ''))
+  return created
 }
 
-/** Those that have a value. */
+/** Creates a list of the names that have a value. */
 export const definitions = (values) =>
   element(
     'dl',
@@ -19,11 +19,11 @@ export const definitions = (values) =>
 
 export const stateOf = (state) => element('span', { className: `state ${/^[a-z]+$/.test(state) ? state : ''}` }, state)
 
-export function timeOf(iso, whole = false) {
+export function timeOf(iso, withDate = false) {
   const date = new Date(iso)
   const today = date.toDateString() === new Date().toDateString()
   const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit' }
-  const text = whole
+  const text = withDate
     ? date.toLocaleString()
     : today
       ? date.toLocaleTimeString(undefined, clock)

@@ -1,7 +1,7 @@
 import { type Host, staticPage } from 'rowhouse'
 
 const ASSETS = '/v1/send/assets'
-const PARTS = ['messages.css', 'messages.js', 'message.js', 'api.js', 'dom.js']
+const FILES = ['messages.css', 'messages.js', 'message.js', 'api.js', 'dom.js']
 
 const HTML = `<!doctype html>
 <html lang="en">
@@ -20,10 +20,10 @@ const HTML = `<!doctype html>
 <input id="secret" type="password" autocomplete="off" spellcheck="false" aria-describedby="refusal">
 <button>Show messages</button>
 </form>
-<p id="known" hidden>Secret kept until this tab is closed. <button id="forget" type="button" class="quiet">Forget it</button></p>
+<p id="known" hidden>The secret is kept until you close this tab. <button id="forget" type="button" class="quiet">Sign out</button></p>
 </header>
 <p id="refusal" class="bad" role="alert"></p>
-<p id="about" class="soft">Every email and SMS of this server and its state. Enter the admin secret to see them; in development it is in <code>.rowhouse/admin-secret</code>.</p>
+<p id="about" class="soft">All emails and SMS messages, with their states. Enter the admin secret to see them. In development, it is in <code>.rowhouse/admin-secret</code>.</p>
 <noscript><p class="bad">This page needs JavaScript.</p></noscript>
 <main id="messages" hidden>
 <section id="all" aria-label="All messages">
@@ -57,11 +57,11 @@ const HTML = `<!doctype html>
 </html>
 `
 
-/** A page that shows the messages to an admin. It calls the API with the secret that the admin types there. */
+/** Serves a page that shows the messages to an admin. It calls the API with the secret that the admin enters. */
 export function messagesPage(router: Host['router']): ReturnType<typeof staticPage> {
   return staticPage(router, {
     html: HTML,
     assets: ASSETS,
-    files: Object.fromEntries(PARTS.map((name) => [name, new URL(`./assets/${name}`, import.meta.url)])),
+    files: Object.fromEntries(FILES.map((name) => [name, new URL(`./assets/${name}`, import.meta.url)])),
   })
 }

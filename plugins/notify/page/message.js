@@ -15,8 +15,8 @@ export const senderOf = ({ from, from_name: name }) => (name && from ? `${name} 
 
 export const kindOf = ({ kind }) => KINDS[kind] ?? kind
 
-/** All that is known of one message, below its heading, and what can be done about it. */
-export const messageParts = (message, actions) => [
+/** Creates everything below the heading of a message. */
+export const messageDetails = (message, actions) => [
   element(
     'p',
     { className: 'row' },
@@ -28,7 +28,7 @@ export const messageParts = (message, actions) => [
   ...actions,
   headersOf(message),
   ...contentsOf(message),
-  element('h3', {}, 'What happened'),
+  element('h3', {}, 'Timeline'),
   timelineOf(message),
   element('h3', {}, 'Delivery'),
   factsOf(message),
@@ -53,23 +53,23 @@ const addresses = (value) =>
 
 function contentsOf({ kind, text, html, message, content, attachments }) {
   const parts = []
-  if (kind === 'sms' && isThere(message)) {
+  if (kind === 'sms' && isPresent(message)) {
     parts.push(element('h3', {}, 'Text'), element('div', { className: 'sms' }, message))
   }
   const values = Array.isArray(content) ? content.map((one) => one.content) : []
   const links = linksOf(html ?? '', [text ?? message ?? '', ...values].join('\n'))
-  if (isThere(html)) {
-    const note = links.length > 0 ? `${FRAME_NOTE} The links are below.` : FRAME_NOTE
+  if (isPresent(html)) {
+    const note = links.length > 0 ? `${FRAME_NOTE} All links are listed below.` : FRAME_NOTE
     parts.push(element('h3', {}, 'HTML'), frameOf(html), element('p', { className: 'note' }, note))
   }
-  if (isThere(text)) parts.push(element('h3', {}, 'Text'), element('pre', { tabIndex: 0 }, text))
+  if (isPresent(text)) parts.push(element('h3', {}, 'Text'), element('pre', { tabIndex: 0 }, text))
   if (links.length > 0) {
     const anchors = links.map((href) =>
       element('li', {}, element('a', { href, target: '_blank', rel: 'noopener noreferrer' }, href)),
     )
-    parts.push(element('h3', {}, 'Links in it'), element('ul', { className: 'plain' }, ...anchors))
+    parts.push(element('h3', {}, 'Links'), element('ul', { className: 'plain' }, ...anchors))
   }
-  if (isThere(content)) parts.push(element('h3', {}, 'Values'), valuesOf(content))
+  if (isPresent(content)) parts.push(element('h3', {}, 'Values'), valuesOf(content))
   if (parts.length === 0) {
     parts.push(element('h3', {}, 'Contents'), element('p', {}, 'The contents were deleted after sending.'))
   }
@@ -79,7 +79,7 @@ function contentsOf({ kind, text, html, message, content, attachments }) {
     )
     parts.push(element('h3', {}, 'Attachments'), element('ul', { className: 'plain' }, ...files))
   }
-  if (isThere(html)) {
+  if (isPresent(html)) {
     parts.push(
       element('details', {}, element('summary', {}, 'Source of the HTML'), element('pre', { tabIndex: 0 }, html)),
     )
@@ -92,11 +92,11 @@ const valuesOf = (content) =>
     ? definitions(Object.fromEntries(content.map(({ name, content: value }) => [name, value])))
     : element('pre', { tabIndex: 0 }, typeof content === 'string' ? content : JSON.stringify(content, null, 2))
 
-const FRAME_NOTE = 'Nothing is loaded from elsewhere, images neither. Links, forms and scripts are disabled.'
-/** What a mail may do: look as it likes. */
+const FRAME_NOTE = 'Remote content, including images, is not loaded. Links, forms and scripts are disabled.'
+/** Allows inline styles and inline images only. */
 const FRAME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
-/** A mail is somebody else's page: it gets no scripts, no forms, no navigation and no network. */
+/** Creates a frame without scripts, forms, navigation and network, because a mail is untrusted HTML. */
 function frameOf(html) {
   const policy = `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${FRAME_POLICY}">`
   const frame = element('iframe', { title: 'HTML of the message' })
@@ -106,9 +106,9 @@ function frameOf(html) {
   return frame
 }
 
-/** Addresses in a mail, each once; of the web only. */
+/** Returns the http and https URLs in a message, without duplicates. */
 function linksOf(html, text) {
-  // A document of its own that runs and loads nothing.
+  // A parsed document runs no scripts and loads nothing.
   const anchors = [...new DOMParser().parseFromString(html, 'text/html').querySelectorAll('a[href], area[href]')]
   const written = anchors.map((anchor) => anchor.getAttribute('href').trim())
   const found = [...written, ...(text.match(/https?:\/\/[^\s<>"']+[^\s<>"'.,;:!?)]/g) ?? [])]
@@ -116,15 +116,24 @@ function linksOf(html, text) {
 }
 
 function timelineOf(message) {
-  const { created_at: created, sent_at: sent, next_at: due, delivery, delivery_at: told, attempts, state } = message
-  const tries = `${attempts} ${attempts === 1 ? 'try' : 'tries'}`
+  const {
+    created_at: created,
+    sent_at: sent,
+    next_at: due,
+    delivery,
+    delivery_at: deliveryTime,
+    attempts,
+    state,
+  } = message
+  const attemptCount = `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`
   const steps = [[created, message.mode === 'queue' ? 'queued' : 'received']]
-  if (sent) steps.push([sent, `accepted by the provider after ${tries}`])
-  else if (state === 'failed') steps.push([null, `given up after ${tries}`])
-  else if (state === 'unknown') steps.push([null, `unknown after ${tries} whether it was sent`])
-  else if (attempts > 0) steps.push([null, `${tries} so far`])
-  if (delivery) steps.push([told, `${delivery}${message.delivery_detail ? `: ${message.delivery_detail}` : ''}`])
-  if (due && (state === 'queued' || state === 'sending')) steps.push([due, 'the next try'])
+  if (sent) steps.push([sent, `accepted by the provider after ${attemptCount}`])
+  else if (state === 'failed') steps.push([null, `failed after ${attemptCount}`])
+  else if (state === 'unknown') steps.push([null, `outcome unknown after ${attemptCount}`])
+  else if (attempts > 0) steps.push([null, `${attemptCount} so far`])
+  if (delivery)
+    steps.push([deliveryTime, `${delivery}${message.delivery_detail ? `: ${message.delivery_detail}` : ''}`])
+  if (due && (state === 'queued' || state === 'sending')) steps.push([due, 'next attempt'])
   return element(
     'ol',
     { className: 'plain' },
@@ -138,8 +147,8 @@ const factsOf = (message) =>
     Reference: message.provider_id,
     'Provider response': message.detail,
     Mode: message.mode,
-    Tries: String(message.attempts ?? 0),
+    Attempts: String(message.attempts ?? 0),
     Id: message.id,
   })
 
-const isThere = (value) => value !== null && value !== undefined
+const isPresent = (value) => value !== null && value !== undefined

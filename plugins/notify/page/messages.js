@@ -1,62 +1,62 @@
-import { API, ask, forget, known, Refused, remember } from './api.js'
+import { API, clearSecret, request, savedSecret, saveSecret, Unauthorized } from './api.js'
 import { element, stateOf, timeOf } from './dom.js'
-import { kindOf, messageParts, recipientOf, senderOf, titleOf } from './message.js'
+import { kindOf, messageDetails, recipientOf, senderOf, titleOf } from './message.js'
 
 const POLL_MS = 2000
 const PAGE = 50
 const RESENDABLE = ['failed', 'unknown']
 
-const part = (id) => document.getElementById(id)
-const credentials = part('credentials')
-const secret = part('secret')
-const list = part('list')
-const one = part('one')
+const byId = (id) => document.getElementById(id)
+const credentials = byId('credentials')
+const secret = byId('secret')
+const list = byId('list')
+const one = byId('one')
 
-/** Newest first: what the server has said so far. */
+/** The loaded messages, newest first. */
 let messages = []
-/** Where the messages after the last one begin; null: there are none. */
+/** Cursor of the next older page; null if there is none. */
 let next = null
-/** The whole of the message that is open. */
+/** The open message with its contents. */
 let open
 let timer
-/** Answers to older questions are not waited for any more. */
-let asked = 0
+/** Number of the latest poll. Responses to earlier ones are ignored. */
+let latestPoll = 0
 
-// Who asks.
+// Signing in.
 
-function signedIn(yes) {
+function showSignedIn(yes) {
   credentials.hidden = yes
-  part('about').hidden = yes
-  part('known').hidden = !yes
-  part('messages').hidden = !yes
+  byId('about').hidden = yes
+  byId('known').hidden = !yes
+  byId('messages').hidden = !yes
 }
 
 function signOut(why) {
   clearTimeout(timer)
-  asked++
-  forget()
+  latestPoll++
+  clearSecret()
   messages = []
   next = null
   open = undefined
   close()
   showList()
-  signedIn(false)
-  part('refusal').textContent = why
+  showSignedIn(false)
+  byId('refusal').textContent = why
   secret.focus()
 }
 
 credentials.addEventListener('submit', (event) => {
   event.preventDefault()
-  remember(secret.value)
+  saveSecret(secret.value)
   secret.value = ''
   void start()
 })
-part('forget').addEventListener('click', () => signOut(''))
+byId('forget').addEventListener('click', () => signOut(''))
 
 async function start() {
-  part('refusal').textContent = ''
+  byId('refusal').textContent = ''
   await poll()
-  if (known() !== null && document.activeElement === document.body) part('search').focus()
+  if (savedSecret() !== null && document.activeElement === document.body) byId('search').focus()
   if (location.hash) void showOne()
 }
 
@@ -64,80 +64,80 @@ async function start() {
 
 function query(before) {
   const search = new URLSearchParams({ limit: PAGE })
-  for (const name of ['state', 'kind']) if (part(name).value) search.set(name, part(name).value)
+  for (const name of ['state', 'kind']) if (byId(name).value) search.set(name, byId(name).value)
   if (before) search.set('before', before)
   return `?${search}`
 }
 
-/** Asks for the newest messages, and again as long as somebody looks. */
+/** Loads the newest messages, and again while the page is visible. */
 async function poll() {
   clearTimeout(timer)
-  const mine = ++asked
+  const current = ++latestPoll
   try {
-    const answer = await ask(query())
-    if (mine !== asked) return
-    signedIn(true)
-    part('trouble').textContent = ''
+    const answer = await request(query())
+    if (current !== latestPoll) return
+    showSignedIn(true)
+    byId('trouble').textContent = ''
     merge(answer)
     showList()
     await refreshOne()
   } catch (error) {
-    if (mine !== asked) return
-    if (error instanceof Refused) return signOut(`The server refused: ${error.message}`)
-    part('trouble').textContent = `Update failed: ${error.message}. Trying again.`
-    signedIn(true)
+    if (current !== latestPoll) return
+    if (error instanceof Unauthorized) return signOut(`Sign-in failed: ${error.message}`)
+    byId('trouble').textContent = `Update failed: ${error.message}. Trying again.`
+    showSignedIn(true)
   }
-  if (mine === asked && document.visibilityState === 'visible') timer = setTimeout(poll, POLL_MS)
+  if (current === latestPoll && document.visibilityState === 'visible') timer = setTimeout(poll, POLL_MS)
 }
 
 document.addEventListener('visibilitychange', () => {
   clearTimeout(timer)
-  if (document.visibilityState === 'visible' && !part('messages').hidden) void poll()
+  if (document.visibilityState === 'visible' && !byId('messages').hidden) void poll()
 })
 
-/** Puts the newest page in front of older ones that were loaded before. */
+/** Puts the newest page before older messages that are loaded. */
 function merge(answer) {
   const fresh = new Set(answer.messages.map(({ id }) => id))
-  const meets = messages.findLastIndex(({ id }) => fresh.has(id))
-  const older = answer.next !== null && meets >= 0 ? messages.slice(meets + 1) : []
+  const overlap = messages.findLastIndex(({ id }) => fresh.has(id))
+  const older = answer.next !== null && overlap >= 0 ? messages.slice(overlap + 1) : []
   if (older.length === 0) next = answer.next
   messages = [...answer.messages, ...older]
 }
 
-part('older').addEventListener('click', () => void loadOlder())
+byId('older').addEventListener('click', () => void loadOlder())
 
 async function loadOlder() {
-  const button = part('older')
+  const button = byId('older')
   button.disabled = true
   const wanted = query(next)
   try {
-    const answer = await ask(wanted)
-    // The filters are others now, or the list began anew.
+    const answer = await request(wanted)
+    // The filters have changed, or the list was reset.
     if (wanted !== query(next)) return
     const loaded = new Set(messages.map(({ id }) => id))
     messages = [...messages, ...answer.messages.filter(({ id }) => !loaded.has(id))]
     next = answer.next
     showList()
   } catch (error) {
-    if (error instanceof Refused) signOut(`The server refused: ${error.message}`)
-    else part('trouble').textContent = `Cannot load older messages: ${error.message}.`
+    if (error instanceof Unauthorized) signOut(`Sign-in failed: ${error.message}`)
+    else byId('trouble').textContent = `Cannot load older messages: ${error.message}.`
   } finally {
     button.disabled = false
   }
 }
 
 for (const name of ['state', 'kind']) {
-  part(name).addEventListener('change', () => {
+  byId(name).addEventListener('change', () => {
     messages = []
     next = null
     void poll()
   })
 }
-part('search').addEventListener('input', showList)
-part('filters').addEventListener('submit', (event) => event.preventDefault())
+byId('search').addEventListener('input', showList)
+byId('filters').addEventListener('submit', (event) => event.preventDefault())
 
 function showList() {
-  const words = part('search').value.toLowerCase().split(/\s+/).filter(Boolean)
+  const words = byId('search').value.toLowerCase().split(/\s+/).filter(Boolean)
   const found = messages.filter((message) => {
     const text = searchable(message)
     return words.every((word) => text.includes(word))
@@ -145,10 +145,10 @@ function showList() {
   const rows = new Map([...list.children].map((row) => [row.dataset.id, row]))
   const focused = document.activeElement?.closest?.('#list li')?.dataset.id
   const wanted = found.map((message) => {
-    const says = JSON.stringify(message)
+    const json = JSON.stringify(message)
     const row = rows.get(message.id)
-    if (row?.says === says) return row
-    return Object.assign(rowOf(message), { says })
+    if (row?.json === json) return row
+    return Object.assign(rowOf(message), { json })
   })
   if (wanted.length !== list.children.length || wanted.some((row, i) => row !== list.children[i])) {
     list.replaceChildren(...wanted)
@@ -157,15 +157,18 @@ function showList() {
   markOpen()
   const more = next === null ? '' : '+'
   const all = `${messages.length}${more} ${messages.length === 1 && !more ? 'message' : 'messages'}`
-  say('count', words.length > 0 ? `${found.length} of ${all} that are loaded` : messages.length > 0 ? all : '')
-  part('older').hidden = next === null
-  const filtered = words.length > 0 || part('state').value !== '' || part('kind').value !== ''
+  setText(
+    'count',
+    words.length > 0 ? `${found.length} of ${messages.length} loaded messages` : messages.length > 0 ? all : '',
+  )
+  byId('older').hidden = next === null
+  const filtered = words.length > 0 || byId('state').value !== '' || byId('kind').value !== ''
   showNothing(found.length > 0 ? 'something' : filtered ? 'filtered' : 'empty')
 }
 
-/** Only what is new is read aloud. */
-function say(id, text) {
-  if (part(id).textContent !== text) part(id).textContent = text
+/** Changes a text only if it differs, so that screen readers do not repeat it. */
+function setText(id, text) {
+  if (byId(id).textContent !== text) byId(id).textContent = text
 }
 
 const searchable = (message) =>
@@ -204,20 +207,20 @@ list.addEventListener('keydown', (event) => {
 })
 
 function showNothing(why) {
-  const box = part('nothing')
+  const box = byId('nothing')
   if (box.dataset.why === why) return
   box.dataset.why = why
   box.replaceChildren()
   if (why === 'filtered') {
     const all = element('button', { type: 'button' }, 'Show all')
     all.addEventListener('click', () => {
-      part('filters').reset()
+      byId('filters').reset()
       messages = []
       next = null
       void poll()
-      part('search').focus()
+      byId('search').focus()
     })
-    box.append(element('p', {}, 'No message fits.'), all)
+    box.append(element('p', {}, 'No messages match.'), all)
   }
   if (why === 'empty') box.append(...firstSteps())
 }
@@ -236,11 +239,11 @@ function firstSteps() {
       copy.textContent = 'Copied'
     } catch {
       getSelection().selectAllChildren(box)
-      copy.textContent = 'Selected: copy it with the keyboard'
+      copy.textContent = 'Selected: copy with the keyboard'
     }
   })
   const box = element('pre', { tabIndex: 0 }, line)
-  return [element('h2', {}, 'No messages yet'), element('p', {}, 'Send a first mail, and it appears here:'), box, copy]
+  return [element('h2', {}, 'No messages yet'), element('p', {}, 'Send a first mail to see it here:'), box, copy]
 }
 
 // One message.
@@ -249,17 +252,17 @@ addEventListener('hashchange', () => void showOne())
 
 async function showOne() {
   const id = location.hash.slice(1)
-  if (part('messages').hidden) return
+  if (byId('messages').hidden) return
   if (!id) return close()
   try {
-    const message = await ask(`/${encodeURIComponent(id)}`)
+    const message = await request(`/${encodeURIComponent(id)}`)
     if (id !== location.hash.slice(1)) return
     open = message
-    draw(message)
+    render(message)
   } catch (error) {
-    if (error instanceof Refused) return signOut(`The server refused: ${error.message}`)
+    if (error instanceof Unauthorized) return signOut(`Sign-in failed: ${error.message}`)
     open = undefined
-    one.replaceChildren(closer(), element('h2', { tabIndex: -1 }, 'This message cannot be shown'))
+    one.replaceChildren(closeButton(), element('h2', { tabIndex: -1 }, 'This message cannot be shown'))
     one.append(element('p', { className: 'bad' }, error.message))
   }
   one.hidden = false
@@ -268,7 +271,7 @@ async function showOne() {
   one.querySelector('h2').focus()
 }
 
-/** Shows the open message again when the list says that something became of it. */
+/** Updates the open message when it has changed in the list. */
 async function refreshOne() {
   const listed = open && messages.find(({ id }) => id === open.id)
   if (!listed) return
@@ -277,11 +280,11 @@ async function refreshOne() {
   )
   if (!changed) return
   const { id } = open
-  const message = await ask(`/${encodeURIComponent(id)}`)
+  const message = await request(`/${encodeURIComponent(id)}`)
   if (open?.id !== id) return
   open = message
   const inside = one.contains(document.activeElement)
-  draw(message)
+  render(message)
   if (inside) one.querySelector('h2').focus()
 }
 
@@ -305,18 +308,18 @@ function markOpen() {
   }
 }
 
-function closer() {
+function closeButton() {
   const button = element('button', { type: 'button', className: 'quiet' }, 'Close')
   button.addEventListener('click', close)
   return button
 }
 
-function draw(message) {
+function render(message) {
   const heading = message.kind === 'sms' ? `SMS to ${recipientOf(message)}` : titleOf(message)
   one.replaceChildren(
-    closer(),
+    closeButton(),
     element('h2', { tabIndex: -1 }, heading),
-    ...messageParts(message, RESENDABLE.includes(message.state) ? [resend(message)] : []),
+    ...messageDetails(message, RESENDABLE.includes(message.state) ? [resend(message)] : []),
   )
 }
 
@@ -326,18 +329,18 @@ function resend({ id, state }) {
   button.addEventListener('click', async () => {
     button.disabled = true
     try {
-      const { detail } = await ask(`/${encodeURIComponent(id)}/retry`, { method: 'POST', body: '{}' })
+      const { detail } = await request(`/${encodeURIComponent(id)}/retry`, { method: 'POST', body: '{}' })
       result.textContent = detail
       void poll()
     } catch (error) {
-      if (error instanceof Refused) return signOut(`The server refused: ${error.message}`)
+      if (error instanceof Unauthorized) return signOut(`Sign-in failed: ${error.message}`)
       result.textContent = error.message
       button.disabled = false
     }
   })
-  const warning = state === 'unknown' ? 'It may have arrived. The recipient may get it twice.' : ''
+  const warning = state === 'unknown' ? 'It may have been sent. The recipient may get it twice.' : ''
   return element('p', { className: 'row' }, button, element('span', { className: 'soft' }, warning), result)
 }
 
-if (known() === null) secret.focus()
+if (savedSecret() === null) secret.focus()
 else void start()

@@ -1,15 +1,15 @@
 import { defaultOperators, type Emitter, Liquid, type LiquidOptions } from 'liquidjs'
 import { escapeHtml } from 'rowhouse'
 
-/** Characters of one part of a template. Mail programs cut off messages longer than about this. */
-export const MOST_SOURCE = 131_072
-/** Tags and outputs of one part. The time to parse grows with the square of their number. */
-export const MOST_TAGS = 2_000
-/** Characters of one part after rendering. */
-export const MOST_OUTPUT = 1_048_576
-/** Characters and list members that filters and ranges make while one part is rendered. */
-const MOST_MEMORY = 2_000_000
-const MOST_RENDER_MS = 250
+/** Maximum characters of one part of a template. Mail clients truncate messages longer than about this. */
+export const MAX_SOURCE = 131_072
+/** Maximum tags and outputs of one part. Parsing time grows with the square of their number. */
+export const MAX_TAGS = 2_000
+/** Maximum characters of one part after rendering. */
+export const MAX_OUTPUT = 1_048_576
+/** Maximum characters and list members that filters and ranges create while one part is rendered. */
+const MAX_MEMORY = 2_000_000
+const MAX_RENDER_MS = 250
 
 /** Allowed tags and filters. None reads files or other templates, and all have limits. */
 export const TAGS: ReadonlySet<string> = new Set(['assign', 'case', 'comment', 'for', 'if', 'raw', 'unless'])
@@ -41,7 +41,7 @@ export const FILTERS: ReadonlySet<string> = new Set([
 ])
 
 const OPTIONS: LiquidOptions = {
-  // Replaces the file system.
+  // Instead of the file system.
   templates: {},
   strictVariables: true,
   strictFilters: true,
@@ -50,12 +50,12 @@ const OPTIONS: LiquidOptions = {
   ownPropertyOnly: true,
   timezoneOffset: 0,
   locale: 'en-US',
-  parseLimit: MOST_SOURCE,
-  memoryLimit: MOST_MEMORY,
+  parseLimit: MAX_SOURCE,
+  memoryLimit: MAX_MEMORY,
   operators: timed(),
 }
 
-/** For subjects and texts: values are not escaped. */
+/** For subjects and plain text: values are not escaped. */
 export function plainEngine(): Liquid {
   return engine(printed)
 }
@@ -63,7 +63,7 @@ export function plainEngine(): Liquid {
 /** For HTML: every value is escaped, and a template cannot prevent it. */
 export function htmlEngine(): Liquid {
   const liquid = engine((value) => escapeHtml(printed(value)))
-  // Escapes the value itself, so that the tags it adds are not escaped. They are if another filter follows.
+  // Escapes the value itself, so that its own tags are not escaped, unless another filter follows.
   liquid.registerFilter('newline_to_br', {
     raw: true,
     handler: (value: unknown) => escapeHtml(printed(value)).replaceAll(/\r?\n/g, '<br>\n'),
@@ -81,9 +81,9 @@ export function renderLimit(): { check(): void; use(): void } {
   const used = process.cpuUsage()
   return {
     check() {
-      if (performance.now() - began <= MOST_RENDER_MS) return
+      if (performance.now() - began <= MAX_RENDER_MS) return
       const { user, system } = process.cpuUsage(used)
-      if ((user + system) / 1000 > MOST_RENDER_MS) throw new Error('template render limit exceeded')
+      if ((user + system) / 1000 > MAX_RENDER_MS) throw new Error('template render limit exceeded')
     },
     use() {},
   }
@@ -96,7 +96,7 @@ function engine(outputEscape: (value: unknown) => string): Liquid {
   return liquid
 }
 
-/** Checks the time at each comparison. The library checks it between tags only, and a condition may have thousands. */
+/** Checks the time at each comparison. The library checks it only between tags, and a condition may have thousands. */
 function timed(): typeof defaultOperators {
   const all = Object.entries(defaultOperators).map(([name, operator]) => {
     const compare = operator as (...operands: unknown[]) => unknown
@@ -114,15 +114,12 @@ function timed(): typeof defaultOperators {
 /** Collects the output of a template, up to a limit. */
 export class Output implements Emitter {
   buffer = ''
-  private readonly most: number
 
-  constructor(most: number) {
-    this.most = most
-  }
+  constructor(private readonly maxLength: number) {}
 
   write(part: unknown): void {
     const text = printed(part)
-    if (this.buffer.length + text.length > this.most) throw new Error(`longer than ${this.most} characters`)
+    if (this.buffer.length + text.length > this.maxLength) throw new Error(`longer than ${this.maxLength} characters`)
     this.buffer += text
   }
 }

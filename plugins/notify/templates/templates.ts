@@ -1,7 +1,7 @@
 import type { Data } from 'rowhouse'
 import type { Content, Parsed, Rendered, Source } from './render.js'
 
-/** What a client stores under a name. */
+/** A template as a client sends it. */
 export interface TemplateInput extends Source {
   readonly comment: string | null
 }
@@ -13,10 +13,10 @@ export interface MailTemplate extends TemplateInput {
   readonly updated_at: string
 }
 
-export type Listed = Pick<MailTemplate, 'name' | 'subject' | 'comment' | 'created_at' | 'updated_at'>
+export type TemplateSummary = Pick<MailTemplate, 'name' | 'subject' | 'comment' | 'created_at' | 'updated_at'>
 
 export const TEMPLATE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
-/** How many templates stay parsed. */
+/** Maximum number of parsed templates in the cache. */
 const MAX_CACHED = 200
 
 const TIMES = `to_json(created_at) as created_at, to_json(updated_at) as updated_at`
@@ -28,25 +28,25 @@ export async function parse(source: Source, of?: string): Promise<Parsed> {
   return parseTemplate(source, of)
 }
 
-/** The mail templates of the database. All servers see a change immediately. */
+/** Stores and renders mail templates. All servers see a change immediately. */
 export class MailTemplates {
   private readonly cache = new Map<string, { readonly source: Source; readonly parsed: Parsed }>()
 
   constructor(private readonly data: Data) {}
 
   /**
-   * Fills in a template.
+   * Renders a template.
    * @param content values by the names of variables; values that the template does not use are ignored
    * @returns undefined when there is no such template
-   * @throws ServiceError 400 `invalid_payload`, which names the variable that has no value
+   * @throws ServiceError 400 `invalid_payload` that names a variable without a value
    */
   async render(name: string, content: readonly Content[]): Promise<Rendered | undefined> {
     const stored = await this.find(name)
     return stored && (await this.parsed(stored))(content)
   }
 
-  async list(): Promise<readonly Listed[]> {
-    return this.data.query<Listed>(
+  async list(): Promise<readonly TemplateSummary[]> {
+    return this.data.query<TemplateSummary>(
       `select name, subject, comment, ${TIMES} from svc_catalog.svc_mail_template order by name`,
     )
   }
