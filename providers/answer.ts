@@ -17,7 +17,7 @@ export function valueAt(json: unknown, ...keys: readonly string[]): unknown {
   return value
 }
 
-/** Returns the text at these keys, or undefined for an empty text and for other values. */
+/** Returns the non-empty string at these keys, or undefined. */
 export function textAt(json: unknown, ...keys: readonly string[]): string | undefined {
   const value = valueAt(json, ...keys)
   return typeof value === 'string' && value !== '' ? value : undefined

@@ -27,12 +27,12 @@ export const timeoutMs = {
   description: 'Maximum time to wait for the response to one message, in milliseconds.',
 } as const
 
-/** @param address default base URL of the provider */
-export const apiUrl = <const A extends string>(address: A) =>
-  ({ type: 'string', pattern: '^https?://', default: address, description: 'Base URL of the API.' }) as const
+/** @param url default base URL of the provider */
+export const apiUrl = <const Url extends string>(url: Url) =>
+  ({ type: 'string', pattern: '^https?://', default: url, description: 'Base URL of the API.' }) as const
 
-/** @param path appended to the path of the address, e.g. `/v3/mail/send` */
-export const below = (address: string, path: string): URL => new URL(address.replace(/\/+$/, '') + path)
+/** @param path appended to the path of the base URL, e.g. `/v3/mail/send` */
+export const endpoint = (base: string, path: string): URL => new URL(base.replace(/\/+$/, '') + path)
 
 /** Returns a base URL without trailing slashes. @throws Error for an unusable URL */
 export function baseOf(url: string): string {
@@ -57,10 +57,10 @@ export interface Api {
   ): Promise<ApiAnswer>
   close(): Promise<void>
 }
-export interface ApiLimits {
+export interface ApiOptions {
   readonly timeoutMs: number
   /** Secrets in requests. They are masked if a response repeats them. */
-  readonly hidden: readonly string[]
+  readonly secrets: readonly string[]
 }
 export interface ApiAnswer {
   readonly headers: OutboundAnswer['headers']
@@ -77,24 +77,24 @@ type Refuses = (status: number, text: string, headers: OutboundAnswer['headers']
 
 /** @param refuses defaults to the statuses 400, 413 and 422 */
 export function createApi(
-  { timeoutMs, hidden }: ApiLimits,
+  { timeoutMs, secrets }: ApiOptions,
   refuses: Refuses = (status) => status === 400 || status === 413 || status === 422,
 ): Api {
   const outbound = createOutbound({ timeoutMs, maxBytes: MAX_ANSWER_BYTES, idleMs: IDLE_MS })
-  const hide = hider(hidden)
+  const redact = redactor(secrets)
   return {
     async send(request, signal) {
       throwIfAborted(signal)
       const answer = await outbound.ask({ method: 'POST', repeatable: false, ...request }, signal).catch(failed)
       const body = answer.body.toString()
-      const text = hide(body)
+      const text = redact(body)
       const { status, headers } = answer
       if (status >= 200 && status < 300)
         return { headers, text, json: jsonIn(body), detail: shortLine(`${status} ${text}`) }
       const retryAfter = secondsUntil(headers['retry-after'])
       const more = { response: `${status} ${text}`, retryAfter: retryAfter > 0 ? retryAfter : undefined }
       const outcome = refuses(status, body, headers) ? 'refused' : outcomeOf(status)
-      throw new SendError(outcome, outcome === 'unknown' ? NOT_KNOWN : NOT_TAKEN, more)
+      throw new SendError(outcome, outcome === 'unknown' ? NOT_CONFIRMED : NOT_ACCEPTED, more)
     },
     close: async () => outbound.close(),
   }
@@ -105,8 +105,8 @@ export function throwIfAborted(signal: AbortSignal): void {
   if (signal.aborted) throw new SendError('retry', 'the send was cancelled before it started', { cause: signal.reason })
 }
 
-const NOT_TAKEN = 'the provider did not accept the message'
-const NOT_KNOWN = 'the provider did not confirm the message'
+const NOT_ACCEPTED = 'the provider did not accept the message'
+const NOT_CONFIRMED = 'the provider did not confirm the message'
 
 /**
  * Returns the outcome of a status. Gateway errors leave it unknown; a conflict is with another attempt of the same
@@ -130,18 +130,18 @@ function failed(error: unknown): never {
 export const unreadable = (response: string): SendError =>
   new SendError('unknown', 'the response does not have the documented format', { response, unreadable: true })
 
-/** Minimum length of a secret. Shorter texts may occur in any response. */
-const SHORTEST_HIDDEN = 6
+/** Minimum length of a secret to mask. Shorter texts may occur in any response. */
+const MIN_SECRET_LENGTH = 6
 
 /**
- * Masks each value and its words, because a response may repeat only the second word of `Bearer abcdef`. Also masks URL-encoded and
- * JSON-encoded forms.
+ * Returns a function that masks secrets. It also masks their words, because a response may repeat only the second word of
+ * `Bearer abcdef`, and their URL-encoded and JSON-encoded forms.
  */
-function hider(hidden: readonly string[]): (text: string) => string {
-  const words = hidden
+function redactor(secrets: readonly string[]): (text: string) => string {
+  const words = secrets
     .flatMap((value) => [value, ...value.split(/\s+/)])
-    .filter((word) => word.length >= SHORTEST_HIDDEN)
+    .filter((word) => word.length >= MIN_SECRET_LENGTH)
   const forms = words.flatMap((word) => [word, encodeURIComponent(word), JSON.stringify(word).slice(1, -1)])
   const longestFirst = [...new Set(forms)].toSorted((a, b) => b.length - a.length)
-  return (text) => longestFirst.reduce((shown, word) => shown.replaceAll(word, '***'), text)
+  return (text) => longestFirst.reduce((masked, word) => masked.replaceAll(word, '***'), text)
 }

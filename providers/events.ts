@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { type DeliveryEvent, type ServiceError, serviceError } from 'rowhouse'
 
 /** Compares secrets and signatures in constant time. */
-export const isSame = (one: string, other: string): boolean => timingSafeEqual(hash(one), hash(other))
+export const isSame = (a: string, b: string): boolean => timingSafeEqual(hash(a), hash(b))
 const hash = (text: string) => createHash('sha256').update(text).digest()
 
 /** @param seconds Unix time as the provider sent it */
@@ -11,7 +11,7 @@ export function isRecent(seconds: string | undefined, withinSeconds: number): bo
   return Math.abs(age) <= withinSeconds
 }
 
-/** Returns a 401: the signature is wrong or expired. */
+/** Returns a 401. */
 export const notSigned = (message = 'the signature is wrong, or the event is too old'): ServiceError =>
   serviceError('unauthorized', message)
 
@@ -24,12 +24,12 @@ export function jsonOf(body: Buffer): unknown {
   }
 }
 
-/** Returns a 400: the provider sent an unreadable body. */
+/** Returns a 400. */
 export const notEvents = (message = 'the body is not an event of the provider'): ServiceError =>
   serviceError('invalid_payload', message)
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** Returns the message id of an event, if it is one of ours. */
-export const ourId = (given: string | undefined): Pick<DeliveryEvent, 'message'> =>
-  given !== undefined && UUID.test(given) ? { message: given } : {}
+/** Returns Rowhouse's id of the message, if the event has one. */
+export const ourId = (id: string | undefined): Pick<DeliveryEvent, 'message'> =>
+  id !== undefined && UUID.test(id) ? { message: id } : {}

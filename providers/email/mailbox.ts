@@ -4,7 +4,7 @@ import type { Mailbox } from 'rowhouse'
 const PLAIN = /^[\p{L}\p{N} !#$%&'*+/^_`{|}~-]+$/u
 
 /** Formats `Name <local@domain>`, or the address alone. */
-export function written({ name, address }: Mailbox): string {
+export function formatMailbox({ name, address }: Mailbox): string {
   if (name === undefined || name.trim() === '') return address
   return `${PLAIN.test(name) ? name : quoted(name)} <${address}>`
 }
@@ -12,10 +12,10 @@ export function written({ name, address }: Mailbox): string {
 /** Formats a quoted string (RFC 5322). */
 export const quoted = (name: string): string => `"${name.replaceAll(/["\\]/g, '\\$&')}"`
 
-/** Formats like `written`, in ASCII: other names become encoded words. */
-export function writtenInAscii(mailbox: Mailbox): string {
+/** Formats like `formatMailbox`, in ASCII: other names become encoded words. */
+export function formatMailboxInAscii(mailbox: Mailbox): string {
   const { name = '', address } = mailbox
-  if (/^[ -~]*$/.test(name)) return written(mailbox)
+  if (/^[ -~]*$/.test(name)) return formatMailbox(mailbox)
   return `${encodedWords(name).join(' ')} <${address}>`
 }
 

@@ -9,10 +9,10 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { textAt } from '../answer.js'
-import { apiUrl, below, createApi, unreadable } from '../api.js'
+import { apiUrl, endpoint, createApi, unreadable } from '../api.js'
 import { isRecent, isSame, jsonOf, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
-import { byName, written } from './mailbox.js'
+import { byName, formatMailbox } from './mailbox.js'
 
 const RECENT_SECONDS = 15 * 60
 
@@ -36,9 +36,9 @@ export default defineProvider({
     },
   },
   create({ apiKey, domain, url, timeoutMs, domains, signingKey }): EmailSender {
-    const to = below(url, `/v3/${domain}/messages`)
+    const to = endpoint(url, `/v3/${domain}/messages`)
     const authorization = `Basic ${Buffer.from(`api:${apiKey}`).toString('base64')}`
-    const api = createApi({ timeoutMs, hidden: [apiKey, authorization] })
+    const api = createApi({ timeoutMs, secrets: [apiKey, authorization] })
 
     async function post(form: FormData, signal: AbortSignal) {
       const encoded = new Response(form)
@@ -47,7 +47,7 @@ export default defineProvider({
       const answer = await api.send({ url: to, headers, body }, signal)
       const id = textAt(answer.json, 'id')
       if (id === undefined) throw unreadable(answer.text)
-      return { id: bare(id), detail: answer.detail }
+      return { id: withoutBrackets(id), detail: answer.detail }
     }
 
     return {
@@ -73,43 +73,43 @@ export default defineProvider({
 
 function envelope(mail: Mail | TemplateMail): FormData {
   const form = new FormData()
-  form.append('from', written(mail.from))
-  form.append('to', written(mail.to))
-  for (const one of mail.cc ?? []) form.append('cc', written(one))
-  for (const one of mail.bcc ?? []) form.append('bcc', written(one))
-  if (mail.replyTo) form.append('h:Reply-To', written(mail.replyTo))
+  form.append('from', formatMailbox(mail.from))
+  form.append('to', formatMailbox(mail.to))
+  for (const one of mail.cc ?? []) form.append('cc', formatMailbox(one))
+  for (const one of mail.bcc ?? []) form.append('bcc', formatMailbox(one))
+  if (mail.replyTo) form.append('h:Reply-To', formatMailbox(mail.replyTo))
   form.append('v:rowhouse_id', mail.id)
   for (const { filename, contentType, content } of mail.attachments ?? [])
     form.append('attachment', new Blob([content], { type: contentType }), filename)
   return form
 }
 
-/** Removes the angle brackets, which only responses put around the reference. */
-const bare = (id: string) => id.replace(/^<(.*)>$/s, '$1')
+/** Removes the angle brackets that only responses have around the reference. */
+const withoutBrackets = (id: string) => id.replace(/^<(.*)>$/s, '$1')
 
 function eventReader(signingKey: string) {
-  const isNew = onceSigned()
+  const isNew = replayCheck()
   return ({ body }: PostedEvents): readonly DeliveryEvent[] => {
     const posted = jsonOf(body)
     const [timestamp, token, signature] = ['timestamp', 'token', 'signature'].map((key) =>
       textAt(posted, 'signature', key),
     )
-    const right = createHmac('sha256', signingKey).update(`${timestamp}${token}`).digest('hex')
-    if (token === undefined || !isSame(signature ?? '', right)) throw notSigned()
+    const expected = createHmac('sha256', signingKey).update(`${timestamp}${token}`).digest('hex')
+    if (token === undefined || !isSame(signature ?? '', expected)) throw notSigned()
     if (!isRecent(timestamp, RECENT_SECONDS) || !isNew(token, body)) throw notSigned()
     return eventOf(posted)
   }
 }
 
 /**
- * Detects replayed signatures. A signature covers only time and token, so an attacker could attach a known one to
- * forged events. A token is therefore bound to the first body. The same body again is a retry of Mailgun.
+ * Returns a function that detects replayed signatures. A signature covers only time and token, so an attacker could attach
+ * a known one to forged events. Each token is therefore bound to its first body. The same body again is a retry of Mailgun.
  */
-function onceSigned(): (token: string, body: Buffer) => boolean {
+function replayCheck(): (token: string, body: Buffer) => boolean {
   const seen = new Map<string, { readonly digest: string; readonly atMs: number }>()
   return (token, body) => {
     const now = Date.now()
-    // A token may carry a time ahead of ours, and is then recent for longer.
+    // Twice the time, because the time of a token may be ahead of ours.
     for (const [old, { atMs }] of seen) {
       if (now - atMs <= 2000 * RECENT_SECONDS) break
       seen.delete(old)
@@ -122,7 +122,7 @@ function onceSigned(): (token: string, body: Buffer) => boolean {
 }
 
 /** Reasons of permanent failures that concern the address. */
-const GONE = ['bounce', 'suppress-bounce', 'suppress-complaint']
+const ADDRESS_REASONS = ['bounce', 'suppress-bounce', 'suppress-complaint']
 
 function eventOf(posted: unknown): readonly DeliveryEvent[] {
   const text = (...keys: readonly string[]) => textAt(posted, 'event-data', ...keys)
@@ -130,16 +130,16 @@ function eventOf(posted: unknown): readonly DeliveryEvent[] {
   if (id === undefined) return []
   const address = text('recipient')
   const reason = text('reason')
-  const said = text('delivery-status', 'message') ?? text('delivery-status', 'description')
-  const detail = shortLine(said ?? text('reject', 'reason') ?? reason ?? '')
+  const message = text('delivery-status', 'message') ?? text('delivery-status', 'description')
+  const detail = shortLine(message ?? text('reject', 'reason') ?? reason ?? '')
   const ours = ourId(text('user-variables', 'rowhouse_id'))
-  const about = { id: bare(id), ...ours, ...(address === undefined ? {} : { address }), detail }
+  const about = { id: withoutBrackets(id), ...ours, ...(address === undefined ? {} : { address }), detail }
   switch (text('event') ?? '') {
     case 'delivered':
       return [{ ...about, kind: 'delivered' }]
     case 'failed':
       if (text('severity') === 'temporary') return [{ ...about, kind: 'deferred' }]
-      return [{ ...about, kind: 'bounced', ...(GONE.includes(reason ?? '') ? { permanent: true } : {}) }]
+      return [{ ...about, kind: 'bounced', ...(ADDRESS_REASONS.includes(reason ?? '') ? { permanent: true } : {}) }]
     case 'rejected':
       return [{ ...about, kind: 'bounced' }]
     case 'complained':

@@ -9,19 +9,19 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { jsonIn, textAt, valueAt } from '../answer.js'
-import { apiUrl, below, createApi, unreadable } from '../api.js'
+import { apiUrl, endpoint, createApi, unreadable } from '../api.js'
 import { isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
-import { byName, each, written } from './mailbox.js'
+import { byName, each, formatMailbox } from './mailbox.js'
 
 /**
  * Error codes with status 422 that do not concern the message: the sender is not confirmed, or the account may not
  * send.
  */
-const NOT_THE_MESSAGE: readonly unknown[] = [400, 401, 405, 412, 413]
+const ACCOUNT_CODES: readonly unknown[] = [400, 401, 405, 412, 413]
 
 const refuses = (status: number, text: string): boolean =>
-  status === 413 || (status === 422 && !NOT_THE_MESSAGE.includes(valueAt(jsonIn(text), 'ErrorCode')))
+  status === 413 || (status === 422 && !ACCOUNT_CODES.includes(valueAt(jsonIn(text), 'ErrorCode')))
 
 /** Sends with the email API of Postmark. */
 export default defineProvider({
@@ -52,7 +52,7 @@ export default defineProvider({
     },
   },
   create({ serverToken, url, timeoutMs, domains, messageStream, webhook }): EmailSender {
-    const api = createApi({ timeoutMs, hidden: [serverToken] }, refuses)
+    const api = createApi({ timeoutMs, secrets: [serverToken] }, refuses)
     const headers = {
       accept: 'application/json',
       'content-type': 'application/json',
@@ -61,7 +61,7 @@ export default defineProvider({
 
     async function post(path: string, body: object, signal: AbortSignal) {
       const mail = { ...body, MessageStream: messageStream }
-      const answer = await api.send({ url: below(url, path), headers, body: JSON.stringify(mail) }, signal)
+      const answer = await api.send({ url: endpoint(url, path), headers, body: JSON.stringify(mail) }, signal)
       const id = textAt(answer.json, 'MessageID')
       if (id === undefined || valueAt(answer.json, 'ErrorCode') !== 0) throw unreadable(answer.text)
       return { id, detail: answer.detail }
@@ -84,11 +84,11 @@ export default defineProvider({
 })
 
 const envelope = (mail: Mail | TemplateMail) => ({
-  From: written(mail.from),
-  To: written(mail.to),
-  Cc: each(mail.cc, written)?.join(', '),
-  Bcc: each(mail.bcc, written)?.join(', '),
-  ReplyTo: mail.replyTo && written(mail.replyTo),
+  From: formatMailbox(mail.from),
+  To: formatMailbox(mail.to),
+  Cc: each(mail.cc, formatMailbox)?.join(', '),
+  Bcc: each(mail.bcc, formatMailbox)?.join(', '),
+  ReplyTo: mail.replyTo && formatMailbox(mail.replyTo),
   Attachments: each(mail.attachments, attached),
   Metadata: { rowhouse_id: mail.id },
 })
@@ -113,8 +113,8 @@ function eventReader({ username, password }: { readonly username: string; readon
   }
 }
 
-/** Bounce types after which the email was delivered, or a person replied. */
-const NO_BOUNCE = [
+/** Types that are not bounces: the email was delivered, or a person replied. */
+const NOT_BOUNCES = [
   'AddressChange',
   'AutoResponder',
   'ChallengeVerification',
@@ -138,7 +138,7 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
       return [{ ...about, kind: 'complained', permanent: true }]
     case 'Bounce': {
       const type = textAt(event, 'Type') ?? ''
-      if (NO_BOUNCE.includes(type)) return []
+      if (NOT_BOUNCES.includes(type)) return []
       if (type === 'Transient') return [{ ...about, kind: 'deferred' }]
       // Postmark blocks further mail to this address.
       const gone = type === 'HardBounce' || valueAt(event, 'Inactive') === true

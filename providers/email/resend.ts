@@ -10,18 +10,18 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { textAt, valueAt } from '../answer.js'
-import { apiUrl, below, createApi, unreadable } from '../api.js'
+import { apiUrl, endpoint, createApi, unreadable } from '../api.js'
 import { isRecent, isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
-import { byName, each, written } from './mailbox.js'
+import { byName, each, formatMailbox } from './mailbox.js'
 
 /** Time for which Resend deduplicates a key, in seconds: 24 hours, less one for clock differences and delays. */
-const ONCE_SECONDS = 23 * 3600
+const DEDUPLICATION_SECONDS = 23 * 3600
 
 const RECENT_SECONDS = 5 * 60
 
 /** Minimum key length. Invalid base64 would decode to a short or empty key, with which anyone could sign. */
-const LEAST_KEY_BYTES = 16
+const MIN_KEY_BYTES = 16
 
 /** Sends with the API of Resend. */
 export default defineProvider({
@@ -38,8 +38,8 @@ export default defineProvider({
     },
   },
   create({ apiKey, url, timeoutMs, domains, webhookSecret }): EmailSender {
-    const api = createApi({ timeoutMs, hidden: [apiKey] })
-    const to = below(url, '/emails')
+    const api = createApi({ timeoutMs, secrets: [apiKey] })
+    const to = endpoint(url, '/emails')
 
     async function post(mail: Mail | TemplateMail, body: object, signal: AbortSignal) {
       const headers = {
@@ -55,7 +55,7 @@ export default defineProvider({
     }
 
     return {
-      sendsOnceForSeconds: ONCE_SECONDS,
+      sendsOnceForSeconds: DEDUPLICATION_SECONDS,
       send: (mail, signal) => post(mail, { subject: mail.subject, text: mail.text, html: mail.html }, signal),
       sendTemplate: (mail, signal) =>
         post(mail, { template: { id: mail.template, variables: byName(mail.content) } }, signal),
@@ -67,11 +67,11 @@ export default defineProvider({
 })
 
 const envelope = (mail: Mail | TemplateMail) => ({
-  from: written(mail.from),
-  to: [written(mail.to)],
-  cc: each(mail.cc, written),
-  bcc: each(mail.bcc, written),
-  reply_to: mail.replyTo && written(mail.replyTo),
+  from: formatMailbox(mail.from),
+  to: [formatMailbox(mail.to)],
+  cc: each(mail.cc, formatMailbox),
+  bcc: each(mail.bcc, formatMailbox),
+  reply_to: mail.replyTo && formatMailbox(mail.replyTo),
   attachments: each(mail.attachments, attached),
   tags: [{ name: 'rowhouse_id', value: mail.id }],
 })
@@ -84,13 +84,17 @@ const attached = ({ filename, contentType, content }: Attachment) => ({
 
 function eventReader(webhookSecret: string) {
   const key = Buffer.from(webhookSecret.replace(/^whsec_/, ''), 'base64')
-  if (key.length < LEAST_KEY_BYTES) throw new Error('resend: "webhookSecret" is not the signing secret of a webhook')
+  if (key.length < MIN_KEY_BYTES) throw new Error('resend: "webhookSecret" is not the signing secret of a webhook')
   return ({ headers, body }: PostedEvents): readonly DeliveryEvent[] => {
     const timestamp = headers['svix-timestamp']
-    const right = createHmac('sha256', key).update(`${headers['svix-id']}.${timestamp}.`).update(body).digest('base64')
+    const expected = createHmac('sha256', key)
+      .update(`${headers['svix-id']}.${timestamp}.`)
+      .update(body)
+      .digest('base64')
     // There are several signatures while a secret is rotated.
     const signatures = (headers['svix-signature'] ?? '').split(' ')
-    if (!isRecent(timestamp, RECENT_SECONDS) || !signatures.some((one) => isSame(one, `v1,${right}`))) throw notSigned()
+    if (!isRecent(timestamp, RECENT_SECONDS) || !signatures.some((one) => isSame(one, `v1,${expected}`)))
+      throw notSigned()
     const event = jsonOf(body)
     if (textAt(event, 'type') === undefined) throw notEvents()
     return eventOf(event)
@@ -104,7 +108,7 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
   const all = valueAt(event, 'data', 'to')
   const address = Array.isArray(all) && all.length === 1 ? textAt(all, '0') : undefined
   const about = { id, ...ourId(tagOf(event)), ...(address === undefined ? {} : { address }) }
-  const said = (key: string, word: string) => shortLine(textAt(event, 'data', key, word) ?? '')
+  const detailAt = (key: string, word: string) => shortLine(textAt(event, 'data', key, word) ?? '')
   switch (textAt(event, 'type') ?? '') {
     case 'email.delivered':
       return [{ ...about, kind: 'delivered', detail: '' }]
@@ -112,12 +116,14 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
       return [{ ...about, kind: 'deferred', detail: '' }]
     case 'email.bounced': {
       const gone = textAt(event, 'data', 'bounce', 'type') === 'Permanent'
-      return [{ ...about, kind: 'bounced', ...(gone ? { permanent: true } : {}), detail: said('bounce', 'message') }]
+      return [
+        { ...about, kind: 'bounced', ...(gone ? { permanent: true } : {}), detail: detailAt('bounce', 'message') },
+      ]
     }
     case 'email.suppressed':
-      return [{ ...about, kind: 'bounced', permanent: true, detail: said('suppressed', 'message') }]
+      return [{ ...about, kind: 'bounced', permanent: true, detail: detailAt('suppressed', 'message') }]
     case 'email.failed':
-      return [{ ...about, kind: 'bounced', detail: said('failed', 'reason') }]
+      return [{ ...about, kind: 'bounced', detail: detailAt('failed', 'reason') }]
     case 'email.complained':
       return [{ ...about, kind: 'complained', permanent: true, detail: '' }]
     default:

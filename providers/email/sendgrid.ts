@@ -11,7 +11,7 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { textAt } from '../answer.js'
-import { apiUrl, below, createApi, unreadable } from '../api.js'
+import { apiUrl, endpoint, createApi, unreadable } from '../api.js'
 import { isRecent, jsonOf, notEvents, notSigned, ourId } from '../events.js'
 import { common, secret } from './config.js'
 import { byName, each } from './mailbox.js'
@@ -41,8 +41,8 @@ export default defineProvider({
     },
   },
   create({ apiKey, url, timeoutMs, domains, verificationKey }): EmailSender {
-    const api = createApi({ timeoutMs, hidden: [apiKey] })
-    const to = below(url, '/v3/mail/send')
+    const api = createApi({ timeoutMs, secrets: [apiKey] })
+    const to = endpoint(url, '/v3/mail/send')
     const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
 
     async function post(body: object, signal: AbortSignal) {
@@ -116,7 +116,7 @@ function publicKey(base64: string) {
 }
 
 /** Reasons of drops after which the address receives no more mail. */
-const GONE = ['Bounced Address', 'Invalid', 'Spam Reporting Address']
+const ADDRESS_REASONS = ['Bounced Address', 'Invalid', 'Spam Reporting Address']
 
 function eventOf(event: unknown): readonly DeliveryEvent[] {
   // The reference is followed by internal details of SendGrid.
@@ -135,7 +135,7 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
     case 'bounce':
       return [{ ...about, kind: 'bounced', ...(textAt(event, 'type') === 'blocked' ? {} : { permanent: true }) }]
     case 'dropped':
-      return [{ ...about, kind: 'bounced', ...(GONE.includes(reason ?? '') ? { permanent: true } : {}) }]
+      return [{ ...about, kind: 'bounced', ...(ADDRESS_REASONS.includes(reason ?? '') ? { permanent: true } : {}) }]
     case 'spamreport':
       return [{ ...about, kind: 'complained', permanent: true }]
     default:

@@ -8,9 +8,9 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { textAt } from '../answer.js'
-import { below, createApi, unreadable } from '../api.js'
+import { endpoint, createApi, unreadable } from '../api.js'
 import { common, secret } from './config.js'
-import { byName, each, writtenInAscii } from './mailbox.js'
+import { byName, each, formatMailboxInAscii } from './mailbox.js'
 
 /** Errors of SES that concern the message. Others with status 400 concern the account or its domain. */
 const REFUSALS = ['BadRequestException', 'MessageRejected']
@@ -50,10 +50,9 @@ export default defineProvider({
     timeoutMs,
     domains,
   }): EmailSender {
-    const api = createApi({ timeoutMs, hidden: [secretAccessKey, sessionToken ?? ''] }, refuses)
-    const to = below(url ?? `https://email.${region}.amazonaws.com`, '/v2/email/outbound-emails').href
-    const token = sessionToken === undefined ? {} : { sessionToken }
-    const keys = { accessKeyId, secretAccessKey, ...token, service: 'ses', region }
+    const api = createApi({ timeoutMs, secrets: [secretAccessKey, sessionToken ?? ''] }, refuses)
+    const to = endpoint(url ?? `https://email.${region}.amazonaws.com`, '/v2/email/outbound-emails').href
+    const keys = { accessKeyId, secretAccessKey, sessionToken, service: 'ses', region }
 
     async function post(mail: Mail | TemplateMail, content: object, signal: AbortSignal) {
       const body = JSON.stringify({ ...envelope(mail), Content: content, ConfigurationSetName: configurationSet })
@@ -81,13 +80,13 @@ function refuses(status: number, _text: string, headers: OutboundAnswer['headers
 }
 
 const envelope = (mail: Mail | TemplateMail) => ({
-  FromEmailAddress: writtenInAscii(mail.from),
+  FromEmailAddress: formatMailboxInAscii(mail.from),
   Destination: {
-    ToAddresses: [writtenInAscii(mail.to)],
-    CcAddresses: each(mail.cc, writtenInAscii),
-    BccAddresses: each(mail.bcc, writtenInAscii),
+    ToAddresses: [formatMailboxInAscii(mail.to)],
+    CcAddresses: each(mail.cc, formatMailboxInAscii),
+    BccAddresses: each(mail.bcc, formatMailboxInAscii),
   },
-  ReplyToAddresses: mail.replyTo && [writtenInAscii(mail.replyTo)],
+  ReplyToAddresses: mail.replyTo && [formatMailboxInAscii(mail.replyTo)],
   EmailTags: [{ Name: 'rowhouse_id', Value: mail.id }],
 })
 

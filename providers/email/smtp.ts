@@ -1,7 +1,7 @@
 import { defineProvider, SendError } from 'rowhouse'
 import { config, securityOf, type SmtpConfig } from './smtp/config.js'
-import type { Connection, ConnectionOptions, Progress, Taken } from './smtp/connection.js'
-import { failure, isLost } from './smtp/failure.js'
+import type { Connection, ConnectionOptions, Progress, Accepted } from './smtp/connection.js'
+import { isDisconnected, sendError } from './smtp/failure.js'
 import { compose, type Message } from './smtp/message.js'
 import { createPool } from './smtp/pool.js'
 
@@ -14,16 +14,16 @@ export default defineProvider({
     const pool = createPool(connectionOptions(settings), settings.connections)
 
     /** Delivers a message. Retries on another connection when the server has closed a kept-alive one. */
-    async function deliver(message: Message, progress: Progress, signal: AbortSignal): Promise<Taken> {
+    async function deliver(message: Message, progress: Progress, signal: AbortSignal): Promise<Accepted> {
       for (;;) {
-        const connection: Connection = await pool.take(signal)
-        const kept = connection.taken > 0
+        const connection: Connection = await pool.acquire(signal)
+        const reused = connection.sent > 0
         try {
           return await connection.send(message, progress, signal)
         } catch (error) {
-          if (!kept || signal.aborted || !isLost(error, progress)) throw error
+          if (!reused || signal.aborted || !isDisconnected(error, progress)) throw error
         } finally {
-          pool.give(connection)
+          pool.release(connection)
         }
       }
     }
@@ -31,18 +31,18 @@ export default defineProvider({
     return {
       domains: settings.domains,
       async send(mail, signal) {
-        const progress: Progress = { begun: false, whole: false }
+        const progress: Progress = { started: false, complete: false }
         try {
           const message = await compose(mail)
           const deadline = AbortSignal.timeout(settings.timeoutMs)
           const { response, rejected } = await deliver(message, progress, AbortSignal.any([signal, deadline]))
-          if (!progress.whole || !/^2\d\d[ -]/.test(response)) {
+          if (!progress.complete || !/^2\d\d[ -]/.test(response)) {
             throw new SendError('unknown', 'the server did not respond to the message', { response, unreadable: true })
           }
           const except = rejected.length > 0 ? ` (rejected recipients: ${rejected.join(', ')})` : ''
           return { id: message.id, detail: `${response}${except}` }
         } catch (error) {
-          throw failure(error, progress)
+          throw sendError(error, progress)
         }
       },
       close: () => pool.close(),

@@ -2,7 +2,7 @@ import { defineProvider, SendError, shortLine, valueAtPointer } from 'rowhouse'
 import { jsonIn } from '../answer.js'
 import { baseOf, createApi, unreadable } from '../api.js'
 import { config, type HttpConfig } from './http/config.js'
-import { checkFields, filled, formOf, placeholdersOf, used } from './http/fields.js'
+import { checkFields, fillIn, formOf, placeholdersIn, placeholdersOf } from './http/fields.js'
 
 const TYPES = { json: 'application/json', form: 'application/x-www-form-urlencoded' } as const
 
@@ -15,15 +15,15 @@ export default defineProvider({
     const { url, method, format, fields, from, idPointer, accepted, refused, refusedStatuses } = settings
     const { idempotencyHeader, deduplicationSeconds, timeoutMs } = settings
     check(settings)
-    const isRefused = (json: unknown) => holds(refused, json)
+    const isRefused = (json: unknown) => matches(refused, json)
     const api = createApi(
-      { timeoutMs, hidden: secrets(settings) },
+      { timeoutMs, secrets: textsOf(settings) },
       (status, text) => refusedStatuses.includes(status) || (refused !== undefined && isRefused(jsonIn(text))),
     )
     return {
       sendsOnceForSeconds: deduplicationSeconds,
       async send(sms, signal) {
-        const values = filled(fields, placeholdersOf(sms, from ?? '')) as object
+        const values = fillIn(fields, placeholdersOf(sms, from ?? '')) as object
         const address = new URL(url)
         if (format === 'query') for (const [name, value] of formOf(values)) address.searchParams.append(name, value)
         const { json, text } = await api.send(
@@ -35,14 +35,12 @@ export default defineProvider({
               ...settings.headers,
               ...(idempotencyHeader === undefined ? {} : { [idempotencyHeader]: sms.id }),
             },
-            ...(format === 'query'
-              ? {}
-              : { body: format === 'json' ? JSON.stringify(values) : String(formOf(values)) }),
+            body: format === 'query' ? undefined : format === 'json' ? JSON.stringify(values) : String(formOf(values)),
           },
           signal,
         )
         if (isRefused(json)) throw new SendError('refused', 'the gateway rejected the message', { response: text })
-        if (accepted !== undefined && !holds(accepted, json)) {
+        if (accepted !== undefined && !matches(accepted, json)) {
           if (textAt(accepted.pointer, json) === undefined) throw unreadable(text)
           throw new SendError('retry', 'the gateway did not accept the message', { response: text })
         }
@@ -61,16 +59,16 @@ function check({ url, method, format, fields, from, idempotencyHeader, deduplica
   checkFields(fields, from)
   if (format !== 'json') formOf(fields)
   if (method === 'GET' && format !== 'query') throw new Error('a GET has no body: set "format" to "query"')
-  if (deduplicationSeconds !== undefined && idempotencyHeader === undefined && !used(fields).has('id')) {
+  if (deduplicationSeconds !== undefined && idempotencyHeader === undefined && !placeholdersIn(fields).has('id')) {
     throw new Error('"deduplicationSeconds" requires "idempotencyHeader", or {id} in "fields"')
   }
 }
 
-type Sign = NonNullable<HttpConfig['accepted']>
+type Condition = NonNullable<HttpConfig['accepted']>
 
-function holds(sign: Sign | undefined, json: unknown): boolean {
-  const text = sign && textAt(sign.pointer, json)
-  return text !== undefined && sign !== undefined && sign.values.includes(text)
+function matches(condition: Condition | undefined, json: unknown): boolean {
+  const text = condition && textAt(condition.pointer, json)
+  return text !== undefined && condition !== undefined && condition.values.includes(text)
 }
 
 /** Returns the text, number or boolean at a JSON pointer as text, or undefined. */
@@ -80,7 +78,7 @@ function textAt(pointer: string, json: unknown): string | undefined {
 }
 
 /** Returns all configured texts, because any of them may be a secret. */
-function secrets({ headers, fields }: HttpConfig): readonly string[] {
+function textsOf({ headers, fields }: HttpConfig): readonly string[] {
   const texts: string[] = Object.values(headers)
   const collect = (part: unknown): void => {
     if (typeof part === 'string') texts.push(part)

@@ -40,7 +40,7 @@ export default defineProvider({
       throw new Error('set exactly one of "from" and "messagingServiceSid"')
     }
     const basic = Buffer.from(`${accountSid}:${authToken}`).toString('base64')
-    const api = createApi({ timeoutMs, hidden: [authToken, basic] }, (_status, text) => isRefused(text))
+    const api = createApi({ timeoutMs, secrets: [authToken, basic] }, (_status, text) => isRefused(text))
     const request = {
       url: `${baseOf(url)}/2010-04-01/Accounts/${accountSid}/Messages.json`,
       headers: { authorization: `Basic ${basic}`, 'content-type': 'application/x-www-form-urlencoded' },
@@ -70,15 +70,15 @@ export default defineProvider({
  * @see the pages of Twilio's error dictionary
  */
 const REFUSED = new Set([
-  21211, // "To" is no valid number
+  21211, // "To" is not a valid number
   21214, // "To" cannot be reached
   21217, // not a number
   21421, // not a number
   21602, // no body
   21604, // no "To"
   21605, // body too long
-  21610, // the reader has unsubscribed
-  21614, // "To" is no mobile number
+  21610, // the recipient has unsubscribed
+  21614, // "To" is not a mobile number
   21617, // body too long
   21619, // no body
   21635, // "To" is a landline

@@ -46,7 +46,7 @@ export default defineProvider({
     // name.
     const auth = new Auth({ apiKey, apiSecret, privateKey: '' })
     // Vonage reports errors of a message with status 200.
-    const api = createApi({ timeoutMs, hidden: [apiSecret, await auth.createBasicHeader()] }, () => false)
+    const api = createApi({ timeoutMs, secrets: [apiSecret, await auth.createBasicHeader()] }, () => false)
     return {
       async send(sms, signal) {
         const client = new SMS(auth, { restHost })

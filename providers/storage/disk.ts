@@ -38,23 +38,23 @@ export default defineProvider({
   async create({ root, durability }, { dataDir }) {
     const folder = resolve(dataDir, root ?? 'files')
     const full = durability === 'full'
-    const flushed = full ? directoryFlushes() : async () => {}
+    const flushEntries = full ? directoryFlushes() : async () => {}
     await makeFolders(folder, full)
-    const place = (key: string) => {
+    const locate = (key: string) => {
       if (!KEY.test(key)) throw new Error(`"${key}" is not a valid key`)
       const directory = join(folder, key.slice(-2).toLowerCase())
       return { directory, path: join(directory, key) }
     }
     /** Creates the file of a key and calls `write`. Deletes the file when `write` fails. */
-    const fill = async <T>(key: string, write: (file: FileHandle) => Promise<T>): Promise<T> => {
-      const { directory, path } = place(key)
+    const create = async <T>(key: string, write: (file: FileHandle) => Promise<T>): Promise<T> => {
+      const { directory, path } = locate(key)
       // Fails if the file exists. Nobody reads it before the caller returns.
       const file = await open(path, 'wx')
       try {
         const result = await write(file)
         if (full) await file.sync()
         await file.close()
-        await flushed(directory)
+        await flushEntries(directory)
         return result
       } catch (error) {
         await file.close().catch(() => {})
@@ -65,7 +65,7 @@ export default defineProvider({
 
     return {
       async put(key, body, signal) {
-        return fill(key, async (file) => {
+        return create(key, async (file) => {
           const writer = new Writer(file)
           await pipeline(body, writer, { signal })
           return { size: writer.written }
@@ -73,16 +73,16 @@ export default defineProvider({
       },
       async write(key, pieces, signal) {
         signal.throwIfAborted()
-        await fill(key, (file) => writeAll(file, pieces))
+        await create(key, (file) => writeAll(file, pieces))
       },
       async get(key, range, signal) {
         signal.throwIfAborted()
-        const file = await open(place(key).path)
+        const file = await open(locate(key).path)
         return addAbortSignal(signal, file.createReadStream({ ...range, highWaterMark: PIECE_BYTES }))
       },
       async read(key, { start, end }, signal) {
         signal.throwIfAborted()
-        const file = await open(place(key).path)
+        const file = await open(locate(key).path)
         try {
           return await readAll(file, start, end - start + 1)
         } finally {
@@ -90,12 +90,12 @@ export default defineProvider({
         }
       },
       async delete(key) {
-        const { directory, path } = place(key)
+        const { directory, path } = locate(key)
         await unlink(path).catch(ignoreMissing)
-        await flushed(directory)
+        await flushEntries(directory)
       },
       list: (signal) => listAll(folder, signal),
-      path: (key) => place(key).path,
+      path: (key) => locate(key).path,
     }
   },
 })
@@ -104,13 +104,11 @@ export default defineProvider({
 class Writer extends Writable {
   /** Number of bytes written. */
   written = 0
-  private readonly file: FileHandle
   private waiting: Buffer[] = []
   private length = 0
 
-  constructor(file: FileHandle) {
+  constructor(private readonly file: FileHandle) {
     super({ highWaterMark: PIECE_BYTES })
-    this.file = file
   }
 
   override _writev(chunks: readonly { readonly chunk: Buffer }[], done: (error?: Error | null) => void): void {
@@ -212,9 +210,9 @@ function directoryFlushes(): (directory: string) => Promise<void> {
     }
   }
   return (directory) => {
-    const under = running.get(directory)
-    if (!under) return start(directory)
-    return (under.next ??= under.now.catch(() => {}).then(() => start(directory)))
+    const current = running.get(directory)
+    if (!current) return start(directory)
+    return (current.next ??= current.now.catch(() => {}).then(() => start(directory)))
   }
 }
 

@@ -3,13 +3,13 @@ import { defineProvider } from 'rowhouse'
 import { connect } from './s3/connect.js'
 import { config } from './s3/config.js'
 import { isMissing, noSuchKey, unavailable } from './s3/failure.js'
-import { counted, steady } from './s3/streams.js'
+import { counted, withSilenceLimit } from './s3/streams.js'
 
 /** Number of parts in memory: one is sent while the next is filled. */
 const PARTS_AT_ONCE = 2
 
 /** Multiple of the timeout during which an abandoned request may still take effect. */
-const SETTLES_AFTER = 6
+const SETTLE_FACTOR = 6
 
 /** Stores each object in a bucket of an S3-compatible store. */
 export default defineProvider({
@@ -25,7 +25,7 @@ export default defineProvider({
       if (!isKey(key)) throw new Error(`"${key}" is not a valid key`)
       return prefix + key
     }
-    const soon = () => AbortSignal.timeout(timeoutMs)
+    const timeout = () => AbortSignal.timeout(timeoutMs)
     /** Runs a request. Failures of the store become a 503; an abort by `signal` does not. */
     const ask = async <T>(what: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T> => {
       try {
@@ -68,8 +68,8 @@ export default defineProvider({
     return {
       async put(key, body, signal) {
         const Key = place(key)
-        const there = await ask('put', signal, () => sizeOf(Key, signal))
-        if (there !== undefined) throw Object.assign(new Error(`key "${key}" already exists`), { code: 'EEXIST' })
+        const existing = await ask('put', signal, () => sizeOf(Key, signal))
+        if (existing !== undefined) throw Object.assign(new Error(`key "${key}" already exists`), { code: 'EEXIST' })
         const bytes = counted(addAbortSignal(signal, body))
         try {
           // Without the signal: the upload would stop during a request that may still succeed.
@@ -81,13 +81,13 @@ export default defineProvider({
           }).done()
           return { size: bytes.size }
         } catch (error) {
-          if (bytes.whole) {
+          if (bytes.complete) {
             // Everything was sent but the response was lost. No other process writes this key.
-            const size = await sizeOf(Key, soon()).catch(() => undefined)
+            const size = await sizeOf(Key, timeout()).catch(() => undefined)
             if (size === bytes.size) return { size }
-            unsettled.set(key, performance.now() + SETTLES_AFTER * timeoutMs)
+            unsettled.set(key, performance.now() + SETTLE_FACTOR * timeoutMs)
           }
-          await remove(Key, soon()).catch((left: unknown) => {
+          await remove(Key, timeout()).catch((left: unknown) => {
             log.warn(
               { err: unavailable(`put, bucket "${Bucket}"`, left), key },
               'a failed upload may have left data in the store',
@@ -107,7 +107,7 @@ export default defineProvider({
           }),
         )
         if (answer === undefined) throw noSuchKey(key)
-        return addAbortSignal(signal, steady(answer.Body as Readable, timeoutMs))
+        return addAbortSignal(signal, withSilenceLimit(answer.Body as Readable, timeoutMs))
       },
       async delete(key) {
         const Key = place(key)

@@ -197,7 +197,7 @@ tap.test('who no longer waits hears so, and the message may have been sent', asy
 tap.test('a provider may say itself what refuses a message', async (t) => {
   const api = await fakePostmark(t)
   const own = createApi(
-    { timeoutMs: patience(60_000), hidden: [] },
+    { timeoutMs: patience(60_000), secrets: [] },
     (status, text, headers) => status === 418 && text === 'no' && headers['x-why'] === 'tea',
   )
   t.teardown(() => own.close())
@@ -211,7 +211,7 @@ tap.test('a provider may say itself what refuses a message', async (t) => {
 
 tap.test('an error hides a credential of short words, as a whole', async (t) => {
   const api = await fakePostmark(t)
-  const own = createApi({ timeoutMs: patience(60_000), hidden: ['my cat is red and old'] })
+  const own = createApi({ timeoutMs: patience(60_000), secrets: ['my cat is red and old'] })
   t.teardown(() => own.close())
 
   api.next({ status: 401, body: 'wrong key: my cat is red and old' })

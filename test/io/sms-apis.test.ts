@@ -743,8 +743,8 @@ t.test('http', async (t) => {
   t.test('settings that do not fit each other are refused, and show no secret', async (t) => {
     const { message, to } = { message: '{message}', to: '{to}' }
     const cases: readonly (readonly [object, RegExp])[] = [
-      [{ fields: { to, password: SECRET } }, /contains \{message\}/],
-      [{ fields: { message, password: SECRET } }, /contains \{to\}, \{number\} or \{national\}/],
+      [{ fields: { to, password: SECRET } }, /must contain \{message\}/],
+      [{ fields: { message, password: SECRET } }, /must contain \{to\}, \{number\} or \{national\}/],
       [{ fields: { message, to: '{national}' } }, /\{national\} without \{countryCode\}/],
       [{ fields: { message, to, from: '{from}' } }, /"from" is not set/],
       [{ fields: { message, to, more: { password: SECRET } }, format: 'form' }, /"more" is not/],

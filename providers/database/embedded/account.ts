@@ -42,14 +42,14 @@ export async function accountOf(data: string): Promise<Account | undefined> {
   const { uid, gid } = await stat(data)
   if (uid === 0 && own === 0) {
     throw new Error(
-      `${data} belongs to root, and PostgreSQL does not run as root: give the folder to the user that made it ` +
+      `${data} belongs to root, and PostgreSQL does not run as root: give the folder to the user that created it ` +
         '(chown -R), or set DATABASE_URL to a running PostgreSQL',
     )
   }
   if (uid === own) return undefined
   if (own === 0) return { name: `uid ${uid}`, uid, gid }
   throw new Error(
-    `${data} belongs to uid ${uid} and this is uid ${own}: start Rowhouse as the user that made ` +
+    `${data} belongs to uid ${uid} and this is uid ${own}: start Rowhouse as the user that created ` +
       'it, set ROWHOUSE_DATA_DIR to another folder, or set DATABASE_URL to a running PostgreSQL',
   )
 }

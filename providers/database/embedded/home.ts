@@ -104,7 +104,7 @@ export async function findOrphans(): Promise<string[]> {
 export async function readId(dataDir: string): Promise<string> {
   const id = (await readFile(join(dataDir, 'id'), 'utf8')).trim()
   if (/^[0-9a-f]{32}$/.test(id)) return id
-  throw new Error(`${join(dataDir, 'id')} is damaged: it should hold 32 hexadecimal digits`)
+  throw new Error(`${join(dataDir, 'id')} is damaged: it should contain 32 hexadecimal digits`)
 }
 
 function folders(dataDir: DataDir): [string, string] {

@@ -20,7 +20,7 @@ export async function makeCluster(home: Home, binaries: PostgresBinaries, throwa
   if (!outcome.ok) {
     throw new Error(
       `initdb could not create a database cluster in ${home.draft}:\n${outcome.failure ?? outcome.output}\n` +
-        'if this cannot be helped, set DATABASE_URL to a running PostgreSQL',
+        'if you cannot fix this, set DATABASE_URL to a running PostgreSQL',
     )
   }
   await rename(home.draft, home.data)

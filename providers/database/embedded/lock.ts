@@ -50,7 +50,7 @@ async function linkIfAbsent(draft: string, file: string): Promise<boolean> {
   }
 }
 
-/** Moves a stale lock aside first, and back if another process has replaced it meanwhile. */
+/** Renames a stale lock first, and restores it if another process has replaced it in between. */
 async function removeStale(file: string): Promise<void> {
   const aside = temporary(file)
   try {

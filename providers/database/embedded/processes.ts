@@ -14,7 +14,7 @@ export async function isAlive(pid: number): Promise<boolean> {
 
 /**
  * Returns when a process started, as text for comparison only. Together with the pid it identifies a process even when
- * pids are reused. Empty where the platform does not tell.
+ * pids are reused. Empty if the platform does not provide it.
  */
 export async function startTime(pid: number): Promise<string> {
   if (process.platform === 'linux') {

@@ -92,7 +92,7 @@ export async function startServer(cluster: Cluster, fixedPort?: number): Promise
     if (outcome.kind !== 'ended') await stopServer(child.pid, binaries).catch(() => {})
     throw new Error(
       `PostgreSQL did not start on ${home.data}: ${reasonOf(outcome)}\n${log}\n` +
-        'if this cannot be helped, set DATABASE_URL to a running PostgreSQL',
+        'if you cannot fix this, set DATABASE_URL to a running PostgreSQL',
     )
   }
 }

@@ -10,11 +10,11 @@ export interface ConnectionOptions {
 /** An SMTP connection. Sends one email at a time. */
 export interface Connection {
   /** Number of emails sent on it. */
-  readonly taken: number
+  readonly sent: number
   /** Whether it can send another email, as far as known. */
   readonly open: boolean
   /** @throws the error of nodemailer, or the reason of `signal`; the connection is then closed */
-  send(message: Message, progress: Progress, signal: AbortSignal): Promise<Taken>
+  send(message: Message, progress: Progress, signal: AbortSignal): Promise<Accepted>
   onEnd(fn: () => void): void
   /** Sends QUIT, and waits only briefly for the reply. */
   quit(): Promise<void>
@@ -23,12 +23,12 @@ export interface Connection {
 /** How much of an email was sent. */
 export interface Progress {
   /** Whether the server may have received some of its bytes. */
-  begun: boolean
+  started: boolean
   /** Whether all of its bytes were sent. */
-  whole: boolean
+  complete: boolean
 }
 
-export interface Taken {
+export interface Accepted {
   /** Last reply of the server. */
   readonly response: string
   /** Recipients that the server rejected. */
@@ -41,7 +41,7 @@ const QUIT_MS = 1_000
 /** @throws like `send` of a connection */
 export async function open({ smtp: options, user }: ConnectionOptions, signal: AbortSignal): Promise<Connection> {
   const smtp = new SMTPConnection(options)
-  let taken = 0
+  let sent = 0
   // Each step has its own listener. An error in between ends the connection, which `destroyed` shows.
   smtp.on('error', () => {})
 
@@ -57,8 +57,8 @@ export async function open({ smtp: options, user }: ConnectionOptions, signal: A
   }
 
   return {
-    get taken() {
-      return taken
+    get sent() {
+      return sent
     },
     get open() {
       return !smtp.destroyed
@@ -66,8 +66,8 @@ export async function open({ smtp: options, user }: ConnectionOptions, signal: A
     async send({ from, to, bytes }, progress, signal) {
       const envelope = { from, to: [...to], size: bytes.length }
       try {
-        const info = await step<Taken>(smtp, signal, (done) => smtp.send(envelope, stream(bytes, progress), done))
-        taken++
+        const info = await step<Accepted>(smtp, signal, (done) => smtp.send(envelope, stream(bytes, progress), done))
+        sent++
         return info
       } catch (error) {
         smtp.close()
@@ -80,9 +80,9 @@ export async function open({ smtp: options, user }: ConnectionOptions, signal: A
     quit() {
       if (smtp.destroyed) return Promise.resolve()
       return new Promise((resolve) => {
-        const late = setTimeout(() => smtp.close(), QUIT_MS)
+        const timer = setTimeout(() => smtp.close(), QUIT_MS)
         smtp.once('end', () => {
-          clearTimeout(late)
+          clearTimeout(timer)
           resolve()
         })
         smtp.quit()
@@ -95,9 +95,9 @@ export async function open({ smtp: options, user }: ConnectionOptions, signal: A
 function stream(bytes: Buffer, progress: Progress): Readable {
   return Readable.from(
     (function* () {
-      progress.begun = true
+      progress.started = true
       for (let at = 0; at < bytes.length; at += CHUNK_BYTES) yield bytes.subarray(at, at + CHUNK_BYTES)
-      progress.whole = true
+      progress.complete = true
     })(),
     { objectMode: false },
   )

@@ -2,7 +2,7 @@ import { type Outcome, SendError } from 'rowhouse'
 import type { Progress } from './connection.js'
 
 /** Properties that nodemailer adds to an error. */
-interface Told extends Error {
+interface SmtpError extends Error {
   readonly code?: string
   /** The last command before the server's reply. */
   readonly command?: string
@@ -11,7 +11,7 @@ interface Told extends Error {
 }
 
 /** What the server rejected, by command. */
-const WHAT: Readonly<Record<string, string>> = {
+const REJECTED: Readonly<Record<string, string>> = {
   CONN: 'the connection',
   EHLO: 'our greeting',
   HELO: 'our greeting',
@@ -23,43 +23,43 @@ const WHAT: Readonly<Record<string, string>> = {
 }
 
 /** Determines the outcome of an email whose sending ended with an error. */
-export function failure(error: unknown, progress: Progress): SendError {
+export function sendError(error: unknown, progress: Progress): SendError {
   if (error instanceof SendError) return error
-  const told: Told = error instanceof Error ? error : new Error(String(error))
-  const outcome = outcomeOf(told, progress)
-  const answer = answerOf(told)
-  if (answer === undefined) return new SendError(outcome, told.message.trim(), { cause: told })
-  const what = WHAT[told.command ?? ''] ?? WHAT[told.command?.split(' ')[0] ?? ''] ?? 'the command'
-  const unreadable = told.responseCode === undefined
-  return new SendError(outcome, `the server did not accept ${what}`, { response: answer, unreadable })
+  const smtp: SmtpError = error instanceof Error ? error : new Error(String(error))
+  const outcome = outcomeOf(smtp, progress)
+  const reply = replyOf(smtp)
+  if (reply === undefined) return new SendError(outcome, smtp.message.trim(), { cause: smtp })
+  const what = REJECTED[smtp.command ?? ''] ?? REJECTED[smtp.command?.split(' ')[0] ?? ''] ?? 'the command'
+  const unreadable = smtp.responseCode === undefined
+  return new SendError(outcome, `the server did not accept ${what}`, { response: reply, unreadable })
 }
 
 /** Returns whether the connection ended before any of the email was sent, so that it can be sent on another one. */
-export function isLost(error: unknown, { begun }: Progress): boolean {
-  if (begun || !(error instanceof Error)) return false
-  const { response, responseCode } = error as Told
+export function isDisconnected(error: unknown, { started }: Progress): boolean {
+  if (started || !(error instanceof Error)) return false
+  const { response, responseCode } = error as SmtpError
   return response === undefined || responseCode === 421
 }
 
-function outcomeOf(told: Told, { begun }: Progress): Outcome {
-  const { code, command, responseCode = 0 } = told
+function outcomeOf(error: SmtpError, { started }: Progress): Outcome {
+  const { code, command, responseCode = 0 } = error
   if (code === 'EMESSAGE' && command === 'MAIL FROM') return 'refused'
-  if (begun) {
+  if (started) {
     if (code !== 'EMESSAGE' || responseCode === 421 || responseCode < 400 || responseCode > 599) return 'unknown'
     return responseCode >= 500 ? 'refused' : 'retry'
   }
-  return code === 'EENVELOPE' && isOfTheMail(responseCode) ? 'refused' : 'retry'
+  return code === 'EENVELOPE' && concernsMail(responseCode) ? 'refused' : 'retry'
 }
 
 /**
  * Returns whether a code concerns the email. Others concern the client or the server: it accepts no mail (521), or
  * requires authentication (53x).
  */
-const isOfTheMail = (code: number): boolean =>
+const concernsMail = (code: number): boolean =>
   code >= 500 && code <= 599 && ![502, 503, 521].includes(code) && Math.floor(code / 10) !== 53
 
 /** Returns the server's reply. Hides the reply to a password, because it might repeat it. */
-function answerOf({ response, command }: Told): string | undefined {
+function replyOf({ response, command }: SmtpError): string | undefined {
   if (response === undefined) return undefined
   return command?.startsWith('AUTH') ? /^\d{0,3}(?: \d\.\d{1,3}\.\d{1,3})?/.exec(response)?.[0] : response
 }

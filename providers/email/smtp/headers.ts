@@ -2,9 +2,9 @@ import { foldLines } from 'nodemailer/lib/mime-funcs'
 import { type Mail, type Mailbox, SendError } from 'rowhouse'
 import { encodedWords, quoted } from '../mailbox.js'
 
-/** Longer words are encoded, because a line must be short enough to fold. */
-const MOST_CHARACTERS = 60
-const LINE = 76
+/** Maximum characters of a name or word that is not encoded, so that lines can be folded. */
+const MAX_CHARACTERS = 60
+const FOLD_AT = 76
 
 /**
  * Formats the headers for sender, recipients, subject and date, with line ends. Omits `bcc`.
@@ -17,7 +17,7 @@ export function headersOf(mail: Mail): string {
     line('To', mailbox(to)),
     ...(cc.length > 0 ? [line('Cc', cc.map(mailbox).join(',\r\n '))] : []),
     ...(replyTo ? [line('Reply-To', mailbox(replyTo))] : []),
-    ...(subject === '' ? [] : [foldLines(line('Subject', unstructured(oneLine('subject', subject))), LINE)]),
+    ...(subject === '' ? [] : [foldLines(line('Subject', unstructured(oneLine('subject', subject))), FOLD_AT)]),
   ].join('')
 }
 
@@ -40,18 +40,18 @@ export function oneLine(what: string, text: string): string {
   throw new SendError('refused', `the ${what} contains control characters or unpaired surrogates`)
 }
 
-function mailbox(of: Mailbox): string {
-  if (of.name === undefined || of.name === '') return address(of)
-  return `${phrase(oneLine('name', of.name))} <${address(of)}>`
+function mailbox(box: Mailbox): string {
+  if (box.name === undefined || box.name === '') return address(box)
+  return `${phrase(oneLine('name', box.name))} <${address(box)}>`
 }
 
 function phrase(name: string): string {
-  if (!isPlain(name) || name.length > MOST_CHARACTERS) return encoded(name)
+  if (!isPlain(name) || name.length > MAX_CHARACTERS) return encoded(name)
   return /^[A-Za-z0-9 ]+$/.test(name) ? name : quoted(name)
 }
 
 function unstructured(text: string): string {
-  return isPlain(text) && text.split(' ').every(({ length }) => length <= MOST_CHARACTERS) ? text : encoded(text)
+  return isPlain(text) && text.split(' ').every(({ length }) => length <= MAX_CHARACTERS) ? text : encoded(text)
 }
 
 /**

@@ -13,7 +13,7 @@ export interface Message {
 }
 
 /** Maximum line length without the line end (RFC 5322). */
-const LONGEST_LINE = 998
+const MAX_LINE_BYTES = 998
 const TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:\s*;[ -~]*)?$/
 
 /** @throws SendError `refused` for an email that cannot be sent */
@@ -33,9 +33,9 @@ export async function compose(mail: Mail): Promise<Message> {
     bytes
       .toString('latin1')
       .split(/\r\n|\r|\n/)
-      .some(({ length }) => length > LONGEST_LINE)
+      .some(({ length }) => length > MAX_LINE_BYTES)
   ) {
-    throw new SendError('refused', `the mail contains a line longer than ${LONGEST_LINE} bytes`)
+    throw new SendError('refused', `the mail contains a line longer than ${MAX_LINE_BYTES} bytes`)
   }
   return {
     id: messageId(mail),

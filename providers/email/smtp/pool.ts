@@ -6,9 +6,9 @@ export interface Pool {
    * Returns a free connection, or a new one, or the next that becomes free.
    * @throws like `open`, or the reason of `signal`
    */
-  take(signal: AbortSignal): Promise<Connection>
+  acquire(signal: AbortSignal): Promise<Connection>
   /** Returns a connection to the pool. It may be closed. */
-  give(connection: Connection): void
+  release(connection: Connection): void
   /** Closes the pool. Waits until all connections have been returned. */
   close(): Promise<void>
 }
@@ -16,79 +16,79 @@ export interface Pool {
 /** Maximum idle time. Servers should keep a connection for five minutes, but many do not. */
 const IDLE_MS = 15_000
 /** Maximum number of emails per connection, because servers limit it. */
-const MOST_MAILS = 100
+const MAX_MAILS = 100
 
-export function createPool(options: ConnectionOptions, most: number): Pool {
+export function createPool(options: ConnectionOptions, maxConnections: number): Pool {
   /** Idle connections with their closing timers. */
   const idle = new Map<Connection, NodeJS.Timeout>()
   /** Resume functions of waiting senders, each called once. */
   const waiting = new Set<() => void>()
-  const leaving = new Set<Promise<void>>()
+  const quitting = new Set<Promise<void>>()
   let used = 0
   let closed = false
-  let ended = () => {}
+  let allReleased = () => {}
 
-  const leave = (connection: Connection): void => {
+  const quit = (connection: Connection): void => {
     clearTimeout(idle.get(connection))
     idle.delete(connection)
-    const left = connection.quit().finally(() => leaving.delete(left))
-    leaving.add(left)
+    const ending = connection.quit().finally(() => quitting.delete(ending))
+    quitting.add(ending)
   }
-  const next = (): void => {
+  const freeSlot = (): void => {
     used--
     const [first] = waiting
     if (first) first()
-    else if (used === 0) ended()
+    else if (used === 0) allReleased()
   }
-  const turn = (signal: AbortSignal): Promise<void> =>
+  const waitForSlot = (signal: AbortSignal): Promise<void> =>
     new Promise((resolve, reject) => {
-      const go = (): void => {
-        waiting.delete(go)
+      const proceed = (): void => {
+        waiting.delete(proceed)
         signal.removeEventListener('abort', aborted)
         used++
         resolve()
       }
       const aborted = (): void => {
-        waiting.delete(go)
+        waiting.delete(proceed)
         reject(signal.reason as Error)
       }
-      if (used < most) return go()
-      waiting.add(go)
+      if (used < maxConnections) return proceed()
+      waiting.add(proceed)
       signal.addEventListener('abort', aborted, { once: true })
     })
 
   return {
-    async take(signal) {
+    async acquire(signal) {
       signal.throwIfAborted()
-      await turn(signal)
+      await waitForSlot(signal)
       try {
         if (closed) throw new Error('the provider is closed')
         // The most recently used connection is the least likely to have been closed by the server.
-        const known = [...idle.keys()].at(-1)
-        if (known === undefined) return await open(options, signal)
-        clearTimeout(idle.get(known))
-        idle.delete(known)
-        return known
+        const reusable = [...idle.keys()].at(-1)
+        if (reusable === undefined) return await open(options, signal)
+        clearTimeout(idle.get(reusable))
+        idle.delete(reusable)
+        return reusable
       } catch (error) {
-        next()
+        freeSlot()
         throw error
       }
     },
-    give(connection) {
-      if (closed || connection.taken >= MOST_MAILS) leave(connection)
+    release(connection) {
+      if (closed || connection.sent >= MAX_MAILS) quit(connection)
       else if (connection.open) {
         idle.set(
           connection,
-          setTimeout(() => leave(connection), IDLE_MS),
+          setTimeout(() => quit(connection), IDLE_MS),
         )
       }
-      next()
+      freeSlot()
     },
     async close() {
       closed = true
-      for (const connection of idle.keys()) leave(connection)
-      if (used > 0) await new Promise<void>((resolve) => (ended = resolve))
-      await Promise.all(leaving)
+      for (const connection of idle.keys()) quit(connection)
+      if (used > 0) await new Promise<void>((resolve) => (allReleased = resolve))
+      await Promise.all(quitting)
     },
   }
 }

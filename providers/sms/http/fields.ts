@@ -17,25 +17,25 @@ export const placeholdersOf = (sms: Sms, from: string): Placeholders => ({
 })
 
 /** Returns a copy with all placeholders replaced. Replaced values are not scanned again. */
-export function filled(template: unknown, values: Placeholders): unknown {
+export function fillIn(template: unknown, values: Placeholders): unknown {
   if (typeof template === 'string') {
     return template.replaceAll(/\{(\w+)\}/g, (whole, name: string) =>
       Object.hasOwn(values, name) ? values[name as keyof Placeholders] : whole,
     )
   }
-  if (Array.isArray(template)) return template.map((item: unknown) => filled(item, values))
+  if (Array.isArray(template)) return template.map((item: unknown) => fillIn(item, values))
   if (typeof template !== 'object' || template === null) return template
-  return Object.fromEntries(Object.entries(template).map(([key, item]) => [key, filled(item, values)]))
+  return Object.fromEntries(Object.entries(template).map(([key, item]) => [key, fillIn(item, values)]))
 }
 
 /** Returns the placeholders in a template. */
-export function used(template: unknown): ReadonlySet<string> {
+export function placeholdersIn(template: unknown): ReadonlySet<string> {
   const names = new Set<string>()
-  const look = (part: unknown): void => {
+  const collect = (part: unknown): void => {
     if (typeof part === 'string') for (const [, name] of part.matchAll(/\{(\w+)\}/g)) names.add(name!)
-    else if (typeof part === 'object' && part !== null) for (const inner of Object.values(part)) look(inner)
+    else if (typeof part === 'object' && part !== null) for (const inner of Object.values(part)) collect(inner)
   }
-  look(template)
+  collect(template)
   return names
 }
 
@@ -44,10 +44,9 @@ export function used(template: unknown): ReadonlySet<string> {
  * @throws Error when messages would lack their text or number
  */
 export function checkFields(fields: object, from: string | undefined): void {
-  const names = used(fields)
-  if (!names.has('message')) throw new Error('no text in "fields" contains {message}')
-  if (!NUMBERS.some((name) => names.has(name)))
-    throw new Error('no text in "fields" contains {to}, {number} or {national}')
+  const names = placeholdersIn(fields)
+  if (!names.has('message')) throw new Error('"fields" must contain {message}')
+  if (!NUMBERS.some((name) => names.has(name))) throw new Error('"fields" must contain {to}, {number} or {national}')
   if (names.has('national') && !names.has('to') && !names.has('number') && !names.has('countryCode')) {
     throw new Error('"fields" contains {national} without {countryCode}')
   }
@@ -61,7 +60,8 @@ export function checkFields(fields: object, from: string | undefined): void {
 export function formOf(fields: object): URLSearchParams {
   const form = new URLSearchParams()
   for (const [name, value] of Object.entries(fields)) {
-    if (typeof value === 'object') throw new Error(`"fields" of a form must be texts: "${name}" is not`)
+    if (typeof value === 'object')
+      throw new Error(`"fields" of a form must be strings, numbers or booleans: "${name}" is not`)
     form.append(name, String(value))
   }
   return form

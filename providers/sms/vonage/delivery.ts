@@ -50,7 +50,8 @@ function fieldsOf({ headers, body }: PostedEvents): Record<string, string> {
   if (!/\bjson\b/i.test(headers['content-type'] ?? '')) return Object.fromEntries(new URLSearchParams(text))
   const entries = Object.entries(objectOf(text))
   for (const [name, value] of entries)
-    if (typeof value !== 'string' && typeof value !== 'number') throw notEvents(`"${name}" is not a text`)
+    if (typeof value !== 'string' && typeof value !== 'number')
+      throw notEvents(`"${name}" is neither a string nor a number`)
   return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]))
 }
 

@@ -14,13 +14,13 @@ export const noSuchKey = (key: string): Error =>
  */
 export function unavailable(what: string, error: unknown): ServiceError {
   return serviceError('storage_unavailable', 'the file store is not available', '$', {
-    cause: new Error(`${what}: ${told(error)}`),
+    cause: new Error(`${what}: ${describe(error)}`),
     retryAfter: 30,
   })
 }
 
 /** Returns the loggable parts of an SDK error, which also contains parts of the signed request. */
-function told(error: unknown): string {
+function describe(error: unknown): string {
   const { name, message, code, $metadata } = error as SdkError
   const status = $metadata?.httpStatusCode
   // The response to HEAD has no message.

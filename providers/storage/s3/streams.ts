@@ -5,34 +5,34 @@ export interface Counted {
   readonly stream: Readable
   readonly size: number
   /** Whether all bytes have arrived. */
-  readonly whole: boolean
+  readonly complete: boolean
   /** Error that ended the stream. */
   readonly failure: unknown
 }
 
 export function counted(body: Readable): Counted {
-  const seen = { size: 0, whole: false, failure: undefined as unknown }
+  const counter = { size: 0, complete: false, failure: undefined as unknown }
   async function* pass() {
     // The consumer also throws here when it stops early.
     let reading = true
     try {
       for await (const chunk of body as AsyncIterable<Buffer>) {
-        seen.size += chunk.length
+        counter.size += chunk.length
         reading = false
         yield chunk
         reading = true
       }
     } catch (error) {
-      if (reading) seen.failure = error
+      if (reading) counter.failure = error
       throw error
     }
-    seen.whole = true
+    counter.complete = true
   }
-  return Object.assign(seen, { stream: Readable.from(pass(), { objectMode: false }) })
+  return Object.assign(counter, { stream: Readable.from(pass(), { objectMode: false }) })
 }
 
 /** Passes a stream on. Fails when a reader waits and no data arrives for too long. */
-export function steady(body: Readable, silenceMs: number): Readable {
+export function withSilenceLimit(body: Readable, silenceMs: number): Readable {
   const silent = () => body.destroy(new Error(`the store was silent for ${silenceMs} ms`))
   async function* pass() {
     let timer = setTimeout(silent, silenceMs)

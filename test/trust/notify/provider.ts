@@ -20,7 +20,7 @@ export default defineProvider({
     required: ['url', 'account'],
   },
   create(config) {
-    const api = createApi({ timeoutMs: config.timeoutMs, hidden: [] })
+    const api = createApi({ timeoutMs: config.timeoutMs, secrets: [] })
     return {
       ...(config.once ? { sendsOnceForSeconds: 86_400 } : {}),
       async send({ id, subject, to }, signal) {
