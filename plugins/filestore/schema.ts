@@ -2,7 +2,8 @@ import type { Migration } from 'rowhouse'
 
 /**
  * A file is a row that points to a blob: bytes that are written once and never change. Replacing a file makes it point to
- * another blob, so the commit of one row switches the content.
+ * another blob, so the commit of one row switches the content. Never edit a migration, not even its comments: databases store
+ * its checksum.
  */
 export const migrations: readonly Migration[] = [
   {

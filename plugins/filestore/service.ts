@@ -8,7 +8,7 @@ import { checkFileId } from './file-id.js'
 /** The service for other plugins. */
 export interface Filestore {
   /**
-   * Reads a whole file into memory. Checks neither permissions, rules nor the hook; the caller must.
+   * Reads a whole file into memory. Does not check permissions, rules or the hook; the caller must.
    * @param maxBytes maximum size of the file
    * @throws ServiceError 400 `bad_request`: invalid id; 404 `not_found`; 413 `payload_too_large`; 500
    *   `fatal_internal_error`: its bytes are missing or damaged; 503 `storage_unavailable`. The reason of `signal`

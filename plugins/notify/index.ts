@@ -10,7 +10,7 @@ import { Outbox } from './outbox.js'
 import { readEmail, readSms } from './payload.js'
 import { ProviderChain } from './provider-chain.js'
 import { startPruning } from './prune.js'
-import { adminOnly, sendRoutes } from './routes.js'
+import { sendRoutes } from './routes.js'
 import { migrations } from './schema.js'
 import { Sending } from './sending.js'
 import { Suppression } from './suppression.js'
@@ -63,7 +63,7 @@ export default definePlugin({
     })
     host.formatError(errorBody)
     eventRoutes(host, suppression)
-    templateRoutes(host.router, templates, { adminOnly })
+    templateRoutes(host.router, templates)
     sendRoutes({ ...components, sending, workers, messages: new MessageList(data) })
     for (const [type, operation] of Object.entries(sendOperations(components, sending, host.use('operations')))) {
       host.operation(type, operation)

@@ -3,6 +3,7 @@ import type { Json, Mailbox, TemplateMail } from 'rowhouse'
 import { at, describe } from 'rowhouse/plan'
 import type { AttachmentSource } from './attachments.js'
 import { readAttachments } from './attachments.js'
+import type { NotifyConfig } from './config.js'
 import { invalidPayload, missingKey } from './errors.js'
 import { Fields } from './fields.js'
 import { printMailbox, readMailbox } from './mailbox.js'
@@ -19,10 +20,7 @@ export interface Payload {
   readonly queue: boolean
 }
 
-export interface PayloadLimits {
-  readonly maxRecipients: number
-  readonly maxAttachmentBytes: number
-}
+export type PayloadLimits = Pick<NotifyConfig['email'], 'maxRecipients' | 'maxAttachmentBytes'>
 
 const COMMON = ['queue', 'atMostOnce']
 const ENVELOPE = ['to', 'cc', 'bcc', 'replyTo', 'attachments', ...COMMON]

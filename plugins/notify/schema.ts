@@ -1,5 +1,6 @@
 import type { Migration } from 'rowhouse'
 
+/** Never edit a migration, not even its comments: databases store its checksum. */
 export const migrations: readonly Migration[] = [
   {
     id: '001-outbox',

@@ -35,7 +35,10 @@ export interface Finding {
   readonly fixed: boolean
 }
 
-/** `record`: file and blob contradict each other; `unowned`: no file uses the blob; `abandoned`: the upload did not finish; `orphan`: an object without a row. */
+/**
+ * `record`: file and blob contradict each other; `unowned`: no file uses the blob; `abandoned`: the upload did not finish;
+ * `orphan`: an object without a row.
+ */
 export type Kind = Damage | 'unreadable' | 'record' | 'unowned' | 'abandoned' | 'orphan'
 
 const RESTORE = 'restore the bytes from a backup and run rowhouse fsck again, or upload the file again'

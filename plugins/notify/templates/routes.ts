@@ -1,4 +1,3 @@
-import type { Context } from 'koa'
 import { assertSameOrigin, type Host, type Json, readJson, serviceError } from 'rowhouse'
 import { invalidPayload, missingKey } from '../errors.js'
 import { Fields } from '../fields.js'
@@ -6,21 +5,13 @@ import { readContent } from '../payload.js'
 import { MAX_SUBJECT } from '../mailbox.js'
 import type { Content, Rendered } from './render.js'
 import { type MailTemplates, parse, TEMPLATE_NAME, type TemplateInput } from './templates.js'
-
-export interface TemplateRouteOptions {
-  /** Throws a 401 for any role but admin. */
-  adminOnly(ctx: Context): void
-}
+import { adminOnly } from '../routes.js'
 
 const TEMPLATES_PATH = '/v1/send/template'
 const TEMPLATE_PATH = `${TEMPLATES_PATH}/:name`
 
 /** Adds the routes that store, return and preview mail templates. */
-export function templateRoutes(
-  router: Host['router'],
-  templates: MailTemplates,
-  { adminOnly }: TemplateRouteOptions,
-): void {
+export function templateRoutes(router: Host['router'], templates: MailTemplates): void {
   router.get(TEMPLATES_PATH, async (ctx) => {
     adminOnly(ctx)
     ctx.body = { templates: await templates.list() }
