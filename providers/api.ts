@@ -27,6 +27,9 @@ export const timeoutMs = {
   description: 'Maximum time to wait for the response to one message, in milliseconds.',
 } as const
 
+export const secret = <const Description extends string>(description: Description) =>
+  ({ type: 'string', minLength: 1, secret: true, description }) as const
+
 /** @param url default base URL of the provider */
 export const apiUrl = <const Url extends string>(url: Url) =>
   ({ type: 'string', pattern: '^https?://', default: url, description: 'Base URL of the API.' }) as const

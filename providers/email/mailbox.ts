@@ -1,5 +1,12 @@
 import type { Mailbox } from 'rowhouse'
 
+/** Configuration key shared by all providers that send through an HTTP API. */
+export const domains = {
+  type: 'array',
+  items: { type: 'string', minLength: 1 },
+  description: 'Allowed domains of sender addresses. Allows any domain by default.',
+} as const
+
 /** Matches names that need no quotes before an address, including non-ASCII. Excludes `=?...?=`, an encoded word. */
 const PLAIN = /^[\p{L}\p{N} !#$%&'*+/^_`{|}~-]+$/u
 

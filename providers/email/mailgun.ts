@@ -9,10 +9,9 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { textAt } from '../answer.js'
-import { apiUrl, endpoint, createApi, unreadable } from '../api.js'
+import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
 import { isRecent, isSame, jsonOf, notSigned, ourId } from '../events.js'
-import { common, secret } from './config.js'
-import { byName, formatMailbox } from './mailbox.js'
+import { byName, domains, formatMailbox } from './mailbox.js'
 
 const RECENT_SECONDS = 15 * 60
 
@@ -32,7 +31,8 @@ export default defineProvider({
       },
       url: apiUrl('https://api.mailgun.net'),
       signingKey: secret('HTTP webhook signing key. Without it, events are disabled.'),
-      ...common,
+      timeoutMs,
+      domains,
     },
   },
   create({ apiKey, domain, url, timeoutMs, domains, signingKey }): EmailSender {

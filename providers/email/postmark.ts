@@ -9,10 +9,9 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { jsonIn, textAt, valueAt } from '../answer.js'
-import { apiUrl, endpoint, createApi, unreadable } from '../api.js'
+import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
 import { isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
-import { common, secret } from './config.js'
-import { byName, each, formatMailbox } from './mailbox.js'
+import { byName, domains, each, formatMailbox } from './mailbox.js'
 
 /**
  * Error codes with status 422 that do not concern the message: the sender is not confirmed, or the account may not
@@ -48,7 +47,8 @@ export default defineProvider({
         },
         description: 'Credentials that Postmark sends with events. Without them, events are disabled.',
       },
-      ...common,
+      timeoutMs,
+      domains,
     },
   },
   create({ serverToken, url, timeoutMs, domains, messageStream, webhook }): EmailSender {

@@ -10,10 +10,9 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { textAt, valueAt } from '../answer.js'
-import { apiUrl, endpoint, createApi, unreadable } from '../api.js'
+import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
 import { isRecent, isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
-import { common, secret } from './config.js'
-import { byName, each, formatMailbox } from './mailbox.js'
+import { byName, domains, each, formatMailbox } from './mailbox.js'
 
 /** Time for which Resend deduplicates a key, in seconds: 24 hours, less one for clock differences and delays. */
 const DEDUPLICATION_SECONDS = 23 * 3600
@@ -34,7 +33,8 @@ export default defineProvider({
       apiKey: secret('API key with the permission to send.'),
       url: apiUrl('https://api.resend.com'),
       webhookSecret: secret('Signing secret of the webhook, "whsec_...". Without it, events are disabled.'),
-      ...common,
+      timeoutMs,
+      domains,
     },
   },
   create({ apiKey, url, timeoutMs, domains, webhookSecret }): EmailSender {

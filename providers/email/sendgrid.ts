@@ -11,10 +11,9 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { textAt } from '../answer.js'
-import { apiUrl, endpoint, createApi, unreadable } from '../api.js'
+import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
 import { isRecent, jsonOf, notEvents, notSigned, ourId } from '../events.js'
-import { common, secret } from './config.js'
-import { byName, each } from './mailbox.js'
+import { byName, domains, each } from './mailbox.js'
 
 /**
  * Maximum age of an event, in seconds. SendGrid retries for 24 hours. The signature covers the event, so a replay
@@ -37,7 +36,8 @@ export default defineProvider({
         minLength: 1,
         description: 'Public key of the signed event webhook, in base64. Without it, events are disabled.',
       },
-      ...common,
+      timeoutMs,
+      domains,
     },
   },
   create({ apiKey, url, timeoutMs, domains, verificationKey }): EmailSender {

@@ -8,9 +8,8 @@ import {
   type TemplateMail,
 } from 'rowhouse'
 import { textAt } from '../answer.js'
-import { endpoint, createApi, unreadable } from '../api.js'
-import { common, secret } from './config.js'
-import { byName, each, formatMailboxInAscii } from './mailbox.js'
+import { createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
+import { byName, domains, each, formatMailboxInAscii } from './mailbox.js'
 
 /** Errors of SES that concern the message. Others with status 400 concern the account or its domain. */
 const REFUSALS = ['BadRequestException', 'MessageRejected']
@@ -37,7 +36,8 @@ export default defineProvider({
         description: 'Base URL of the API. Defaults to the endpoint of the region.',
       },
       configurationSet: { type: 'string', minLength: 1, description: 'Name of the configuration set.' },
-      ...common,
+      timeoutMs,
+      domains,
     },
   },
   create({

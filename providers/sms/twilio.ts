@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { defineProvider, type DeliveryEvent, type PostedEvents } from 'rowhouse'
 import { jsonIn, valueAt } from '../answer.js'
-import { apiUrl, baseOf, createApi, timeoutMs, unreadable } from '../api.js'
+import { apiUrl, baseOf, createApi, secret, timeoutMs, unreadable } from '../api.js'
 import { isSame, notEvents, notSigned } from '../events.js'
 
 /** Sends through the Programmable Messaging API of Twilio. */
@@ -13,7 +13,7 @@ export default defineProvider({
     required: ['accountSid', 'authToken'],
     properties: {
       accountSid: { type: 'string', pattern: '^AC[0-9a-fA-F]{32}$', description: 'Account SID, "AC...".' },
-      authToken: { type: 'string', minLength: 1, secret: true, description: 'Auth token of the account.' },
+      authToken: secret('Auth token of the account.'),
       from: {
         type: 'string',
         minLength: 1,

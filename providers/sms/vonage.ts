@@ -1,6 +1,6 @@
 import type { SMS } from '@vonage/sms'
 import { defineProvider, SendError } from 'rowhouse'
-import { apiUrl, baseOf, createApi, timeoutMs, unreadable } from '../api.js'
+import { apiUrl, baseOf, createApi, secret, timeoutMs, unreadable } from '../api.js'
 import { receiptOf } from './vonage/answer.js'
 import { readReceipt } from './vonage/delivery.js'
 
@@ -15,19 +15,14 @@ export default defineProvider({
     type: 'object',
     required: ['apiKey', 'apiSecret', 'from'],
     properties: {
-      apiKey: { type: 'string', minLength: 1, secret: true, description: 'API key of the account.' },
-      apiSecret: { type: 'string', minLength: 1, secret: true, description: 'API secret of the account.' },
+      apiKey: secret('API key of the account.'),
+      apiSecret: secret('API secret of the account.'),
       from: {
         type: 'string',
         minLength: 1,
         description: 'Sender: a phone number of the account (digits only) or an alphanumeric name.',
       },
-      signatureSecret: {
-        type: 'string',
-        minLength: 1,
-        secret: true,
-        description: 'Signature secret of the account. Without it, delivery receipts are disabled.',
-      },
+      signatureSecret: secret('Signature secret of the account. Without it, delivery receipts are disabled.'),
       signatureMethod: {
         type: 'string',
         enum: ['sha256', 'sha512'],

@@ -48,7 +48,7 @@ export default defineProvider({
     /** Creates the file of a key and calls `write`. Deletes the file when `write` fails. */
     const create = async <T>(key: string, write: (file: FileHandle) => Promise<T>): Promise<T> => {
       const { directory, path } = locate(key)
-      // Fails if the file exists. Nobody reads it before the caller returns.
+      // Fails if the file exists. It is not read before this function returns.
       const file = await open(path, 'wx')
       try {
         const result = await write(file)

@@ -55,7 +55,7 @@ export function checkFields(fields: object, from: string | undefined): void {
 
 /**
  * Returns the fields as a form.
- * @throws Error when a field is neither text nor number nor boolean
+ * @throws Error when a field is not a string, number or boolean
  */
 export function formOf(fields: object): URLSearchParams {
   const form = new URLSearchParams()
