@@ -6,13 +6,19 @@ const count = (fallback: number, description: string) =>
 const limits = {
   type: 'object',
   properties: {
-    maxBytes: count(262_144, 'of a document'),
-    maxTokens: count(5_000, 'of a document; also fields, where fragments are counted as often as they are spread'),
-    maxDepth: count(20, 'levels of fields'),
-    maxRootFields: count(50, 'fields of an operation'),
-    maxAliases: count(200, 'where fragments are counted as often as they are spread'),
-    maxCost: count(100_000_000, 'a field of a row counts 1, a list without a limit 100 rows'),
-    maxBatch: count(20, 'operations in one request'),
+    maxBytes: count(262_144, 'Maximum size of a document, in bytes.'),
+    maxTokens: count(
+      5_000,
+      'Maximum number of tokens in a document, and of fields. Each spread of a fragment counts its fields again.',
+    ),
+    maxDepth: count(20, 'Maximum depth of fields.'),
+    maxRootFields: count(50, 'Maximum number of root fields of an operation.'),
+    maxAliases: count(200, 'Maximum number of aliases. Each spread of a fragment counts its aliases again.'),
+    maxCost: count(
+      100_000_000,
+      'Maximum estimated cost: 1 for each field of a row, and 100 rows for a list without a limit.',
+    ),
+    maxBatch: count(20, 'Maximum number of operations in one request.'),
   },
   additionalProperties: false,
   default: {},
@@ -24,7 +30,7 @@ export const config = {
     limits,
     roles: {
       type: 'object',
-      description: 'Limits of roles, in place of those for all.',
+      description: 'Limits by role. They override `limits`.',
       additionalProperties: {
         type: 'object',
         properties: Object.fromEntries(
@@ -36,30 +42,30 @@ export const config = {
     },
     operations: {
       type: 'object',
-      description: 'Documents by name: a client may send the name as "documentId" in place of a query.',
+      description: 'Documents by name. A client can send the name as `documentId` instead of a query.',
       additionalProperties: { type: 'string' },
       default: {},
     },
     onlyListed: {
       type: 'boolean',
       default: false,
-      description: 'Whether roles other than admin may run the documents of "operations" only.',
+      description: 'Whether roles other than admin can run only the documents in `operations`.',
     },
     maxPersisted: {
       type: 'integer',
       minimum: 0,
       default: 1_000,
-      description: 'Documents that clients may leave with the server and name by their hash; 0: none.',
+      description: 'Maximum number of documents that clients can register by hash. 0 disables this.',
     },
     digitsAsText: {
       type: 'boolean',
       default: false,
-      description: 'Whether /v1/graphql answers bigint and numeric as strings, for clients that would round them.',
+      description: 'Whether `/v1/graphql` returns bigint and numeric as strings, for clients that would round them.',
     },
     introspection: {
       type: 'boolean',
       default: true,
-      description: 'Whether /v1/graphql answers introspection for roles other than admin.',
+      description: 'Whether roles other than admin can use introspection on `/v1/graphql`.',
     },
   },
   additionalProperties: false,

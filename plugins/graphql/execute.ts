@@ -2,17 +2,17 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { type Call, type Data, ServiceError, serviceError, timed } from 'rowhouse'
 import { at, type Json, type JsonObject, Rows, rowsOf, splitArray, splitObject, tableKey } from 'rowhouse/plan'
+import { hasRelatedRows, insertNested, type Step } from './nested.js'
 import type { Limits } from './plan/document.js'
-import { bringsOthers, insertNested, type Step } from './nested.js'
-import type { Dialect } from './plan/names.js'
-import { type Input, type InputTypes, invalid, keysIn, liftVariables } from './plan/input.js'
 import type { GraphqlShape } from './plan/index.js'
+import { type InputTypes, invalid, isGiven, jsonOf, keysIn, liftVariables } from './plan/input.js'
+import type { Dialect } from './plan/names.js'
 import type { Failure, MutationRoot, Prepared, PrepareShape, Template } from './plan/prepare.js'
 
 const unzip = promisify(gunzip)
 
 export const PLANNER = 'graphql'
-/** Building the whole schema of a large database takes its time; a worker keeps the last one for some seconds. */
+/** Building the whole schema of a large database can take seconds. */
 export const PATIENT = { patient: true }
 
 export interface GraphqlRequest {
@@ -24,11 +24,11 @@ export interface ExecuteOptions {
   readonly dialect: Dialect
   readonly limits: Limits & { readonly maxCost: number }
   readonly introspection: boolean
-  /** bigint and numeric are answered as text. */
+  /** Whether bigint and numeric are returned as strings. */
   readonly digitsAsText: boolean
 }
 
-/** What is wrong with a document: more than one thing, perhaps. */
+/** 400: the document has one or more errors. */
 export class InvalidDocument extends ServiceError {
   readonly failures: readonly Failure[]
 
@@ -40,10 +40,9 @@ export class InvalidDocument extends ServiceError {
 }
 
 /**
- * Runs a request. A query is one statement; a mutation one transaction, its fields in order.
- * @param readOnly refuses mutations: a GET must not change anything
- * @returns JSON text of `data`, in chunks when it is long
- * @throws ServiceError
+ * Runs a request. A query is one statement. A mutation is one transaction, which runs its fields in order.
+ * @param readOnly refuses mutations, for GET
+ * @returns JSON text of `data`, in chunks if it is long
  */
 export async function executeGraphql(
   data: Data,
@@ -67,17 +66,17 @@ export async function executeGraphql(
     digitsAsText: options.digitsAsText || undefined,
   }
   if (prepared.operation === 'mutation') {
-    const raw = given(prepared.inputs, request)
-    return placed(mutate(data, shape, lifted.values, prepared.roots, raw, call), wholly)
+    const variables = variableValues(prepared.inputs, request)
+    return withPath(mutate(data, { shape, values: lifted.values, variables }, prepared.roots, call), atSelectionSet)
   }
   const read = prepared.reads
-    ? await placed(data.run({ planner: PLANNER, shape, values: lifted.values }, call), wholly)
+    ? await withPath(data.run({ planner: PLANNER, shape, values: lifted.values }, call), atSelectionSet)
     : '{}'
   if (!prepared.introspects) return read as string
   if (!options.introspection) throw invalid('introspection is switched off', '$.query')
   const pieces = await introspect(data, request, prepared.inputs, call)
   if (!prepared.reads && pieces.length > 1) return unzipped(pieces)
-  return joined([read as string, await textOf(unzipped(pieces))])
+  return mergeObjects([read as string, await textOf(unzipped(pieces))])
 }
 
 async function prepare(
@@ -100,30 +99,29 @@ async function prepare(
   return prepared
 }
 
-/** An error about what a statement does as a whole has the place of a JSON query, `$.args`: says where that is here. */
-async function placed<T>(running: Promise<T>, place: (error: ServiceError) => ServiceError): Promise<T> {
+/** Replaces the path of an error about a whole statement, which is `$.args` as in the JSON query API. */
+async function withPath<T>(running: Promise<T>, replace: (error: ServiceError) => ServiceError): Promise<T> {
   try {
     return await running
   } catch (error) {
-    throw error instanceof ServiceError && /^\$\.args\b/.test(error.path) ? place(error) : error
+    throw error instanceof ServiceError && /^\$\.args\b/.test(error.path) ? replace(error) : error
   }
 }
-/** The statement is all of a query, or the end of a transaction. */
-const wholly = (error: ServiceError): ServiceError =>
+const atSelectionSet = (error: ServiceError): ServiceError =>
   new ServiceError(error.status, error.code, error.message, '$.selectionSet', {
     cause: error,
     internal: error.internal,
     retryAfter: error.retryAfter,
   })
 
-/** A variable whose name is mistyped would be missing, and what it limits would be all. */
+/** Without this, a condition on a variable with a mistyped name would match all rows. */
 function refuseUndeclared({ variables }: InputTypes, given: JsonObject): void {
   const declared = new Set(variables.map(({ name }) => name))
   const others = Object.keys(given).filter((name) => !declared.has(name))
   if (others.length > 0) throw invalid(`unexpected variables in variableValues: ${others.join(', ')}`, '$.variables')
 }
 
-/** @returns JSON text in pieces, as `introspectionText` gives them */
+/** @returns JSON text in compressed pieces, as `introspectionText` returns them */
 async function introspect(
   data: Data,
   request: GraphqlRequest,
@@ -131,7 +129,7 @@ async function introspect(
   call: Call,
 ): Promise<readonly string[]> {
   const used = inputs.variables.filter(({ structural }) => structural)
-  const all = given(inputs, request)
+  const all = variableValues(inputs, request)
   const shape: PrepareShape = {
     kind: 'introspection',
     text: request.text,
@@ -142,12 +140,12 @@ async function introspect(
   return compressed
 }
 
-/** Never holds a large text whole: the next one would come before V8 has given up the memory of this one. */
+/** Decompresses one piece at a time: several whole texts could fill the memory before V8 frees the first. */
 async function* unzipped(pieces: readonly string[]): AsyncGenerator<Buffer, void, undefined> {
   for (const piece of pieces) yield unzip(Buffer.from(piece, 'base64'))
 }
 
-/** Characters may not be split between chunks. */
+/** Joins chunks, which must not split characters. */
 export async function textOf(json: string | AsyncIterable<Buffer>): Promise<string> {
   if (typeof json === 'string') return json
   let text = ''
@@ -155,59 +153,42 @@ export async function textOf(json: string | AsyncIterable<Buffer>): Promise<stri
   return text
 }
 
-/** The values of the variables: those of the request, else their defaults. */
-function given({ variables }: InputTypes, request: GraphqlRequest): JsonObject {
-  const all: JsonObject = Object.create(null)
-  for (const { name, fallback } of variables) if (fallback) all[name] = jsonOf(fallback)
-  return Object.assign(all, request.variables)
+/** Returns the values of the variables: those of the request, and defaults for the others. */
+function variableValues({ variables }: InputTypes, request: GraphqlRequest): JsonObject {
+  const values: JsonObject = Object.create(null)
+  for (const { name, fallback } of variables) if (fallback) values[name] = jsonOf(fallback, '$.variables')
+  return Object.assign(values, request.variables)
 }
 
-function jsonOf(input: Input): Json {
-  switch (input.kind) {
-    case 'null':
-    case 'slot':
-      return null
-    case 'literal':
-      return input.value
-    case 'enum':
-      return input.name
-    case 'list':
-      return input.of.map(jsonOf)
-    case 'object':
-      return Object.fromEntries(Object.entries(input.fields).map(([key, each]) => [key, jsonOf(each)]))
-  }
-}
-
-/** The texts of objects as one object. */
-function joined(objects: readonly string[]): string {
+/** Merges objects as JSON text. */
+function mergeObjects(objects: readonly string[]): string {
   return `{${objects
     .map((text) => text.slice(1, -1))
     .filter((inner) => inner !== '')
     .join(',')}}`
 }
 
-async function mutate(
-  data: Data,
-  shape: GraphqlShape,
-  values: readonly Json[],
-  all: readonly MutationRoot[],
-  variables: JsonObject,
-  call: Call,
-): Promise<string> {
+interface Mutation {
+  readonly shape: GraphqlShape
+  /** By slot. */
+  readonly values: readonly Json[]
+  /** Of the document, by name. */
+  readonly variables: JsonObject
+}
+
+async function mutate(data: Data, mutation: Mutation, all: readonly MutationRoot[], call: Call): Promise<string> {
   const roots = all.filter(({ when }) =>
-    when.some((conditions) => conditions.every(({ is, value }) => fillTemplate(value, variables) === is)),
+    when.some((conditions) => conditions.every(({ is, value }) => fillTemplate(value, mutation.variables) === is)),
   )
   const run = async (root: MutationRoot, inner: Call): Promise<string> => {
     const text = root.action
-      ? await placed(runRoot(data, shape, values, root, variables, inner), (error) =>
-          error.under(at('$.selectionSet', root.key)),
-        )
+      ? await withPath(runRoot(data, mutation, root, inner), (error) => error.under(at('$.selectionSet', root.key)))
       : '"mutation_root"'
     return `${JSON.stringify(root.key)}:${text}`
   }
   const [first] = roots
-  const alone = roots.length === 1 && first?.action !== 'update_many' && !first?.calls
-  if (first && alone) return `{${await run(first, call)}}`
+  const isSingle = roots.length === 1 && first?.action !== 'update_many' && !first?.calls
+  if (first && isSingle) return `{${await run(first, call)}}`
   return data.transaction(call, async (inner) => {
     const texts: string[] = []
     for (const root of roots) texts.push(await run(root, inner))
@@ -217,36 +198,33 @@ async function mutate(
 
 async function runRoot(
   data: Data,
-  shape: GraphqlShape,
-  values: readonly Json[],
+  { shape, values, variables }: Mutation,
   { key, action, objects, table, calls }: MutationRoot,
-  variables: JsonObject,
   call: Call,
 ): Promise<string> {
   const path = `$.selectionSet.${key}.args`
   const run = (more: Partial<GraphqlShape>, all = values, inner = call) =>
     data.run({ planner: PLANNER, shape: { ...shape, ...more, root: key }, values: all }, inner)
   if (calls) return splitObject((await run({})) as string).get(key) as string
+  const given = objects && fillTemplate(objects, variables)
+  const list = (Array.isArray(given) ? given : isGiven(given) ? [given] : []) as Json[]
   if (action === 'update_many') {
-    const entries = listOf(objects && fillTemplate(objects, variables))
     const texts: string[] = []
-    for (const index of entries.keys()) texts.push((await run({ index })) as string)
+    for (const index of list.keys()) texts.push((await run({ index })) as string)
     return `[${texts.join(',')}]`
   }
   if (action !== 'insert' && action !== 'insert_one') return (await run({})) as string
 
-  const given = objects && fillTemplate(objects, variables)
-  if (given === undefined || given === null) throw invalid('the rows to insert are missing', path)
-  const list = listOf(given)
-  const from = table && data.catalogFor(call).tables.get(tableKey(table))
-  if (from && list.some((row) => bringsOthers(row, from))) {
+  if (!isGiven(given)) throw invalid('the rows to insert are missing', path)
+  const parent = table && data.catalogFor(call).tables.get(tableKey(table))
+  if (parent && list.some((row) => hasRelatedRows(row, parent))) {
     const step: Step = (nested, part, slots, inner) =>
       run(
         { nested, rows: { slot: values.length, columns: part instanceof Rows ? keysOf(part) : [] } },
         [...values, part, ...slots],
         inner,
       )
-    return insertNested(data, from, list, values.length, step, `${path}.objects`, call)
+    return insertNested(data, parent, list, values.length, step, `${path}.objects`, call)
   }
   const rows = rowsOf(list, `${path}.objects`)
   if (rows.count === 0) throw invalid('objects should not be empty', `${path}.objects`)
@@ -255,10 +233,9 @@ async function runRoot(
   return insertRows(rows, insert, data, call)
 }
 
-export const keysOf = (rows: Rows) =>
-  [...rows.columns].map(([name, { present }]) => [name, present === rows.count] as const)
+const keysOf = (rows: Rows) => [...rows.columns].map(([name, { present }]) => [name, present === rows.count] as const)
 
-/** One statement, or, where rows have different keys and that matters, one for each set of keys. */
+/** Inserts rows with one statement, or, if rows with different keys need different statements, with one for each set. */
 async function insertRows(
   rows: Rows,
   run: (rows: Rows, call: Call) => Promise<string | undefined>,
@@ -270,12 +247,12 @@ async function insertRows(
   return data.transaction(call, async (inner) => {
     const answers: string[] = []
     for (const group of rows.groups()) answers.push((await run(group.rows, inner)) as string)
-    return merged(answers)
+    return mergeResults(answers)
   })
 }
 
-/** Counts add up, lists follow each other, and what is the same stays. Rows are not read. */
-function merged(answers: readonly string[]): string {
+/** Adds up counts and concatenates lists, without parsing rows. Other values are the same in all results. */
+function mergeResults(answers: readonly string[]): string {
   const all = answers.map((answer) => (answer.startsWith('{') ? splitObject(answer) : undefined))
   const [first] = all
   if (!first) return answers[0] as string
@@ -292,10 +269,7 @@ function merged(answers: readonly string[]): string {
   return `{${entries.join(',')}}`
 }
 
-const listOf = (value: Json | undefined): Json[] =>
-  Array.isArray(value) ? (value as Json[]) : value === undefined || value === null ? [] : [value]
-
-/** A value of the document as JSON; what stands for an absent variable is left out. */
+/** Returns a value of the document as JSON, without the fields whose variable is absent. */
 function fillTemplate(template: Template, variables: JsonObject): Json | undefined {
   switch (template.kind) {
     case 'variable':

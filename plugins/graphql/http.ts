@@ -13,22 +13,37 @@ import {
   type Session,
 } from 'rowhouse'
 import { at, isObject, type Json, type JsonObject, parseFailed, parseJson } from 'rowhouse/plan'
-import { asAnswer, failed, ok, type Outcome } from './answer.js'
 import type { GraphqlConfig } from './config.js'
-import { type ExecuteOptions, executeGraphql, type GraphqlRequest, PATIENT, PLANNER, textOf } from './execute.js'
-import { invalid } from './plan/input.js'
-import type { Dialect } from './plan/names.js'
+import {
+  type ExecuteOptions,
+  executeGraphql,
+  type GraphqlRequest,
+  InvalidDocument,
+  PATIENT,
+  PLANNER,
+  textOf,
+} from './execute.js'
 import { graphiql } from './page/index.js'
 import { persistedDocuments } from './persisted.js'
-import type { PrepareShape } from './plan/prepare.js'
+import { invalid, isGiven } from './plan/input.js'
+import type { Dialect } from './plan/names.js'
+import type { Failure, PrepareShape } from './plan/prepare.js'
 
 const JSON_TYPE = 'application/json'
 const RESPONSE_TYPE = 'application/graphql-response+json'
 
-/** `/v1alpha1/graphql` and `/v1/graphql`. */
+/** The outcome of a GraphQL request. The body is text, or chunks if it is long. */
+interface Outcome {
+  readonly status: number
+  readonly body: string | AsyncIterable<Buffer>
+  /** Whether the body of the HTTP request was not a GraphQL request. */
+  readonly malformed?: boolean
+}
+
+/** Serves `/v1alpha1/graphql` and `/v1/graphql`. */
 export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): void {
   const { router } = host
-  const persisted = persistedDocuments(config)
+  const documentOf = persistedDocuments(config)
   const limitsOf = ({ role }: Session) => ({ ...config.limits, ...config.roles[role] }) as typeof config.limits
 
   const run = async (ctx: Exchange, dialect: Dialect, body: Json, path: string, readOnly = false): Promise<Outcome> => {
@@ -43,20 +58,21 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     }
     let request: GraphqlRequest
     try {
-      request = readRequest(body, limits.maxBytes, (from) => persisted.text(from, session.role))
+      request = readRequest(body, limits.maxBytes, (from) => documentOf(from, session.role))
     } catch (error) {
-      return { ...failure(ctx, error, dialect, path), unread: true }
+      return { ...failed(ctx, error, dialect, path), malformed: true }
     }
     try {
-      return ok(await executeGraphql(data, request, options, call, readOnly))
+      const result = await executeGraphql(data, request, options, call, readOnly)
+      return { status: 200, body: typeof result === 'string' ? `{"data":${result}}` : withData(result) }
     } catch (error) {
-      return failure(ctx, error, dialect, path)
+      return failed(ctx, error, dialect, path)
     }
   }
 
   host.route('post', '/v1alpha1/graphql', async (ctx) => {
-    const outcome = await reading(ctx, 'alpha', async () => run(ctx, 'alpha', await readJson(ctx), '$'))
-    return asAnswer(outcome.body, JSON_TYPE, outcome.status)
+    const { status, body } = await catchMalformed(ctx, 'alpha', async () => run(ctx, 'alpha', await readJson(ctx), '$'))
+    return answerWith(body, JSON_TYPE, status)
   })
 
   host.route('get', '/v1alpha1/graphql/schema', async (ctx) => {
@@ -69,7 +85,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
   host.route('post', '/v1/graphql', async (ctx) => {
     const type = wantedType(ctx)
     let batch = false
-    const outcome = await reading(ctx, 'modern', async () => {
+    const outcome = await catchMalformed(ctx, 'modern', async () => {
       const body = await readJson(ctx)
       if (!Array.isArray(body)) return run(ctx, 'modern', body, '$')
       batch = true
@@ -80,13 +96,13 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
 
   const page = graphiql(router)
   router.get('/v1/graphql', async (ctx) => {
-    // A browser that opens the address; clients do not ask for HTML first.
+    // Only a browser that opens the address prefers HTML.
     if (ctx.querystring === '' && ctx.accepts(JSON_TYPE, RESPONSE_TYPE, 'html') === 'html') {
       page(ctx)
       return
     }
     const type = wantedType(ctx)
-    const outcome = await reading(ctx, 'modern', async () => run(ctx, 'modern', urlRequest(ctx), '$', true))
+    const outcome = await catchMalformed(ctx, 'modern', async () => run(ctx, 'modern', urlRequest(ctx), '$', true))
     respond(ctx, modernAnswer(outcome, type, false))
   })
 
@@ -106,35 +122,57 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
         data.mustFit((bytes += Buffer.byteLength(one)))
         bodies.push(one)
       } catch (error) {
-        // Those before it may have written, and have their answers.
-        bodies.push(await textOf(failure(ctx, error, 'modern', path).body))
+        // The requests before it may have written, so the client gets their responses.
+        bodies.push(await textOf(failed(ctx, error, 'modern', path).body))
       }
     }
     return { status: 200, body: `[${bodies.join(',')}]` }
   }
 }
 
-/** A request that cannot be read is answered like one that cannot be run. */
-async function reading(ctx: Exchange, dialect: Dialect, fn: () => Promise<Outcome>): Promise<Outcome> {
+/** Returns GraphQL errors for a body that is not a GraphQL request, such as malformed JSON. */
+async function catchMalformed(ctx: Exchange, dialect: Dialect, fn: () => Promise<Outcome>): Promise<Outcome> {
   try {
     return await fn()
   } catch (error) {
     if (!(error instanceof ServiceError) || NOT_GRAPHQL.has(error.status)) throw error
-    // Not even JSON, or not what a request looks like: no GraphQL has begun.
-    const outcome = failure(ctx, error, dialect, '$')
-    return { ...outcome, unread: true }
+    return { ...failed(ctx, error, dialect, '$'), malformed: true }
   }
 }
-/** Answered by the core: who asks, how much, and from where. */
+/** Authentication, body limits, timeouts and the like: the core formats these errors. */
 const NOT_GRAPHQL = new Set([401, 403, 408, 413, 415, 429, 503])
 
-function failure(ctx: Exchange, thrown: unknown, dialect: Dialect, path: string): Outcome {
+/** @param path path of the request in the body: `$`, or `$[2]` in a batch */
+function failed(ctx: Exchange, thrown: unknown, dialect: Dialect, path: string): Outcome {
   const error =
     thrown instanceof ServiceError ? thrown : serviceError('unexpected', 'internal error', '$', { cause: thrown })
   ctx.state.code = error.code
   if (error.status >= 500) ctx.state.log.error({ err: thrown, code: error.code }, 'request failed')
   if (error.retryAfter !== undefined) ctx.set('Retry-After', String(Math.ceil(error.retryAfter)))
-  return failed(error, dialect, ctx.state.session, path)
+  return { status: error.status, body: errorBody(error, dialect, ctx.state.session, path) }
+}
+
+/** Formats errors as the dialect does. Only admins see internal details. */
+function errorBody(error: ServiceError, dialect: Dialect, session: Session | undefined, prefix: string): string {
+  const internal = error.internal !== undefined && session && isAdmin(session) ? { internal: error.internal } : {}
+  const failures: readonly Failure[] =
+    error instanceof InvalidDocument
+      ? error.failures
+      : [{ code: error.code, message: error.message, path: error.path, locations: [] }]
+  const errors = failures.map(({ message, path: below, code, locations }) => {
+    const path = prefix + below.slice(1)
+    const places = locations.length > 0 ? { locations } : {}
+    return dialect === 'alpha'
+      ? { path, error: message, code, message, ...places, ...internal, extensions: { path, code } }
+      : { message, ...places, extensions: { path, code, ...internal } }
+  })
+  return JSON.stringify({ errors })
+}
+
+async function* withData(data: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
+  yield Buffer.from('{"data":')
+  yield* data
+  yield Buffer.from('}')
 }
 
 function readRequest(body: Json, maxBytes: number, textOf: (body: JsonObject) => string | undefined): GraphqlRequest {
@@ -159,8 +197,6 @@ function readRequest(body: Json, maxBytes: number, textOf: (body: JsonObject) =>
   }
 }
 
-const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null
-
 function urlRequest(ctx: Pick<Exchange, 'querystring'>): Json {
   const query = new URLSearchParams(ctx.querystring)
   const body: Record<string, Json> = Object.create(null)
@@ -175,7 +211,7 @@ function urlRequest(ctx: Pick<Exchange, 'querystring'>): Json {
   return body
 }
 
-/** The media type of the answer. @throws ServiceError 406 when the client takes neither */
+/** Chooses the media type of the response. @throws ServiceError 406 when the client accepts neither */
 function wantedType(ctx: Exchange): string {
   const accept = ctx.get('Accept')
   if (accept === '') return JSON_TYPE
@@ -184,8 +220,14 @@ function wantedType(ctx: Exchange): string {
   throw serviceError('not-acceptable', `this endpoint answers with ${JSON_TYPE} or ${RESPONSE_TYPE}`, '$')
 }
 
-/** Under `application/json` whatever happened in a GraphQL request is 200; the newer type has its status. */
-function modernAnswer(outcome: Outcome, type: string, batch: boolean): Answer {
-  const status = type === RESPONSE_TYPE && !batch ? outcome.status : outcome.unread ? outcome.status : 200
-  return asAnswer(outcome.body, type, status)
+/** Under `application/json` every GraphQL request has the status 200; the newer type has a status of its own. */
+function modernAnswer({ status, body, malformed }: Outcome, type: string, batch: boolean): Answer {
+  return answerWith(body, type, malformed || (type === RESPONSE_TYPE && !batch) ? status : 200)
+}
+
+function answerWith(body: Outcome['body'], type: string, status: number): Answer {
+  const contentType = `${type}; charset=utf-8`
+  return typeof body === 'string'
+    ? { kind: 'text', text: body, contentType, status }
+    : { kind: 'stream', chunks: body, contentType, status }
 }

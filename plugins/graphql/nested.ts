@@ -12,14 +12,14 @@ import {
   type Table,
   tableKey,
 } from 'rowhouse/plan'
-import { invalid } from './plan/input.js'
+import { invalid, isGiven } from './plan/input.js'
 import type { Conflict, NestedShape } from './plan/mutation.js'
 import { isColumn, keyOf } from './plan/names.js'
 
 /**
- * Runs one step.
- * @param part the rows to write, or what writing them gave, as JSON text
- * @param slots values of further slots, after that of `part`
+ * Runs the statement of one step.
+ * @param part the rows to write, or the result of writing them, as JSON text
+ * @param slots values of the slots after that of `part`
  */
 export type Step = (
   nested: NestedShape,
@@ -28,11 +28,11 @@ export type Step = (
   call: Call,
 ) => Promise<string | undefined>
 
-/** A row that was written: what finds it again, and the columns that were asked for. */
+/** A row that was written: its key, and the requested columns. */
 type Written = JsonObject
 
-/** Whether a row holds rows of related tables. */
-export function bringsOthers(row: Json, table: Table): boolean {
+/** Returns whether a row to insert contains rows of related tables. */
+export function hasRelatedRows(row: Json, table: Table): boolean {
   return isObject(row) && Object.keys(row).some((key) => isRelationship(key, table))
 }
 
@@ -40,10 +40,11 @@ const isRelationship = (key: string, table: Table): boolean =>
   table.relationshipsByName.has(key) && !isColumn(table, key)
 
 /**
- * Inserts rows with rows of related tables, all in one transaction: what a row points to before it, what points to it
- * after it, a statement for each table and level. Every table's permission holds; checks look when all rows are there.
- * @param slot of the rows, the first that the step may use
- * @returns the answer to the field, which counts every row
+ * Inserts rows with rows of related tables in one transaction, with a statement for each table and level. Rows that a
+ * row references are inserted before it, and rows that reference it after it. The permissions of every table apply, and
+ * their checks run when all rows are inserted.
+ * @param slot the first slot that a step may use: that of its rows
+ * @returns the value of the field, which counts all rows
  */
 export function insertNested(
   data: Data,
@@ -77,7 +78,7 @@ class NestedInsert {
     return (await this.step(look, stringifyJson(written as Json[]), [others], this.call)) as string
   }
 
-  /** @param link columns wanted of the rows, under these names in what comes back */
+  /** @param link columns of the rows to return, as `l0`, `l1` and so on */
   private async level(
     table: Table,
     rows: readonly Json[],
@@ -131,7 +132,7 @@ class NestedInsert {
     return written
   }
 
-  /** Rows with the same keys in one statement; what comes back stands in the order of the rows. */
+  /** Writes rows, those with the same keys in one statement. The result has the order of the rows. */
   private async write(
     rows: readonly JsonObject[],
     link: readonly string[],
@@ -143,8 +144,8 @@ class NestedInsert {
     const sent = rowsOf(rows as Json[], path)
     const whole = await this.step(nested, sent, [], this.call)
     const written: Written[] = []
-    /** Of groups in which a conflict skipped some rows: which ones is not known, and nothing depends on it. */
-    const left: Written[] = []
+    /** From groups in which a conflict skipped rows. It is unknown which ones, but nothing depends on that. */
+    const unordered: Written[] = []
     if (whole !== undefined) written.push(...(parseJson(whole, NO_LIMITS) as Written[]))
     else {
       for (const group of sent.groups()) {
@@ -152,10 +153,10 @@ class NestedInsert {
         if (part.length === group.indices.length)
           part.forEach((each, i) => (written[group.indices[i] as number] = each))
         else if (link.length > 0) throw skipped(path)
-        else left.push(...part)
+        else unordered.push(...part)
       }
     }
-    const all = [...written.filter((each) => each !== undefined), ...left]
+    const all = [...written.filter((each) => each !== undefined), ...unordered]
     if (all.length !== rows.length && link.length > 0) throw skipped(path)
     this.affected += all.length
     return all
@@ -172,7 +173,7 @@ class NestedInsert {
     throw invalid(`table "${ref.name}" does not exist`, path)
   }
 
-  /** The rows under a relationship by what is to happen in a conflict. */
+  /** Groups the rows of a relationship by their `on_conflict`. */
   private related(rows: readonly JsonObject[], name: string, path: string, many: boolean): readonly Group[] {
     const groups = new Map<string, Group>()
     rows.forEach((row, of) => {
@@ -197,15 +198,13 @@ class NestedInsert {
 
 interface Entry {
   readonly row: JsonObject
-  /** Which of the outer rows it belongs to. */
+  /** Index of the outer row. */
   readonly of: number
 }
 interface Group {
   readonly entries: Entry[]
   readonly conflict?: Conflict
 }
-
-const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null
 
 function conflictOf(value: Json, path: string): Conflict {
   if (!isObject(value)) throw invalid('expecting an object', path)
@@ -220,6 +219,6 @@ function conflictOf(value: Json, path: string): Conflict {
 const skipped = (path: string) =>
   serviceError(
     'unexpected-payload',
-    'a row was left out by its on_conflict, but other rows of the insert belong to it; set update_columns to update it',
+    'on_conflict skipped a row that other rows of the insert belong to; set update_columns to update it',
     path,
   )

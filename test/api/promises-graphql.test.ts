@@ -293,8 +293,8 @@ const CASES: Readonly<Record<GraphqlPromise, Case>> = {
     ),
   ],
   'select.negative': [
-    ask('{ author(limit: -1) { id } }', invalid(/not negative/, '$.selectionSet.author.args.limit')),
-    ask('{ author(offset: -1) { id } }', invalid(/not negative/, '$.selectionSet.author.args.offset')),
+    ask('{ author(limit: -1) { id } }', invalid(/non-negative/, '$.selectionSet.author.args.limit')),
+    ask('{ author(offset: -1) { id } }', invalid(/non-negative/, '$.selectionSet.author.args.offset')),
   ],
   'select.several': [
     ask(

@@ -27,8 +27,8 @@ const STYLE = 'html, body, #graphiql { height: 100%; margin: 0 }\n'
 
 const SCRIPT = `const { createElement } = React
 const headers = JSON.stringify({ 'X-Service-Admin-Secret': '', Authorization: '', 'X-Service-Role': '', 'X-Service-User-Id': '' }, null, 2)
-const query = \`# Who you are goes under "Headers" below.
-# Then reload the schema: the round arrow.
+const query = \`# Put credentials under "Headers" below.
+# Then reload the schema with the round arrow.
 #
 # Ctrl-Space completes, Ctrl-Enter runs.
 
@@ -38,7 +38,7 @@ const query = \`# Who you are goes under "Headers" below.
 \`
 const send = GraphiQL.createFetcher({ url: location.pathname })
 function fetcher(request, options = {}) {
-  // Headers that are left empty are not sent.
+  // Empty headers are not sent.
   const given = Object.entries(options.headers ?? {}).filter(([, value]) => value !== '')
   return send(request, { ...options, headers: Object.fromEntries(given) })
 }
@@ -53,7 +53,7 @@ ReactDOM.createRoot(document.getElementById('graphiql')).render(
 )
 `
 
-/** GraphiQL, for browsers that open the endpoint. */
+/** Returns a handler that serves GraphiQL to browsers. */
 export function graphiql(router: Host['router']): (ctx: Context) => void {
   return staticPage(router, {
     html: HTML,

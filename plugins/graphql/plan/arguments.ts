@@ -11,7 +11,6 @@ import {
   type ExpShape,
   INT8,
   isRelated,
-  type Json,
   type Names,
   NumberText,
   type Operand,
@@ -30,10 +29,10 @@ import {
   type Table,
   TRUE,
 } from 'rowhouse/plan'
-import { type Args, fieldsOf, type Input, invalid, isAbsent, isTrue, ownOf } from './input.js'
+import { type Args, fieldsOf, type Input, invalid, isAbsent, isTrue, jsonOf, ownOf } from './input.js'
 import { aggregateNamed, type Dialect, keyOf } from './names.js'
 
-/** Rows, their order and how many: what a list field's arguments say. */
+/** The arguments of a field that returns a list of rows. */
 export interface Rows {
   readonly where: BoolExp
   readonly distinctOn?: readonly string[]
@@ -42,11 +41,11 @@ export interface Rows {
   readonly offset?: Operand
 }
 
-/** Reads the arguments of fields, with their variables replaced, and plans what they mean. */
+/** Reads the arguments of fields, with their variables replaced, and plans them. */
 export class Arguments {
-  /** Values in the document itself: slot -1 is the first of them. */
+  /** Values in the document itself. Slot -1 is the first of them. */
   private readonly literals: Input[] = []
-  /** Counts the parts of conditions, as for every other front end. */
+  /** Enforces the limits on conditions. */
   private readonly size = new Slots()
 
   constructor(
@@ -64,7 +63,7 @@ export class Arguments {
     return result
   }
 
-  /** A value of the document, its variables replaced; undefined for an absent variable. */
+  /** Returns a value of the document with its variables replaced; undefined for an absent variable. */
   input(node: ValueNode | undefined): Input | undefined {
     switch (node?.kind) {
       case undefined:
@@ -114,8 +113,7 @@ export class Arguments {
   private count(input: Input | undefined, path: string): Operand | undefined {
     if (isAbsent(input)) return undefined
     if (input.kind === 'slot') return { kind: 'value', slot: input.slot, type: INT8, path }
-    if (input.kind !== 'literal' || Number(input.value) < 0)
-      throw invalid('expecting a whole number, not negative', path)
+    if (input.kind !== 'literal' || Number(input.value) < 0) throw invalid('expecting a non-negative integer', path)
     return { kind: 'const', value: encode(input.value, INT8, path), type: INT8 }
   }
 
@@ -128,11 +126,11 @@ export class Arguments {
     return { kind: 'and', of }
   }
 
-  /** A value of a column's type. @throws ServiceError 400 for null and for what is absent */
+  /** Returns a value of a column's type. @throws ServiceError 400 for a null or absent value */
   operand(input: Input | undefined, type: SqlType, path: string): Operand {
     if (isAbsent(input)) throw invalid(`unexpected null value for type ${type.name}`, path)
     if (input.kind === 'slot') return { kind: 'value', slot: input.slot, type, path }
-    return { kind: 'const', value: encode(this.json(input, path), type, path), type }
+    return { kind: 'const', value: encode(jsonOf(input, path), type, path), type }
   }
 
   where(input: Input | undefined, table: Table, path: string): BoolExp {
@@ -148,7 +146,7 @@ export class Arguments {
       if (slot >= 0) return { list: { kind: 'value', slot, type: array, path }, ones: [] }
       const elements = this.elements(this.literals[-1 - slot])
       const literal = elements.filter((each) => each.kind !== 'slot')
-      const values = literal.map((each, i) => this.json(each, at(path, i)))
+      const values = literal.map((each, i) => jsonOf(each, at(path, i)))
       return {
         list: { kind: 'const', value: encodeArray(values, array, path), type: array },
         ones: elements.flatMap((each) => (each.kind === 'slot' ? [this.operand(each, type, path)] : [])),
@@ -202,8 +200,8 @@ export class Arguments {
   }
 
   private operator(name: string, input: Input, path: string): OpShape['to'] {
-    // A comparison that falls away with its variable would widen a delete to the whole table.
-    if (input.kind === 'null') throw invalid('unexpected null value; _is_null asks for null', path)
+    // If a missing variable removed a comparison, a delete could affect the whole table.
+    if (input.kind === 'null') throw invalid('unexpected null value; use _is_null to find null', path)
     if (name === '_st_d_within') return this.near(input, path)
     if (name === '_cast') return this.cast(input, path)
     if (name === '_is_null') {
@@ -220,7 +218,7 @@ export class Arguments {
 
   private cast(input: Input, path: string): OpShape['to'] {
     const types = objectOf(input, path)
-    // A missing variable would let the condition fall away.
+    // A missing variable would remove the condition.
     if (Object.keys(types).length === 0) throw invalid('expecting a type and its operators', path)
     const casts = Object.entries(types).map(([as, value]) => {
       const here = at(path, as)
@@ -262,7 +260,7 @@ export class Arguments {
     })
   }
 
-  /** A wrong name in the text is an error of the same kind as one in the document. */
+  /** Reports a wrong name in the text with the same code as one in the document. */
   private orderTarget(names: readonly string[], table: Table, path: string): OrderTarget {
     try {
       return planOrderTarget(names, table, this.names, path)
@@ -271,7 +269,7 @@ export class Arguments {
     }
   }
 
-  /** `{name: asc, author: {name: desc}, articles_aggregate: {count: desc}}`: a key for each entry. */
+  /** Reads `{name: asc, author: {name: desc}, articles_aggregate: {count: desc}}`. */
   private orderObject(input: Input, table: Table, wrap: (by: OrderTarget) => OrderTarget, path: string): OrderBy[] {
     if (input.kind === 'null') return []
     return Object.entries(objectOf(input, path)).flatMap(([name, value]): OrderBy[] => {
@@ -301,14 +299,14 @@ export class Arguments {
         wrap({ kind: 'aggregate', table: ref, on, where: TRUE, of })
       if (value.kind === 'null') return []
       if (fn === 'count') return [{ by: by({ fn: 'count' }), ...direction(value, here) }]
-      return Object.entries(objectOf(value, here)).map(([column, way]) => {
+      return Object.entries(objectOf(value, here)).map(([column, order]) => {
         const { name } = this.names.column(table, column, 'select', at(here, column))
-        return { by: by({ fn: fn as AggregateFn, column: name }), ...direction(way, at(here, column)) }
+        return { by: by({ fn: fn as AggregateFn, column: name }), ...direction(order, at(here, column)) }
       })
     })
   }
 
-  /** Names of columns in GraphQL, as names of columns. */
+  /** Converts a list of GraphQL names to names of columns. */
   columns(input: Input | undefined, table: Table, path: string, action: 'select' | 'update' = 'select'): string[] {
     return this.enums(input).map((name) => this.names.column(table, name, action, path).name)
   }
@@ -319,26 +317,6 @@ export class Arguments {
       if (each.kind === 'enum') return [each.name]
       return each.kind === 'literal' && typeof each.value === 'string' ? [each.value] : []
     })
-  }
-
-  /** A constant of the document as JSON. */
-  private json(input: Input, path: string): Json {
-    switch (input.kind) {
-      case 'null':
-        return null
-      case 'literal':
-        return input.value
-      case 'enum':
-        return input.name
-      case 'list':
-        return input.of.map((each, i) => this.json(each, at(path, i)))
-      case 'object':
-        return Object.fromEntries(
-          Object.entries(input.fields).map(([key, each]) => [key, this.json(each, at(path, key))]),
-        )
-      case 'slot':
-        throw invalid('a value here cannot contain a variable; make the whole value a variable', path)
-    }
   }
 }
 
@@ -355,13 +333,13 @@ function objectOf(input: Input, path: string, message = 'expecting an object'): 
 
 function direction(input: Input, path: string): Pick<OrderBy, 'direction' | 'nulls'> {
   if (input.kind !== 'enum') throw invalid('expecting a direction', path)
-  const [way, , nulls] = input.name.split('_')
-  return { direction: way as 'asc' | 'desc', nulls: nulls as 'first' | 'last' | undefined }
+  const [order, , nulls] = input.name.split('_')
+  return { direction: order as 'asc' | 'desc', nulls: nulls as 'first' | 'last' | undefined }
 }
 
 function checkDistinct(distinctOn: readonly string[], orderBy: readonly OrderBy[], path: string): void {
   if (distinctOn.length === 0 || orderBy.length === 0) return
   const first = orderBy.slice(0, distinctOn.length).map(({ by }) => (by.kind === 'column' ? by.column : ''))
   if (distinctOn.every((column) => first.includes(column)) && first.length === distinctOn.length) return
-  throw invalid('the columns of distinct_on must be the first ones of order_by', path)
+  throw invalid('the columns of distinct_on must come first in order_by', path)
 }

@@ -13,7 +13,7 @@ import {
 import { ServiceError } from 'rowhouse/plan'
 import { invalid } from './input.js'
 
-/** What a document may ask for. Counted before anything is looked up. */
+/** Limits on a document. They are checked before validation. */
 export interface Limits {
   readonly maxTokens: number
   readonly maxDepth: number
@@ -27,7 +27,7 @@ export interface Document {
   readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>
 }
 
-/** @throws ServiceError 400 `parse-failed`, or `validation-failed` when no operation is meant */
+/** @throws ServiceError 400 `parse-failed`, or `validation-failed` when it is unclear which operation to run */
 export function readDocument(text: string, operationName: string | undefined, maxTokens?: number): Document {
   const ast = parsed(text, maxTokens)
   const operations = ast.definitions.filter((node) => node.kind === Kind.OPERATION_DEFINITION)
@@ -35,7 +35,7 @@ export function readDocument(text: string, operationName: string | undefined, ma
   const other = ast.definitions.find(
     (node) => node.kind !== Kind.OPERATION_DEFINITION && node.kind !== Kind.FRAGMENT_DEFINITION,
   )
-  if (other) throw located(invalid('a document holds operations and fragments only', '$.query'), other)
+  if (other) throw located(invalid('a document can contain only operations and fragments', '$.query'), other)
   return {
     ast,
     operation: chosen(operations, operationName),
@@ -47,7 +47,7 @@ function parsed(text: string, maxTokens: number | undefined): DocumentNode {
   try {
     return parse(text, { maxTokens })
   } catch (error) {
-    // The parser calls itself for each level.
+    // The parser is recursive.
     if (error instanceof RangeError)
       throw new DocumentError('parse-failed', 'the document nests too deeply', '$.query', [])
     if (!(error instanceof GraphQLError)) throw error
@@ -56,7 +56,7 @@ function parsed(text: string, maxTokens: number | undefined): DocumentNode {
 }
 
 function chosen(all: readonly OperationDefinitionNode[], name: string | undefined): OperationDefinitionNode {
-  if (all.length === 0) throw invalid('no operation is in the document', '$.query')
+  if (all.length === 0) throw invalid('the document contains no operation', '$.query')
   if (name === undefined || name === '') {
     const [first, ...more] = all
     if (first && more.length === 0) return first
@@ -71,8 +71,8 @@ function chosen(all: readonly OperationDefinitionNode[], name: string | undefine
 }
 
 /**
- * The fields of a selection by their keys in the answer, those of fragments too.
- * @param isIncluded what its directives say
+ * Returns the fields of a selection by response key, including those of fragments.
+ * @param isIncluded evaluates the directives of a node
  */
 export function fieldsByKey(
   selections: readonly SelectionNode[],
@@ -102,7 +102,7 @@ export function fieldsByKey(
   return fields
 }
 
-/** An error with the places in the document that it is about. */
+/** Returns the error with the locations of nodes. */
 export function located(
   error: ServiceError,
   ...nodes: readonly { readonly loc?: DocumentNode['loc'] }[]
@@ -113,7 +113,7 @@ export function located(
   return new DocumentError(error.code, error.message, error.path, locations)
 }
 
-/** 400: something is wrong with the document, at these places. */
+/** 400: an error of the document, with its locations. */
 export class DocumentError extends ServiceError {
   constructor(
     code: string,
@@ -136,21 +136,21 @@ interface Measure {
 }
 const NOTHING: Measure = { depth: 0, aliases: 0, fields: 0 }
 
-/** As in JSON. */
+/** The same as for JSON. */
 const MAX_NESTING = 64
 
 /** @throws ServiceError 400 `validation-failed` that names the limit */
 export function checkLimits({ ast, operation, fragments }: Document, limits: Limits): void {
   checkNesting(ast)
   const roots = operation.selectionSet.selections.length
-  if (roots > limits.maxRootFields) throw over('root fields', roots, limits.maxRootFields, 'maxRootFields')
-  const measure = measured(operation.selectionSet, fragments)
-  if (measure.depth > limits.maxDepth) throw over('levels', measure.depth, limits.maxDepth, 'maxDepth')
-  if (measure.aliases > limits.maxAliases) throw over('aliases', measure.aliases, limits.maxAliases, 'maxAliases')
-  if (measure.fields > limits.maxTokens) throw over('fields', measure.fields, limits.maxTokens, 'maxTokens')
+  const { depth, aliases, fields } = measure(operation.selectionSet, fragments)
+  if (roots > limits.maxRootFields) throw limitExceeded('root fields', roots, limits, 'maxRootFields')
+  if (depth > limits.maxDepth) throw limitExceeded('levels', depth, limits, 'maxDepth')
+  if (aliases > limits.maxAliases) throw limitExceeded('aliases', aliases, limits, 'maxAliases')
+  if (fields > limits.maxTokens) throw limitExceeded('fields', fields, limits, 'maxTokens')
 }
 
-/** Of values and types. What comes later calls itself for each level. */
+/** Limits the nesting of values and types, because the next steps are recursive. */
 function checkNesting(ast: DocumentNode): void {
   let levels = 0
   const nesting = {
@@ -164,14 +164,14 @@ function checkNesting(ast: DocumentNode): void {
   visit(ast, { [Kind.OBJECT]: nesting, [Kind.LIST]: nesting, [Kind.LIST_TYPE]: nesting })
 }
 
-const over = (what: string, found: number, most: number, setting: string) =>
+const limitExceeded = (what: string, found: number, limits: Limits, setting: keyof Limits) =>
   invalid(
-    `the document has ${found} ${what}; at most ${most} are allowed (plugins.graphql.limits.${setting})`,
+    `the document has ${found} ${what}; at most ${limits[setting]} are allowed (plugins.graphql.limits.${setting})`,
     '$.query',
   )
 
-/** Fragments are measured once and counted wherever they are spread, so that a small document cannot stand for a huge one. */
-function measured(set: SelectionSetNode, fragments: Document['fragments']): Measure {
+/** Measures each fragment once and counts it for each spread, so that a small document cannot expand to a huge one. */
+function measure(set: SelectionSetNode, fragments: Document['fragments']): Measure {
   const known = new Map<string, Measure | null>()
   const ofFragment = (name: string): Measure => {
     const before = known.get(name)
@@ -180,9 +180,9 @@ function measured(set: SelectionSetNode, fragments: Document['fragments']): Meas
     const fragment = fragments.get(name)
     if (!fragment) return NOTHING
     known.set(name, null)
-    const measure = ofSet(fragment.selectionSet)
-    known.set(name, measure)
-    return measure
+    const found = ofSet(fragment.selectionSet)
+    known.set(name, found)
+    return found
   }
   const ofSet = ({ selections }: SelectionSetNode): Measure => {
     let [depth, aliases, fields] = [0, 0, 0]
@@ -203,7 +203,7 @@ function measured(set: SelectionSetNode, fragments: Document['fragments']): Meas
   return ofSet(set)
 }
 
-/** Every name that a text could mean: fields, arguments, types, enum values. */
+/** Returns every name in a text: fields, arguments, types, enum values. */
 export function namesIn(text: string): Set<string> {
   return new Set(text.match(/[_A-Za-z]\w*/g))
 }

@@ -12,34 +12,34 @@ import {
 import { type Dialect, NUMERIC_FUNCTIONS, takesNames } from './names.js'
 import { offeredRoots, ROOT_ACTIONS, type RootField } from './roots.js'
 
-/** The tables that a role sees in a dialect, under the names that they have there. */
+/** The tables that a role sees in a dialect, with their names in that dialect. */
 export interface Exposed {
   /** By the name of the table's type. */
   readonly tables: ReadonlyMap<string, Table>
   readonly query: ReadonlyMap<string, RootField>
   readonly mutation: ReadonlyMap<string, RootField>
-  /** The name of a table's type; undefined for a table that has none. */
+  /** Returns the name of a table's type, if it has one. */
   nameOf(table: TableRef): string | undefined
-  /** The name of the type of a function's arguments. */
+  /** Returns the name of the type of a function's arguments. */
   argsOf(call: FunctionData | ComputedField): string
-  /** Whether a type of a table or of arguments has this name. */
+  /** Returns whether a type of a table or of arguments has this name. */
   isTaken(type: string): boolean
 }
 
 /**
- * The most recently used ones, the newest at the end, all of one snapshot: one takes 3 MB for 2,000 tables, and there may
- * be many roles.
+ * The most recently used entries of one snapshot, the newest last. An entry takes 3 MB for 2,000 tables, and there can be
+ * many roles.
  */
-let known: readonly { readonly names: Names; readonly dialect: Dialect; readonly exposed: Exposed }[] = []
-const KEPT = 8
+let cache: readonly { readonly names: Names; readonly dialect: Dialect; readonly exposed: Exposed }[] = []
+const MAX_CACHED = 8
 
 export function exposed(names: Names, dialect: Dialect): Exposed {
-  const newest = known.at(-1)
+  const newest = cache.at(-1)
   if (newest?.names === names && newest.dialect === dialect) return newest.exposed
-  const current = known.filter((each) => each.names.snapshot === names.snapshot)
+  const current = cache.filter((each) => each.names.snapshot === names.snapshot)
   const found = current.find((each) => each.names === names && each.dialect === dialect)
   const used = found ?? { names, dialect, exposed: expose(names, dialect) }
-  known = [...current.filter((each) => each !== found), used].slice(-KEPT)
+  cache = [...current.filter((each) => each !== found), used].slice(-MAX_CACHED)
   return used.exposed
 }
 
@@ -85,14 +85,14 @@ function expose(names: Names, dialect: Dialect): Exposed {
   }
 }
 
-/** A table is left out when an earlier one has its name, the name of one of its types or of one of its root fields. */
+/** Leaves out a table if an earlier table has its name, or the name of one of its types or root fields. */
 function exposeTables(names: Names, dialect: Dialect) {
   const tables = new Map<string, Table>()
   const query = new Map<string, RootField>()
   const mutation = new Map<string, RootField>()
   const isBuiltIn = (name: string) =>
     [...GRAPHQL_TYPES].some((type) => type.startsWith(name) && SUFFIXES[dialect].includes(type.slice(name.length)))
-  /** The tables come in order, so a shorter name is already there. */
+  /** Tables are sorted, so a shorter name has been added already. */
   const sharesType = (name: string) =>
     ENDS[dialect].some((end) => name.endsWith(end) && tables.has(name.slice(0, name.length - end.length)))
   const customization = (table: Table) => (dialect === 'modern' ? table.customization : undefined)
@@ -102,7 +102,7 @@ function exposeTables(names: Names, dialect: Dialect) {
     const custom = customization(table)?.rootFields
     const fields = offeredRoots(table, names, dialect)
       .map((action) => ({ action, given: custom?.[action.kind], own: action.name(name) }))
-      // A name that was given to one of them goes before another's own.
+      // A configured name has priority over a default name.
       .sort((a, b) => Number(b.given !== undefined) - Number(a.given !== undefined))
     if (fields.some(({ given, own }) => query.has(given ?? own) || mutation.has(given ?? own))) continue
     tables.set(name, table)
@@ -114,9 +114,7 @@ function exposeTables(names: Names, dialect: Dialect) {
   return { tables, query, mutation }
 }
 
-/**
- * By name, `author` before `author_set_input`, whatever was tracked first: every instance leaves out the same tables.
- */
+/** Sorts by name, `author` before `author_set_input`, so that every instance leaves out the same tables. */
 function inOrder<T extends TableRef>(all: Iterable<T>, customName: (each: T) => string | undefined) {
   const named = [...all].map((of) => {
     const name = customName(of) ?? graphqlName(of)
@@ -150,7 +148,7 @@ const SUFFIXES: Record<Dialect, readonly string[]> = {
     '_updates',
   ],
 }
-/** Types of two tables have a name in common when the tables' names differ by one of these at the end. */
+/** Two tables have types of the same name if the name of one table is that of the other plus one of these. */
 const ENDS: Record<Dialect, readonly string[]> = { alpha: endsOf(SUFFIXES.alpha), modern: endsOf(SUFFIXES.modern) }
 
 function endsOf(all: readonly string[]): readonly string[] {
@@ -160,5 +158,5 @@ function endsOf(all: readonly string[]): readonly string[] {
   return [...new Set(ends)]
 }
 
-/** Types of comparisons. */
+/** Names of comparison types. */
 const COMPARISON = /_(comparison|cast)_exp$|^st_d_within_(geography_)?input$/

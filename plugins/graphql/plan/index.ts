@@ -5,33 +5,33 @@ import { exposed } from './exposed.js'
 import type { Args } from './input.js'
 import { type NestedShape, planMutation, planNested, type RowsShape } from './mutation.js'
 import { type Dialect, graphqlNames } from './names.js'
+import { dropOldSchema } from './schema.js'
 import { Walker } from './walk.js'
-import { dropOldSchema } from './whole-schema.js'
 
 export { default as prepare } from './prepare.js'
 
-/** A document that has been prepared, without the values of its variables. */
+/** A prepared document, without the values of its variables. */
 export interface GraphqlShape {
   readonly dialect: Dialect
   readonly text: string
   readonly operationName?: string
   readonly variables: Args
   readonly maxCost: number
-  /** Numbers that a client may not be able to hold are shown as text. */
+  /** Whether bigint and numeric are returned as strings. */
   readonly digitsAsText?: boolean
-  /** Of a mutation: which field is meant. */
+  /** Key of the root field of a mutation to plan. */
   readonly root?: string
-  /** Which entry of its `updates`. */
+  /** Index of the entry of its `updates` to plan. */
   readonly index?: number
   readonly rows?: RowsShape
   readonly nested?: NestedShape
 }
 
-/** Gives a document its meaning. Pure; runs in a worker on a cache miss. */
+/** Plans a document. Pure; runs in a worker on a cache miss. */
 export default function plan(shape: GraphqlShape, all: Names): Op {
   dropOldSchema(all)
   const names = shape.dialect === 'modern' ? graphqlNames(all) : all
-  const { operation, fragments } = held(shape)
+  const { operation, fragments } = documentOf(shape)
   const walker = new Walker({
     names,
     dialect: shape.dialect,
@@ -49,17 +49,17 @@ export default function plan(shape: GraphqlShape, all: Names): Op {
   return planMutation(walker, nodes, root, shape.root, shape.rows, shape.index)
 }
 
-/** The documents read last: each is planned for every root field and every shape of its variables. */
+/** The most recently parsed documents: each is planned for every root field and every shape of its variables. */
 const documents = new Map<string, Document>()
-const KEPT = 100
+const MAX_DOCUMENTS = 100
 
-function held({ text, operationName }: GraphqlShape): Document {
+function documentOf({ text, operationName }: GraphqlShape): Document {
   const key = JSON.stringify([operationName, text])
   let document = documents.get(key)
   if (!document) {
     document = readDocument(text, operationName)
     documents.set(key, document)
-    if (documents.size > KEPT) documents.delete(documents.keys().next().value as string)
+    if (documents.size > MAX_DOCUMENTS) documents.delete(documents.keys().next().value as string)
   }
   return document
 }

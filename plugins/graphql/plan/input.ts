@@ -1,12 +1,12 @@
 import { at, isObject, type Json, NumberText, serviceError } from 'rowhouse/plan'
 
 /**
- * A GraphQL input value split into what changes the SQL and what does not: a value of a variable is the number of its
- * slot, a value in the document itself is a constant of the plan. Absent is undefined.
+ * A GraphQL input value. The value of a variable is the number of its slot, so that it does not change the SQL; a value
+ * in the document itself is a constant of the plan. An absent value is undefined.
  */
 export type Input =
   | { readonly kind: 'null' }
-  /** A scalar, or a list of scalars as a whole. */
+  /** A scalar, or a whole list of scalars. */
   | { readonly kind: 'slot'; readonly slot: number }
   | { readonly kind: 'literal'; readonly value: Json }
   | { readonly kind: 'enum'; readonly name: string }
@@ -19,18 +19,20 @@ export type Args = Readonly<Record<string, Input>>
 export const isAbsent = (input: Input | undefined): input is undefined | { readonly kind: 'null' } =>
   input === undefined || input.kind === 'null'
 export const isTrue = (input: Input | undefined): boolean => input?.kind === 'literal' && input.value === true
-/** The fields of an object; none of anything else. */
+/** Returns the fields of an object, or none for other values. */
 export const fieldsOf = (input: Input | undefined): Args => (input?.kind === 'object' ? input.fields : {})
 
-/** A type as it is written in a document: `[author_order_by!]!`. */
+export const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null
+
+/** A type as in a document, e.g. `[author_order_by!]!`. */
 export interface TypeRef {
   readonly nonNull: boolean
-  /** Of a list: the type of its elements. */
+  /** The element type of a list. */
   readonly of?: TypeRef
-  /** Of what is no list. */
+  /** Absent for lists. */
   readonly name?: string
 }
-/** What a named input type takes. */
+/** A named input type. */
 export type InputType =
   | { readonly kind: 'scalar' }
   | { readonly kind: 'enum'; readonly values: readonly string[] }
@@ -42,9 +44,9 @@ export interface Variable {
   readonly name: string
   readonly type: TypeRef
   readonly fallback?: Input
-  /** Its very value changes the SQL: it stands in a directive or names what to sort by. */
+  /** Whether its value changes the SQL, as in a directive or in an alpha `order_by`. */
   readonly structural: boolean
-  /** Rows to insert: they travel as text, and only their keys are part of the shape. */
+  /** Whether it holds rows to insert. Only their keys are part of the shape. */
   readonly rows?: boolean
 }
 export interface InputTypes {
@@ -52,7 +54,7 @@ export interface InputTypes {
   readonly types: Readonly<Record<string, InputType>>
 }
 
-/** Each becomes a part of the plan's key, on the main thread. */
+/** The main thread adds each object and list to the key of the plan. */
 const MAX_CONTAINERS = 20_000
 
 export interface LiftedVariables {
@@ -62,7 +64,7 @@ export interface LiftedVariables {
 
 /**
  * Splits the variables of a request by their declared types.
- * @throws ServiceError 400 `validation-failed` with the path of what does not fit
+ * @throws ServiceError 400 `validation-failed` with the path of the wrong value
  */
 export function liftVariables(
   { variables, types }: InputTypes,
@@ -100,7 +102,7 @@ export function liftVariables(
         return liftObject(value, named, type, path)
       case 'scalar':
         check(value, type, path)
-        // Two plans at most, and the same boolean may decide about a field.
+        // A directive may use the same boolean, and there are two plans at most.
         return keep || typeof value === 'boolean' ? { kind: 'literal', value } : add(value)
     }
   }
@@ -143,7 +145,7 @@ export function liftVariables(
   return { shape, values }
 }
 
-/** JSON as an input whose every value is a constant of the plan. */
+/** Converts JSON to an input in which every value is a constant of the plan. */
 export function inputOf(value: Json): Input {
   if (value === null) return { kind: 'null' }
   if (Array.isArray(value)) return { kind: 'list', of: value.map(inputOf) }
@@ -154,13 +156,31 @@ export function inputOf(value: Json): Input {
   }
 }
 
-/** Names come from clients and from catalogs: `constructor` must not be found where nobody put it. */
+/** Converts an input of constants to JSON. @throws ServiceError 400 for the value of a variable */
+export function jsonOf(input: Input, path: string): Json {
+  switch (input.kind) {
+    case 'null':
+      return null
+    case 'literal':
+      return input.value
+    case 'enum':
+      return input.name
+    case 'list':
+      return input.of.map((each, i) => jsonOf(each, at(path, i)))
+    case 'object':
+      return Object.fromEntries(Object.entries(input.fields).map(([key, each]) => [key, jsonOf(each, at(path, key))]))
+    case 'slot':
+      throw invalid('a value here cannot contain a variable; make the whole value a variable', path)
+  }
+}
+
+/** Keys come from clients and from the catalog, so `constructor` must not find an inherited property. */
 export const ownOf = <T>(record: Readonly<Record<string, T>>, key: string): T | undefined =>
   Object.hasOwn(record, key) ? record[key] : undefined
 
 const SCALAR: InputType = { kind: 'scalar' }
 
-/** Without a path for each element: a list of a million is checked on the main thread. */
+/** Builds paths only for errors, because the main thread may check a list of a million elements. */
 function checkAll(list: readonly Json[], of: TypeRef, path: string): void {
   const fits = of.name === undefined ? undefined : ownOf(BUILT_IN, of.name)
   list.forEach((element, i) => {
@@ -168,7 +188,7 @@ function checkAll(list: readonly Json[], of: TypeRef, path: string): void {
   })
 }
 
-/** The built-in scalars are strict, as the language has it; the others are PostgreSQL's to judge. */
+/** Checks built-in scalars as the GraphQL specification requires. PostgreSQL checks the other scalars. */
 function check(value: Json, type: TypeRef, path: string): void {
   if (type.of) {
     if (!Array.isArray(value)) throw invalid(`expecting a list of type ${typeText(type)}`, path)
@@ -197,7 +217,7 @@ function typeText({ nonNull, of, name }: TypeRef): string {
 
 export const invalid = (message: string, path: string) => serviceError('validation-failed', message, path)
 
-/** Every key in some JSON: the names that its types must know. */
+/** Returns every key in a JSON value: the names that its types must contain. */
 export function keysIn(json: Json, keys: Set<string> = new Set()): Set<string> {
   if (Array.isArray(json)) for (const each of json) keysIn(each, keys)
   else if (isObject(json)) {

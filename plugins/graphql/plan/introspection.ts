@@ -27,25 +27,24 @@ import { type Document, fieldsByKey } from './document.js'
 import { invalid } from './input.js'
 
 const MAX_BYTES = 64 * 1024 * 1024
-/** Characters of a piece, about. */
+/** Approximate number of characters in a piece. */
 const PIECE = 128 * 1024
 
-/** A field of the answer, and what is asked of what it gives. */
+/** A field of the response, and the selection of its value. */
 interface Selected {
-  /** With its colon, as JSON has it. */
+  /** As JSON text, with its colon. */
   readonly key: string
   readonly field: GraphQLField<unknown, unknown>
   readonly args: Readonly<Record<string, unknown>>
   readonly parentType: GraphQLObjectType
-  /** Looked at when there is something: what nests and multiplies may lead nowhere. */
+  /** Called only for values that exist, because a nested selection may multiply without selecting anything. */
   readonly fields: () => readonly Selected[]
 }
 
 /**
- * Answers introspection fields of a valid document. The answer for 1,000 tables is millions of small objects in the
- * GraphQL library and a tenth of their memory as text, so it is written as text at once.
- * @returns JSON text in pieces, each in UTF-8, compressed with gzip and in base64: what repeats so much is worth keeping
- *   only like this
+ * Evaluates the introspection fields of a valid document. For 1,000 tables the GraphQL library would create millions of
+ * small objects, which take ten times the memory of the text, so this writes text directly.
+ * @returns JSON text in pieces, each compressed with gzip and encoded in base64, because the text is very repetitive
  * @throws ServiceError 400
  */
 export function introspectionText(
@@ -62,7 +61,7 @@ export function introspectionText(
   try {
     writeFields(select(schema.getQueryType() as GraphQLObjectType, selections), undefined)
   } catch (error) {
-    // Null, where only the default of its variable made a document valid.
+    // A variable is null, but only its default made the document valid.
     throw error instanceof GraphQLError ? invalid(error.message, '$.query') : error
   }
   flush()
@@ -72,7 +71,7 @@ export function introspectionText(
     const piece = Buffer.from(text)
     text = ''
     bytes += piece.length
-    if (bytes > MAX_BYTES) throw invalid(`the answer has more than ${MAX_BYTES} bytes`, '$.query')
+    if (bytes > MAX_BYTES) throw invalid(`the response has more than ${MAX_BYTES} bytes`, '$.query')
     pieces.push(gzipSync(piece, { level: 1 }).toString('base64'))
   }
 
@@ -104,7 +103,7 @@ export function introspectionText(
   }
 
   function select(parentType: GraphQLObjectType, selections: readonly SelectionNode[]): readonly Selected[] {
-    // Types of introspection are objects, so a fragment that is valid applies.
+    // Introspection types are objects, so every valid fragment applies.
     return [...fieldsByKey(selections, fragments, isIncluded)].map(([key, nodes]) => {
       const [node] = nodes as [FieldNode]
       const field = fieldOf(parentType, node.name.value)

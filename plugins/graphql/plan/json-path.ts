@@ -1,8 +1,8 @@
 import { invalid } from './input.js'
 
 /**
- * The keys and places that a path to a part of a JSON value names: `$.a.b[0]['c d']`, with or without `$`.
- * @throws ServiceError 400 for what is no such path
+ * Returns the keys and indices of a JSON path such as `$.a.b[0]['c d']`, with or without `$`.
+ * @throws ServiceError 400 for a malformed path
  */
 export function readJsonPath(text: string, path: string): readonly string[] {
   const rest = text.startsWith('$') ? text.slice(1) : text
@@ -11,11 +11,11 @@ export function readJsonPath(text: string, path: string): readonly string[] {
   while (STEP.lastIndex < rest.length) {
     const first = STEP.lastIndex === 0
     const found = STEP.exec(rest)
-    const [whole = '', name, place, quoted] = found ?? []
+    const [whole = '', name, index, quoted] = found ?? []
     const bare = name !== undefined && !whole.startsWith('.')
     if (!found || (bare && !first) || (bare && text.startsWith('$')))
       throw invalid(`"${text}" is not a path into JSON`, path)
-    steps.push(name ?? place ?? (quoted as string).slice(1, -1).replaceAll(/\\(.)/g, '$1'))
+    steps.push(name ?? index ?? (quoted as string).slice(1, -1).replaceAll(/\\(.)/g, '$1'))
   }
   return steps
 }

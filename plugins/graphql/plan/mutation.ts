@@ -26,21 +26,21 @@ import { type Args, fieldsOf, type Input, inputOf, invalid, isAbsent } from './i
 import type { RootAction, RootField } from './roots.js'
 import type { Walker } from './walk.js'
 
-/** The rows of an insert: their slot, and their keys with whether every row has them. */
+/** The rows of an insert: their slot, and their keys. */
 export interface RowsShape {
   readonly slot: number
   readonly columns: readonly (readonly [name: string, everywhere: boolean])[]
 }
 
-/** A step of an insert whose rows bring rows of related tables along. */
+/** A step of an insert with rows of related tables. */
 export interface NestedShape {
   readonly phase: 'write' | 'look'
-  /** Columns that the related rows are joined by. */
+  /** Columns that join the related rows. */
   readonly link: readonly string[]
-  /** The names of the relationships that lead from the field's table to the rows of this step. */
+  /** Names of the relationships from the table of the field to the rows of this step. */
   readonly via: readonly string[]
   readonly conflict?: Conflict
-  /** Slot of the number of rows of other tables. */
+  /** Slot of the number of rows inserted into other tables. */
   readonly others?: number
 }
 
@@ -58,7 +58,7 @@ interface Mutation {
   readonly path: string
   readonly answer: Answer
   readonly rows?: RowsShape
-  /** Which entry of `updates` is meant. */
+  /** Index of the entry of `updates` to plan. */
   readonly index?: number
 }
 interface Answer {
@@ -68,7 +68,7 @@ interface Answer {
 
 /**
  * Plans one root field of a mutation.
- * @param index of the entry of `updates` that is meant, where the field takes several
+ * @param index index of the entry of `updates` to plan
  */
 export function planMutation(
   walker: Walker,
@@ -81,7 +81,7 @@ export function planMutation(
   if (!action.write) throw new Error(`${action.kind} changes nothing`)
   const path = at('$.selectionSet', key)
   const args = walker.args.of(nodes[0] as FieldNode)
-  const answer = answering(walker, nodes, action, table, path)
+  const answer = planAnswer(walker, nodes, action, table, path)
   return WRITES[action.write]({ walker, table, args, path, answer, rows, index })
 }
 
@@ -95,8 +95,8 @@ const WRITES: Readonly<Record<NonNullable<RootAction['write']>, (mutation: Mutat
 }
 
 /**
- * Plans a step of an insert whose rows bring rows of related tables along.
- * @param rows when looking, their slot is that of what writing gave
+ * Plans a step of an insert with rows of related tables.
+ * @param rows in the phase `look`, their slot holds the result of writing them
  */
 export function planNested(
   walker: Walker,
@@ -112,7 +112,7 @@ export function planNested(
   const nothing: Answer = { answer: [] }
   if (via.length === 0) {
     const args = walker.args.of(nodes[0] as FieldNode)
-    const answer = phase === 'look' ? answering(walker, nodes, action, table, path) : ({} as Answer)
+    const answer = phase === 'look' ? planAnswer(walker, nodes, action, table, path) : ({} as Answer)
     return { ...planInsert({ walker, table, args, path, answer, rows }), ...steps }
   }
   const here = `${path}.args.objects.${via.join('.')}`
@@ -170,17 +170,16 @@ function planConflict(walker: Walker, table: Table, input: Input | undefined, pa
   }
 }
 
-/** The rows that `where` of the arguments, or of an entry of them, means. */
+/** @param from the arguments of the field, or an entry of `updates` */
 const byWhere = ({ walker, table, args, path }: Mutation, from = args): BoolExp =>
   walker.args.where(required(from['where'], 'where', path), table, `${path}.args.where`)
 
-/** The row of a primary key. @param name of the argument that holds it; without one the arguments are it */
+/** @param name argument that contains the primary key; without it, the arguments are the key */
 function byKey({ walker, table, args, path }: Mutation, name?: string): BoolExp {
   if (name === undefined) return walker.args.byKey(args, table, path)
   return walker.args.byKey(fieldsOf(required(args[name], name, path)), table, `${path}.args.${name}`)
 }
 
-/** The entry of `updates` that is meant. */
 function entryOf({ args, index }: Mutation): Args {
   const { updates } = args
   return fieldsOf(updates?.kind === 'list' ? updates.of[index as number] : updates)
@@ -195,13 +194,13 @@ const planDelete = ({ table, answer }: Mutation, where: BoolExp): Delete => ({
 
 const ref = ({ schema, name }: Table) => ({ schema, name })
 
-/** @param args those of the field, or an entry of them */
+/** @param args the arguments of the field, or an entry of `updates` */
 function planUpdate({ walker, table, answer, path }: Mutation, where: BoolExp, args: Args): Update {
   const set = OPERATORS.flatMap(({ key, kind, type }) => {
     const here = `${path}.args.${key}`
     return Object.entries(fieldsOf(args[key])).map(([name, input]): Assignment => {
       const column: Column = walker.names.column(table, name, 'update', here)
-      // Whether a change of the present value succeeds would tell that value.
+      // Otherwise the success of a change could reveal the current value.
       if (kind !== 'set') walker.names.column(table, name, 'select', here)
       if (column.generated === 'always') throw invalid(`column "${name}" is generated`, at(here, name))
       if (kind === 'set' && input.kind === 'null') return { kind: 'null', column: column.name }
@@ -230,8 +229,8 @@ const OPERATORS: readonly {
   { key: '_delete_at_path', kind: 'delete_at_path', type: TEXTS },
 ]
 
-/** What the field asks for of the rows written: `affected_rows` and `returning`, or one row. */
-function answering(
+/** Plans the selection: `affected_rows` and `returning`, or the fields of one row. */
+function planAnswer(
   walker: Walker,
   nodes: readonly FieldNode[],
   { gives }: RootAction,

@@ -15,20 +15,11 @@ import {
 export type Dialect = 'alpha' | 'modern'
 
 /** Aggregate functions of numbers. */
-export const NUMERIC_FUNCTIONS = [
-  'avg',
-  'stddev',
-  'stddev_pop',
-  'stddev_samp',
-  'sum',
-  'var_pop',
-  'var_samp',
-  'variance',
-]
+export const NUMERIC_FUNCTIONS = 'avg stddev stddev_pop stddev_samp sum var_pop var_samp variance'.split(' ')
 
 /**
- * Names as `/v1/graphql` has them: columns under their custom names, and values that functions compute as columns.
- * `columns` gives columns under these names; the look-ups take them and give columns as the database has them.
+ * Returns the names of `/v1/graphql`: columns under their custom names, and computed values as columns. `columns` returns
+ * columns with these names; the other functions take these names and return columns with their names in the database.
  */
 export function graphqlNames(names: Names): Names {
   let known = cache.get(names)
@@ -57,22 +48,22 @@ function renamed(names: Names): Names {
   }
 }
 
-/** Computed fields that are values, and need nothing from the client: they can stand where a column can. */
+/** Returns the computed fields that can be used like columns: they are values, and need no arguments. */
 export const computedColumns = (names: Names, table: Table): readonly Column[] =>
   names.computedFields(table).flatMap((field) => {
     const column = needsNothing(field.arguments) ? computedColumn(field, '$') : undefined
     return column ? [column] : []
   })
 
-/** The name of a column in GraphQL. */
+/** Returns the name of a column in GraphQL. */
 export const keyOf = ({ customization }: Table, column: string): string =>
   customization && Object.hasOwn(customization.columns, column) ? (customization.columns[column] as string) : column
 
-/** Whether a field of rows is called so that is no relationship. */
+/** Returns whether a column or a computed field has this name. */
 export const isColumn = (table: Table, name: string): boolean =>
   table.columnsByName.has(columnOf(table, name)) || table.computedByName.has(name)
 
-/** The relationship whose rows `articles_aggregate` is computed of; undefined if a column or relationship is called so. */
+/** Returns the relationship that `articles_aggregate` aggregates; undefined if a column or relationship has that name. */
 export function aggregateNamed(name: string, table: Table, names: Names): Related | undefined {
   if (!name.endsWith(AGGREGATE) || isColumn(table, name) || table.relationshipsByName.has(name)) return undefined
   const many = name.slice(0, -AGGREGATE.length)
@@ -82,7 +73,7 @@ export function aggregateNamed(name: string, table: Table, names: Names): Relate
 }
 const AGGREGATE = '_aggregate'
 
-/** The column of a name in GraphQL; a name that none has for one that is hidden behind another. */
+/** Returns the column with a name in GraphQL. For the database name of a renamed column, returns a name that no column has. */
 function columnOf(table: Table, name: string): string {
   if (!table.customization) return name
   const columns = Object.entries(table.customization.columns)
@@ -90,14 +81,14 @@ function columnOf(table: Table, name: string): string {
   return column ?? (Object.hasOwn(table.customization.columns, name) ? `\0${name}` : name)
 }
 
-/** Whether an enum can have a value of this name: it must not look like a value of another type. */
+/** Returns whether an enum value can have this name: it must not look like a value of another type. */
 export const isEnumName = (name: string): boolean => isGraphqlName(name) && !['true', 'false', 'null'].includes(name)
 
-/** Whether a client can name all the arguments that it may give. */
+/** Returns whether all arguments that clients can set have names that are valid in GraphQL. */
 export const takesNames = (all: readonly FunctionArgument[]): boolean =>
   all.every(({ is, name = '' }) => is !== 'client' || isGraphqlName(name))
 
-/** The scalar of a type; for an array, the scalar of its elements. */
+/** Returns the scalar of a type. */
 export function scalarName(type: SqlType): string {
   const builtIn = BUILT_IN.get(type.name)
   if (builtIn && type.schema === 'pg_catalog') return builtIn

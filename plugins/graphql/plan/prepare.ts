@@ -37,18 +37,17 @@ import { type Exposed, exposed } from './exposed.js'
 import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
 import { introspectionText } from './introspection.js'
 import { type Dialect, graphqlNames } from './names.js'
-import { buildSchema } from './schema.js'
-import { dropOldSchema, wholeSchema } from './whole-schema.js'
-import { olderWords } from './wording.js'
+import { buildSchema, dropOldSchema, wholeSchema } from './schema.js'
+import { alphaMessage } from './wording.js'
 
-/** What is asked for when a document is seen for the first time. */
+/** A task for a document that is seen for the first time, or for a schema. */
 export type PrepareShape =
   | {
       readonly kind: 'document'
       readonly dialect: Dialect
       readonly text: string
       readonly operationName?: string
-      /** Keys in the variables: their types must know them. */
+      /** Keys in the variables, which their types must contain. */
       readonly keys: readonly string[]
       readonly limits: Limits
     }
@@ -60,15 +59,15 @@ export type PrepareShape =
     }
   | { readonly kind: 'schema'; readonly dialect: Dialect }
 
-/** Everything about a document that running it needs. */
+/** What the main thread needs to run a document. */
 export type Prepared =
   | {
       readonly operation: 'query' | 'mutation'
       readonly inputs: InputTypes
-      /** Fields of the query root that are answered from the database, if there are any. */
+      /** Whether the query has root fields other than introspection. */
       readonly reads: boolean
       readonly introspects: boolean
-      /** Of a mutation, in order. */
+      /** The root fields of a mutation, in order. */
       readonly roots: readonly MutationRoot[]
     }
   | { readonly failed: readonly Failure[] }
@@ -81,12 +80,12 @@ export interface Failure {
 
 export interface MutationRoot {
   readonly key: string
-  /** Absent: `__typename`. */
+  /** Absent for `__typename`. */
   readonly action?: string
   readonly table?: { readonly schema: string; readonly name: string }
-  /** A function is called, which may do anything. */
+  /** Whether the field calls a function. */
   readonly calls?: true
-  /** Each place that asks for it, with all that must hold there: directives of the field and of fragments around it. */
+  /** For each occurrence in the document, the directives of the field and of the fragments around it. */
   readonly when: readonly (readonly Condition[])[]
   /** The rows of an insert, or the entries of `updates`. */
   readonly objects?: Template
@@ -95,7 +94,7 @@ interface Condition {
   readonly is: boolean
   readonly value: Template
 }
-/** A value of the document in which variables stand for JSON. */
+/** A value of the document that may contain variables. */
 export type Template =
   | { readonly kind: 'variable'; readonly name: string }
   | { readonly kind: 'json'; readonly value: Json }
@@ -126,7 +125,7 @@ function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, nam
   const { dialect, text, limits } = shape
   const document = readDocument(text, shape.operationName, limits.maxTokens)
   const { operation } = document
-  if (dialect === 'alpha') refuseNewer(document)
+  if (dialect === 'alpha') refuseUnsupported(document)
   if (operation.operation === 'subscription')
     throw located(invalid('subscriptions are not supported', '$.query'), operation)
   checkLimits(document, limits)
@@ -149,22 +148,22 @@ function prepareDocument(shape: Extract<PrepareShape, { kind: 'document' }>, nam
   }
 }
 
-/** Of the operations that are not run, nothing is asked but that they are well formed. */
+/** Variables may be unused if the document has operations that are not run. */
 const rules = ({ ast }: Document) =>
   ast.definitions.length > 1 ? specifiedRules.filter((rule) => rule !== NoUnusedVariablesRule) : specifiedRules
 
-/** The dialect knows neither fragments nor introspection. */
-function refuseNewer({ ast, operation }: Document): void {
-  const more = 'is not supported here; /v1/graphql has it'
+/** The alpha dialect supports neither fragments nor introspection. */
+function refuseUnsupported({ ast, operation }: Document): void {
+  const instead = 'is not supported here; use /v1/graphql'
   const fragment = ast.definitions.find((node) => node.kind === Kind.FRAGMENT_DEFINITION)
-  if (fragment) throw located(serviceError('not-supported', `a fragment ${more}`, '$.query'), fragment)
+  if (fragment) throw located(serviceError('not-supported', `a fragment ${instead}`, '$.query'), fragment)
   visit(operation, {
     enter(node) {
       if (node.kind === Kind.FRAGMENT_SPREAD || node.kind === Kind.INLINE_FRAGMENT) {
-        throw located(serviceError('not-supported', `a fragment ${more}`, '$.query'), node)
+        throw located(serviceError('not-supported', `a fragment ${instead}`, '$.query'), node)
       }
       if (node.kind === Kind.FIELD && isIntrospection(node)) {
-        throw located(serviceError('not-supported', `introspection ${more}`, '$.query'), node)
+        throw located(serviceError('not-supported', `introspection ${instead}`, '$.query'), node)
       }
     },
   })
@@ -174,8 +173,8 @@ const isIntrospection = ({ name }: FieldNode): boolean => name.value === '__sche
 
 function failure(error: GraphQLError, operation: OperationDefinitionNode, dialect: Dialect): Failure {
   const node = error.nodes?.at(-1)
-  const words = dialect === 'alpha' ? olderWords(error.message) : error.message
-  const { code, message, path } = invalid(words, (node && pathTo(operation, node)) ?? '$.query')
+  const text = dialect === 'alpha' ? alphaMessage(error.message) : error.message
+  const { code, message, path } = invalid(text, (node && pathTo(operation, node)) ?? '$.query')
   return {
     code,
     message,
@@ -184,7 +183,7 @@ function failure(error: GraphQLError, operation: OperationDefinitionNode, dialec
   }
 }
 
-/** Where a node stands in an operation: `$.selectionSet.author.args.where`. */
+/** Returns the path of a node in an operation, e.g. `$.selectionSet.author.args.where`. */
 function pathTo(operation: OperationDefinitionNode, wanted: ASTNode): string | undefined {
   let found: string | undefined
   const stack: string[] = ['$']
@@ -204,7 +203,7 @@ function pathTo(operation: OperationDefinitionNode, wanted: ASTNode): string | u
   return found
 }
 
-/** The fields of the root, those in fragments too, whatever directives say. */
+/** Returns the root fields, including those in fragments and those that directives exclude. */
 const rootFields = ({ operation, fragments }: Pick<Document, 'operation' | 'fragments'>): readonly FieldNode[] =>
   [...fieldsByKey(operation.selectionSet.selections, fragments).values()].flat()
 
@@ -249,7 +248,7 @@ function refOf(type: GraphQLInputType, types: Record<string, InputType>): TypeRe
   return { nonNull: false, name: type.name }
 }
 
-/** A default of a variable; a single value stands for a list of one. */
+/** Converts the default of a variable. A single value becomes a list of one if the type is a list. */
 function constant(node: ValueNode, type: GraphQLInputType): Input {
   if (isNonNullType(type)) return constant(node, type.ofType)
   if (node.kind === Kind.NULL) return { kind: 'null' }
@@ -273,7 +272,7 @@ function constant(node: ValueNode, type: GraphQLInputType): Input {
   return { kind: 'literal', value: valueFromASTUntyped(node) as Json }
 }
 
-/** Variables whose very value changes what is asked: in directives, in introspection, as names to sort by, as paths. */
+/** Finds variables whose value changes the plan: in directives, in introspection, in an alpha `order_by`, as paths. */
 function structuralVariables(nodes: readonly ASTNode[], dialect: Dialect): Set<string> {
   const found = new Set<string>()
   const add = (node: ASTNode) => visit(node, { Variable: ({ name }) => void found.add(name.value) })
@@ -284,7 +283,7 @@ function structuralVariables(nodes: readonly ASTNode[], dialect: Dialect): Set<s
         if (isIntrospection(field)) add(field)
         for (const argument of field.arguments ?? []) {
           const { value } = argument.name
-          // A field of rows that takes a path has no fields; a column of a key may be called so.
+          // Only a JSON column, which has no subfields, takes `path`. Elsewhere it is a key column with that name.
           if (dialect === 'alpha' ? value === 'order_by' : value === 'path' && !field.selectionSet) add(argument)
         }
       },
@@ -348,7 +347,7 @@ function templateOf(node: ValueNode): Template {
   return { kind: 'object', fields: Object.fromEntries(fields) }
 }
 
-/** Answers the introspection fields of a query from the whole schema. */
+/** Evaluates the introspection fields of a query. */
 function introspect(
   shape: Extract<PrepareShape, { kind: 'introspection' }>,
   names: Names,

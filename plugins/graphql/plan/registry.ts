@@ -21,7 +21,7 @@ export type InputFields = Record<string, { readonly type: GraphQLInputType; read
 
 export const list = (type: GraphQLInputType) => new GraphQLList(new GraphQLNonNull(type))
 export const required = <T extends GraphQLInputType>(type: T) => new GraphQLNonNull(type)
-/** Fields of these types; those without a type are left out. */
+/** Returns fields of these types, without those whose type is undefined. */
 export function typed<T>(types: Readonly<Record<string, T | undefined>>): Record<string, { readonly type: T }> {
   const fields: Record<string, { readonly type: T }> = {}
   for (const name in types) if (types[name] !== undefined) fields[name] = { type: types[name] as T }
@@ -34,12 +34,12 @@ interface RelatedField {
   readonly table: Table
 }
 
-/** The types of a schema, each made once, and what they may name. */
+/** Creates each type of a schema once, and decides which tables and columns it contains. */
 export class Registry {
   readonly modern: boolean
   private readonly types = new Map<string, GraphQLNamedType>()
 
-  /** @param keep whether a name is not left out */
+  /** @param keep returns whether to include a name */
   constructor(
     readonly names: Names,
     dialect: Dialect,
@@ -59,7 +59,7 @@ export class Registry {
     return this.once(name, () => new GraphQLInputObjectType({ name, fields }))
   }
 
-  /** The names that an enum may have; one without any has `_empty`, because there is no enum without a value. */
+  /** Creates an enum. Without any valid name its value is `_empty`, because an enum needs a value. */
   enum(name: string, all: readonly { readonly name: string }[]): GraphQLEnumType {
     const make = () => {
       const values = all.filter((each) => isEnumName(each.name)).map((each) => [each.name, {}])
@@ -68,7 +68,7 @@ export class Registry {
     return this.once(name, make)
   }
 
-  /** A value's type, in and out. Lists may hold null; nested ones are lists of lists only to PostgreSQL. */
+  /** Returns the type of a value, for input and output. Lists may contain null, and all arrays are lists of one level. */
   value(type: SqlType): GraphQLScalarType | GraphQLList<GraphQLScalarType> {
     return type.kind === 'array' && type.element ? new GraphQLList(this.scalar(type.element)) : this.scalar(type)
   }
@@ -81,7 +81,7 @@ export class Registry {
     return this.once(name, () => new GraphQLScalarType({ name }))
   }
 
-  /** The name of a type of a table. */
+  /** Returns the name of a type of a table. */
   nameOf(table: Table, suffix = ''): string {
     return `${this.exposed.nameOf(table)}${suffix}`
   }
@@ -90,13 +90,13 @@ export class Registry {
     return this.names.columns(table, action).filter(({ name }) => isGraphqlName(name) && this.keep(name))
   }
 
-  /** Columns, and computed values that can be compared and sorted by. */
+  /** Returns columns and computed values, for conditions and `order_by`. */
   comparable(table: Table): readonly Column[] {
     const computed = this.modern ? computedColumns(this.names, table) : []
     return [...this.columns(table), ...computed.filter(({ name }) => isGraphqlName(name) && this.keep(name))]
   }
 
-  /** Fields that relationships make: rows of tables that have a type, and aggregates of many rows. */
+  /** Returns the fields of relationships to tables that have a type, and of aggregates of their rows. */
   related(table: Table): readonly RelatedField[] {
     const all = this.names.relationships(table).flatMap(({ relationship: { name, type }, table: remote }) => {
       if (!isGraphqlName(name) || this.exposed.nameOf(remote) === undefined) return []
@@ -107,7 +107,7 @@ export class Registry {
     return all.filter(({ name }) => this.keep(name))
   }
 
-  /** The aggregate functions that fit some column, with those columns. */
+  /** Returns the aggregate functions that apply to at least one column, with their columns. */
   functions(table: Table): readonly (readonly [string, readonly Column[]])[] {
     const columns = this.columns(table)
     const all = [
@@ -126,7 +126,7 @@ const BUILT_IN: Readonly<Record<string, GraphQLScalarType>> = {
 }
 const NUMERIC = new Set(['int2', 'int4', 'int8', 'float', 'numeric'])
 export const isNumeric = ({ type }: Column): boolean => NUMERIC.has(type.kind)
-/** Types that PostgreSQL can tell the smallest and the largest of. */
+/** Whether PostgreSQL has `min` and `max` for the type. */
 const hasExtremes = (column: Column): boolean =>
   isNumeric(column) ||
   column.type.kind === 'text' ||

@@ -22,11 +22,11 @@ import { type InputFields, isNumeric, list, type Registry, required, typed } fro
 
 type Named = Pick<Column, 'name' | 'type'>
 
-/** What fields take: their arguments, and the input types in these. */
+/** Builds the arguments of fields, and their input types. */
 export class SchemaInputs {
   constructor(private readonly registry: Registry) {}
 
-  /** Arguments of a field that gives a list of rows. */
+  /** Arguments of a field that returns a list of rows. */
   select(table: Table): InputFields {
     const [limit, offset, where] = [GraphQLInt, GraphQLInt, this.boolExp(table)]
     if (!this.registry.modern) return typed({ where, limit, offset, order_by: new GraphQLList(GraphQLString) })
@@ -67,7 +67,7 @@ export class SchemaInputs {
     return typed({ where: required(this.boolExp(table)) })
   }
 
-  /** The arguments of a function that a client gives, as one input. */
+  /** The arguments of a function that clients can set, as one input. */
   call(call: FunctionData | ComputedField): InputFields {
     const own = call.arguments.filter((each) => each.is === 'client')
     if (own.length === 0) return {}
@@ -75,7 +75,7 @@ export class SchemaInputs {
     return typed({ args: own.every(({ optional }) => optional) ? type : required(type) })
   }
 
-  /** A list of columns; undefined where an enum can name none of them. */
+  /** A list of columns; undefined if no column has a name that is valid in an enum. */
   columnList(table: Table): GraphQLInputType | undefined {
     const some = this.registry.names.columns(table).some((column) => isEnumName(column.name))
     return some ? list(this.columnEnum(table, 'select')) : undefined
@@ -85,7 +85,7 @@ export class SchemaInputs {
     return this.registry.input(this.registry.nameOf(table, suffix), fields)
   }
 
-  /** Whatever the document names: the value of a variable may name any of them. */
+  /** All columns, not only those in the document: the value of a variable can name any of them. */
   private columnEnum(table: Table, action: 'select' | 'update'): GraphQLEnumType {
     return this.registry.enum(
       this.registry.nameOf(table, `_${action}_column`),
@@ -93,7 +93,7 @@ export class SchemaInputs {
     )
   }
 
-  /** A field for each column, or argument. */
+  /** A field for each column or argument. */
   private values(columns: readonly Named[], type?: GraphQLInputType): InputFields {
     const fields: InputFields = {}
     for (const each of columns) fields[each.name] = { type: type ?? this.registry.value(each.type) }
@@ -108,7 +108,7 @@ export class SchemaInputs {
     const self = this.boolExp(table)
     const many = this.registry.modern ? list(self) : new GraphQLList(self)
     const fields: InputFields = Object.assign(Object.create(null), typed({ _and: many, _not: self, _or: many }))
-    // A role that may not see rows may name nothing of them.
+    // A role without the select permission cannot use columns in conditions.
     if (!this.registry.names.may(table, 'select')) return fields
     for (const { name, gives, table: remote } of this.registry.related(table)) {
       fields[name] ??= { type: gives === 'aggregate' ? this.aggregateBoolExp(remote) : this.boolExp(remote) }
@@ -225,7 +225,7 @@ export class SchemaInputs {
     }))
   }
 
-  /** Of relationships whose rows may be inserted along. */
+  /** Inputs of relationships whose rows the role may insert too. */
   private relatedInputs(table: Table): InputFields {
     const inputs = this.registry
       .related(table)
@@ -246,7 +246,7 @@ export class SchemaInputs {
     return table.insertable && this.registry.names.may(table, 'insert')
   }
 
-  /** One type for inserts and for `_set`: the union of their columns. */
+  /** The type of inserts and of `_set`: the union of their columns. */
   private alphaInput(table: Table): GraphQLInputObjectType {
     return this.input(table, '_input', () => {
       const [inserted, updated] = [this.registry.columns(table, 'insert'), this.registry.columns(table, 'update')]
@@ -269,7 +269,7 @@ export class SchemaInputs {
     }))
   }
 
-  /** `_set` and the like. */
+  /** The arguments of an update that change columns: `_set` and the others. */
   private changes(table: Table): InputFields {
     if (!this.registry.modern) return typed({ _set: required(this.alphaInput(table)) })
     const columns = this.registry.columns(table, 'update')
@@ -294,7 +294,7 @@ const INT4: SqlType = { schema: 'pg_catalog', name: 'int4', kind: 'int4', array:
 const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }
 const COMBINATORS = new Set(['_and', '_or', '_not'])
 const DIRECTIONS = ['asc', 'asc_nulls_first', 'asc_nulls_last', 'desc', 'desc_nulls_first', 'desc_nulls_last']
-/** What a type can be compared as. */
+/** The types that `_cast` can convert to. */
 const CASTS: Partial<Record<SqlType['kind'], string>> = {
   jsonb: 'String',
   geometry: 'geography',

@@ -37,32 +37,30 @@ export interface WalkOptions {
   readonly dialect: Dialect
   readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>
   readonly variables: Args
-  /** Of the estimate: a field of a row counts 1, a list without a limit 100 rows. */
+  /** Maximum estimated cost: 1 for each field of a row, and 100 rows for a list without a limit. */
   readonly maxCost: number
-  /** bigint and numeric are shown as text. */
+  /** Whether bigint and numeric are returned as strings. */
   readonly digitsAsText: boolean
 }
 
-/** A field that gives rows of a table, or what is computed of them. */
-export interface Asked {
+/** A selected field, and the table that its rows or values come from. */
+interface Selected {
   readonly key: string
+  /** All nodes of the document with this key. */
   readonly nodes: readonly FieldNode[]
   readonly table: Table
   readonly path: string
-  /** About how many rows it is a field of. */
+  /** Estimated number of rows that have the field. */
   readonly outer: number
-  /** How the rows are joined with the row above. */
+  /** How the rows are joined with the outer row. */
   readonly on?: Join
-  /** The function that gives the rows. */
+  /** The function that returns the rows. */
   readonly from?: FunctionCall
-  /** The computed field of the row above that gives them. */
+  /** The computed field of the outer row that returns the rows. */
   readonly computed?: string
 }
 
-/**
- * Turns a valid document into a plan. The rules of the language have been checked before; here names get their meaning,
- * arguments become conditions, and what the language leaves open is refused.
- */
+/** Turns a validated document into a plan: resolves names, plans arguments, and limits the estimated cost. */
 export class Walker {
   readonly names: Names
   readonly args: Arguments
@@ -76,7 +74,7 @@ export class Walker {
     this.exposed = exposed(names, dialect)
   }
 
-  /** All root fields of a query as one read. Introspection is answered elsewhere. */
+  /** Plans all root fields of a query as one read, except introspection. */
   query(operation: OperationDefinitionNode): Roots {
     const { query } = this.exposed
     const fields = [...this.selected([operation])].flatMap(([key, nodes]): Field[] => {
@@ -92,18 +90,18 @@ export class Walker {
     return { kind: 'roots', fields }
   }
 
-  /** A mutation that calls a function. */
+  /** Plans a mutation that calls a function. */
   called(key: string, nodes: readonly FieldNode[], root: RootField): Roots {
     return { kind: 'roots', fields: [this.root(key, root, nodes, at('$.selectionSet', key))] }
   }
 
   private root(key: string, { action, table, call }: RootField, nodes: readonly FieldNode[], path: string): Field {
     if (!action.read) throw new Error(`${action.kind} reads nothing`)
-    const asked: Asked = { key, nodes, table, path, outer: 1 }
-    if (!call) return this[action.read](asked)
+    const selected: Selected = { key, nodes, table, path, outer: 1 }
+    if (!call) return this[action.read](selected)
     const from = this.call(call, call.arguments, nodes, path)
-    const given = { ...asked, from: call.mutation ? { ...from, ahead: true as const } : from }
-    return call.many ? this[action.read](given) : this.row(given, TRUE)
+    const returned = { ...selected, from: call.mutation ? { ...from, ahead: true as const } : from }
+    return call.many ? this[action.read](returned) : this.row(returned, TRUE)
   }
 
   private call(
@@ -120,7 +118,7 @@ export class Walker {
     })
   }
 
-  /** What fields select, in the order of its keys, without what a directive leaves out. */
+  /** Returns the fields in the selections of `nodes` by key, without those that a directive excludes. */
   selected(nodes: readonly Pick<FieldNode, 'selectionSet'>[]): ReadonlyMap<string, readonly FieldNode[]> {
     const selections = nodes.flatMap(({ selectionSet }) => selectionSet?.selections ?? [])
     const fields = fieldsByKey(selections, this.options.fragments, (node) => this.isIncluded(node))
@@ -137,22 +135,22 @@ export class Walker {
     })
   }
 
-  /** The name of a type of a table. */
+  /** Returns the name of a type of a table. */
   typeName(table: Table, suffix = ''): string {
     return `${this.exposed.nameOf(table)}${suffix}`
   }
 
-  /** The keys of an object of rows: columns and relationships. */
+  /** Plans the fields of rows. */
   fields(nodes: readonly FieldNode[], table: Table, path: string, outer: number): readonly Field[] {
     return [...this.selected(nodes)].map(([key, same]) => {
       const here = `${path}.selectionSet${at('', key)}`
-      this.spend(outer, here)
+      this.addCost(outer, here)
       return this.field({ key, nodes: same, table, path: here, outer })
     })
   }
 
-  private field(asked: Asked): Field {
-    const { key, nodes, table, path } = asked
+  private field(selected: Selected): Field {
+    const { key, nodes, table, path } = selected
     const name = nameOf(nodes)
     if (name === '__typename') return { kind: 'constant', key, value: this.typeName(table) }
     if (name === '_empty' && !isColumn(table, name) && !table.relationshipsByName.has(name)) {
@@ -160,27 +158,27 @@ export class Walker {
     }
     if (this.options.dialect === 'modern') {
       const aggregated = aggregateNamed(name, table, this.names)
-      if (aggregated) return this.aggregate({ ...asked, table: aggregated.table, on: aggregated.relationship.on })
-      if (table.computedByName.has(name)) return this.computedField(asked, name)
+      if (aggregated) return this.aggregate({ ...selected, table: aggregated.table, on: aggregated.relationship.on })
+      if (table.computedByName.has(name)) return this.computedField(selected, name)
     }
     const found = this.names.columnOrRelationship(table, name, path)
-    if (!isRelated(found)) return this.shown(found, key, nodes[0], path)
-    const related = { ...asked, table: found.table, on: found.relationship.on }
+    if (!isRelated(found)) return this.column(found, key, nodes[0], path)
+    const related = { ...selected, table: found.table, on: found.relationship.on }
     return found.relationship.type === 'array' ? this.rows(related) : this.row(related, TRUE)
   }
 
-  private computedField(asked: Asked, name: string): Field {
-    const { key, nodes, table, path } = asked
+  private computedField(selected: Selected, name: string): Field {
+    const { key, nodes, table, path } = selected
     const { function: ref, arguments: all, gives } = this.names.computedField(table, name, path)
     const from = this.call(ref, all, nodes, path)
     if ('type' in gives)
-      return this.shown({ name, type: gives.type, nullable: true, computed: from }, key, nodes[0], path)
-    const given = { ...asked, table: this.names.table(gives.table, 'select', path), from, computed: name }
-    return gives.many ? this.rows(given) : this.row(given, TRUE)
+      return this.column({ name, type: gives.type, nullable: true, computed: from }, key, nodes[0], path)
+    const returned = { ...selected, table: this.names.table(gives.table, 'select', path), from, computed: name }
+    return gives.many ? this.rows(returned) : this.row(returned, TRUE)
   }
 
-  /** A column as a client wants to see it: a part of a JSON value, numbers with all their digits. */
-  private shown(
+  /** Plans a column, a part of a JSON value, or a number as text. */
+  private column(
     column: Column,
     key: string,
     node: FieldNode | undefined,
@@ -198,48 +196,48 @@ export class Walker {
     return { ...field, path: { kind: 'const', value: steps, type: TEXTS } }
   }
 
-  rows(asked: Asked): Field {
-    const { table, nodes, path } = asked
-    const { count, read } = this.list(asked)
+  rows(selected: Selected): Field {
+    const { table, nodes, path } = selected
+    const { count, read } = this.list(selected)
     const fields = this.fields(nodes, table, path, count)
-    return { ...placed(asked), read: { kind: 'read', ...read, fields, single: false } }
+    return { ...relationOf(selected), read: { kind: 'read', ...read, fields, single: false } }
   }
 
-  rowByKey(asked: Asked): Field {
-    const { nodes, table, path } = asked
-    return this.row(asked, this.args.byKey(this.args.of(nodes[0] as FieldNode), table, path))
+  rowByKey(selected: Selected): Field {
+    const { nodes, table, path } = selected
+    return this.row(selected, this.args.byKey(this.args.of(nodes[0] as FieldNode), table, path))
   }
 
-  private row(asked: Asked, where: BoolExp): Field {
-    const { nodes, table, path, outer, from } = asked
+  private row(selected: Selected, where: BoolExp): Field {
+    const { nodes, table, path, outer, from } = selected
     const fields = this.fields(nodes, table, path, outer)
     const origin = from ? { from: { ...from, single: true as const } } : {}
     return {
-      ...placed(asked),
+      ...relationOf(selected),
       read: { kind: 'read', table: refTo(table), ...origin, where, orderBy: [], fields, single: true },
     }
   }
 
-  aggregate(asked: Asked): Field {
-    const { key, on = [], nodes, table, path } = asked
-    const { count, read } = this.list(asked)
+  aggregate(selected: Selected): Field {
+    const { key, on = [], nodes, table, path } = selected
+    const { count, read } = this.list(selected)
     const parts = this.aggregateParts(nodes, table, path, count)
     return { kind: 'aggregate', key, on, read: { kind: 'aggregate', ...read, parts } }
   }
 
-  /** What the arguments of a list say, and about how many rows that are in all. */
-  private list({ nodes, table, path, outer, from }: Asked) {
+  /** Plans the arguments of a list, and estimates its total number of rows. */
+  private list({ nodes, table, path, outer, from }: Selected) {
     const args = this.args.of(nodes[0] as FieldNode)
     const rows = this.args.rows(args, table, path)
     const { limit } = args
-    const most = limit?.kind === 'literal' ? Number(limit.value) : MISSING_LIMIT
-    return { count: outer * Math.max(1, most), read: { table: refTo(table), from, ...rows } }
+    const estimate = limit?.kind === 'literal' ? Number(limit.value) : ESTIMATED_ROWS
+    return { count: outer * Math.max(1, estimate), read: { table: refTo(table), from, ...rows } }
   }
 
   private aggregateParts(nodes: readonly FieldNode[], table: Table, path: string, rows: number): AggregatePart[] {
     return [...this.selected(nodes)].map(([key, same]): AggregatePart => {
       const here = `${path}.selectionSet${at('', key)}`
-      this.spend(rows, here)
+      this.addCost(rows, here)
       switch (nameOf(same)) {
         case '__typename':
           return { kind: 'constant', key, value: this.typeName(table, '_aggregate') }
@@ -269,13 +267,13 @@ export class Walker {
         const found = this.names.column(table, column, 'select', `${here}.selectionSet${at('', innerKey)}`)
         if (!AS_VALUES.has(fn)) return columnField(found, innerKey)
         const summed = fn === 'sum' && (found.type.kind === 'int2' || found.type.kind === 'int4')
-        return this.shown(summed ? { ...found, type: INT8 } : found, innerKey, undefined, here)
+        return this.column(summed ? { ...found, type: INT8 } : found, innerKey, undefined, here)
       })
       return { kind: 'columns', key, fn: fn as AggregateFn, of }
     })
   }
 
-  private spend(points: number, path: string): void {
+  private addCost(points: number, path: string): void {
     this.cost += points
     if (this.cost <= this.options.maxCost) return
     throw invalid(
@@ -287,12 +285,12 @@ export class Walker {
 
 const nameOf = ([node]: readonly FieldNode[]): string => (node as FieldNode).name.value
 const refTo = ({ schema, name }: Table): TableRef => ({ schema, name })
-const placed = ({ key, on = [], computed }: Asked) => ({ kind: 'relation' as const, key, on, computed })
+const relationOf = ({ key, on = [], computed }: Selected) => ({ kind: 'relation' as const, key, on, computed })
 
-/** Kinds of numbers that JavaScript cannot hold. */
+/** Types whose values a JavaScript number would round. */
 const DIGITS: ReadonlySet<SqlType['kind']> = new Set(['int8', 'numeric'])
-/** Functions whose result is of the column's type, or a number like it. */
+/** Functions whose result has the type of the column, or a wider number type. */
 const AS_VALUES = new Set(['min', 'max', 'sum'])
 const TEXTS: SqlType = { schema: 'pg_catalog', name: '_text', kind: 'array', element: TEXT }
-/** Rows of a list without a limit, for the estimate. */
-const MISSING_LIMIT = 100
+/** Estimate for a list without a limit. */
+const ESTIMATED_ROWS = 100

@@ -1,20 +1,20 @@
 /**
- * An error of the rules of the language in the words of the older dialect, which its clients look for. What is not in the
- * table keeps its words.
+ * Returns the text that the alpha dialect has for a validation error of graphql-js, because clients match these texts.
+ * Other errors keep their text.
  */
-export function olderWords(message: string): string {
-  for (const [pattern, words] of WORDS) {
+export function alphaMessage(message: string): string {
+  for (const [pattern, text] of TEXTS) {
     const found = pattern.exec(message)
-    if (found) return words(...(found.slice(1) as [string, string]))
+    if (found) return text(...(found.slice(1) as [string, string]))
   }
   return message
 }
 
 const notFound = (name: string, type: string): string => `field "${name}" not found in type: '${type}'`
-/** `[author!]!` is about `author`. */
+/** Returns `author` for `[author!]!`. */
 const bare = (type: string): string => type.replaceAll(/[[\]!]/g, '')
 
-const WORDS: readonly (readonly [RegExp, (name: string, type: string) => string])[] = [
+const TEXTS: readonly (readonly [RegExp, (name: string, type: string) => string])[] = [
   [/^Cannot query field "(\w+)" on type "(\w+)"/, notFound],
   [/^Field "(\w+)" is not defined by type "(\w+)"/, notFound],
   [
