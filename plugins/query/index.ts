@@ -1,13 +1,12 @@
-import { definePlugin } from 'rowhouse'
-import { bulkOperation, PLANNER, rowOperations } from './operations.js'
+import { assertAdmin, callOf, definePlugin, readJson, wantedFormat } from 'rowhouse'
+import { allMetadataOperations } from './metadata/all.js'
 import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
 import { tableOperations } from './metadata/table.js'
-import { wholeOperations } from './metadata/whole.js'
+import { bulkOperation, explain, PLANNER, rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
-import { queryRoutes } from './routes.js'
 
-/** The JSON query API: `POST /v1/query`. */
+/** The JSON query API: `POST /v1/query`, and `POST /v1/query/explain` for admins. */
 export default definePlugin({
   name: 'query',
   needs: ['data', 'operations'],
@@ -22,10 +21,29 @@ export default definePlugin({
       ...tableOperations(data),
       ...permissionOperations(data),
       ...functionOperations(data),
-      ...wholeOperations(data),
+      ...allMetadataOperations(data),
     }
-    // Their statements have a limit each.
+    // Each statement has a limit of its own.
     for (const [type, operation] of Object.entries(all)) host.operation(type, { ...operation, timeoutMs: 0 })
-    queryRoutes(host, data, operations)
+
+    host.route('post', '/v1/query', async (exchange) => {
+      const format = wantedFormat(exchange)
+      const query = await readJson(exchange, { isRows, largeForAdmin: true })
+      return operations.run(query, callOf(exchange, format))
+    })
+    host.route('post', '/v1/query/explain', async (exchange) => {
+      assertAdmin(exchange.state.session)
+      const body = await readJson(exchange)
+      return { kind: 'text', text: await explain(data, body, callOf(exchange)) }
+    })
   },
 })
+
+/** Returns whether a path is that of rows to insert: `$.args.objects`, also in bulks, but not in template arguments. */
+function isRows(path: readonly (string | number)[]): boolean {
+  return (
+    path.at(-2) === 'args' &&
+    path.at(-3) !== 'args' &&
+    path.every((key, i) => typeof key === 'number' || key === 'args' || i === path.length - 1)
+  )
+}

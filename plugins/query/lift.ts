@@ -19,8 +19,8 @@ import {
 } from 'rowhouse/plan'
 
 /**
- * Splits the arguments of an operation into a shape, which holds no value of the client and is a cache key, and the
- * values, by slot. Needs no catalog. Refuses what has the wrong form, with the path of it.
+ * The arguments of an operation, split into a shape, which contains no value of the client and is a cache key, and the
+ * values by slot.
  */
 export interface Lifted {
   readonly shape: Shape
@@ -65,7 +65,7 @@ export interface InsertShape {
   readonly type: 'insert'
   readonly table: TableRef
   readonly rows: number
-  /** True: the key is in every row. */
+  /** `everywhere` means that every row has the key. */
   readonly columns: readonly (readonly [name: string, everywhere: boolean])[]
   readonly onConflict?: ConflictShape
   readonly returning?: readonly string[]
@@ -83,7 +83,7 @@ export interface UpdateShape {
   readonly returning?: readonly string[]
 }
 export interface SetShape {
-  /** The key that it stands under: `$set`, `$inc`, `$mul`, `$default`. */
+  /** The key in the request: `$set`, `values`, `$inc`, `$mul` or `$default`. */
   readonly under: string
   readonly kind: 'set' | 'inc' | 'mul' | 'default'
   readonly column: string
@@ -114,7 +114,7 @@ export function liftCount(args: Json): Lifted {
   }
 }
 
-/** @param rows instead of those in `args`: a part of them */
+/** @param rows the part of the rows in `args` to insert; by default all */
 export function liftInsert(args: Json, rows?: Rows): Lifted {
   const object = expectKeys(args, ['table', 'objects', 'on_conflict', 'returning'], PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
@@ -134,8 +134,8 @@ export function liftInsert(args: Json, rows?: Rows): Lifted {
   }
 }
 
-/** The rows of an insert: read as such from a request already, or values of a caller inside the server. */
-export function rowsIn(args: JsonObject): Rows {
+/** Returns the rows of an insert. Those of HTTP requests have been parsed as `Rows` already. */
+function rowsIn(args: JsonObject): Rows {
   const objects = required(args, 'objects', PATH)
   if (objects instanceof Rows) return objects
   if (Array.isArray(objects)) return rowsOf(objects, `${PATH}.objects`)
@@ -203,11 +203,7 @@ function liftRelation(column: Json, path: string, slots: Slots, depth: number): 
   const { alias } = object
   if (typeof name !== 'string') throw parseFailed('expecting a relationship name', `${path}.name`)
   if (present(alias) && typeof alias !== 'string') throw parseFailed('expecting a string', `${path}.alias`)
-  return {
-    name,
-    alias: alias ?? undefined,
-    select: liftRead(object, path, slots, depth + 1),
-  }
+  return { name, alias: alias ?? undefined, select: liftRead(object, path, slots, depth + 1) }
 }
 
 function rowCount(object: JsonObject, key: string, path: string, slots: Slots): number | undefined {
@@ -243,11 +239,7 @@ function liftOrder(value: Json, path: string): OrderShape {
   const column = required(object, 'column', path)
   const names = typeof column === 'string' ? column.split('.') : columnNames(column, `${path}.column`)
   if (names.length === 0) throw parseFailed('expecting the name of a column', `${path}.column`)
-  return {
-    path: names,
-    direction,
-    nulls,
-  }
+  return { path: names, direction, nulls }
 }
 
 function liftConflict(value: Json, path: string): ConflictShape {
@@ -306,11 +298,11 @@ function columnNames(value: Json, path: string): readonly string[] {
   })
 }
 
-/** As many columns as a table of PostgreSQL can have. */
+/** PostgreSQL's limit on the columns of a table. */
 const MAX_NAMES = 1600
 
 function refuseMany(names: readonly Json[], path: string): void {
-  if (names.length > MAX_NAMES) throw unexpectedPayload(`at most ${MAX_NAMES} columns may be named here`, path)
+  if (names.length > MAX_NAMES) throw unexpectedPayload(`expecting at most ${MAX_NAMES} columns`, path)
 }
 
 function oneOf<T extends string>(value: Json | undefined, allowed: readonly T[], path: string): T | undefined {

@@ -27,13 +27,13 @@ export const PLANNER = 'query'
 
 const text = (json: string | undefined): Answer => ({ kind: 'text', text: json as string })
 
-/** What a template may leave open in a select, and in the relationships of its columns. */
+/** Parts of a select, and of the relationships in its columns, that a template can replace by parameters. */
 const READ: { [key: string]: Templatable[string] } = { where: 'condition', limit: 'count', offset: 'count' }
 READ['columns'] = READ
 const WHERE = { where: 'condition' } as const
 const ASSIGNED = { '*': 'value' } as const
 
-/** select, insert, update, delete and count: lift, then compile and run. */
+/** The operations select, insert, update, delete and count. */
 export function rowOperations(data: Data): Record<string, Operation> {
   const request = (lift: (args: Json) => Lifted) => (args: Json, call?: Call) => ({
     planner: PLANNER,
@@ -59,8 +59,8 @@ export function rowOperations(data: Data): Record<string, Operation> {
       lift: (args) => request(liftInsert)(args),
       async run(args, call) {
         const lifted = request(liftInsert)(args, call)
-        const done = await data.run(lifted, call)
-        return text(done ?? (await insertByKeySet(data, args as JsonObject, lifted.values[0] as Rows, call)))
+        const result = await data.run(lifted, call)
+        return text(result ?? (await insertByKeySet(data, args as JsonObject, lifted.values[0] as Rows, call)))
       },
     },
     update: operation(liftUpdate, { ...WHERE, $set: ASSIGNED, values: ASSIGNED, $inc: ASSIGNED, $mul: ASSIGNED }),
@@ -69,7 +69,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
   }
 }
 
-/** Rows with different keys, where that matters: one insert per key set, all in one transaction. */
+/** Inserts rows with different keys in one transaction, with one statement for each set of keys. */
 async function insertByKeySet(data: Data, args: JsonObject, rows: Rows, call: Call): Promise<string> {
   const groups = rows.groups()
   if (groups.length > MAX_KEY_SETS) {
@@ -78,43 +78,42 @@ async function insertByKeySet(data: Data, args: JsonObject, rows: Rows, call: Ca
   return data.transaction(call, async (inner) => {
     let affected = 0
     const returning: string[] = []
-    const late: string[] = []
+    const unordered: string[] = []
     for (const group of groups) {
       const answer = await data.run({ planner: PLANNER, ...liftInsert(args, group.rows) }, inner)
       const result = splitObject(answer as string)
       affected += Number(result.get('affected_rows'))
-      // Which rows a conflict left out is not known; when none was, every row goes back to its place.
+      // If a conflict skipped rows, it is unknown which ones.
       const returned = splitArray(result.get('returning') ?? '[]')
       if (returned.length === group.indices.length)
         returned.forEach((row, i) => (returning[group.indices[i] as number] = row))
-      else late.push(...returned)
+      else unordered.push(...returned)
     }
     if (args['returning'] === undefined || args['returning'] === null) return `{"affected_rows":${affected}}`
-    const placed = Array.from({ length: rows.count }, (_, i) => returning[i]).filter((row) => row !== undefined)
-    return `{"affected_rows":${affected},"returning":[${[...placed, ...late].join(',')}]}`
+    const ordered = Array.from({ length: rows.count }, (_, i) => returning[i]).filter((row) => row !== undefined)
+    return `{"affected_rows":${affected},"returning":[${[...ordered, ...unordered].join(',')}]}`
   })
 }
 
 const MAX_MEMBERS = 1000
 const MAX_KEY_SETS = 1000
 
-/** Runs complete queries in order in one transaction: all of them, or none. */
+/** Runs queries in order in one transaction. */
 export function bulkOperation(data: Data, operations: Operations): Operation {
   return {
     templatable: 'queries',
     async run(args, call) {
       if (!Array.isArray(args))
         throw parseFailed(`expecting an array of queries, but found ${describe(args)}`, '$.args')
-      const members = args
-      if (members.length > MAX_MEMBERS) throw parseFailed(`a bulk has at most ${MAX_MEMBERS} members`, '$.args')
-      if (members.length === 0) return text('[]')
+      if (args.length > MAX_MEMBERS) throw parseFailed(`a bulk can have at most ${MAX_MEMBERS} members`, '$.args')
+      if (args.length === 0) return text('[]')
       return data.transaction(call, async (inner) => {
-        inner.transaction.members += members.length
+        inner.transaction.members += args.length
         if (inner.transaction.members > MAX_MEMBERS) {
-          throw parseFailed(`bulks within a bulk may have ${MAX_MEMBERS} members in all`, '$.args')
+          throw parseFailed(`nested bulks can have at most ${MAX_MEMBERS} members in total`, '$.args')
         }
         const answers: string[] = []
-        for (const [i, member] of members.entries()) answers.push(await runMember(operations, member, i, inner))
+        for (const [i, member] of args.entries()) answers.push(await runMember(operations, member, i, inner))
         return text(`[${answers.join(',')}]`)
       })
     },
@@ -125,30 +124,30 @@ async function runMember(operations: Operations, member: Json, i: number, call: 
   try {
     const answer = await operations.run(member, { ...call, format: 'json' })
     if (answer.kind === 'text') return answer.text
-    throw new Error('an operation answered a bulk with a stream')
+    throw new Error('an operation in a bulk returned a stream')
   } catch (error) {
     throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
   }
 }
 
-const EXPLAINED = new Map<Json | undefined, (args: Json) => Lifted>([
+const EXPLAINABLE = new Map<Json | undefined, (args: Json) => Lifted>([
   ['select', liftSelect],
   ['insert', liftInsert],
   ['update', liftUpdate],
 ])
 
-/** The SQL that a query compiles to, for a role, PostgreSQL's plan of it, and what the role's permission refuses of a write. */
+/** Returns the SQL of a query, PostgreSQL's plan for it, and the clauses by which the role's permission refuses a write. */
 export async function explain(data: Data, body: Json, call: Call): Promise<string> {
   if (!isObject(body)) throw parseFailed('expecting an object', '$')
   const { query, role } = body
-  const lift = isObject(query) ? EXPLAINED.get(query['type']) : undefined
+  const lift = isObject(query) ? EXPLAINABLE.get(query['type']) : undefined
   if (!isObject(query) || !lift) throw parseFailed('expecting a select, insert or update query', '$.query')
   if (role !== undefined && typeof role !== 'string') throw parseFailed('expecting a role name', '$.role')
   const session = { ...call.session, role: role ?? call.session.role, variables: variablesOf(body['headers']) }
   try {
     const lifted = lift(query['args'] ?? null)
     const { sql, plan, refused } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session })
-    return stringifyJson({ sql, plans: plan, ...(refused ? { refused } : {}) } as unknown as Json)
+    return stringifyJson({ sql, plans: plan, ...(refused && { refused }) } as unknown as Json)
   } catch (error) {
     throw error instanceof ServiceError ? error.under('$.query') : error
   }

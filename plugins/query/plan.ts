@@ -39,7 +39,7 @@ import type {
 const PATH = '$.args'
 const TABLE = `${PATH}.table`
 
-/** Gives the shape of an operation of the JSON query API its meaning. Pure; runs in a worker on a cache miss. */
+/** Plans the shape of an operation of the JSON query API. Pure; runs in a worker on a cache miss. */
 export default function plan(shape: Shape, names: Names): Op {
   switch (shape.type) {
     case 'select': {
@@ -73,7 +73,7 @@ function planRead(shape: SelectShape, table: Table, names: Names, path: string, 
   }
 }
 
-/** Columns, relationships and wildcards. The deepest wildcard wins, and what is named beside it overrides it. */
+/** Plans columns, relationships and wildcards. The deepest wildcard wins, and explicit entries override it. */
 function planFields(
   columns: readonly (string | RelationShape)[],
   table: Table,
@@ -82,7 +82,7 @@ function planFields(
 ): readonly Field[] {
   const fields = new Map<string, Field>()
   const depth = Math.max(0, ...columns.map(wildcardDepth))
-  if (depth > MAX_WILDCARD) throw unexpectedPayload(`a wildcard may have at most ${MAX_WILDCARD} levels`, path)
+  if (depth > MAX_WILDCARD) throw unexpectedPayload(`a wildcard can have at most ${MAX_WILDCARD} levels`, path)
   if (depth > 0) for (const field of wildcard(table, names, depth, path)) fields.set(field.key, field)
   const named = new Set<string>()
   columns.forEach((column, i) => {
@@ -90,7 +90,7 @@ function planFields(
     const here = at(path, i)
     const field =
       typeof column === 'string' ? planColumn(column, table, names, here) : planRelation(column, table, names, here)
-    if (field.key === '') throw unexpectedPayload('an alias is not empty', here)
+    if (field.key === '') throw unexpectedPayload('an alias must not be empty', here)
     if (named.has(field.key)) throw unexpectedPayload(`the key "${field.key}" appears twice`, here)
     if (Buffer.byteLength(field.key) > 63)
       throw unexpectedPayload(`the key "${field.key}" is longer than 63 bytes`, here)
@@ -101,12 +101,12 @@ function planFields(
 }
 const MAX_WILDCARD = 5
 const MAX_EXPANDED = 10_000
-/** Columns that the wildcards of the request being planned have stood for. */
+/** Number of columns that the wildcards of the current request have expanded to. */
 let expanded = 0
 
-/** `*` is 1, `*.*` is 2; 0 for what is no wildcard. */
+/** Returns 1 for `*`, 2 for `*.*`, and 0 for other columns. */
 function wildcardDepth(column: string | RelationShape): number {
-  // The beginning tells enough of one that is far too deep.
+  // The beginning is enough to detect a wildcard that is far too deep.
   return typeof column === 'string' && /^\*(\.\*)*$/.test(column.slice(0, 99)) ? (column.length + 1) / 2 : 0
 }
 
@@ -114,7 +114,7 @@ function wildcard(table: Table, names: Names, depth: number, path: string): Fiel
   const columns = names.columns(table).map((column) => columnField(column))
   expanded += columns.length
   if (expanded > MAX_EXPANDED)
-    throw unexpectedPayload(`the wildcards stand for more than ${MAX_EXPANDED} columns`, path)
+    throw unexpectedPayload(`the wildcards expand to more than ${MAX_EXPANDED} columns`, path)
   if (depth === 1) return columns
   const relations = names.relationships(table).map(({ relationship, table: remote }): Field => {
     const { name, on, type } = relationship
@@ -149,11 +149,7 @@ function planRelation(shape: RelationShape, table: Table, names: Names, path: st
 }
 
 function planOrder(shape: OrderShape, table: Table, names: Names, path: string): OrderBy {
-  return {
-    by: planOrderTarget(shape.path, table, names, path),
-    direction: shape.direction,
-    nulls: shape.nulls,
-  }
+  return { by: planOrderTarget(shape.path, table, names, path), direction: shape.direction, nulls: shape.nulls }
 }
 
 function planCount(shape: Extract<Shape, { type: 'count' }>, names: Names): Count {
@@ -176,7 +172,7 @@ function planCount(shape: Extract<Shape, { type: 'count' }>, names: Names): Coun
 function planInsert(shape: InsertShape, names: Names): Insert {
   const table = names.table(shape.table, 'insert', TABLE)
   refuseSystem(table)
-  if (!table.insertable) throw unexpectedPayload(`"${table.name}" takes no inserts`, TABLE)
+  if (!table.insertable) throw unexpectedPayload(`"${table.name}" does not support inserts`, TABLE)
   const onConflict = shape.onConflict && planConflict(shape.onConflict, shape, table, names)
   return {
     kind: 'insert',
@@ -193,7 +189,7 @@ function planInsert(shape: InsertShape, names: Names): Insert {
 
 function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, names: Names): OnConflict {
   const path = `${PATH}.on_conflict`
-  // Before anything is looked up: who may not upsert need not learn which constraints there are.
+  // First, so that a role that may not upsert cannot find out which constraints exist.
   names.upsert(table, path)
   if (shape.constraint !== undefined && !table.keys.some(({ name }) => name === shape.constraint)) {
     throw unexpectedPayload(`"${shape.constraint}" is not a unique constraint of "${table.name}"`, `${path}.constraint`)
@@ -218,7 +214,7 @@ function planUpdate(shape: UpdateShape, names: Names): Update {
   const table = names.table(shape.table, 'update', TABLE)
   names.table(shape.table, 'select', TABLE, onlyWithSelect('update'))
   refuseSystem(table)
-  if (!table.updatable) throw unexpectedPayload(`"${table.name}" takes no updates`, TABLE)
+  if (!table.updatable) throw unexpectedPayload(`"${table.name}" does not support updates`, TABLE)
   return {
     kind: 'update',
     table: refOf(table),
@@ -234,23 +230,19 @@ function planAssignment(shape: SetShape, table: Table, names: Names): Assignment
   const under = at(PATH, shape.under)
   const path = at(under, shape.column)
   const column: Column = names.column(table, shape.column, 'update', under)
-  // Whether a sum overflows would tell the value that it is added to.
+  // Otherwise an overflow could reveal the current value.
   if (shape.kind === 'inc' || shape.kind === 'mul') names.column(table, shape.column, 'select', under)
   if (shape.kind === 'default') return { kind: 'default', column: column.name }
   if (column.generated === 'always') throw unexpectedPayload(`column "${column.name}" is generated`, path)
   if (shape.slot === undefined) return { kind: 'null', column: column.name }
-  return {
-    kind: shape.kind,
-    column: column.name,
-    to: { kind: 'value', slot: shape.slot, type: column.type, path },
-  }
+  return { kind: shape.kind, column: column.name, to: { kind: 'value', slot: shape.slot, type: column.type, path } }
 }
 
 function planDelete(shape: Extract<Shape, { type: 'delete' }>, names: Names): Delete {
   const table = names.table(shape.table, 'delete', TABLE)
   names.table(shape.table, 'select', TABLE, onlyWithSelect('delete'))
   refuseSystem(table)
-  if (!table.deletable) throw unexpectedPayload(`"${table.name}" takes no deletes`, TABLE)
+  if (!table.deletable) throw unexpectedPayload(`"${table.name}" does not support deletes`, TABLE)
   return {
     kind: 'delete',
     table: refOf(table),
@@ -275,7 +267,7 @@ function planReturning(columns: readonly string[] | undefined, table: Table, nam
 }
 
 function refuseSystem(table: Table): void {
-  if (table.system) throw unexpectedPayload(`"${table.name}" is changed by metadata operations only`, TABLE)
+  if (table.system) throw unexpectedPayload(`only metadata operations can change "${table.name}"`, TABLE)
 }
 
 const refOf = ({ schema, name }: TableRef): TableRef => ({ schema, name })

@@ -5,7 +5,7 @@ import { type JsonObject, stringifyJson, tableKey } from 'rowhouse/plan'
 const MAX_ROWS = 10_000
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
 
-/** Runs SQL of an admin: several statements, the last one's result; metadata stays in step or nothing happens. */
+/** Runs one or more SQL statements of an admin, updates the metadata, and returns the last result. */
 export function runSqlOperation(data: Data): Operation {
   return {
     admin: true,
@@ -17,14 +17,14 @@ export function runSqlOperation(data: Data): Operation {
     },
     async run(args, call) {
       const { sql, cascade } = args as JsonObject
-      await refuse(sql as string, data)
-      const result = await data.runSql(call, cascade === true, (client) => runInside(client, sql as string))
+      await refuseForbidden(sql as string, data)
+      const result = await data.runSql(call, cascade === true, (client) => runInTransaction(client, sql as string))
       return { kind: 'text', text: stringifyJson(result) }
     },
   }
 }
 
-async function runInside(client: ClientBase, sql: string): Promise<Json> {
+async function runInTransaction(client: ClientBase, sql: string): Promise<Json> {
   const before = await transactionId(client)
   const result = await run(client, sql)
   if ((await transactionId(client)) !== before) {
@@ -38,7 +38,7 @@ async function transactionId(client: ClientBase): Promise<string | undefined> {
   return rows[0]?.id
 }
 
-/** Rows are counted as they come and no more of them kept than will be answered. */
+/** Runs all statements, and keeps at most `MAX_ROWS` rows of the last one in memory. */
 async function run(client: ClientBase, sql: string): Promise<Json> {
   let rows: (string | null)[][] = []
   let last: pg.QueryResult | undefined
@@ -67,31 +67,31 @@ async function run(client: ClientBase, sql: string): Promise<Json> {
   })
   if (!last || last.fields.length === 0) return { result_type: 'CommandOk' }
   if (count > MAX_ROWS) {
-    const message = `the result has more than ${MAX_ROWS} rows; read it with a select instead, which is streamed`
+    const message = `the result has more than ${MAX_ROWS} rows; use a select instead, whose result is streamed`
     throw serviceError('unexpected-payload', message, '$.args.sql')
   }
   const header = last.fields.map(({ name }) => name)
   return { result_type: 'TuplesOk', result: [header, ...rows.map((row) => row.map((cell) => cell ?? 'NULL'))] }
 }
 
-/** Timeouts, conflicts and a lost server have answers of their own; all else is the fault of the SQL. */
+/** Reports errors of the SQL. Timeouts, conflicts and lost connections have codes of their own in the core. */
 function failure(error: unknown, sql: string): unknown {
   if (!(error instanceof pg.DatabaseError) || error.code === undefined) return error
-  const own = /^(40|08|53|57P|25006|55P03)/.test(error.code) || error.message.includes('statement timeout')
-  if (own) return error
+  const hasOwnCode = /^(40|08|53|57P|25006|55P03)/.test(error.code) || error.message.includes('statement timeout')
+  if (hasOwnCode) return error
   return serviceError('postgres-error', 'query execution failed', '$.args', {
     internal: { statement: sql, error: describeDatabaseError(error) },
   })
 }
 
-/** What would break the rules is refused before it runs. What the parser cannot read, PostgreSQL judges. */
-async function refuse(sql: string, data: Data): Promise<void> {
+/** Refuses forbidden statements before any of them runs. SQL that the parser cannot read goes to PostgreSQL. */
+async function refuseForbidden(sql: string, data: Data): Promise<void> {
   for (const statement of await parse(sql)) {
     const [kind, node] = Object.entries(statement)[0] ?? []
     if (kind === 'TransactionStmt')
-      throw notSupported('transaction control is not allowed in run_sql: it is one transaction')
+      throw notSupported('transaction control is not allowed in run_sql, which runs in one transaction')
     if (kind === 'CopyStmt' && !node?.filename && !node?.is_program) {
-      throw notSupported('COPY from or to the client is not possible in run_sql')
+      throw notSupported('run_sql does not support COPY from or to the client')
     }
     if (kind === 'RenameStmt') refuseRename(node as RenameStmt)
     for (const { schemaname: schema = '', relname: name = '' } of writtenBy(statement)) {
@@ -102,7 +102,7 @@ async function refuse(sql: string, data: Data): Promise<void> {
   }
 }
 
-/** The tables that a statement, or what is inside of it, writes rows to. Text that a function runs is not looked into. */
+/** Returns the tables that a statement, or a statement inside it, writes to. Bodies of functions are not searched. */
 function writtenBy(statement: Statement): readonly Relation[] {
   const found: Relation[] = []
   const left: unknown[] = [statement]

@@ -761,7 +761,7 @@ t.test('metadata and SQL', async (t) => {
       ADMIN,
       'delete',
       { table: { schema: 'svc_catalog', name: 'svc_permission' }, where: {} },
-      refused('unexpected-payload', /metadata operations only/),
+      refused('unexpected-payload', /only metadata operations/),
     ],
     [
       'a relationship needs a name of its own',

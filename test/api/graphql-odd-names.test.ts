@@ -48,7 +48,7 @@ t.test('a view that rows cannot be deleted from is not offered for it', async (t
 
   t.match((await server.query('delete', { table: 'towns', where: {} })).body, {
     code: 'unexpected-payload',
-    error: '"towns" takes no deletes',
+    error: '"towns" does not support deletes',
   })
   const { schema } = (await server.fetch('/v1alpha1/graphql/schema')).body
   t.match(schema, /delete_visits\(/)

@@ -89,7 +89,7 @@ tap.test('answers that are too much', async (t) => {
       { type: 'bulk', args: members },
       { type: 'bulk', args: members },
     ]
-    t.match((await server.query('bulk', nested)).body, { code: 'parse-failed', error: /1000 members in all/ })
+    t.match((await server.query('bulk', nested)).body, { code: 'parse-failed', error: /at most 1000 members in total/ })
   })
 
   await t.test("what PostgreSQL refuses is the client's business", async (t) => {

@@ -1,61 +1,40 @@
 import type { Data, Operation, PermissionType } from 'rowhouse'
-import { type JsonObject, liftTableRef, parseFailed } from 'rowhouse/plan'
-import { done } from './done.js'
-import { anything, args, nullableText, tableSchema } from './shapes.js'
+import { type Json, parseFailed } from 'rowhouse/plan'
+import { anything, args, comment, type Comment, metadataOperation, tableOf, tableSchema, text } from './operation.js'
 
 const TYPES: readonly PermissionType[] = ['insert', 'select', 'update', 'delete']
 
-/** create and drop for each of the four types, and the comment. */
+const target = { table: tableSchema, role: text }
+interface Target {
+  readonly table: Json
+  readonly role: string
+  readonly comment?: Comment
+}
+
+/** Operations that create, drop and comment the permissions of a role on a table. */
 export function permissionOperations(data: Data): Record<string, Operation> {
   const operations: Record<string, Operation> = {}
   for (const type of TYPES) {
-    operations[`create_${type}_permission`] = {
-      admin: true,
-      args: args({ table: tableSchema, role: { type: 'string' }, permission: anything, comment: nullableText }, [
-        'comment',
-      ]),
-      async run(value, call) {
-        const { table, role, permission, comment } = value as JsonObject
-        const ref = liftTableRef(table, '$.args.table')
-        await data.alter(call, (edit) =>
-          edit.createPermission(ref, role as string, type, permission ?? null, (comment ?? null) as string | null),
-        )
-        return done
-      },
-    }
-    operations[`drop_${type}_permission`] = {
-      admin: true,
-      args: args({ table: tableSchema, role: { type: 'string' } }),
-      async run(value, call) {
-        const { table, role } = value as JsonObject
-        const ref = liftTableRef(table, '$.args.table')
-        await data.alter(call, (edit) => edit.dropPermission(ref, role as string, type))
-        return done
-      },
-    }
+    operations[`create_${type}_permission`] = metadataOperation<Target & { permission: Json }>(
+      data,
+      args({ ...target, permission: anything, comment }, ['comment']),
+      (edit, { table, role, permission, comment = null }) =>
+        edit.createPermission(tableOf(table), role, type, permission, comment),
+    )
+    operations[`drop_${type}_permission`] = metadataOperation<Target>(data, args(target), (edit, { table, role }) =>
+      edit.dropPermission(tableOf(table), role, type),
+    )
   }
-  operations['set_permission_comment'] = {
-    admin: true,
-    args: args(
-      {
-        table: tableSchema,
-        role: { type: 'string' },
-        type: { type: 'string', enum: TYPES },
-        permission: { type: 'string', enum: TYPES },
-        comment: nullableText,
-      },
-      ['type', 'permission', 'comment'],
-    ),
-    async run(value, call) {
-      const { table, role, comment, type: wanted, permission } = value as JsonObject
-      const type = (wanted ?? permission) as PermissionType | undefined
+  const type = { ...text, enum: TYPES }
+  operations['set_permission_comment'] = metadataOperation<
+    Target & { type?: PermissionType; permission?: PermissionType }
+  >(
+    data,
+    args({ ...target, type, permission: type, comment }, ['type', 'permission', 'comment']),
+    (edit, { table, role, comment = null, permission, type = permission }) => {
       if (!type) throw parseFailed("the key 'type' was not present", '$.args')
-      const ref = liftTableRef(table, '$.args.table')
-      await data.alter(call, (edit) =>
-        edit.commentPermission(ref, role as string, type, (comment ?? null) as string | null),
-      )
-      return done
+      edit.commentPermission(tableOf(table), role, type, comment)
     },
-  }
+  )
   return operations
 }

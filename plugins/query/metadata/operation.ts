@@ -1,0 +1,49 @@
+import type { Answer, Data, Editor, Operation, Schema } from 'rowhouse'
+import { type Json, liftTableRef, type TableRef } from 'rowhouse/plan'
+
+/** The response of every metadata operation that succeeds. */
+export const SUCCESS: Answer = { kind: 'text', text: '{"message":"success"}' }
+
+/** Returns an operation for admins that changes metadata. `Args` is the type of arguments that fit `schema`. */
+export const metadataOperation = <Args>(
+  data: Data,
+  schema: Schema,
+  change: (edit: Editor, args: Args) => Promise<void> | void,
+): Operation => ({
+  admin: true,
+  args: schema,
+  async run(args, call) {
+    await data.alter(call, (edit) => change(edit, args as Args))
+    return SUCCESS
+  },
+})
+
+/** Arguments of one operation. Those that are not `optional` are required. */
+export function args(properties: Record<string, Schema>, optional: readonly string[] = []): Schema {
+  return {
+    type: 'object',
+    properties,
+    required: Object.keys(properties).filter((key) => !optional.includes(key)),
+    additionalProperties: false,
+  }
+}
+
+export const tableSchema = {
+  anyOf: [
+    { type: 'string' },
+    {
+      type: 'object',
+      properties: { schema: { type: 'string' }, name: { type: 'string' } },
+      required: ['name'],
+      additionalProperties: false,
+    },
+  ],
+} as const satisfies Schema
+export const text = { type: 'string' } as const
+export const comment = { anyOf: [{ type: 'string' }, { type: 'null' }] } as const satisfies Schema
+export const anything = {} as const satisfies Schema
+
+export type Comment = string | null
+
+/** Reads the argument `table`. */
+export const tableOf = (table: Json): TableRef => liftTableRef(table, '$.args.table')
