@@ -9,12 +9,12 @@ const GRAPHIQL = [
   'react/umd/react.production.min.js',
   'react-dom/umd/react-dom.production.min.js',
 ]
-/** Parts of pages that others made, by the folder that serves them. They go into `build/`, with their licences. */
+/** Files of npm packages for pages, by the folder that serves them. They are copied to `build/` with their licences. */
 const ASSETS: Readonly<Record<string, readonly string[]>> = {
   'graphql/page': GRAPHIQL,
   'template/page': ['swagger-ui-dist/swagger-ui.css', 'swagger-ui-dist/swagger-ui-bundle.js'],
 }
-/** Parts of our own that browsers run and TypeScript does not compile. */
+/** Our own files for browsers, which TypeScript does not compile. */
 const OWN: Readonly<Record<string, readonly string[]>> = {
   'notify/page': ['messages.css', 'messages.js', 'message.js', 'api.js', 'dom.js'],
 }

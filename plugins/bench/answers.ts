@@ -1,22 +1,23 @@
-/** What is known of an answer when all of it has come. */
-export interface Heard {
+/** Summary of a complete response. */
+export interface Summary {
   readonly status: number
-  /** The beginning of its body: 2000 bytes of a refusal, 16 of any other. */
+  /** The beginning of the body: 2,000 bytes of an error, 16 of other responses. */
   readonly begins: Buffer
-  /** All of its body. */
+  /** Size of the body. */
   readonly bytes: number
-  /** Whether the other side closes the connection now. */
+  /** Whether the server closes the connection now. */
   readonly last: boolean
 }
 
 const NOTHING = Buffer.alloc(0)
 const MAX_HEAD_BYTES = 64 * 1024
+const NOT_HTTP = 'the response is not HTTP'
 
 /**
- * Finds the ends of HTTP/1.1 answers in what arrives on a connection. Bodies are counted off, not kept.
- * @returns takes the next piece; throws when that is no answer which says where it ends
+ * Splits the bytes of a connection into HTTP/1.1 responses. Bodies are counted, not kept.
+ * @returns a function that takes the next chunk; it throws if that is not a response with a known end
  */
-export function createReader(heard: (answer: Heard) => void): (chunk: Buffer) => void {
+export function createReader(onResponse: (summary: Summary) => void): (chunk: Buffer) => void {
   let part: 'head' | 'body' | 'chunk size' | 'chunk end' | 'trailer' = 'head'
   let kept: Buffer = NOTHING
   let missing = 0
@@ -30,11 +31,11 @@ export function createReader(heard: (answer: Heard) => void): (chunk: Buffer) =>
     part = 'head'
     begins = NOTHING
     bytes = 0
-    heard(all)
+    onResponse(all)
   }
   function begin(text: string): void {
     const { status, length, chunked, last } = readHead(text)
-    // An interim answer; the real one follows.
+    // An interim response; the final one follows.
     if (status < 200) return
     answer = { status, last, chunked }
     if (status === 204 || status === 304) return end()
@@ -42,7 +43,7 @@ export function createReader(heard: (answer: Heard) => void): (chunk: Buffer) =>
       part = 'chunk size'
       return
     }
-    if (length === undefined) throw new Error('an answer that does not say where it ends')
+    if (length === undefined) throw new Error('the response has neither Content-Length nor chunks')
     missing = length
     part = 'body'
     if (missing === 0) end()
@@ -71,9 +72,9 @@ export function createReader(heard: (answer: Heard) => void): (chunk: Buffer) =>
       const mark = part === 'head' ? '\r\n\r\n' : '\r\n'
       const stop = data.indexOf(mark, at)
       if (stop < 0) {
-        // A copy: the caller may use its memory again.
+        // A copy, because the caller may reuse its memory.
         kept = Buffer.from(data.subarray(at))
-        if (kept.length > MAX_HEAD_BYTES) throw new Error('an answer that is not HTTP')
+        if (kept.length > MAX_HEAD_BYTES) throw new Error(NOT_HTTP)
         return
       }
       const text = data.toString('latin1', at, stop)
@@ -84,7 +85,7 @@ export function createReader(heard: (answer: Heard) => void): (chunk: Buffer) =>
           break
         case 'chunk size':
           missing = parseInt(text, 16)
-          if (Number.isNaN(missing)) throw new Error('an answer that is not HTTP')
+          if (Number.isNaN(missing)) throw new Error(NOT_HTTP)
           part = missing === 0 ? 'trailer' : 'body'
           break
         case 'chunk end':
@@ -99,7 +100,7 @@ export function createReader(heard: (answer: Heard) => void): (chunk: Buffer) =>
 
 function readHead(text: string) {
   const status = /^HTTP\/1\.[01] (\d{3})/.exec(text)?.[1]
-  if (status === undefined) throw new Error('an answer that is not HTTP')
+  if (status === undefined) throw new Error(NOT_HTTP)
   const length = /\r\ncontent-length: *(\d+)/i.exec(text)?.[1]
   return {
     status: Number(status),

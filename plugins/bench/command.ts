@@ -5,30 +5,31 @@ import { asJson, footer, type Measured, stepOf, table } from './report.js'
 import { JSON_BODY, isEmptyAnswer, openTarget, problemOf, type Target, UsageError } from './target.js'
 import { readText, type Workload, workloadsOf } from './workload.js'
 
-/** `rowhouse bench`: sends requests to a running server with more and more clients, and prints how fast it answers. */
+/** `rowhouse bench`: sends requests to a running server with more and more clients, and prints how fast it responds. */
 export const bench: PluginCommand = {
   name: 'bench',
-  summary: 'how fast does a server that runs answer what you ask it?',
+  summary: 'measures how fast a running server responds to your requests',
   usage: `rowhouse bench URL [--template NAME [--arg NAME=VALUE]... | --query FILE | --graphql FILE [--variables FILE]]
   [--role R] [--header 'NAME: VALUE']... [--clients 1,16,64] [--seconds 5] [--json] [--writes] [--yes]`,
-  help: `Repeats requests with more and more clients, and prints requests/s, percentiles of the time to the whole answer, and
-failures. Without a request it runs each template that only reads and needs no argument. The first second is not counted.
-Ctrl-C prints what there is. Ends with 1 when a request failed.
+  help: `Repeats requests with more and more clients, and prints requests/s, percentiles of the response time, and failures.
+Without a request, it runs each template that only reads and needs no argument. The first second is not counted. Ctrl-C
+prints the results so far. The exit code is 1 if a request failed.
 
-  --template NAME         runs a query template over REST
-  --arg NAME=VALUE        its argument; FROM..TO or more than one --arg of a name are values that take turns
-  --query FILE            bodies of POST /v1/query: one, a JSON list, or one a line, which take turns
+  --template NAME         run a query template over REST
+  --arg NAME=VALUE        an argument of the template; the values of FROM..TO, or of several --arg with the same name,
+                          are used in turn
+  --query FILE            bodies for POST /v1/query: one, a JSON list, or one per line, used in turn
   --graphql FILE          a document for POST /v1/graphql
-  --variables FILE        its variables: one object, a JSON list, or one a line, which take turns
-  --role R                sends requests as this role
-  --header 'NAME: VALUE'  sent with each request, such as Authorization or X-Service-User-Id
-  --admin-secret-file F   sends the admin secret in this file, such as .rowhouse/admin-secret; default: the one in
+  --variables FILE        its variables: one object, a JSON list, or one per line, used in turn
+  --role R                send requests as this role
+  --header 'NAME: VALUE'  send a header, such as Authorization or X-Service-User-Id, with each request
+  --admin-secret-file F   send the admin secret in this file, such as .rowhouse/admin-secret. The default is that of
                           ROWHOUSE_ADMIN_SECRET, unless a --header authenticates
   --clients LIST          numbers of clients, measured one after the other (default 1,16,64)
-  --seconds N             how long to measure each number of clients (default 5)
-  --json                  the figures as JSON
-  --writes                allows requests that change something, again and again
-  --yes                   allows an address that is neither this machine nor in a private network`,
+  --seconds N             seconds to measure each number of clients (default 5)
+  --json                  print the results as JSON
+  --writes                allow requests that change data repeatedly
+  --yes                   allow an address that is neither this machine nor in a private network`,
   standalone: true,
   words: 1,
   flags: {
@@ -51,7 +52,7 @@ Ctrl-C prints what there is. Ends with 1 when a request failed.
       return await run(context)
     } catch (error) {
       if (!(error instanceof UsageError)) throw error
-      context.tell(`rowhouse bench: ${error.message}\nrowhouse bench --help tells more.`)
+      context.tell(`rowhouse bench: ${error.message}\nRun rowhouse bench --help for the options.`)
       return 2
     }
   },
@@ -59,24 +60,24 @@ Ctrl-C prints what there is. Ends with 1 when a request failed.
 
 async function run({ flags, lists, words: [url], signal, print, tell }: CommandContext): Promise<number> {
   const text = (name: string) => flags[name] as string | undefined
-  if (url === undefined) throw new UsageError('it needs the URL of a server, such as http://localhost:8080')
+  if (url === undefined) throw new UsageError('expecting the URL of a server, such as http://localhost:8080')
   const clients = (text('clients') ?? '1,16,64').split(',').map((each) => positive(each, '--clients', true))
   const seconds = positive(text('seconds') ?? '5', '--seconds')
   const [template, query, graphql, variables] = ['template', 'query', 'graphql', 'variables'].map(text)
-  const wanted = { template, args: lists['arg'] ?? [], query, graphql, variables, writes: flags['writes'] === true }
-  const find = workloadsOf(wanted)
+  const source = { template, args: lists['arg'] ?? [], query, graphql, variables, writes: flags['writes'] === true }
+  const find = workloadsOf(source)
   const file = text('admin-secret-file')
   const adminSecret = file === undefined ? process.env['ROWHOUSE_ADMIN_SECRET'] : (await readText(file)).trim()
   const role = text('role')
   const target = await openTarget(url, { headers: lists['header'] ?? [], role, adminSecret }, flags['yes'] === true)
   const processors = availableParallelism()
   const workloads: Measured[] = []
-  const { ready, skipped } = await tried(await find(target), target)
-  for (const { why } of skipped) tell(`left out: ${why}`)
-  const told = await target.ask('GET', '/v1/version').catch(() => undefined)
-  const version = /"version": ?"([^"]+)"/.exec(told?.text ?? '')?.[1]
-  const many = clients.join() === '1' ? 'client' : 'clients'
-  tell(`${target.url} ${target.caller}; ${processors} processors here; ${clients.join(', ')} ${many}`)
+  const { ready, skipped } = await tryFirst(await find(target), target)
+  for (const { why } of skipped) tell(`skipped: ${why}`)
+  const response = await target.ask('GET', '/v1/version').catch(() => undefined)
+  const version = /"version": ?"([^"]+)"/.exec(response?.text ?? '')?.[1]
+  const noun = clients.join() === '1' ? 'client' : 'clients'
+  tell(`${target.url} ${target.caller}; ${processors} processors here; ${clients.join(', ')} ${noun}`)
   for (const each of ready) {
     if (signal.aborted) break
     const measured = await measure(target, each, { clients, seconds, signal, tell })
@@ -85,12 +86,12 @@ async function run({ flags, lists, words: [url], signal, print, tell }: CommandC
   }
   if (flags['json'] === true) {
     const headers = (lists['header'] ?? []).map((line) => line.replace(/:[^]*/, ''))
-    const options = { ...wanted, role, headers, clients, seconds }
+    const options = { ...source, role, headers, clients, seconds }
     print(asJson({ target, version, processors, options, interrupted: signal.aborted, skipped, workloads }))
   } else if (workloads.length === 0) print('interrupted before anything was measured')
   else if (workloads.some(({ steps }) => steps.length > 0)) print(footer(target))
   if (signal.aborted) return 130
-  // A figure that does not count must not look like a success.
+  // A measurement with failures must not look like a success.
   return workloads.every(({ steps }) => steps.every(({ failures }) => failures.length === 0)) ? 0 : 1
 }
 
@@ -100,17 +101,17 @@ interface Ready {
 }
 
 /**
- * Sends the first request of each. Workloads that fail are left out, unless all do.
- * @throws Error with the reasons
+ * Sends the first request of each workload, and skips the workloads that fail.
+ * @throws Error with the reasons if all fail
  */
-async function tried(workloads: readonly Workload[], target: Target) {
+async function tryFirst(workloads: readonly Workload[], target: Target) {
   const ready: Ready[] = []
   const skipped: { readonly name: string; readonly why: string }[] = []
   for (const workload of workloads) {
     const { name, method, requests } = workload
-    const told = await target.ask(method, requests[0]?.path ?? '', requests[0]?.body)
-    const why = problemOf(told, target, name)
-    if (why === undefined) ready.push({ workload, firstAnswer: told.text })
+    const response = await target.ask(method, requests[0]?.path ?? '', requests[0]?.body)
+    const why = problemOf(response, target, name)
+    if (why === undefined) ready.push({ workload, firstAnswer: response.text })
     else skipped.push({ name, why })
   }
   if (ready.length === 0) throw new Error(skipped.map(({ why }) => why).join('\n'))
@@ -122,7 +123,7 @@ interface Plan extends Pick<CommandContext, 'signal' | 'tell'> {
   readonly seconds: number
 }
 
-/** A server compiles what it runs often, and so does this client: the first second is not counted. */
+/** Not counted: server and client first compile the code that runs often. */
 const WARM_UP_SECONDS = 1
 
 async function measure(
@@ -131,8 +132,8 @@ async function measure(
   { clients, seconds, signal, tell }: Plan,
 ): Promise<Measured> {
   const empty = isEmptyAnswer(firstAnswer)
-  if (empty) tell(`${name}: the first answer is empty, ${firstAnswer.trim() || 'without a byte'}`)
-  // A proxy may serve the API below a path.
+  if (empty) tell(`${name}: the first response is empty: ${firstAnswer.trim() || '0 bytes'}`)
+  // A proxy may serve the API under a path.
   const base = new URL(url).pathname.replace(/\/$/, '')
   const wire = requests.map(({ path, body }) =>
     requestBytes({
@@ -142,7 +143,7 @@ async function measure(
       body,
     }),
   )
-  const over = (count: number, duration: number): Promise<Load> =>
+  const load = (count: number, duration: number): Promise<Load> =>
     startLoad({
       to: endpoint,
       request: (n) => wire[n % wire.length] as Buffer,
@@ -158,12 +159,12 @@ async function measure(
     steps: [],
   }
   for (const count of clients) {
-    const who = `${name}: ${count} client${count === 1 ? '' : 's'}`
-    tell(`${who}, warming up`)
-    await over(count, Math.min(seconds, WARM_UP_SECONDS))
+    const step = `${name}: ${count} client${count === 1 ? '' : 's'}`
+    tell(`${step}, warming up`)
+    await load(count, Math.min(seconds, WARM_UP_SECONDS))
     if (signal.aborted) break
-    tell(`${who}, measuring`)
-    measured.steps.push(stepOf(count, await over(count, seconds), signal.aborted))
+    tell(`${step}, measuring`)
+    measured.steps.push(stepOf(count, await load(count, seconds), signal.aborted))
     if (signal.aborted) break
   }
   return measured
@@ -172,5 +173,5 @@ async function measure(
 function positive(text: string, option: string, whole = false): number {
   const value = Number(text)
   if (value > 0 && value < 1e5 && (!whole || Number.isInteger(value))) return value
-  throw new UsageError(`${option} should be ${whole ? 'whole numbers' : 'a number'} above 0, not "${text}"`)
+  throw new UsageError(`${option} must be ${whole ? 'integers' : 'a number'} above 0, not "${text}"`)
 }

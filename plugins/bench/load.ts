@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
-import { createReader, type Heard } from './answers.js'
+import { createReader, type Summary } from './answers.js'
 
-/** How long a window is. */
+/** How long to measure. */
 export type Window =
   | { readonly kind: 'seconds'; readonly seconds: number }
   | { readonly kind: 'requests'; readonly requests: number }
@@ -14,47 +14,47 @@ export interface LoadJob {
   readonly request: (n: number) => Buffer
   readonly clients: number
   readonly window: Window
-  /** Cuts it short. */
+  /** Ends the measurement early. */
   readonly signal?: AbortSignal
 }
-/** Where connections go. */
+/** The address of a server. */
 export interface Endpoint {
   readonly host: string
   readonly port: number
-  /** For TLS: the name to send, or '' for an address; without it the connection is not encrypted. */
+  /** Server name for TLS, or '' for an IP address. Undefined for a connection without TLS. */
   readonly servername?: string | undefined
 }
 
-/** What came of it. Times in ms. */
+/** The result of a measurement. Latencies are milliseconds. */
 export interface Load {
-  /** Of each answer that counts, sorted: from when the request was written until all of its answer was there. */
+  /** Times from writing a request to the end of its response, sorted. Without failures. */
   readonly latencies: Float64Array
-  /** Of the body of each answer that counts, sorted. */
+  /** Sizes of the bodies, sorted. Without failures. */
   readonly answerBytes: Float64Array
-  /** By what went wrong. */
+  /** By cause. */
   readonly failures: ReadonlyMap<string, Failure>
-  /** How long it took, also when it was cut short. */
+  /** Actual duration. */
   readonly seconds: number
-  /** Received, headers included. */
+  /** Number of received bytes, including headers. */
   readonly bytes: number
-  /** CPU time of this process, as a share of one processor. */
+  /** CPU time of this process, as a fraction of one processor. */
   readonly cpu: number
 }
 export interface Failure {
   readonly count: number
-  /** The beginning of the first such answer. */
+  /** The beginning of the first response that failed in this way. */
   readonly says: string
 }
 
-/** The longest that a connection may be silent. */
+/** Maximum time without data on a connection. */
 const SILENCE_MS = 60_000
-/** Between a connection that broke and the next. */
+/** Pause before a broken connection is replaced. */
 const PAUSE_MS = 100
 
 /**
- * Sends requests over so many keep-alive connections of HTTP/1.1, each of which sends its next one when it has the whole
- * answer to the one before: a closed loop, without pipelining. An answer of 300 or more is a failure, and so are one of
- * GraphQL with errors, and a connection that breaks; their times are not counted.
+ * Sends requests over keep-alive HTTP/1.1 connections, one for each client. A client sends its next request when it has
+ * the whole response to the previous one: a closed loop, without pipelining. Failures are statuses of 300 and above,
+ * GraphQL responses with errors, and broken connections.
  */
 export async function startLoad({ to, request, clients, window, signal }: LoadJob): Promise<Load> {
   const latencies: number[] = []
@@ -70,18 +70,18 @@ export async function startLoad({ to, request, clients, window, signal }: LoadJo
   }
   signal?.addEventListener('abort', stop)
 
-  const over = () =>
+  const isOver = () =>
     signal?.aborted === true ||
     (window.kind === 'requests' ? sent >= window.requests : performance.now() - start >= window.seconds * 1000)
-  const next = () => (over() ? undefined : request(sent++))
+  const next = () => (isOver() ? undefined : request(sent++))
 
-  function fail(what: string, says: string): void {
-    const known = failures.get(what) ?? { count: 0, says }
+  function fail(cause: string, says: string): void {
+    const known = failures.get(cause) ?? { count: 0, says }
     known.count++
-    failures.set(what, known)
+    failures.set(cause, known)
   }
 
-  /** Sends requests until the connection closes. @returns whether it ended as it should */
+  /** Sends requests until the connection closes. @returns whether it did not break */
   function connection(first: Buffer): Promise<boolean> {
     const socket = to.servername === undefined ? connect(to) : connectTls(to)
     socket.setNoDelay(true)
@@ -104,8 +104,8 @@ export async function startLoad({ to, request, clients, window, signal }: LoadJo
       send()
     })
     socket.once(to.servername === undefined ? 'connect' : 'secureConnect', send)
-    socket.setTimeout(SILENCE_MS, () => socket.destroy(new Error(`nothing came for ${SILENCE_MS / 1000} s`)))
-    // Not `for await`: what it costs would be taken from the server.
+    socket.setTimeout(SILENCE_MS, () => socket.destroy(new Error(`no data for ${SILENCE_MS / 1000} s`)))
+    // Not `for await`, whose CPU time the server on this machine would lack.
     socket.on('data', (chunk) => {
       bytes += chunk.length
       try {
@@ -118,16 +118,16 @@ export async function startLoad({ to, request, clients, window, signal }: LoadJo
     return new Promise((resolve) => {
       socket.once('close', () => {
         open.delete(socket)
-        const well = asked === undefined || signal?.aborted === true
-        if (!well) fail(broken?.message || 'the connection was closed', '')
-        resolve(well)
+        const completed = asked === undefined || signal?.aborted === true
+        if (!completed) fail(broken?.message || 'the connection was closed', '')
+        resolve(completed)
       })
     })
   }
   async function client(): Promise<void> {
     for (let first = next(); first !== undefined; first = next()) {
-      const well = await connection(first)
-      if (!well && !over()) await sleep(PAUSE_MS)
+      const completed = await connection(first)
+      if (!completed && !isOver()) await sleep(PAUSE_MS)
     }
   }
 
@@ -145,7 +145,7 @@ export async function startLoad({ to, request, clients, window, signal }: LoadJo
   }
 }
 
-/** The least of the sorted values that so large a share of them does not exceed; 0 when there are none. */
+/** Returns the smallest sorted value that at least `share` of the values do not exceed; 0 if there are none. */
 export function percentile(sorted: Float64Array, share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0
 }
@@ -157,15 +157,15 @@ export interface RequestParts {
   readonly body?: string | undefined
 }
 
-/** A request as it goes over the wire. */
+/** Returns a request as bytes for the wire. */
 export function requestBytes({ method, path, headers, body = '' }: RequestParts): Buffer {
   const length = method === 'GET' ? {} : { 'Content-Length': String(Buffer.byteLength(body)) }
   const lines = Object.entries({ ...headers, ...length }).map(([name, value]) => `${name}: ${value}\r\n`)
   return Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
 }
 
-/** What is wrong with an answer: its status, and the code in its body; undefined when nothing is. */
-function failureOf({ status, begins }: Heard): string | undefined {
+/** Returns the status of a failed response, with the code in its body; undefined for a success. */
+function failureOf({ status, begins }: Summary): string | undefined {
   if (status < 300) return begins.indexOf('{"errors":') === 0 ? 'GraphQL errors' : undefined
   const code = status < 400 ? undefined : /"code": ?"([\w-]+)"/.exec(begins.toString())?.[1]
   return code === undefined ? String(status) : `${status} ${code}`

@@ -1,33 +1,32 @@
 import { type Load, percentile } from './load.js'
 import { short, type Target } from './target.js'
 
-/** A workload with so many clients. Times in ms. */
+/** A workload measured with a number of clients. Times are milliseconds. */
 export interface Step {
   readonly clients: number
-  /** As measured. */
+  /** Actual duration. */
   readonly seconds: number
-  /** There when the window was cut short. */
   readonly interrupted?: true
-  /** Answers that count. */
+  /** Without failures. */
   readonly requests: number
   readonly requestsPerSecond: number
   readonly bytesPerSecond: number
-  /** Of the body: the median of the answers that count. */
+  /** Median size of the bodies, without failures. */
   readonly answerBytes: number
   readonly p50: number
   readonly p90: number
   readonly p99: number
   readonly max: number
   readonly failures: readonly { readonly what: string; readonly count: number; readonly says: string }[]
-  /** CPU time of this process, as a share of one processor. */
+  /** CPU time of this process, as a fraction of one processor. */
   readonly clientCpu: number
 }
 export interface Measured {
   readonly name: string
-  /** Different ones, which take turns. */
+  /** Number of different requests. */
   readonly requests: number
   readonly firstAnswerBytes: number
-  /** Whether the first answer has no rows. */
+  /** Whether the first response has no rows. */
   readonly firstAnswerEmpty: boolean
   readonly steps: Step[]
 }
@@ -52,17 +51,17 @@ export function stepOf(clients: number, load: Load, interrupted: boolean): Step 
   }
 }
 
-/** A run, with what matters when it is compared with another. */
+/** A run, with its circumstances. */
 export interface Run {
   readonly target: Target
-  /** Of the server; undefined when it does not say. */
+  /** Version of the server, if it returns one. */
   readonly version: string | undefined
-  /** Of this machine. */
+  /** Number of processors of this machine. */
   readonly processors: number
   /** Without the values of headers. */
   readonly options: object
   readonly interrupted: boolean
-  /** Workloads whose first answer is a failure. */
+  /** Workloads whose first request failed. */
   readonly skipped: readonly { readonly name: string; readonly why: string }[]
   readonly workloads: readonly Measured[]
 }
@@ -75,7 +74,7 @@ export function asJson({ target: { url, caller }, version, interrupted, ...rest 
 
 const BAR = 24
 
-/** A line for each number of clients, and remarks. */
+/** Formats a line for each number of clients, and remarks. */
 export function table({ name, requests, firstAnswerBytes, firstAnswerEmpty, steps }: Measured): string {
   if (steps.length === 0) return `${name}: interrupted before anything was measured`
   const isEmpty = firstAnswerEmpty && steps.every(({ answerBytes }) => answerBytes <= firstAnswerBytes)
@@ -100,7 +99,7 @@ export function table({ name, requests, firstAnswerBytes, firstAnswerEmpty, step
   })
   return [
     `${name}: ${requests} different request${requests === 1 ? '' : 's'}`,
-    ...(isEmpty ? ['What is measured is an empty answer: it has no rows.'] : []),
+    ...(isEmpty ? ['The measured response is empty: it has no rows.'] : []),
     '',
     ...lines,
     ...steps.flatMap(remarks),
@@ -110,36 +109,36 @@ export function table({ name, requests, firstAnswerBytes, firstAnswerEmpty, step
 
 export function footer({ isThisMachine }: Target): string {
   const shared = isThisMachine
-    ? 'The server and this client share the machine, each at the cost of the other.'
-    : 'The server is on another machine: the network is measured too.'
+    ? 'The server and this client share the processors of this machine.'
+    : 'The server is on another machine, so the figures include the network.'
   return `${shared}
-Each client sends its next request when it has the answer to the one before (a closed loop): while a slow answer is
-awaited nothing else is sent or counted, so users who come at their own pace wait longer than the percentiles say.
-pNN is the shortest time within which NN % of the counted answers were there.`
+Each client sends its next request when it has the response to the previous one (a closed loop). During a slow response
+it sends nothing, so users who arrive at their own pace wait longer than the percentiles show.
+pNN is the time within which NN % of the counted responses were complete.`
 }
 
-/** The setting behind a refusal. */
+/** The settings that cause an error. */
 const SETTINGS: ReadonlyMap<string, string> = new Map([
-  ['429 too-many-requests', 'a limit for each caller: limits.newQueries, or database.streamPoolSize for streams'],
+  ['429 too-many-requests', 'the limits for each caller are limits.newQueries, and database.streamPoolSize for streams'],
   ['429 too-many-failures', 'the limit is http.failedAuthPerMinute'],
   ['503 too-busy', 'the limit is http.maxConcurrentRequests'],
-  ['503 unavailable', 'connections are database.poolSize, and the longest wait for one is database.poolWaitMs'],
-  ['503 compile-failed', 'new forms are compiled by compile.threads'],
+  ['503 unavailable', 'the limits are database.poolSize and database.poolWaitMs'],
+  ['503 compile-failed', 'new queries are compiled by compile.threads'],
   ['504 timeout', 'the limit is database.statementTimeoutMs'],
 ])
 
-/** A client that is busier than this may be what is slow. */
+/** Fraction of a processor from which the client may be the bottleneck. */
 const BUSY = 0.9
 
 function remarks({ clients, failures, clientCpu }: Step): readonly string[] {
-  const who = clients === 1 ? '1 client' : `${clients} clients`
+  const step = clients === 1 ? '1 client' : `${clients} clients`
   const failed = failures.map(({ what, count, says }) => {
     const setting = SETTINGS.get(what)
-    return `${who}: ${count} x ${what}${setting === undefined ? '' : ` (${setting})`}${says === '' ? '' : `: ${says}`}`
+    return `${step}: ${count} x ${what}${setting === undefined ? '' : ` (${setting})`}${says === '' ? '' : `: ${says}`}`
   })
-  const busy = `${who}: this client used ${Math.round(clientCpu * 100)} % of a processor, so the server may be faster than it could ask`
+  const busy = `${step}: this client used ${Math.round(clientCpu * 100)} % of a processor, so the server may be faster than measured`
   return clientCpu >= BUSY ? [...failed, busy] : failed
 }
 
-/** Three digits that say something. */
+/** Formats a number with three significant digits. */
 const figure = (value: number): string => (value >= 100 ? String(Math.round(value)) : value.toPrecision(3))

@@ -3,7 +3,7 @@ import { parseJson } from 'rowhouse/plan'
 import { METADATA } from './metadata.js'
 import { SCHEMA } from './schema.js'
 
-/** A shop to try things on: loaded once, into a database that has nothing in it. */
+/** Loads the sample shop into an empty database. */
 export default definePlugin({
   name: 'sample',
   needs: ['data', 'operations', 'log'],
@@ -15,13 +15,13 @@ export default definePlugin({
 })
 
 /**
- * Loads the shop, all of it or nothing, unless something is tracked already or there are tables in `public`.
+ * Loads the shop in one transaction, unless a table is tracked or the schema `public` contains tables.
  * @returns whether it was loaded
  */
-export async function loadSample(data: Data, operations: Operations, log: Services['log']): Promise<boolean> {
+async function loadSample(data: Data, operations: Operations, log: Services['log']): Promise<boolean> {
   if ([...data.catalog.tables.values()].some(({ system }) => !system)) return false
   const call: Call = { session: INTERNAL, signal: new AbortController().signal, format: 'json' }
-  const began = performance.now()
+  const start = performance.now()
   const loaded = await data.transaction(call, async (inner) => {
     const tables = await operations.run(query('run_sql', { sql: TABLES }), inner)
     if (tables.kind !== 'text' || !tables.text.includes('["0"]')) return false
@@ -30,7 +30,7 @@ export async function loadSample(data: Data, operations: Operations, log: Servic
     await operations.run(query('replace_metadata', METADATA), inner)
     return true
   })
-  if (loaded) log.info({ ms: Math.round(performance.now() - began) }, 'the sample shop is loaded')
+  if (loaded) log.info({ ms: Math.round(performance.now() - start) }, 'the sample shop is loaded')
   return loaded
 }
 

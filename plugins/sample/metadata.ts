@@ -1,4 +1,4 @@
-/** What is said of the shop: as for `replace_metadata`. */
+/** The metadata of the shop, for `replace_metadata`. */
 export const METADATA = {
   query_templates: [
     {
@@ -17,7 +17,7 @@ export const METADATA = {
     },
     {
       name: 'my_orders',
-      comment: 'The orders of a customer with what is in them, the newest first.',
+      comment: 'The orders of a customer with their items, the newest first.',
       template: {
         type: 'select',
         args: {
@@ -83,7 +83,7 @@ export const METADATA = {
       ],
       insert_permissions: [
         may('customer', {
-          // Only of what was bought.
+          // Only of products that the customer has bought.
           check: { product: { items: { order: { customer_id: 'X-Service-User-Id' } } } },
           columns: ['product_id', 'stars', 'body'],
           set: { customer_id: 'X-Service-User-Id' },

@@ -1,6 +1,6 @@
 /**
- * The tables of the shop and their rows. Rows are made of `generate_series` and multiplications modulo primes: the same
- * on every machine, at every time.
+ * The tables of the shop and their rows, which are computed from `generate_series` by multiplications modulo primes, so
+ * that they are the same on every machine.
  */
 export const SCHEMA = `
 create table customer (

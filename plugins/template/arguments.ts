@@ -3,9 +3,9 @@ import { at, isObject, type Json, type JsonObject, parseJson, ServiceError, serv
 import type { Parameter } from './meaning.js'
 
 /**
- * Reads arguments from the query of a URL. Text stands for a value of any type, as PostgreSQL reads it. It is JSON where the
- * parameter is a list, an array, rows, or a JSON value, and where its operation's schema wants no string. A parameter that
- * is given several times is a list.
+ * Reads arguments from the query string of a URL. PostgreSQL parses the text of a value, whatever its type. The text is
+ * JSON if the parameter is a list, an array, rows or a JSON value, or if the schema of the operation does not allow a
+ * string. A repeated parameter is a list.
  * @throws ServiceError 400 `invalid-params` with the path of the argument
  */
 export function urlArguments(query: URLSearchParams, parameters: ReadonlyMap<string, Parameter>): JsonObject {
@@ -23,11 +23,11 @@ function read(values: readonly string[], { name, use, type, schema }: Parameter,
   const items = schema && 'items' in schema ? schema.items : undefined
   if (use === 'list' || isArray || items) {
     if (values.length === 1 && first.startsWith('[')) return json(first, path)
-    // An array as PostgreSQL writes it.
+    // PostgreSQL's own syntax for arrays.
     if (values.length === 1 && isArray && first.startsWith('{')) return first
     return values.map((each) => fromText(each, items, path))
   }
-  if (values.length > 1) throw invalid(`parameter "${name}" is no list and may be given once`, path)
+  if (values.length > 1) throw invalid(`parameter "${name}" is not a list and can appear only once`, path)
   switch (use) {
     case 'count':
       if (!/^\d{1,15}$/.test(first)) throw invalid(`expecting a whole number for parameter "${name}"`, path)
@@ -39,13 +39,13 @@ function read(values: readonly string[], { name, use, type, schema }: Parameter,
   }
 }
 
-/** Whether the text of an argument in a URL is JSON. */
+/** Returns whether the text of an argument in a URL is JSON. */
 export const isJson = ({ use, type, schema }: Pick<Parameter, 'use' | 'type' | 'schema'>): boolean =>
   use === 'rows' || type?.kind === 'json' || type?.kind === 'jsonb' || typeOf(schema) === 'object'
 
 const typeOf = (schema?: Schema) => (schema && 'type' in schema ? schema.type : undefined)
 
-/** A union of types takes it as a string. */
+/** Converts text by the type of a schema. A union of types takes a string. */
 const fromText = (text: string, schema: Schema | undefined, path: string): Json =>
   (typeOf(schema) ?? 'string') === 'string' ? text : json(text, path)
 
@@ -59,7 +59,7 @@ function json(text: string, path: string): Json {
 
 const invalid = (message: string, path: string) => serviceError('invalid-params', message, path)
 
-/** The arguments of a body. @throws ServiceError 400 `parse-failed` */
+/** Reads arguments from a body. @throws ServiceError 400 `parse-failed` */
 export function bodyArguments(body: Json): JsonObject {
   if (isObject(body)) return body
   throw serviceError('parse-failed', 'expecting an object of arguments', '$')

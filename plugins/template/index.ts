@@ -1,9 +1,8 @@
 import { definePlugin } from 'rowhouse'
-import { listRoutes } from './list.js'
-import { openApiPage } from './page/index.js'
 import { Meanings } from './meaning.js'
 import { templateOperations } from './operations.js'
-import { restRoutes } from './rest.js'
+import { openApiPage } from './page/index.js'
+import { listRoutes, restRoutes } from './rest.js'
 import { Templates } from './templates.js'
 
 /** Stored queries with parameters, as operations of the JSON query API and as REST calls. */
@@ -15,7 +14,7 @@ export default definePlugin({
     const meanings = new Meanings(data, operations)
     const templates = new Templates(data, operations, meanings)
     data.resolveTemplates(meanings.resolve)
-    // What a template runs has limits of its own.
+    // The operations that a template runs have limits of their own.
     for (const [type, operation] of Object.entries(templateOperations(data, templates)))
       host.operation(type, { ...operation, timeoutMs: 0 })
     openApiPage(host.router)

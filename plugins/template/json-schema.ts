@@ -5,7 +5,7 @@ import type { Parameter } from './meaning.js'
 export type JsonSchema = { readonly [key: string]: unknown }
 export type FindTable = (ref: TableRef) => Table | undefined
 
-/** What JSON of a type looks like, in answers. */
+/** Returns the schema of values of a type in responses. */
 export function schemaOf(type: SqlType): JsonSchema {
   switch (type.kind) {
     case 'int2':
@@ -44,7 +44,7 @@ const FORMATS: ReadonlyMap<string, JsonSchema> = new Map([
 const orNull = (schema: JsonSchema): JsonSchema =>
   'type' in schema ? { ...schema, type: [schema['type'], 'null'] } : schema
 
-/** What a parameter takes as JSON. */
+/** Returns the schema of the arguments of a parameter. */
 export function parameterSchema({ use, type, columns, default: fallback, schema }: Parameter): JsonSchema {
   const more = fallback === undefined ? {} : { default: fallback }
   if (schema) return { ...schema, ...more }
@@ -75,7 +75,7 @@ function rowSchema(columns: readonly Column[]): JsonSchema {
   }
 }
 
-/** What a request answers. */
+/** Returns the schema of the response of a request. */
 export function answerSchema(op: Op, find: FindTable): JsonSchema {
   const object = (ref: TableRef, fields: readonly Field[]): JsonSchema => ({
     type: 'object',

@@ -19,40 +19,41 @@ import {
 } from 'rowhouse/plan'
 import { fill, members, parseTemplate, type Place, type Template, type Use } from './template.js'
 
-/** A parameter with the type of its values, which comes from the columns it is compared with or written to. */
+/** A parameter with the type of the columns that its values are compared with or written to. */
 export interface Parameter {
   readonly name: string
   readonly use: Use
-  /** Of the value, or of each element of a list; absent for rows. */
+  /** Type of the value, or of the elements of a list. Absent for rows. */
   readonly type?: SqlType
-  /** Those that rows may have. */
+  /** Columns that rows can have. */
   readonly columns?: readonly Column[]
   readonly required: boolean
   readonly default?: Json
-  /** Of the value, where the operation has a schema for it. */
+  /** Schema of the value, if the operation has one. */
   readonly schema?: Schema
 }
+/** A template with its parameters and plans. */
 export interface Described {
   readonly template: Template
   readonly operation: Operation
-  /** One for each parameter, in order of appearance. */
+  /** By name, in order of appearance. */
   readonly parameters: ReadonlyMap<string, Parameter>
-  /** What it asks of the database, as far as that is known: each query of a bulk, or the one that it is. */
+  /** Plans of its queries, except those of operations without `lift`. */
   readonly ops: readonly Op[]
-  /** It certainly changes nothing. */
+  /** Whether it only reads. */
   readonly reads: boolean
-  /** Its fixed values and defaults: PostgreSQL has to be able to read them. */
+  /** Fixed values and defaults, which must be valid values of their types in PostgreSQL. */
   readonly constants: readonly Operand[]
 }
 
-/** Finds out what a template means, by planning it with placeholders for its parameters. */
+/** Analyzes templates by planning them with placeholders for their parameters. */
 export class Meanings {
   constructor(
     private readonly data: Data,
     private readonly operations: Operations,
   ) {}
 
-  /** @throws ServiceError 400 with a path below `$`, the definition being `$` */
+  /** @throws ServiceError 400 with a path in the definition */
   readonly resolve = (definition: Json, names: Names): TemplateMeaning => this.describe(definition, names)
 
   describe(definition: Json, names: Names): Described {
@@ -97,12 +98,12 @@ export class Meanings {
   }
 
   /**
-   * What each query of a template asks of the database.
-   * @param give what stands for a parameter
-   * @param given a place that has a real value
+   * Yields the database request of each query of a template.
+   * @param valueOf returns the value or the placeholder for a parameter
+   * @param given the place that has a value instead of a placeholder
    */
-  *requests(template: Template, give: (place: Place) => Json, given?: Place): Generator<MemberRequest> {
-    const filled = fill(template.definition, this.operations, give)
+  *requests(template: Template, valueOf: (place: Place) => Json, given?: Place): Generator<MemberRequest> {
+    const filled = fill(template.definition, this.operations, valueOf)
     for (const { query, path } of members(filled, this.operations)) {
       const open = template.places.filter((place) => place.path !== given?.path && isUnder(place.path, path))
       const placeholders = open.map((place) => `$${place.path.slice(path.length)}`)
@@ -111,7 +112,7 @@ export class Meanings {
     }
   }
 
-  /** The default of a place, checked as an argument would be. */
+  /** Checks the default of a place like an argument, and returns it. */
   private constants(place: Place, type: SqlType | undefined, template: Template, names: Names): readonly Operand[] {
     const { use, path, default: value } = place
     if (value === undefined || value === null) return []
@@ -128,9 +129,9 @@ export class Meanings {
   }
 
   private tryWith(place: Place, value: Json, template: Template, names: Names): void {
-    const give = (other: Place) => (other.path === place.path ? argument(other, value) : placeholder(other))
+    const valueOf = (other: Place) => (other.path === place.path ? argument(other, value) : placeholder(other))
     try {
-      for (const { request, path } of this.requests(template, give, place)) {
+      for (const { request, path } of this.requests(template, valueOf, place)) {
         if (request) under(path, () => this.data.plan(request, names))
       }
     } catch (error) {
@@ -142,31 +143,31 @@ export class Meanings {
 
 interface MemberRequest {
   readonly operation: Operation
-  /** Absent where the operation does not say. */
+  /** Undefined for an operation without `lift`. */
   readonly request: Request | undefined
-  /** Of the query, e.g. `$.args[1]`. */
+  /** Path of the query, e.g. `$.args[1]`. */
   readonly path: string
   /** The places in it that have a placeholder. */
   readonly open: readonly Place[]
 }
 
-/** An argument in the form that the query has it in. */
+/** Converts an argument to the form that it has in a query. */
 export function argument({ use, path }: Place, value: Json): Json {
   return use === 'rows' && Array.isArray(value) ? rowsOf(value, path) : value
 }
 
 let counter = 0
-/** A placeholder for an argument, where only the shape of a request matters. */
+/** Returns a placeholder for an argument. */
 export function placeholder(place: Place, places?: Map<Json, Place>): Json {
   if (place.use === 'count') return 1
   if (place.use === 'rows') return rowsOf([Object.create(null) as JsonObject], place.path)
-  // No other value of the template is this string.
+  // No other value of the template is equal to this string.
   const value = `\u0000${counter++}`
   places?.set(value, place)
   return value
 }
 
-/** Everything in a plan that stands for a value of the request. */
+/** Returns the operands of a plan that are values of the request. */
 function operands(node: unknown): { slot: number; type: SqlType; path: string }[] {
   if (Array.isArray(node)) return node.flatMap(operands)
   if (typeof node !== 'object' || node === null) return []
@@ -184,7 +185,7 @@ function parametersOf(
   const parameters = new Map<string, Parameter>()
   for (const place of places) {
     const known = parameters.get(place.param)
-    // Required as soon as one of its places has no default.
+    // A parameter is required if one of its places has no default.
     const required = (known?.required ?? false) || place.default === undefined
     if (known) {
       parameters.set(place.param, { ...known, required })

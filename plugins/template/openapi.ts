@@ -5,7 +5,7 @@ import { answerSchema, type FindTable, type JsonSchema, parameterSchema } from '
 import type { Described, Parameter } from './meaning.js'
 import type { Stored, Templates } from './templates.js'
 
-/** The templates that a role may run as an OpenAPI 3.1 document. */
+/** Describes the templates that a role may run as an OpenAPI 3.1 document. */
 export function openApi(list: readonly Stored[], role: string, catalog: Catalog, templates: Templates): JsonSchema {
   const find: FindTable = (ref) => catalog.tables.get(tableKey(ref))
   const names = namesFor(role, catalog)
@@ -13,7 +13,7 @@ export function openApi(list: readonly Stored[], role: string, catalog: Catalog,
     openapi: '3.1.0',
     info: {
       title: 'Query templates',
-      description: `What the role "${role}" may run.`,
+      description: `The templates that the role "${role}" may run.`,
       version: catalog.version,
     },
     servers: [{ url: '/' }],
@@ -21,7 +21,7 @@ export function openApi(list: readonly Stored[], role: string, catalog: Catalog,
     paths: Object.fromEntries(
       list.map((stored) => [
         `/v1/template/${encodeURIComponent(stored.name)}`,
-        pathItem(stored, templates.plan(stored, names), find),
+        pathItem(stored, templates.describeFor(stored, names), find),
       ]),
     ),
     components: {
@@ -39,7 +39,7 @@ export function openApi(list: readonly Stored[], role: string, catalog: Catalog,
       },
       responses: {
         refused: {
-          description: 'The arguments do not fit, or the role may not.',
+          description: 'An argument is wrong, or the role has no permission.',
           content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
         },
       },
@@ -47,7 +47,7 @@ export function openApi(list: readonly Stored[], role: string, catalog: Catalog,
         Error: {
           type: 'object',
           properties: {
-            path: { type: 'string', description: 'Where in the request, from `$`.' },
+            path: { type: 'string', description: 'JSON path of the error in the request.' },
             error: { type: 'string' },
             code: { type: 'string' },
           },
@@ -64,7 +64,7 @@ function pathItem({ name, comment }: Stored, described: Described, find: FindTab
     ...(comment === null ? {} : { summary: comment }),
     tags: [template.definition['type']],
     responses: {
-      '200': { description: 'Done.', content: contents(described, find) },
+      '200': { description: 'The result of the query.', content: contents(described, find) },
       '400': { $ref: '#/components/responses/refused' },
     },
   }
@@ -105,7 +105,7 @@ function inUrl(parameter: Parameter): JsonSchema {
 
 function contents({ operation, ops: [op] }: Described, find: FindTable): JsonSchema {
   if (operation.templatable === 'queries') {
-    return { 'application/json': { schema: { type: 'array', description: 'An answer for each member.' } } }
+    return { 'application/json': { schema: { type: 'array', description: 'The response of each member.' } } }
   }
   const schema = operation.answer ?? (op ? answerSchema(op, find) : {})
   const others = { 'application/x-ndjson': { schema: { type: 'string' } }, 'text/csv': { schema: { type: 'string' } } }

@@ -4,7 +4,7 @@ import type { Templates } from './templates.js'
 
 const text = { type: 'string' } as const
 const comment = { anyOf: [text, { type: 'null' }] } as const
-const done: Answer = { kind: 'text', text: '{"message":"success"}' }
+const SUCCESS: Answer = { kind: 'text', text: '{"message":"success"}' }
 
 const shape = (properties: Record<string, Schema>, required: readonly string[]): Schema => ({
   type: 'object',
@@ -13,7 +13,7 @@ const shape = (properties: Record<string, Schema>, required: readonly string[]):
   additionalProperties: false,
 })
 
-/** Templates as types of the JSON query API. */
+/** The operations of the JSON query API on templates. */
 export function templateOperations(data: Data, templates: Templates): Record<string, Operation> {
   return {
     create_query_template: {
@@ -22,7 +22,7 @@ export function templateOperations(data: Data, templates: Templates): Record<str
       async run(args, call) {
         const { name, template, comment } = args as { name: string; template: Json; comment?: string | null }
         await data.alter(call, (edit) => edit.createTemplate({ name, definition: template, comment: comment ?? null }))
-        return done
+        return SUCCESS
       },
     },
     execute_query_template: {
@@ -38,7 +38,7 @@ export function templateOperations(data: Data, templates: Templates): Record<str
       args: shape({ name: text }, ['name']),
       async run(args, call) {
         await data.alter(call, (edit) => edit.dropTemplate((args as { name: string }).name))
-        return done
+        return SUCCESS
       },
     },
     set_query_template_comment: {
@@ -47,7 +47,7 @@ export function templateOperations(data: Data, templates: Templates): Record<str
       async run(args, call) {
         const { name, comment } = args as { name: string; comment?: string | null }
         await data.alter(call, (edit) => edit.commentTemplate(name, comment ?? null))
-        return done
+        return SUCCESS
       },
     },
   }

@@ -1,26 +1,33 @@
+import type { Context } from 'koa'
 import {
   assertSameOrigin,
+  type Call,
   callOf,
+  type Catalog,
   type Data,
   type Exchange,
   type Host,
+  isAdmin,
   isSameOrigin,
   readJson,
+  respond,
   serviceError,
   wantedFormat,
 } from 'rowhouse'
-import type { JsonObject } from 'rowhouse/plan'
+import { type Json, type JsonObject, stringifyJson } from 'rowhouse/plan'
 import { bodyArguments, urlArguments } from './arguments.js'
+import { parameterSchema } from './json-schema.js'
 import type { Described } from './meaning.js'
-import type { Templates } from './templates.js'
+import { openApi } from './openapi.js'
+import type { Stored, Templates } from './templates.js'
 
-/** Any method runs any template: `/v1/template/<name>`. */
-export function restRoutes(host: Pick<Host, 'route'>, data: Data, templates: Templates): void {
+/** Serves `/v1/template/<name>`: every method runs every template. */
+export function restRoutes(host: Host, data: Data, templates: Templates): void {
   const execute = async (ctx: Exchange) => {
     const call = callOf(ctx, wantedFormat(ctx))
     const stored = templates.find(ctx.params['name']!, data.catalog, '$')
     const described = templates.describe(stored, data.catalog)
-    if (ctx.method === 'GET') refuseUnwantedWrite(ctx, described)
+    if (ctx.method === 'GET') refuseUnintendedWrite(ctx, described)
     if (ctx.method === 'DELETE') assertSameOrigin(ctx, ctx.state.session)
     const args = urlArguments(new URLSearchParams(ctx.querystring), described.parameters)
     if (ctx.method === 'POST' || ctx.method === 'PUT') {
@@ -34,13 +41,67 @@ export function restRoutes(host: Pick<Host, 'route'>, data: Data, templates: Tem
 }
 
 /**
- * A GET is sent by browsers without anybody's asking: a link on another site, a prefetch. It may read with a cookie, and
- * change something only when it is known to be wanted.
+ * Refuses a GET that writes if a browser may have sent it without the user's intent: with a cookie, from a link on another
+ * site, or as a prefetch.
  */
-function refuseUnwantedWrite(ctx: Exchange, { reads }: Described): void {
+function refuseUnintendedWrite(ctx: Exchange, { reads }: Described): void {
   if (reads) return
   if (ctx.state.session.via !== 'cookie' && !/\bprefetch\b/i.test(ctx.get('Sec-Purpose') || ctx.get('Purpose'))) return
   if (ctx.state.session.via === 'cookie' || !isSameOrigin(ctx)) {
-    throw serviceError('csrf', 'a template that changes something takes POST, PUT or DELETE here')
+    throw serviceError('csrf', 'a template that writes needs POST, PUT or DELETE here')
   }
+}
+
+/**
+ * Serves `GET /v1/template`, which lists the templates that the caller's role may run, and `GET /v1/openapi.json`, which
+ * describes them as an OpenAPI 3.1 document.
+ */
+export function listRoutes(router: Host['router'], data: Data, templates: Templates): void {
+  /** By role, for each snapshot of the catalog. */
+  const lists = new WeakMap<Catalog, Map<string, Promise<readonly Stored[]>>>()
+
+  async function listFor({ state: { session, signal } }: Context, catalog: Catalog): Promise<readonly Stored[]> {
+    const byRole = lists.get(catalog) ?? new Map<string, Promise<readonly Stored[]>>()
+    lists.set(catalog, byRole)
+    const known = byRole.get(session.role)
+    if (known) return known
+    const list = runnable({ session, signal, format: 'json' }, catalog)
+    byRole.set(session.role, list)
+    list.catch(() => byRole.delete(session.role))
+    return list
+  }
+
+  async function runnable(call: Call, catalog: Catalog): Promise<readonly Stored[]> {
+    const all = [...templates.all(catalog).values()]
+    if (isAdmin(call.session)) return all
+    const allowed: Stored[] = []
+    for (const stored of all) if (await templates.allowed(stored, call)) allowed.push(stored)
+    return allowed
+  }
+
+  router.get('/v1/template', async (ctx) => {
+    const { catalog } = data
+    const list = await listFor(ctx, catalog)
+    const body = list.map((stored) => {
+      const { template, parameters } = templates.describe(stored, catalog)
+      return {
+        name: stored.name,
+        comment: stored.comment,
+        type: template.definition['type'] as Json,
+        parameters: [...parameters.values()].map((parameter) => ({
+          name: parameter.name,
+          required: parameter.required,
+          schema: parameterSchema(parameter) as Json,
+        })),
+      }
+    })
+    respond(ctx, { kind: 'text', text: stringifyJson(body as Json) })
+  })
+
+  router.get('/v1/openapi.json', async (ctx) => {
+    const { catalog } = data
+    const list = await listFor(ctx, catalog)
+    const document = openApi(list, ctx.state.session.role, catalog, templates)
+    respond(ctx, { kind: 'text', text: stringifyJson(document as Json) })
+  })
 }

@@ -10,7 +10,7 @@ import {
   unexpectedPayload,
 } from 'rowhouse/plan'
 
-/** Where a parameter stands: what it may be replaced by. */
+/** The kind of argument that a parameter takes. */
 export type Use =
   /** A value of a condition or of an assignment. */
   | 'value'
@@ -23,26 +23,27 @@ export type Use =
   /** A field of a message. */
   | 'text'
 
+/** One occurrence of a parameter. */
 export interface Place {
   readonly param: string
   readonly use: Use
-  /** In the query, e.g. `$.args.where.id.$eq`. */
+  /** Path in the query, e.g. `$.args.where.id.$eq`. */
   readonly path: string
   readonly default?: Json
-  /** That of the value in the `args` of the operation, where the operation has one. */
+  /** Schema of the value, if the operation has one. */
   readonly schema?: Schema
 }
 
-/** A stored query whose values may be parameters. */
+/** A stored query with parameters. */
 export interface Template {
   readonly definition: JsonObject
   readonly places: readonly Place[]
 }
 
 /**
- * Reads a definition: a query of a type that can be a template, with `{"param": name, "default"?: value}` in place of
- * values. Such an object means a parameter only where a value as a whole may stand, never inside a JSON value.
- * @throws ServiceError 400 with a path below `$`, the definition being `$`
+ * Reads a definition: a query that contains `{"param": name, "default"?: value}` instead of values. Inside a JSON value,
+ * such an object is not a parameter.
+ * @throws ServiceError 400 with a path in the definition
  */
 export function parseTemplate(definition: Json, operations: Operations): Template {
   const places: Place[] = []
@@ -51,33 +52,34 @@ export function parseTemplate(definition: Json, operations: Operations): Templat
     return null
   })
   for (const { param, use, path } of places) {
-    const other = places.find((each) => each.param === param && manifold(each.use) !== manifold(use))
-    if (other) throw unexpectedPayload(`parameter "${param}" stands for a list here and for one value elsewhere`, path)
+    if (places.some((each) => each.param === param && takesMany(each.use) !== takesMany(use))) {
+      throw unexpectedPayload(`parameter "${param}" is used both as a list and as a single value`, path)
+    }
   }
   return { definition: definition as JsonObject, places }
 }
 
-const manifold = (use: Use): boolean => use === 'list' || use === 'rows'
+const takesMany = (use: Use): boolean => use === 'list' || use === 'rows'
 
-/** The query with each parameter replaced by what `give` returns for its place. Everything else stays as it is. */
-export function fill(definition: Json, operations: Operations, give: Give, path = '$'): JsonObject {
+/** Returns the query with each parameter replaced by the result of `valueOf`. */
+export function fill(definition: Json, operations: Operations, valueOf: ValueOf, path = '$'): JsonObject {
   if (!isObject(definition)) throw parseFailed('expecting a query: an object with the keys type and args', path)
   const { type, args } = definition
   const { templatable, args: schema } = (typeof type === 'string' && operations.get(type)) || {}
   const here = `${path}.args`
   if (templatable === undefined) {
     const types = operations.types.filter((each) => operations.get(each)?.templatable !== undefined)
-    throw unexpectedPayload(`a template is one of ${types.join(', ')}`, `${path}.type`)
+    throw unexpectedPayload(`the type of a template must be one of ${types.join(', ')}`, `${path}.type`)
   }
   if (templatable === 'queries') {
     if (!Array.isArray(args)) throw parseFailed('expecting an array of queries', here)
-    return { ...definition, args: args.map((member, i) => fill(member, operations, give, at(here, i))) }
+    return { ...definition, args: args.map((member, i) => fill(member, operations, valueOf, at(here, i))) }
   }
   if (!isObject(args)) throw parseFailed('expecting an object', here)
-  return { ...definition, args: fillParts(templatable, args, give, here, schema) }
+  return { ...definition, args: fillParts(templatable, args, valueOf, here, schema) }
 }
 
-/** The queries in a query that a template may hold: itself, or those of its array. */
+/** Yields the queries of a template: the query itself, or the members of a bulk. */
 export function* members(
   query: JsonObject,
   operations: Operations,
@@ -90,35 +92,43 @@ export function* members(
   }
 }
 
-type Give = (place: Place) => Json
+type ValueOf = (place: Place) => Json
 
-function fillPart(part: Templatable[string], value: Json, give: Give, path: string, schema?: Schema): Json {
+function fillPart(part: Templatable[string], value: Json, valueOf: ValueOf, path: string, schema?: Schema): Json {
   switch (part) {
     case 'condition':
-      return fillExp(value, give, path)
+      return fillExp(value, valueOf, path)
     case 'rows':
-      if (!isParam(value)) throw unexpectedPayload('the rows of a template should be one parameter', path)
+      if (!isParam(value)) throw unexpectedPayload('the rows of a template must be a parameter', path)
       break
     case 'text':
-      if (Array.isArray(value)) return value.map((each, i) => fillPart(part, each, give, at(path, i), itemsOf(schema)))
+      if (Array.isArray(value))
+        return value.map((each, i) => fillPart(part, each, valueOf, at(path, i), itemsOf(schema)))
       break
     case 'value':
     case 'count':
       break
     default:
-      if (Array.isArray(value)) return value.map((each, i) => fillPart(part, each, give, at(path, i), itemsOf(schema)))
-      return isObject(value) ? fillParts(part, value, give, path, schema) : value
+      if (Array.isArray(value))
+        return value.map((each, i) => fillPart(part, each, valueOf, at(path, i), itemsOf(schema)))
+      return isObject(value) ? fillParts(part, value, valueOf, path, schema) : value
   }
-  return isParam(value) ? one(value, part, give, path, schema) : value
+  return isParam(value) ? substitute(value, part, valueOf, path, schema) : value
 }
 
-function fillParts(parts: Templatable, object: JsonObject, give: Give, path: string, schema?: Schema): JsonObject {
+function fillParts(
+  parts: Templatable,
+  object: JsonObject,
+  valueOf: ValueOf,
+  path: string,
+  schema?: Schema,
+): JsonObject {
   const filled = { ...object }
   for (const key of Object.keys('*' in parts ? object : parts)) {
     const part = Object.hasOwn(parts, key) ? parts[key] : parts['*']
     const value = object[key]
     if (part === undefined || value === undefined) continue
-    filled[key] = fillPart(part, value, give, at(path, key), propertyOf(schema, key))
+    filled[key] = fillPart(part, value, valueOf, at(path, key), propertyOf(schema, key))
   }
   return filled
 }
@@ -127,7 +137,7 @@ const itemsOf = (schema?: Schema) => (schema && 'items' in schema ? schema.items
 const propertyOf = (schema: Schema | undefined, key: string) =>
   schema && 'properties' in schema ? schema.properties?.[key] : undefined
 
-function fillExp(exp: Json, give: Give, path: string): Json {
+function fillExp(exp: Json, valueOf: ValueOf, path: string): Json {
   if (!isObject(exp)) return exp
   return map(exp, path, (key, value, here) => {
     switch (key) {
@@ -135,33 +145,33 @@ function fillExp(exp: Json, give: Give, path: string): Json {
       case '_and':
       case '$or':
       case '_or':
-        return Array.isArray(value) ? value.map((part, i) => fillExp(part, give, at(here, i))) : value
+        return Array.isArray(value) ? value.map((part, i) => fillExp(part, valueOf, at(here, i))) : value
       case '$not':
       case '_not':
-        return fillExp(value, give, here)
+        return fillExp(value, valueOf, here)
       case '$exists':
       case '_exists':
         return isObject(value)
-          ? map(value, here, (part, inner, at) => (part === '_where' ? fillExp(inner, give, at) : inner))
+          ? map(value, here, (part, inner, at) => (part === '_where' ? fillExp(inner, valueOf, at) : inner))
           : value
       default:
-        // As an operator's operand, so that no argument can be read as a condition.
-        if (isParam(value)) return { $eq: one(value, 'value', give, `${here}.$eq`) }
-        return isOperators(value) ? fillOperators(value, give, here) : fillExp(value, give, here)
+        // As the operand of an operator, so that an argument is never read as a condition.
+        if (isParam(value)) return { $eq: substitute(value, 'value', valueOf, `${here}.$eq`) }
+        return isOperators(value) ? fillOperators(value, valueOf, here) : fillExp(value, valueOf, here)
     }
   })
 }
 
-function fillOperators(operators: JsonObject, give: Give, path: string): JsonObject {
+function fillOperators(operators: JsonObject, valueOf: ValueOf, path: string): JsonObject {
   return map(operators, path, (key, value, here) => {
-    if (isParam(value)) return one(value, takesList(key) ? 'list' : 'value', give, here)
+    if (isParam(value)) return substitute(value, takesList(key) ? 'list' : 'value', valueOf, here)
     const name = operatorName(key)
     if (name === 'cast' && isObject(value)) {
-      return map(value, here, (_, inner, at) => (isObject(inner) ? fillOperators(inner, give, at) : inner))
+      return map(value, here, (_, inner, at) => (isObject(inner) ? fillOperators(inner, valueOf, at) : inner))
     }
-    if (name === 'st_d_within') return fillPart({ '*': 'value' }, value, give, here)
+    if (name === 'st_d_within') return fillPart({ '*': 'value' }, value, valueOf, here)
     if (!takesList(key) || !Array.isArray(value)) return value
-    return value.map((element, i) => (isParam(element) ? one(element, 'value', give, at(here, i)) : element))
+    return value.map((element, i) => (isParam(element) ? substitute(element, 'value', valueOf, at(here, i)) : element))
   })
 }
 
@@ -178,9 +188,15 @@ function isParam(value: Json | undefined): value is Param {
   return Object.keys(value).every((key) => key === 'param' || key === 'default')
 }
 
-function one({ param, default: fallback }: Param, use: Use, give: Give, path: string, schema?: Schema): Json {
-  if (param === '') throw parseFailed('a parameter has a name', path)
-  return give({ param, use, path, default: fallback, schema })
+function substitute(
+  { param, default: fallback }: Param,
+  use: Use,
+  valueOf: ValueOf,
+  path: string,
+  schema?: Schema,
+): Json {
+  if (param === '') throw parseFailed('the name of a parameter must not be empty', path)
+  return valueOf({ param, use, path, default: fallback, schema })
 }
 
 function map(object: JsonObject, path: string, fn: (key: string, value: Json, path: string) => Json): JsonObject {

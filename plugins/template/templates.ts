@@ -31,7 +31,7 @@ export class Templates {
     private readonly meanings: Meanings,
   ) {}
 
-  /** The templates whose tables and columns exist, by name. */
+  /** Returns the templates whose tables and columns exist, by name. */
   all(catalog: Catalog): ReadonlyMap<string, Stored> {
     const known = this.read.get(catalog)
     if (known) return known
@@ -54,7 +54,7 @@ export class Templates {
     return stored
   }
 
-  /** Its parameters, and what it does. */
+  /** Analyzes a template, with all columns. */
   describe(stored: Stored, catalog: Catalog): Described {
     let described = this.described.get(stored)
     if (!described) {
@@ -64,14 +64,14 @@ export class Templates {
     return described
   }
 
-  /** As `describe`, with the columns that a role sees. */
-  plan(stored: Stored, names: Names): Described {
+  /** Analyzes a template with the names that a role sees. */
+  describeFor(stored: Stored, names: Names): Described {
     return this.meanings.describe(stored.template.definition, names)
   }
 
   /**
-   * Runs the query with arguments in place of its parameters, as if the caller had sent it.
-   * @param path where the arguments stand in the request, e.g. `$.args.args`
+   * Runs the query with arguments instead of its parameters, as if the caller had sent it.
+   * @param path path of the arguments in the request, e.g. `$.args.args`
    */
   async execute(stored: Stored, args: JsonObject, call: Call, path: string): Promise<Answer> {
     const { places, definition } = stored.template
@@ -84,7 +84,7 @@ export class Templates {
     }
   }
 
-  /** Whether a role may run every query of a template, whatever the arguments. */
+  /** Returns whether a role may run every query of a template, with any arguments. */
   async allowed(stored: Stored, call: Call): Promise<boolean> {
     try {
       for (const { operation, request } of this.meanings.requests(stored.template, (place) => placeholder(place))) {
@@ -106,10 +106,10 @@ function valueOf({ param, default: fallback }: Place, args: JsonObject, path: st
   throw serviceError('invalid-params', `missing parameter : "${param}"`, path)
 }
 
-/** An error about an argument points at the argument; any other at the template. */
+/** Replaces the path of an error: that of the argument if an argument is wrong, otherwise that of the template. */
 function located(error: ServiceError, places: readonly Place[], path: string): ServiceError {
   const place = places.find((each) => isUnder(error.path, each.path))
-  // The definition stands beside the arguments; those of a REST call are all there is.
+  // The template is next to the arguments in the path; in a REST call the arguments are the root.
   if (!place) return error.under(`${path === '$' ? path : path.slice(0, path.lastIndexOf('.'))}.template`)
   const rest = error.path.slice(place.path.length)
   const message = `when processing parameter "${place.param}" : ${error.message}`

@@ -156,7 +156,7 @@ tap.test('an operation of any plugin can be a template', async (t) => {
 
   await t.test('one that does not say so is refused', async (t) => {
     t.match((await create('mumbled', 'mumble', {})).body, {
-      error: /^a template is one of .*find_notes, shout, whisper/,
+      error: /^the type of a template must be one of .*find_notes, shout, whisper/,
       path: '$.args.template.type',
     })
   })

@@ -125,7 +125,7 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
   ],
   'create.template-query': [
     wrong('select', 'parse-failed', /an object with the keys type and args/, '$.args.template'),
-    wrong({ args: {} }, 'unexpected-payload', /a template is one of/, '$.args.template.type'),
+    wrong({ args: {} }, 'unexpected-payload', /the type of a template must be one of/, '$.args.template.type'),
     wrong({ type: 'select' }, 'parse-failed', 'expecting an object', '$.args.template.args'),
     wrong({ ...count(), more: 1 }, 'unexpected-payload', 'unexpected key "more"', '$.args.template.more'),
   ],
@@ -265,7 +265,7 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
     wrong(
       select({ where: { id: { $in: param('n') }, rating: param('n') } }),
       'unexpected-payload',
-      /a list here and for one value elsewhere/,
+      /both as a list and as a single value/,
       '$.args.template.args.where.id.$in',
     ),
   ],
@@ -274,7 +274,7 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
     wrong(
       select({ where: { id: { $eq: param('') } } }),
       'parse-failed',
-      'a parameter has a name',
+      'the name of a parameter must not be empty',
       '$.args.template.args.where.id.$eq',
     ),
   ],
@@ -434,13 +434,13 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
     wrong(
       { type: 'insert', args: { table: 'note', objects: [{ id: param('id') }] } },
       'unexpected-payload',
-      /should be one parameter/,
+      /must be a parameter/,
       '$.args.template.args.objects',
     ),
     wrong(
       { type: 'insert', args: { table: 'note', objects: [{ id: 1 }] } },
       'unexpected-payload',
-      /should be one parameter/,
+      /must be a parameter/,
       '$.args.template.args.objects',
     ),
     run('add', { objects: [{ id: 8, data: param('x') }] }, is({ affected_rows: 1, returning: [{ id: 8 }] })),
@@ -594,7 +594,7 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
     wrong(
       { type: 'bulk', args: [param('query')] },
       'unexpected-payload',
-      /a template is one of/,
+      /the type of a template must be one of/,
       '$.args.template.args[0].type',
     ),
   ],
@@ -611,14 +611,14 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
       wrong(
         { type, args: {} },
         'unexpected-payload',
-        'a template is one of select, insert, update, delete, count, bulk',
+        'the type of a template must be one of select, insert, update, delete, count, bulk',
         '$.args.template.type',
       ),
     ),
     wrong(
       { type: 'bulk', args: [{ type: 'run_sql', args: { sql: 'select 1' } }] },
       'unexpected-payload',
-      /a template is one of/,
+      /the type of a template must be one of/,
       '$.args.template.args[0].type',
     ),
   ],
@@ -851,10 +851,10 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
     rest(
       'GET',
       'by_id?id=1&id=2',
-      refused('invalid-params', 'parameter "id" is no list and may be given once', '$.id'),
+      refused('invalid-params', 'parameter "id" is not a list and can appear only once', '$.id'),
     ),
-    rest('GET', 'page?limit=1&limit=2', refused('invalid-params', /may be given once/, '$.limit')),
-    rest('GET', 'add?objects=[]&objects=[]', refused('invalid-params', /may be given once/, '$.objects')),
+    rest('GET', 'page?limit=1&limit=2', refused('invalid-params', /can appear only once/, '$.limit')),
+    rest('GET', 'add?objects=[]&objects=[]', refused('invalid-params', /can appear only once/, '$.objects')),
   ],
   'rest.objects': [
     reset,

@@ -79,8 +79,8 @@ t.test('it asks as who it is told to be', async (t) => {
     err: /as the role user/,
     out: / 10 +\d\S* +0\n/,
   })
-  t.match(await bench(), { code: 1, err: /the first answer is 400: .*permission-denied/ })
-  t.match(await bench('--header', 'nonsense'), { code: 2, err: /--header should be 'Name: value'/ })
+  t.match(await bench(), { code: 1, err: /the first response is 400: .*permission-denied/ })
+  t.match(await bench('--header', 'nonsense'), { code: 2, err: /--header must be 'Name: value'/ })
   const others = await run(folder, [url, '--query', 'all.json', '--header', 'Authorization: Bearer x'], secret)
   t.match(
     others,
@@ -106,46 +106,43 @@ t.test('what is missing or may do harm is said before anything is sent twice', a
   const bench = (...args: string[]) => run(folder, args, secret)
 
   for (const [args, err] of [
-    [['http://192.0.2.1'], /192\.0\.2\.1 is neither this machine nor in a private network: --yes/],
-    [['http://127.0.0.1:1'], /no server answers at 127\.0\.0\.1 port 1: ECONNREFUSED/],
+    [['http://192.0.2.1'], /192\.0\.2\.1 is neither this machine nor in a private network; use --yes/],
+    [['http://127.0.0.1:1'], /cannot connect to 127\.0\.0\.1 port 1: ECONNREFUSED/],
     [[url, '--template', 'form'], /there is no template "form" as admin, did you mean "from"\?/],
     [[url, '--template', 'from'], /template "from" needs --arg least=\.\.\. --arg most=\.\.\./],
     [[url, '--template', 'all', '--arg', 'least=1'], /template "all" has no parameter "least"/],
-    [[url, '--template', 'add'], /template "add" changes something: --writes/],
-    [[url, '--query', 'add.json'], /add\.json: "run_sql" may change something: --writes/],
-    [[url, '--graphql', 'add.graphql'], /a mutation changes something: --writes/],
-    [[url, '--query', 'broken.ndjson'], /broken\.ndjson: line 2 is no JSON/],
+    [[url, '--template', 'add'], /template "add" changes data; use --writes/],
+    [[url, '--query', 'add.json'], /add\.json: "run_sql" may change data; use --writes/],
+    [[url, '--graphql', 'add.graphql'], /a mutation changes data; use --writes/],
+    [[url, '--query', 'broken.ndjson'], /broken\.ndjson: line 2 is not JSON/],
     [[url, '--query', 'empty.json'], /^empty\.json is empty$/m],
-    [[url, '--query', 'none.json'], /^none\.json: there is no such file$/m],
-    [[url, '--graphql', 'none.graphql'], /^none\.graphql: there is no such file$/m],
-    [[url, '--graphql', 'wrong.graphql', '--variables', '.'], /^\.: this is a folder/m],
-    [[url, '--admin-secret-file', 'none'], /^none: there is no such file$/m],
+    [[url, '--query', 'none.json'], /^none\.json: no such file$/m],
+    [[url, '--graphql', 'none.graphql'], /^none\.graphql: no such file$/m],
+    [[url, '--graphql', 'wrong.graphql', '--variables', '.'], /^\.: is a directory/m],
+    [[url, '--admin-secret-file', 'none'], /^none: no such file$/m],
     [[url, '--graphql', 'wrong.graphql'], /^GraphQL wrong\.graphql: GraphQL errors: Cannot query field "nope"/m],
-    [
-      [url.replace('http:', 'https:')],
-      /^127\.0\.0\.1:\d+ answers, but does not speak TLS: ask it as http:\/\/, [^\n]*\n$/,
-    ],
+    [[url.replace('http:', 'https:')], /^127\.0\.0\.1:\d+ does not support TLS; use http:\/\/ [^\n]*\n$/],
   ] as const) {
     const told = await bench(...args)
     t.match(told, { code: 1, err }, args.join(' '))
   }
   for (const [args, err] of [
-    [[], /needs the URL/],
+    [[], /expecting the URL/],
     [['http://user:pass@127.0.0.1'], /must not contain credentials/],
-    [[url, '--template', 'from', '--arg', 'least=3..1'], /3\.\.1 is no range/],
-    [[url, '--template', 'from', '--arg', 'least'], /--arg should be name=value/],
-    [[url, '--query', 'add.json', '--template', 'all'], /say one of/],
-    [['http://127.0.0.1:1', '--arg', 'a=1'], /--arg is an argument of --template/],
-    [[url, '--variables', 'add.json'], /--variables are those of --graphql/],
-    [[url, '--clients', '1,x'], /--clients should be whole numbers/],
-    [[url, '--seconds', '0'], /--seconds should be a number above 0/],
+    [[url, '--template', 'from', '--arg', 'least=3..1'], /range 3\.\.1 must go/],
+    [[url, '--template', 'from', '--arg', 'least'], /--arg must be name=value/],
+    [[url, '--query', 'add.json', '--template', 'all'], /use only one of/],
+    [['http://127.0.0.1:1', '--arg', 'a=1'], /--arg needs --template/],
+    [[url, '--variables', 'add.json'], /--variables needs --graphql/],
+    [[url, '--clients', '1,x'], /--clients must be integers/],
+    [[url, '--seconds', '0'], /--seconds must be a number above 0/],
   ] as const) {
     t.match(await bench(...args), { code: 2, err }, args.join(' '))
   }
   const { code, err } = await run(folder, [url])
   t.match(
     { code, err },
-    { code: 1, err: /say what to ask with --template, --query or --graphql: there is no template that reads/ },
+    { code: 1, err: /choose requests with --template, --query or --graphql: there is no template that reads/ },
   )
   await must('drop_query_template', { name: 'all' })
   t.match(await bench(url), { code: 1, err: /--template from --arg least=\.\.\. --arg most=\.\.\./ })
@@ -195,7 +192,7 @@ t.test('who is not let in is told why first', async (t) => {
   const bearer = await run(folder, [url, '--header', 'Authorization: Bearer x'])
   t.match(bearer, { code: 1, err: /^401: the header Authorization is not accepted: / })
   const role = await run(folder, [url, '--role', 'user'])
-  t.match(role, { code: 1, err: /^40[13]: .* \(as the role user\); it needs credentials: --admin-secret-file F, / })
+  t.match(role, { code: 1, err: /^40[13]: .* \(as the role user\); send credentials with --admin-secret-file F, / })
 })
 
 t.test('templates that cannot be asked like that are left out, unless it is all of them', async (t) => {
@@ -210,10 +207,10 @@ t.test('templates that cannot be asked like that are left out, unless it is all 
   await must('create_select_permission', { table: 'own', role: 'user', permission: mine })
   await must('create_select_permission', { table: 'item', role: 'all', permission: { columns: ['id'], filter: {} } })
   const bench = (...args: string[]) => run(folder, [url, ...args], secret)
-  const wayOut = /template own: the first answer is 400: .*; send one, such as --header 'X-Service-User-Id: 7'\n/
+  const wayOut = /template own: the first response is 400: .*; send one, such as --header 'X-Service-User-Id: 7'\n/
 
   const some = await bench('--role', 'all')
-  t.match(some, { code: 0, out: /template all: /, err: new RegExp(`left out: ${wayOut.source}`) })
+  t.match(some, { code: 0, out: /template all: /, err: new RegExp(`skipped: ${wayOut.source}`) })
   t.notMatch(some.out, /template own/)
   const json = JSON.parse((await bench('--role', 'all', '--json')).out)
   t.match(json, {
@@ -239,15 +236,15 @@ t.test('an empty answer is called one, and bytes are those of the answer in the 
   ]) {
     t.match(await bench(...args), {
       code: 0,
-      out: /What is measured is an empty answer/,
-      err: /the first answer is empty/,
+      out: /The measured response is empty/,
+      err: /the first response is empty/,
     })
   }
   // Each of the six has its turn.
   const mostlyArgs = ['--query', 'mostly.json', '--clients', '6']
   const mostly = await bench(...mostlyArgs)
-  t.match(mostly, { code: 0, err: /the first answer is empty, \[\]\n/, out: / 10 +\d\S* +0\n/ })
-  t.notMatch(mostly.out, /empty answer/)
+  t.match(mostly, { code: 0, err: /the first response is empty: \[\]\n/, out: / 10 +\d\S* +0\n/ })
+  t.notMatch(mostly.out, /response is empty/)
   const json = JSON.parse((await bench(...mostlyArgs, '--json')).out)
   t.match(json.workloads, [{ firstAnswerBytes: 2, firstAnswerEmpty: true, steps: [{ answerBytes: 10 }] }])
 })

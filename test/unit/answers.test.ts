@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createReader, type Heard } from '../../plugins/bench/answers.js'
+import { createReader, type Summary } from '../../plugins/bench/answers.js'
 import { percentile } from '../../plugins/bench/load.js'
 
 const ANSWERS = [
@@ -14,7 +14,7 @@ const ANSWERS = [
 t.test('answers are told apart wherever they are cut', async (t) => {
   const all = Buffer.from(ANSWERS.join(''))
   for (const size of [1, 2, 3, 7, 50, all.length]) {
-    const heard: Heard[] = []
+    const heard: Summary[] = []
     const read = createReader((answer) => heard.push(answer))
     for (let at = 0; at < all.length; at += size) read(all.subarray(at, at + size))
 
@@ -36,7 +36,7 @@ t.test('answers are told apart wherever they are cut', async (t) => {
 t.test('what is no answer, or does not say where it ends, is refused', async (t) => {
   for (const [text, message] of [
     ['SSH-2.0-x\r\n\r\n', /not HTTP/],
-    ['HTTP/1.1 200 OK\r\n\r\n', /where it ends/],
+    ['HTTP/1.1 200 OK\r\n\r\n', /neither Content-Length nor chunks/],
     ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n', /not HTTP/],
     ['x'.repeat(70_000), /not HTTP/],
   ] as const) {

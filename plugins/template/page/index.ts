@@ -18,7 +18,7 @@ const HTML = `<!doctype html>
 <label>or token <input name="token" type="password" autocomplete="off"></label>
 <label>Role <input name="role" autocomplete="off"></label>
 <label>User id <input name="user" autocomplete="off" size="6"></label>
-<button>Show what may be run</button>
+<button>Show templates</button>
 </form>
 <div id="page"></div>
 <script src="${ASSETS}/swagger-ui.js"></script>
@@ -61,7 +61,7 @@ form.addEventListener('submit', (event) => {
 show()
 `
 
-/** The templates as a page to try them on. */
+/** Serves Swagger UI for the templates. */
 export function openApiPage(router: Host['router']): void {
   const page = staticPage(router, {
     html: HTML,
