@@ -179,7 +179,7 @@ function readRequest(body: Json, maxBytes: number, textOf: (body: JsonObject) =>
   if (!isObject(body)) throw parseFailed('expecting an object with the key query', '$')
   const { operationName, variables } = body
   const query = textOf(body)
-  if (query === undefined) throw parseFailed("the key 'query' was not present, or is no string", '$.query')
+  if (query === undefined) throw parseFailed("the key 'query' is missing or not a string", '$.query')
   if (Buffer.byteLength(query) > maxBytes) {
     const message = `the document is longer than ${maxBytes} bytes (plugins.graphql.limits.maxBytes)`
     throw invalid(message, '$.query')

@@ -5,7 +5,7 @@ import { InvalidDocument } from './document.js'
 import { errorText } from './load.js'
 import { named, type RemoteAnswer, RemoteError } from './remote.js'
 
-/** A value of a schema's answer. An error takes the place of a value that is missing. */
+/** A value in the response of a schema. An error replaces a missing value. */
 export type Value = Json | Error | Value[] | { [key: string]: Value }
 
 /** An error of one field. graphql-js adds its path and location when it completes the field. */
@@ -13,9 +13,9 @@ export const fieldError = (code: string, message: string, schema?: string): Grap
   new GraphQLError(message, { extensions: { code, schema } })
 
 /**
- * Reads the answer of a schema.
- * @param aliases of the requested root fields
- * @returns data with each error at its path, and the errors that have no place in it
+ * Reads the response of a schema.
+ * @param aliases aliases of the requested root fields
+ * @returns data with each error at its path, and the errors without a path in the data
  * @throws RemoteError when this is not GraphQL; GraphQLError when the schema refused the request
  */
 export function readAnswer(schema: string, { status, json }: RemoteAnswer, aliases: readonly string[]) {
@@ -37,20 +37,20 @@ const isData = (value: Json | undefined): value is JsonObject =>
   value !== undefined && value !== null && isObject(value) && !(value instanceof NumberText)
 
 export const missingField = (schema: string): GraphQLError =>
-  fieldError('remote-invalid', `${named(schema)} left out a field that was asked for`, schema)
+  fieldError('remote-invalid', `${named(schema)} did not return a requested field`, schema)
 
 function refusal(schema: string, status: number, json: Json | undefined): Error {
   const text = json === undefined || status >= 500 ? undefined : errorText(json)
   if (text !== undefined && status >= 400) {
     return fieldError(codeOf(json!) ?? 'remote-error', `${named(schema)} refused the request: ${text}`, schema)
   }
-  if (status >= 400) return new RemoteError('remote-unavailable', `${named(schema)} answered ${status}`)
-  return new RemoteError('remote-invalid', `${named(schema)} answered something that is not GraphQL`)
+  if (status >= 400) return new RemoteError('remote-unavailable', `${named(schema)} returned ${status}`)
+  return new RemoteError('remote-invalid', `the response of ${named(schema)} is not GraphQL`)
 }
 
-/** Passes on the text and the code of a schema's error, and no internals such as a stack. */
+/** Keeps only the message and the code of an error, because the rest could be internal, such as a stack. */
 function clientError(error: Json, schema: string): GraphQLError {
-  const text = errorText(error) ?? `${named(schema)} reported an error without a text`
+  const text = errorText(error) ?? `${named(schema)} reported an error without a message`
   return fieldError(codeOf(error) ?? 'remote-error', text, schema)
 }
 
@@ -62,9 +62,9 @@ function codeOf(error: Json): string | undefined {
 }
 
 /**
- * Puts an error where its path leads, or at the first null on the way. An error without a path of ours takes the place
- * of every root field that has no value.
- * @returns whether there was a place
+ * Puts an error at its path in the data, or at the first null on the path. An error without a path, or with an unknown
+ * one, goes to every root field that has no value.
+ * @returns whether the data had a place for the error
  */
 function place(
   data: { [key: string]: Value },
@@ -99,11 +99,11 @@ export interface Outcome {
   readonly status: number
   readonly data?: Json
   readonly errors: readonly object[]
-  /** The body was not a GraphQL request at all. */
-  readonly unread?: boolean
+  /** Whether the body of the HTTP request was not a GraphQL request. */
+  readonly malformed?: boolean
 }
 
-/** The outcome of a request that could not be run. */
+/** Returns the outcome of a request that could not be run. */
 export function notRun(error: ServiceError): Outcome {
   const { status, code, message, path } = error
   const errors = error instanceof InvalidDocument ? error.errors : [new GraphQLError(message)]
@@ -111,22 +111,22 @@ export function notRun(error: ServiceError): Outcome {
 }
 
 /**
- * Writes an error of a field for clients.
- * @param onUnexpected gets faults of ours; clients see "internal error" instead
+ * Formats an error of a field for clients.
+ * @param onUnexpected called with internal errors; clients see "internal error" instead
  */
 export function publicError(error: GraphQLError, onUnexpected: (error: Error) => void): object {
   const { originalError, path, locations } = error
-  // What graphql-js finds wrong with an answer is a plain Error or one of its own.
-  const ours = originalError && !(originalError instanceof GraphQLError) && originalError.constructor !== Error
-  if (ours) onUnexpected(originalError)
+  // For invalid data graphql-js throws a plain Error or a GraphQLError.
+  const isInternal = originalError && !(originalError instanceof GraphQLError) && originalError.constructor !== Error
+  if (isInternal) onUnexpected(originalError)
   const { code, schema } = error.extensions
   return {
-    message: ours ? 'internal error' : error.message,
+    message: isInternal ? 'internal error' : error.message,
     locations,
     path,
     extensions: {
       path: path?.reduce<string>((before, key) => at(before, key), '$'),
-      code: ours ? 'unexpected' : (code ?? 'remote-invalid'),
+      code: isInternal ? 'unexpected' : (code ?? 'remote-invalid'),
       schema,
     },
   }

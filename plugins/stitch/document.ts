@@ -30,7 +30,7 @@ export class InvalidDocument extends ServiceError {
     code: string,
     readonly errors: readonly GraphQLError[],
   ) {
-    super(400, code, errors[0]?.message ?? 'the document is wrong', '$.query')
+    super(400, code, errors[0]?.message ?? 'the document is invalid', '$.query')
   }
 }
 

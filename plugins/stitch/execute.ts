@@ -30,12 +30,12 @@ export interface ExecuteOptions extends Pick<RequestsOptions, 'targets' | 'maxRe
   readonly document: Document
   readonly text: string
   readonly variables: JsonObject
-  /** Called with faults of ours. */
+  /** Called with internal errors. */
   readonly onUnexpected: (error: Error) => void
 }
 
 /**
- * Runs an operation against the schemas. graphql-js completes the answer as if all data were local; the resolvers only
+ * Runs an operation against the schemas. graphql-js builds the response as if all data were local; the resolvers only
  * fetch root fields.
  * @throws InvalidDocument 400 when a variable does not have the type that the operation declares
  */
@@ -84,7 +84,7 @@ interface Batch {
   readonly rows: Promise<Error | ReadonlyMap<string, readonly Value[]>>
 }
 
-/** Finds a prefix that the client's document does not contain, so that names of ours never clash with its own. */
+/** Finds a prefix that the client's document does not contain, so that added names never conflict with its own. */
 function unusedPrefix(text: string): string {
   let prefix = 'st'
   while (text.includes(prefix)) prefix += 'x'
@@ -96,7 +96,7 @@ const resolve: GraphQLFieldResolver<unknown, Context> = (source, _args, context,
   const { parentType, fieldName } = info
   if (info.path.prev === undefined) {
     const operation = parentType === merged.schema.getMutationType() ? 'mutation' : 'query'
-    // Introspection and `__typename` never come here.
+    // graphql-js resolves introspection and `__typename` itself.
     return fetchRoot(operation, merged.roots[operation].get(fieldName)!, context, info)
   }
   const extension = merged.extensions.get(`${parentType.name}.${fieldName}`)
@@ -111,7 +111,7 @@ const resolveType: GraphQLTypeResolver<unknown, Context> = (source, { merged, pr
   const name = property(source, typeAlias(prefix), schema)
   const type = merged.schema.getPossibleTypes(abstractType).find((each) => merged.types.get(each.name)?.name === name)
   if (type) return type.name
-  const message = `${named(schema)} answered an object of a type that "${abstractType.name}" cannot be`
+  const message = `${named(schema)} returned an object whose type does not belong to "${abstractType.name}"`
   throw fieldError('remote-invalid', message, schema)
 }
 
@@ -149,7 +149,7 @@ async function fetchExtension(extension: Extension, source: unknown, context: Co
     const answer = context.requests.fetch({
       ...field,
       node: () => {
-        // The request is on its way: rows that come later need another one.
+        // The request is being sent, so further rows need another one.
         context.batches.delete(place)
         return rootNode(query, context, info, [key])
       },
@@ -197,7 +197,7 @@ function rootNode(name: string, context: Context, info: GraphQLResolveInfo, more
 function byKey(rows: Value, key: string, schema: string): Error | ReadonlyMap<string, readonly Value[]> {
   if (rows instanceof Error) return rows
   if (rows !== null && !Array.isArray(rows)) {
-    return fieldError('remote-invalid', `${named(schema)} answered something that is not a list`, schema)
+    return fieldError('remote-invalid', `${named(schema)} returned a value that is not a list`, schema)
   }
   const found = new Map<string, Value[]>()
   for (const row of (rows ?? []) as readonly Value[]) {
@@ -213,10 +213,10 @@ function byKey(rows: Value, key: string, schema: string): Error | ReadonlyMap<st
   return found
 }
 
-/** `7` and `"7"` are the same key: what is a number in one schema may be text in another. */
+/** `7` and `"7"` are the same key, because a number in one schema may be text in another. */
 const keyText = (value: Json): string => (typeof value === 'string' ? value : stringifyJson(value))
 
-/** Returns a field of an object that a schema has answered. */
+/** Returns a field of an object in a response. */
 function property(source: unknown, key: string, schema: string): Value {
   const value = isRow(source) ? source[key] : undefined
   return value === undefined ? missingField(schema) : value

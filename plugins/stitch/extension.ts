@@ -22,7 +22,7 @@ import type { ExtensionConfig, Mistake } from './config.js'
 import { nameNode } from './document.js'
 import type { Origin, Subschema } from './subschema.js'
 
-/** A field that is added to a type of one schema and answered by another. */
+/** A field of a type of one schema that another schema answers. */
 export interface Extension {
   /** The schema that answers, and its root field. */
   readonly schema: string
@@ -55,14 +55,14 @@ export function readExtension(entry: ExtensionConfig, { owner, origin, target }:
   const refuse = (path: string, message: string) => void mistakes.push({ path, message })
   const type = owner.source.getType(origin.name)
   const root = target.source.getQueryType()?.getFields()[entry.query]
-  if (!isObjectType(type)) refuse('.type', `"${entry.type}" is no object type`)
+  if (!isObjectType(type)) refuse('.type', `"${entry.type}" is not an object type`)
   else if (type.getFields()[entry.field]) refuse('.field', `"${entry.type}" has a field "${entry.field}" already`)
-  if (!/^(?!__)[A-Za-z_]\w*$/.test(entry.field)) refuse('.field', `"${entry.field}" is no name of GraphQL`)
+  if (!/^(?!__)[A-Za-z_]\w*$/.test(entry.field)) refuse('.field', `"${entry.field}" is not a valid GraphQL name`)
   if (!root) refuse('.query', `the schema "${target.name}" has no query "${entry.query}"`)
   if (!isObjectType(type) || !root) return { mistakes }
 
   const list = listItem(root.type)
-  if (entry.many && !list) refuse('.many', `"${entry.query}" answers no list`)
+  if (entry.many && !list) refuse('.many', `"${entry.query}" does not return a list`)
   const columns = new Map<string, string>()
   checkArguments(entry, root, columns, refuse)
   for (const [column, path] of columns) checkColumn(type, column, path, refuse)
@@ -168,7 +168,7 @@ function checkValue(
 function checkColumn(type: GraphQLObjectType, column: string, path: string, refuse: Refuse): void {
   const field = type.getFields()[column]
   if (!field) refuse(path, `"${type.name}" has no column "${column}"`)
-  else if (!isLeafType(getNullableType(field.type))) refuse(path, `"${column}" of "${type.name}" is no single value`)
+  else if (!isLeafType(getNullableType(field.type))) refuse(path, `"${column}" of "${type.name}" is not a single value`)
   else if (field.args.some(isRequiredArgument)) refuse(path, `"${column}" of "${type.name}" needs arguments`)
 }
 
@@ -189,15 +189,15 @@ function checkBatch(
     value = value !== undefined && isObject(value) ? value[step] : undefined
     if (type === undefined) return refuse('.batch.argument', `"${entry.query}" has no argument "${argument}"`)
   }
-  if (!isListType(getNullableType(type))) refuse('.batch.argument', `"${argument}" takes no list`)
+  if (!isListType(getNullableType(type))) refuse('.batch.argument', `"${argument}" does not take a list`)
   if (value === undefined || columnOf(value) === undefined) {
     refuse('.batch.argument', `"${argument}" must be a column in "arguments"`)
   }
-  if (columns.size > 1) refuse('.batch', 'only one column can tell the rows of a batch apart')
+  if (columns.size > 1) refuse('.batch', 'a batch can use only one column')
   const item = listItem(root.type)
   const result = item && getNullableType(item)
-  if (!result) return refuse('.batch', `"${entry.query}" answers no list`)
-  if (!isObjectType(result)) return refuse('.batch', `"${entry.query}" answers no list of objects`)
+  if (!result) return refuse('.batch', `"${entry.query}" does not return a list`)
+  if (!isObjectType(result)) return refuse('.batch', `"${entry.query}" does not return a list of objects`)
   checkColumn(result, key, '.batch.key', refuse)
 }
 

@@ -18,10 +18,10 @@ ReactDOM.createRoot(document.getElementById('graphiql')).render(
 )
 `
 
-/** The page of the graphql plugin has the same parts, and every build contains both plugins. */
+/** The graphql plugin serves the same files, and every build contains both plugins. */
 const part = (name: string): URL => new URL(`../graphql/page/assets/${name}`, import.meta.url)
 
-/** GraphiQL for browsers that open the endpoint. */
+/** Returns a handler that serves GraphiQL to browsers. */
 export function graphiql(router: Host['router'], path: string): (ctx: Context) => void {
   const assets = `${path}/assets`
   return staticPage(router, {

@@ -22,7 +22,7 @@ interface Request {
 /** Serves GraphQL over HTTP with GET and POST, and GraphiQL to browsers. */
 export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig): void {
   const { router } = host
-  const asked = host.metric.counter('requests_total', 'Requests to schemas', ['schema', 'outcome'])
+  const requests = host.metric.counter('requests_total', 'Requests to schemas', ['schema', 'outcome'])
   const forwardsCookies = Object.values(config.schemas).some(({ forwardHeaders }) =>
     forwardHeaders.some((name) => name.toLowerCase() === 'cookie'),
   )
@@ -35,7 +35,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
     try {
       request = readRequest(await read(), config.limits.maxBytes)
     } catch (error) {
-      return { ...refused(ctx, error), unread: true }
+      return { ...refused(ctx, error), malformed: true }
     }
     try {
       const { text, operationName, variables } = request
@@ -53,7 +53,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
         targets: targetsFor(ctx, schemas, config),
         maxRequests: config.limits.maxRequests,
         signal,
-        onEnd: (schema, outcome) => asked.inc({ schema, outcome }),
+        onEnd: (schema, outcome) => requests.inc({ schema, outcome }),
         onUnexpected: (error) => ctx.state.log.error({ err: error }, 'a field failed'),
       })
     } catch (error) {
@@ -64,7 +64,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
   router.post(config.path, async (ctx) => {
     const type = wantedType(ctx)
     if (forwardsCookies && ctx.get('Cookie') !== '') {
-      // A cookie that means nothing here may be a session of the schema, so every cookie counts.
+      // Any cookie may be a session of the schema, even if this server does not know it.
       const session = { ...ctx.state.session, via: 'cookie' } as const
       requireJson(ctx, session)
       assertSameOrigin(ctx, session)
@@ -74,7 +74,7 @@ export function stitchRoutes(host: Host, schemas: Schemas, config: StitchConfig)
 
   const page = graphiql(router, config.path)
   router.get(config.path, async (ctx) => {
-    // A browser that opens the address: GraphQL clients do not prefer HTML.
+    // Only a browser that opens the address prefers HTML.
     if (ctx.querystring === '' && ctx.accepts(JSON_TYPE, RESPONSE_TYPE, 'html') === 'html') return page(ctx)
     const type = wantedType(ctx)
     const outcome = await run(ctx, () => urlRequest(ctx), true)
@@ -97,7 +97,7 @@ function targetsFor(ctx: Context, schemas: Schemas, config: StitchConfig): Reado
   )
 }
 
-/** @throws errors that are not about GraphQL: the core answers them as on any route */
+/** @throws errors that are not about GraphQL, which the core formats */
 function refused(ctx: Context, thrown: unknown): Outcome {
   if (!(thrown instanceof ServiceError) || NOT_GRAPHQL.has(thrown.status)) throw thrown
   ctx.state.code = thrown.code
@@ -110,7 +110,7 @@ function readRequest(body: Json, maxBytes: number): Request {
   const wrong = (message: string, path: string) => serviceError('parse-failed', message, path)
   if (!isObject(body)) throw wrong('expecting an object with the key query', '$')
   const { query, operationName = null, variables = null } = body
-  if (typeof query !== 'string') throw wrong("the key 'query' was not present, or is no string", '$.query')
+  if (typeof query !== 'string') throw wrong("the key 'query' is missing or not a string", '$.query')
   if (Buffer.byteLength(query) > maxBytes) {
     const message = `the document is longer than ${maxBytes} bytes (plugins.stitch.limits.maxBytes)`
     throw serviceError('validation-failed', message, '$.query')
@@ -130,7 +130,7 @@ function urlRequest(ctx: Context): Json {
   }
 }
 
-/** Chooses the media type of the answer. @throws ServiceError 406 when the client accepts neither */
+/** Chooses the media type of the response. @throws ServiceError 406 when the client accepts neither */
 function wantedType(ctx: Context): string {
   if (ctx.get('Accept') === '') return JSON_TYPE
   const found = ctx.accepts(JSON_TYPE, RESPONSE_TYPE)
@@ -139,12 +139,12 @@ function wantedType(ctx: Context): string {
 }
 
 /** Under `application/json` every GraphQL request has the status 200; the newer type has a status of its own. */
-function send(ctx: Context, { status, data, errors, unread }: Outcome, type: string): void {
+function send(ctx: Context, { status, data, errors, malformed }: Outcome, type: string): void {
   const parts = [
     errors.length > 0 ? `"errors":${JSON.stringify(errors)}` : [],
     data === undefined ? [] : `"data":${stringifyJson(data)}`,
   ].flat()
-  ctx.status = type === RESPONSE_TYPE || unread ? status : 200
+  ctx.status = type === RESPONSE_TYPE || malformed ? status : 200
   ctx.type = `${type}; charset=utf-8`
   ctx.body = `{${parts.join(',')}}`
 }

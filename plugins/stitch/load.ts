@@ -21,7 +21,7 @@ export async function loadSchema(remote: Remote, config: SchemaConfig, signal: A
     if (answer.status !== 200) throw refused(remote, answer.status, answer.json)
     const { json } = answer
     const sdl = json !== undefined && isObject(json) ? json['schema'] : answer.text
-    if (typeof sdl !== 'string') throw invalid(remote, 'its schema endpoint answered no schema')
+    if (typeof sdl !== 'string') throw invalid(remote, 'its schema endpoint did not return a schema')
     return build(sdl)
   }
   const body = JSON.stringify({ query: getIntrospectionQuery({ descriptions: true }) })
@@ -43,7 +43,7 @@ const invalid = (remote: Remote, why: string) => new RemoteError('remote-invalid
 
 function refused(remote: Remote, status: number, json: Json | undefined): RemoteError {
   const text = json === undefined ? undefined : errorText(json)
-  return invalid(remote, `answered ${status} when asked for its schema${text === undefined ? '' : `: ${text}`}`)
+  return invalid(remote, `the request for its schema returned ${status}${text === undefined ? '' : `: ${text}`}`)
 }
 
 /** Returns the message of an error, in `errors` or in an object of the service's own, up to 2,000 characters. */

@@ -3,20 +3,15 @@ import {
   type DefinitionNode,
   type FieldDefinitionNode,
   type GraphQLSchema,
-  isScalarType,
-  isTypeDefinitionNode,
   Kind,
   type ObjectTypeDefinitionNode,
-  parse,
-  printSchema,
   type TypeNode,
   validateSchema,
-  visit,
 } from 'graphql'
 import type { Mistake, StitchConfig } from './config.js'
 import { nameNode } from './document.js'
 import { type Extension, readExtension } from './extension.js'
-import type { Origin, RootKind, Subschema } from './subschema.js'
+import { type Origin, type RootKind, type Subschema, subschemaOf } from './subschema.js'
 
 export interface Merged {
   readonly schema: GraphQLSchema
@@ -27,6 +22,7 @@ export interface Merged {
   /** By type and field of the merged schema, e.g. `customer.weather`. */
   readonly extensions: ReadonlyMap<string, Extension>
 }
+
 /**
  * Merges the schemas that are loaded.
  * @param sources by their names in the configuration
@@ -90,39 +86,7 @@ export function merge(
 
 const RESERVED = new Set(['Query', 'Mutation', 'Subscription'])
 
-function subschemaOf(name: string, source: GraphQLSchema, prefix = ''): Subschema {
-  const rename = (type: string) => (isScalarType(source.getType(type)) ? type : prefix + type)
-  const rootNames = { query: source.getQueryType()?.name, mutation: source.getMutationType()?.name }
-  const skipped = new Set([rootNames.query, rootNames.mutation, source.getSubscriptionType()?.name])
-  const used = new Set<string>()
-  const all = parse(printSchema(source), { noLocation: true })
-    .definitions.filter(isTypeDefinitionNode)
-    .map((node) =>
-      visit(node, {
-        NamedType(type) {
-          used.add(type.name.value)
-          return { ...type, name: nameNode(rename(type.name.value)) }
-        },
-      }),
-    )
-  const fieldsOf = (type: string | undefined) => {
-    const node = all.find((each) => each.name.value === type)
-    return node?.kind === Kind.OBJECT_TYPE_DEFINITION ? (node.fields ?? []) : []
-  }
-  return {
-    name,
-    source,
-    prefix,
-    rename,
-    roots: { query: fieldsOf(rootNames.query), mutation: fieldsOf(rootNames.mutation) },
-    types: all
-      // A root type is left out unless a field or a union refers to it.
-      .filter((node) => !skipped.has(node.name.value) || used.has(node.name.value))
-      .map((node) => ({ ...node, name: nameNode(rename(node.name.value)) })),
-  }
-}
-
-/** Root fields are nullable, so that a schema that is down does not take the data of the others with it. */
+/** Makes root fields nullable, so that the data of the other schemas remains if one schema is down. */
 const nullable = (type: TypeNode): TypeNode => (type.kind === Kind.NON_NULL_TYPE ? type.type : type)
 
 function rootType(name: string, fields: readonly FieldDefinitionNode[]): readonly ObjectTypeDefinitionNode[] {

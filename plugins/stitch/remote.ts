@@ -13,7 +13,7 @@ export interface RemoteRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
-  /** Whether the request may be sent again when a kept connection turns out to be closed. */
+  /** Whether the request may be retried if a keep-alive connection turns out to be closed. */
   readonly repeatable: boolean
 }
 
@@ -28,7 +28,7 @@ export interface Remote {
   close(): void
 }
 
-/** Why a schema gave no answer. Clients see the message, so it names the schema and never an address. */
+/** The reason for which a schema did not respond. Clients see the message, so it never contains an address. */
 export class RemoteError extends Error {
   override readonly name = 'RemoteError'
 
@@ -42,14 +42,14 @@ export class RemoteError extends Error {
 }
 export type RemoteCode = 'remote-unavailable' | 'remote-timeout' | 'remote-too-large' | 'remote-invalid'
 
-/** Deep enough for introspection and for every answer; `maxBytes` limits the size. */
+/** Deep enough for introspection and for all responses; `maxBytes` limits the size. */
 const JSON_LIMITS = { maxDepth: 200, maxKeys: 100_000, maxContainers: Infinity }
 
 export function createRemote(name: string, { timeoutMs, maxBytes }: SchemaConfig): Remote {
   const outbound = createOutbound({ timeoutMs, maxBytes })
   const whatFailed: Readonly<Record<OutboundError['code'], readonly [RemoteCode, string]>> = {
-    'too-large': ['remote-too-large', `answered more than ${maxBytes} bytes`],
-    timeout: ['remote-timeout', `did not answer within ${timeoutMs} ms`],
+    'too-large': ['remote-too-large', `returned more than ${maxBytes} bytes`],
+    timeout: ['remote-timeout', `did not respond within ${timeoutMs} ms`],
     unavailable: ['remote-unavailable', 'cannot be reached'],
   }
   return {

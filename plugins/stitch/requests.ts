@@ -27,11 +27,11 @@ export interface RequestsOptions {
   /** Variables of the client's document, their types named as in the schemas, and their values as received. */
   readonly definitions: readonly VariableDefinitionNode[]
   readonly values: JsonObject
-  /** Prefix for the names of variables that we add. */
+  /** Prefix for the names of added variables. */
   readonly prefix: string
   readonly maxRequests: number
   readonly signal: AbortSignal
-  /** Called with each error that has no place in the data. */
+  /** Called with each error without a path in the data. */
   readonly onError: (error: GraphQLError) => void
   /** Called when a request to a schema has ended. */
   readonly onEnd: (schema: string, outcome: string) => void
@@ -45,7 +45,7 @@ export interface RootField {
   readonly key?: string
   /** Builds the node, without an alias, when the request is sent. */
   node(): FieldNode
-  /** Arguments that we add, by name, with their types in the schema. */
+  /** Additional arguments, by name, with their types in the schema. */
   readonly arguments?: () => Readonly<Record<string, { readonly type: string; readonly value: Json }>>
 }
 
@@ -71,7 +71,7 @@ export class Requests {
     let resolve: Pending['resolve'] = () => {}
     const answer = new Promise<Value>((fn) => (resolve = fn))
     const pending = { field, answer, resolve }
-    // graphql-js completes all rows of an answer before this runs, so that their fields share one request.
+    // graphql-js resolves all rows of a response before this runs, so that their fields share one request.
     if (this.pending.length === 0) setImmediate(() => this.flush())
     this.pending.push(pending)
     if (key !== undefined) this.byKey.set(key, pending)

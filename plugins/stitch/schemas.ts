@@ -8,12 +8,12 @@ import { loadSchema } from './load.js'
 import { merge, type Merged } from './merge.js'
 import { createRemote, type Remote } from './remote.js'
 
-/** The configured schemas. Those that cannot be loaded at the start are retried until they are. */
+/** The configured schemas. A schema that cannot be loaded at the start is retried until it can. */
 export interface Schemas {
-  /** The merged schema of those that are loaded; undefined while none is. */
+  /** Returns the merged schema of those that are loaded; undefined while none is. */
   merged(): Merged | undefined
   remote(name: string): Remote
-  /** The schemas that are not loaded, and why; undefined when all are. */
+  /** Describes the schemas that are not loaded; undefined when all are. */
   problem(): string | undefined
   close(): void
 }
@@ -61,9 +61,9 @@ export async function openSchemas(config: StitchConfig, log: Services['log']): P
         log.info({ schema: name }, 'a schema was loaded')
         return
       }
-      // The schemas that are loaded stay in use.
+      // The merged schema stays as it was.
       failures.set(name, listed(mistakes))
-      log.error({ schema: name, mistakes }, 'a schema that was loaded late does not fit')
+      log.error({ schema: name, mistakes }, 'a schema cannot be merged with the others')
     }
     retryLater(name, Math.min(waitMs * 2, LONGEST_WAIT_MS))
   }
@@ -94,7 +94,7 @@ export async function openSchemas(config: StitchConfig, log: Services['log']): P
   }
 }
 
-/** Finds mistakes that show without loading a schema. */
+/** Finds mistakes that do not depend on the schemas. */
 function mistakesOf(config: StitchConfig): readonly Mistake[] {
   return Object.entries(config.schemas).flatMap(([name, schema]) => {
     const path = `.schemas.${name}`
@@ -104,16 +104,16 @@ function mistakesOf(config: StitchConfig): readonly Mistake[] {
       if (problem !== undefined) mistakes.push({ path: `${path}.${key}`, message: problem })
     }
     if (schema.sdl !== undefined && schema.schemaUrl !== undefined) {
-      mistakes.push({ path, message: 'has "sdl" and "schemaUrl"; one of them is enough' })
+      mistakes.push({ path, message: 'has both "sdl" and "schemaUrl"; remove one of them' })
     }
     if (schema.sdl === undefined && schema.schemaUrl === undefined && !schema.introspect) {
-      mistakes.push({ path, message: 'has no "sdl", no "schemaUrl", and may not be introspected' })
+      mistakes.push({ path, message: 'has no "sdl" and no "schemaUrl", and "introspect" is false' })
     }
     for (const header of schema.forwardHeaders) {
       if (!OWN_HEADERS.has(header.toLowerCase())) continue
       mistakes.push({
         path: `${path}.forwardHeaders`,
-        message: `"${header}" is about one connection and never passed on`,
+        message: `"${header}" belongs to one connection and cannot be forwarded`,
       })
     }
     for (const key of ['headers', 'schemaHeaders'] as const) {

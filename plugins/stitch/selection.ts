@@ -14,13 +14,13 @@ import {
 import { type Fragments, nameNode } from './document.js'
 import type { Merged } from './merge.js'
 
-/** What a translation needs to know about the client's request. */
+/** The context of a translation: the merged schema and the client's request. */
 export interface Translation {
   readonly merged: Merged
   readonly fragments: Fragments
   /** Coerced, for `@skip` and `@include`. */
   readonly variables: Readonly<Record<string, unknown>>
-  /** Prefix for the aliases that we add; no name in the client's document contains it. */
+  /** Prefix for added aliases. No name in the client's document contains it. */
   readonly prefix: string
 }
 

@@ -1,4 +1,15 @@
-import type { FieldDefinitionNode, GraphQLSchema, TypeDefinitionNode } from 'graphql'
+import {
+  type FieldDefinitionNode,
+  type GraphQLSchema,
+  isScalarType,
+  isTypeDefinitionNode,
+  Kind,
+  parse,
+  printSchema,
+  type TypeDefinitionNode,
+  visit,
+} from 'graphql'
+import { nameNode } from './document.js'
 
 /** The schema that a name of the merged schema comes from, and its name there. */
 export interface Origin {
@@ -16,4 +27,37 @@ export interface Subschema {
   rename(type: string): string
   readonly types: readonly TypeDefinitionNode[]
   readonly roots: { readonly [O in RootKind]: readonly FieldDefinitionNode[] }
+}
+
+/** Reads the definitions of a schema, and adds its prefix to their names. */
+export function subschemaOf(name: string, source: GraphQLSchema, prefix = ''): Subschema {
+  const rename = (type: string) => (isScalarType(source.getType(type)) ? type : prefix + type)
+  const rootNames = { query: source.getQueryType()?.name, mutation: source.getMutationType()?.name }
+  const skipped = new Set([rootNames.query, rootNames.mutation, source.getSubscriptionType()?.name])
+  const used = new Set<string>()
+  const all = parse(printSchema(source), { noLocation: true })
+    .definitions.filter(isTypeDefinitionNode)
+    .map((node) =>
+      visit(node, {
+        NamedType(type) {
+          used.add(type.name.value)
+          return { ...type, name: nameNode(rename(type.name.value)) }
+        },
+      }),
+    )
+  const fieldsOf = (type: string | undefined) => {
+    const node = all.find((each) => each.name.value === type)
+    return node?.kind === Kind.OBJECT_TYPE_DEFINITION ? (node.fields ?? []) : []
+  }
+  return {
+    name,
+    source,
+    prefix,
+    rename,
+    roots: { query: fieldsOf(rootNames.query), mutation: fieldsOf(rootNames.mutation) },
+    types: all
+      // A root type is left out unless a field or a union refers to it.
+      .filter((node) => !skipped.has(node.name.value) || used.has(node.name.value))
+      .map((node) => ({ ...node, name: nameNode(rename(node.name.value)) })),
+  }
 }

@@ -56,14 +56,14 @@ tap.test('a schema that does not answer as it should spoils only its own fields'
   }
 
   const cases: Record<string, [() => void, string, RegExp]> = {
-    'answers 500': [() => text('{"stack": "secret"}', 500), 'remote-unavailable', /^the schema "shop" answered 500$/],
-    'answers a page': [() => text('<html>', 502), 'remote-unavailable', /answered 502/],
+    'answers 500': [() => text('{"stack": "secret"}', 500), 'remote-unavailable', /^the schema "shop" returned 500$/],
+    'answers a page': [() => text('<html>', 502), 'remote-unavailable', /returned 502/],
     'answers garbage': [() => text('{"data": {'), 'remote-invalid', /not GraphQL/],
     'answers nothing': [() => text(''), 'remote-invalid', /not GraphQL/],
     'answers a list': [() => text('[{"data": 1}]'), 'remote-invalid', /not GraphQL/],
     'answers data that is no object': [() => text('{"data": 5}'), 'remote-invalid', /not GraphQL/],
     'answers two keys of one name': [() => text('{"data": {}, "data": {}}'), 'remote-invalid', /not GraphQL/],
-    'leaves a field out': [() => text('{"data": {}}'), 'remote-invalid', /left out a field/],
+    'leaves a field out': [() => text('{"data": {}}'), 'remote-invalid', /did not return a requested field/],
     refuses: [
       () => text('{"path": "$", "error": "no such role", "code": "access-denied", "internal": "secret"}', 403),
       'access-denied',
@@ -265,26 +265,26 @@ tap.test('every mistake of the configuration is told at once', async (t) => {
   const wrong: [object, RegExp][] = [
     [{ from: 'wether' }, /\.extensions\[\d+\]\.from: there is no schema "wether"/],
     [{ type: 'Persn' }, /\.type: no schema has a type "Persn"/],
-    [{ type: 'Unit' }, /\.type: "Unit" is no object type/],
+    [{ type: 'Unit' }, /\.type: "Unit" is not an object type/],
     [{ field: 'age' }, /\.field: "Person" has a field "age" already/],
-    [{ field: '9a' }, /\.field: "9a" is no name of GraphQL/],
+    [{ field: '9a' }, /\.field: "9a" is not a valid GraphQL name/],
     [{ query: 'wethers' }, /\.query: the schema "weather" has no query "wethers"/],
     [{ arguments: { citis: '$city' } }, /\.arguments\.citis: the query "weathers" has no argument "citis"/],
     [{ arguments: { cities: '$town' } }, /\.arguments\.cities: "Person" has no column "town"/],
-    [{ arguments: { cities: '$friends' } }, /"friends" of "Person" is no single value/],
+    [{ arguments: { cities: '$friends' } }, /"friends" of "Person" is not a single value/],
     [{ arguments: { cities: 'Lyon' } }, /\.arguments: no argument is a column, such as "\$id"/],
     [{ arguments: { cities: '$city', unit: 'K' } }, /\.arguments\.unit: Value "K" does not exist in "Unit" enum/],
     [{ arguments: { at: { city: '$city' } } }, /\.arguments\.at: "day" is missing/],
     [{ arguments: { at: { day: 1, town: '$city' } } }, /\.arguments\.at\.town: "At" has no field "town"/],
     [{ arguments: { at: '$city' } }, /\.arguments\.at: takes an object, not a column/],
-    [{ query: 'sky', arguments: {}, many: true }, /\.many: "sky" answers no list/],
-    [{ batch: { argument: 'unit', key: 'city' } }, /\.batch\.argument: "unit" takes no list/],
+    [{ query: 'sky', arguments: {}, many: true }, /\.many: "sky" does not return a list/],
+    [{ batch: { argument: 'unit', key: 'city' } }, /\.batch\.argument: "unit" does not take a list/],
     [{ batch: { argument: 'cites', key: 'city' } }, /\.batch\.argument: "weathers" has no argument "cites"/],
     [{ batch: { argument: 'cities', key: 'town' } }, /\.batch\.key: "Weather" has no column "town"/],
-    [{ batch: { argument: 'cities', key: 'place' } }, /\.batch\.key: "place" of "Weather" is no single value/],
+    [{ batch: { argument: 'cities', key: 'place' } }, /\.batch\.key: "place" of "Weather" is not a single value/],
     [
       { query: 'one', arguments: { city: '$city' }, batch: { argument: 'city', key: 'city' } },
-      /\.batch: "one" answers no list/,
+      /\.batch: "one" does not return a list/,
     ],
   ]
 
@@ -313,8 +313,8 @@ tap.test('every mistake of the configuration is told at once', async (t) => {
     /\.b\.url: must not contain credentials/,
     /\.c\.url: is a link-local address/,
     /\.d\.url: is not a URL/,
-    /\.e: has "sdl" and "schemaUrl"/,
-    /\.f: has no "sdl", no "schemaUrl"/,
+    /\.e: has both "sdl" and "schemaUrl"/,
+    /\.f: has no "sdl" and no "schemaUrl"/,
     /\.g\.forwardHeaders: "Host"/,
     /\.h\.headers: "a b"/,
   ])

@@ -7,7 +7,7 @@ const schema = buildSchema(`
   type Query {
     "the weather of one city"
     weather(city_name: String!): Weather
-    "the weather of several cities at once, in any order"
+    "the weather of several cities, in any order"
     weathers(city_names: [String!]!): [Weather!]!
   }
   type Weather {
