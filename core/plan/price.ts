@@ -27,14 +27,15 @@ export interface Pattern {
   readonly to: Operand
 }
 
-/** Cost of a pattern, in comparisons. */
-const PATTERN_POINTS = 10
+/** Cost of a comparison or a sort key. An index may save most of them, which the plan does not show. */
+const COMPARISON = 0.1
+const PATTERN = 10
 const ONE: List = { share: 0 }
 const UNCOUNTED: List = { share: 1 }
 
 /**
- * Estimates the cost of a client's request, before `authorize` adds the admin's conditions. A column, comparison or sort
- * key costs 1 point per row, a pattern 10. A list has the rows of its table that its conditions and the role's filter are
+ * Estimates the cost of a client's request, before `authorize` adds the admin's conditions. A column costs 1 point
+ * per row, a comparison or sort key 0.1, a pattern 10. A list has the rows of its table that its conditions and the role's filter are
  * likely to leave.
  */
 export function priceOf(op: Op, role: string, catalog: Catalog): Price {
@@ -72,12 +73,12 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
         const { op, to } = exp
         const isPattern = PATTERNS.has(op)
         if (isPattern) patterns.push({ op, to })
-        return add(isPattern ? PATTERN_POINTS : 1, lists)
+        return add(isPattern ? PATTERN : COMPARISON, lists)
       }
       case 'columns':
       case 'null':
       case 'unknown':
-        return add(1, lists)
+        return add(COMPARISON, lists)
       case 'exists':
       case 'aggregate':
         return condition(exp.where, exp.table, [...lists, scanned(exp.table, exp.on, table)])
@@ -85,7 +86,7 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
   }
 
   const order = ({ by }: OrderBy, table: TableRef, lists: readonly List[]): void => {
-    add(1, by.kind === 'aggregate' ? [...lists, scanned(by.table, by.on, table)] : lists)
+    add(COMPARISON, by.kind === 'aggregate' ? [...lists, scanned(by.table, by.on, table)] : lists)
   }
 
   /** Adds the cost of the rows of a level, and returns the lists around their fields. */

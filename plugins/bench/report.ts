@@ -119,7 +119,10 @@ pNN is the time within which NN % of the counted responses were complete.`
 
 /** The settings that cause an error. */
 const SETTINGS: ReadonlyMap<string, string> = new Map([
-  ['429 too-many-requests', 'the limits for each caller are limits.newQueries, and database.streamPoolSize for streams'],
+  [
+    '429 too-many-requests',
+    'the limits for each caller are limits.newQueries, and database.streamPoolSize for streams',
+  ],
   ['429 too-many-failures', 'the limit is http.failedAuthPerMinute'],
   ['503 too-busy', 'the limit is http.maxConcurrentRequests'],
   ['503 unavailable', 'the limits are database.poolSize and database.poolWaitMs'],

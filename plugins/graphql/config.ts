@@ -14,10 +14,6 @@ const limits = {
     maxDepth: count(20, 'Maximum depth of fields.'),
     maxRootFields: count(50, 'Maximum number of root fields of an operation.'),
     maxAliases: count(200, 'Maximum number of aliases. Each spread of a fragment counts its aliases again.'),
-    maxCost: count(
-      100_000_000,
-      'Maximum estimated cost: 1 for each field of a row, and 100 rows for a list without a limit.',
-    ),
     maxBatch: count(20, 'Maximum number of operations in one request.'),
   },
   additionalProperties: false,

@@ -22,7 +22,7 @@ export interface GraphqlRequest {
 }
 export interface ExecuteOptions {
   readonly dialect: Dialect
-  readonly limits: Limits & { readonly maxCost: number }
+  readonly limits: Limits
   readonly introspection: boolean
   /** Whether bigint and numeric are returned as strings. */
   readonly digitsAsText: boolean
@@ -62,7 +62,6 @@ export async function executeGraphql(
     text: request.text,
     operationName: request.operationName,
     variables: lifted.shape,
-    maxCost: options.limits.maxCost,
     digitsAsText: options.digitsAsText || undefined,
   }
   if (prepared.operation === 'mutation') {

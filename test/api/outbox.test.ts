@@ -30,7 +30,14 @@ tap.test('a queued message is answered at once and sent later', async (t) => {
   t.match({ status, body }, { status: 200, body: { id: /^[0-9a-f-]{36}$/, detail: 'queued' } })
   t.equal(headers.get('location'), `/v1/send/${body.id}`)
   await until('the provider is called', () => server.email.handed.length === 1)
-  t.match(await stateOf(server, body.id), { state: 'sending', provider: 'first', attempts: 0, text: 'Hi', sub: 'Hello', mode: 'queue' })
+  t.match(await stateOf(server, body.id), {
+    state: 'sending',
+    provider: 'first',
+    attempts: 0,
+    text: 'Hi',
+    sub: 'Hello',
+    mode: 'queue',
+  })
   release()
   await becomes(server, body.id, 'sent')
   t.match(await stateOf(server, body.id), {

@@ -967,16 +967,6 @@ const CASES: Readonly<Record<GraphqlPromise, Case>> = {
     ask(`{ author(limit: 0) { ${repeat(200, (i) => `a${i}: id`)} } }`, data({ author: [] })),
     ask(`{ author(limit: 0) { ${repeat(201, (i) => `a${i}: id`)} } }`, invalid(/201 aliases; at most 200/, '$.query')),
   ],
-  'limit.cost': [
-    ask(
-      '{ author { articles { author { articles { author { articles { author { articles { id } } } } } } } } }',
-      invalid(/points \(plugins.graphql.limits.maxCost\)/),
-    ),
-    ask(
-      '{ author(limit: 1) { articles(limit: 1) { author { articles(limit: 1) { author { articles(limit: 1) { author { articles(limit: 1) { id } } } } } } } } }',
-      like({ data: {} }),
-    ),
-  ],
   'limit.condition': [
     authors(`${'{_not: '.repeat(48)}{id: {_eq: 1}}${'}'.repeat(48)}`, 1),
     ask(`{ author(where: ${'{_not: '.repeat(51)}{id: {_eq: 1}}${'}'.repeat(51)}) { id } }`, {

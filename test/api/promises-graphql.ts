@@ -154,7 +154,6 @@ export const GRAPHQL_PROMISES = {
   'limit.depth': 'and 20 levels',
   'limit.roots': 'and 50 root fields',
   'limit.aliases': 'and 200 aliases',
-  'limit.cost': 'a list without a limit counts as 100',
   'limit.condition': 'a condition nests 50 levels',
   'modern.status': '200 for application/json, whatever happened',
   'modern.response-type': '4xx for what cannot be run under application/graphql-response+json',

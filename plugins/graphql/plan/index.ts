@@ -16,7 +16,6 @@ export interface GraphqlShape {
   readonly text: string
   readonly operationName?: string
   readonly variables: Args
-  readonly maxCost: number
   /** Whether bigint and numeric are returned as strings. */
   readonly digitsAsText?: boolean
   /** Key of the root field of a mutation to plan. */
@@ -37,7 +36,6 @@ export default function plan(shape: GraphqlShape, all: Names): Op {
     dialect: shape.dialect,
     fragments,
     variables: shape.variables,
-    maxCost: shape.maxCost,
     digitsAsText: shape.digitsAsText ?? false,
   })
   if (shape.root === undefined) return walker.query(operation)

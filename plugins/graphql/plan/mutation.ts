@@ -238,7 +238,7 @@ function planAnswer(
   path: string,
 ): Answer {
   if (gives === 'row') {
-    return { returning: { fields: walker.fields(nodes, table, path, 1), visible: TRUE }, answer: 'row' }
+    return { returning: { fields: walker.fields(nodes, table, path), visible: TRUE }, answer: 'row' }
   }
   let returning: Returning | undefined
   const answer = [...walker.selected(nodes)].map(([key, same]): WritePart => {
@@ -250,7 +250,7 @@ function planAnswer(
         return { kind: 'affected_rows', key }
       default:
         if (returning) throw invalid('a mutation can select returning only once', here)
-        returning = { fields: walker.fields(same, table, here, 1), visible: TRUE }
+        returning = { fields: walker.fields(same, table, here), visible: TRUE }
         return { kind: 'returning', key }
     }
   })

@@ -37,8 +37,6 @@ export interface WalkOptions {
   readonly dialect: Dialect
   readonly fragments: ReadonlyMap<string, FragmentDefinitionNode>
   readonly variables: Args
-  /** Maximum estimated cost: 1 for each field of a row, and 100 rows for a list without a limit. */
-  readonly maxCost: number
   /** Whether bigint and numeric are returned as strings. */
   readonly digitsAsText: boolean
 }
@@ -50,8 +48,6 @@ interface Selected {
   readonly nodes: readonly FieldNode[]
   readonly table: Table
   readonly path: string
-  /** Estimated number of rows that have the field. */
-  readonly outer: number
   /** How the rows are joined with the outer row. */
   readonly on?: Join
   /** The function that returns the rows. */
@@ -60,12 +56,11 @@ interface Selected {
   readonly computed?: string
 }
 
-/** Turns a validated document into a plan: resolves names, plans arguments, and limits the estimated cost. */
+/** Turns a validated document into a plan: resolves names and plans arguments. */
 export class Walker {
   readonly names: Names
   readonly args: Arguments
   private readonly exposed: Exposed
-  private cost = 0
 
   constructor(private readonly options: WalkOptions) {
     const { names, dialect, variables } = options
@@ -97,7 +92,7 @@ export class Walker {
 
   private root(key: string, { action, table, call }: RootField, nodes: readonly FieldNode[], path: string): Field {
     if (!action.read) throw new Error(`${action.kind} reads nothing`)
-    const selected: Selected = { key, nodes, table, path, outer: 1 }
+    const selected: Selected = { key, nodes, table, path }
     if (!call) return this[action.read](selected)
     const from = this.call(call, call.arguments, nodes, path)
     const returned = { ...selected, from: call.mutation ? { ...from, ahead: true as const } : from }
@@ -141,11 +136,10 @@ export class Walker {
   }
 
   /** Plans the fields of rows. */
-  fields(nodes: readonly FieldNode[], table: Table, path: string, outer: number): readonly Field[] {
+  fields(nodes: readonly FieldNode[], table: Table, path: string): readonly Field[] {
     return [...this.selected(nodes)].map(([key, same]) => {
       const here = `${path}.selectionSet${at('', key)}`
-      this.addCost(outer, here)
-      return this.field({ key, nodes: same, table, path: here, outer })
+      return this.field({ key, nodes: same, table, path: here })
     })
   }
 
@@ -198,9 +192,8 @@ export class Walker {
 
   rows(selected: Selected): Field {
     const { table, nodes, path } = selected
-    const { count, read } = this.list(selected)
-    const fields = this.fields(nodes, table, path, count)
-    return { ...relationOf(selected), read: { kind: 'read', ...read, fields, single: false } }
+    const fields = this.fields(nodes, table, path)
+    return { ...relationOf(selected), read: { kind: 'read', ...this.list(selected), fields, single: false } }
   }
 
   rowByKey(selected: Selected): Field {
@@ -209,8 +202,8 @@ export class Walker {
   }
 
   private row(selected: Selected, where: BoolExp): Field {
-    const { nodes, table, path, outer, from } = selected
-    const fields = this.fields(nodes, table, path, outer)
+    const { nodes, table, path, from } = selected
+    const fields = this.fields(nodes, table, path)
     const origin = from ? { from: { ...from, single: true as const } } : {}
     return {
       ...relationOf(selected),
@@ -220,29 +213,24 @@ export class Walker {
 
   aggregate(selected: Selected): Field {
     const { key, on = [], nodes, table, path } = selected
-    const { count, read } = this.list(selected)
-    const parts = this.aggregateParts(nodes, table, path, count)
-    return { kind: 'aggregate', key, on, read: { kind: 'aggregate', ...read, parts } }
+    const parts = this.aggregateParts(nodes, table, path)
+    return { kind: 'aggregate', key, on, read: { kind: 'aggregate', ...this.list(selected), parts } }
   }
 
-  /** Plans the arguments of a list, and estimates its total number of rows. */
-  private list({ nodes, table, path, outer, from }: Selected) {
+  /** Plans the arguments of a list. */
+  private list({ nodes, table, path, from }: Selected) {
     const args = this.args.of(nodes[0] as FieldNode)
-    const rows = this.args.rows(args, table, path)
-    const { limit } = args
-    const estimate = limit?.kind === 'literal' ? Number(limit.value) : ESTIMATED_ROWS
-    return { count: outer * Math.max(1, estimate), read: { table: refTo(table), from, ...rows } }
+    return { table: refTo(table), from, ...this.args.rows(args, table, path) }
   }
 
-  private aggregateParts(nodes: readonly FieldNode[], table: Table, path: string, rows: number): AggregatePart[] {
+  private aggregateParts(nodes: readonly FieldNode[], table: Table, path: string): AggregatePart[] {
     return [...this.selected(nodes)].map(([key, same]): AggregatePart => {
       const here = `${path}.selectionSet${at('', key)}`
-      this.addCost(rows, here)
       switch (nameOf(same)) {
         case '__typename':
           return { kind: 'constant', key, value: this.typeName(table, '_aggregate') }
         case 'nodes':
-          return { kind: 'nodes', key, fields: this.fields(same, table, here, rows) }
+          return { kind: 'nodes', key, fields: this.fields(same, table, here) }
         default:
           return { kind: 'functions', key, of: this.computed(same, table, here) }
       }
@@ -272,15 +260,6 @@ export class Walker {
       return { kind: 'columns', key, fn: fn as AggregateFn, of }
     })
   }
-
-  private addCost(points: number, path: string): void {
-    this.cost += points
-    if (this.cost <= this.options.maxCost) return
-    throw invalid(
-      `the request may cost more than ${this.options.maxCost} points (plugins.graphql.limits.maxCost); limit its lists`,
-      path,
-    )
-  }
 }
 
 const nameOf = ([node]: readonly FieldNode[]): string => (node as FieldNode).name.value
@@ -292,5 +271,3 @@ const DIGITS: ReadonlySet<SqlType['kind']> = new Set(['int8', 'numeric'])
 /** Functions whose result has the type of the column, or a wider number type. */
 const AS_VALUES = new Set(['min', 'max', 'sum'])
 const TEXTS: SqlType = { schema: 'pg_catalog', name: '_text', kind: 'array', element: TEXT }
-/** Estimate for a list without a limit. */
-const ESTIMATED_ROWS = 100
