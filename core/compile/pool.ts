@@ -1,7 +1,7 @@
-import { Piscina } from 'piscina'
+import { readFileSync } from 'node:fs'
 import type { Logger } from 'pino'
+import { Piscina } from 'piscina'
 import { ServiceError, serviceError } from '../errors.js'
-import { cpuClock } from './cpu-clock.js'
 import type { WorkerAnswer, WorkerTask } from './worker.js'
 
 export interface PoolConfig {
@@ -29,11 +29,12 @@ export interface Sendable {
 
 /** Compiles in worker threads with a deadline and a memory limit, so that hostile requests cannot delay others. */
 export class CompilePool {
-  private readonly config: PoolConfig
   private readonly pool: Piscina<WorkerTask, WorkerAnswer>
 
-  constructor(config: PoolConfig, snapshotBytes: number) {
-    this.config = config
+  constructor(
+    private readonly config: PoolConfig,
+    snapshotBytes: number,
+  ) {
     this.pool = new Piscina<WorkerTask, WorkerAnswer>({
       filename: new URL('./worker.js', import.meta.url).href,
       minThreads: config.threads,
@@ -119,4 +120,31 @@ function messageOf(cause: unknown): string {
   const text = cause instanceof Error ? cause.message : ''
   if (text.includes('queue')) return 'too many requests wait for compile.threads'
   return 'the compile worker ended'
+}
+
+/**
+ * Measures the CPU time of a thread of this process from now on, in milliseconds. On Linux it reads the time of the
+ * thread. Elsewhere it returns the smaller of two upper bounds: the CPU time of the process, and the elapsed time.
+ * @param thread Linux thread id; -1 when unknown
+ */
+export function cpuClock(thread: number): () => number {
+  const start = threadCpuMs(thread)
+  const wallStart = performance.now()
+  const processStart = process.cpuUsage()
+  return () => {
+    const now = threadCpuMs(thread)
+    if (start !== undefined && now !== undefined) return now - start
+    const { user, system } = process.cpuUsage(processStart)
+    return Math.min(performance.now() - wallStart, (user + system) / 1000)
+  }
+}
+
+function threadCpuMs(thread: number): number | undefined {
+  if (thread < 0) return undefined
+  try {
+    const [ns] = readFileSync(`/proc/self/task/${thread}/schedstat`, 'utf8').split(' ')
+    return Number(ns) / 1e6
+  } catch {
+    return undefined
+  }
 }

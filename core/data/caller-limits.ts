@@ -1,25 +1,28 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { unavailable } from '../db/breaker.js'
 import type { DatabaseConfig } from '../db/config.js'
-import type { Lane } from '../db/lane.js'
+import type { Job, Lane } from '../db/lane.js'
 import type { RowBatches } from '../db/row-messages.js'
 import { type ServiceError, serviceError } from '../errors.js'
 import type { Session } from '../session.js'
 import type { Call } from './operations.js'
-import { openShares } from './shares.js'
-
-/** The part of a request that the caller limits need. */
-export type Waiting = Pick<Call, 'session' | 'signal'>
 
 /** Keeps each caller within its share of the database's connections and time. */
 export interface CallerLimits {
   /** Maximum duration of a caller's statement, in milliseconds. */
-  timeoutOf(waiting: Pick<Call, 'session'>): number
+  timeoutOf(call: Pick<Call, 'session'>): number
   /**
    * Runs work that takes a connection.
    * @param timeoutMs time after which it is cancelled; Infinity if the work has its own limit
    * @param isQuick whether it may use a connection reserved for quick requests
    * @throws ServiceError 429 too-many-requests, 503 unavailable, 504 timeout
    */
-  run<T>(waiting: Waiting, fn: (signal: AbortSignal) => Promise<T>, timeoutMs?: number, isQuick?: boolean): Promise<T>
+  run<T>(
+    call: Pick<Call, 'session' | 'signal'>,
+    fn: (signal: AbortSignal) => Promise<T>,
+    timeoutMs?: number,
+    isQuick?: boolean,
+  ): Promise<T>
   /** Applies the limits to a lane. */
   lane(lane: Lane): Lane
 }
@@ -35,7 +38,7 @@ export function createCallerLimits(config: DatabaseConfig, admit: (session: Sess
 
   const run: CallerLimits['run'] = async ({ session, signal }, fn, timeoutMs = Infinity, isQuick = false) => {
     // Callers without limits wait for connections in the pool only.
-    const giveBack = session.caller === undefined ? undefined : await requests.take(session, signal, isQuick)
+    const release = session.caller === undefined ? undefined : await requests.take(session, signal, isQuick)
     try {
       // Checks again, because other responses of this caller may have filled memory meanwhile.
       admit(session)
@@ -45,12 +48,12 @@ export function createCallerLimits(config: DatabaseConfig, admit: (session: Sess
         throw late.aborted && !signal.aborted ? tooLong(session) : error
       })
     } finally {
-      giveBack?.()
+      release?.()
     }
   }
 
   /** Counts a stream until it ends. A small response has returned its connection already. */
-  async function count(rows: RowBatches, { session, signal }: Waiting): Promise<RowBatches> {
+  async function untilEnd(rows: RowBatches, { session, signal }: Job): Promise<RowBatches> {
     if (rows.done) return rows
     try {
       void rows.ended.then(await streams.take(session, signal))
@@ -76,7 +79,7 @@ export function createCallerLimits(config: DatabaseConfig, admit: (session: Sess
       return {
         cell: limited(cell),
         write: limited(write),
-        rows: async (job) => count(await run(job, () => rows(job)), job),
+        rows: async (job) => untilEnd(await run(job, () => rows(job)), job),
       }
     },
   }
@@ -87,3 +90,156 @@ const tooLong = ({ role }: Session): ServiceError =>
     'timeout',
     `the request took longer than role "${role}" allows (database.roleTimeoutMs, statementTimeoutMs)`,
   )
+
+interface SharesOptions {
+  /** Maximum number per caller. */
+  most(session: Session): number
+  /** Maximum number for all callers together. */
+  readonly total: number
+  /** Number reserved for quick requests; absent: none. */
+  readonly forQuick?: number
+  /** Maximum time to wait, in milliseconds. 0 refuses immediately. */
+  readonly waitMs: number
+  /** Describes the limit of one caller, for the error message. */
+  readonly what: string
+  /** Error message when other callers use all. */
+  readonly allTaken: string
+}
+
+/** Opens the shares of callers in connections and streams. */
+function openShares(config: DatabaseConfig): { readonly requests: Shares; readonly streams: Shares } {
+  const shareOf = (size: number, share: number) => {
+    return ({ role, caller }: Session): number =>
+      caller === undefined
+        ? Infinity
+        : Math.max(1, Math.floor(size * (role === 'anonymous' ? Math.min(share, config.anonymousShare) : share)))
+  }
+  const { poolSize, streamPoolSize } = config
+  return {
+    requests: new Shares({
+      most: shareOf(poolSize, config.callerShare),
+      total: poolSize,
+      forQuick: Math.min(poolSize - 1, Math.ceil(poolSize / 4)),
+      waitMs: config.poolWaitMs,
+      what: 'requests of this caller are in progress (database.callerShare)',
+      allTaken: 'other callers use all connections except those reserved for quick requests (database.poolSize)',
+    }),
+    streams: new Shares({
+      most: shareOf(streamPoolSize, config.streamShare),
+      total: streamPoolSize,
+      waitMs: 0,
+      what: 'streams of this caller are open (database.streamShare)',
+      allTaken: 'the maximum number of streams is open (database.streamPoolSize)',
+    }),
+  }
+}
+
+interface Holder {
+  count: number
+  readonly most: number
+}
+interface Waiting {
+  readonly holder: Holder
+  readonly isQuick: boolean
+  readonly grant: () => void
+}
+
+/**
+ * Shares a resource fairly among callers and limits each caller. The waiting caller with the smallest share is served
+ * next. Sessions without a `caller` count as one caller.
+ */
+export class Shares {
+  private readonly holders = new Map<string | undefined, Holder>()
+  private readonly waiting: Waiting[] = []
+  private taken = 0
+  /** Number taken by requests that are not known to be quick. */
+  private takenBySlow = 0
+
+  constructor(private readonly options: SharesOptions) {}
+
+  /**
+   * Takes one of the caller's share.
+   * @param signal aborts when the client no longer waits
+   * @param isQuick whether the request is known to be quick
+   * @returns a function that releases it; later calls do nothing
+   * @throws ServiceError 429 too-many-requests: the caller's share is used up; 503 unavailable: all are in use
+   */
+  async take(session: Session, signal: AbortSignal, isQuick = false): Promise<() => void> {
+    const { caller } = session
+    const known = this.holders.get(caller)
+    const holder = known ?? { count: 0, most: this.options.most(session) }
+    if (!known) this.holders.set(caller, holder)
+    if (this.isFree({ holder, isQuick })) this.add({ holder, isQuick }, 1)
+    else await this.wait(holder, isQuick, signal).finally(() => this.forget(caller, holder))
+    let held = true
+    return () => {
+      if (!held) return
+      held = false
+      this.add({ holder, isQuick }, -1)
+      this.grantNext()
+      this.forget(caller, holder)
+    }
+  }
+
+  private isFree({ holder: { count, most }, isQuick }: Omit<Waiting, 'grant'>): boolean {
+    const { total, forQuick = 0 } = this.options
+    return count < most && this.taken < total && (isQuick || this.takenBySlow < total - forQuick)
+  }
+
+  private add({ holder, isQuick }: Omit<Waiting, 'grant'>, one: 1 | -1): void {
+    holder.count += one
+    this.taken += one
+    if (!isQuick) this.takenBySlow += one
+  }
+
+  private forget(caller: string | undefined, holder: Holder): void {
+    if (holder.count === 0 && !this.waiting.some((each) => each.holder === holder)) this.holders.delete(caller)
+  }
+
+  /**
+   * Serves waiting callers. One release may serve several, because quick requests may use more of the total than
+   * others.
+   */
+  private grantNext(): void {
+    for (;;) {
+      const able = this.waiting.filter((each) => this.isFree(each))
+      const [next] = able.sort((a, b) => a.holder.count - b.holder.count)
+      if (!next) return
+      this.waiting.splice(this.waiting.indexOf(next), 1)
+      this.add(next, 1)
+      next.grant()
+    }
+  }
+
+  /** Resolves when a share is granted. */
+  private async wait(holder: Holder, isQuick: boolean, signal: AbortSignal): Promise<void> {
+    const { waitMs } = this.options
+    if (waitMs === 0) throw this.refusal(holder)
+    const over = new AbortController()
+    let granted = false
+    const place: Waiting = {
+      holder,
+      isQuick,
+      grant: () => {
+        granted = true
+        over.abort()
+      },
+    }
+    this.waiting.push(place)
+    const stop = AbortSignal.any([signal, over.signal])
+    await sleep(waitMs, undefined, { signal: stop, ref: false }).catch(() => undefined)
+    if (granted) return
+    this.waiting.splice(this.waiting.indexOf(place), 1)
+    signal.throwIfAborted()
+    throw this.refusal(holder)
+  }
+
+  private refusal({ count, most }: Holder): ServiceError {
+    const { what, allTaken } = this.options
+    return count >= most
+      ? serviceError('too-many-requests', `${count} ${what}, which is the share of one caller`, '$', {
+          retryAfter: 1,
+        })
+      : unavailable(undefined, allTaken)
+  }
+}

@@ -5,19 +5,11 @@ import type { Metadata } from '../catalog/metadata.js'
 import type { Editor } from '../catalog/editor.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
+import type { Explained } from './explain.js'
 import type { Answer, Call, Request } from './operations.js'
 import type { Transaction } from './transaction.js'
-import type { Refusal } from './trial.js'
 
 export type { Request, Transaction }
-
-export interface Explained {
-  /** SQL of the first statement, if a request needs two. */
-  readonly sql: string
-  readonly plan: readonly string[]
-  /** Refusal by the role's permission; absent when the write is allowed. */
-  readonly refused?: Refusal
-}
 
 /** Database access for requests. */
 export interface Data {

@@ -1,15 +1,40 @@
+import { type Catalog, type Table, tableKey, tableName } from '../catalog/catalog.js'
+import type { Reading } from '../catalog/change.js'
+import { type Metadata, permissionKey } from '../catalog/metadata.js'
+import { type Clause, clausesOf } from '../catalog/permission.js'
 import type { Compiled } from '../compile/compile.js'
+import { type Database, inTransaction, withClient } from '../db/database.js'
 import { cancellable, executeIn } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
-import { type Database, inTransaction, withClient } from '../db/database.js'
 import { unexpectedPayload } from '../errors.js'
-import type { Op } from '../plan/ir.js'
+import type { JsonObject } from '../json/parse.js'
+import type { CheckClause, Insert, Op, Update } from '../plan/ir.js'
+import { namesFor, RULE_ACTIONS } from '../plan/names.js'
 import { bind } from '../sql/bind.js'
-import type { Reading } from '../catalog/change.js'
-import type { Explained } from './data.js'
+import { emit } from '../sql/emit.js'
 import type { Call } from './operations.js'
-import type { Snapshot } from './snapshot.js'
-import { type Refusal, trialOf } from './trial.js'
+import type { Snapshot } from './snapshots.js'
+
+export interface Explained {
+  /** SQL of the first statement, if a request needs two. */
+  readonly sql: string
+  readonly plan: readonly string[]
+  /** Refusal by the role's permission; absent when the write is allowed. */
+  readonly refused?: Refusal
+}
+
+/** The rules of a role's permission that refuse a write. */
+export interface Refusal {
+  readonly role: string
+  readonly table: string
+  /** Empty when a row could not be found again after the write. */
+  readonly clauses: readonly {
+    readonly permission: 'insert' | 'update'
+    /** Path in the definition of the permission. */
+    readonly path: string
+    readonly clause: JsonObject
+  }[]
+}
 
 /** Returns PostgreSQL's plan of the first statement of a request. */
 export async function explainStatement(
@@ -55,4 +80,37 @@ export async function refusalOf(
     ),
   )
   return trial.refusal(answer)
+}
+
+/**
+ * Prepares a write that refuses no row, to be run and rolled back.
+ * @param write authorized for the role
+ */
+function trialOf(write: Insert | Update, role: string, catalog: Catalog, metadata: Metadata) {
+  const table = catalog.tables.get(tableKey(write.table)) as Table
+  const definitions = metadata.tables.get(tableKey(write.table))?.permissions
+  const names = namesFor('admin', catalog)
+  const clauses = rulesOf(write).flatMap((rule): (Clause & CheckClause)[] => {
+    const permission = definitions?.get(permissionKey(role, RULE_ACTIONS[rule]))
+    return permission ? clausesOf(permission.definition, 'check', table, names).map((each) => ({ ...each, rule })) : []
+  })
+  return {
+    statements: emit({ ...write, clauses }, 'array').map((statement) => ({ ...statement, name: '' })),
+    /** @param answer result of the last statement */
+    refusal(answer: string): Refusal | undefined {
+      const hold = JSON.parse(answer) as readonly boolean[]
+      if (clauses.length === 0 || !hold.includes(false)) return undefined
+      const refusing = clauses.filter((_, i) => !hold[i])
+      return {
+        role,
+        table: tableName(write.table),
+        clauses: refusing.map(({ rule, path, clause }) => ({ permission: RULE_ACTIONS[rule], path, clause })),
+      }
+    },
+  }
+}
+
+function rulesOf(write: Insert | Update): readonly CheckClause['rule'][] {
+  if (write.kind === 'update') return ['updated']
+  return write.onConflict?.action === 'update' ? ['inserted', 'updated'] : ['inserted']
 }

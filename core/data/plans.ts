@@ -14,8 +14,8 @@ import type { CompilePool, Sendable } from '../compile/pool.js'
 import type { Metrics } from '../metrics.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
-import { createNewQueryLimit, type NewQueryLimit, type NewQueryLimitConfig } from './new-query-limit.js'
-import type { Snapshot } from './snapshot.js'
+import { createNewQueryLimit, type NewQueryLimitConfig } from './request-limits.js'
+import type { Snapshot } from './snapshots.js'
 
 export interface PlansOptions {
   readonly log: Logger
@@ -33,9 +33,8 @@ const IN_PROCESS = { by: 'process' }
 
 /** Compiles requests once per snapshot: in a worker as soon as one is warm. */
 export class Plans {
-  private readonly options: PlansOptions
   private readonly compilations: ReturnType<Metrics['counter']>
-  private readonly newQueries: NewQueryLimit
+  private readonly chargeNewQuery: ReturnType<typeof createNewQueryLimit>
   /** Plans compiled by this instance. No other plan is executed. */
   private readonly branded = new WeakSet<Compiled>()
   private readonly repeated = new WeakSet<Compiled>()
@@ -47,9 +46,8 @@ export class Plans {
   private warming: Promise<void> | undefined
   private closed = false
 
-  constructor(options: PlansOptions) {
-    this.options = options
-    this.newQueries = createNewQueryLimit(options.newQueries, options.metrics)
+  constructor(private readonly options: PlansOptions) {
+    this.chargeNewQuery = createNewQueryLimit(options.newQueries, options.metrics)
     this.compilations = options.metrics.counter('compilations_total', 'Requests by the source of their plan.', ['by'])
   }
 
@@ -85,7 +83,7 @@ export class Plans {
       return hit
     }
     const made = await snapshot.cache.getOrCompile(key, async () => {
-      this.newQueries.charge(caller)
+      this.chargeNewQuery(caller)
       return (await this.work(snapshot, task)) as Compiled
     })
     this.branded.add(made)
@@ -102,7 +100,7 @@ export class Plans {
     const known = snapshot.prepared.get(key)
     if (known !== undefined) return known
     return snapshot.prepared.getOrCompile(key, async () => {
-      this.newQueries.charge(caller)
+      this.chargeNewQuery(caller)
       return this.work(snapshot, task, patient)
     })
   }

@@ -1,5 +1,6 @@
-import { type ServiceError, unexpectedPayload } from '../errors.js'
+import { type ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import { type Json, NumberText } from '../json/parse.js'
+import type { Metrics } from '../metrics.js'
 import type { Operand } from '../plan/ir.js'
 import type { List, Pattern, Price } from '../plan/price.js'
 import type { Infer, Schema } from '../schema.js'
@@ -134,4 +135,48 @@ function rowsOf(limit: Json | undefined): number {
 
 function textOf(value: Json | undefined): string {
   return typeof value === 'string' ? value : Array.isArray(value) ? value.map(textOf).join('') : ''
+}
+
+export interface NewQueryLimitConfig {
+  /** 0 disables the limit. */
+  readonly perSecond: number
+  readonly burst: number
+}
+
+/** Maximum number of remembered callers; the least recently used are forgotten. */
+const MAX_CALLERS = 10_000
+
+/**
+ * Limits how much each caller makes the server compile, with one token bucket per `Session.caller`. Buckets start full
+ * and refill continuously. Cached plans are never refused. Without the limit, a client could send endless new shapes,
+ * each of which occupies a worker for some milliseconds.
+ * @returns charges one compilation to a caller; throws ServiceError 429 too-many-requests
+ */
+export function createNewQueryLimit(
+  { perSecond, burst }: NewQueryLimitConfig,
+  metrics: Metrics,
+): (caller: string | undefined) => void {
+  const refused = metrics.counter(
+    'compilations_refused_total',
+    'Requests refused because their caller sent too many new query shapes.',
+  )
+  const buckets = new Map<string, { tokens: number; readonly at: number }>()
+
+  return (caller) => {
+    if (perSecond === 0 || caller === undefined) return
+    const now = performance.now()
+    const { tokens, at } = buckets.get(caller) ?? { tokens: burst, at: now }
+    const bucket = { tokens: Math.min(burst, tokens + ((now - at) / 1000) * perSecond), at: now }
+    // Re-inserts the bucket, so that the least recently used one is first.
+    buckets.delete(caller)
+    if (buckets.size >= MAX_CALLERS) buckets.delete(buckets.keys().next().value!)
+    buckets.set(caller, bucket)
+    if (bucket.tokens >= 1) {
+      bucket.tokens--
+      return
+    }
+    refused.inc()
+    const message = 'too many new query shapes; changing only values is not limited (limits.newQueries)'
+    throw serviceError('too-many-requests', message, '$', { retryAfter: (1 - bucket.tokens) / perSecond })
+  }
 }

@@ -28,8 +28,7 @@ import { checkPrice, type RequestLimits } from './request-limits.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
 import { openSnapshots } from './snapshots.js'
 import { openRowCounts } from './row-counts.js'
-import type { Transaction } from './transaction.js'
-import { runTransaction } from './transactions.js'
+import { type Transaction, runTransaction } from './transaction.js'
 
 /** The data service with the methods that the server uses to start and stop it. */
 export interface DataService extends Data {
@@ -146,7 +145,10 @@ export async function openData(database: Database, options: DataOptions): Promis
     if (outer) return fn({ ...call, transaction: outer })
     return limits.run(
       call,
-      (signal) => retried(call, () => runTransaction(database, pool, snapshots, { ...call, signal }, fn)),
+      (signal) =>
+        retried(call, () =>
+          runTransaction(database, pool, snapshots, signal, (transaction) => fn({ ...call, signal, transaction })),
+        ),
       // Each statement has its own limit, and together they use the caller's share.
       call.session.caller === undefined ? Infinity : limits.timeoutOf(call),
     )

@@ -1,11 +1,13 @@
 import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
-import type { CatalogData } from '../catalog/catalog.js'
+import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
 import { readAll, type Reading } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import { type Watch, watchCatalog } from '../catalog/watch.js'
+import type { Compiled } from '../compile/compile.js'
+import { encodeCatalog } from '../compile/encoded.js'
+import type { Sendable } from '../compile/pool.js'
 import { type Database, inTransaction, withClient } from '../db/database.js'
-import { openSnapshot, type Snapshot } from './snapshot.js'
 
 /** Maintains the current snapshot and follows changes of the database. */
 export interface Snapshots {
@@ -127,4 +129,108 @@ const isOlder = ({ data }: Reading, { catalog }: Snapshot): boolean => BigInt(da
 function sameCatalog({ tables, ...one }: CatalogData, { tables: before, ...other }: CatalogData): boolean {
   const sameTables = tables.length === before.length && tables.every((table, i) => table === before[i])
   return sameTables && JSON.stringify({ ...one, id: '' }) === JSON.stringify({ ...other, id: '' })
+}
+
+/** A catalog and the plans compiled against it. */
+export interface Snapshot {
+  readonly data: CatalogData
+  /** The committed reading it was made from. */
+  readonly reading: Reading | undefined
+  readonly catalog: Catalog
+  readonly cache: CompileCache<Compiled>
+  /** Results that front ends prepared. */
+  readonly prepared: CompileCache<unknown>
+  /** Data for the workers. A snapshot inside a transaction is never sent. */
+  readonly sendable: Sendable | undefined
+}
+
+/**
+ * @param reading reading of a committed snapshot
+ * @param earlier previous snapshots that workers may hold
+ */
+export function openSnapshot(data: CatalogData, reading?: Reading, earlier: readonly CatalogData[] = []): Snapshot {
+  return {
+    data,
+    reading,
+    catalog: openCatalog(data),
+    cache: new CompileCache(bytesOf),
+    prepared: new CompileCache((value) => 2 * JSON.stringify(value).length),
+    sendable: reading && sendable(data, earlier),
+  }
+}
+
+function sendable(data: CatalogData, earlier: readonly CatalogData[]): Sendable {
+  let whole: Uint8Array<ArrayBuffer> | undefined
+  return {
+    id: data.id,
+    encoded(held) {
+      const base = earlier.findLast(({ id }) => held.includes(id))
+      if (base) return encodeCatalog(data, base)
+      if (!whole) {
+        whole = encodeCatalog(data)
+        setTimeout(() => (whole = undefined), KEPT_MS).unref()
+      }
+      // Copies the bytes, because the copy is transferred. `slice` of a Buffer would share memory.
+      return new Uint8Array(whole)
+    },
+  }
+}
+
+/** Time to keep the data, in milliseconds: workers start one after another, also after a restart. */
+const KEPT_MS = 10_000
+
+const bytesOf = ({ statements }: Compiled): number =>
+  2 * statements.reduce((sum, { text, params }) => sum + text.length + params.length * 100, 0)
+
+/**
+ * Results compiled for one snapshot. Evicts entries that were not used since the last check (the clock algorithm). A
+ * new snapshot starts with an empty cache, so nothing is invalidated. Concurrent requests for the same key share the
+ * work.
+ */
+export class CompileCache<T> {
+  private readonly entries = new Map<string, { readonly value: T; readonly bytes: number; used: boolean }>()
+  private readonly pending = new Map<string, Promise<T>>()
+  private bytes = 0
+
+  /** @param bytesOf estimates the memory of a value */
+  constructor(
+    private readonly bytesOf: (value: T) => number,
+    private readonly maxBytes = 64 * 1024 * 1024,
+  ) {}
+
+  get(key: string): T | undefined {
+    const entry = this.entries.get(key)
+    if (!entry) return undefined
+    entry.used = true
+    return entry.value
+  }
+
+  /** Returns the cached result, or compiles once for all concurrent callers. Failures are not cached. */
+  async getOrCompile(key: string, compile: () => Promise<T>): Promise<T> {
+    const pending = this.pending.get(key)
+    if (pending) return pending
+    const started = compile()
+    this.pending.set(key, started)
+    try {
+      const value = await started
+      this.put(key, value)
+      return value
+    } finally {
+      this.pending.delete(key)
+    }
+  }
+
+  private put(key: string, value: T): void {
+    const bytes = 2 * key.length + this.bytesOf(value) + 500
+    this.entries.set(key, { value, bytes, used: false })
+    this.bytes += bytes
+    for (const [oldest, entry] of this.entries) {
+      if (this.bytes <= this.maxBytes) return
+      this.entries.delete(oldest)
+      if (entry.used) {
+        entry.used = false
+        this.entries.set(oldest, entry)
+      } else this.bytes -= entry.bytes
+    }
+  }
 }

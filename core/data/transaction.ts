@@ -1,35 +1,72 @@
 import type { ClientBase } from 'pg'
 import { Change, type Reading } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
+import { type Database, inTransaction, isPooled, type Pool, withClient } from '../db/database.js'
+import { cancellable } from '../db/execute.js'
+import { RESET_SESSION } from '../db/pooler.js'
 import { nothingSpent } from './request-limits.js'
-import { openSnapshot, type Snapshot } from './snapshot.js'
+import { openSnapshot, type Snapshot, type Snapshots } from './snapshots.js'
+
+/**
+ * Runs `fn` in a transaction on a pooled connection. Applies changed metadata before it resolves. Rolls back on failure
+ * or cancellation.
+ */
+export async function runTransaction<T>(
+  database: Database,
+  pool: Pool,
+  snapshots: Snapshots,
+  requestSignal: AbortSignal,
+  fn: (transaction: Transaction) => Promise<T>,
+): Promise<T> {
+  return withClient(pool, async (client, discard) => {
+    const transaction = new Transaction(client, snapshots.current, snapshots.resolve)
+    const signal = AbortSignal.any([requestSignal, transaction.signal])
+    let changed: Reading | undefined
+    let isCommitted = false
+    const run = async () => {
+      const answer = await fn(transaction)
+      changed = await transaction.finish()
+      if (isPooled(database.config) && transaction.discarded) await client.query(RESET_SESSION)
+      signal.throwIfAborted()
+      if (changed) snapshots.expect(changed)
+      return answer
+    }
+    try {
+      const result = await cancellable(database, client, discard, signal, () =>
+        inTransaction(client, run, { willClose: () => signal.aborted || transaction.discarded }),
+      )
+      isCommitted = true
+      return result
+    } finally {
+      if (transaction.discarded) discard()
+      if (changed) await snapshots.settle(changed, isCommitted)
+    }
+  })
+}
 
 /**
  * A database transaction and its metadata change, if any. Consecutive metadata operations share one rebuild of the
  * snapshot, which happens before the next request that needs names, or at the end.
  */
 export class Transaction {
-  readonly client: ClientBase
   /** Number of bulk members that ran in it, at any nesting depth. */
   members = 0
   /** Total cost of these members. */
   readonly spent = nothingSpent()
   /** Total size of their answers in bytes. They are buffered until the end. */
   answered = 0
-  private readonly begun: Snapshot
   private snapshotNow: Snapshot
   private change: Change | undefined
   private seen = 0
   private readonly aborting = new AbortController()
   private discardClient = false
 
-  private readonly resolve: TemplateResolver | undefined
-
-  constructor(client: ClientBase, snapshot: Snapshot, resolve: TemplateResolver | undefined) {
-    this.client = client
-    this.begun = snapshot
-    this.snapshotNow = snapshot
-    this.resolve = resolve
+  constructor(
+    readonly client: ClientBase,
+    private readonly begun: Snapshot,
+    private readonly resolve: TemplateResolver | undefined,
+  ) {
+    this.snapshotNow = begun
   }
 
   /** Snapshot for the next member. */

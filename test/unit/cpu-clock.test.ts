@@ -1,7 +1,7 @@
 import { readlinkSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { cpuClock } from '../../core/compile/cpu-clock.js'
+import { cpuClock } from '../../core/compile/pool.js'
 
 const here = process.platform === 'linux' ? Number(/\d+$/.exec(readlinkSync('/proc/thread-self'))?.[0] ?? -1) : -1
 

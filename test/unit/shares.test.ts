@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Shares } from '../../core/data/shares.js'
+import { Shares } from '../../core/data/caller-limits.js'
 import type { ServiceError } from '../../core/errors.js'
 import type { Session } from '../../core/session.js'
 
