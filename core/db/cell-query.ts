@@ -28,11 +28,7 @@ export function isFull(client: ClientBase): boolean {
  * @see PostgreSQL manual, "Extended Query" in the message flow of the frontend/backend protocol
  */
 export class CellQuery implements Submittable {
-  readonly text: string
-  /** Name of the prepared statement, read by pg. Empty: unnamed. */
-  readonly name: string
   readonly answer: Promise<string | null>
-  private readonly values: readonly (string | null)[]
   /** Time from sending to the result, in milliseconds; NaN before. */
   ms = NaN
   private startedAt = 0
@@ -40,10 +36,12 @@ export class CellQuery implements Submittable {
   private resolve!: (cell: string | null) => void
   private reject!: (error: Error) => void
 
-  constructor(text: string, values: readonly (string | null)[], name: string) {
-    this.text = text
-    this.values = values
-    this.name = name
+  /** @param name of the prepared statement, read by pg; empty: unnamed */
+  constructor(
+    readonly text: string,
+    private readonly values: readonly (string | null)[],
+    readonly name: string,
+  ) {
     this.answer = new Promise((resolve, reject) => {
       this.resolve = resolve
       this.reject = reject

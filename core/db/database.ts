@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { type Breaker, createBreaker, PROBE_MS, unavailable } from './breaker.js'
-import { limitAnswers } from './limit-answers.js'
+import { limitAnswers, socketOf } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
@@ -165,13 +165,10 @@ export const isSilence = (error: unknown): boolean => {
  * running statement and no data for longer is dead.
  */
 function endWhenSilent(client: pg.PoolClient, silenceMs: number): void {
-  const wire = client as pg.PoolClient & {
-    readonly connection: { readonly stream: Socket }
-    readonly readyForQuery: boolean
-  }
-  const { stream } = wire.connection
+  const stream = socketOf(client)
   stream.setTimeout(silenceMs, () => {
-    if (!wire.readyForQuery) stream.destroy(new Error(SILENT))
+    if (!(client as pg.PoolClient & { readonly readyForQuery: boolean }).readyForQuery)
+      stream.destroy(new Error(SILENT))
   })
 }
 

@@ -2,25 +2,30 @@ import type { ClientBase, PoolClient } from 'pg'
 import type { Compiled, Prepared } from '../compile/compile.js'
 import { bind } from '../sql/bind.js'
 import { CellQuery } from './cell-query.js'
-import { cancel, type Database, inTransaction, isConnectionError, withClient } from './database.js'
+import { cancel, type Database, inTransaction, isConnectionError, type Pool, withClient } from './database.js'
 import { clientError } from './errors.js'
-import type { Execution, Job } from './lane.js'
+import type { Execution, Lane } from './lane.js'
+import { plainSource, readRows } from './stream.js'
 
-/** Runs a request on a pooled connection. One statement is one round trip and needs no explicit transaction. */
-export async function execute(
-  database: Database,
-  { plan, values, execution, signal }: Pick<Job, 'plan' | 'values' | 'execution' | 'signal'>,
-): Promise<string> {
-  const [first, ...others] = plan.statements as readonly [Prepared, ...Prepared[]]
-  return withClient(database.main, (client, discard) =>
-    cancellable(database, client, discard, signal, () => {
-      const run = () => executeAll(client, first, values, others, execution)
-      return others.length === 0 ? run() : inTransaction(client, run)
-    }),
-  )
+/** Runs each request on its own pooled connection, with `pg` and `pg-query-stream`. */
+export function plainLane(database: Database): Lane {
+  let streams: Pool | undefined
+  // One statement is one round trip and needs no explicit transaction.
+  const run: Lane['cell'] = ({ plan, values, execution, signal }) =>
+    withClient(database.main, (client, discard) =>
+      cancellable(database, client, discard, signal, () => {
+        const execute = () => executeIn(client, plan, values, execution)
+        return plan.statements.length === 1 ? execute() : inTransaction(client, execute)
+      }),
+    )
+  return {
+    cell: run,
+    write: run,
+    rows: (job) => readRows(database, { pool: (streams ??= database.openStreams()), open: plainSource }, job),
+  }
 }
 
-/** Runs a compiled request in an open transaction. */
+/** Runs a compiled request in an open transaction, or without one if it has a single statement. */
 export async function executeIn(
   client: ClientBase,
   { statements }: Pick<Compiled, 'statements'>,
@@ -28,7 +33,12 @@ export async function executeIn(
   execution: Execution,
 ): Promise<string> {
   const [first, ...others] = statements as readonly [Prepared, ...Prepared[]]
-  return executeAll(client, first, values, others, execution)
+  let answer = await cell(client, first, values, execution)
+  for (const statement of others) {
+    const bound = bind(statement.params, { ...execution.bindings, written: answer })
+    answer = await cell(client, statement, bound, execution)
+  }
+  return answer
 }
 
 /** Time for work outside of PostgreSQL, such as a plugin's, to stop after the request has ended, in milliseconds. */
@@ -63,21 +73,6 @@ export async function cancellable<T>(
     clearTimeout(grace)
     await cancelling
   }
-}
-
-async function executeAll(
-  client: ClientBase,
-  first: Prepared,
-  values: readonly (string | null)[],
-  others: readonly Prepared[],
-  execution: Execution,
-): Promise<string> {
-  let answer = await cell(client, first, values, execution)
-  for (const statement of others) {
-    const bound = bind(statement.params, { ...execution.bindings, written: answer })
-    answer = await cell(client, statement, bound, execution)
-  }
-  return answer
 }
 
 /** Runs one statement that returns one text. */

@@ -19,8 +19,8 @@ export function limitAnswers(client: pg.PoolClient, maxBytes: number): void {
 }
 
 /** Returns the socket of a connection. */
-export const socketOf = (client: pg.PoolClient): Socket =>
-  (client as pg.PoolClient & { readonly connection: { readonly stream: Socket } }).connection.stream
+export const socketOf = (client: pg.ClientBase): Socket =>
+  (client as pg.ClientBase & { readonly connection: { readonly stream: Socket } }).connection.stream
 
 /** Tracks protocol messages across chunks. */
 class Messages {

@@ -3,6 +3,8 @@
  * @see PostgreSQL manual, "Message Formats" of the frontend/backend protocol
  */
 
+import { DATA_ROW, HEADER } from './row-messages.js'
+
 const SLAB = 16 * 1024
 const NULL = -1
 export const MAX_VALUES = 65_535
@@ -137,11 +139,8 @@ export interface Receiver {
   tooLarge(): boolean
 }
 
-/** Size of a message header: a letter and a length, which counts itself but not the letter. */
-const HEADER = 5
 /** Bytes before the first column of a row: header, number of columns, and length of the first column. */
 const ROW_HEADER = HEADER + 6
-const DATA_ROW = 0x44
 const ERROR = 0x45
 const READY = 0x5a
 const COMPLETE = 0x43
@@ -149,8 +148,6 @@ const NOTICE = 0x4e
 
 /** Splits chunks into messages. */
 export class Incoming {
-  private readonly to: Receiver
-  private readonly maxBytes: number
   /** Parts of an incomplete message. */
   private parts: Buffer[] = []
   private has = 0
@@ -158,10 +155,10 @@ export class Incoming {
   /** Number of bytes to skip. */
   private skip = 0
 
-  constructor(to: Receiver, maxBytes: number) {
-    this.to = to
-    this.maxBytes = maxBytes
-  }
+  constructor(
+    private readonly to: Receiver,
+    private readonly maxBytes: number,
+  ) {}
 
   read(chunk: Buffer): void {
     if (this.has === 0) {

@@ -29,7 +29,7 @@ export interface RowBatches {
 }
 
 export const DATA_ROW = 0x44
-/** Size of a message header: the letter and the length. */
+/** Size of a message header: a letter and a length, which counts itself but not the letter. */
 export const HEADER = 5
 /** Offset of the first cell in a row; the cell's length precedes it. */
 export const CELLS = 7
@@ -40,7 +40,7 @@ const CR = 0x0d
 const SPACE = 0x20
 
 /** Character codes around each row. At most one, because the header leaves room for few. */
-export interface Around {
+export interface RowSeparators {
   readonly before?: number
   readonly after?: number
   /** Replaces line breaks in rows with spaces. */
@@ -51,7 +51,7 @@ export interface Around {
  * Moves the only cell of each row to the front of the rows' memory.
  * @returns the part of the memory that the cells occupy
  */
-export function packCells(rows: RowMessages, { before, after, oneLine = false }: Around): Buffer {
+export function packCells(rows: RowMessages, { before, after, oneLine = false }: RowSeparators): Buffer {
   let to = 0
   const joinLines = oneLine ? lineJoiner(rows) : undefined
   for (let at = 0; at < rows.length;) {

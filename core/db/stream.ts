@@ -39,7 +39,7 @@ export async function readRows(
   { plan, values, execution, signal }: Job,
 ): Promise<RowBatches> {
   const statement = plan.statements[0] as Prepared
-  const translated = (error: unknown): unknown =>
+  const toClientError = (error: unknown): unknown =>
     isConnectionError(error) ? error : clientError(error, execution.reader, statement)
   signal.throwIfAborted()
   const client = await begin(database, pool, execution.timeoutMs, signal)
@@ -57,8 +57,8 @@ export async function readRows(
     signal,
   )
   let closing: Promise<void> | undefined
-  let tellEnded!: () => void
-  const ended = new Promise<void>((resolve) => (tellEnded = resolve))
+  let resolveEnded!: () => void
+  const ended = new Promise<void>((resolve) => (resolveEnded = resolve))
   const close = async (failed: boolean) => {
     source.drop()
     if (failed) await cancel(database, client)
@@ -66,7 +66,7 @@ export async function readRows(
     const isBroken = failed || !source.close() || !(await commit(database, client, execution.timeoutMs))
     client.release(isBroken)
   }
-  const end = (failed: boolean) => (closing ??= close(failed).finally(tellEnded))
+  const end = (failed: boolean) => (closing ??= close(failed).finally(resolveEnded))
   const { free } = source
   // The reader may be gone before the generator starts, and a generator that never ran cleans up nothing.
   signal.addEventListener('abort', () => void end(true), { once: true })
@@ -79,7 +79,7 @@ export async function readRows(
         await end(false)
         return { first, done: true, async *rest() {}, free, async end() {}, ended }
       }
-      first = together(first, batch.value)
+      first = concat(first, batch.value)
     }
     isFirst = false
     const reader = new ReaderClock(database.config, () => void end(true))
@@ -88,14 +88,14 @@ export async function readRows(
     return {
       first,
       done: false,
-      rest: () => rest(batches, end, translated, reader),
+      rest: () => rest(batches, end, toClientError, reader),
       free,
       end: () => end(true),
       ended,
     }
   } catch (error) {
     await end(true)
-    throw translated(error)
+    throw toClientError(error)
   }
 }
 
@@ -124,7 +124,7 @@ async function commit({ config }: Database, client: PoolClient, timeoutMs: numbe
 async function* rest(
   batches: AsyncGenerator<RowBatch, void, undefined>,
   end: (failed: boolean) => Promise<void>,
-  translated: (error: unknown) => unknown,
+  toClientError: (error: unknown) => unknown,
   reader: ReaderClock,
 ): AsyncGenerator<RowBatch, void, undefined> {
   let complete = false
@@ -137,7 +137,7 @@ async function* rest(
     }
     complete = true
   } catch (error) {
-    throw translated(error)
+    throw toClientError(error)
   } finally {
     await end(!complete)
   }
@@ -175,10 +175,10 @@ export const plainSource = (): RowSource => ({
   free() {},
 })
 
-const together = (one: RowBatch, other: RowBatch): RowBatch => ({
-  parts: [...one.parts, ...other.parts],
-  count: one.count + other.count,
-  bytes: one.bytes + other.bytes,
+const concat = (a: RowBatch, b: RowBatch): RowBatch => ({
+  parts: [...a.parts, ...b.parts],
+  count: a.count + b.count,
+  bytes: a.bytes + b.bytes,
 })
 
 /**

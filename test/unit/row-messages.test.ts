@@ -2,9 +2,8 @@ import { EventEmitter, once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type pg from 'pg'
 import tap from 'tap'
-import { packCsv } from '../../core/db/csv.js'
-import { Blocks, WaitingRows } from '../../core/db/fast/blocks.js'
-import { divertRows, openSocket, receiveRows } from '../../core/db/fast/divert-rows.js'
+import { packCsv } from '../../core/data/format.js'
+import { Blocks, WaitingRows, divertRows, openSocket, receiveRows } from '../../core/db/fast/rows.js'
 import { packCells, rowOf } from '../../core/db/row-messages.js'
 import fc from '../kit/property.js'
 
@@ -90,7 +89,7 @@ tap.test('a small answer takes no block, and a long one the same ones again', (t
     const { parts, count, bytes } = waiting.take()
     t.same([count, bytes], [1000, 1000 * one.length])
     t.ok(Buffer.concat(parts).equals(Buffer.concat(Array.from({ length: 1000 }, () => one))))
-    for (const part of parts) blocks.giveBack(part)
+    for (const part of parts) blocks.release(part)
   }
   t.ok(taken > 60 && memory.size < 10, `${taken} times one of ${memory.size} blocks`)
   t.end()

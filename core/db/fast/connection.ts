@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type pg from 'pg'
+import { socketOf } from '../limit-answers.js'
 import { Incoming, Outgoing, type Receiver } from '../messages.js'
 import type { Judge } from './pace.js'
 
@@ -58,7 +59,6 @@ const MAX_PREPARED = 500
  */
 export abstract class SharedConnection implements Receiver {
   readonly openedAt = performance.now()
-  protected readonly options: ConnectionOptions
   private readonly stream: Socket
   private readonly outgoing = new Outgoing()
   /** Names of prepared statements, least recently used first. */
@@ -76,9 +76,8 @@ export abstract class SharedConnection implements Receiver {
   /** Progress at the last check. */
   private seen: { readonly batch: Batch | undefined; readonly done: number } | undefined
 
-  constructor(options: ConnectionOptions) {
-    this.options = options
-    this.stream = (options.client as unknown as { readonly connection: { readonly stream: Socket } }).connection.stream
+  constructor(protected readonly options: ConnectionOptions) {
+    this.stream = socketOf(options.client)
     const incoming = new Incoming(this, options.maxBytes)
     this.stream.removeAllListeners('data')
     this.stream.on('data', (chunk: Buffer) => incoming.read(chunk))

@@ -4,13 +4,10 @@ import type { Metrics } from '../../metrics.js'
 import { cancel, type Database, GRACE_MS, isPooled } from '../database.js'
 import type { Cell, Job, Lane } from '../lane.js'
 import { readRows } from '../stream.js'
-import { Blocks, blockSource } from './blocks.js'
-import { CommitConnection } from './commits.js'
+import { Blocks, blockSource, divertRows, openSocket } from './rows.js'
+import { CommitConnection, openPipelines, type PipelineOptions, type Pipelines, ReadConnection } from './pipelines.js'
 import { NotDone, type SharedConnection } from './connection.js'
-import { divertRows, openSocket } from './divert-rows.js'
-import { openPipelines, type PipelineOptions, type Pipelines } from './pipelines.js'
 import { COMMIT, Pace, SLOW } from './pace.js'
-import { ReadConnection } from './reads.js'
 
 /** Fast lanes. Each wraps another lane and delegates what it does not handle. */
 export interface FastLanes {

@@ -24,13 +24,10 @@ export type Judge = Pick<Pace, 'ranShared' | 'overtaken' | 'failed' | 'bar'>
 export class Pace {
   private quick = 0
   private readonly ban = new Ban()
-  private readonly quickMs: number
   /** Bans of callers whose requests failed, latest last. */
   private readonly callers = new Map<string, Ban>()
 
-  constructor(quickMs: number) {
-    this.quickMs = quickMs
-  }
+  constructor(private readonly quickMs: number) {}
 
   get mayShare(): boolean {
     return this.quick >= RUNS && this.ban.isOver

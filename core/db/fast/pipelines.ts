@@ -1,7 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import type { ConnectionOptions, Outcome, SharedConnection, Statement } from './connection.js'
+import { answerTooLarge } from '../limit-answers.js'
 import { MAX_VALUES } from '../messages.js'
+import {
+  type Asked,
+  type Batch,
+  type ConnectionOptions,
+  NotDone,
+  type Outcome,
+  OVERTAKEN,
+  SharedConnection,
+  type Statement,
+} from './connection.js'
 import type { Judge } from './pace.js'
 
 export interface PipelineOptions {
@@ -142,3 +152,105 @@ export function openPipelines(options: PipelineOptions): Pipelines {
 
 const lengthOf = (values: readonly (string | null)[]): number =>
   values.reduce((sum, value) => sum + (value?.length ?? 0), 0)
+
+/**
+ * A connection that quick reads share. Each read is answered as soon as it completes. When one fails, PostgreSQL skips
+ * those behind it, and they are sent again. Every failure is NotDone, because reads are always safe to retry.
+ */
+export class ReadConnection extends SharedConnection {
+  protected override completed(asked: Asked, cell: Buffer | undefined): void {
+    if (cell) asked.resolve(cell)
+    else asked.reject(new NotDone('no answer'))
+  }
+
+  protected override ended({ asked, done }: Batch): void {
+    const [failed, ...passed] = asked.slice(done)
+    failed?.reject(new NotDone('the statement has failed'))
+    for (const skipped of passed) this.add(skipped)
+  }
+
+  protected override lost(batch: Batch): void {
+    reject(batch, 'Connection terminated')
+  }
+
+  /** Leaves a slow read alone when no other waits. */
+  protected override giveUp(batch: Batch): void {
+    if (batch.asked.length - batch.done === 1) return
+    reject(batch, OVERTAKEN)
+    this.options.cancel()
+    this.destroy('no client waits for its answers')
+  }
+
+  override tooLarge(): boolean {
+    this.current?.pace.bar()
+    this.destroy('a row is too large')
+    return false
+  }
+
+  override noticed(): void {}
+}
+
+function reject({ asked, done }: Batch, why: string): void {
+  for (const each of asked.slice(done)) each.reject(new NotDone(why))
+}
+
+/**
+ * Maximum answer size in a batch, in bytes. Answers are held until the commit, so requests with larger ones use another
+ * lane for a while.
+ */
+const LARGE = 64 * 1024
+
+/**
+ * A connection on which quick inserts share commits: each batch is one transaction. Every insert is answered after the
+ * commit. If the batch is rolled back, nothing has happened, and each insert is retried separately elsewhere. If the
+ * connection drops before the confirmation, the outcome is unknown, as with any commit.
+ */
+export class CommitConnection extends SharedConnection {
+  /** Answers of the completed statements of the batch. */
+  private cells: (Buffer | Error)[] = []
+  private isTooLarge = false
+  private isGivenUp = false
+  private isUnsure = false
+
+  protected override completed({ pace }: Asked, cell: Buffer | undefined): void {
+    if (this.isTooLarge || (cell && cell.length > LARGE)) pace.bar()
+    this.cells.push(cell ?? (this.isTooLarge ? answerTooLarge(this.options.maxBytes) : new Error('no answer')))
+    this.isTooLarge = false
+  }
+
+  protected override ended(batch: Batch, hasFailed: boolean): void {
+    const { cells } = this
+    this.cells = []
+    this.isTooLarge = false
+    if (hasFailed) for (const each of batch.asked) each.reject(new NotDone('rolled back'))
+    else if (this.isUnsure || cells.length < batch.asked.length) this.lost(batch)
+    else {
+      for (const [i, each] of batch.asked.entries()) {
+        const cell = cells[i] as Buffer | Error
+        if (cell instanceof Error) each.reject(cell)
+        else each.resolve(cell)
+      }
+    }
+  }
+
+  protected override lost({ asked }: Batch): void {
+    for (const each of asked) each.reject(new Error('Connection terminated before the commit was confirmed'))
+  }
+
+  /** Cancels the whole batch. It counts as rolled back only when PostgreSQL reports it. */
+  protected override giveUp({ asked }: Batch): void {
+    if (asked.length === 1) return
+    this.isGivenUp = true
+    this.options.cancel()
+  }
+
+  override tooLarge(): boolean {
+    this.isTooLarge = true
+    return true
+  }
+
+  /** PostgreSQL only warns about a commit that was cancelled while it waited for a standby. */
+  override noticed(): void {
+    this.isUnsure ||= this.isGivenUp
+  }
+}
