@@ -23,23 +23,22 @@ export type {
   ServiceName,
   Services,
 } from './host/plugin.js'
-export { addressProblem } from './http/address.js'
 export { assertSameOrigin, isSameOrigin, requireJson } from './http/csrf.js'
-export { readBody } from './http/body.js'
-export { readJson } from './http/json-body.js'
+export { readBody, readJson } from './http/body.js'
 export {
+  addressProblem,
   createOutbound,
   type Outbound,
   type OutboundAnswer,
   OutboundError,
   type OutboundRequest,
 } from './http/outbound.js'
-export { escapeHtml } from './http/escape-html.js'
+export { escapeHtml } from './http/page.js'
 export type { Exchange, Handler, HandlerRoute } from './http/exchange.js'
 export { respond, wantedFormat } from './http/respond.js'
 export type { Authenticator, Credentials } from './http/session.js'
 export { staticPage, type StaticPage } from './http/static-page.js'
-import './http/state.js'
+import './http/request-state.js'
 export { type Outcome, SendError, shortLine } from './send-error.js'
 export type { Json, JsonObject } from './json/parse.js'
 export { valueAtPointer } from './json-pointer.js'

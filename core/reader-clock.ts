@@ -14,14 +14,15 @@ const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Ends a response whose client reads too slowly. */
 export class ReaderClock {
-  private readonly end: () => void
   private readonly oldest: number
   private readonly bytesPerSecond: number
   private timer: NodeJS.Timeout | undefined
   private late = false
 
-  constructor({ streamMaxAgeMs, streamMinBytesPerSecond }: ReaderLimits, end: () => void) {
-    this.end = end
+  constructor(
+    { streamMaxAgeMs, streamMinBytesPerSecond }: ReaderLimits,
+    private readonly end: () => void,
+  ) {
     this.oldest = Date.now() + streamMaxAgeMs
     this.bytesPerSecond = streamMinBytesPerSecond
   }

@@ -6,7 +6,7 @@ import type { Form } from './sql/emit.js'
 import { timed } from './timing.js'
 
 /** The steps of a request, implemented by `core/data/service.ts`. */
-export interface Rooms {
+export interface RequestSteps {
   /**
    * Compiles a shape to SQL that the caller's role may run, once per shape and role.
    * @see core/compile, core/plan, core/sql
@@ -40,22 +40,22 @@ const FEW = 1000
  * @returns undefined when the rows of an insert have different keys and must be inserted per key set
  */
 export async function answerRequest(
-  rooms: Rooms,
+  steps: RequestSteps,
   request: Request,
   call: Call,
   most?: number,
 ): Promise<Answer | undefined> {
   const { timing, format } = call
   const compile = (form: Form, isFree?: boolean) =>
-    timed(timing, 'compile', () => rooms.compile(request, call, form, isFree))
+    timed(timing, 'compile', () => steps.compile(request, call, form, isFree))
 
   const isJson = most === undefined || format === 'json'
   let plan = await compile(isJson ? 'array' : format === 'csv' ? 'cells' : 'rows')
-  rooms.checkPrice(plan, request, call)
+  steps.checkPrice(plan, request, call)
   if (plan.statements.length === 0) return undefined
   const isWhole = most === undefined || (isJson && Math.min(most, plan.mostRows ?? Infinity) <= FEW)
   // The caller has been charged for the other form of the same request.
   if (!isWhole && isJson) plan = await compile('rows', true)
-  const job = timed(timing, 'bind', () => rooms.bind(plan, request, call))
-  return timed(timing, 'run', () => (isWhole ? rooms.runCell(job, call) : rooms.runRows(job, call)))
+  const job = timed(timing, 'bind', () => steps.bind(plan, request, call))
+  return timed(timing, 'run', () => (isWhole ? steps.runCell(job, call) : steps.runRows(job, call)))
 }

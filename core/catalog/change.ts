@@ -11,7 +11,7 @@ import { Draft, type TemplateResolver } from './draft.js'
 import { functionsNamed } from './function.js'
 import { introspectFunctions } from './introspect-functions.js'
 import {
-  type Found,
+  type DatabaseTable,
   type FoundTables,
   inOrder,
   introspect,
@@ -265,7 +265,7 @@ async function findChanged(client: ClientBase, refs: readonly TableRef[], known:
   const tables = refs.map(tableKey).flatMap((key) => {
     const table = marks.has(key) ? (same(key) ?? changed.tables.get(key)) : undefined
     const before = known.tables.get(key)
-    return table ? [[key, isDeepStrictEqual(table, before) ? (before as Found) : table] as const] : []
+    return table ? [[key, isDeepStrictEqual(table, before) ? (before as DatabaseTable) : table] as const] : []
   })
   return { tables: new Map(tables), marks: new Map([...marks, ...changed.marks]) }
 }

@@ -4,7 +4,7 @@ import { isObject } from '../plan/encode.js'
 import type { TableRef } from '../plan/ir.js'
 import { type Customization, tableName } from './catalog.js'
 import { GRAPHQL_TYPES, isGraphqlName, ROOT_FIELD_KINDS } from './graphql-names.js'
-import type { Found } from './introspect.js'
+import type { DatabaseTable } from './introspect.js'
 
 const KEYS = ['custom_name', 'custom_root_fields', 'custom_column_names', 'column_config']
 
@@ -15,7 +15,7 @@ const KEYS = ['custom_name', 'custom_root_fields', 'custom_column_names', 'colum
  */
 export function readCustomization(
   configuration: Json,
-  table: Found,
+  table: DatabaseTable,
   taken: { readonly fields: ReadonlySet<string>; readonly type: (name: string) => TableRef | undefined },
 ): Customization | undefined {
   if (configuration === null) return undefined
@@ -39,7 +39,7 @@ export function readCustomization(
 }
 
 /** Checks that every column exists and that names are unique. */
-function checkColumns(columns: ReadonlyMap<string, string>, table: Found, taken: ReadonlySet<string>): void {
+function checkColumns(columns: ReadonlyMap<string, string>, table: DatabaseTable, taken: ReadonlySet<string>): void {
   const used = new Set(taken)
   // Columns without a custom name come first, so that the error points to the custom name.
   const own = table.columns.map(({ name }) => name).sort((a, b) => Number(columns.has(a)) - Number(columns.has(b)))

@@ -4,9 +4,9 @@ import { mentions, usesColumn } from '../plan/uses.js'
 import { type CatalogData, type Column, tableKey, tableName } from './catalog.js'
 import { type Draft, nameTaken } from './draft.js'
 import { permissionName, relationshipName, templateName } from './objects.js'
-import type { Found, FoundColumn } from './introspect.js'
+import type { DatabaseTable, FoundColumn } from './introspect.js'
 
-type Tables = ReadonlyMap<string, Found>
+type Tables = ReadonlyMap<string, DatabaseTable>
 
 /** Refuses renames. Dependents refer to names; oid and attnum distinguish a rename from a drop. */
 export function refuseRenames(before: Tables, now: Tables, byOid: ReadonlyMap<number, TableRef>): void {
@@ -60,7 +60,7 @@ export function refuseTakenNames(draft: Draft, now: Tables): void {
   }
 }
 
-function sameColumns(old: Found, now: Found): [FoundColumn, FoundColumn][] {
+function sameColumns(old: DatabaseTable, now: DatabaseTable): [FoundColumn, FoundColumn][] {
   return old.columns.flatMap((was) => {
     const is = now.columns.find(({ number }) => number === was.number)
     return is ? [[was, is] satisfies [FoundColumn, FoundColumn]] : []
@@ -71,7 +71,7 @@ const sameType = (one: Column, other: Column): boolean =>
   one.type.schema === other.type.schema && one.type.name === other.type.name
 
 /** Returns columns that were dropped and created again under the same name. */
-function replacedColumns(old: Found, now: Found): [FoundColumn, FoundColumn][] {
+function replacedColumns(old: DatabaseTable, now: DatabaseTable): [FoundColumn, FoundColumn][] {
   return old.columns.flatMap((was) => {
     const is = now.columns.find(({ name }) => name === was.name)
     return is && is.number !== was.number ? [[was, is] satisfies [FoundColumn, FoundColumn]] : []

@@ -21,7 +21,7 @@ import {
 import { readCustomization } from './customization.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
-import type { Found } from './introspect.js'
+import type { DatabaseTable } from './introspect.js'
 import { type Built, type FoundAll, mostlyUnused, storeBeside, unchanged } from './reuse-tables.js'
 import {
   copyTable,
@@ -65,7 +65,7 @@ export interface TemplateMeaning {
  */
 export class Draft implements Tables {
   readonly metadata: Metadata
-  private readonly found: Map<string, Found>
+  private readonly found: Map<string, DatabaseTable>
   private readonly foundFunctions: Map<string, FoundFunction>
   private readonly opened = new Map<string, Opened>()
   private readonly before: Built | undefined
@@ -105,7 +105,7 @@ export class Draft implements Tables {
   }
 
   /** Returns a table of the database, tracked or not. */
-  foundTable(ref: TableRef): Found | undefined {
+  foundTable(ref: TableRef): DatabaseTable | undefined {
     return this.found.get(tableKey(ref))
   }
 
@@ -153,10 +153,10 @@ export class Draft implements Tables {
     const found = this.found.get(key)
     if (!found) return undefined
     if (!isSystem(found) && !this.metadata.tables.has(key)) return undefined
-    return this.whileMaking(key, () => this.make(key, found))
+    return this.recordingUses(key, () => this.make(key, found))
   }
 
-  private make(key: string, found: Found): Opened {
+  private make(key: string, found: DatabaseTable): Opened {
     const system = isSystem(found)
     const relationships = this.relationships(found)
     const computedFields = this.computedFields(found)
@@ -176,7 +176,7 @@ export class Draft implements Tables {
   }
 
   /** @throws ServiceError 400 for an invalid relationship */
-  relationship(row: RelationshipRow, table: Found): Relationship {
+  relationship(row: RelationshipRow, table: DatabaseTable): Relationship {
     if (table.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, table)
     return resolveRelationship(row, table, (ref) => {
       const key = tableKey(ref)
@@ -186,7 +186,7 @@ export class Draft implements Tables {
   }
 
   /** @throws ServiceError 400 for an invalid computed field */
-  computedField(row: ComputedFieldRow, table: Found): ComputedField {
+  computedField(row: ComputedFieldRow, table: DatabaseTable): ComputedField {
     if (table.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, table)
     return resolveComputedField(row, table, this.scope)
   }
@@ -197,7 +197,7 @@ export class Draft implements Tables {
   }
 
   /** @throws ServiceError 400 for invalid custom names of a table */
-  customNames(configuration: Json, table: Found): Customization | undefined {
+  customNames(configuration: Json, table: DatabaseTable): Customization | undefined {
     const tracked = this.tracked(table)
     const taken = new Set([...(tracked?.relationships.keys() ?? []), ...(tracked?.computedFields.keys() ?? [])])
     const other = (name: string) => this.called(name).findLast((ref) => tableKey(ref) !== tableKey(table))
@@ -224,7 +224,7 @@ export class Draft implements Tables {
     return others.find((each) => typeName(each) === name)?.ref
   }
 
-  private relationships(table: Found): Resolved<Relationship> {
+  private relationships(table: DatabaseTable): Resolved<Relationship> {
     const rows = this.tracked(table)?.relationships.values() ?? []
     return resolveEach(
       rows,
@@ -233,7 +233,7 @@ export class Draft implements Tables {
     )
   }
 
-  private computedFields(table: Found): Resolved<ComputedField> {
+  private computedFields(table: DatabaseTable): Resolved<ComputedField> {
     const rows = this.tracked(table)?.computedFields.values() ?? []
     return resolveEach(
       rows,
@@ -242,7 +242,7 @@ export class Draft implements Tables {
     )
   }
 
-  private customization(table: Found): { resolved?: Customization; failed: Inconsistency[] } {
+  private customization(table: DatabaseTable): { resolved?: Customization; failed: Inconsistency[] } {
     const { resolved, failed } = resolveEach(
       [this.tracked(table)?.configuration ?? null],
       (configuration) => this.customNames(configuration, table),
@@ -268,7 +268,7 @@ export class Draft implements Tables {
     else this.uses.set(this.making, new Set([key]))
   }
 
-  private whileMaking<T>(key: string, make: () => T): T {
+  private recordingUses<T>(key: string, make: () => T): T {
     const outer = this.making
     this.making = key
     try {
@@ -295,7 +295,7 @@ export class Draft implements Tables {
       const opened = this.open(key)
       if (!opened) return []
       inconsistent.push(...opened.failed)
-      const permissions = this.whileMaking(key, () => this.permissions(opened.table, store, inconsistent))
+      const permissions = this.recordingUses(key, () => this.permissions(opened.table, store, inconsistent))
       return [{ ...opened.data, permissions }]
     })
     for (const tracked of this.metadata.tables.values()) {

@@ -7,7 +7,7 @@ import { type Inconsistency, tableKey, tableName } from './catalog.js'
 import { type Change, dropObject } from './change.js'
 import { isSystem, nameTaken } from './draft.js'
 import { functionsNamed } from './function.js'
-import type { Found } from './introspect.js'
+import type { DatabaseTable } from './introspect.js'
 import {
   type ComputedFieldRow,
   permissionKey,
@@ -283,7 +283,7 @@ export class Editor {
     }
   }
 
-  private table(ref: TableRef, path = '$.args.table'): { tracked: TrackedTable; found: Found } {
+  private table(ref: TableRef, path = '$.args.table'): { tracked: TrackedTable; found: DatabaseTable } {
     const tracked = this.change.draft.changeable(tableKey(ref))
     const found = this.change.draft.foundTable(ref)
     if (!tracked || !found) throw notExists(`table "${tableName(ref)}" does not exist`, path)

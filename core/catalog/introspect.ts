@@ -4,7 +4,7 @@ import { type Column, type Constraint, type ForeignKey, type TableData, tableKey
 import type { Marks } from './metadata.js'
 
 /** A table in PostgreSQL. */
-export interface Found extends Omit<
+export interface DatabaseTable extends Omit<
   TableData,
   'relationships' | 'computedFields' | 'permissions' | 'customization' | 'system'
 > {
@@ -32,7 +32,7 @@ export const introspectTracked = (client: ClientBase, tables: readonly TableRef[
 export function inOrder(found: FoundTables, tables: readonly TableRef[]): FoundTables {
   const keys = tables.map(tableKey).filter((key) => found.tables.has(key))
   return {
-    tables: new Map(keys.map((key) => [key, found.tables.get(key) as Found])),
+    tables: new Map(keys.map((key) => [key, found.tables.get(key) as DatabaseTable])),
     marks: new Map(keys.map((key) => [key, found.marks.get(key) as string])),
   }
 }
@@ -64,7 +64,7 @@ async function readParts(client: ClientBase, tables: readonly TableRef[], andTra
 
 /** Tables by `tableKey`. */
 export interface FoundTables {
-  readonly tables: ReadonlyMap<string, Found>
+  readonly tables: ReadonlyMap<string, DatabaseTable>
   readonly marks: Marks
 }
 
@@ -148,7 +148,7 @@ const INSERT = 8
 const UPDATE = 4
 const DELETE = 16
 
-function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): Found {
+function readTable(raw: RawTable, types: ReadonlyMap<number, SqlType>): DatabaseTable {
   const kind = KINDS[raw.relkind] as TableData['kind']
   const plain = kind === 'table' || kind === 'partitioned'
   const names = new Map((raw.columns ?? []).map(({ number, name }) => [number, name]))

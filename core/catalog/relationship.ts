@@ -4,18 +4,18 @@ import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'
 import type { Join, TableRef } from '../plan/ir.js'
 import { type ForeignKey, type Relationship, tableKey, tableName } from './catalog.js'
-import type { Found } from './introspect.js'
+import type { DatabaseTable } from './introspect.js'
 import type { RelationshipRow } from './metadata.js'
 
 /** Finds a tracked table that exists. */
-export type FindTable = (ref: TableRef) => Found | undefined
+export type FindTable = (ref: TableRef) => DatabaseTable | undefined
 
 /**
  * Resolves the `using` of a relationship: `foreign_key_constraint_on` (one or more columns of a foreign key) or
  * `manual_configuration`.
  * @throws ServiceError 400 with a path below `$`, the root of the definition
  */
-export function resolveRelationship(row: RelationshipRow, table: Found, find: FindTable): Relationship {
+export function resolveRelationship(row: RelationshipRow, table: DatabaseTable, find: FindTable): Relationship {
   const using = row.definition
   if (!isObject(using)) throw parseFailed('expecting an object', '$')
   refuseOtherKeys(using, USING, '$')
@@ -40,7 +40,7 @@ interface Target {
 }
 
 /** Resolves an object relationship. The foreign key is on this table, or a unique one is on the other. */
-function localKey(value: Json, table: Found, find: FindTable, path: string): Target {
+function localKey(value: Json, table: DatabaseTable, find: FindTable, path: string): Target {
   if (isObject(value)) return remoteKey(value, table, find, path)
   const key = foreignKeyOn(table, columnNames(value, path), path)
   tracked(key.table, find, path)
@@ -48,7 +48,7 @@ function localKey(value: Json, table: Found, find: FindTable, path: string): Tar
 }
 
 /** Resolves a foreign key on the other table that refers to this one. */
-function remoteKey(value: Json, table: Found, find: FindTable, path: string): Target {
+function remoteKey(value: Json, table: DatabaseTable, find: FindTable, path: string): Target {
   if (!isObject(value)) throw parseFailed('expecting an object with the keys table and column', path)
   refuseOtherKeys(value, ['table', 'column', 'columns'], path)
   const remote = tracked(liftTableRef(value['table'], `${path}.table`), find, `${path}.table`)
@@ -57,7 +57,7 @@ function remoteKey(value: Json, table: Found, find: FindTable, path: string): Ta
   return { table: refOf(remote), on: key.columns.map((column, i) => [key.remoteColumns[i] as string, column]) }
 }
 
-function manualJoin(value: Json, table: Found, find: FindTable): Target {
+function manualJoin(value: Json, table: DatabaseTable, find: FindTable): Target {
   const path = '$.manual_configuration'
   if (!isObject(value)) throw parseFailed('expecting an object', path)
   refuseOtherKeys(value, ['remote_table', 'column_mapping'], path)
@@ -69,7 +69,7 @@ function manualJoin(value: Json, table: Found, find: FindTable): Target {
   return { table: refOf(remote), on: mappedColumns(mapping, table, remote, `${path}.column_mapping`) }
 }
 
-function mappedColumns(mapping: JsonObject, table: Found, remote: Found, path: string): Join {
+function mappedColumns(mapping: JsonObject, table: DatabaseTable, remote: DatabaseTable, path: string): Join {
   return Object.entries(mapping).map(([local, other]) => {
     const here = at(path, local)
     if (typeof other !== 'string') throw parseFailed('expecting a column name', here)
@@ -93,7 +93,7 @@ function columnNames(value: Json | undefined, path: string): readonly string[] {
   return names as string[]
 }
 
-function foreignKeyOn(table: Found, columns: readonly string[], path: string, to?: TableRef): ForeignKey {
+function foreignKeyOn(table: DatabaseTable, columns: readonly string[], path: string, to?: TableRef): ForeignKey {
   for (const column of columns) {
     if (!table.columns.some(({ name }) => name === column)) {
       throw notExists(`column "${column}" does not exist in "${tableName(table)}"`, path)
@@ -108,7 +108,7 @@ function foreignKeyOn(table: Found, columns: readonly string[], path: string, to
   throw serviceError('constraint-error', `${what} on the given column`, path)
 }
 
-function tracked(ref: TableRef, find: FindTable, path: string): Found {
+function tracked(ref: TableRef, find: FindTable, path: string): DatabaseTable {
   const found = find(ref)
   if (!found) throw notExists(`table "${tableName(ref)}" does not exist`, path)
   return found

@@ -2,12 +2,12 @@ import { isDeepStrictEqual } from 'node:util'
 import type { BoolExp } from '../plan/ir.js'
 import { type CatalogData, type RolePermissions, type TableData, tableKey } from './catalog.js'
 import type { FoundFunction } from './introspect-functions.js'
-import type { Found } from './introspect.js'
+import type { DatabaseTable } from './introspect.js'
 import type { Metadata, TrackedTable } from './metadata.js'
 
 /** Database objects by `tableKey`. */
 export interface FoundAll {
-  readonly tables: ReadonlyMap<string, Found>
+  readonly tables: ReadonlyMap<string, DatabaseTable>
   readonly functions: ReadonlyMap<string, FoundFunction>
 }
 
@@ -26,7 +26,7 @@ type Uses = ReadonlyMap<string, ReadonlySet<string>>
  */
 export function unchanged(
   metadata: Metadata,
-  found: ReadonlyMap<string, Found>,
+  found: ReadonlyMap<string, DatabaseTable>,
   before: Built,
 ): ReadonlyMap<string, TableData> {
   // Inconsistencies must be listed again.

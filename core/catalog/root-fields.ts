@@ -2,11 +2,11 @@ import { at, type ServiceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { type FunctionData, tableName } from './catalog.js'
 import { graphqlName, ROOT_FIELD_KINDS, ROOT_FIELDS, type RootFieldKind } from './graphql-names.js'
-import type { Found } from './introspect.js'
+import type { DatabaseTable } from './introspect.js'
 
 /** A table and its custom names. */
 export interface NamedTable {
-  readonly found: Found
+  readonly found: DatabaseTable
   readonly given: GivenNames
 }
 interface GivenNames {

@@ -30,7 +30,7 @@ export async function retryOnStaleSnapshot<T>(snapshots: Snapshots, run: () => P
 
 /** Retries a read once when the connection drops, because nothing was sent to the client and nothing was written. */
 export function retryOnLostConnection({ cell, rows, write }: Lane): Lane {
-  const twice =
+  const withRetry =
     <T>(read: (job: Job) => Promise<T>) =>
     (job: Job): Promise<T> =>
       read(job).catch(async (error: unknown) => {
@@ -39,5 +39,5 @@ export function retryOnLostConnection({ cell, rows, write }: Lane): Lane {
         await setImmediate()
         return read(job)
       })
-  return { cell: twice(cell), rows: twice(rows), write }
+  return { cell: withRetry(cell), rows: withRetry(rows), write }
 }

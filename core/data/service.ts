@@ -13,7 +13,7 @@ import { openFastLanes } from '../db/fast/index.js'
 import { answerTooLarge } from '../db/limit-answers.js'
 import { authorize } from '../plan/authorize.js'
 import { namesFor } from '../plan/names.js'
-import { answerRequest, type Rooms } from '../request.js'
+import { answerRequest, type RequestSteps } from '../request.js'
 import type { Session } from '../session.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
@@ -88,7 +88,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     if (bytes > config.maxAnswerBytes) throw answerTooLarge(config.maxAnswerBytes)
   }
 
-  const rooms: Rooms = {
+  const steps: RequestSteps = {
     compile: (request, call, form, isFree = false) =>
       plans.compiled(snapshotOf(call), taskOf(request, call, form), isFree ? undefined : call.session.caller),
     checkPrice: ({ price }, { values }, call) => checkPrice(options.limits, price, values, counts.of, call),
@@ -122,7 +122,7 @@ export async function openData(database: Database, options: DataOptions): Promis
 
   /** Runs a request. Statements inside a transaction are not retried, because the transaction is retried as a whole. */
   function answer(request: Request, call: Call, most?: number): Promise<Answer | undefined> {
-    const once = () => answerRequest(rooms, request, call, most)
+    const once = () => answerRequest(steps, request, call, most)
     return call.transaction ? once() : retried(call, once)
   }
 

@@ -47,19 +47,19 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
   let watch: Watch | undefined
   let refreshedAt = 0
   /** Versions of changes made here, from before their commit until they are applied. */
-  const coming = new Set<string>()
+  const announced = new Set<string>()
 
   const readCommitted: Snapshots['readCommitted'] = (read) =>
     withClient(database.admin, (client) =>
       inTransaction(client, () => read(client), { mode: 'isolation level repeatable read read only' }),
     )
-  const readAgain = (known?: Reading): Promise<Reading> => readCommitted((client) => readAll(client, resolve, known))
+  const readNow = (known?: Reading): Promise<Reading> => readCommitted((client) => readAll(client, resolve, known))
 
   let recent: readonly CatalogData[] = []
   let current!: Snapshot
-  put(await readAgain())
+  setCurrent(await readNow())
 
-  function put(reading: Reading): void {
+  function setCurrent(reading: Reading): void {
     current = openSnapshot(reading.data, reading, recent)
     recent = [...recent, current.data].slice(-RECENT)
     for (const each of current.catalog.inconsistent) log.warn(each, 'metadata no longer matches the database')
@@ -67,21 +67,21 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
 
   /** Replaces the current snapshot. Requests in progress finish on their own. */
   async function swap(reading: Reading): Promise<void> {
-    if (!isOlder(reading, current)) return put(reading)
+    if (!isOlder(reading, current)) return setCurrent(reading)
     // The reading probably predates a change of ours. If the database was restored, a second reading confirms it.
     const before = current
-    const again = await readAgain(before.reading)
-    if (!isOlder(again, before)) return swap(again)
+    const confirmed = await readNow(before.reading)
+    if (!isOlder(confirmed, before)) return swap(confirmed)
     if (current !== before) return
     log.warn(
-      { version: again.data.version, was: before.catalog.version },
+      { version: confirmed.data.version, was: before.catalog.version },
       'the database was restored to an earlier state',
     )
-    put(again)
+    setCurrent(confirmed)
   }
 
-  const reload = async (): Promise<void> => swap(await readAgain(current.reading))
-  const isKnown = (version: string): boolean => version === current.catalog.version || coming.has(version)
+  const reload = async (): Promise<void> => swap(await readNow(current.reading))
+  const isKnown = (version: string): boolean => version === current.catalog.version || announced.has(version)
 
   return {
     get current() {
@@ -99,19 +99,19 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
     async refresh() {
       if (Date.now() - refreshedAt <= REFRESH_MS) return false
       refreshedAt = Date.now()
-      const fresh = await readAgain(current.reading)
+      const fresh = await readNow(current.reading)
       // Without a change the statement would fail again, and the compiled plans are worth keeping.
       if (sameCatalog(fresh.data, current.data)) return false
       log.info({ version: fresh.data.version }, 'the snapshot is stale')
       await swap(fresh)
       return true
     },
-    expect: ({ data }) => void coming.add(data.version),
+    expect: ({ data }) => void announced.add(data.version),
     async settle(expected, committed = true) {
       try {
         if (committed) await swap(expected)
       } finally {
-        coming.delete(expected.data.version)
+        announced.delete(expected.data.version)
       }
     },
     async watch() {

@@ -57,17 +57,17 @@ export async function cancellable<T>(
 ): Promise<T> {
   let cancelling: Promise<void> | undefined
   let grace: NodeJS.Timeout | undefined
-  let leave: (reason: unknown) => void
-  const left = new Promise<never>((_, reject) => (leave = reject))
+  let abandon: (reason: unknown) => void
+  const abandoned = new Promise<never>((_, reject) => (abandon = reject))
   const onAbort = () => {
     discard()
     cancelling = cancel(database, client)
-    grace = setTimeout(() => leave(signal.reason), GRACE_MS)
+    grace = setTimeout(() => abandon(signal.reason), GRACE_MS)
   }
   signal.throwIfAborted()
   signal.addEventListener('abort', onAbort)
   try {
-    return await Promise.race([fn(), left])
+    return await Promise.race([fn(), abandoned])
   } finally {
     signal.removeEventListener('abort', onAbort)
     clearTimeout(grace)

@@ -82,14 +82,14 @@ async function withSession<T>(url: string | undefined, use: (client: pg.Client) 
 }
 const CONNECT_MS = 10_000
 
-interface Wrong {
+interface WrongSetting {
   readonly name: string
   readonly setting: string
   readonly wanted: string
 }
 
 /** Reads the wrong settings. The pause keeps the session busy while the other queries run. */
-async function readWrong(client: pg.ClientBase, defaults: Defaults): Promise<readonly Wrong[]> {
+async function readWrong(client: pg.ClientBase, defaults: Defaults): Promise<readonly WrongSetting[]> {
   const { rows } = await client.query<{ name: string; setting: string; reset: string }>({
     text: `select lower(name) as name, setting, reset_val as reset from pg_settings, pg_sleep(0.02)
       where lower(name) = 'search_path' or lower(name) = any($1)`,

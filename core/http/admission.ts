@@ -18,53 +18,42 @@ type Entering = Pick<Exchange, 'req' | 'res' | 'path' | 'state'>
 
 /**
  * Creates the admission of requests.
- * @param unasked path prefixes without authentication; may grow until the first request
+ * @param unauthenticated path prefixes without authentication; may grow until the first request
  * @param idempotent paths whose routes honour `Idempotency-Key`; may grow until the first request
  */
 export function admission(
   config: HttpConfig,
   authenticate: Authenticate,
   traffic: Traffic,
-  unasked: readonly string[],
+  unauthenticated: readonly string[],
   idempotent: ReadonlySet<string>,
 ): Admission {
-  const { failures, rejected, guesses, room, held } = traffic
   const overSocket = config.socket !== undefined
 
-  async function identified(ctx: Entering, refused: () => void): Promise<Session> {
+  async function identify(ctx: Entering, onRefusal: () => void): Promise<Session> {
     try {
-      const asked = !unasked.some((prefix) => ctx.path.startsWith(prefix))
-      const session = asked ? await authenticate(ctx.req, overSocket) : anonymous()
+      const isExempt = unauthenticated.some((prefix) => ctx.path.startsWith(prefix))
+      const session = isExempt ? anonymous() : await authenticate(ctx.req, overSocket)
       return withCaller(session, ctx.state.client)
     } catch (error) {
-      refused()
+      onRefusal()
       if (!isWrongGuess(error)) throw error
-      failures.inc()
       // Logs the reason only: the response must not help an attacker who guesses.
       const cause = error instanceof ServiceError ? error.cause : undefined
       if (cause instanceof Error) ctx.state.log.info({ reason: cause.message }, 'credentials refused')
-      throw (await guesses.exceeded(ctx.state.client, ctx.state.signal)) ? tooManyGuesses() : error
-    }
-  }
-
-  function enterRoom(client: string): () => void {
-    try {
-      return room.enter(client)
-    } catch (error) {
-      rejected.inc()
-      throw error
+      throw (await traffic.authFailed(ctx.state.client, ctx.state.signal)) ? tooManyGuesses() : error
     }
   }
 
   return {
-    identify: (ctx) => identified(ctx, () => {}),
+    identify: (ctx) => identify(ctx, () => {}),
     async enter(ctx) {
-      const leave = enterRoom(ctx.state.client)
+      const leave = traffic.enter(ctx.state.client)
       ctx.res.on('close', leave)
-      const session = await identified(ctx, leave)
+      const session = await identify(ctx, leave)
       ctx.state.session = session
       if (config.serverTiming && isAdmin(session)) ctx.state.timing = new Timing()
-      held.check(session)
+      traffic.held.check(session)
       if (ctx.req.headers['idempotency-key'] && !idempotent.has(ctx.path)) throw noIdempotency()
     },
   }

@@ -2,27 +2,21 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import Koa from 'koa'
 import type { Context, Middleware } from 'koa'
 import type { Answer } from '../answer.js'
-import { serviceError } from '../errors.js'
+import { type ErrorCode, serviceError, type ServiceError } from '../errors.js'
 import type { Logger } from '../log.js'
-import { createAccess } from './access.js'
 import { admission } from './admission.js'
 import type { HttpConfig } from './config.js'
-import { coreRoutes } from './core-routes.js'
-import type { ReadyReport } from './core-routes.js'
-import type { About } from './page.js'
-import { cors, corsHeaders } from './cors.js'
+import { coreRoutes, type ReadyReport } from './core-routes.js'
 import { answerErrors, answerLateError } from './error-answer.js'
-import { expectable } from './check-headers.js'
 import { answerPastKoa } from './fast/direct.js'
-import { createListener } from './listener.js'
-import type { Listener } from './listener.js'
-import { pluginRoutes } from './router.js'
-import type { PluginRoutes } from './router.js'
+import { createListener, type Listener } from './listener.js'
+import type { About } from './page.js'
+import { createAccess, type RequestState } from './request-state.js'
 import { respond } from './respond.js'
-import { firstHeaders } from './security-headers.js'
+import { cors, corsHeaders, firstHeaders } from './response-headers.js'
+import { pluginRoutes, type PluginRoutes } from './router.js'
 import type { Authenticate } from './session.js'
 import type { Traffic } from './traffic.js'
-import type { RequestState } from './state.js'
 
 export interface AppOptions {
   readonly config: HttpConfig
@@ -55,7 +49,7 @@ export function createApp(options: AppOptions): App {
   const { config, log, traffic } = options
   const plugins: PluginRoutes[] = []
   const middlewares: Middleware[] = []
-  const unasked: string[] = []
+  const unauthenticated: string[] = []
   const idempotent = new Set<string>()
 
   const koa = new Koa({ proxy: false })
@@ -75,8 +69,8 @@ export function createApp(options: AppOptions): App {
     respond(ctx, outcome())
     return undefined
   })
-  koa.use(expectable)
-  const admit = admission(config, options.authenticate, traffic, unasked, idempotent)
+  koa.use(checkHeaders)
+  const admit = admission(config, options.authenticate, traffic, unauthenticated, idempotent)
   const draining = () => listener.state !== 'open'
   const core = coreRoutes({ ...options, plugins, identify: admit.identify, draining })
   koa.use(core.middleware)
@@ -84,7 +78,7 @@ export function createApp(options: AppOptions): App {
     await admit.enter(ctx)
     await next()
   })
-  koa.use(each(middlewares))
+  koa.use(compose(middlewares))
   koa.use(pluginRoutes(plugins))
 
   /** State of requests that were passed to Koa. */
@@ -132,7 +126,7 @@ export function createApp(options: AppOptions): App {
     callback,
     use: (routes: PluginRoutes) => void plugins.push(routes),
     middleware: (fn: Middleware) => void middlewares.push(fn),
-    proves: (prefix: string) => void unasked.push(prefix),
+    proves: (prefix: string) => void unauthenticated.push(prefix),
     idempotent: (path: string) => void idempotent.add(path),
   })
 }
@@ -151,7 +145,7 @@ function raise(error: unknown): never {
 }
 
 /** Runs middleware that may still be added after this one is installed. */
-function each(middlewares: readonly Middleware[]): Middleware {
+function compose(middlewares: readonly Middleware[]): Middleware {
   return (ctx, next) => {
     const from = (index: number): Promise<unknown> => {
       const fn = middlewares[index]
@@ -159,4 +153,24 @@ function each(middlewares: readonly Middleware[]): Middleware {
     }
     return from(0)
   }
+}
+
+/**
+ * Enforces rules of HTTP/1.1 that Node leaves to the application or refuses without a response body (RFC 9110 7.2,
+ * 10.1.1).
+ */
+const checkHeaders: Middleware = (ctx, next) => {
+  const { headers, httpVersionMinor } = ctx.req
+  if (httpVersionMinor >= 1) {
+    if (headers.host === undefined) throw refused(ctx, 'parse-failed', 'the header Host is missing')
+    if (headers.expect !== undefined && !/(^|\W)100-continue($|\W)/i.test(headers.expect)) {
+      throw refused(ctx, 'expectation-failed', 'the header Expect may only be "100-continue"')
+    }
+  }
+  return next()
+}
+
+function refused(ctx: Context, code: ErrorCode, message: string): ServiceError {
+  ctx.set('Connection', 'close')
+  return serviceError(code, message)
 }

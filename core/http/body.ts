@@ -1,5 +1,41 @@
 import type { IncomingMessage } from 'node:http'
 import { parseFailed, type ServiceError, serviceError } from '../errors.js'
+import { ADMIN_LIMITS, decodeUtf8, DEFAULT_LIMITS, type Json, parseJson } from '../json/parse.js'
+import { isAdmin } from '../session.js'
+import { timed } from '../timing.js'
+import { assertSameOrigin, requireJson } from './csrf.js'
+import type { Exchange } from './exchange.js'
+
+export interface JsonReading {
+  /** Selects the arrays of rows to insert. They are checked but not parsed. */
+  readonly isRows?: (path: readonly (string | number)[]) => boolean
+  /** Allows the role admin `http.maxAdminJsonBytes`, for routes that take whole metadata or rows. */
+  readonly largeForAdmin?: boolean
+  /** Value of an empty body. Without it, an empty body is invalid JSON. */
+  readonly empty?: Json
+}
+
+/**
+ * Reads the JSON body of a request that may change something. Enforces the configured limits and same-origin.
+ * @throws ServiceError 400, 403, 408, 413, 415
+ */
+export async function readJson(
+  ctx: Omit<Exchange, 'params'>,
+  { isRows, largeForAdmin, empty }: JsonReading = {},
+): Promise<Json> {
+  const { session, limits, held, timing } = ctx.state
+  requireJson(ctx, session)
+  assertSameOrigin(ctx, session)
+  const large = largeForAdmin === true && isAdmin(session)
+  const body = await readBody(ctx.req, {
+    maxBytes: large ? limits.maxAdminJsonBytes : limits.maxJsonBytes,
+    setting: large ? 'http.maxAdminJsonBytes' : 'http.maxJsonBytes',
+    timeoutMs: limits.jsonTimeoutMs,
+    hold: (bytes, size) => held.receive(session, bytes, size),
+  })
+  if (body.length === 0 && empty !== undefined) return empty
+  return timed(timing, 'parse', () => parseJson(decodeUtf8(body), large ? ADMIN_LIMITS : DEFAULT_LIMITS, isRows))
+}
 
 export interface BodyLimits {
   readonly maxBytes: number
@@ -26,14 +62,14 @@ export async function readBody(req: IncomingMessage, limits: BodyLimits): Promis
     throw serviceError('unsupported-media-type', `Content-Encoding "${encoding}" is not supported`)
   }
   if (Number(req.headers['content-length'] ?? 0) > limits.maxBytes) throw tooLarge(limits)
-  if (req.complete) return whole(req, limits)
+  if (req.complete) return readComplete(req, limits)
   const body = await collect(req, limits)
   if (!req.complete) throw endedEarly()
   return body
 }
 
 /** Reads a body that has arrived completely, as small bodies usually do together with the headers. */
-function whole(req: IncomingMessage, limits: BodyLimits): Buffer {
+function readComplete(req: IncomingMessage, limits: BodyLimits): Buffer {
   if (req.readableLength > limits.maxBytes) throw tooLarge(limits)
   return (req.read() as Buffer | null) ?? NOTHING
 }

@@ -6,7 +6,7 @@ import type { HttpConfig } from './config.js'
 import { type About, page, PAGE_POLICY } from './page.js'
 import { createRouter, routesOf, withoutImpliedHead } from './router.js'
 import type { PluginRoutes } from './router.js'
-import { createSecrets } from './secret.js'
+import { createSecrets } from './secrets.js'
 import type { Traffic } from './traffic.js'
 
 /** The result of the health probes. */
@@ -45,7 +45,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
     ctx.status = report.ready ? 200 : 503
     if (!report.ready) ctx.set('Retry-After', '1')
     const status = report.ready ? 'ready' : 'not ready'
-    ctx.body = (await mayLook(ctx)) ? { status, probes: report.probes } : { status }
+    ctx.body = (await mayReadDetails(ctx)) ? { status, probes: report.probes } : { status }
   }
   const home: Middleware = async (ctx) => {
     const facts = { ...(await about()), plugins: options.plugins.map(described) }
@@ -65,7 +65,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
     ctx.body = { version: (await about()).version }
   })
   router.get('/metrics', async (ctx) => {
-    if (!metricsToken.matches(bearer(ctx)) && !(await mayLook(ctx))) {
+    if (!metricsToken.matches(bearer(ctx)) && !(await mayReadDetails(ctx))) {
       throw serviceError('access-denied', 'metrics require the role admin or the http.metricsToken', '$', {
         status: 401,
       })
@@ -75,7 +75,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
   })
   withoutImpliedHead(router)
 
-  async function mayLook(ctx: Context): Promise<boolean> {
+  async function mayReadDetails(ctx: Context): Promise<boolean> {
     if (options.config.metrics === 'open') return true
     try {
       return isAdmin(await options.identify(ctx))

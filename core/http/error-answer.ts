@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import type { Context, Middleware } from 'koa'
 import { ServiceError, serviceError } from '../errors.js'
 import { isAdmin } from '../session.js'
-import { reset } from './reset.js'
+import { reset } from './traffic.js'
 import type { PluginRoutes } from './router.js'
 
 /** Converts thrown errors into responses. No other code does. */
@@ -12,12 +12,12 @@ export function answerErrors(plugins: readonly PluginRoutes[]): Middleware {
   return async (ctx, next) => {
     try {
       await next()
-      if (ctx.body instanceof Readable && ctx.method !== 'HEAD') await watch(ctx, ctx.body)
+      if (ctx.body instanceof Readable && ctx.method !== 'HEAD') await firstBytes(ctx, ctx.body)
     } catch (thrown) {
       // The response has started, or the client is gone.
       if (ctx.res.headersSent || !ctx.writable) throw thrown
-      const error = known(ctx, thrown)
-      prepare(ctx, error)
+      const error = toServiceError(ctx, thrown)
+      setHeaders(ctx, error)
       send(ctx, JSON.stringify(bodyOf(ctx, error, plugins)))
     }
   }
@@ -27,7 +27,7 @@ export function answerErrors(plugins: readonly PluginRoutes[]): Middleware {
  * Waits for the first bytes of a streamed response, so that an early failure gets an ordinary error response. Also
  * listens for later failures before the pipeline does, which would end the connection normally.
  */
-async function watch(ctx: Context, body: Readable): Promise<void> {
+async function firstBytes(ctx: Context, body: Readable): Promise<void> {
   if (body.errored) throw body.errored
   // A middleware with a data listener has started the stream already: waiting would lose data.
   const waits = !ctx.res.headersSent && body.readableFlowing !== true
@@ -48,16 +48,16 @@ async function watch(ctx: Context, body: Readable): Promise<void> {
 export function answerLateError(ctx: Context, thrown: unknown): void {
   const { res } = ctx
   if (res.writableFinished || res.destroyed || ctx.req.socket.destroyed) return
-  const error = known(ctx, thrown)
+  const error = toServiceError(ctx, thrown)
   if (res.headersSent) {
     reset(ctx.req.socket)
     return
   }
-  prepare(ctx, error)
+  setHeaders(ctx, error)
   res.end(JSON.stringify(coreFormat(ctx, error)))
 }
 
-function known(ctx: Context, thrown: unknown): ServiceError {
+function toServiceError(ctx: Context, thrown: unknown): ServiceError {
   const error =
     thrown instanceof ServiceError ? thrown : serviceError('unexpected', 'internal error', '$', { cause: thrown })
   ctx.state.code = error.code
@@ -80,7 +80,7 @@ const OF_THE_BODY = [
   'Transfer-Encoding',
 ]
 
-function prepare(ctx: Context, error: ServiceError): void {
+function setHeaders(ctx: Context, error: ServiceError): void {
   for (const name of OF_THE_BODY) ctx.remove(name)
   ctx.status = error.status
   ctx.set('Cache-Control', 'no-store')

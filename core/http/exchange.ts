@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Answer } from '../answer.js'
-import type { RequestState } from './state.js'
+import type { RequestState } from './request-state.js'
 
 /** A request and its response, for handlers of `host.route`. Koa's context implements it too. */
 export interface Exchange {

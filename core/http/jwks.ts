@@ -1,7 +1,6 @@
 import type { CryptoKey, FlattenedJWSInput, JSONWebKeySet, JWSHeaderParameters } from 'jose'
 import { serviceError } from '../errors.js'
-import { fetchJson } from './fetch-json.js'
-import { createOutbound, type Outbound } from './outbound.js'
+import { fetchJson, createOutbound, type Outbound } from './outbound.js'
 
 export interface KeySetOptions {
   readonly timeoutMs: number

@@ -6,8 +6,15 @@ import type { Logger } from '../log.js'
 import { isUserId, ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
 import type { Session } from '../session.js'
 import type { JwtConfig } from './config.js'
-import type { RequestHeaders } from './headers.js'
-import { bearerToken, chosenRole, invalidToken, isVariableValue, makeSession, requestedRole } from './identity.js'
+import {
+  type RequestHeaders,
+  bearerToken,
+  chosenRole,
+  invalidToken,
+  isVariableValue,
+  makeSession,
+  requestedRole,
+} from './identity.js'
 import { createKeySet } from './jwks.js'
 import type { FindKey } from './jwks.js'
 import { fixedKey } from './jwt-key.js'
@@ -66,13 +73,13 @@ function createIssuer(config: JwtConfig, name: string, log: Logger): Issuer {
     ...(issuer === undefined ? {} : { issuer }),
     ...(audience === undefined ? {} : { audience }),
   }
-  const maxAgeMs = config.jwksUrl === undefined ? Infinity : Math.min(config.jwksMaxAgeMs, LOOK_MS)
+  const maxAgeMs = config.jwksUrl === undefined ? Infinity : Math.min(config.jwksMaxAgeMs, MAX_KEY_AGE_MS)
   const tokens = new TokenCache(leewaySeconds, maxAgeMs)
   return { config, key: keySource(config, name, log, () => tokens.clear()), options, tokens }
 }
 
 /** Maximum time for which a withdrawn key stays valid, in milliseconds. */
-const LOOK_MS = 10_000
+const MAX_KEY_AGE_MS = 10_000
 
 /** @param changed called when the valid keys may have changed */
 function keySource(config: JwtConfig, name: string, log: Logger, changed: () => void): Issuer['key'] {

@@ -5,11 +5,10 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../log.js'
 import type { HttpConfig } from './config.js'
-import { reset } from './reset.js'
+import { reset, type Traffic } from './traffic.js'
 import { listenOnSocket } from './unix-socket.js'
-import type { Traffic } from './traffic.js'
 import type { SocketFile } from './unix-socket.js'
-import { answerUnread } from './malformed-request.js'
+import { answerMalformed } from './malformed-request.js'
 
 export interface Listener {
   /** @returns the address, with the actual port when 0 was requested */
@@ -39,7 +38,7 @@ const QUIET_MS = 1_000
 const LEFTOVER_MS = 5_000
 const POLL_MS = 25
 /** Maximum number of pending responses on one connection. Further requests close the connection. */
-const MAX_OWED = 100
+const MAX_PENDING = 100
 
 /** Creates a node:http server with limits that drains without failing requests. */
 export function createListener(handle: RequestListener, config: HttpConfig, log: Logger, traffic: Traffic): Listener {
@@ -58,7 +57,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
       requestTimeout: 0,
       connectionsCheckingInterval: config.checkIntervalMs,
       keepAliveTimeout: config.keepAliveTimeoutMs,
-      // Node would respond without a body. `expectable` checks the header instead.
+      // Node would respond without a body. `checkHeaders` of `app.ts` checks the header instead.
       requireHostHeader: false,
     },
     onRequest,
@@ -69,23 +68,23 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
   // Node would drop further header lines silently. Their total size is limited, and the count is checked later.
   server.maxHeadersCount = 0
   server.on('connection', (socket: Socket) => {
-    const owed = new Set<ServerResponse>()
-    sockets.set(socket, owed)
+    const pending = new Set<ServerResponse>()
+    sockets.set(socket, pending)
     socket.once('close', () => {
       sockets.delete(socket)
       // Node emits this only for the response that is currently being sent.
       setImmediate(() => {
-        for (const res of owed) res.emit('close')
+        for (const res of pending) res.emit('close')
       })
     })
   })
   server.setTimeout(config.idleWriteTimeoutMs, endIfStuck)
-  answerUnread(server, (socket) => sockets.get(socket) ?? [], config, traffic)
+  answerMalformed(server, (socket) => sockets.get(socket) ?? [], config, traffic)
 
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
     // Pipelined requests behind an unread response wait as long as that response.
-    if ((sockets.get(req.socket)?.size ?? 0) >= MAX_OWED) {
-      traffic.unread.inc({ code: 'too-many-owed' })
+    if ((sockets.get(req.socket)?.size ?? 0) >= MAX_PENDING) {
+      traffic.malformed.inc({ code: 'too-many-owed' })
       reset(req.socket)
       return
     }
@@ -95,14 +94,14 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
 
   function track(req: IncomingMessage, res: ServerResponse): void {
     const { socket } = req
-    const owed = sockets.get(socket)
-    owed?.add(res)
+    const pending = sockets.get(socket)
+    pending?.add(res)
     underWay++
     lastRequestAt = performance.now()
     res.on('close', () => {
       underWay--
       lastRequestAt = performance.now()
-      owed?.delete(res)
+      pending?.delete(res)
       if (!req.complete) setTimeout(() => req.complete || socket.destroy(), LEFTOVER_MS).unref()
     })
   }

@@ -11,13 +11,13 @@ const LINGER_MS = 2_000
 /**
  * Responds to input that Node cannot parse as a request: with an ordinary error, and never in the middle of another
  * response on the same connection.
- * @param answersOn returns the pending responses of a connection
+ * @param pendingOn returns the pending responses of a connection
  */
-export function answerUnread(
+export function answerMalformed(
   server: Server,
-  answersOn: (socket: Socket) => Iterable<ServerResponse>,
+  pendingOn: (socket: Socket) => Iterable<ServerResponse>,
   config: HttpConfig,
-  { unread }: Traffic,
+  { malformed }: Traffic,
 ): void {
   const answered = new WeakSet<Socket>()
 
@@ -25,16 +25,16 @@ export function answerUnread(
     // Each further chunk on the connection causes another error.
     if (answered.has(socket)) return
     const refusal = refusalOf(error, config)
-    const owed = [...answersOn(socket)]
-    if (!refusal || !socket.writable || owed.some((res) => res.headersSent || res.req.complete)) {
+    const pending = [...pendingOn(socket)]
+    if (!refusal || !socket.writable || pending.some((res) => res.headersSent || res.req.complete)) {
       socket.destroy()
       return
     }
     answered.add(socket)
-    unread.inc({ code: refusal.code })
+    malformed.inc({ code: refusal.code })
     socket.end(textOf(refusal))
     // The body of a request broke: its handler must not respond a second time.
-    if (owed.length > 0) socket.destroySoon()
+    if (pending.length > 0) socket.destroySoon()
     // Closing a connection with unread bytes would reset it and discard the response.
     else setTimeout(() => socket.destroy(), LINGER_MS).unref()
   })

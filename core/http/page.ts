@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { escapeHtml } from './escape-html.js'
 
 /** What the page shows besides the facts of the HTTP front. */
 export interface About {
@@ -85,3 +84,14 @@ function pluginCard({ name, routes }: PageFacts['plugins'][number]): string {
 ${lines.length === 0 ? '<p class="soft">No routes of its own.</p>' : `<ul class="routes">\n${lines.join('\n')}\n</ul>`}
 </section>`
 }
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+/** Escapes text for HTML, inside attributes too. */
+export const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character]!)

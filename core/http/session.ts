@@ -5,10 +5,10 @@ import { ROLE_NAME } from '../session.js'
 import type { Session } from '../session.js'
 import { checkAuth } from './check-config.js'
 import type { AuthConfig } from './config.js'
-import { fromAdminSecret, fromGateway } from './gateway.js'
-import { readHeaders } from './headers.js'
-import type { RequestHeaders } from './headers.js'
+import { fromAdminSecret, fromGateway, createSecrets } from './secrets.js'
 import {
+  readHeaders,
+  type RequestHeaders,
   anonymous,
   bearerToken,
   chosenRole,
@@ -18,7 +18,6 @@ import {
   requestedRole,
 } from './identity.js'
 import { createTokenReader } from './jwt.js'
-import { createSecrets } from './secret.js'
 import { createWebhook } from './webhook.js'
 
 /**

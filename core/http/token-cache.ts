@@ -18,14 +18,12 @@ const MAX_LENGTH = 2048
  */
 export class TokenCache {
   private readonly entries = new Map<string, Verified & { readonly until: number }>()
-  private readonly leewaySeconds: number
-  private readonly maxAgeMs: number
 
   /** @param maxAgeMs maximum time to trust the key without a new check */
-  constructor(leewaySeconds: number, maxAgeMs: number) {
-    this.leewaySeconds = leewaySeconds
-    this.maxAgeMs = maxAgeMs
-  }
+  constructor(
+    private readonly leewaySeconds: number,
+    private readonly maxAgeMs: number,
+  ) {}
 
   get(token: string): Verified | undefined {
     const entry = this.entries.get(token)

@@ -1,10 +1,13 @@
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Counter, Registry } from 'prom-client'
 import { type ServiceError, serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
+import { ReaderClock, type ReaderLimits } from '../reader-clock.js'
+import type { Session } from '../session.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
-import { createGuessLimit, type GuessLimit } from './guess-limit.js'
-import type { Held } from './held.js'
 
 /** Metrics and limits shared by all listeners of a server. */
 export interface Traffic {
@@ -13,23 +16,21 @@ export interface Traffic {
   begin(): void
   /** Counts a request as finished. */
   end(method: string, route: string, status: number, plugin: string, seconds: number): void
-  readonly failures: Counter
-  readonly rejected: Counter
-  readonly unread: Counter
-  readonly guesses: GuessLimit
-  readonly room: Room
-  readonly held: Held
-}
-
-/** Limits on concurrent requests, in total and per client. */
-export interface Room {
   /**
-   * Admits a request.
+   * Admits a request if the limits on concurrent requests allow it, in total and for its client.
    * @param client its address
    * @returns a function that ends the request; later calls do nothing
    * @throws ServiceError 503 too-busy: the limit is reached; 429 too-many-requests: the client has half of the limit
    */
   enter(client: string): () => void
+  /**
+   * Counts a failed authentication attempt.
+   * @returns whether the client has exceeded its limit; waits before it returns true
+   */
+  authFailed(client: string, signal: AbortSignal): Promise<boolean>
+  /** Requests that are not valid HTTP. */
+  readonly malformed: Counter
+  readonly held: Held
 }
 
 export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held): Traffic {
@@ -41,6 +42,8 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held):
   )
   let inFlight = 0
   metrics.gauge('http_requests_in_flight', 'Requests in progress.', [], (gauge) => gauge.set(inFlight))
+  const failures = metrics.counter('auth_failures_total', 'Requests with wrong credentials.')
+  const rejected = metrics.counter('http_overload_total', 'Requests refused because too many were in progress.')
   return {
     registry: metrics.registry,
     begin: () => void inFlight++,
@@ -48,41 +51,40 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held):
       inFlight--
       durations.observe({ method, route, status, plugin }, seconds)
     },
-    failures: metrics.counter('auth_failures_total', 'Requests with wrong credentials.'),
-    rejected: metrics.counter('http_overload_total', 'Requests refused because too many were in progress.'),
-    unread: metrics.counter('http_unread_total', 'Requests refused because they are not valid HTTP.', ['code']),
-    guesses: createGuessLimit(config.failedAuthPerMinute),
-    room: createRoom(config.maxConcurrentRequests),
+    enter: createConcurrencyLimit(config.maxConcurrentRequests, rejected),
+    authFailed: createGuessLimit(config.failedAuthPerMinute, failures),
+    malformed: metrics.counter('http_unread_total', 'Requests refused because they are not valid HTTP.', ['code']),
     held,
   }
 }
 
-function createRoom(most: number): Room {
-  const half = Math.max(1, Math.floor(most / 2))
+function createConcurrencyLimit(max: number, rejected: Counter): Traffic['enter'] {
+  const half = Math.max(1, Math.floor(max / 2))
   const byClient = new Map<string, number>()
   let busy = 0
 
-  function add(client: string | undefined, one: 1 | -1): void {
-    busy += one
+  function add(client: string | undefined, change: 1 | -1): void {
+    busy += change
     if (client === undefined) return
-    const count = (byClient.get(client) ?? 0) + one
+    const count = (byClient.get(client) ?? 0) + change
     if (count === 0) byClient.delete(client)
     else byClient.set(client, count)
   }
 
-  return {
-    enter(address) {
-      // Loopback and unix socket peers are proxies that forward many clients, so they have no limit.
-      const client = address === '' || isLoopback(address) ? undefined : addressKey(address)
-      if (busy >= most) throw tooBusy()
-      if (client !== undefined && (byClient.get(client) ?? 0) >= half) throw tooMany(half)
-      add(client, 1)
-      let inside = true
-      return () => {
-        if (inside) add(client, -1)
-        inside = false
-      }
-    },
+  return (address) => {
+    // Loopback and unix socket peers are proxies that forward many clients, so they have no limit.
+    const client = address === '' || isLoopback(address) ? undefined : addressKey(address)
+    const hasHalf = client !== undefined && (byClient.get(client) ?? 0) >= half
+    if (busy >= max || hasHalf) {
+      rejected.inc()
+      throw busy >= max ? tooBusy() : tooMany(half)
+    }
+    add(client, 1)
+    let isOpen = true
+    return () => {
+      if (isOpen) add(client, -1)
+      isOpen = false
+    }
   }
 }
 
@@ -93,4 +95,118 @@ const tooBusy = (): ServiceError =>
 const tooMany = (half: number): ServiceError => {
   const message = `this address has ${half} requests in progress, half of http.maxConcurrentRequests`
   return serviceError('too-many-requests', message, '$', { retryAfter: 1 })
+}
+
+const MINUTE_MS = 60_000
+const DELAY_MS = 1_000
+/** Maximum number of delayed refusals. Further refusals are sent immediately, to limit the memory that they take. */
+const MAX_DELAYED = 100
+const MAX_ADDRESSES = 10_000
+
+/**
+ * Counts failed authentication attempts per minute and client address. Above the limit, failures are delayed and get a
+ * uniform response. Valid credentials are never affected, so nobody can lock out other users of an address.
+ */
+function createGuessLimit(perMinute: number, failures: Counter): Traffic['authFailed'] {
+  const windows = new Map<string, { count: number; endsAt: number }>()
+  let delayed = 0
+
+  function count(address: string): number {
+    const now = performance.now()
+    const known = windows.get(address)
+    if (known && known.endsAt > now) return ++known.count
+    windows.delete(address)
+    // Deletes the oldest entry: a map keeps insertion order.
+    if (windows.size >= MAX_ADDRESSES) windows.delete(windows.keys().next().value!)
+    windows.set(address, { count: 1, endsAt: now + MINUTE_MS })
+    return 1
+  }
+
+  return async (client, signal) => {
+    failures.inc()
+    if (count(addressKey(client)) <= perMinute) return false
+    if (delayed >= MAX_DELAYED) return true
+    delayed++
+    await sleep(DELAY_MS, undefined, { signal }).catch(() => {})
+    delayed--
+    return true
+  }
+}
+
+/**
+ * Tracks memory held for clients: unread responses, the last chunks of streams, and incomplete request bodies. Excludes
+ * what the operating system buffers.
+ */
+export interface Held {
+  /** @throws ServiceError 429 too-many-requests: the caller holds too much memory already */
+  check(session: Session): void
+  /**
+   * Counts bytes of a body; a negative number releases them.
+   * @param size bytes received so far
+   * @throws ServiceError 429 too-many-requests: the caller holds too much memory besides this body
+   */
+  receive(session: Session, bytes: number, size: number): void
+  /**
+   * Counts a response for its caller until it has been sent, and cuts off a client that reads it too slowly.
+   * @param bytes unsent size
+   */
+  follow(res: ServerResponse, state: { readonly session?: Session; code?: string }, bytes: number): void
+}
+
+/** @param limits `maxAnswerBytes` is the maximum number of bytes held per caller */
+export function createHeld(limits: ReaderLimits & { readonly maxAnswerBytes: number }): Held {
+  const { maxAnswerBytes } = limits
+  /** Bytes held by caller. */
+  const waiting = new Map<string, number>()
+
+  function add(caller: string, bytes: number): number {
+    const sum = (waiting.get(caller) ?? 0) + bytes
+    if (sum === 0) waiting.delete(caller)
+    else waiting.set(caller, sum)
+    return sum
+  }
+
+  return {
+    check({ caller }) {
+      const bytes = caller === undefined ? undefined : waiting.get(caller)
+      if (bytes !== undefined && bytes > maxAnswerBytes) throw tooMuch(bytes, maxAnswerBytes)
+    },
+    receive({ caller }, bytes, size) {
+      const sum = caller === undefined ? 0 : add(caller, bytes)
+      if (bytes > 0 && sum > size && sum > maxAnswerBytes) throw tooMuch(sum, maxAnswerBytes)
+    },
+    follow(res, state, bytes) {
+      const isSent = res.writableEnded && res.writableLength === 0
+      if (isSent || res.req.socket.destroyed) return
+      const { socket } = res.req
+      const caller = state.session?.caller
+      const clock = new ReaderClock(limits, () => {
+        state.code = 'timeout'
+        reset(socket)
+      })
+      // A response that waits behind others on the connection is not being read yet.
+      if (res.socket) clock.start(bytes)
+      else res.once('socket', () => clock.start(bytes))
+      if (caller !== undefined) add(caller, bytes)
+      res.once('close', () => {
+        clock.close()
+        if (caller !== undefined) add(caller, -bytes)
+      })
+    },
+  }
+}
+
+const tooMuch = (bytes: number, most: number): ServiceError => {
+  const what = `unread responses and unfinished bodies of this caller hold ${bytes} bytes of memory`
+  const message = `${what}, and at most ${Math.floor(most / 2 ** 20)} MiB are allowed (database.maxAnswerBytes)`
+  return serviceError('too-many-requests', message, '$', { retryAfter: 1 })
+}
+
+/**
+ * Aborts a connection in the middle of a response, so that no client takes the part for the whole. Only TCP has a
+ * reset; on a unix socket the client detects the incomplete body.
+ */
+export function reset(socket: Socket): void {
+  if (socket.remoteAddress === undefined) socket.destroy()
+  else socket.resetAndDestroy()
 }

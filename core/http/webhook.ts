@@ -2,10 +2,15 @@ import { serviceError } from '../errors.js'
 import { isUserId, ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
 import type { Session } from '../session.js'
 import type { WebhookConfig } from './config.js'
-import { fetchJson } from './fetch-json.js'
-import type { RequestHeaders } from './headers.js'
-import { chosenRole, invalidToken, isVariableValue, makeSession, requestedRole } from './identity.js'
-import { createOutbound, type OutboundRequest } from './outbound.js'
+import { fetchJson, createOutbound, type OutboundRequest } from './outbound.js'
+import {
+  type RequestHeaders,
+  chosenRole,
+  invalidToken,
+  isVariableValue,
+  makeSession,
+  requestedRole,
+} from './identity.js'
 
 const MAX_BYTES = 64 * 1024
 

@@ -10,10 +10,6 @@ export interface JsonObject {
 
 /** A number that JavaScript would print differently: `1.10`, `9007199254740993`, `1e400`, `-0`. */
 export class NumberText {
-  /** Number as written in the request. */
-  readonly text: string
-
-  constructor(text: string) {
-    this.text = text
-  }
+  /** @param text number as written in the request */
+  constructor(readonly text: string) {}
 }

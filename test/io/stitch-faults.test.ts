@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import tap, { type Test } from 'tap'
-import { addressProblem, guardedLookup, isRefused } from '../../core/http/address.js'
+import { addressProblem, guardedLookup, isRefused } from '../../core/http/outbound.js'
 import { patience } from '../kit/patience.js'
 import { type Got, stitchServer, stubRemote, weatherRemote } from '../kit/stitch.js'
 import { ADMIN_SECRET } from '../kit/server.js'

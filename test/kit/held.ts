@@ -1,4 +1,4 @@
-import { createHeld } from '../../core/http/held.js'
+import { createHeld } from '../../core/http/traffic.js'
 
 /** For apps whose clients may leave unread what they like. */
 export const HELD = createHeld({ maxAnswerBytes: Infinity, streamMaxAgeMs: Infinity, streamMinBytesPerSecond: 0 })

@@ -237,7 +237,7 @@ t.test('what is asked while others are under way goes out in one piece when thos
   t.same(await sent(), ['value 1'])
   const others = [ask('value 2'), ask('value 3'), ask('value 4')]
   t.same(await sent(), [])
-  t.equal(pipelines.underWay, 4)
+  t.equal(pipelines.inFlight, 4)
   receive(answers(['one']), READY)
   t.equal((await one)?.toString(), 'one')
   t.same(judged, [], 'how long it takes to prepare is not held against it')
@@ -247,7 +247,7 @@ t.test('what is asked while others are under way goes out in one piece when thos
   t.same((await answered(others)).map(String), ['two', 'three', 'four'])
   t.equal(judged.length, 3)
   t.same(await sent(), [])
-  t.equal(pipelines.underWay, 0)
+  t.equal(pipelines.inFlight, 0)
 })
 
 t.test('those behind one that fails are sent again', async (t) => {

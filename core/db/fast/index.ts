@@ -124,7 +124,7 @@ function openerOf(database: Database, log: Logger, metrics: Metrics): Open {
       cancel: (client) => void cancel(database, client),
       onBatch: (outcome) => batches.inc({ pool: purpose, outcome }),
     })
-    database.connectionStates.set(purpose, () => ({ open: pipelines.open, busy: pipelines.underWay }))
+    database.connectionStates.set(purpose, () => ({ open: pipelines.open, busy: pipelines.inFlight }))
     return pipelines
   }
 }

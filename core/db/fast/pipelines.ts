@@ -43,7 +43,7 @@ export interface PipelineOptions {
 export interface Pipelines {
   readonly open: number
   /** Number of unanswered statements. */
-  readonly underWay: number
+  readonly inFlight: number
   /**
    * Runs a statement.
    * @param pace receives its duration
@@ -55,10 +55,10 @@ export interface Pipelines {
 }
 
 /** Maximum per connection. More would wait longer than for a pooled connection. */
-const MOST_UNDER_WAY = 32
+const MAX_IN_FLIGHT = 32
 /** Maximum size of the values of one statement, in bytes. Larger statements are not quick. */
 const MAX_VALUE_BYTES = 16 * 1024
-const LOOK_MS = 1000
+const CHECK_MS = 1000
 const IDLE_MS = 30_000
 const LIFE_MS = 1_800_000
 /** Pause after a failed attempt to connect, in milliseconds. */
@@ -71,11 +71,11 @@ export function openPipelines(options: PipelineOptions): Pipelines {
   let connecting = 0
   let closed = false
   let failedAt = -Infinity
-  const timer = setInterval(look, LOOK_MS).unref()
+  const timer = setInterval(checkIdle, CHECK_MS).unref()
   /** Runs while any statement is in progress. */
   let watch: NodeJS.Timeout | undefined
 
-  function look(): void {
+  function checkIdle(): void {
     for (const connection of connections) {
       if (connection.load > 0 && connection.silentMs > options.silenceMs) connection.destroy('no answer in time')
       else if (connection.retired) continue
@@ -84,7 +84,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
     }
   }
 
-  function lookForSlow(): void {
+  function checkSlow(): void {
     for (const connection of connections) connection.overtakeIfSlow(options.slowMs)
     if ([...connections].some(({ load }) => load > 0)) return
     clearInterval(watch)
@@ -118,7 +118,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
     get open() {
       return connections.size
     },
-    get underWay() {
+    get inFlight() {
       return [...connections].reduce((sum, { load }) => sum + load, 0)
     },
     ask(statement, values, pace) {
@@ -134,8 +134,8 @@ export function openPipelines(options: PipelineOptions): Pipelines {
       // Retired connections may still be busy.
       const hasRoom = usable < options.connections && connecting + connections.size < 2 * options.connections
       if (isBusy && hasRoom && !closed && performance.now() - failedAt > RETRY_MS) void connect()
-      if (!least || least.load >= MOST_UNDER_WAY) return undefined
-      watch ??= setInterval(lookForSlow, options.slowMs / 2).unref()
+      if (!least || least.load >= MAX_IN_FLIGHT) return undefined
+      watch ??= setInterval(checkSlow, options.slowMs / 2).unref()
       return least.ask(statement, values, pace)
     },
     async close() {

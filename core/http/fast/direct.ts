@@ -4,8 +4,8 @@ import type { Answer, BytesAnswer, TextAnswer } from '../../answer.js'
 import type { Exchange, Handler } from '../exchange.js'
 import { JSON_TYPE } from '../respond.js'
 import type { PluginRoutes } from '../router.js'
-import { SECURITY_HEADERS } from '../security-headers.js'
-import type { RequestState } from '../state.js'
+import { SECURITY_HEADERS } from '../response-headers.js'
+import type { RequestState } from '../request-state.js'
 
 export interface DirectOptions {
   readonly plugins: readonly PluginRoutes[]

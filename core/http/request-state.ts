@@ -1,0 +1,151 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Context } from 'koa'
+import { serviceError } from '../errors.js'
+import type { Logger } from '../log.js'
+import type { Session } from '../session.js'
+import type { Timing } from '../timing.js'
+import { createProxies } from './client-address.js'
+import type { HttpConfig } from './config.js'
+import type { Held, Traffic } from './traffic.js'
+
+/** State shared by all requests of an app. */
+interface AppState {
+  readonly log: Logger
+  /** Additional origins that may act with a browser's cookies. */
+  readonly origins: ReadonlySet<string>
+  /** Returns whether the peer of a request is a proxy in `http.trustedProxies`. */
+  readonly trustsPeer: (req: IncomingMessage) => boolean
+  /** The section `http` of the configuration. */
+  readonly limits: HttpConfig
+  /** Responses that wait for their clients. */
+  readonly held: Held
+}
+
+/** The core's data about a request: `ctx.state`. Parts that few requests need are created on first use. */
+export class RequestState {
+  /** The caller. Not yet set while the core's own endpoints run. */
+  session!: Session
+  /** The plugin that handles the request. */
+  plugin?: string
+  /** Pattern of the route that handles the request without Koa. */
+  route?: string
+  /** Koa's context, if Koa handles the request. */
+  context?: Context
+  /** `code` of the error response. */
+  code?: string
+  /** Durations of the steps of the request, if its caller may see them. */
+  timing?: Timing
+  /** Whether the whole response has been written, even if the connection stays open for a moment. */
+  answered?: boolean
+  private isGone = false
+  private madeLog: Logger | undefined
+  private madeGone: AbortController | undefined
+
+  /**
+   * @param requestId sent as `X-Request-Id`; also in the access log line and with the stack of an unexpected error
+   * @param client address as forwarded by trusted proxies; empty on a unix socket without a forwarded address
+   */
+  constructor(
+    private readonly app: AppState,
+    readonly requestId: string,
+    readonly client: string,
+  ) {}
+
+  get origins(): ReadonlySet<string> {
+    return this.app.origins
+  }
+
+  trustsPeer(req: IncomingMessage): boolean {
+    return this.app.trustsPeer(req)
+  }
+
+  get limits(): HttpConfig {
+    return this.app.limits
+  }
+
+  get held(): Held {
+    return this.app.held
+  }
+
+  /** Logger that adds the request id. */
+  get log(): Logger {
+    return (this.madeLog ??= this.app.log.child({ requestId: this.requestId }))
+  }
+
+  /** Aborts when the client disconnects before the response is complete. */
+  get signal(): AbortSignal {
+    if (!this.madeGone) {
+      this.madeGone = new AbortController()
+      if (this.isGone) this.madeGone.abort(clientGone())
+    }
+    return this.madeGone.signal
+  }
+
+  /** Reports that the client disconnected before the response was complete. */
+  gone(): void {
+    this.isGone = true
+    this.madeGone?.abort(clientGone())
+  }
+}
+
+const clientGone = () => serviceError('client-gone', 'the client closed the connection')
+
+declare module 'koa' {
+  interface DefaultState extends RequestState {}
+}
+
+/** Assigns a request id, and writes one log line and one measurement when the request ends for any reason. */
+export type Access = (req: IncomingMessage, res: ServerResponse) => RequestState
+
+export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic): Access {
+  const { trustsPeer, clientOf } = createProxies(config)
+  const app = { log, origins: new Set(config.cors.origins), trustsPeer, limits: config, held: traffic.held }
+
+  return (req, res) => {
+    const start = performance.now()
+    const sentBefore = req.socket.bytesWritten
+    const state = new RequestState(app, requestIdOf(req), clientOf(req))
+    traffic.begin()
+    res.on('close', () => {
+      const ms = performance.now() - start
+      const complete = res.writableFinished || state.answered === true
+      if (!complete) state.gone()
+      const method = req.method ?? ''
+      const route = routeOf(state)
+      const status = res.statusCode
+      const plugin = state.plugin ?? ''
+      traffic.end(method, route, status, plugin, ms / 1000)
+      log.info(
+        {
+          requestId: state.requestId,
+          method,
+          route,
+          status,
+          plugin,
+          ms: Math.round(ms * 1000) / 1000,
+          bytes: req.socket.bytesWritten - sentBefore,
+          client: state.client,
+          role: state.session?.role,
+          code: state.code,
+          aborted: complete ? undefined : true,
+        },
+        'request',
+      )
+    })
+    return state
+  }
+}
+
+/** Returns the pattern of the route. The path is unsuitable, because it contains values from clients. */
+function routeOf({ route, context }: RequestState): string {
+  const matched: unknown = route ?? context?.['_matchedRoute']
+  return typeof matched === 'string' ? matched : matched instanceof RegExp ? matched.source : '(none)'
+}
+
+const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/
+
+function requestIdOf(req: IncomingMessage): string {
+  const given = req.headers['x-request-id']
+  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
+}
