@@ -41,11 +41,8 @@ export const CHANNEL = 'svc_catalog'
 export class Change {
   readonly draft: Draft
   private readonly before: Metadata
-  private readonly client: ClientBase
   private readonly foundBefore: MarkedTables
   private readonly marksBefore: Marks
-  private readonly known: Reading | undefined
-  private readonly resolve: TemplateResolver | undefined
   /** Database objects that the draft knows. */
   private found: MarkedTables
   private brokenBefore: ReadonlySet<string> | undefined
@@ -53,18 +50,15 @@ export class Change {
   private changes = 0
 
   private constructor(
-    client: ClientBase,
+    private readonly client: ClientBase,
     { metadata, marks, found }: Read,
-    resolve?: TemplateResolver,
-    known?: Reading,
+    private readonly resolve?: TemplateResolver,
+    private readonly known?: Reading,
   ) {
-    this.client = client
     this.before = metadata
     this.marksBefore = marks
     this.foundBefore = found
     this.found = found
-    this.known = known
-    this.resolve = resolve
     this.draft = new Draft(copyMetadata(metadata), found, resolve, known)
   }
 
@@ -75,12 +69,12 @@ export class Change {
   }
 
   /** Adds a table of the database to the draft. */
-  async look(ref: TableRef): Promise<void> {
+  async addTable(ref: TableRef): Promise<void> {
     const { tables } = await introspect(this.client, [ref])
     this.draft.addFound({ tables, functions: new Map() })
   }
   /** Adds a function of the database to the draft. */
-  async lookForFunction(ref: TableRef): Promise<void> {
+  async addFunction(ref: TableRef): Promise<void> {
     this.draft.addFound({ tables: new Map(), functions: await introspectFunctions(this.client, [ref]) })
   }
 
@@ -101,7 +95,7 @@ export class Change {
    * @param gone objects that were removed with a dropped table
    * @throws ServiceError 400 `dependency-error` naming the dependents
    */
-  settle(cascade: boolean, gone: readonly string[] = []): void {
+  checkDependents(cascade: boolean, gone: readonly string[] = []): void {
     for (let broken = gone; ; broken = []) {
       const lost = this.newlyBroken()
       const dependents = [...broken, ...lost]
@@ -131,7 +125,7 @@ export class Change {
    * Checks that PostgreSQL can parse the constants of a definition.
    * @throws ServiceError 400 `unexpected-payload`
    */
-  async readable(constants: readonly Operand[], path: string): Promise<void> {
+  async checkConstants(constants: readonly Operand[], path: string): Promise<void> {
     const texts = constants.flatMap((each) => (each.kind === 'const' && each.type.kind !== 'text' ? [each] : []))
     if (texts.length === 0) return
     const { text, params } = emitConstants(texts)
@@ -152,9 +146,9 @@ export class Change {
     const { draft } = this
     const tables = tablesOf(draft.metadata)
     const functions = functionsOf(draft.metadata)
-    const found = await findAgain(this.client, draft.metadata, this.found)
+    const found = await refind(this.client, draft.metadata, this.found)
     // Applied only after the change is known to be allowed: later readings would trust marks of what the draft lacks.
-    const take = () => {
+    const apply = () => {
       this.found = found
       draft.replaceFound(found)
     }
@@ -170,7 +164,7 @@ export class Change {
       (ref) => JSON.stringify(draft.foundFunction(ref)) === JSON.stringify(found.functions.get(tableKey(ref))),
     )
     // Forgets untracked tables; tracking one later reads it again.
-    if (sameTables && sameFunctions) return take()
+    if (sameTables && sameFunctions) return apply()
     const oids = [...before.values()]
       .filter((found) => now.get(tableKey(found))?.oid !== found.oid)
       .map(({ oid }) => oid)
@@ -180,9 +174,9 @@ export class Change {
     const dropped = [...before.values()].filter((found) => !now.has(tableKey(found)))
     const gone = dropped.flatMap((found) => ownObjects(draft.tracked(found)))
     for (const found of dropped) draft.metadata.tables.delete(tableKey(found))
-    take()
+    apply()
     this.touched()
-    this.settle(cascade, gone)
+    this.checkDependents(cascade, gone)
   }
 
   /** Returns the uncommitted snapshot of the transaction. */
@@ -240,7 +234,7 @@ export const readCatalog = async (client: ClientBase): Promise<CatalogData> => (
 async function read(client: ClientBase, known?: Reading): Promise<Read> {
   if (known) {
     const { metadata, marks } = await readMetadata(client, known)
-    return { metadata, marks, found: await findAgain(client, metadata, known.found) }
+    return { metadata, marks, found: await refind(client, metadata, known.found) }
   }
   // Runs the slowest query first, because a starting server loads its modules meanwhile.
   const tracked = await introspectTracked(client, SYSTEM)
@@ -250,7 +244,7 @@ async function read(client: ClientBase, known?: Reading): Promise<Read> {
 }
 
 /** Reads what the database has for the metadata. Returns the same objects for unchanged tables. */
-async function findAgain(client: ClientBase, metadata: Metadata, known: MarkedTables): Promise<MarkedTables> {
+async function refind(client: ClientBase, metadata: Metadata, known: MarkedTables): Promise<MarkedTables> {
   const changed = await findChanged(client, tablesOf(metadata), known)
   return { ...changed, functions: await introspectFunctions(client, functionsOf(metadata)) }
 }

@@ -43,9 +43,8 @@ import {
   templateName,
 } from './objects.js'
 import { parsePermission } from './permission.js'
-import { resolveRelationship } from './relationship.js'
+import { resolveRelationship, systemRelationships } from './relationship.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
-import { systemRelationships } from './system.js'
 
 /**
  * Resolves a stored template. Provided by the front end that runs templates.
@@ -64,11 +63,9 @@ export interface TemplateMeaning {
  * definitions can be checked in sequence and the snapshot is built once.
  */
 export class Draft implements Tables {
-  readonly metadata: Metadata
   private readonly found: Map<string, DatabaseTable>
   private readonly foundFunctions: Map<string, FoundFunction>
   private readonly opened = new Map<string, Opened>()
-  private readonly before: Built | undefined
   /** Tables that were copied for changes. */
   private readonly own = new Set<string>()
   private readonly uses = new Map<string, Set<string>>()
@@ -82,7 +79,6 @@ export class Draft implements Tables {
   }
   /** All existing names, because only admins create definitions. */
   readonly names: Names = allNames(this)
-  private readonly resolve: TemplateResolver | undefined
 
   /** Scope for checking functions. */
   private readonly scope: FunctionScope = {
@@ -91,12 +87,14 @@ export class Draft implements Tables {
   }
 
   /** @param before snapshot of a similar state, for reuse */
-  constructor(metadata: Metadata, found: FoundAll, resolve: TemplateResolver | undefined, before?: Built) {
-    this.before = before
-    this.metadata = metadata
+  constructor(
+    readonly metadata: Metadata,
+    found: FoundAll,
+    private readonly resolve: TemplateResolver | undefined,
+    private readonly before?: Built,
+  ) {
     this.found = new Map(found.tables)
     this.foundFunctions = new Map(found.functions)
-    this.resolve = resolve
   }
 
   /** Returns the valid tracked functions. */

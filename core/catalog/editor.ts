@@ -19,7 +19,7 @@ import {
   type TrackedTable,
 } from './metadata.js'
 import { parsePermission } from './permission.js'
-import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './root-fields.js'
+import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './customization.js'
 
 /**
  * Changes metadata inside a transaction, one method per operation. Checks definitions immediately; objects broken by a
@@ -37,7 +37,7 @@ export class Editor {
     if (draft.tracked(ref) || isSystem(ref)) {
       throw serviceError('already-tracked', `view/table already tracked : "${tableName(ref)}"`, path)
     }
-    if (!draft.foundTable(ref)) await this.change.look(ref)
+    if (!draft.foundTable(ref)) await this.change.addTable(ref)
     if (!draft.foundTable(ref)) throw notExists(`no such table/view exists in postgres : "${tableName(ref)}"`, path)
     const other = draft.calledLike(ref)
     if (other) {
@@ -57,7 +57,7 @@ export class Editor {
       throw serviceError('already-untracked', `view/table already untracked : "${tableName(ref)}"`, '$.args.table')
     }
     this.change.touched()
-    this.change.settle(cascade)
+    this.change.checkDependents(cascade)
   }
 
   createRelationship(ref: TableRef, row: RelationshipRow, path = '$.args', using = 'using'): void {
@@ -76,7 +76,7 @@ export class Editor {
       throw notExists(`relationship "${name}" does not exist`, '$.args.relationship')
     }
     this.change.touched()
-    this.change.settle(cascade)
+    this.change.checkDependents(cascade)
   }
 
   commentRelationship(ref: TableRef, name: string, comment: string | null): void {
@@ -110,7 +110,7 @@ export class Editor {
       const parsed = parsePermission(type, definition, table, draft.names, store)
       if ('set' in parsed.permission) constants.push(...parsed.permission.set.map(({ to }) => to))
     })
-    await this.change.readable(constants, `${path}.permission`)
+    await this.change.checkConstants(constants, `${path}.permission`)
     tracked.permissions.set(key, { role, type, definition, comment })
     this.change.touched()
   }
@@ -136,7 +136,7 @@ export class Editor {
     if (Buffer.byteLength(row.name) > 63) throw parseFailed('a name has at most 63 bytes', `${path}.name`)
     this.refuseTaken(row.name, tracked, `${path}.name`)
     if (found.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, ref).under(`${path}.name`)
-    for (const named of functionsNamed(row)) await this.change.lookForFunction(named)
+    for (const named of functionsNamed(row)) await this.change.addFunction(named)
     under(`${path}.definition`, () => this.change.draft.computedField(row, found))
     tracked.computedFields.set(row.name, row)
     this.change.touched()
@@ -146,7 +146,7 @@ export class Editor {
     const { tracked } = this.table(ref)
     if (!tracked.computedFields.delete(name)) throw notExists(`computed field "${name}" does not exist`, '$.args.name')
     this.change.touched()
-    this.change.settle(cascade)
+    this.change.checkDependents(cascade)
   }
 
   /** Sets the GraphQL names of a table and its columns; null restores the default names. */
@@ -171,7 +171,7 @@ export class Editor {
       const message = `function already tracked : "${tableName(ref)}"`
       throw serviceError('already-tracked', message, path)
     }
-    await this.change.lookForFunction(ref)
+    await this.change.addFunction(ref)
     const tracked = { ...row, roles: new Set<string>() }
     under(path, () => draft.trackedFunction(tracked))
     draft.metadata.functions.set(tableKey(ref), tracked)
@@ -231,7 +231,7 @@ export class Editor {
       throw serviceError('already-exists', `the query template already exists : "${row.name}"`, path)
     }
     const meaning = under(`${path}.template`, () => draft.meaning(row.definition))
-    await this.change.readable(meaning?.constants ?? [], `${path}.template`)
+    await this.change.checkConstants(meaning?.constants ?? [], `${path}.template`)
     templates.set(row.name, row)
     this.change.touched()
   }

@@ -1,4 +1,9 @@
-import type { Migration } from './migration.js'
+/** A migration, run once in a transaction. */
+export interface Migration {
+  /** e.g. `001-init`; unique within its plugin. */
+  readonly id: string
+  readonly sql: string
+}
 
 /**
  * Migrations of the metadata tables. They are the source of truth; snapshots are built from them and from `pg_catalog`.

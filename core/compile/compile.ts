@@ -6,7 +6,7 @@ import type { Op, Read } from '../plan/ir.js'
 import { type Names, namesFor } from '../plan/names.js'
 import { equalColumns, hasKeyIn, type Price, priceOf } from '../plan/price.js'
 import { emit, type Form } from '../sql/emit.js'
-import type { Statement } from '../sql/statement.js'
+import type { Statement } from '../sql/bind.js'
 
 /** Turns a shape into a plan. A pure function of a front end, also run in workers. */
 export type Planner = (shape: never, names: Names) => Op

@@ -14,7 +14,7 @@ import type { CompilePool, Sendable } from '../compile/pool.js'
 import type { Metrics } from '../metrics.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
-import { createNewQueryLimit, type NewQueryLimitConfig } from './request-limits.js'
+import { createNewQueryLimit, type Limits } from './request-limits.js'
 import type { Snapshot } from './snapshots.js'
 
 export interface PlansOptions {
@@ -24,7 +24,7 @@ export interface PlansOptions {
   readonly threads: number
   readonly timeoutMs: number
   readonly warmUpMs: number
-  readonly newQueries: NewQueryLimitConfig
+  readonly limits: Pick<Limits, 'newQueries'>
 }
 
 const HIT = { by: 'cache' }
@@ -47,7 +47,7 @@ export class Plans {
   private closed = false
 
   constructor(private readonly options: PlansOptions) {
-    this.chargeNewQuery = createNewQueryLimit(options.newQueries, options.metrics)
+    this.chargeNewQuery = createNewQueryLimit(options.limits.newQueries, options.metrics)
     this.compilations = options.metrics.counter('compilations_total', 'Requests by the source of their plan.', ['by'])
   }
 

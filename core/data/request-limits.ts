@@ -9,35 +9,51 @@ import type { Session } from '../session.js'
 const count = (fallback: number, description: string) =>
   ({ type: 'integer', minimum: 0, default: fallback, description }) as const
 
-/** Limits on one request of a role other than admin. 0 disables a limit. */
-export const requestLimitsConfig = {
-  price: count(
-    1_000_000_000,
-    'Maximum cost of a request or of a whole bulk, in points. Each column costs 1 point per row, a comparison or sort key 0.1, a pattern 10. Row counts come from the statistics of PostgreSQL, rounded up to a power of ten. Costlier requests fail with 400. 0 disables the limit.',
-  ),
-  patterns: {
-    type: 'object',
-    default: {},
-    description:
-      'Limits on pattern operators in one request or one bulk, for roles other than admin. Requests above a limit fail with 400.',
-    properties: {
-      operators: count(10, 'Maximum number of pattern operators, such as $like and $regex. 0 disables the limit.'),
-      characters: count(
-        100,
-        'Maximum total length of all regular expressions, including $similar and $matches, in characters. 0 disables the limit.',
-      ),
-      wildcards: count(
-        20,
-        'Maximum number of unescaped `%` and `_` in one $like pattern. The pattern may have at most 1,000 characters. 0 disables both limits.',
-      ),
+/** The section `limits` of the configuration. Apart from `newQueries`, it limits one request of a role other than admin. */
+export const limitsConfig = {
+  type: 'object',
+  default: {},
+  properties: {
+    newQueries: {
+      type: 'object',
+      default: {},
+      formerly: 'misses',
+      description:
+        'Limit on previously unseen query shapes per caller (a user in a role, otherwise an address). Each must be compiled. Excess requests fail with 429.',
+      properties: {
+        perSecond: count(20, 'Sustained rate of new query shapes per second. 0 disables the limit.'),
+        burst: {
+          type: 'integer',
+          minimum: 1,
+          default: 200,
+          description: 'Number of new query shapes that a caller may send in a burst.',
+        },
+      },
+    },
+    price: count(
+      1_000_000_000,
+      'Maximum cost of a request or of a whole bulk, in points. Each column costs 1 point per row, a comparison or sort key 0.1, a pattern 10. Row counts come from the statistics of PostgreSQL, rounded up to a power of ten. Costlier requests fail with 400. 0 disables the limit.',
+    ),
+    patterns: {
+      type: 'object',
+      default: {},
+      description:
+        'Limits on pattern operators in one request or one bulk, for roles other than admin. Requests above a limit fail with 400.',
+      properties: {
+        operators: count(10, 'Maximum number of pattern operators, such as $like and $regex. 0 disables the limit.'),
+        characters: count(
+          100,
+          'Maximum total length of all regular expressions, including $similar and $matches, in characters. 0 disables the limit.',
+        ),
+        wildcards: count(
+          20,
+          'Maximum number of unescaped `%` and `_` in one $like pattern. The pattern may have at most 1,000 characters. 0 disables both limits.',
+        ),
+      },
     },
   },
-} as const satisfies Readonly<Record<string, Schema>>
-
-export interface RequestLimits {
-  readonly price: number
-  readonly patterns: Infer<(typeof requestLimitsConfig)['patterns']>
-}
+} as const satisfies Schema
+export type Limits = Infer<typeof limitsConfig>
 
 /** Totals of the members of a bulk so far. */
 export interface Spent {
@@ -52,7 +68,7 @@ export const nothingSpent = (): Spent => ({ points: 0, patterns: 0, characters: 
  * @throws ServiceError 400 unexpected-payload, with the cost and the limit
  */
 export function checkPrice(
-  { price, patterns: most }: RequestLimits,
+  { price, patterns: most }: Limits,
   { terms, patterns }: Price,
   values: readonly Json[],
   rowCount: (table: string) => number,
@@ -137,12 +153,6 @@ function textOf(value: Json | undefined): string {
   return typeof value === 'string' ? value : Array.isArray(value) ? value.map(textOf).join('') : ''
 }
 
-export interface NewQueryLimitConfig {
-  /** 0 disables the limit. */
-  readonly perSecond: number
-  readonly burst: number
-}
-
 /** Maximum number of remembered callers; the least recently used are forgotten. */
 const MAX_CALLERS = 10_000
 
@@ -153,7 +163,7 @@ const MAX_CALLERS = 10_000
  * @returns charges one compilation to a caller; throws ServiceError 429 too-many-requests
  */
 export function createNewQueryLimit(
-  { perSecond, burst }: NewQueryLimitConfig,
+  { perSecond, burst }: Limits['newQueries'],
   metrics: Metrics,
 ): (caller: string | undefined) => void {
   const refused = metrics.counter(

@@ -23,7 +23,7 @@ import { explainStatement, refusalOf } from './explain.js'
 import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
-import { checkPrice, type RequestLimits } from './request-limits.js'
+import { checkPrice, type Limits } from './request-limits.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
 import { openSnapshots } from './snapshots.js'
 import { openRowCounts } from './row-counts.js'
@@ -42,7 +42,7 @@ export interface DataService extends Data {
 }
 
 export interface DataOptions extends PlansOptions {
-  readonly limits: RequestLimits
+  readonly limits: Limits
   /** Whether to use the optional fast paths. */
   readonly fast: boolean
   /** Throws 429 when a caller holds too much memory. */

@@ -72,7 +72,7 @@ export class Transaction {
   /** Snapshot for the next member. */
   get snapshot(): Snapshot {
     if (this.change && this.change.revision !== this.seen) {
-      this.change.settle(false)
+      this.change.checkDependents(false)
       this.snapshotNow = openSnapshot(this.change.snapshot())
       this.seen = this.change.revision
     }
@@ -104,7 +104,7 @@ export class Transaction {
   /** Writes the metadata just before commit. Returns undefined when it was not changed. */
   async finish(): Promise<Reading | undefined> {
     if (!this.change || this.change.revision === 0) return undefined
-    this.change.settle(false)
+    this.change.checkDependents(false)
     return this.change.write()
   }
 }

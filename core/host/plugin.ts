@@ -2,12 +2,12 @@ import type Router from '@koa/router'
 import type { Middleware } from 'koa'
 import type { Logger } from 'pino'
 import type { Counter, Gauge, Histogram } from 'prom-client'
-import type { Migration } from '../catalog/migration.js'
+import type { Migration } from '../catalog/schema.js'
 import type { ProviderKinds } from '../contracts.js'
 import type { Data } from '../data/data.js'
-import type { Operation, Operations } from '../data/operations.js'
+import type { Call, Operation, Operations } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
-import type { Handler, HandlerRoute } from '../http/exchange.js'
+import type { Exchange, Handler, HandlerRoute } from '../http/exchange.js'
 import type { Authenticator } from '../http/session.js'
 import type { Infer, Schema } from '../schema.js'
 import type { Session } from '../session.js'
@@ -219,4 +219,22 @@ export function defineProvider<K extends keyof ProviderKinds, const S extends Sc
   provider: Provider<K, S>,
 ): Provider<K, S> {
   return provider
+}
+
+/** Returns the context of an operation that a request starts. */
+export function callOf(
+  { state }: Pick<Exchange, 'state'>,
+  format: Call['format'] = 'json',
+  dialect?: Call['dialect'],
+): Call {
+  return {
+    session: state.session,
+    get signal() {
+      return state.signal
+    },
+    log: () => state.log,
+    timing: state.timing,
+    format,
+    dialect,
+  }
 }

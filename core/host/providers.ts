@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { ProviderKinds } from '../contracts.js'
 import { closeHooks, runWithin } from './lifecycle.js'
-import type { LoadedKind, LoadedProvider } from './load-providers.js'
+import type { LoadedKind, LoadedProvider } from './load.js'
 
 /** Reports that a requested provider is not configured. */
 export class ProviderMissing extends Error {

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
-import { requestLimitsConfig } from '../data/request-limits.js'
+import { limitsConfig } from '../data/request-limits.js'
 import { type DataService, openData } from '../data/service.js'
 import { databaseConfig, checkDatabase } from '../db/config.js'
 import { type Database, openDatabase, isConnectionError, isPooled, withClient } from '../db/database.js'
@@ -61,35 +61,6 @@ const compileConfig = {
       default: 30_000,
       description: 'Maximum time for a worker to start and read the catalog, in milliseconds.',
     },
-  },
-} as const satisfies Schema
-
-const limitsConfig = {
-  type: 'object',
-  default: {},
-  properties: {
-    newQueries: {
-      type: 'object',
-      default: {},
-      formerly: 'misses',
-      description:
-        'Limit on previously unseen query shapes per caller (a user in a role, otherwise an address). Each must be compiled. Excess requests fail with 429.',
-      properties: {
-        perSecond: {
-          type: 'integer',
-          minimum: 0,
-          default: 20,
-          description: 'Sustained rate of new query shapes per second. 0 disables the limit.',
-        },
-        burst: {
-          type: 'integer',
-          minimum: 1,
-          default: 200,
-          description: 'Number of new query shapes that a caller may send in a burst.',
-        },
-      },
-    },
-    ...requestLimitsConfig,
   },
 } as const satisfies Schema
 
@@ -244,7 +215,6 @@ export async function startLoaded(
         ...values.compile,
         log,
         metrics,
-        newQueries: values.limits.newQueries,
         limits: values.limits,
         fast: values.fast,
         admit: held.check,

@@ -2,9 +2,17 @@ import type { Column, Table } from '../catalog/catalog.js'
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NumberText } from '../json/parse.js'
 import { describe, encodeArray, isObject } from './encode.js'
-import { columnRef } from './column-field.js'
-import { isGeo } from './geojson.js'
-import { type BoolExp, type ColumnOp, type CompareOp, type Operand, type SqlType, TRUE, type TableRef } from './ir.js'
+import { columnRef } from './fields.js'
+import {
+  type BoolExp,
+  type ColumnOp,
+  type CompareOp,
+  isGeo,
+  type Operand,
+  type SqlType,
+  type TableRef,
+  TRUE,
+} from './ir.js'
 import { isRelated, type Names } from './names.js'
 import {
   BOOL,

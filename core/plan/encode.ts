@@ -1,7 +1,7 @@
 import { at, parseFailed, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NumberText, Rows, stringifyJson } from '../json/parse.js'
-import { geoJsonText, isGeo } from './geojson.js'
-import type { SqlType, TypeKind } from './ir.js'
+import { geoJsonText } from './geojson.js'
+import { isGeo, type SqlType, type TypeKind } from './ir.js'
 
 /**
  * Encodes a JSON value as PostgreSQL's text for a type. Strings are accepted for any type and validated by PostgreSQL;

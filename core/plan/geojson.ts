@@ -24,12 +24,6 @@ import {
 } from '../json/scan.js'
 import type { SqlType } from './ir.js'
 
-type GeoType = SqlType & { readonly kind: 'geometry' | 'geography' }
-
-/** Returns whether a type belongs to PostGIS. Its functions and operators are in the schema of the type. */
-export const isGeo = (type: SqlType | undefined): type is GeoType =>
-  type?.kind === 'geometry' || type?.kind === 'geography'
-
 /**
  * Returns the text of a GeoJSON geometry (RFC 7946 section 3.1, and the `crs` of GeoJSON 2008).
  * @param value the geometry, or a text that contains one

@@ -1,12 +1,17 @@
 /** The API for a front end's `lift` and `plan`. Pure and safe in a worker: no I/O, no pg, no koa. */
 export type * from './ir.js'
-export { TRUE } from './ir.js'
+export { isGeo, TRUE } from './ir.js'
 export * from './boolexp.js'
-export * from './call.js'
-export { columnField } from './column-field.js'
-export { isGeo } from './geojson.js'
+export {
+  columnField,
+  computedColumn,
+  type Given,
+  needsNothing,
+  planCall,
+  planOrderTarget,
+  readOrderText,
+} from './fields.js'
 export * from './names.js'
-export * from './order.js'
 export * from './rows.js'
 export { describe, encode, encodeArray, isObject } from './encode.js'
 export { castType, INT8, operatorName, operatorsOn, takesList, TEXT } from './operators.js'

@@ -47,6 +47,10 @@ export interface SqlType {
   readonly srid?: number
 }
 
+/** Returns whether a type belongs to PostGIS. Its functions and operators are in the schema of the type. */
+export const isGeo = (type: SqlType | undefined): type is SqlType & { readonly kind: 'geometry' | 'geography' } =>
+  type?.kind === 'geometry' || type?.kind === 'geography'
+
 /** Column pairs, outer column first. Empty: not correlated. */
 export type Join = readonly (readonly [outer: string, inner: string])[]
 

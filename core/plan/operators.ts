@@ -1,5 +1,4 @@
-import { isGeo } from './geojson.js'
-import type { ColumnOp, CompareOp, SqlType, TypeKind } from './ir.js'
+import { type ColumnOp, type CompareOp, isGeo, type SqlType, type TypeKind } from './ir.js'
 
 /**
  * The right side of an operator. `same`: the column's type; `list`: an array of it; `near`: see `NearShape`; `pattern`:

@@ -1,7 +1,6 @@
 import type { Column, Table } from '../catalog/catalog.js'
 import { unexpectedPayload } from '../errors.js'
-import { isGeo } from './geojson.js'
-import type { Insert, InsertColumn, RowKey } from './ir.js'
+import { type Insert, type InsertColumn, isGeo, type RowKey } from './ir.js'
 import type { Names } from './names.js'
 
 /**

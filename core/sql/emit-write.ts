@@ -6,6 +6,7 @@ import {
   type Field,
   type Insert,
   type InsertColumn,
+  isGeo,
   type OnConflict,
   type Operand,
   type Preset,
@@ -19,11 +20,10 @@ import {
   type WriteAnswer,
   type WritePart,
 } from '../plan/ir.js'
-import { isGeo } from '../plan/geojson.js'
 import { TEXT } from '../plan/operators.js'
 import { fromGeoJson } from './geojson.js'
 import { Printer } from './printer.js'
-import type { Statement } from './statement.js'
+import type { Statement } from './bind.js'
 import { alias, ident, join, printedExpression, rowAlias, type Sql, sql, tableText, typeText } from './text.js'
 
 /**

@@ -1,7 +1,7 @@
 import type { Count, Field, Op, Operand, Read, Roots } from '../plan/ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer } from './printer.js'
-import type { Statement } from './statement.js'
+import type { Statement } from './bind.js'
 import { ident, join, rowAlias, sql, tableText } from './text.js'
 
 /**

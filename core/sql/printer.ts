@@ -1,21 +1,21 @@
-import type {
-  Aggregate,
-  AggregateFn,
-  BoolExp,
-  CompareOp,
-  Computed,
-  Field,
-  FunctionCall,
-  Join,
-  OrderBy,
-  OrderTarget,
-  Read,
-  SqlType,
+import {
+  type Aggregate,
+  type AggregateFn,
+  type BoolExp,
+  type CompareOp,
+  type Computed,
+  type Field,
+  type FunctionCall,
+  isGeo,
+  type Join,
+  type OrderBy,
+  type OrderTarget,
+  type Read,
+  type SqlType,
 } from '../plan/ir.js'
-import { isGeo } from '../plan/geojson.js'
 import { INT8, TEXT } from '../plan/operators.js'
 import { castGeo, toGeoJson } from './geojson.js'
-import { Params, type Statement } from './statement.js'
+import { Params, type Statement } from './bind.js'
 import { alias, ident, join, rowAlias, type Sql, sql, tableText } from './text.js'
 
 /** Prints the parts of one statement. Contains its parameters and aliases. */

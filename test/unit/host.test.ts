@@ -4,7 +4,7 @@ import t from 'tap'
 import { createHost, createShared } from '../../core/host/host.js'
 import { pluginToBlame } from '../../core/host/blame.js'
 import { closeHooks, runHooks, runStep } from '../../core/host/lifecycle.js'
-import type { LoadedKind } from '../../core/host/load-providers.js'
+import type { LoadedKind } from '../../core/host/load.js'
 import { defineProvider, type Provider } from '../../core/host/plugin.js'
 import { createProviders } from '../../core/host/providers.js'
 

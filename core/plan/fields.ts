@@ -1,0 +1,102 @@
+import type { Column, ComputedField, FunctionArgument, Table } from '../catalog/catalog.js'
+import { unexpectedPayload } from '../errors.js'
+import {
+  type CallArgument,
+  type Field,
+  type FunctionCall,
+  isGeo,
+  type Operand,
+  type OrderTarget,
+  type SqlType,
+  type TableRef,
+  TRUE,
+} from './ir.js'
+import type { Names } from './names.js'
+
+/** Returns the reference of a column or computed field in plans. */
+export const columnRef = ({ name, computed }: Pick<Column, 'name' | 'computed'>) => ({
+  column: name,
+  computed,
+})
+
+/** Returns a column as a key of the result. Every planner uses this, because it decides how a type is displayed. */
+export function columnField(column: Column, key = column.name): Extract<Field, { kind: 'column' }> {
+  const { type } = column
+  return {
+    kind: 'column',
+    key,
+    ...columnRef(column),
+    ...(isGeo(type) || type.kind === 'json' || type.kind === 'jsonb' ? { type } : {}),
+  }
+}
+
+/** Plans a sort key. Several names are object relationships that lead to the column. */
+export function planOrderTarget(names: readonly string[], table: Table, known: Names, path: string): OrderTarget {
+  const target = (on: Table, i: number): OrderTarget => {
+    const name = names[i] as string
+    if (i === names.length - 1) {
+      const column = known.column(on, name, 'select', path)
+      if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of order_by', path)
+      return { kind: 'column', ...columnRef(column) }
+    }
+    const { relationship, table: remote } = known.relationship(on, name, path)
+    if (relationship.type === 'array') {
+      throw unexpectedPayload(
+        `"${name}" is an array relationship; order_by goes through object relationships only`,
+        path,
+      )
+    }
+    return { kind: 'related', table: relationship.table, on: relationship.on, where: TRUE, by: target(remote, i + 1) }
+  }
+  return target(table, 0)
+}
+
+/** Parses `+name`, `-author.name` or `name`. Returns undefined for anything else. */
+export function readOrderText(
+  text: string,
+): { readonly path: readonly string[]; readonly direction?: 'asc' | 'desc' } | undefined {
+  const direction = text.startsWith('+') ? 'asc' : text.startsWith('-') ? 'desc' : undefined
+  const path = (direction ? text.slice(1) : text).split('.')
+  return path.includes('') ? undefined : { path, direction }
+}
+
+/** Returns the client's value for an argument, or undefined. */
+export type Given = (name: string, type: SqlType) => Operand | undefined
+const nothing: Given = () => undefined
+
+/**
+ * Plans a call of a function with the client's values. Arguments with a default are optional.
+ * @throws ServiceError 400 `unexpected-payload` for a missing argument
+ */
+export function planCall(
+  ref: TableRef,
+  all: readonly FunctionArgument[],
+  path: string,
+  given: Given = nothing,
+): FunctionCall {
+  const args = all.flatMap(({ name, type, optional, is }): CallArgument[] => {
+    const named = name === undefined ? {} : { name }
+    if (is === 'row') return [{ ...named, to: { kind: 'row' } }]
+    if (is === 'session') return [{ ...named, to: { kind: 'session_all', type } }]
+    const to = given(name as string, type)
+    if (to) return [{ ...named, to }]
+    if (optional) return []
+    throw unexpectedPayload(`the argument "${name}" is missing`, path)
+  })
+  return { function: { schema: ref.schema, name: ref.name }, args }
+}
+
+/** Returns whether a function can be called without a value from the client. */
+export const needsNothing = (all: readonly FunctionArgument[]): boolean =>
+  all.every(({ is, optional }) => is !== 'client' || optional)
+
+/** Returns a computed field as a column, or undefined when it returns rows. */
+export function computedColumn(field: ComputedField, path: string, given: Given = nothing): Column | undefined {
+  if (!('type' in field.gives)) return undefined
+  return {
+    name: field.name,
+    type: field.gives.type,
+    nullable: true,
+    computed: planCall(field.function, field.arguments, path, given),
+  }
+}
