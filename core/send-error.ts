@@ -7,7 +7,6 @@ export type Outcome = 'refused' | 'retry' | 'unknown'
 /** Explains why a send failed. Its texts are for an admin and contain no secrets. */
 export class SendError extends Error {
   override readonly name = 'SendError'
-  readonly outcome: Outcome
   /** Response of the provider, if any. */
   readonly response?: string
   /** Whether the response does not match the provider's documentation. */
@@ -16,15 +15,14 @@ export class SendError extends Error {
   readonly retryAfter?: number
 
   constructor(
-    outcome: Outcome,
+    readonly outcome: Outcome,
     message: string,
     { cause, response, unreadable = false, retryAfter }: SendDetails = {},
   ) {
     super(message, cause === undefined ? undefined : { cause })
-    this.outcome = outcome
     this.unreadable = unreadable
-    if (response !== undefined) this.response = shortLine(response)
-    if (retryAfter !== undefined) this.retryAfter = retryAfter
+    this.response = response === undefined ? undefined : shortLine(response)
+    this.retryAfter = retryAfter
   }
 }
 

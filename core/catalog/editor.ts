@@ -26,11 +26,7 @@ import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './c
  * drop are found when the change settles. Paths in errors start with `path`, the location of the definition.
  */
 export class Editor {
-  private readonly change: Change
-
-  constructor(change: Change) {
-    this.change = change
-  }
+  constructor(private readonly change: Change) {}
 
   async trackTable(ref: TableRef, path = '$.args'): Promise<void> {
     const { draft } = this.change

@@ -141,7 +141,7 @@ function definedOperands(values: readonly Json[]): Operands {
 }
 
 /** Returns the session variable that a whole string such as `X-Service-Org-Id` names. */
-export function variableName(value: Json): string | undefined {
+function variableName(value: Json): string | undefined {
   if (typeof value !== 'string') return undefined
   const name = value.toLowerCase()
   return VARIABLE_NAME.test(name) ? name : undefined
@@ -171,7 +171,7 @@ function presets(definition: JsonObject, table: Table, names: Names): readonly P
   })
 }
 
-export function refuseGenerated(column: Column, path: string): void {
+function refuseGenerated(column: Column, path: string): void {
   if (column.generated === 'always') throw unexpectedPayload(`column "${column.name}" is generated`, path)
 }
 

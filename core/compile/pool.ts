@@ -6,6 +6,7 @@ import type { WorkerAnswer, WorkerTask } from './worker.js'
 
 export interface PoolConfig {
   readonly log: Logger
+  /** Number of worker threads. 0 compiles in the main thread. */
   readonly threads: number
   /** Maximum CPU time of the worker, counted from when it holds the snapshot, so that other load does not count. */
   readonly timeoutMs: number

@@ -1,4 +1,3 @@
-import type { Logger } from 'pino'
 import {
   compile,
   type Compiled,
@@ -10,20 +9,15 @@ import {
   prepare,
   type Task,
 } from '../compile/compile.js'
-import type { CompilePool, Sendable } from '../compile/pool.js'
+import type { CompilePool, PoolConfig, Sendable } from '../compile/pool.js'
 import type { Metrics } from '../metrics.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
 import { createNewQueryLimit, type Limits } from './request-limits.js'
 import type { Snapshot } from './snapshots.js'
 
-export interface PlansOptions {
-  readonly log: Logger
+export interface PlansOptions extends Omit<PoolConfig, 'planners'> {
   readonly metrics: Metrics
-  /** Number of worker threads that compile. 0 compiles in the main thread. */
-  readonly threads: number
-  readonly timeoutMs: number
-  readonly warmUpMs: number
   readonly limits: Pick<Limits, 'newQueries'>
 }
 

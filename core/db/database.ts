@@ -262,7 +262,7 @@ export function isConnectionError(error: unknown): boolean {
 const CONNECTION_LOST =
   /Connection terminated|Client has encountered|not queryable|timeout|ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENOENT|EHOSTUNREACH/i
 
-export function sqlState(error: unknown): string | undefined {
+function sqlState(error: unknown): string | undefined {
   return error instanceof pg.DatabaseError ? error.code : undefined
 }
 

@@ -10,7 +10,7 @@ import type { Job } from './lane.js'
 import { type RowBatch, type RowBatches, rowOf } from './row-messages.js'
 
 /** Most rows of a small answer, and its size. */
-export const BATCH = 1000
+const BATCH = 1000
 const SMALL_BYTES = 4 * 1024 * 1024
 /** The first batch is small; later ones are sized by bytes and time. */
 const FIRST = 16

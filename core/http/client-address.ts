@@ -2,23 +2,15 @@ import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import type { HttpConfig } from './config.js'
 
-/** Peers whose `X-Forwarded-For` is trusted. */
-export interface Proxies {
-  readonly list: BlockList
-  /** Whether peers on the unix socket are trusted. */
-  readonly unix: boolean
-  readonly none: boolean
-}
-
 /**
  * Parses the trusted proxies.
  * @param entries addresses, CIDR ranges such as `10.0.0.0/8`, and `unix`
- * @returns the proxies, and the indexes of invalid entries
+ * @returns the addresses, and the indexes of invalid entries
  */
-export function readProxies(entries: readonly string[]): { readonly proxies: Proxies; readonly wrong: number[] } {
+export function readProxies(entries: readonly string[]): { readonly list: BlockList; readonly wrong: number[] } {
   const list = new BlockList()
   const wrong = entries.flatMap((entry, index) => (entry === 'unix' || add(list, entry) ? [] : [index]))
-  return { proxies: { list, unix: entries.includes('unix'), none: entries.length === 0 }, wrong }
+  return { list, wrong }
 }
 
 function add(list: BlockList, entry: string): boolean {
@@ -48,12 +40,13 @@ export interface TrustedProxies {
 }
 
 export function createProxies(config: Pick<HttpConfig, 'socket' | 'trustedProxies'>): TrustedProxies {
-  const { proxies } = readProxies(config.trustedProxies)
+  const { list } = readProxies(config.trustedProxies)
+  const trustsSocket = config.trustedProxies.includes('unix')
+  const isNone = config.trustedProxies.length === 0
   const onSocket = config.socket !== undefined
-  const trusted = (address: string) =>
-    isIP(address) !== 0 && proxies.list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+  const trusted = (address: string) => isIP(address) !== 0 && list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
-  const trustsPeer = (req: IncomingMessage) => !proxies.none && (onSocket ? proxies.unix : trusted(peerOf(req)))
+  const trustsPeer = (req: IncomingMessage) => !isNone && (onSocket ? trustsSocket : trusted(peerOf(req)))
 
   return {
     trustsPeer,

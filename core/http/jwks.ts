@@ -1,13 +1,8 @@
 import type { CryptoKey, FlattenedJWSInput, JSONWebKeySet, JWSHeaderParameters } from 'jose'
 import { serviceError } from '../errors.js'
+import type { JwtConfig } from './config.js'
 import { fetchJson, createOutbound, type Outbound } from './outbound.js'
 
-export interface KeySetOptions {
-  readonly timeoutMs: number
-  readonly maxAgeMs: number
-  readonly cooldownMs: number
-  readonly staleMs: number
-}
 export type FindKey = (header: JWSHeaderParameters, token: FlattenedJWSInput) => Promise<CryptoKey>
 
 const MAX_BYTES = 1024 * 1024
@@ -16,17 +11,17 @@ const RETRY_MS = 1_000
 
 /**
  * Creates a key set that returns keys of an issuer by key id. An expired set is refreshed in the background and used
- * for another `staleMs` while the issuer cannot be reached. An unknown key id triggers an early fetch, at most once per
- * `cooldownMs`, because anyone who sends tokens chooses key ids.
+ * for another `jwksStaleMs` while the issuer cannot be reached. An unknown key id triggers an early fetch, at most once per
+ * `jwksCooldownMs`, because anyone who sends tokens chooses key ids.
  * @throws ServiceError 503 unavailable: no set could be fetched
  */
 export function createKeySet(
   url: URL,
-  options: KeySetOptions,
+  config: Pick<JwtConfig, 'jwksTimeoutMs' | 'jwksMaxAgeMs' | 'jwksCooldownMs' | 'jwksStaleMs'>,
   failed: (error: unknown) => void,
   fetched: () => void,
 ): FindKey {
-  const outbound = createOutbound({ timeoutMs: options.timeoutMs, maxBytes: MAX_BYTES })
+  const outbound = createOutbound({ timeoutMs: config.jwksTimeoutMs, maxBytes: MAX_BYTES })
   let keys: { find: FindKey; at: number } | undefined
   let triedAt = -Infinity
   let pending: Promise<void> | undefined
@@ -45,14 +40,14 @@ export function createKeySet(
   }
 
   function current(): FindKey {
-    if (keys && performance.now() - keys.at <= options.maxAgeMs + options.staleMs) return keys.find
+    if (keys && performance.now() - keys.at <= config.jwksMaxAgeMs + config.jwksStaleMs) return keys.find
     throw serviceError('unavailable', 'the keys of the token issuer cannot be fetched', '$', { retryAfter: 1 })
   }
 
   return async (header, token) => {
     const ageMs = keys ? performance.now() - keys.at : Infinity
-    const refreshed = ageMs > options.maxAgeMs ? refresh(RETRY_MS) : undefined
-    if (ageMs > options.maxAgeMs + options.staleMs) await refreshed
+    const refreshed = ageMs > config.jwksMaxAgeMs ? refresh(RETRY_MS) : undefined
+    if (ageMs > config.jwksMaxAgeMs + config.jwksStaleMs) await refreshed
 
     const find = current()
     try {
@@ -60,7 +55,7 @@ export function createKeySet(
     } catch (error) {
       const { errors } = await import('jose')
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
-      await refresh(options.cooldownMs)
+      await refresh(config.jwksCooldownMs)
       if (current() === find) throw error
       return current()(header, token)
     }

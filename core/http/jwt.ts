@@ -86,12 +86,7 @@ function keySource(config: JwtConfig, name: string, log: Logger, changed: () => 
   if (config.jwksUrl === undefined) return fixedKey(config)
   return createKeySet(
     new URL(config.jwksUrl),
-    {
-      timeoutMs: config.jwksTimeoutMs,
-      maxAgeMs: config.jwksMaxAgeMs,
-      cooldownMs: config.jwksCooldownMs,
-      staleMs: config.jwksStaleMs,
-    },
+    config,
     (err) => log.warn({ err }, `${name}.jwksUrl: cannot fetch the key set`),
     changed,
   )

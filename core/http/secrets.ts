@@ -74,10 +74,8 @@ function variables(headers: RequestHeaders): Map<string, string> {
 
 const badHeader = (message: string) => serviceError('parse-failed', message)
 
-/** A set of secrets, any of which is sufficient. */
+/** A set of secrets, any of which is sufficient. Without any, nothing matches. */
 export interface Secrets {
-  /** Whether no secret is set, so that nothing matches. */
-  readonly empty: boolean
   matches(candidate: string): boolean
 }
 
@@ -89,7 +87,6 @@ export function createSecrets(secrets: readonly (string | undefined)[]): Secrets
   const known = secrets.filter((secret) => secret !== undefined).map((secret) => padded(secret, Buffer.alloc(LENGTH)))
   const given = Buffer.alloc(LENGTH)
   return {
-    empty: known.length === 0,
     matches(candidate) {
       padded(candidate, given)
       // Compares every secret completely, so that the duration reveals neither which one matched nor how many bytes.

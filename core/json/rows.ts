@@ -18,18 +18,18 @@ import {
 
 /** An array of objects that has been checked and is kept as text for PostgreSQL to parse. */
 export class Rows {
-  /** `[ ... ]` exactly as in the request. */
-  readonly source: string
-  readonly count: number
-  /** Columns by name in order of first appearance. */
-  readonly columns: ReadonlyMap<string, RowsColumn>
   /** Whether every row has the same set of keys. */
   readonly uniform: boolean
 
-  constructor(source: string, count: number, columns: ReadonlyMap<string, RowsColumn>) {
-    this.source = source
-    this.count = count
-    this.columns = columns
+  /**
+   * @param source `[ ... ]` exactly as in the request
+   * @param columns by name in order of first appearance
+   */
+  constructor(
+    readonly source: string,
+    readonly count: number,
+    readonly columns: ReadonlyMap<string, RowsColumn>,
+  ) {
     this.uniform = [...columns.values()].every((column) => column.present === count)
   }
 

@@ -3,23 +3,18 @@
  * parsed by `parseJson`, which checks it.
  */
 
-/** Returns the text of each element of an array. */
-export function splitArray(text: string): string[] {
-  return pieces(text)
-}
-
 /** Returns the text of each value of an object by key, in order. */
 export function splitObject(text: string): Map<string, string> {
   return new Map(
-    pieces(text).map((piece) => {
+    splitArray(text).map((piece) => {
       const end = endOfString(piece, 0)
       return [JSON.parse(piece.slice(0, end)) as string, piece.slice(piece.indexOf(':', end) + 1).trim()]
     }),
   )
 }
 
-/** Returns the texts between the commas inside the outermost brackets. */
-function pieces(text: string): string[] {
+/** Returns the text of each element of an array, or of each key and value of an object. */
+export function splitArray(text: string): string[] {
   const found: string[] = []
   let depth = 0
   let start = 0

@@ -212,8 +212,8 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       presets: permission.set,
       check: filter(permission.check),
       refusal: refusal(insert.onConflict?.action === 'update' ? 'insert or update' : 'insert', table),
-      ...(insert.onConflict ? { onConflict: onConflict(insert.onConflict, table, permission.upsert) } : {}),
-      ...(insert.returning ? { returning: returning(insert.returning, table) } : {}),
+      onConflict: insert.onConflict && onConflict(insert.onConflict, table, permission.upsert),
+      returning: insert.returning && returning(insert.returning, table),
     }
   }
 
@@ -259,7 +259,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       where: guard(filter(permission.filter), condition(update.where, table), table, catalog),
       check: permission.check === undefined ? TRUE : filter(permission.check),
       refusal: refusal('update', table),
-      ...(update.returning ? { returning: returning(update.returning, table) } : {}),
+      returning: update.returning && returning(update.returning, table),
     }
   }
 
@@ -271,7 +271,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     return {
       ...remove,
       where: guard(filter(permission.filter), condition(remove.where, table), table, catalog),
-      ...(remove.returning ? { returning: returning(remove.returning, table) } : {}),
+      returning: remove.returning && returning(remove.returning, table),
     }
   }
 
