@@ -67,8 +67,7 @@ function sameColumns(old: DatabaseTable, now: DatabaseTable): [FoundColumn, Foun
   })
 }
 
-const sameType = (one: Column, other: Column): boolean =>
-  one.type.schema === other.type.schema && one.type.name === other.type.name
+const sameType = (a: Column, b: Column): boolean => a.type.schema === b.type.schema && a.type.name === b.type.name
 
 /** Returns columns that were dropped and created again under the same name. */
 function replacedColumns(old: DatabaseTable, now: DatabaseTable): [FoundColumn, FoundColumn][] {

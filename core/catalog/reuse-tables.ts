@@ -85,9 +85,9 @@ const placesOf = ({ insert, select, update, delete: remove }: RolePermissions): 
   [insert?.check, select?.filter, update?.filter, update?.check, remove?.filter].filter((place) => place !== undefined)
 
 /** Returns whether a table looks the same to other tables. Results of functions may have changed with it. */
-function sameToOthers(one: TrackedTable | undefined, other: TrackedTable | undefined): boolean {
-  if (!one || !other || one.computedFields.size > 0 || other.computedFields.size > 0) return !one && !other
-  return isDeepStrictEqual(one.relationships, other.relationships)
+function sameToOthers(a: TrackedTable | undefined, b: TrackedTable | undefined): boolean {
+  if (!a || !b || a.computedFields.size > 0 || b.computedFields.size > 0) return !a && !b
+  return isDeepStrictEqual(a.relationships, b.relationships)
 }
 
 /** Returns the keys and all tables that use one of them, directly or indirectly. */

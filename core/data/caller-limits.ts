@@ -186,10 +186,10 @@ export class Shares {
     return count < most && this.taken < total && (isQuick || this.takenBySlow < total - forQuick)
   }
 
-  private add({ holder, isQuick }: Omit<Waiting, 'grant'>, one: 1 | -1): void {
-    holder.count += one
-    this.taken += one
-    if (!isQuick) this.takenBySlow += one
+  private add({ holder, isQuick }: Omit<Waiting, 'grant'>, change: 1 | -1): void {
+    holder.count += change
+    this.taken += change
+    if (!isQuick) this.takenBySlow += change
   }
 
   private forget(caller: string | undefined, holder: Holder): void {

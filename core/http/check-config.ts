@@ -18,22 +18,22 @@ function listenerMistakes({ listeners, ...main }: HttpConfig): readonly Issue[] 
   const plugins = new Set<string>()
   return listeners.flatMap((listener, index) => {
     const wrong = (keys: Issue['keys'], message: string): Issue => ({ keys: ['listeners', index, ...keys], message })
-    const twice = listener.plugins.flatMap((name, i) => {
+    const repeated = listener.plugins.flatMap((name, i) => {
       if (plugins.has(name)) return [wrong(['plugins', i], `"${name}" already has a listener`)]
       plugins.add(name)
       return []
     })
     if (listener.port === undefined && listener.socket === undefined) {
-      return [...twice, wrong([], 'requires "port" or "socket"')]
+      return [...repeated, wrong([], 'requires "port" or "socket"')]
     }
     if (listener.socket !== undefined && (listener.port ?? listener.host) !== undefined) {
-      return [...twice, wrong(['socket'], 'cannot be combined with "host" and "port"')]
+      return [...repeated, wrong(['socket'], 'cannot be combined with "host" and "port"')]
     }
     const place = placeOf(listener, main)
     if (places.has(place) && listener.port !== 0)
-      return [...twice, wrong([], 'has the address of another listener: add its plugins to that listener')]
+      return [...repeated, wrong([], 'has the address of another listener: add its plugins to that listener')]
     places.add(place)
-    return twice
+    return repeated
   })
 }
 
@@ -62,11 +62,11 @@ function headerMistakes({ header }: JwtConfig): readonly Issue[] {
 /**
  * Checks that the issuer of a token is known before its signature is verified: by its header or cookie, or by `iss`.
  */
-function issuerMistakes(one: JwtConfig, all: readonly JwtConfig[]): readonly Issue[] {
-  const sharing = all.filter(({ header }) => header?.toLowerCase() === one.header?.toLowerCase())
+function issuerMistakes(config: JwtConfig, all: readonly JwtConfig[]): readonly Issue[] {
+  const sharing = all.filter(({ header }) => header?.toLowerCase() === config.header?.toLowerCase())
   if (sharing.length === 1) return []
-  const same = sharing.filter(({ issuer }) => issuer === one.issuer)
-  if (one.issuer !== undefined && same.length === 1) return []
+  const same = sharing.filter(({ issuer }) => issuer === config.issuer)
+  if (config.issuer !== undefined && same.length === 1) return []
   const message = 'is required and must be unique, because several issuers send tokens in the same header'
   return [{ keys: ['issuer'], message }]
 }

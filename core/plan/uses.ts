@@ -31,26 +31,26 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
     condition(each.table, each.where) ||
     named(each.table, ...(each.distinctOn ?? [])) ||
     each.orderBy.some(({ by }) => target(each.table, by))
-  const read = (each: Read): boolean => rows(each) || each.fields.some((one) => field(each.table, one))
+  const read = (each: Read): boolean => rows(each) || each.fields.some((child) => field(each.table, child))
   const aggregate = (each: Aggregate): boolean =>
     rows(each) ||
     each.parts.some((part) => {
-      if (part.kind === 'nodes') return part.fields.some((one) => field(each.table, one))
+      if (part.kind === 'nodes') return part.fields.some((child) => field(each.table, child))
       if (part.kind === 'constant') return false
       return part.of.some((computed) => {
         if (computed.kind === 'count') return named(each.table, ...computed.columns)
-        return computed.kind === 'columns' && computed.of.some((one) => field(each.table, one))
+        return computed.kind === 'columns' && computed.of.some((child) => field(each.table, child))
       })
     })
 
   const returning = ({ table: here, returning: wanted }: Write): boolean =>
-    wanted?.fields.some((one) => field(here, one)) ?? false
+    wanted?.fields.some((child) => field(here, child)) ?? false
 
   switch (op.kind) {
     case 'read':
       return read(op)
     case 'roots':
-      return op.fields.some((one) => field(undefined, one))
+      return op.fields.some((child) => field(undefined, child))
     case 'count':
       return condition(op.table, op.where) || named(op.table, ...(op.distinct ?? []))
     case 'insert':

@@ -139,7 +139,7 @@ t.test('what fails for one caller shares no more for that one, and what fails fo
   for (let i = 0; i < 8; i++) pace.ranAlone(1)
 
   for (let i = 0; i < 100; i++) pace.of('1').failed()
-  pace.of('2').bar()
+  pace.of('2').suspend()
   t.notOk(pace.of('1').mayShare)
   t.notOk(pace.of('2').mayShare)
   t.ok(pace.of('3').mayShare)
@@ -193,9 +193,9 @@ function silentServers(
   const pace = Object.assign(new Pace(5), {
     ranShared: (ms: number) => void judged.push(ms),
     overtaken: () => void judged.push(Infinity),
-    bar: () => void barred.push(1),
+    suspend: () => void barred.push(1),
   })
-  const ask = (value: string, statement = STATEMENT) => pipelines.ask(statement, [value], pace)
+  const ask = (value: string, statement = STATEMENT) => pipelines.run(statement, [value], pace)
   return {
     pipelines,
     judged,

@@ -11,7 +11,7 @@ export interface Statement {
   readonly text: string
 }
 
-export interface Asked {
+export interface QueuedStatement {
   readonly statement: Statement
   readonly values: readonly (string | null)[]
   /** Receives the duration of the statement. */
@@ -22,7 +22,7 @@ export interface Asked {
 
 /** Statements that were sent together and are answered in order. */
 export interface Batch {
-  readonly asked: readonly Asked[]
+  readonly statements: readonly QueuedStatement[]
   readonly at: number
   /** Whether a statement had to be prepared, so that its duration is not representative. */
   readonly fresh: boolean
@@ -64,7 +64,7 @@ export abstract class SharedConnection implements Receiver {
   /** Names of prepared statements, least recently used first. */
   private readonly prepared = new Set<string>()
   /** Statements written to `outgoing`, in order. */
-  private queue: Asked[] = []
+  private queue: QueuedStatement[] = []
   private queueIsFresh = false
   private batch: Batch | undefined
   private cell: Buffer | undefined
@@ -95,7 +95,7 @@ export abstract class SharedConnection implements Receiver {
   }
 
   /** Called when a statement of a batch has completed. */
-  protected abstract completed(asked: Asked, cell: Buffer | undefined): void
+  protected abstract completed(queued: QueuedStatement, cell: Buffer | undefined): void
   /** Called when the transaction of a batch has ended. A failed one was rolled back. */
   protected abstract ended(batch: Batch, hasFailed: boolean): void
   /** Called when the connection closed before a batch had ended. */
@@ -107,7 +107,7 @@ export abstract class SharedConnection implements Receiver {
 
   /** Number of statements queued or in progress. */
   get load(): number {
-    return this.queue.length + (this.batch?.asked.length ?? 0)
+    return this.queue.length + (this.batch?.statements.length ?? 0)
   }
 
   /** Whether it accepts no more statements. */
@@ -125,7 +125,7 @@ export abstract class SharedConnection implements Receiver {
    * @returns the only column of the only row, in UTF-8; it may share memory with other answers
    * @throws NotDone
    */
-  ask(statement: Statement, values: readonly (string | null)[], pace: Judge): Promise<Buffer> {
+  run(statement: Statement, values: readonly (string | null)[], pace: Judge): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       this.add({ statement, values, pace, resolve, reject })
       this.sendSoon()
@@ -147,7 +147,7 @@ export abstract class SharedConnection implements Receiver {
     this.isOvertaken = true
     this.isRetired = true
     // The slow statement is unknown: PostgreSQL buffers answers and sends several at once.
-    for (const { pace } of batch.asked.slice(batch.done)) pace.overtaken()
+    for (const { pace } of batch.statements.slice(batch.done)) pace.overtaken()
     this.sendQueueElsewhere(OVERTAKEN)
     this.giveUp(batch)
   }
@@ -172,10 +172,10 @@ export abstract class SharedConnection implements Receiver {
     const { batch, cell } = this
     this.cell = undefined
     this.progressAt = performance.now()
-    const asked = batch?.asked[batch.done]
-    if (!batch || !asked) return
+    const queued = batch?.statements[batch.done]
+    if (!batch || !queued) return
     batch.done++
-    this.completed(asked, cell)
+    this.completed(queued, cell)
   }
 
   failed(): void {
@@ -192,26 +192,26 @@ export abstract class SharedConnection implements Receiver {
     const now = performance.now()
     this.progressAt = now
     if (batch && !batch.fresh && !this.isOvertaken) {
-      for (const { pace } of batch.asked) pace.ranShared((now - batch.at) / batch.asked.length)
+      for (const { pace } of batch.statements) pace.ranShared((now - batch.at) / batch.statements.length)
     }
     if (batch) {
       this.options.onBatch(hasFailed ? 'failed' : 'good')
       if (hasFailed) this.blame(batch)
-      const waiting = batch.done < batch.asked.length ? this.takeBack(batch) : []
+      const waiting = batch.done < batch.statements.length ? this.takeBack(batch) : []
       this.ended(batch, hasFailed)
-      for (const asked of waiting) this.add(asked)
+      for (const queued of waiting) this.add(queued)
     }
     if (this.queue.length > 0) this.send()
     else if (this.isRetired) this.retire()
   }
 
   /** The statement in progress. */
-  protected get current(): Asked | undefined {
-    return this.batch?.asked[this.batch.done]
+  protected get current(): QueuedStatement | undefined {
+    return this.batch?.statements[this.batch.done]
   }
 
-  protected add(asked: Asked): void {
-    const { name, text } = asked.statement
+  protected add(queued: QueuedStatement): void {
+    const { name, text } = queued.statement
     if (!this.prepared.delete(name)) {
       this.makeRoom()
       // Closing an unknown name is not an error.
@@ -220,14 +220,14 @@ export abstract class SharedConnection implements Receiver {
       this.queueIsFresh = true
     }
     this.prepared.add(name)
-    this.outgoing.run(name, asked.values)
-    this.queue.push(asked)
+    this.outgoing.run(name, queued.values)
+    this.queue.push(queued)
   }
 
   /** Reports a failed statement to its pace. At the commit it may have been any of the batch. */
-  private blame({ asked, done }: Batch): void {
+  private blame({ statements, done }: Batch): void {
     if (this.isOvertaken) return
-    for (const { pace } of done < asked.length ? asked.slice(done, done + 1) : asked) pace.failed()
+    for (const { pace } of done < statements.length ? statements.slice(done, done + 1) : statements) pace.failed()
   }
 
   /**
@@ -235,15 +235,15 @@ export abstract class SharedConnection implements Receiver {
    * written as if they were.
    * @returns the waiting statements, to be written again
    */
-  private takeBack({ asked, done }: Batch): readonly Asked[] {
+  private takeBack({ statements, done }: Batch): readonly QueuedStatement[] {
     const waiting = this.queue.splice(0)
     this.outgoing.take()
-    for (const { statement } of [...asked.slice(done), ...waiting]) this.prepared.delete(statement.name)
+    for (const { statement } of [...statements.slice(done), ...waiting]) this.prepared.delete(statement.name)
     return waiting
   }
 
   private sendQueueElsewhere(why: string): void {
-    for (const asked of this.queue.splice(0)) asked.reject(new NotDone(why))
+    for (const queued of this.queue.splice(0)) queued.reject(new NotDone(why))
     this.outgoing.take()
   }
 
@@ -266,7 +266,7 @@ export abstract class SharedConnection implements Receiver {
 
   private send(): void {
     if (this.queue.length === 0 || !this.stream.writable) return
-    this.batch = { asked: this.queue, at: performance.now(), fresh: this.queueIsFresh, done: 0 }
+    this.batch = { statements: this.queue, at: performance.now(), fresh: this.queueIsFresh, done: 0 }
     this.queue = []
     this.queueIsFresh = false
     this.outgoing.sync()

@@ -72,7 +72,7 @@ function shared(
     if (!pace) return plain(job)
     const judge = pace.of(job.session.caller)
     return (
-      (judge.mayShare && (await ask(pipelines, job, judge))) ||
+      (judge.mayShare && (await runShared(pipelines, job, judge))) ||
       plain({
         ...job,
         isQuick: pace.mayShare,
@@ -83,13 +83,13 @@ function shared(
 }
 
 /** @returns undefined when it did not run here and nothing has happened */
-async function ask(
+async function runShared(
   pipelines: Pipelines,
   { plan, values }: Job,
   judge: ReturnType<Pace['of']>,
 ): Promise<Cell | undefined> {
   try {
-    return await pipelines.ask(plan.statements[0] as Prepared, values, judge)
+    return await pipelines.run(plan.statements[0] as Prepared, values, judge)
   } catch (error) {
     if (error instanceof NotDone) return undefined
     throw error

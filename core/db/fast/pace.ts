@@ -8,14 +8,14 @@ export const COMMIT = 8
 /** Strikes that cause a ban. A pause of the whole machine looks like a slow run; `QUICK_FOR_ONE` quick runs cancel one. */
 const STRIKES = 4
 const QUICK_FOR_ONE = 50
-const BARRED_MS = 1000
-const MAX_BARRED_MS = 600_000
+const BAN_MS = 1000
+const MAX_BAN_MS = 600_000
 
 /** Maximum number of remembered callers with failed requests; the oldest are forgotten. */
 const MAX_CALLERS = 100
 
 /** Receives the outcomes of a statement on a shared connection. */
-export type Judge = Pick<Pace, 'ranShared' | 'overtaken' | 'failed' | 'bar'>
+export type Judge = Pick<Pace, 'ranShared' | 'overtaken' | 'failed' | 'suspend'>
 
 /**
  * Decides whether a statement may share a connection. It must prove to be quick on its own connection first. When it
@@ -53,7 +53,7 @@ export class Pace {
       },
       overtaken: () => this.overtaken(),
       failed: () => blame((ban) => void ban.strike(1)),
-      bar: () => blame((ban) => ban.start()),
+      suspend: () => blame((ban) => ban.start()),
     }
   }
 
@@ -77,8 +77,8 @@ export class Pace {
     this.strike(1)
   }
 
-  /** Bans it for a while; it must prove itself again. */
-  bar(): void {
+  /** Suspends it for a while; it must prove itself again. */
+  suspend(): void {
     this.quick = 0
     this.ban.start()
   }
@@ -99,7 +99,7 @@ export class Pace {
 /** A period without sharing, after too many strikes. */
 class Ban {
   private strikes = 0
-  private ms = BARRED_MS
+  private ms = BAN_MS
   private until = 0
 
   get isOver(): boolean {
@@ -117,14 +117,14 @@ class Ban {
   /** @returns whether nothing is left to remember */
   forgive(): boolean {
     this.strikes = Math.max(0, this.strikes - 1 / QUICK_FOR_ONE)
-    return this.strikes === 0 && performance.now() - this.until > MAX_BARRED_MS
+    return this.strikes === 0 && performance.now() - this.until > MAX_BAN_MS
   }
 
   start(): void {
     const now = performance.now()
-    if (now - this.until > MAX_BARRED_MS) this.ms = BARRED_MS
+    if (now - this.until > MAX_BAN_MS) this.ms = BAN_MS
     this.strikes = 0
     this.until = now + this.ms
-    this.ms = Math.min(2 * this.ms, MAX_BARRED_MS)
+    this.ms = Math.min(2 * this.ms, MAX_BAN_MS)
   }
 }

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import { answerTooLarge } from '../limit-answers.js'
 import { MAX_VALUES } from '../messages.js'
 import {
-  type Asked,
+  type QueuedStatement,
   type Batch,
   type ConnectionOptions,
   NotDone,
@@ -50,7 +50,7 @@ export interface Pipelines {
    * @returns undefined when there is no room or no connection yet; the first calls open one and use another lane
    * @throws NotDone when the statement should run on another lane
    */
-  ask(statement: Statement, values: readonly (string | null)[], pace: Judge): Promise<Buffer> | undefined
+  run(statement: Statement, values: readonly (string | null)[], pace: Judge): Promise<Buffer> | undefined
   close(): Promise<void>
 }
 
@@ -121,7 +121,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
     get inFlight() {
       return [...connections].reduce((sum, { load }) => sum + load, 0)
     },
-    ask(statement, values, pace) {
+    run(statement, values, pace) {
       if (options.isDown() || values.length > MAX_VALUES || lengthOf(values) > MAX_VALUE_BYTES) return undefined
       let usable = connecting
       let least: SharedConnection | undefined
@@ -136,7 +136,7 @@ export function openPipelines(options: PipelineOptions): Pipelines {
       if (isBusy && hasRoom && !closed && performance.now() - failedAt > RETRY_MS) void connect()
       if (!least || least.load >= MAX_IN_FLIGHT) return undefined
       watch ??= setInterval(checkSlow, options.slowMs / 2).unref()
-      return least.ask(statement, values, pace)
+      return least.run(statement, values, pace)
     },
     async close() {
       closed = true
@@ -158,13 +158,13 @@ const lengthOf = (values: readonly (string | null)[]): number =>
  * those behind it, and they are sent again. Every failure is NotDone, because reads are always safe to retry.
  */
 export class ReadConnection extends SharedConnection {
-  protected override completed(asked: Asked, cell: Buffer | undefined): void {
-    if (cell) asked.resolve(cell)
-    else asked.reject(new NotDone('no answer'))
+  protected override completed(queued: QueuedStatement, cell: Buffer | undefined): void {
+    if (cell) queued.resolve(cell)
+    else queued.reject(new NotDone('no answer'))
   }
 
-  protected override ended({ asked, done }: Batch): void {
-    const [failed, ...passed] = asked.slice(done)
+  protected override ended({ statements, done }: Batch): void {
+    const [failed, ...passed] = statements.slice(done)
     failed?.reject(new NotDone('the statement has failed'))
     for (const skipped of passed) this.add(skipped)
   }
@@ -175,14 +175,14 @@ export class ReadConnection extends SharedConnection {
 
   /** Leaves a slow read alone when no other waits. */
   protected override giveUp(batch: Batch): void {
-    if (batch.asked.length - batch.done === 1) return
+    if (batch.statements.length - batch.done === 1) return
     reject(batch, OVERTAKEN)
     this.options.cancel()
     this.destroy('no client waits for its answers')
   }
 
   override tooLarge(): boolean {
-    this.current?.pace.bar()
+    this.current?.pace.suspend()
     this.destroy('a row is too large')
     return false
   }
@@ -190,8 +190,8 @@ export class ReadConnection extends SharedConnection {
   override noticed(): void {}
 }
 
-function reject({ asked, done }: Batch, why: string): void {
-  for (const each of asked.slice(done)) each.reject(new NotDone(why))
+function reject({ statements, done }: Batch, why: string): void {
+  for (const queued of statements.slice(done)) queued.reject(new NotDone(why))
 }
 
 /**
@@ -212,8 +212,8 @@ export class CommitConnection extends SharedConnection {
   private isGivenUp = false
   private isUnsure = false
 
-  protected override completed({ pace }: Asked, cell: Buffer | undefined): void {
-    if (this.isTooLarge || (cell && cell.length > LARGE)) pace.bar()
+  protected override completed({ pace }: QueuedStatement, cell: Buffer | undefined): void {
+    if (this.isTooLarge || (cell && cell.length > LARGE)) pace.suspend()
     this.cells.push(cell ?? (this.isTooLarge ? answerTooLarge(this.options.maxBytes) : new Error('no answer')))
     this.isTooLarge = false
   }
@@ -222,24 +222,24 @@ export class CommitConnection extends SharedConnection {
     const { cells } = this
     this.cells = []
     this.isTooLarge = false
-    if (hasFailed) for (const each of batch.asked) each.reject(new NotDone('rolled back'))
-    else if (this.isUnsure || cells.length < batch.asked.length) this.lost(batch)
+    if (hasFailed) for (const queued of batch.statements) queued.reject(new NotDone('rolled back'))
+    else if (this.isUnsure || cells.length < batch.statements.length) this.lost(batch)
     else {
-      for (const [i, each] of batch.asked.entries()) {
+      for (const [i, queued] of batch.statements.entries()) {
         const cell = cells[i] as Buffer | Error
-        if (cell instanceof Error) each.reject(cell)
-        else each.resolve(cell)
+        if (cell instanceof Error) queued.reject(cell)
+        else queued.resolve(cell)
       }
     }
   }
 
-  protected override lost({ asked }: Batch): void {
-    for (const each of asked) each.reject(new Error('Connection terminated before the commit was confirmed'))
+  protected override lost({ statements }: Batch): void {
+    for (const queued of statements) queued.reject(new Error('Connection terminated before the commit was confirmed'))
   }
 
   /** Cancels the whole batch. It counts as rolled back only when PostgreSQL reports it. */
-  protected override giveUp({ asked }: Batch): void {
-    if (asked.length === 1) return
+  protected override giveUp({ statements }: Batch): void {
+    if (statements.length === 1) return
     this.isGivenUp = true
     this.options.cancel()
   }
