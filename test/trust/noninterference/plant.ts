@@ -98,7 +98,7 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
   },
   'texts of errors': {
     what: "PostgreSQL's words about what it was working on are passed on",
-    code: ['core/db/disclosure.js', /reader\?\.role === 'admin' \|\| origin\.ownValue/, 'true'],
+    code: ['core/db/disclosure.js', /\(reader && isAdmin\(reader\)\) \|\| origin\.ownValue/, 'true'],
   },
   'names of constraints': {
     what: 'a broken constraint of columns that the role does not know is named',
