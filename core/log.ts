@@ -1,5 +1,4 @@
-import { destination as file, pino } from 'pino'
-import type { DestinationStream, Level, Logger } from 'pino'
+import { destination as file, type DestinationStream, type Level, type Logger, pino } from 'pino'
 
 export type { Logger } from 'pino'
 

@@ -1,5 +1,4 @@
-import { createPublicKey } from 'node:crypto'
-import type { KeyObject } from 'node:crypto'
+import { createPublicKey, type KeyObject } from 'node:crypto'
 import type { Issue } from '../schema.js'
 import type { JwtConfig } from './config.js'
 

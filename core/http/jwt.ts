@@ -3,8 +3,7 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { ServiceError } from '../errors.js'
 import { valueAtPointer } from '../json-pointer.js'
 import type { Logger } from '../log.js'
-import { isUserId, ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
-import type { Session } from '../session.js'
+import { isUserId, ROLE_NAME, type Session, USER_ID, VARIABLE_NAME } from '../session.js'
 import type { JwtConfig } from './config.js'
 import {
   type RequestHeaders,
@@ -15,8 +14,7 @@ import {
   makeSession,
   requestedRole,
 } from './identity.js'
-import { createKeySet } from './jwks.js'
-import type { FindKey } from './jwks.js'
+import { createKeySet, type FindKey } from './jwks.js'
 import { fixedKey } from './jwt-key.js'
 import { TokenCache } from './token-cache.js'
 

@@ -1,13 +1,10 @@
-import { createServer } from 'node:http'
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import { Server as NetServer } from 'node:net'
-import type { Socket } from 'node:net'
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
+import { Server as NetServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../log.js'
 import type { HttpConfig } from './config.js'
 import { reset, type Traffic } from './traffic.js'
-import { listenOnSocket } from './unix-socket.js'
-import type { SocketFile } from './unix-socket.js'
+import { listenOnSocket, type SocketFile } from './unix-socket.js'
 import { answerMalformed } from './malformed-request.js'
 
 export interface Listener {

@@ -1,5 +1,4 @@
-import { STATUS_CODES } from 'node:http'
-import type { Server, ServerResponse } from 'node:http'
+import { type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { type ServiceError, serviceError } from '../errors.js'
 import type { HttpConfig } from './config.js'

@@ -1,6 +1,5 @@
 import { lstat, unlink } from 'node:fs/promises'
-import { connect } from 'node:net'
-import type { Server } from 'node:net'
+import { connect, type Server } from 'node:net'
 
 export interface SocketFile {
   readonly path: string

@@ -1,6 +1,5 @@
 import { serviceError } from '../errors.js'
-import { isUserId, ROLE_NAME, USER_ID, VARIABLE_NAME } from '../session.js'
-import type { Session } from '../session.js'
+import { isUserId, ROLE_NAME, type Session, USER_ID, VARIABLE_NAME } from '../session.js'
 import type { WebhookConfig } from './config.js'
 import { fetchJson, createOutbound, type OutboundRequest } from './outbound.js'
 import {

@@ -77,9 +77,7 @@ function directRoutes(plugins: readonly PluginRoutes[], core: Router): (req: Inc
   let known: Routes | undefined
   return (req) => {
     known ??= routesOf(plugins, core)
-    const url = req.url ?? ''
-    const query = url.indexOf('?')
-    const path = query < 0 ? url : url.slice(0, query)
+    const path = pathOf(req)
     const ofMethod = known.get(req.method ?? '')
     const exact = ofMethod?.get(path)
     if (exact) return isOrdinary(req) ? { ...exact, params: NONE } : undefined
@@ -91,6 +89,11 @@ function directRoutes(plugins: readonly PluginRoutes[], core: Router): (req: Inc
 }
 
 const NONE = Object.freeze({})
+
+function pathOf({ url = '' }: IncomingMessage): string {
+  const query = url.indexOf('?')
+  return query < 0 ? url : url.slice(0, query)
+}
 
 /** Returns the routes whose paths no other route can match, by method and path. A colon replaces the parameter. */
 function routesOf(plugins: readonly PluginRoutes[], core: Router): Routes {
@@ -151,9 +154,7 @@ class DirectExchange implements Exchange {
   }
 
   get path(): string {
-    const url = this.req.url ?? ''
-    const query = url.indexOf('?')
-    return query < 0 ? url : url.slice(0, query)
+    return pathOf(this.req)
   }
 
   get querystring(): string {
