@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import type { FoundCommand } from './cli/plugin-command.js'
-import { nearest } from './host/did-you-mean.js'
+import { nearest } from './did-you-mean.js'
 import { version } from './version.js'
 
 type Options = NonNullable<ParseArgsConfig['options']>

@@ -1,3 +1,5 @@
+import { didYouMean } from './did-you-mean.js'
+
 /**
  * Every error code that a client may see, with its status and meaning. The first status of a code is the usual one.
  * Third-party plugins may throw a `ServiceError` with their own codes. A test compares the table in `core/README.md`
@@ -119,26 +121,30 @@ export class ServiceError extends Error {
     readonly code: string,
     message: string,
     readonly path: string = '$',
-    { cause, internal, retryAfter }: ErrorDetails = {},
+    { cause, internal, retryAfter, missing }: ErrorDetails = {},
   ) {
     super(shorten(message), cause === undefined ? undefined : { cause })
     this.path = shorten(path)
     this.internal = internal
     this.retryAfter = retryAfter
+    this.missing = missing
   }
 
   /** Details for the role `admin` and the log only: PostgreSQL's own message. */
   readonly internal?: unknown
   /** Seconds for a `Retry-After` header. */
   readonly retryAfter?: number
+  /** The table that is not tracked. Only admins get such an error. @see core/data/untracked.ts */
+  readonly missing?: MissingTable
 
   /** Returns the same error with its path continued from an enclosing request: `$.args[2]` + `$.args.where`. */
   under(prefix: string): ServiceError {
-    const { status, code, message, path, internal, retryAfter } = this
+    const { status, code, message, path, internal, retryAfter, missing } = this
     return new ServiceError(status, code, message, prefix + path.slice(1), {
       cause: this.cause ?? this,
       internal,
       retryAfter,
+      missing,
     })
   }
 }
@@ -153,6 +159,13 @@ export interface ErrorDetails {
   readonly internal?: unknown
   /** Value of `Retry-After`, in seconds. */
   readonly retryAfter?: number
+  /** @see ServiceError.missing */
+  readonly missing?: MissingTable
+}
+
+interface MissingTable {
+  readonly schema: string
+  readonly name: string
 }
 
 /** Creates an error of the catalogue. @param details `status` only for a code with several */
@@ -184,5 +197,8 @@ export const permissionDenied = (message: string, path: string) => serviceError(
 
 /** @throws ServiceError 400 unexpected-payload: a key that is none of `known` */
 export function refuseOtherKeys(value: object, known: readonly string[], path: string): void {
-  for (const key in value) if (!known.includes(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
+  for (const key in value) if (!known.includes(key)) throw unexpectedKey(key, known, path)
 }
+
+export const unexpectedKey = (key: string, known: readonly string[], path: string): ServiceError =>
+  unexpectedPayload(`unexpected key "${key}"${didYouMean(key, known)}`, at(path, key))

@@ -12,7 +12,7 @@ export { describe as describeDatabaseError } from './db/errors.js'
 export { at, type ErrorCode, ERRORS, ServiceError, serviceError } from './errors.js'
 export { callOf } from './host/plugin.js'
 export { definePlugin, defineProvider } from './host/plugin.js'
-export { didYouMean } from './host/did-you-mean.js'
+export { didYouMean } from './did-you-mean.js'
 export type {
   CommandContext,
   Host,

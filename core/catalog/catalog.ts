@@ -173,6 +173,12 @@ export const tableKey = (table: TableRef): string => `${table.schema}\0${table.n
 export const tableName = (table: TableRef): string =>
   table.schema === 'public' ? table.name : `${table.schema}.${table.name}`
 
+/** Returns the name of the table with a key. @see tableName */
+export function nameOfKey(key: string): string {
+  const [schema = '', name = ''] = key.split('\0')
+  return tableName({ schema, name })
+}
+
 export function openCatalog(data: CatalogData): Catalog {
   return { ...data, tables: new Map(data.tables.map((table) => [tableKey(table), openOnce(table)])) }
 }

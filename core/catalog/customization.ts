@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, refuseOtherKeys, type ServiceError, unexpectedPayload } from '../errors.js'
+import { at, parseFailed, refuseOtherKeys, type ServiceError, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import type { TableRef } from '../plan/ir.js'
@@ -12,6 +12,7 @@ import {
   type RootFieldKind,
 } from './graphql-names.js'
 import type { DatabaseTable } from './introspect.js'
+import { missingColumn } from './relationship.js'
 
 const KEYS = ['custom_name', 'custom_root_fields', 'custom_column_names', 'column_config']
 
@@ -52,7 +53,7 @@ function checkColumns(columns: ReadonlyMap<string, string>, table: DatabaseTable
   const own = table.columns.map(({ name }) => name).sort((a, b) => Number(columns.has(a)) - Number(columns.has(b)))
   for (const column of columns.keys()) {
     if (!own.includes(column)) {
-      throw notExists(`column "${column}" does not exist in "${tableName(table)}"`, at('$.column_config', column))
+      throw missingColumn(column, table, at('$.column_config', column))
     }
   }
   for (const column of own) {

@@ -75,6 +75,7 @@ export class Draft implements Tables {
   private typeNames: Map<string, TableRef[]> | undefined
   readonly tables = {
     get: (key: string) => this.open(key)?.table,
+    keys: () => this.metadata.tables.keys(),
     values: () => [...this.found.keys()].map((key) => this.open(key)?.table).filter((table) => table !== undefined),
   }
   /** All existing names, because only admins create definitions. */

@@ -2,6 +2,7 @@ import { at, notExists, parseFailed, ServiceError, serviceError } from '../error
 import type { Json } from '../json/parse.js'
 import { operandsOf } from '../plan/boolexp.js'
 import type { BoolExp, Operand, TableRef } from '../plan/ir.js'
+import { missingTable } from '../plan/names.js'
 import { ROLE_NAME } from '../session.js'
 import { type Inconsistency, tableKey, tableName } from './catalog.js'
 import { type Change, dropObject } from './change.js'
@@ -282,7 +283,7 @@ export class Editor {
   private table(ref: TableRef, path = '$.args.table'): { tracked: TrackedTable; found: DatabaseTable } {
     const tracked = this.change.draft.changeable(tableKey(ref))
     const found = this.change.draft.foundTable(ref)
-    if (!tracked || !found) throw notExists(`table "${tableName(ref)}" does not exist`, path)
+    if (!tracked || !found) throw missingTable(ref, path, this.change.draft.metadata.tables.keys())
     return { tracked, found }
   }
 }

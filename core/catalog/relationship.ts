@@ -1,8 +1,10 @@
-import { at, notExists, parseFailed, refuseOtherKeys, serviceError } from '../errors.js'
+import { didYouMean } from '../did-you-mean.js'
+import { at, notExists, parseFailed, refuseOtherKeys, type ServiceError, serviceError } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'
 import type { Join, TableRef } from '../plan/ir.js'
+import { missingTable } from '../plan/names.js'
 import { type ForeignKey, type Relationship, tableKey, tableName } from './catalog.js'
 import type { DatabaseTable } from './introspect.js'
 import type { RelationshipRow } from './metadata.js'
@@ -79,7 +81,7 @@ function mappedColumns(mapping: JsonObject, table: DatabaseTable, remote: Databa
       [remote, other],
     ] as const) {
       if (!owner.columns.some(({ name }) => name === column)) {
-        throw notExists(`column "${column}" does not exist in "${tableName(owner)}"`, here)
+        throw missingColumn(column, owner, here)
       }
     }
     return [local, other] as const
@@ -97,7 +99,7 @@ function columnNames(value: Json | undefined, path: string): readonly string[] {
 function foreignKeyOn(table: DatabaseTable, columns: readonly string[], path: string, to?: TableRef): ForeignKey {
   for (const column of columns) {
     if (!table.columns.some(({ name }) => name === column)) {
-      throw notExists(`column "${column}" does not exist in "${tableName(table)}"`, path)
+      throw missingColumn(column, table, path)
     }
   }
   const wanted = [...columns].sort().join('\0')
@@ -111,8 +113,14 @@ function foreignKeyOn(table: DatabaseTable, columns: readonly string[], path: st
 
 function tracked(ref: TableRef, find: FindTable, path: string): DatabaseTable {
   const found = find(ref)
-  if (!found) throw notExists(`table "${tableName(ref)}" does not exist`, path)
+  if (!found) throw missingTable(ref, path)
   return found
+}
+
+/** Returns the error about a column of a definition, for an admin. */
+export function missingColumn(name: string, table: DatabaseTable, path: string): ServiceError {
+  const near = didYouMean(name, table.columns.map((column) => column.name)) // prettier-ignore
+  return notExists(`column "${name}" does not exist in "${tableName(table)}"${near}`, path)
 }
 
 const refOf = ({ schema, name }: TableRef): TableRef => ({ schema, name })

@@ -107,8 +107,8 @@ export class CompilePool {
     if ('lacking' in answer) throw new Error('a worker lost the snapshot')
     if ('unloadable' in answer) throw new UnloadablePlanner(answer.unloadable)
     if ('bug' in answer) throw new Error(`a planner failed: ${answer.bug}`)
-    const { status, code, message, path } = answer.refused
-    throw new ServiceError(status, code, message, path)
+    const { status, code, message, path, missing } = answer.refused
+    throw new ServiceError(status, code, message, path, { missing })
   }
 
   async close(): Promise<void> {

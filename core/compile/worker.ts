@@ -36,12 +36,7 @@ export type WorkerAnswer =
   /** Stack of an unexpected error in a planner. */
   | { readonly bug: string }
   | {
-      readonly refused: {
-        readonly status: number
-        readonly code: string
-        readonly message: string
-        readonly path: string
-      }
+      readonly refused: Pick<ServiceError, 'status' | 'code' | 'message' | 'path' | 'missing'>
     }
 
 const urls = (workerData as { planners: Record<string, string> }).planners
@@ -69,8 +64,8 @@ export default async function work({ task, catalogId, catalog, started }: Worker
     }
   } catch (error) {
     if (!(error instanceof ServiceError)) return { bug: error instanceof Error ? (error.stack ?? '') : String(error) }
-    const { status, code, message, path } = error
-    return { refused: { status, code, message, path } }
+    const { status, code, message, path, missing } = error
+    return { refused: { status, code, message, path, missing } }
   }
 }
 

@@ -1,11 +1,12 @@
+import { didYouMean } from '../did-you-mean.js'
 import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../ajv.js'
-import { at, isUnder, parseFailed, serviceError, type ServiceError, unexpectedPayload } from '../errors.js'
-import { pointerKeys } from '../json-pointer.js'
+import { at, isUnder, parseFailed, refuseOtherKeys, serviceError, type ServiceError, unexpectedKey } from '../errors.js'
+import { pointerKeys, valueAtPointer } from '../json-pointer.js'
 import type { Json } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import type { Schema } from '../schema.js'
-import { assertAdmin } from '../session.js'
+import { assertAdmin, isAdmin, type Session } from '../session.js'
 import type { Request } from './data.js'
 import type { Answer, Call, Operation, Operations } from './operations.js'
 
@@ -24,7 +25,7 @@ export class Registry implements Operations {
   }
 
   async run(query: Json, call: Parameters<Operations['run']>[1]): ReturnType<Operations['run']> {
-    const { type, args, operation } = this.find(query)
+    const { type, args, operation } = this.find(query, call.session)
     if (operation.admin) assertAdmin(call.session)
     if (call.format !== 'json' && !operation.formats) {
       throw serviceError('not-acceptable', `"${type}" answers with application/json only`, '$.type')
@@ -44,17 +45,20 @@ export class Registry implements Operations {
     return this.operations.get(type)
   }
 
-  private find(query: Json): { type: string; args: Json; operation: Operation } {
+  /** @param session suggests the operations of its role for an unknown type */
+  private find(query: Json, session?: Session): { type: string; args: Json; operation: Operation } {
     if (!isObject(query)) throw parseFailed('expecting an object with the keys type and args', '$')
-    for (const key in query) {
-      if (key !== 'type' && key !== 'args') throw unexpectedPayload(`unexpected key "${key}"`, at('$', key))
-    }
+    refuseOtherKeys(query, ['type', 'args'], '$')
     const { type, args } = query
     if (type === undefined) throw parseFailed("the key 'type' was not present", '$')
     if (args === undefined) throw parseFailed("the key 'args' was not present", '$')
     if (typeof type !== 'string') throw parseFailed('expecting a string', '$.type')
     const operation = this.operations.get(type)
-    if (!operation) throw parseFailed(`unknown type : "${type}"`, '$.type')
+    if (!operation) {
+      const others = [...this.operations].filter(([, { admin }]) => !admin || !session || isAdmin(session))
+      const near = didYouMean(type, others.map(([name]) => name)) // prettier-ignore
+      throw parseFailed(`unknown type : "${type}"${near}`, '$.type')
+    }
     return { type, args, operation }
   }
 
@@ -104,7 +108,7 @@ function checkArgs(schema: Schema): (args: Json) => void {
   ajv ??= newAjv({ strict: true, allowUnionTypes: true })
   const valid = ajv.compile(schema)
   return (args) => {
-    if (!valid(args)) throw refusal(valid.errors?.[0] as ErrorObject)
+    if (!valid(args)) throw refusal(valid.errors?.[0] as ErrorObject, schema)
   }
 }
 
@@ -123,19 +127,17 @@ function checkTemplateArgs(schema: Schema, args: Json, placeholders: readonly st
       isUnder(path, placeholder) || (schemaPath.includes('/anyOf') && isUnder(placeholder, path))
     return !placeholders.some(isOpen)
   })
-  if (wrong) throw refusal(wrong)
+  if (wrong) throw refusal(wrong, schema)
 }
 
-function refusal(error: ErrorObject): ServiceError {
+function refusal(error: ErrorObject, schema: Schema): ServiceError {
   const path = pathOf(error.instancePath)
   const params = error.params as Record<string, unknown>
   switch (error.keyword) {
     case 'required':
       return parseFailed(`the key '${String(params['missingProperty'])}' was not present`, path)
-    case 'additionalProperties': {
-      const key = String(params['additionalProperty'])
-      return unexpectedPayload(`unexpected key "${key}"`, at(path, key))
-    }
+    case 'additionalProperties':
+      return unexpectedKey(String(params['additionalProperty']), keysAt(schema, error.schemaPath), path)
     case 'type':
       return parseFailed(`expecting ${String(params['type'])}`, path)
     case 'enum':
@@ -143,6 +145,12 @@ function refusal(error: ErrorObject): ServiceError {
     default:
       return parseFailed(error.message ?? 'not valid', path)
   }
+}
+
+/** Returns the keys of the object schema that a keyword is part of. @param schemaPath e.g. `#/items/additionalProperties` */
+function keysAt(schema: Schema, schemaPath: string): readonly string[] {
+  const around = valueAtPointer(schema, schemaPath.slice(1, schemaPath.lastIndexOf('/')))
+  return Object.keys((around as { readonly properties?: object } | undefined)?.properties ?? {})
 }
 
 /** Converts a JSON pointer to a path: `/objects/2/name` becomes `$.args.objects[2].name`. */

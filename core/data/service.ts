@@ -14,7 +14,7 @@ import { answerTooLarge } from '../db/limit-answers.js'
 import { authorize } from '../plan/authorize.js'
 import { namesFor } from '../plan/names.js'
 import { answerRequest, type RequestSteps } from '../request.js'
-import type { Session } from '../session.js'
+import { isAdmin, type Session } from '../session.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
 import { createCallerLimits } from './caller-limits.js'
@@ -24,6 +24,7 @@ import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
 import { checkPrice, type Limits } from './request-limits.js'
+import { explainMissing } from './untracked.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
 import { openSnapshots } from './snapshots.js'
 import { openRowCounts } from './row-counts.js'
@@ -131,7 +132,8 @@ export async function openData(database: Database, options: DataOptions): Promis
     try {
       return await retryOnConflict(() => retryOnStaleSnapshot(snapshots, run))
     } catch (error) {
-      throw clientError(error, call && readerOf(call))
+      const said = clientError(error, call && readerOf(call))
+      throw call && isAdmin(call.session) ? await explainMissing(database, said) : said
     }
   }
 

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url'
 import { at } from '../errors.js'
 import type { Infer, Issue, Schema } from '../schema.js'
 import { isPlain, resolveSection, textValue, type Mistake, type Setting } from './resolve-section.js'
-import { didYouMean, nearest } from './did-you-mean.js'
+import { didYouMean, nearest } from '../did-you-mean.js'
 import { sameKey } from './key-case.js'
 
 /** Schemas by top-level key, defined by the owners of the sections. */

@@ -1,3 +1,5 @@
+import { fold } from '../did-you-mean.js'
+
 /** Returns whether two spellings mean the same key, ignoring case and word separators. */
 export function sameKey(one: string, other: string): boolean {
   return fold(one) === fold(other)
@@ -8,6 +10,3 @@ export function lowerCamel(key: string): string {
   if (key !== key.toUpperCase()) return key
   return key.toLowerCase().replaceAll(/_+(\w)/g, (_, letter: string) => letter.toUpperCase())
 }
-
-/** Removes case and word separators. */
-export const fold = (key: string) => key.replaceAll(/[_-]/g, '').toLowerCase()

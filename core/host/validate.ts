@@ -3,7 +3,7 @@ import { newAjv } from '../ajv.js'
 import { fastValidator } from './fast-validate.js'
 import { pointerKeys } from '../json-pointer.js'
 import type { Issue, Schema } from '../schema.js'
-import { didYouMean } from './did-you-mean.js'
+import { didYouMean } from '../did-you-mean.js'
 
 /** A schema of any form. */
 export interface AnySchema {

@@ -1,5 +1,6 @@
 import type { Column, Table } from '../catalog/catalog.js'
-import { at, parseFailed, unexpectedPayload } from '../errors.js'
+import { didYouMean } from '../did-you-mean.js'
+import { at, parseFailed, refuseOtherKeys, type ServiceError, unexpectedPayload } from '../errors.js'
 import { type Json, type JsonObject, NumberText } from '../json/parse.js'
 import { describe, encodeArray, isObject } from './encode.js'
 import { columnRef } from './fields.js'
@@ -23,6 +24,7 @@ import {
   listOf,
   type Operator,
   operatorName,
+  operatorNames,
   OPERATORS,
   rightType,
 } from './operators.js'
@@ -124,9 +126,7 @@ export function liftBoolExp(exp: Json | undefined, path: string, slots: Slots, d
 
 function liftExists(key: string, value: Json, path: string, slots: Slots, depth: number): ExpShape {
   if (!isObject(value)) throw parseFailed(`expecting an object for ${key}`, path)
-  for (const part in value) {
-    if (part !== '_table' && part !== '_where') throw unexpectedPayload(`unexpected key "${part}"`, at(path, part))
-  }
+  refuseOtherKeys(value, ['_table', '_where'], path)
   return {
     key,
     table: liftTableRef(value['_table'], `${path}._table`),
@@ -150,9 +150,7 @@ function liftAggregates(value: JsonObject, path: string, slots: Slots, depth: nu
     const object = value[fn]
     if (!isObject(object)) return []
     const here = at(path, fn)
-    for (const key in object) {
-      if (!AGGREGATE_KEYS.has(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(here, key))
-    }
+    refuseOtherKeys(object, AGGREGATE_KEYS, here)
     const { predicate, filter, distinct = false, arguments: given = [] } = object
     if (!isObject(predicate)) throw parseFailed("the key 'predicate' was not present", here)
     if (typeof distinct !== 'boolean') throw parseFailed('expecting a boolean', `${here}.distinct`)
@@ -163,7 +161,7 @@ function liftAggregates(value: JsonObject, path: string, slots: Slots, depth: nu
     const operators = Object.keys(predicate).map((key) => {
       const name = operatorName(key)
       if (name && !COLUMN_OPERATORS.has(name)) return liftOperator(key, predicate, () => `${here}.predicate`, slots)
-      throw unexpectedPayload(`Unknown operator : ${key}`, at(`${here}.predicate`, key))
+      throw unknownOperator(key, `${here}.predicate`)
     })
     return [
       {
@@ -176,7 +174,7 @@ function liftAggregates(value: JsonObject, path: string, slots: Slots, depth: nu
     ]
   })
 }
-const AGGREGATE_KEYS: ReadonlySet<string> = new Set(['predicate', 'filter', 'distinct', 'arguments'])
+const AGGREGATE_KEYS = ['predicate', 'filter', 'distinct', 'arguments']
 
 function liftEntry(
   value: Json,
@@ -223,7 +221,7 @@ function liftCast(value: Json, path: string, slots: Slots): CastShape {
     if (!isObject(operators)) throw parseFailed('expecting an object of operators', here)
     const lifted = Object.keys(operators).map((key) => {
       const name = operatorName(key)
-      if (name === undefined) throw unexpectedPayload(`Unknown operator : ${key}`, at(here, key))
+      if (name === undefined) throw unknownOperator(key, here)
       if (name === 'cast' || COLUMN_OPERATORS.has(name)) {
         throw unexpectedPayload(`${key} cannot be used within a cast`, at(here, key))
       }
@@ -244,9 +242,7 @@ function liftNear(value: Json, path: string, slots: Slots): NearShape {
     if (part === null) throw parseFailed('expecting a value, but found null', at(path, key))
     return slots.add(part)
   }
-  for (const key in value) {
-    if (!NEAR.has(key)) throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
-  }
+  refuseOtherKeys(value, NEAR, path)
   const { distance } = value
   const least = distance instanceof NumberText ? Number(distance.text) : distance
   if (typeof least === 'number' && least < 0) throw parseFailed('a distance is not negative', `${path}.distance`)
@@ -256,16 +252,14 @@ function liftNear(value: Json, path: string, slots: Slots): NearShape {
     ...(value['use_spheroid'] === undefined ? {} : { spheroid: slot('use_spheroid') }),
   }
 }
-const NEAR: ReadonlySet<string> = new Set(['distance', 'from', 'use_spheroid'])
+const NEAR = ['distance', 'from', 'use_spheroid']
 
 /** Lifts a table name: a string (schema `public`) or `{name, schema?}`. */
 export function liftTableRef(value: Json | undefined, path: string): TableRef {
   if (typeof value === 'string') return { schema: 'public', name: value }
   if (value === undefined) throw parseFailed(`the key '${path.slice(path.lastIndexOf('.') + 1)}' was not present`, path)
   if (!isObject(value)) throw parseFailed('expecting a string/object for table', path)
-  for (const key in value) {
-    if (key !== 'name' && key !== 'schema') throw unexpectedPayload(`unexpected key "${key}"`, at(path, key))
-  }
+  refuseOtherKeys(value, ['name', 'schema'], path)
   const { name, schema = 'public' } = value
   if (typeof name !== 'string') throw parseFailed("the key 'name' was not present", path)
   if (typeof schema !== 'string') throw parseFailed('expecting a string', `${path}.schema`)
@@ -337,7 +331,7 @@ export function planBoolExp(
       return { kind: 'compare', ...columnRef(found), op: 'eq', to: operands.one(is, found.type, here) }
     }
     if (Array.isArray(is)) return and((is as readonly OpShape[]).map((op) => operator(op, found, on, at(here, op.key))))
-    return unknownOperator(is as ExpShape, found, here)
+    return refuseOperators(is as ExpShape, found, here)
   }
 
   const aggregate = (shape: AggregateShape, name: string, on: Table, where: string): BoolExp => {
@@ -542,13 +536,18 @@ function refuseJson(column: Column, path: string): void {
 
 const JSON_HINT = { json: '', jsonb: '; $contains, $has_key and $is_null can' }
 
-/** Reports an unknown operator. An object under a column is always a map of operators. */
-function unknownOperator(shape: ExpShape, column: Column, path: string): BoolExp {
+/** Reports the unknown operator. An object under a column is always a map of operators. */
+function refuseOperators(shape: ExpShape, column: Column, path: string): BoolExp {
   const first = 'all' in shape ? shape.all.find((entry) => !('name' in entry && operatorName(entry.name))) : undefined
   if (!first) return TRUE
   refuseJson(column, path)
   const key = 'name' in first ? first.name : 'key' in first ? first.key : ''
-  throw unexpectedPayload(`Unknown operator : ${key}`, at(path, key))
+  throw unknownOperator(key, path)
+}
+
+function unknownOperator(key: string, path: string): ServiceError {
+  const near = /^[$_]/.test(key) ? didYouMean(key, operatorNames(key.charAt(0))) : ''
+  return unexpectedPayload(`Unknown operator : ${key}${near}`, at(path, key))
 }
 
 function fail(error: Error): never {

@@ -5,11 +5,13 @@ import {
   type ComputedField,
   type FunctionData,
   type Relationship,
+  nameOfKey,
   type Table,
   tableKey,
   tableName,
 } from '../catalog/catalog.js'
-import { notExists, permissionDenied, type ServiceError } from '../errors.js'
+import { didYouMean } from '../did-you-mean.js'
+import { notExists, permissionDenied, type ServiceError, serviceError } from '../errors.js'
 import type { Rule, TableRef } from './ir.js'
 
 export type Action = 'select' | 'insert' | 'update' | 'delete'
@@ -70,7 +72,7 @@ export interface Related {
 
 /** Tables by `tableKey`: a catalog, or a draft of one. */
 export interface Tables {
-  readonly tables: { get(key: string): Table | undefined; values(): Iterable<Table> }
+  readonly tables: { get(key: string): Table | undefined; keys(): Iterable<string>; values(): Iterable<Table> }
   readonly functions: readonly FunctionData[]
 }
 
@@ -90,16 +92,19 @@ export function allNames(catalog: Tables): Names {
     snapshot: catalog,
     trusted: true,
     table: (ref, _action, path) =>
-      catalog.tables.get(tableKey(ref)) ?? fail(notExists(`table "${tableName(ref)}" does not exist`, path)),
-    column: (table, name, _action, path) =>
-      table.columnsByName.get(name) ?? fail(notExists(`column "${name}" does not exist`, path)),
-    conflictColumn: (table, name, path) =>
-      table.columnsByName.get(name) ?? fail(notExists(`column "${name}" does not exist`, path)),
+      catalog.tables.get(tableKey(ref)) ?? fail(missingTable(ref, path, catalog.tables.keys())),
+    column: (table, name, _action, path) => table.columnsByName.get(name) ?? fail(missingColumn(table, name, path)),
+    conflictColumn: (table, name, path) => table.columnsByName.get(name) ?? fail(missingColumn(table, name, path)),
     relationship(table, name, path) {
       const found = find(table, name)
-      return found && isRelated(found) ? found : fail(notExists(`relationship "${name}" does not exist`, path))
+      if (found && isRelated(found)) return found
+      const near = didYouMean(name, [...table.relationshipsByName.keys()])
+      throw notExists(`relationship "${name}" does not exist${near}`, path)
     },
-    columnOrRelationship: (table, name, path) => find(table, name) ?? fail(notExists(`"${name}" does not exist`, path)),
+    columnOrRelationship(table, name, path) {
+      const known = () => [...table.columnsByName.keys(), ...table.relationshipsByName.keys()]
+      return find(table, name) ?? fail(notExists(`"${name}" does not exist${didYouMean(name, known())}`, path))
+    },
     tables: () => catalog.tables.values(),
     may: () => true,
     mayAggregate: () => true,
@@ -119,6 +124,16 @@ export function allNames(catalog: Tables): Names {
       findFunction(catalog, ref) ?? fail(notExists(`function "${tableName(ref)}" is not tracked`, path)),
   }
 }
+
+/** Returns the error about a table that is not tracked, for an admin. @param tracked keys of the tracked tables, to suggest one */
+export function missingTable(ref: TableRef, path: string, tracked: Iterable<string> = []): ServiceError {
+  const name = tableName(ref)
+  const message = `table "${name}" does not exist${didYouMean(name, [...tracked].map(nameOfKey))}`
+  return serviceError('not-exists', message, path, { missing: { schema: ref.schema, name: ref.name } })
+}
+
+const missingColumn = (table: Table, name: string, path: string): ServiceError =>
+  notExists(`column "${name}" does not exist${didYouMean(name, [...table.columnsByName.keys()])}`, path)
 
 const findFunction = ({ functions }: Tables, ref: TableRef): FunctionData | undefined =>
   functions.find((each) => each.schema === ref.schema && each.name === ref.name)
@@ -149,8 +164,13 @@ function namesOf(role: string, catalog: Catalog): Names {
     const table = catalog.tables.get(tableKey(relationship.table))
     return readable(table) ? { relationship, table } : undefined
   }
-  const columnDenied = (name: string, action: Action, path: string) =>
-    permissionDenied(`role "${role}" does not have permission to ${action} column "${name}"`, path)
+  // Suggests names that the role may use, so it says nothing about other names.
+  const columnDenied = (table: Table, name: string, action: Action, path: string, others: readonly string[] = []) => {
+    const near = didYouMean(name, [...permitted(table, action), ...others])
+    return permissionDenied(`role "${role}" does not have permission to ${action} column "${name}"${near}`, path)
+  }
+  const readableFrom = (table: Table): readonly string[] =>
+    table.relationships.filter((each) => related(each) !== undefined).map(({ name }) => name)
 
   const computes = (table: Table, { name, gives }: ComputedField): boolean => {
     const listed = columnSet(table.permissionsByRole.get(role)?.select?.computedFields).has(name)
@@ -165,30 +185,39 @@ function namesOf(role: string, catalog: Catalog): Names {
     table(ref, action, path, because) {
       const table = catalog.tables.get(tableKey(ref))
       if (table?.permissionsByRole.get(role)?.[action]) return table
-      const more = because === undefined ? '. ' : `; ${because}`
+      const others = [...catalog.tables.values()].filter((each) => each.permissionsByRole.get(role)?.[action])
+      const near = didYouMean(tableName(ref), others.map(tableName))
+      const more = because === undefined ? near || '. ' : `${near}; ${because}`
       throw permissionDenied(`${action} on "${tableName(ref)}" for role "${role}" is not allowed${more}`, path)
     },
     column(table, name, action, path) {
       const column = table.columnsByName.get(name)
-      return column && permitted(table, action).has(name) ? column : fail(columnDenied(name, action, path))
+      return column && permitted(table, action).has(name) ? column : fail(columnDenied(table, name, action, path))
     },
     conflictColumn(table, name, path) {
       const column = table.columnsByName.get(name)
       const may = permitted(table, 'insert').has(name) || permitted(table, 'select').has(name)
-      return column && may ? column : fail(columnDenied(name, 'insert', path))
+      return column && may ? column : fail(columnDenied(table, name, 'insert', path))
     },
     relationship(table, name, path) {
       const relationship = table.relationshipsByName.get(name)
       return (
         (relationship && related(relationship)) ??
-        fail(permissionDenied(`role "${role}" does not have permission to read relationship "${name}"`, path))
+        fail(
+          permissionDenied(
+            `role "${role}" does not have permission to read relationship "${name}"${didYouMean(name, readableFrom(table))}`,
+            path,
+          ),
+        )
       )
     },
     columnOrRelationship(table, name, path) {
       const column = table.columnsByName.get(name)
       if (column && permitted(table, 'select').has(name)) return column
       const relationship = table.relationshipsByName.get(name)
-      return (relationship && related(relationship)) ?? fail(columnDenied(name, 'select', path))
+      return (
+        (relationship && related(relationship)) ?? fail(columnDenied(table, name, 'select', path, readableFrom(table)))
+      )
     },
     tables: () => [...catalog.tables.values()].filter((table) => table.permissionsByRole.has(role)),
     may: (table, action) => table.permissionsByRole.get(role)?.[action] !== undefined,
@@ -209,7 +238,7 @@ function namesOf(role: string, catalog: Catalog): Names {
     computedFields: (table) => table.computedFields.filter((field) => computes(table, field)),
     computedField(table, name, path) {
       const field = table.computedByName.get(name)
-      return field && computes(table, field) ? field : fail(columnDenied(name, 'select', path))
+      return field && computes(table, field) ? field : fail(columnDenied(table, name, 'select', path))
     },
     functions: () => catalog.functions.filter(callable),
     callable(ref, path) {

@@ -85,6 +85,10 @@ export function operatorName(key: string): string | undefined {
   return OPERATORS.has(name) || COLUMN_OPERATORS.has(name) || OTHERS.has(name) ? name : undefined
 }
 
+/** Returns the names of all operators in requests: `$gt` or `_gt`. */
+export const operatorNames = (prefix: string): readonly string[] =>
+  [OPERATORS, COLUMN_OPERATORS, OTHERS].flatMap((each) => [...each.keys()].map((name) => prefix + name))
+
 /** Returns the operators for columns of a type, by name. */
 export function operatorsOn(type: SqlType): readonly (readonly [name: string, right: SqlType | undefined])[] {
   const fits = ({ on, type: only, op }: Operator): boolean => {

@@ -68,7 +68,7 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
     what: 'a column that a role may not select is refused in other words than one that does not exist',
     code: [
       'core/plan/names.js',
-      /(\? column : fail\()(columnDenied\(name, action, path\))\)/,
+      /(\? column : fail\()(columnDenied\(table, name, action, path\))\)/,
       '$1column ? $2 : notExists(`column "${name}" does not exist`, path))',
     ],
   },

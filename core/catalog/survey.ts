@@ -1,0 +1,86 @@
+import type { ClientBase } from 'pg'
+import { at, notExists } from '../errors.js'
+import type { TableRef } from '../plan/ir.js'
+import { CATALOG_SCHEMA } from './schema.js'
+
+/** What to look for. Without either: all schemas but those of PostgreSQL, of extensions and of Rowhouse. */
+export interface Wanted {
+  readonly schemas?: readonly string[]
+  readonly tables?: readonly TableRef[]
+}
+/** What the database has, tracked or not. */
+export interface Survey {
+  /** Without partitions, unless they are named. */
+  readonly tables: readonly SurveyedTable[]
+  /** Functions that return rows of a table. None when tables are named. */
+  readonly functions: readonly Surveyed[]
+}
+export interface Surveyed extends TableRef {
+  /** Why it should only be tracked if it is named. */
+  readonly reason: string | null
+}
+export interface SurveyedTable extends Surveyed {
+  /** The columns of each unique index, also those without a constraint. */
+  readonly unique: readonly (readonly string[])[]
+}
+
+/**
+ * Lists the tables and functions of the database in the order of their names. Does not read their columns.
+ * @throws ServiceError 400 `not-exists`: a schema
+ */
+export async function survey(client: ClientBase, { schemas, tables }: Wanted = {}): Promise<Survey> {
+  for (const [i, schema] of (schemas ?? []).entries()) {
+    const { rowCount } = await client.query('select from pg_namespace where nspname = $1', [schema])
+    if (rowCount === 0) throw notExists(`schema "${schema}" does not exist`, at('$.args.schemas', i))
+  }
+  const found = await client.query<SurveyedTable>(TABLES, [schemas, tables && JSON.stringify(tables)])
+  if (tables) return { tables: found.rows, functions: [] }
+  const functions = await client.query<Surveyed>(FUNCTIONS, [schemas])
+  return { tables: found.rows, functions: functions.rows }
+}
+
+const extension = (catalog: string, oid: string): string => `(
+    select format('belongs to the extension "%s"', e.extname)
+    from pg_depend d join pg_extension e on e.oid = d.refobjid
+    where d.classid = '${catalog}'::regclass and d.objid = ${oid} and d.deptype = 'e')`
+
+const IN_SCHEMAS = `case when $1::text[] is not null then n.nspname = any ($1)
+    else n.nspname !~ '^pg_' and n.nspname not in ('information_schema', '${CATALOG_SCHEMA}')
+      and ${extension('pg_namespace', 'n.oid')} is null
+    end`
+
+/** The catalogs' indexes on `pg_depend (classid, objid)` and `pg_index (indrelid)` serve the subqueries. */
+const TABLES = `
+select n.nspname as schema, c.relname as name,
+  coalesce(
+    ${extension('pg_class', 'c.oid')},
+    case when not has_schema_privilege(n.oid, 'usage')
+      or not has_table_privilege(c.oid, 'select, insert, update, delete')
+        and not has_any_column_privilege(c.oid, 'select, insert, update')
+      then 'the database login of the server has no privileges on it' end
+  ) as reason,
+  coalesce((
+    select json_agg((
+      select json_agg(a.attname) from pg_attribute a
+      where a.attrelid = i.indrelid and a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1])))
+    from pg_index i
+    where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null
+  ), '[]') as unique
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p', 'v', 'm', 'f')
+  and case when $2::json is not null
+    then (n.nspname, c.relname) in (select schema, name from json_to_recordset($2) as w(schema text, name text))
+    else not c.relispartition and ${IN_SCHEMAS}
+    end
+order by n.nspname, c.relname`
+
+const FUNCTIONS = `
+select distinct on (n.nspname, p.proname) n.nspname as schema, p.proname as name,
+  case when not has_function_privilege(p.oid, 'execute')
+    then 'the database login of the server may not call it' end as reason
+from pg_proc p
+join pg_namespace n on n.oid = p.pronamespace
+join pg_type t on t.oid = p.prorettype
+join pg_class c on c.oid = t.typrelid and c.relkind in ('r', 'p', 'v', 'm', 'f')
+where p.prokind = 'f' and ${extension('pg_proc', 'p.oid')} is null and ${IN_SCHEMAS}
+order by n.nspname, p.proname, p.oid`
