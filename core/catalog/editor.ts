@@ -29,12 +29,21 @@ import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './c
 export class Editor {
   constructor(private readonly change: Change) {}
 
+  /** Reads tables and functions that are about to be tracked, all in one query. Repeated ones are read once. */
+  async readAhead(tables: readonly TableRef[], functions: readonly TableRef[] = []): Promise<void> {
+    const { draft } = this.change
+    const unread = tables.filter((ref) => !draft.foundTable(ref))
+    if (unread.length > 0) await this.change.addTables(unread)
+    const unknown = functions.filter((ref) => !draft.foundFunction(ref))
+    if (unknown.length > 0) await this.change.addFunctions(unknown)
+  }
+
   async trackTable(ref: TableRef, path = '$.args'): Promise<void> {
     const { draft } = this.change
     if (draft.tracked(ref) || isSystem(ref)) {
       throw serviceError('already-tracked', `view/table already tracked : "${tableName(ref)}"`, path)
     }
-    if (!draft.foundTable(ref)) await this.change.addTable(ref)
+    if (!draft.foundTable(ref)) await this.change.addTables([ref])
     if (!draft.foundTable(ref)) throw notExists(`no such table/view exists in postgres : "${tableName(ref)}"`, path)
     const other = draft.calledLike(ref)
     if (other) {
@@ -133,7 +142,7 @@ export class Editor {
     if (Buffer.byteLength(row.name) > 63) throw parseFailed('a name has at most 63 bytes', `${path}.name`)
     this.refuseTaken(row.name, tracked, `${path}.name`)
     if (found.columns.some(({ name }) => name === row.name)) throw nameTaken(row.name, ref).under(`${path}.name`)
-    for (const named of functionsNamed(row)) await this.change.addFunction(named)
+    await this.change.addFunctions(functionsNamed(row))
     under(`${path}.definition`, () => this.change.draft.computedField(row, found))
     tracked.computedFields.set(row.name, row)
     this.change.touched()
@@ -168,7 +177,7 @@ export class Editor {
       const message = `function already tracked : "${tableName(ref)}"`
       throw serviceError('already-tracked', message, path)
     }
-    await this.change.addFunction(ref)
+    if (!draft.foundFunction(ref)) await this.change.addFunctions([ref])
     const tracked = { ...row, roles: new Set<string>() }
     under(path, () => draft.trackedFunction(tracked))
     draft.metadata.functions.set(tableKey(ref), tracked)

@@ -2,6 +2,7 @@ import {
   type Answer,
   type Call,
   type Data,
+  isAdmin,
   type Json,
   type Operation,
   type Operations,
@@ -14,6 +15,7 @@ import {
   describe,
   isObject,
   type JsonObject,
+  liftTableRef,
   parseFailed,
   type Rows,
   splitArray,
@@ -113,11 +115,45 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
           throw parseFailed(`nested bulks can have at most ${MAX_MEMBERS} members in total`, '$.args')
         }
         const answers: string[] = []
-        for (const [i, member] of args.entries()) answers.push(await runMember(operations, member, i, inner))
+        let readUntil = 0
+        for (const [i, member] of args.entries()) {
+          if (i >= readUntil && isAdmin(call.session) && tracks(member)) {
+            const metadata = metadataFrom(args, i, operations)
+            await readAhead(data, metadata, inner)
+            readUntil = i + metadata.length
+          }
+          answers.push(await runMember(operations, member, i, inner))
+        }
         return text(`[${answers.join(',')}]`)
       })
     },
   }
+}
+
+const TRACK = ['track_table', 'add_existing_table_or_view']
+const tracks = (member: Json): member is JsonObject => isObject(member) && TRACK.some((type) => type === member['type'])
+
+/** Returns the member and those that follow it and change nothing but metadata. */
+function metadataFrom(members: readonly Json[], from: number, operations: Operations): readonly Json[] {
+  const rest = members.slice(from)
+  const changesOthers = (member: Json): boolean => {
+    const type = isObject(member) ? member['type'] : undefined
+    return typeof type !== 'string' || type === 'run_sql' || operations.get(type)?.admin !== true
+  }
+  const end = rest.findIndex(changesOthers)
+  return end < 0 ? rest : rest.slice(0, end)
+}
+
+/** Reads the tables that members will track in one query, because each query takes long. Members refuse wrong names. */
+async function readAhead(data: Data, members: readonly Json[], call: Call): Promise<void> {
+  const refs = members.filter(tracks).flatMap(({ args }) => {
+    try {
+      return [liftTableRef(args, '$.args')]
+    } catch {
+      return []
+    }
+  })
+  if (refs.length > 1) await data.alter(call, (edit) => edit.readAhead(refs))
 }
 
 async function runMember(operations: Operations, member: Json, i: number, call: Call): Promise<string> {

@@ -316,3 +316,22 @@ async function connect(t: Test, server: TestServer): Promise<pg.Client> {
   t.teardown(() => client.end())
   return client
 }
+
+t.test('a bulk reads the tables that it tracks together, and again after run_sql', async (t) => {
+  const { must, query } = await testServer(t)
+  await must('run_sql', { sql: 'create table a (id int); create table b (id int)' })
+  const track = (table: string) => ({ type: 'track_table', args: table })
+
+  const failed = await query('bulk', [track('a'), track('b'), track('nope')])
+  t.match(failed, { status: 400, body: { path: '$.args[2].args', code: 'not-exists' } })
+  t.strictSame((await must('export_metadata', {})).tables, [])
+  await must('bulk', [
+    track('a'),
+    { type: 'run_sql', args: { sql: 'alter table b add more int; create table c (id int)' } },
+    track('b'),
+    track('c'),
+    { type: 'insert', args: { table: 'b', objects: [{ id: 1, more: 2 }] } },
+  ])
+  t.same(await must('select', { table: 'b', columns: ['*'] }), [{ id: 1, more: 2 }])
+  t.match(await query('bulk', [track('a'), track('b')], { role: 'user' }), { body: { code: 'access-denied' } })
+})

@@ -129,6 +129,12 @@ async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void
     const path = at('$.args.tables', i)
     return { entry, path, ref: liftTableRef(entry['table'], `${path}.table`) }
   })
+  await edit.readAhead(
+    entries.map(({ ref }) => ref),
+    ((metadata['functions'] ?? []) as JsonObject[]).map((item, i) =>
+      liftTableRef(item['function'], `${at('$.args.functions', i)}.function`),
+    ),
+  )
   for (const { ref, path } of entries) {
     if (edit.trackedTables.some((table) => tableName(table.ref) === tableName(ref))) {
       throw serviceError('already-exists', `table "${tableName(ref)}" is declared twice`, path)
