@@ -90,6 +90,22 @@ ${CONFIG_HELP}`,
     words: 0,
     run: async (invocation) => (await import('./cli/doctor.js')).doctor(invocation),
   },
+  track: {
+    usage: 'rowhouse track [--all | --schema S... | TABLE...] [--dry-run] [--json] [--config FILE]',
+    summary: 'track the tables, foreign keys and functions of an existing database',
+    help: `Tracks tables and views, makes relationships of their foreign keys, and tracks functions that return rows of them.
+Run it again after you add tables: it changes nothing that is tracked. Without arguments it shows what it would track.
+
+  --all           all schemas except those of PostgreSQL, of extensions and of Rowhouse
+  --schema S      only this schema; may be repeated
+  TABLE           only this table: article, or other.article outside of the schema public
+  --dry-run       show what would be tracked, and change nothing
+  --json          print the response of the operation track_all
+${CONFIG_HELP}`,
+    options: { all: flag, schema: { type: 'string', multiple: true }, 'dry-run': flag, json: flag, config },
+    words: Infinity,
+    run: async (invocation) => (await import('./cli/track.js')).track(invocation),
+  },
   metadata: {
     usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--config FILE]',
     summary: 'export, compare and apply tracked tables, relationships and permissions',

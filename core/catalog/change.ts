@@ -32,6 +32,7 @@ import {
   templateName,
 } from './objects.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
+import { type Survey, survey, type Wanted } from './survey.js'
 
 /** Advisory lock for metadata. It serializes changes by all instances. */
 const LOCK = 'select pg_advisory_xact_lock(823746211)'
@@ -76,6 +77,17 @@ export class Change {
   /** Adds functions of the database to the draft. */
   async addFunctions(refs: readonly TableRef[]): Promise<void> {
     this.draft.addFound({ tables: new Map(), functions: await introspectFunctions(this.client, refs) })
+  }
+  /** Lists what the database has. */
+  survey(wanted: Wanted): Promise<Survey> {
+    return survey(this.client, wanted)
+  }
+
+  /** Returns a copy that is never written, to try changes. */
+  copy(): Change {
+    const { metadata, found } = this.build()
+    const read = { metadata, marks: this.marksBefore, found: { ...found, marks: this.found.marks } }
+    return new Change(this.client, read, this.resolve, this.known)
   }
 
   /** Marks the metadata or its tables as changed. */

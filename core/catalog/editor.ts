@@ -4,7 +4,7 @@ import { operandsOf } from '../plan/boolexp.js'
 import type { BoolExp, Operand, TableRef } from '../plan/ir.js'
 import { missingTable } from '../plan/names.js'
 import { ROLE_NAME } from '../session.js'
-import { type Inconsistency, tableKey, tableName } from './catalog.js'
+import { type Inconsistency, type Relationship, tableKey, tableName } from './catalog.js'
 import { type Change, dropObject } from './change.js'
 import { isSystem, nameTaken } from './draft.js'
 import { functionsNamed } from './function.js'
@@ -21,6 +21,7 @@ import {
 } from './metadata.js'
 import { parsePermission } from './permission.js'
 import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './customization.js'
+import type { Survey, Wanted } from './survey.js'
 
 /**
  * Changes metadata inside a transaction, one method per operation. Checks definitions immediately; objects broken by a
@@ -36,6 +37,38 @@ export class Editor {
     if (unread.length > 0) await this.change.addTables(unread)
     const unknown = functions.filter((ref) => !draft.foundFunction(ref))
     if (unknown.length > 0) await this.change.addFunctions(unknown)
+  }
+
+  /** Lists the tables and functions of the database. */
+  survey(wanted: Wanted): Promise<Survey> {
+    return this.change.survey(wanted)
+  }
+
+  /** Returns an editor whose changes are never written. */
+  copy(): Editor {
+    return new Editor(this.change.copy())
+  }
+
+  /** Returns a table as the database has it, tracked or not, if it was read. */
+  found(ref: TableRef): DatabaseTable | undefined {
+    return this.change.draft.foundTable(ref)
+  }
+
+  /** Returns the valid relationships of a tracked table. */
+  relationships(ref: TableRef): readonly Relationship[] {
+    return this.change.draft.names.table(ref, 'select', '$.args').relationships
+  }
+
+  /** Returns the names that a new relationship of a tracked table cannot have. */
+  takenNames(ref: TableRef): Set<string> {
+    const { tracked, found } = this.table(ref)
+    const { customization } = this.change.draft.names.table(ref, 'select', '$.args')
+    return new Set([
+      ...found.columns.map(({ name }) => name),
+      ...Object.values(customization?.columns ?? {}),
+      ...tracked.relationships.keys(),
+      ...tracked.computedFields.keys(),
+    ])
   }
 
   async trackTable(ref: TableRef, path = '$.args'): Promise<void> {
@@ -223,6 +256,9 @@ export class Editor {
     this.change.touched()
   }
 
+  get trackedFunctions(): readonly TrackedFunction[] {
+    return [...this.change.draft.metadata.functions.values()]
+  }
   get trackedTables(): readonly TrackedTable[] {
     return [...this.change.draft.metadata.tables.values()]
   }

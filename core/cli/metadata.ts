@@ -1,12 +1,9 @@
-import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import type { Invocation } from '../cli.js'
 import { type Json, NO_LIMITS, NumberText, parseJson, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
-import { startServer } from '../host/server.js'
-import { builtins, source, withDatabase } from './builtins.js'
-
-type Ask = (type: string, args: string) => Promise<string>
+import { withDatabase } from './builtins.js'
+import { withServer } from './temporary-server.js'
 
 /** Exports, compares or replaces all metadata. */
 export async function metadata({ flags, words: [action, file] }: Invocation): Promise<number> {
@@ -30,38 +27,6 @@ export async function metadata({ flags, words: [action, file] }: Invocation): Pr
       return 0
     }),
   )
-}
-
-/** Runs `fn` with a temporary server on a free port of this machine, with a random secret. */
-async function withServer<T>(url: string, flags: Invocation['flags'], fn: (ask: Ask) => Promise<T>): Promise<T> {
-  const adminSecret = randomBytes(32).toString('base64url')
-  const { overrides: _, ...from } = source(flags)
-  const server = await startServer({
-    ...from,
-    address: { host: '127.0.0.1', port: 0 },
-    overrides: {
-      database: { url },
-      auth: { adminSecret, mode: 'direct' },
-      log: { level: 'error' },
-      compile: { threads: 0 },
-    },
-    builtins: builtins(),
-  })
-  try {
-    return await fn(async (type, args) => {
-      const response = await fetch(`${server.url}/v1/query`, {
-        method: 'POST',
-        headers: { 'X-Service-Admin-Secret': adminSecret },
-        body: `{"type":"${type}","args":${args}}`,
-      })
-      const text = await response.text()
-      if (response.ok) return text
-      const { error, path } = JSON.parse(text) as { error: string; path: string }
-      throw new Error(`${error} (${path.replace('$.args', '$')})`)
-    })
-  } finally {
-    await server.close()
-  }
 }
 
 /** Parses JSON and keeps all digits of numbers. */

@@ -24,11 +24,11 @@ import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
 import { checkPrice, type Limits } from './request-limits.js'
-import { explainMissing } from './untracked.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
 import { openSnapshots } from './snapshots.js'
 import { openRowCounts } from './row-counts.js'
 import { type Transaction, runTransaction } from './transaction.js'
+import { countUntracked, explainMissing } from './untracked.js'
 
 /** The data service with the methods that the server uses to start and stop it. */
 export interface DataService extends Data {
@@ -36,6 +36,8 @@ export interface DataService extends Data {
   usePlanners(sources: ReadonlyMap<string, PlannerSource>): Promise<void>
   /** Starts the workers and watches for metadata changes. */
   start(): Promise<void>
+  /** Returns the number of tables that could be tracked, or 0 if any is tracked. */
+  untracked(): Promise<number>
   /** Explains why metadata changes of other instances may arrive late; undefined normally. */
   readonly degraded: string | undefined
   /** Resources to close, in reverse order. */
@@ -162,6 +164,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     get degraded() {
       return snapshots.degraded
     },
+    untracked: () => countUntracked(database, snapshots.current.catalog),
     async run(request, call) {
       const answered = await answer(request, call)
       return answered && textOf(answered)

@@ -1,4 +1,5 @@
-import { tableName } from '../catalog/catalog.js'
+import { type Catalog, tableName } from '../catalog/catalog.js'
+import { CATALOG_SCHEMA } from '../catalog/schema.js'
 import { survey, type Wanted } from '../catalog/survey.js'
 import { type Database, withClient } from '../db/database.js'
 import { ServiceError, serviceError } from '../errors.js'
@@ -14,6 +15,12 @@ export async function explainMissing(database: Database, error: unknown): Promis
   return serviceError('not-exists', `table "${name}" exists but is not tracked; rowhouse track ${word}`, path, {
     cause: error,
   })
+}
+
+/** Returns the number of tables that could be tracked. Does not ask the database if any table is tracked. */
+export async function countUntracked(database: Database, { tables }: Catalog): Promise<number> {
+  if ([...tables.values()].some(({ schema }) => schema !== CATALOG_SCHEMA)) return 0
+  return (await find(database, {})).filter(({ reason }) => reason === null).length
 }
 
 const find = (database: Database, wanted: Wanted) =>

@@ -130,6 +130,7 @@ export async function startLoaded(
   const config = listeningAt(options.address, configured)
   const { values } = config
   const log = options.log ?? createLogger({ level: values.log.level })
+  const tell = options.progress ?? ((message: string) => log.info(message))
   for (const warning of [...loaded.warnings, ...loaded.renamed]) log.warn(warning)
   requireAuthentication(values)
 
@@ -185,6 +186,8 @@ export async function startLoaded(
     metrics.addProcess()
 
     for (const address of addresses) log.info(address, 'listening')
+    const untracked = (await store?.data.untracked().catch(() => 0)) ?? 0
+    if (untracked > 0) tell(`${untracked} tables found, 0 tracked: rowhouse track --all`)
     const [{ url }] = addresses
     return { config, url, addresses, log, close }
 

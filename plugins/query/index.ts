@@ -3,6 +3,7 @@ import { allMetadataOperations } from './metadata/all.js'
 import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
 import { tableOperations } from './metadata/table.js'
+import { trackAllOperation } from './metadata/track-all.js'
 import { bulkOperation, explain, PLANNER, rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
 
@@ -19,6 +20,7 @@ export default definePlugin({
       bulk: bulkOperation(data, operations),
       run_sql: runSqlOperation(data),
       ...tableOperations(data),
+      track_all: trackAllOperation(data),
       ...permissionOperations(data),
       ...functionOperations(data),
       ...allMetadataOperations(data),

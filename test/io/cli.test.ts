@@ -9,7 +9,7 @@ import { loadedCommands } from '../../core/cli/plugin-command.js'
 import { builtins } from '../../core/cli/builtins.js'
 import { loadServer } from '../../core/host/server.js'
 import { inspectEmbedded } from '../../providers/database/embedded/index.js'
-import { freshDatabase } from '../kit/database.js'
+import { freshDatabase, rowsOf } from '../kit/database.js'
 import { patience } from '../kit/patience.js'
 import { endKeptConnections } from '../kit/server.js'
 import { until } from '../kit/until.js'
@@ -21,7 +21,7 @@ t.test('help is there for the program and for each command, and mistakes get a h
   const folder = await newFolder(t)
 
   t.match(await run(folder, ['--help']), { code: 0, out: /dev .*\n.*start/ })
-  for (const command of ['dev', 'start', 'migrate', 'check', 'doctor', 'metadata', 'fsck']) {
+  for (const command of ['dev', 'start', 'migrate', 'check', 'doctor', 'track', 'metadata', 'fsck']) {
     t.match(await run(folder, [command, '--help']), {
       code: 0,
       out: new RegExp(`rowhouse ${command}[^]*--config FILE`),
@@ -143,6 +143,36 @@ t.test('metadata travels between databases', async (t) => {
   t.match(await run(folder, ['check'], secured), { code: 0, out: /1 tables tracked/ })
   t.match(await run(folder, ['check'], b), { code: 1, out: /no way to authenticate/ })
   t.match(await run(folder, ['doctor'], secured), { code: 0, out: /superuser/ })
+})
+
+t.test('an existing database is tracked by one command, and the server says so when it starts', async (t) => {
+  const folder = await newFolder(t)
+  const { url } = await freshDatabase(t)
+  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
+  await rowsOf(
+    url,
+    `create table company (id int primary key); create table person (id int primary key, company_id int references company);
+     create schema other; create table other.note (id int)`,
+  )
+  const hint = '3 tables found, 0 tracked: rowhouse track --all'
+  const before = await start(t, folder, ['start', '--port', '0'], env)
+  await until('it says so', () => before.output().includes(hint))
+  await before.stop('SIGTERM')
+
+  const shown = await run(folder, ['track'], env)
+  t.match(shown, { code: 0, out: /^would track 3 tables, 2 relationships, 0 functions\n/ })
+  t.match(shown.out, /  other\.note\n[^]*  person\.company -> company\n  company\.people -> many person\n/)
+  t.match(shown.out, /To track them: rowhouse track --all\n$/)
+  const one = await run(folder, ['track', '--schema', 'other', '--dry-run', '--json'], env)
+  t.match(JSON.parse(one.out), { dry_run: true, tables: [{ schema: 'other', name: 'note' }] })
+  t.match(await run(folder, ['track', 'other.note', 'company'], env), { code: 0, out: /^tracked 2 tables, 0 relation/ })
+  t.match(await run(folder, ['track', '--all'], env), { code: 0, out: /^tracked 1 table, 2 relationships/ })
+  t.same(await run(folder, ['track', '--all'], env), { code: 0, out: 'nothing new to track\n', err: '' })
+  t.match(await run(folder, ['track', 'nope'], env), { code: 1, err: /no such table.*\(\$\.tables\[0\]\)/ })
+  t.match(await run(folder, ['track', '--all', 'company'], env), { code: 1, err: /expected one of/ })
+  const after = await start(t, folder, ['start', '--port', '0'], env)
+  t.match(await post(after.url, { type: 'count', args: { table: 'person' } }, SECRET), { count: 0 })
+  t.notMatch(after.output(), /tables found/)
 })
 
 t.test('the first dev run makes a database with the shop, and its curl lines work as pasted', async (t) => {

@@ -9,7 +9,17 @@ import {
   type TableRef,
   tableName,
 } from 'rowhouse/plan'
-import { anything, args, comment, type Comment, metadataOperation, SUCCESS, tableSchema, text } from './operation.js'
+import {
+  anything,
+  args,
+  comment,
+  type Comment,
+  exportedName,
+  metadataOperation,
+  SUCCESS,
+  tableSchema,
+  text,
+} from './operation.js'
 import { currentKeys } from './table.js'
 
 const RELATIONSHIPS = { object_relationships: 'object', array_relationships: 'array' } as const
@@ -120,7 +130,6 @@ function sorted<T extends { readonly ref: TableRef }>(all: ReadonlyMap<unknown, 
   const key = ({ ref }: T) => JSON.stringify([ref.schema, ref.name])
   return [...all.values()].sort((a, b) => (key(a) < key(b) ? -1 : 1))
 }
-const exportedName = ({ schema, name }: TableRef): Json => (schema === 'public' ? name : { schema, name })
 
 /** Creates tables, relationships, computed fields and permissions in this order, because each can use the ones before. */
 async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void> {

@@ -47,3 +47,5 @@ export type Comment = string | null
 
 /** Reads the argument `table`. */
 export const tableOf = (table: Json): TableRef => liftTableRef(table, '$.args.table')
+/** Returns the name of a table for exports and answers, as it is written in arguments. */
+export const exportedName = ({ schema, name }: TableRef): Json => (schema === 'public' ? name : { schema, name })

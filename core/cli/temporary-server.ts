@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto'
+import type { Invocation } from '../cli.js'
+import { startServer } from '../host/server.js'
+import { builtins, source } from './builtins.js'
+
+/** Runs an operation of the query API as admin. @throws Error with the message and the path of the refusal */
+export type Ask = (type: string, args: string) => Promise<string>
+
+/** Runs `fn` with a temporary server on a free port of this machine, with a random secret. */
+export async function withServer<T>(url: string, flags: Invocation['flags'], fn: (ask: Ask) => Promise<T>): Promise<T> {
+  const adminSecret = randomBytes(32).toString('base64url')
+  const { overrides: _, ...from } = source(flags)
+  const server = await startServer({
+    ...from,
+    address: { host: '127.0.0.1', port: 0 },
+    overrides: {
+      database: { url },
+      auth: { adminSecret, mode: 'direct' },
+      log: { level: 'error' },
+      compile: { threads: 0 },
+    },
+    builtins: builtins(),
+  })
+  try {
+    return await fn(async (type, args) => {
+      const response = await fetch(`${server.url}/v1/query`, {
+        method: 'POST',
+        headers: { 'X-Service-Admin-Secret': adminSecret },
+        body: `{"type":"${type}","args":${args}}`,
+      })
+      const text = await response.text()
+      if (response.ok) return text
+      const { error, path } = JSON.parse(text) as { error: string; path: string }
+      throw new Error(`${error} (${path.replace('$.args', '$')})`)
+    })
+  } finally {
+    await server.close()
+  }
+}
