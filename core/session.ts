@@ -33,7 +33,13 @@ export const ROLE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 export const VARIABLE_NAME = /^x-service-[a-z0-9-]+$/
 export const USER_ID = 'x-service-user-id'
 
-/** Returns whether a text is a decimal PostgreSQL bigint, as required for the user id. */
-export function isUserId(text: string): boolean {
-  return /^-?\d{1,19}$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text)
+/** Rule for user ids, for messages after the name of the header or claim. */
+export const USER_ID_RULE = 'should be 1 to 255 characters without control characters'
+
+/** Returns whether a text is a user id: whatever the identity provider sends, within `USER_ID_RULE`. */
+export const isUserId = (text: string): boolean => /^[^\p{Cc}\p{Cs}]{1,255}$/u.test(text)
+
+/** Returns whether a text is a decimal integer of PostgreSQL, by default a bigint. */
+export function isInteger(text: string, bits: 16 | 32 | 64 = 64): boolean {
+  return /^-?\d{1,19}$/.test(text) && BigInt.asIntN(bits, BigInt(text)) === BigInt(text)
 }

@@ -2,8 +2,9 @@ import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '
 import type { Json, JsonObject } from '../json/parse.js'
 import { and, arrayOf, encodeList, liftBoolExp, type Operands, planBoolExp, Slots } from '../plan/boolexp.js'
 import { encode, isObject } from '../plan/encode.js'
-import { type BoolExp, type Operand, type Preset, type SqlType, TRUE } from '../plan/ir.js'
+import { type BoolExp, type Operand, type Preset, type SqlType } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
+import { failClosed, takesUserId } from '../plan/user-id.js'
 import { USER_ID, VARIABLE_NAME } from '../session.js'
 import type { Column, InsertPermission, SelectPermission, Table, UpdatePermission } from './catalog.js'
 import type { PermissionType } from './metadata.js'
@@ -114,28 +115,32 @@ function expression(definition: JsonObject, key: string, table: Table, names: Na
 function planRule(rule: Json, path: string, table: Table, names: Names): BoolExp {
   const slots = new Slots()
   const shape = liftBoolExp(rule, path, slots)
-  return and([planBoolExp(shape, table, names, path, definedOperands(slots.values))]) ?? TRUE
+  return failClosed(and([planBoolExp(shape, table, names, path, definedOperands(slots.values))]))
 }
 
 /** Converts the values of a definition: constants, or session variables. */
 function definedOperands(values: readonly Json[]): Operands {
-  const one = (value: Json, type: SqlType, path: string): Operand => {
+  const one = (value: Json, type: SqlType, path: string, compared = type): Operand => {
     const name = variableName(value)
     if (name === undefined) return { kind: 'const', value: encode(value, type, path), type }
-    checkVariable(name, type, path)
+    checkVariable(name, takesUserId(compared) ? type : compared, path)
     return { kind: 'session', name, type }
   }
   return {
-    one: (slot, type, path) => one(values[slot] as Json, type, path),
-    list(slot, type, path) {
+    one: (slot, type, path, compared) => one(values[slot] as Json, type, path, compared),
+    list(slot, type, path, compared) {
       const value = values[slot] as Json
       const name = variableName(value)
-      if (name !== undefined) return { list: { kind: 'session', name, type: arrayOf(type, path) }, ones: [] }
+      if (name !== undefined) {
+        const list = arrayOf(type, path)
+        checkVariable(name, list, path)
+        return { list: { kind: 'session', name, type: list }, ones: [] }
+      }
       if (!Array.isArray(value)) throw parseFailed('expecting an array', path)
       const fixed = value.filter((element) => variableName(element) === undefined)
       const variables = value.flatMap((element, i) => (variableName(element) === undefined ? [] : [{ element, i }]))
       const list: Operand = { kind: 'const', value: encodeList(fixed, type, path), type: arrayOf(type, path) }
-      return { list, ones: variables.map(({ element, i }) => one(element, type, at(path, i))) }
+      return { list, ones: variables.map(({ element, i }) => one(element, type, at(path, i), compared)) }
     },
   }
 }
@@ -148,9 +153,9 @@ function variableName(value: Json): string | undefined {
 }
 
 function checkVariable(name: string, type: SqlType, path: string): void {
-  if (name !== USER_ID || type.kind === 'int2' || type.kind === 'int4' || type.kind === 'int8') return
+  if (name !== USER_ID || takesUserId(type)) return
   throw unexpectedPayload(
-    `X-SERVICE-USER-ID requires a smallint, integer or bigint; the type here is ${type.name}`,
+    `X-SERVICE-USER-ID requires a smallint, integer, bigint, uuid, text, varchar, char or citext; the type here is ${type.name}`,
     path,
   )
 }

@@ -3,7 +3,7 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose'
 import { ServiceError } from '../errors.js'
 import { valueAtPointer } from '../json-pointer.js'
 import type { Logger } from '../log.js'
-import { isUserId, ROLE_NAME, type Session, USER_ID, VARIABLE_NAME } from '../session.js'
+import { isUserId, ROLE_NAME, type Session, USER_ID, USER_ID_RULE, VARIABLE_NAME } from '../session.js'
 import type { JwtConfig } from './config.js'
 import {
   type RequestHeaders,
@@ -39,7 +39,8 @@ export function createTokenReader(
     const found = findToken(headers, issuers)
     if (!found) return null
     const { token, via, readers } = found
-    if (token.length > MAX_TOKEN_BYTES) throw invalidToken()
+    if (token.length > MAX_TOKEN_BYTES)
+      throw invalidToken(new Error(`the token has more than ${MAX_TOKEN_BYTES} bytes`))
     const issuer = readers.length === 1 ? readers[0] : await namedBy(token, readers)
     if (!issuer) throw invalidToken(new Error('the issuer of the token is not configured'))
     const { payload, sessions } = issuer.tokens.get(token) ?? issuer.tokens.add(token, await verified(token, issuer))
@@ -201,7 +202,7 @@ function variablesOf(claims: ReadonlyMap<string, unknown>): Map<string, string> 
     if (!VARIABLE_NAME.test(name) || typeof text !== 'string' || !isVariableValue(text)) {
       throw invalidToken(new Error('a claim is not a session variable'))
     }
-    if (name === USER_ID && !isUserId(text)) throw invalidToken(new Error('the user id is not an integer'))
+    if (name === USER_ID && !isUserId(text)) throw invalidToken(new Error(`the user id ${USER_ID_RULE}`))
     variables.set(name, text)
   }
   return variables

@@ -1,5 +1,5 @@
 import { serviceError } from '../errors.js'
-import { isUserId, ROLE_NAME, type Session, USER_ID, VARIABLE_NAME } from '../session.js'
+import { isUserId, ROLE_NAME, type Session, USER_ID, USER_ID_RULE, VARIABLE_NAME } from '../session.js'
 import type { WebhookConfig } from './config.js'
 import { fetchJson, createOutbound, type OutboundRequest } from './outbound.js'
 import {
@@ -29,7 +29,7 @@ export function createWebhook(
         throw badAnswer(error)
       },
     )
-    if (status === 401) throw invalidToken()
+    if (status === 401) throw invalidToken(new Error('the authorization webhook refused the credentials'))
     if (status !== 200 || typeof json !== 'object' || json === null) throw badAnswer()
     return sessionOf(json, headers)
   }
@@ -102,7 +102,7 @@ function sessionOf(answer: object, headers: RequestHeaders): Session {
   const usual = named.get('x-service-role') ?? list?.[0]
   const userId = named.get(USER_ID)
   if (usual === undefined || ![usual, ...(list ?? [])].every((role) => ROLE_NAME.test(role))) throw badAnswer()
-  if (userId !== undefined && !isUserId(userId)) throw badAnswer()
+  if (userId !== undefined && !isUserId(userId)) throw badAnswer(new Error(`the user id ${USER_ID_RULE}`))
   named.delete('x-service-allowed-roles')
   return makeSession(chosenRole(requestedRole(headers), list ?? [usual], usual), named, via(headers))
 }

@@ -1,6 +1,6 @@
 import { isAdmin } from '../session.js'
 import { type Catalog, type ComputedField, type Table, tableName } from '../catalog/catalog.js'
-import { permissionDenied, unexpectedPayload } from '../errors.js'
+import { at, permissionDenied, unexpectedPayload } from '../errors.js'
 import { and } from './boolexp.js'
 import { guard } from './guard.js'
 import {
@@ -15,6 +15,7 @@ import {
   type OnConflict,
   type Op,
   type OrderTarget,
+  type Preset,
   type Read,
   type Returning,
   type Rule,
@@ -147,6 +148,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
         columns(table, [exp.column, exp.to], 'select')
         return exp
       case 'unknown':
+      case 'known':
         return exp
       case 'exists': {
         if (exp.on.length === 0) throw permissionDenied('$exists may be used in permissions only', '$.args.where')
@@ -209,7 +211,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     return {
       ...insert,
       columns: insert.columns.filter(({ name, present }) => present !== 'none' || !preset.has(name)),
-      presets: permission.set,
+      presets: writtenAt('$.args.objects', permission.set),
       check: filter(permission.check),
       refusal: refusal(insert.onConflict?.action === 'update' ? 'insert or update' : 'insert', table),
       onConflict: insert.onConflict && onConflict(insert.onConflict, table, permission.upsert),
@@ -231,7 +233,7 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     return {
       ...conflict,
       set: conflict.set.filter((column) => update.columns.includes(column) && !preset.has(column)),
-      presets: update.set,
+      presets: writtenAt('$.args.on_conflict', update.set),
       where: guard(filter(update.filter), condition(conflict.where, table), table, catalog),
       check: update.check === undefined ? TRUE : filter(update.check),
     }
@@ -255,7 +257,10 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
     )
     return {
       ...update,
-      set: [...update.set, ...permission.set.map((preset) => ({ kind: 'set' as const, ...preset }))],
+      set: [
+        ...update.set,
+        ...writtenAt('$.args.$set', permission.set).map((preset) => ({ kind: 'set' as const, ...preset })),
+      ],
       where: guard(filter(permission.filter), condition(update.where, table), table, catalog),
       check: permission.check === undefined ? TRUE : filter(permission.check),
       refusal: refusal('update', table),
@@ -290,6 +295,10 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       return remove(op)
   }
 }
+
+/** Names the column in the error of a session variable that does not fit it. */
+const writtenAt = (path: string, presets: readonly Preset[]): readonly Preset[] =>
+  presets.map(({ column, to }) => ({ column, to: to.kind === 'session' ? { ...to, path: at(path, column) } : to }))
 
 /**
  * Asserts that a computed field calls its own function. The permission covers the field, and the planner chooses the

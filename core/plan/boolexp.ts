@@ -271,9 +271,15 @@ type Compare = (op: CompareOp, to: Operand, more?: readonly Operand[]) => BoolEx
 
 /** Creates the operands of a plan: slots for a client's values, constants and session variables for a permission's. */
 export interface Operands {
-  one(slot: number, type: SqlType, path: string): Operand
+  /** @param compared type of the column, if it is not that of the value: of jsonb, say, whose keys are texts */
+  one(slot: number, type: SqlType, path: string, compared?: SqlType): Operand
   /** Returns a list as one array operand, and the elements that it cannot contain as separate operands. */
-  list(slot: number, type: SqlType, path: string): { readonly list?: Operand; readonly ones: readonly Operand[] }
+  list(
+    slot: number,
+    type: SqlType,
+    path: string,
+    compared?: SqlType,
+  ): { readonly list?: Operand; readonly ones: readonly Operand[] }
 }
 
 /** Creates operands for a client's values, by slot. */
@@ -381,11 +387,11 @@ export function planBoolExp(
       if (op === 'eq') return isNull
       return op === 'ne' ? { kind: 'not', of: isNull } : { kind: 'unknown' }
     }
-    if (typeof to === 'object' && 'list' in to) return list(op, compare, column, to, isNull, here)
+    if (typeof to === 'object' && 'list' in to) return list(op, compare, column, to, isNull, here, cast)
     const type = rightType(operator.right, column.type)
     if (!type) throw unexpectedPayload(`"${column.name}" has no list type`, here)
     if (typeof to === 'object') return near(compare, type, to as NearShape, here)
-    return compare(op, operands.one(to as number, type, here))
+    return compare(op, operands.one(to as number, type, here, cast?.from ?? column.type))
   }
 
   /** Plans the operators within a cast, as if the column had the other type. */
@@ -419,8 +425,9 @@ export function planBoolExp(
     to: ListShape,
     isNull: BoolExp,
     here: string,
+    cast?: Cast,
   ): BoolExp => {
-    const { list, ones } = operands.list(to.list, column.type, here)
+    const { list, ones } = operands.list(to.list, column.type, here, cast?.from)
     const negated = op === 'nin'
     const parts: BoolExp[] = list ? [compare(op, list)] : []
     for (const to of ones) parts.push(compare(negated ? 'ne' : 'eq', to))
@@ -469,6 +476,7 @@ export function needsOtherRows(exp: BoolExp): boolean {
     case 'columns':
     case 'null':
     case 'unknown':
+    case 'known':
       return false
   }
 }
@@ -489,6 +497,8 @@ export function operandsOf(exp: BoolExp): readonly Operand[] {
       return [...operandsOf(exp.where), ...operandsOf(exp.is)]
     case 'compare':
       return [exp.to, ...(exp.more ?? [])]
+    case 'known':
+      return [exp.to]
     case 'columns':
     case 'null':
     case 'unknown':

@@ -49,6 +49,7 @@ function mayRaise(exp: BoolExp, table: Table, catalog: Catalog, derived: boolean
     case 'null':
       return exp.computed !== undefined || reads(exp.column)
     case 'unknown':
+    case 'known':
       return false
     case 'guarded':
       return true

@@ -57,7 +57,8 @@ export type Join = readonly (readonly [outer: string, inner: string])[]
 /** The source of a statement parameter. Plans contain slots, never values. */
 export type Operand =
   | { readonly kind: 'value'; readonly slot: number; readonly type: SqlType; readonly path: string }
-  | { readonly kind: 'session'; readonly name: string; readonly type: SqlType }
+  /** `path`: where the value is written, for the error when it does not fit. Absent: it is compared. */
+  | { readonly kind: 'session'; readonly name: string; readonly type: SqlType; readonly path?: string }
   /** All session variables as a JSON object. */
   | { readonly kind: 'session_all'; readonly type: SqlType }
   | { readonly kind: 'const'; readonly value: string | null; readonly type: SqlType }
@@ -145,6 +146,8 @@ export type BoolExp =
   | { readonly kind: 'null'; readonly column: string; readonly computed?: FunctionCall }
   /** Neither true nor false, like an SQL comparison with null. */
   | { readonly kind: 'unknown' }
+  /** True, or unknown when the operand is null. */
+  | { readonly kind: 'known'; readonly to: Operand }
   /** Evaluated only on rows that satisfy `by`; unknown for others. Inserted by `authorize`. */
   | { readonly kind: 'guarded'; readonly by: BoolExp; readonly of: BoolExp }
   /** Some row of `table` joins and satisfies `where`. */

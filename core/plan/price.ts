@@ -78,6 +78,7 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
       case 'columns':
       case 'null':
       case 'unknown':
+      case 'known':
         return add(COMPARISON, lists)
       case 'exists':
       case 'aggregate':
@@ -179,6 +180,7 @@ function shareOf(exp: BoolExp): number {
     case 'aggregate':
       return SOME
     case 'not':
+    case 'known':
     case 'unknown':
       return 1
   }

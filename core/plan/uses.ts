@@ -78,6 +78,7 @@ export function mentions(exp: BoolExp, here: string, table: string, column: stri
     case 'columns':
       return here === table && (exp.column === column || exp.to === column)
     case 'unknown':
+    case 'known':
       return false
     case 'exists': {
       const inner = tableKey(exp.table)

@@ -3,7 +3,8 @@ import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows } 
 import { checkPattern, describe, encode, encodeArray } from '../plan/encode.js'
 import { checkGeoJson, geoJsonText } from '../plan/geojson.js'
 import { isGeo, type Operand, type SqlType, type TypeKind } from '../plan/ir.js'
-import { isUserId, USER_ID } from '../session.js'
+import { fitsUserId } from '../plan/user-id.js'
+import { isUserId, USER_ID, USER_ID_RULE } from '../session.js'
 import { fromGeoJson } from './geojson.js'
 import { type Sql, sql, typeText } from './text.js'
 
@@ -15,6 +16,8 @@ export interface Bindings {
   /** Result of the previous statement. */
   readonly written?: string
 }
+
+type SessionOperand = Extract<Operand, { kind: 'session' }>
 
 /**
  * Encodes every parameter as text. Values are converted to types only here.
@@ -28,7 +31,7 @@ export function bind(params: readonly Param[], bindings: Bindings): (string | nu
       case 'const':
         return param.value
       case 'session':
-        return variable(param.name, param.type, bindings.variables)
+        return variable(param, bindings.variables)
       case 'session_all':
         return JSON.stringify(Object.fromEntries(bindings.variables))
       case 'rows':
@@ -39,12 +42,16 @@ export function bind(params: readonly Param[], bindings: Bindings): (string | nu
   })
 }
 
-function variable(name: string, type: SqlType, variables: ReadonlyMap<string, string>): string {
+function variable({ name, type, path }: SessionOperand, variables: ReadonlyMap<string, string>): string | null {
   const value = variables.get(name)
   if (value === undefined)
     throw serviceError('not-found', `${name} header is expected but not found`, '$', { status: 400 })
   if (name === USER_ID && !isUserId(value)) {
-    throw serviceError('parse-failed', 'X-Service-User-Id should be an integer')
+    throw serviceError('parse-failed', `X-Service-User-Id ${USER_ID_RULE}`)
+  }
+  if (name === USER_ID && !fitsUserId(value, type)) {
+    if (path === undefined) return null
+    throw parseFailed(`X-Service-User-Id does not fit this column, which is of type ${type.name}`, path)
   }
   if (isGeo(type)) return ofHeader(name, () => geoJsonText(value, type, '$'))
   return type.pattern ? ofHeader(name, () => checkPattern(value, '$')) : value

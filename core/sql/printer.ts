@@ -189,6 +189,8 @@ export class Printer {
         return sql`(${this.columnOf(exp, t)} is null)`
       case 'unknown':
         return sql`null::bool`
+      case 'known':
+        return sql`nullif(${this.params.operand(exp.to)} is not null, false)`
       case 'compare':
         return this.compare(exp, this.columnOf(exp, t))
       case 'columns':

@@ -1,4 +1,4 @@
-import { isUserId, type Session, USER_ID } from 'rowhouse'
+import { isInteger, type Session, USER_ID } from 'rowhouse'
 import { badRequest, missingHeader } from './errors.js'
 
 export interface Caller {
@@ -11,6 +11,6 @@ export interface Caller {
 export function callerOf({ role, variables }: Session): Caller {
   const userId = variables.get(USER_ID)
   if (userId === undefined) throw missingHeader('X-Service-User-Id')
-  if (!isUserId(userId)) throw badRequest('X-Service-User-Id should be an integer')
+  if (!isInteger(userId)) throw badRequest('X-Service-User-Id should be an integer')
   return { role, userId }
 }

@@ -730,11 +730,15 @@ t.test('metadata and SQL', async (t) => {
       refused('not-exists', 'column "nope" does not exist', '$.args.permission.columns[0]'),
     ],
     [
-      'the user id stands for integers only',
+      'the user id stands for no boolean',
       ADMIN,
       'create_select_permission',
-      { table: 'category', role: 'user', permission: { columns: '*', filter: { name: 'X-Service-User-Id' } } },
-      refused('unexpected-payload', /smallint, integer or bigint/, '$.args.permission.filter.name'),
+      { table: 'article', role: 'other', permission: { columns: '*', filter: { published: 'X-Service-User-Id' } } },
+      refused(
+        'unexpected-payload',
+        /requires a smallint, .*; the type here is bool/,
+        '$.args.permission.filter.published',
+      ),
     ],
     ['a comment is set', ADMIN, 'set_permission_comment', { ...comment, comment: 'who wrote' }, SUCCESS],
     [

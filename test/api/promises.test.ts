@@ -455,8 +455,8 @@ const CASES: Readonly<Record<PromiseId, Case>> = {
   'permission.user-id-type': [
     ADMIN,
     'create_select_permission',
-    { table: 'noted', role: 'other', permission: { columns: '*', filter: { note: 'X-SERVICE-USER-ID' } } },
-    refused('unexpected-payload', /integer|smallint|bigint/i, '$.args.permission.filter.note'),
+    { table: 'thing', role: 'other', permission: { columns: '*', filter: { flag: 'X-SERVICE-USER-ID' } } },
+    refused('unexpected-payload', /smallint, integer, bigint, uuid, text/, '$.args.permission.filter.flag'),
   ],
   'permission.unknown-key': [
     ADMIN,

@@ -101,7 +101,7 @@ export const PROMISES = {
   'permission.update-check': 'an updated row must satisfy the check',
   'permission.delete-filter': 'rows outside the delete filter stay',
   'permission.session-missing': 'a missing session variable is said before anything is run',
-  'permission.user-id-type': 'X-SERVICE-USER-ID stands for integers only',
+  'permission.user-id-type': 'X-SERVICE-USER-ID stands for integers, UUIDs and texts only',
   'permission.unknown-key': 'an unknown key of a permission is refused',
   'permission.twice': 'a permission is made once',
   'permission.drop-missing': 'dropping what is not there is refused',

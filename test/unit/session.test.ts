@@ -270,8 +270,11 @@ t.test('tokens', async (t) => {
     'a role that is no name': () => token({ rowhouse: { 'x-service-allowed-roles': ['a b'] } }),
     'a default role that is not held': () =>
       token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-default-role': 'admin' } }),
-    'a user id that is no integer': () =>
-      token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-user-id': 'x' } }),
+    'an empty user id': () => token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-user-id': '' } }),
+    'a user id with a control character': () =>
+      token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-user-id': 'a\u007f' } }),
+    'a user id of 256 characters': () =>
+      token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-user-id': 'x'.repeat(256) } }),
     'a user id beyond exact numbers': () =>
       token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-user-id': 2 ** 60 } }),
     'a variable that is a list': () => token({ rowhouse: { 'x-service-allowed-roles': ['user'], 'x-service-a': [1] } }),
@@ -598,6 +601,11 @@ t.test('the webhook', async (t) => {
     t.match((await server.raw(['Cookie: a=b'])).body, { via: 'cookie' })
     t.match((await server.raw([`X-Service-Admin-Secret: ${ADMIN}`])).body, { role: 'admin', via: 'admin-secret' })
   })
+  await t.test('may answer any text as user id', async (t) => {
+    const userId = 'auth0|8d6f2b1e é'
+    const server = await withHook(t, () => [200, { 'x-service-role': 'user', 'x-service-user-id': userId }])
+    t.match((await server.raw([])).body, { variables: { 'x-service-user-id': userId } })
+  })
   await t.test('is sent what tells about the caller, and nothing unproven', async (t) => {
     let got: IncomingMessage['headers'] = {}
     const server = await withHook(t, (req) => {
@@ -639,7 +647,8 @@ t.test('the webhook', async (t) => {
       [200, [], 500],
       [200, {}, 500],
       [200, { 'x-service-role': 'a b' }, 500],
-      [200, { 'x-service-role': 'a', 'x-service-user-id': 'x' }, 500],
+      [200, { 'x-service-role': 'a', 'x-service-user-id': '' }, 500],
+      [200, { 'x-service-role': 'a', 'x-service-user-id': 'a\nb' }, 500],
       [200, { 'x-service-role': 'a', 'x-service-b': {} }, 500],
       [200, { 'x-service-role': 'a', padding: 'x'.repeat(70_000) }, 500],
     ]
