@@ -41,7 +41,8 @@ function pluginProblem({
   if (database === false && migrations !== undefined) return `"${name}" has "database": false and migrations`
   if (needs !== undefined && !isNames(needs)) return `"${name}" has "needs" that are not a list of names`
   if (wants !== undefined && !isNames(wants)) return `"${name}" has "wants" that are not a list of names`
-  if (migrations !== undefined && !(Array.isArray(migrations) && migrations.every(isMigration)))
+  const listed = Array.isArray(migrations) && migrations.every(isMigration)
+  if (migrations !== undefined && typeof migrations !== 'function' && !listed)
     return `"${name}" has "migrations" that are not a list of {id, sql}`
   if (commands !== undefined && !(Array.isArray(commands) && commands.every(isCommand)))
     return `"${name}" has "commands" that are not a list of {name, summary, usage, help, run}`

@@ -55,12 +55,17 @@ export interface Plugin<
    * `setup`.
    */
   readonly config?: S
-  /** Its migrations in order, for tables in the schema `svc_catalog`. Never change a migration that may have run. */
-  readonly migrations?: readonly Migration[]
+  /**
+   * Its migrations in order, for tables in the schema `svc_catalog`; a function if they depend on the configuration.
+   * Never change a migration that may have run.
+   */
+  readonly migrations?: readonly Migration[] | Migrations<Infer<S>>
   /** Its commands for the command line. */
   readonly commands?: readonly PluginCommand<Infer<S>>[]
   setup(host: Host<N, W>, config: Infer<S>): Provided<K> | Promise<Provided<K>>
 }
+/** A method, so that a plugin with any configuration is a `Plugin`. */
+type Migrations<C> = { of(config: C): readonly Migration[] }['of']
 type Provided<K> = K extends ServiceName ? Services[K] : void
 
 /** A command of `rowhouse`. It can use the configuration, the database and the providers; no server is running. */

@@ -256,7 +256,10 @@ function mentions({ http }: Partial<Config['values']>): readonly Mention[] {
 export function migrationSets({ plugins }: Loaded): readonly MigrationSet[] {
   return [
     { owner: 'core', migrations: catalogMigrations },
-    ...plugins.map(({ plugin }) => ({ owner: plugin.name, migrations: plugin.migrations ?? [] })),
+    ...plugins.map(({ plugin: { name, migrations = [] }, config }) => ({
+      owner: name,
+      migrations: typeof migrations === 'function' ? migrations(config) : migrations,
+    })),
   ]
 }
 

@@ -18,13 +18,15 @@ export interface Permit {
  */
 export class Access {
   private readonly permissions: FilestoreConfig['permissions']
+  private readonly userId: FilestoreConfig['userId']
 
   constructor(
-    { permissions }: FilestoreConfig,
+    { permissions, userId }: FilestoreConfig,
     private readonly rules: Rules,
     private readonly hook: Hook | undefined,
   ) {
     this.permissions = permissions
+    this.userId = userId
   }
 
   /** @throws ServiceError 400 without a user id, 403 when refused, 404 when the file is hidden, 500 when the hook fails */
@@ -36,7 +38,7 @@ export class Access {
 
   /** Like `check`, without the hook, which was called when the upload began. */
   async recheck(request: FileRequest, call: Call): Promise<Permit> {
-    const caller = callerOf(call.session)
+    const caller = callerOf(call.session, this.userId)
     if (isAdmin(caller)) return { caller, ruled: false }
     const listed = Object.keys(this.permissions).length > 0
     const ruled = this.ruled(call)

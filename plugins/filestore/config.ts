@@ -27,6 +27,13 @@ const resumable = {
 export const config = {
   type: 'object',
   properties: {
+    userId: {
+      type: 'string',
+      enum: ['integer', 'text'],
+      default: 'integer',
+      description:
+        'Which user ids can use files: integers, or any text, such as a UUID. `text` converts the owners of stored files; there is no way back.',
+    },
     maxBytes: { type: 'integer', minimum: 0, default: 104_857_600, description: 'Maximum size of a file.' },
     limits: {
       type: 'object',

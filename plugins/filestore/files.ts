@@ -1,6 +1,7 @@
 import { type Data, ServiceError, type Transaction } from 'rowhouse'
 import { Batch } from './batch.js'
 import type { Version } from './conditions.js'
+import type { FilestoreConfig } from './config.js'
 import { AlreadyExists, notFound, uploadLost } from './errors.js'
 
 /** The record of a file, as clients see it. */
@@ -9,7 +10,8 @@ export interface FileRecord {
   readonly content_type: string
   readonly file_status: string
   readonly file_size: number
-  readonly user_id: number
+  /** A text with the setting `userId: text`; then null for a file that an admin without a user id stored. */
+  readonly user_id: number | string | null
   readonly user_role: string
   /** ISO 8601 with microseconds and UTC offset. */
   readonly created_at: string
@@ -30,11 +32,15 @@ export interface NewFile {
   /** Whether the file must not exist yet. */
   readonly create: boolean
   readonly contentType: string
-  readonly userId: string
+  /** See `Caller`. */
+  readonly userId: string | null
   readonly role: string
   /** Id of the resumable upload that it comes from. */
   readonly upload?: string
 }
+
+/** A file that counts for the quota of its owner. */
+export type Owned = Pick<NewFile, 'id' | 'upload'> & { readonly userId: string }
 
 /** A blob with durable bytes, and its file. */
 export interface StoredBlob {
@@ -51,10 +57,22 @@ export const LEASE_SECONDS = 60
 export class Files {
   private readonly finds = new Batch((ids: readonly string[]) => this.findAll(ids))
   private readonly reservations = new Batch((blobs: readonly NewBlob[]) => this.reserveAll(blobs))
-  private readonly creations = new Batch((blobs: readonly StoredBlob[]) => this.storeBatch(CREATE_BATCH, blobs))
-  private readonly replacements = new Batch((blobs: readonly StoredBlob[]) => this.storeBatch(REPLACE_BATCH, blobs))
+  private readonly creations = new Batch((blobs: readonly StoredBlob[]) =>
+    this.storeBatch(this.writes.createBatch, blobs),
+  )
+  private readonly replacements = new Batch((blobs: readonly StoredBlob[]) =>
+    this.storeBatch(this.writes.replaceBatch, blobs),
+  )
 
-  constructor(private readonly data: Data) {}
+  private readonly writes: Writes
+
+  /** @param owner the setting `userId`, which decides the type of owners in the database */
+  constructor(
+    private readonly data: Data,
+    owner: FilestoreConfig['userId'],
+  ) {
+    this.writes = writesOf(owner === 'integer' ? 'bigint' : 'text')
+  }
 
   /** @throws ServiceError 404 */
   async find(id: string): Promise<StoredFile> {
@@ -89,7 +107,7 @@ export class Files {
   private async reserveAll(blobs: readonly NewBlob[], transaction?: Transaction): Promise<readonly boolean[]> {
     const column = <K extends keyof NewBlob>(name: K) => blobs.map((blob) => blob[name])
     const values = [column('blob'), column('provider'), column('newFile'), column('size'), column('userId')]
-    const rows = await this.data.query<{ blob: string }>(RESERVE, values, transaction)
+    const rows = await this.data.query<{ blob: string }>(this.writes.reserve, values, transaction)
     const reserved = new Set(rows.map(({ blob }) => blob))
     return blobs.map(({ blob }) => reserved.has(blob))
   }
@@ -98,7 +116,7 @@ export class Files {
    * Returns the bytes that count towards a user's quota: those of all other files, and of all other unfinished uploads.
    * Blocks other requests of the user until the transaction ends.
    */
-  async usedBytes(file: Pick<NewFile, 'id' | 'userId' | 'upload'>, transaction: Transaction): Promise<number> {
+  async usedBytes(file: Owned, transaction: Transaction): Promise<number> {
     const { id, userId, upload = null } = file
     await this.data.query(LOCK_USER, [userId], transaction)
     const [row] = await this.data.query<{ used: number }>(USED, [userId, id, upload], transaction)
@@ -136,9 +154,11 @@ export class Files {
   async store(blob: StoredBlob, create: boolean, transaction?: Transaction): Promise<string> {
     const batched = transaction ? undefined : await (create ? this.creations : this.replacements).run(blob)
     if (batched !== undefined) return batched
-    const [record] = await this.storeAll(create ? CREATE : REPLACE, [blob], transaction).catch((error: unknown) => {
-      throw isDuplicate(error) ? new AlreadyExists(blob.file.id) : error
-    })
+    const [record] = await this.storeAll(create ? this.writes.create : this.writes.replace, [blob], transaction).catch(
+      (error: unknown) => {
+        throw isDuplicate(error) ? new AlreadyExists(blob.file.id) : error
+      },
+    )
     if (record === undefined) throw uploadLost()
     return record
   }
@@ -217,10 +237,10 @@ interface FoundRow extends Omit<StoredFile, 'updatedAt'> {
 
 const VERSION = 'select etag, updated_at as "updatedAt" from svc_catalog.svc_file where file_id = $1'
 
-const RESERVE = `
+const reserveText = (owner: OwnerType) => `
 insert into svc_catalog.svc_blob (blob_id, provider, state, leased_until, size, user_id)
 select blob, provider, 'writing', now() + interval '${LEASE_SECONDS} seconds', size, user_id
-from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) as new (blob, provider, new_file, size, user_id)
+from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::${owner}[]) as new (blob, provider, new_file, size, user_id)
 where new_file is null or not exists (select 1 from svc_catalog.svc_file where file_id = new_file)
 returning blob_id as blob`
 interface NewBlob {
@@ -229,7 +249,7 @@ interface NewBlob {
   /** Id of the file if it must not exist yet. */
   readonly newFile: string | null
   readonly size: number | null
-  readonly userId: string
+  readonly userId: string | null
 }
 
 /** One lock per user. */
@@ -248,9 +268,9 @@ update svc_catalog.svc_blob set leased_until = now() + interval '${LEASE_SECONDS
 where blob_id = any($1) and state = 'writing' returning 1`
 
 /** Stores nothing unless the blob is still `writing`: the bytes of an abandoned one may have been deleted. */
-const STORE = `
+const storeText = (owner: OwnerType) => `
 with stored as (
-  select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::uuid[])
+  select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::${owner}[], $7::text[], $8::uuid[])
     as stored (blob_id, bytes, hex, file_id, content_type, user_id, user_role, upload_id)
 ), blob as (
   update svc_catalog.svc_blob as blob set state = 'live', size = bytes, sha256 = decode(hex, 'hex'), leased_until = null
@@ -265,12 +285,22 @@ const ON_CONFLICT = `
 on conflict (file_id) do update set blob_id = excluded.blob_id, content_type = excluded.content_type,
   file_size = excluded.file_size, user_id = excluded.user_id, user_role = excluded.user_role, etag = excluded.etag,
   updated_at = greatest(clock_timestamp(), svc_file.updated_at)`
-const CREATE = `${STORE} ${RETURNING}`
-const REPLACE = `${STORE} ${ON_CONFLICT} ${RETURNING}`
-/** Fails when a file stays locked, so that no request waits for the file of another one. */
-const STORE_BATCH = `${STORE} where set_config('lock_timeout', '50ms', true) is not null order by file_id`
-const CREATE_BATCH = `${STORE_BATCH} ${RETURNING}`
-const REPLACE_BATCH = `${STORE_BATCH} ${ON_CONFLICT} ${RETURNING}`
+/** Fails when a file stays locked, even one that another transaction creates: no request waits for another's file. */
+const BATCH = "where set_config('lock_timeout', '50ms', true) is not null order by file_id"
+
+type OwnerType = 'bigint' | 'text'
+type Writes = ReturnType<typeof writesOf>
+/** The statements that write owners. */
+function writesOf(owner: OwnerType) {
+  const store = storeText(owner)
+  return {
+    reserve: reserveText(owner),
+    create: `${store} ${RETURNING}`,
+    replace: `${store} ${ON_CONFLICT} ${RETURNING}`,
+    createBatch: `${store} ${BATCH} ${RETURNING}`,
+    replaceBatch: `${store} ${BATCH} ${ON_CONFLICT} ${RETURNING}`,
+  }
+}
 
 const REMOVE = 'delete from svc_catalog.svc_file where file_id = $1 returning 1'
 const FORGET = `delete from svc_catalog.svc_blob where blob_id = $1 and state <> 'live'`

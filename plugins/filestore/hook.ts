@@ -65,8 +65,11 @@ function urlOf(text: string, { operation, id, replaces }: FileRequest): URL {
 }
 
 const headersOf = ({ role, userId }: Caller) => ({
-  'x-service-user-id': userId,
+  ...(userId === null ? {} : { 'x-service-user-id': headerText(userId) }),
   'x-service-user-role': role,
   'x-service-role': role,
   'x-service-allowed-roles': role,
 })
+
+/** Encodes what a header cannot hold, or a program on the way could change: `%`, blanks, and all but ASCII. */
+const headerText = (userId: string): string => userId.replace(/[^!-$&-~]/gu, encodeURIComponent)

@@ -10,7 +10,7 @@ import { createHook } from './hook.js'
 import { fsck } from './checking/fsck.js'
 import { fileRoutes } from './routes.js'
 import { PLANNER, Rules } from './rules.js'
-import { migrations } from './schema.js'
+import { assertOwners, migrations, textUsersMigration } from './schema.js'
 import { startScrub } from './checking/scrub.js'
 import { filestoreService } from './service.js'
 import { SignedUrls } from './signed-urls.js'
@@ -23,11 +23,12 @@ export type { FileContent, Filestore } from './service.js'
 export default definePlugin({
   name: 'filestore',
   config,
-  migrations,
+  migrations: ({ userId }) => (userId === 'text' ? [...migrations, textUsersMigration] : migrations),
   commands: [fsck],
   async setup(host, options) {
     const data = host.use('data')
-    const files = new Files(data)
+    await assertOwners(data, options.userId)
+    const files = new Files(data, options.userId)
     const changes = new Changes(data, files)
     const rules = new Rules(data)
     const hook = options.hook && createHook(options.hook)

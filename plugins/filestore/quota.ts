@@ -1,7 +1,7 @@
 import type { Call, Data, Transaction } from 'rowhouse'
 import { type FilestoreConfig, limitsOf } from './config.js'
 import { quotaExceeded } from './errors.js'
-import type { Files, NewFile } from './files.js'
+import type { Files, NewFile, Owned } from './files.js'
 
 /** The space that one upload may use. */
 export interface Reservation {
@@ -24,12 +24,13 @@ export async function reserve(
   call: Call,
 ): Promise<Reservation> {
   const { maxBytes, userBytes } = limitsOf(file.role, config)
-  if (userBytes === undefined) {
+  const { userId } = file
+  if (userBytes === undefined || userId === null) {
     await files.reserve(blob, provider, file)
     return { maxBytes, estimated: false }
   }
   return data.transaction(call, async ({ transaction }) => {
-    const free = await checkQuota(files, file, size ?? 0, userBytes, transaction)
+    const free = await checkQuota(files, { ...file, userId }, size ?? 0, userBytes, transaction)
     const reserved = size ?? Math.min(maxBytes, free)
     await files.reserve(blob, provider, file, reserved, transaction)
     return { maxBytes: Math.min(maxBytes, reserved), estimated: size === undefined }
@@ -42,7 +43,7 @@ export async function reserve(
  */
 export async function checkQuota(
   files: Files,
-  file: Pick<NewFile, 'id' | 'userId' | 'role' | 'upload'>,
+  file: Owned & Pick<NewFile, 'role'>,
   size: number,
   userBytes: number,
   transaction: Transaction,

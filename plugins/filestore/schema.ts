@@ -1,4 +1,5 @@
-import type { Migration } from 'rowhouse'
+import type { Data, Migration } from 'rowhouse'
+import type { FilestoreConfig } from './config.js'
 
 /**
  * A file is a row that points to a blob: bytes that are written once and never change. Replacing a file makes it point to
@@ -137,3 +138,38 @@ values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_sen
 `,
   },
 ]
+
+/**
+ * Lets owners be texts, for the setting `userId: text`. PostgreSQL writes svc_file once more, which holds owners for good;
+ * of blobs, owners matter only while they are being written.
+ */
+export const textUsersMigration: Migration = {
+  id: '007-text-users',
+  sql: `
+alter table svc_catalog.svc_file
+  alter column user_id type text using user_id::text,
+  alter column user_id drop not null;
+alter table svc_catalog.svc_upload
+  alter column user_id type text using user_id::text,
+  alter column user_id drop not null;
+alter table svc_catalog.svc_blob add column user_text text;
+update svc_catalog.svc_blob set user_text = user_id::text where state = 'writing';
+alter table svc_catalog.svc_blob drop column user_id;
+alter table svc_catalog.svc_blob rename column user_text to user_id;
+create index svc_blob_coming on svc_catalog.svc_blob (user_id) where state = 'writing';
+`,
+}
+
+/** @throws Error when owners are texts and the setting says integers: most texts are no integers */
+export async function assertOwners(data: Data, userId: FilestoreConfig['userId']): Promise<void> {
+  if (userId === 'text') return
+  const [row] = await data.query<{ type: string }>(OWNER_TYPE)
+  if (row?.type !== 'text') return
+  throw new Error(
+    'plugins.filestore.userId is "integer", but this database stores the owners of files as texts; set it to "text"',
+  )
+}
+
+const OWNER_TYPE = `
+select format_type(atttypid, null) as type from pg_attribute
+where attrelid = 'svc_catalog.svc_file'::regclass and attname = 'user_id'`

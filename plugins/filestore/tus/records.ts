@@ -152,7 +152,7 @@ select upload_id as id, file_id as "fileId", content_type as "contentType", repl
   unchecked_from::float8 as "uncheckedFrom", stored_at is not null as stored, expires_at as "expiresAt",
   expires_at <= now() as expired, place, seen_at > now() - interval '5 minutes' as alive
 from svc_catalog.svc_upload join svc_catalog.svc_upload_place using (place)
-where upload_id = $1 and user_id = $2 and user_role = $3`
+where upload_id = $1 and user_id is not distinct from $2 and user_role = $3`
 
 const EXTEND = `
 update svc_catalog.svc_upload set unchecked_from = $2, expires_at = now() + make_interval(hours => $3)

@@ -48,7 +48,8 @@ export class ResumableUploads {
     const { config, files } = this.components
     const { userBytes } = limitsOf(role, config)
     const upload = await this.records.create(wanted, call, async (transaction) => {
-      if (userBytes !== undefined) await checkQuota(files, { id: fileId, userId, role }, length, userBytes, transaction)
+      if (userBytes === undefined || userId === null) return
+      await checkQuota(files, { id: fileId, userId, role }, length, userBytes, transaction)
     })
     if (upload.length > 0) return upload
     try {
@@ -117,7 +118,7 @@ export class ResumableUploads {
     { session }: Call,
     run: (upload: Upload, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const caller = callerOf(session)
+    const caller = callerOf(session, this.components.config.userId)
     await this.records.find(id, caller)
     return this.locks.hold(id, async (signal) => run(await this.records.find(id, caller), signal))
   }

@@ -35,7 +35,8 @@ export function tusRoutes({ host, config, access, changes, rules }: Components, 
     const { caller, ruled } = await access.check({ operation: 'create', id: fileId, replaces: replace }, call)
     if (ruled) await changes.precheck(fileId, !replace, { call, rules })
     const chunk = withBytes ? chunkOf(ctx, 0) : undefined
-    const counted = call.session.caller ?? `user ${caller.userId} ${caller.role}`
+    const counted =
+      call.session.caller ?? (caller.userId === null ? `role ${caller.role}` : `user ${caller.userId} ${caller.role}`)
     const upload = await resumable.create({ ...wanted, fileId, ...caller, id, counted }, call)
     // Set before the first bytes are read, because the upload stays if that fails.
     ctx.set('Location', `${PATH}/${id}`)
