@@ -38,9 +38,10 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
           ...overrides.http,
           metrics: values.http.metrics ?? (isOpen(values.http) ? 'open' : 'secret'),
           serverTiming: true,
+          refusalReasons: true,
         },
         ...(secret === undefined ? {} : { auth: { adminSecret: secret } }),
-        log: { level: flags['verbose'] === true ? 'info' : 'warn' },
+        log: { level: flags['verbose'] === true ? 'info' : quieter(values.log.level) },
       },
       builtins: builtins({ sample: embedded !== undefined && flags['no-sample'] !== true, catches: true }),
       progress,
@@ -56,6 +57,9 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
     throw error
   }
 }
+
+/** Returns the configured level, but `warn` for the default: nobody watches the lines of a development server. */
+const quieter = <L extends string>(level: L): L | 'warn' => (level === 'info' ? 'warn' : level)
 
 /** Returns whether only this machine can connect. */
 const isOpen = (http: HttpConfig): boolean => listenersOf(http).every(isLocal)

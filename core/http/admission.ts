@@ -38,10 +38,11 @@ export function admission(
     } catch (error) {
       onRefusal()
       if (!isWrongGuess(error)) throw error
-      // Logs the reason only: the response must not help an attacker who guesses.
-      const cause = error instanceof ServiceError ? error.cause : undefined
-      if (cause instanceof Error) ctx.state.log.info({ reason: cause.message }, 'credentials refused')
-      throw (await traffic.authFailed(ctx.state.client, ctx.state.signal)) ? tooManyGuesses() : error
+      const reason = error.cause instanceof Error ? error.cause.message : undefined
+      if (reason !== undefined) ctx.state.log.warn({ reason }, 'credentials refused')
+      if (await traffic.authFailed(ctx.state.client, ctx.state.signal)) throw tooManyGuesses()
+      // Otherwise only the log has the reason: the response must not help an attacker who guesses.
+      throw config.refusalReasons && reason !== undefined ? withReason(error, reason) : error
     }
   }
 
@@ -68,8 +69,11 @@ function withCaller(session: Session, client: string): Session {
   return Object.freeze({ role, variables, via, caller })
 }
 
-const isWrongGuess = (error: unknown) =>
+const isWrongGuess = (error: unknown): error is ServiceError =>
   error instanceof ServiceError && error.status === 401 && error.code !== 'missing-credentials'
+
+const withReason = ({ status, code, message, path, cause }: ServiceError, reason: string) =>
+  new ServiceError(status, code, message, path, { cause, internal: { reason } })
 
 /** Refuses the header, because a client that sends it would retry writes that already took effect. */
 const noIdempotency = () =>

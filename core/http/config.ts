@@ -158,6 +158,12 @@ export const httpConfig = {
       secret: true,
       description: 'Bearer token that grants access to /metrics only.',
     },
+    refusalReasons: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Whether a 401 says in `internal` why the credentials were refused. For development only: the reason helps an attacker. `rowhouse dev` turns it on.',
+    },
     serverTiming: {
       type: 'boolean',
       default: false,

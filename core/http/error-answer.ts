@@ -99,8 +99,16 @@ function bodyOf(ctx: Context, error: ServiceError, plugins: readonly PluginRoute
 }
 
 /** Formats errors that occur before a plugin is reached. Contains both `error` and `message` for different clients. */
-function coreFormat(ctx: Context, { path, message, code, status }: ServiceError): object {
-  return { path, error: message, code, message, ...(status === 500 ? { request_id: ctx.state.requestId } : {}) }
+function coreFormat(ctx: Context, { path, message, code, status, internal }: ServiceError): object {
+  return {
+    path,
+    error: message,
+    code,
+    message,
+    // The reason of a refusal; see `http.refusalReasons`.
+    ...(status === 401 && internal !== undefined ? { internal } : {}),
+    ...(status === 500 ? { request_id: ctx.state.requestId } : {}),
+  }
 }
 
 /** Statuses that a proxy in front may also return; they get the same format. */

@@ -65,7 +65,7 @@ export function createAuthenticate(
     const known = (await fromAuthenticators(headers, extra)) ?? (await readToken?.(headers))
     if (known) return known
     if (askWebhook) return askWebhook(headers, req.rawHeaders)
-    if (bearerToken(headers) !== undefined) throw invalidToken()
+    if (bearerToken(headers) !== undefined) throw invalidToken(new Error('auth.jwt is not configured'))
     chosenRole(requestedRole(headers), ['anonymous'], 'anonymous')
     return anonymous()
   }

@@ -284,3 +284,19 @@ tap.test('a text that is no user id is refused', async (t) => {
     })
   }
 })
+
+tap.test('in development, a 401 says why; the token is never shown', async (t) => {
+  const server = await testServer(t, {
+    config: {
+      auth: { jwt: { algorithms: ['HS256'], key: KEY } },
+      http: { refusalReasons: true },
+    },
+  })
+  const token = await new SignJWT({}).setProtectedHeader({ alg: 'HS256' }).sign(Buffer.from(KEY))
+  const answer = await server.bare('/v1/query', { method: 'POST', headers: { Authorization: `Bearer ${token}` } })
+  t.match(answer, {
+    status: 401,
+    body: { code: 'invalid-token', internal: { reason: 'missing required "exp" claim' } },
+  })
+  t.notOk(answer.text.includes(token.slice(0, 20)))
+})
