@@ -84,11 +84,14 @@ async function oneCase(
   seen: Seen,
   number: number,
 ): Promise<void> {
-  const caller: Caller = { role: random.chance(8) ? 'admin' : random.pick(ROLES), userId: random.below(6) }
+  const caller: Caller = {
+    role: random.chance(8) ? 'admin' : random.pick(ROLES),
+    userId: random.chance(10) ? null : random.below(6),
+  }
   const table = random.pick(Object.values(model))
   const { type, args, expect } = generateCase(model, table, random, caller)
   const door = random.pick(Object.keys(DOORS))
-  const as = { role: caller.role, variables: { 'x-service-user-id': String(caller.userId) } }
+  const as = { role: caller.role, variables: { 'x-service-user-id': String(caller.userId ?? 'nobody') } }
   const expected = outcome(expect)
   const test = { type, args, table, caller }
   const asked = DOORS[door]?.(server, test, as, random)

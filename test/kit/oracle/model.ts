@@ -29,7 +29,8 @@ export class Refused extends Error {}
 
 export interface Caller {
   readonly role: string
-  readonly userId: number
+  /** Null: an id that is no integer. */
+  readonly userId: number | null
 }
 const USER_ID = 'X-Service-User-Id'
 
@@ -40,7 +41,10 @@ export function evaluate(model: Model, table: TableModel, row: Row, exp: Exp, ca
       const inner = (part: unknown) => evaluate(model, table, row, part as Exp, caller, role)
       if (key === '$and') return all((value as unknown[]).map(inner))
       if (key === '$or') return any((value as unknown[]).map(inner))
-      if (key === '$not') return not(inner(value))
+      if (key === '$not') {
+        const isOpen = role === undefined && caller.userId === null && namesUser(table.relations, value as Exp)
+        return isOpen ? all([not(inner(value)), null]) : not(inner(value))
+      }
       const relation = table.relations[key]
       if (relation) {
         return related(model, relation, row, caller, role).some(
@@ -50,6 +54,15 @@ export function evaluate(model: Model, table: TableModel, row: Row, exp: Exp, ca
       return operators(row, key, value, caller)
     }),
   )
+}
+
+/** Whether a condition on related rows names the user. If the id fits nothing, its negation is never true. */
+function namesUser(relations: TableModel['relations'], exp: Exp): boolean {
+  return Object.entries(exp).some(([key, value]) => {
+    if (key === '$not') return namesUser(relations, value as Exp)
+    if (key === '$and' || key === '$or') return (value as Exp[]).some((part) => namesUser(relations, part))
+    return relations[key] !== undefined && JSON.stringify(value).includes(USER_ID)
+  })
 }
 
 /** Rows on the other side, those only that the role may see. */
@@ -77,8 +90,8 @@ function compare(op: string, row: Row, column: string, to: Value | readonly Valu
   if (op === '$is_null') return (left === null) === to
   if (op.startsWith('$c')) return sql(`$${op.slice(2)}`, left, row[to as string] as Value)
   if (op === '$in' || op === '$nin') {
-    const list = (to as readonly Value[]).map((each) => value(each, caller))
-    const parts = list.map((each): Truth => (each === null ? left === null : sql('$eq', left, each)))
+    const list = to as readonly Value[]
+    const parts = list.map((each): Truth => (each === null ? left === null : sql('$eq', left, value(each, caller))))
     return op === '$in' ? any(parts) : all(parts.map((part, i) => (list[i] === null ? left !== null : not(part))))
   }
   if (to === null) return op === '$eq' ? left === null : op === '$ne' ? left !== null : null

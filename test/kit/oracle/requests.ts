@@ -212,6 +212,10 @@ export function insert(
   if (conflict === 'update' && !admin && !upsert) throw new Refused('upsert')
   if (!admin && !table.permissions[caller.role]?.select) throw new Refused('returning')
   selectable(table, caller.role, returning)
+  const presets = Object.entries(permission?.set ?? {}).map(
+    ([column, preset]) => [column, value(preset, caller)] as const,
+  )
+  if (presets.some(([, written]) => written === null)) throw new Refused('preset')
   const before = { ...table, rows: table.rows }
   const inserted: Row[] = []
   const updated: Row[] = []
@@ -219,8 +223,7 @@ export function insert(
   for (const object of objects) {
     const old = table.rows.find((row) => row['id'] === object['id'])
     if (!old) {
-      const set = Object.entries(permission?.set ?? {}).map(([column, preset]) => [column, value(preset, caller)])
-      const row: Row = { id: null, n: null, b: null, s: null, ref: null, ...object, ...Object.fromEntries(set) }
+      const row: Row = { id: null, n: null, b: null, s: null, ref: null, ...object, ...Object.fromEntries(presets) }
       inserted.push(row)
       order.push(row)
       table.rows = [...table.rows, row]
