@@ -206,11 +206,7 @@ export class Change {
     const built = this.build()
     const { metadata, data } = built
     await writeMetadata(this.client, this.before, metadata)
-    const { rows } = await this.client.query<{ version: string }>(
-      `update svc_catalog.svc_version set version = version + 1
-       returning version::text, pg_notify('${CHANNEL}', version::text)::text`,
-    )
-    const version = rows[0]?.version as string
+    const version = await announce(this.client)
     // Changed tables are read again next time.
     const same = [...this.marksBefore].filter(([key]) => metadata.tables.get(key) === this.before.tables.get(key))
     return {
@@ -221,6 +217,15 @@ export class Change {
       found: { ...built.found, marks: this.found.marks },
     }
   }
+}
+
+/** Increments the version, so that all servers read metadata and database again. @returns the new version */
+export async function announce(client: ClientBase): Promise<string> {
+  const { rows } = await client.query<{ version: string }>(
+    `update svc_catalog.svc_version set version = version + 1
+     returning version::text, pg_notify('${CHANNEL}', version::text)::text`,
+  )
+  return rows[0]?.version as string
 }
 
 /** A reading and the snapshot made from it. The next reading reuses the unchanged parts. */

@@ -7,6 +7,7 @@ import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
 import type { Explained } from './explain.js'
 import type { Answer, Call, Request } from './operations.js'
+import type { SqlOptions } from './run-sql.js'
 import type { Transaction } from './transaction.js'
 
 export type { Request, Transaction }
@@ -65,8 +66,11 @@ export interface Data {
   alter<T>(call: Call, fn: (edit: Editor) => Promise<T> | T): Promise<T>
   /** Returns the metadata for reading only. */
   metadata(call: Call): Promise<Metadata>
-  /** Runs an admin's SQL in a transaction and keeps metadata in sync. The connection is not reused afterwards. */
-  runSql<T>(call: Call, cascade: boolean, fn: (client: ClientBase) => Promise<T>): Promise<T>
+  /**
+   * Runs an admin's SQL and keeps metadata in sync, in a transaction unless `options` say otherwise. The connection is
+   * not reused afterwards. A call inside of a transaction takes no options.
+   */
+  runSql<T>(call: Call, cascade: boolean, fn: (client: ClientBase) => Promise<T>, options?: SqlOptions): Promise<T>
   /** Returns the snapshot that a call sees: the one of its transaction, if there is one. */
   catalogFor(call: Call): Catalog
   /** Reloads metadata and the database schema. */

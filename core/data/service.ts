@@ -4,7 +4,7 @@ import { Editor } from '../catalog/editor.js'
 import { readMetadata } from '../catalog/metadata.js'
 import { type Compiled, nameOf, type PlannerSource, type Task } from '../compile/compile.js'
 import type { Sendable } from '../compile/pool.js'
-import { type Database, isPooled, type Pool, withClient } from '../db/database.js'
+import { type Database, isPooled, withClient } from '../db/database.js'
 import type { Reader } from '../db/disclosure.js'
 import { clientError } from '../db/errors.js'
 import { executeIn, plainLane } from '../db/execute.js'
@@ -25,9 +25,10 @@ import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
 import { checkPrice, type Limits } from './request-limits.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
+import { sqlRunner } from './run-sql.js'
 import { openSnapshots } from './snapshots.js'
 import { openRowCounts } from './row-counts.js'
-import { type Transaction, runTransaction } from './transaction.js'
+import { type Lend, type Transaction, runTransaction } from './transaction.js'
 import { countUntracked, explainMissing } from './untracked.js'
 
 /** The data service with the methods that the server uses to start and stop it. */
@@ -140,9 +141,10 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   async function transactionOn<T>(
-    pool: Pool,
+    lend: Lend,
     call: Call,
     fn: (call: Call & { readonly transaction: Transaction }) => Promise<T>,
+    mode?: string,
   ): Promise<T> {
     const { transaction: outer } = call
     if (outer) return fn({ ...call, transaction: outer })
@@ -150,7 +152,14 @@ export async function openData(database: Database, options: DataOptions): Promis
       call,
       (signal) =>
         retried(call, () =>
-          runTransaction(database, pool, snapshots, signal, (transaction) => fn({ ...call, signal, transaction })),
+          runTransaction(
+            database,
+            lend,
+            snapshots,
+            signal,
+            (transaction) => fn({ ...call, signal, transaction }),
+            mode,
+          ),
         ),
       // Each statement has its own limit, and together they use the caller's share.
       call.session.caller === undefined ? Infinity : limits.timeoutOf(call),
@@ -177,18 +186,14 @@ export async function openData(database: Database, options: DataOptions): Promis
       const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
       return inside ? ask(inside.client) : retried(undefined, () => withClient(database.main, ask))
     },
-    transaction: (call, fn) => transactionOn(database.main, call, fn),
+    transaction: (call, fn) => transactionOn((use) => withClient(database.main, use), call, fn),
     alter: (call, fn) =>
-      transactionOn(database.admin, call, async ({ transaction }) => fn(new Editor(await transaction.lock()))),
-    runSql: (call, cascade, fn) =>
-      transactionOn(database.admin, call, async ({ transaction }) => {
-        const change = await transaction.lock()
-        transaction.discard()
-        const result = await fn(transaction.client)
-        await transaction.client.query('reset role; reset search_path')
-        await change.rescan(cascade)
-        return result
-      }),
+      transactionOn(
+        (use) => withClient(database.admin, use),
+        call,
+        async ({ transaction }) => fn(new Editor(await transaction.lock())),
+      ),
+    runSql: sqlRunner(database, snapshots, log, transactionOn),
     metadata: ({ transaction }) =>
       transaction
         ? transaction.lock().then(({ draft }) => draft.metadata)

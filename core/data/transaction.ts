@@ -1,24 +1,28 @@
 import type { ClientBase } from 'pg'
 import { Change, type Reading } from '../catalog/change.js'
 import type { TemplateResolver } from '../catalog/draft.js'
-import { type Database, inTransaction, isPooled, type Pool, withClient } from '../db/database.js'
+import { type Database, inTransaction, isPooled } from '../db/database.js'
 import { cancellable } from '../db/execute.js'
 import { RESET_SESSION } from '../db/pooler.js'
 import { nothingSpent } from './request-limits.js'
 import { openSnapshot, type Snapshot, type Snapshots } from './snapshots.js'
 
+/** Lends a connection to `fn`. Calling `discard` marks it as unusable for others. */
+export type Lend = <T>(fn: (client: ClientBase, discard: () => void) => Promise<T>) => Promise<T>
+
 /**
- * Runs `fn` in a transaction on a pooled connection. Applies changed metadata before it resolves. Rolls back on failure
+ * Runs `fn` in a transaction on a borrowed connection. Applies changed metadata before it resolves. Rolls back on failure
  * or cancellation.
  */
 export async function runTransaction<T>(
   database: Database,
-  pool: Pool,
+  lend: Lend,
   snapshots: Snapshots,
   requestSignal: AbortSignal,
   fn: (transaction: Transaction) => Promise<T>,
+  mode?: string,
 ): Promise<T> {
-  return withClient(pool, async (client, discard) => {
+  return lend(async (client, discard) => {
     const transaction = new Transaction(client, snapshots.current, snapshots.resolve)
     const signal = AbortSignal.any([requestSignal, transaction.signal])
     let changed: Reading | undefined
@@ -33,7 +37,7 @@ export async function runTransaction<T>(
     }
     try {
       const result = await cancellable(database, client, discard, signal, () =>
-        inTransaction(client, run, { willClose: () => signal.aborted || transaction.discarded }),
+        inTransaction(client, run, { mode, willClose: () => signal.aborted || transaction.discarded }),
       )
       isCommitted = true
       return result

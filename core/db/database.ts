@@ -191,6 +191,28 @@ export async function withClient<T>(
   }
 }
 
+/**
+ * Runs `fn` with a direct connection of its own, for work that may take longer than the pools allow.
+ * @throws ServiceError 503 unavailable
+ */
+export async function withDirectClient<T>(
+  { breaker, config, connect }: Database,
+  purpose: string,
+  fn: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  breaker.check()
+  const client = await connect(purpose).catch((cause: unknown) => {
+    breaker.failed()
+    throw unavailable(cause)
+  })
+  limitAnswers(client, config.maxAnswerBytes)
+  try {
+    return await fn(client)
+  } finally {
+    client.end().catch(() => undefined)
+  }
+}
+
 /** @throws ServiceError 503 unavailable */
 export async function checkOut(pool: Pool): Promise<pg.PoolClient> {
   pool.breaker.check()

@@ -152,16 +152,34 @@ const POSTGIS_FILE = /(^|\/)(lwgeom|geography|gserialized|shared_gserialized)\w*
 const isOfInput = ({ code = '', position, where }: pg.DatabaseError): boolean =>
   /^(42|3F)/.test(code) && (position === undefined || where !== undefined)
 
-/** Returns the details of an error, for the admin and the log. */
-export function describe(error: pg.DatabaseError): Record<string, string> {
+/**
+ * Returns the details of an error, for the admin and the log.
+ * @param sql the text that failed, to add the line and the column
+ */
+export function describe(error: pg.DatabaseError, sql?: string): Record<string, string> {
+  const place = sql === undefined ? undefined : placeIn(sql, error)
   const fields = {
     status_code: error.code,
     message: error.message,
     description: error.detail,
     hint: error.hint,
     position: error.position,
+    line: place && String(place.line),
+    column: place && String(place.column),
   }
   return Object.fromEntries(Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined))
+}
+
+/** Returns where in `sql` an error is, both from 1. PostgreSQL counts characters, JavaScript UTF-16 units. */
+export function placeIn(sql: string, { position }: pg.DatabaseError): { line: number; column: number } | undefined {
+  if (position === undefined) return undefined
+  let [line, column, left] = [1, 1, Number(position) - 1]
+  for (const character of sql) {
+    if (left-- <= 0) break
+    column++
+    if (character === '\n') [line, column] = [line + 1, 1]
+  }
+  return { line, column }
 }
 
 /** Returns whether the snapshot is stale: it and the database disagree on a name, and the client is not to blame. */

@@ -1,4 +1,4 @@
-import type { ClientBase, PoolClient } from 'pg'
+import type { ClientBase } from 'pg'
 import type { Compiled, Prepared } from '../compile/compile.js'
 import { bind } from '../sql/bind.js'
 import { CellQuery } from './cell-query.js'
@@ -50,7 +50,7 @@ const GRACE_MS = 2000
  */
 export async function cancellable<T>(
   database: Database,
-  client: PoolClient,
+  client: ClientBase,
   discard: () => void,
   signal: AbortSignal,
   fn: () => Promise<T>,

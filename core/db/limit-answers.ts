@@ -7,7 +7,7 @@ import { DATA_ROW, HEADER } from './row-messages.js'
  * Closes a connection when a row above the limit arrives, as soon as its length is read. The driver would make one
  * string of any size, and a string that is too long crashes the process.
  */
-export function limitAnswers(client: pg.PoolClient, maxBytes: number): void {
+export function limitAnswers(client: pg.ClientBase, maxBytes: number): void {
   const stream = socketOf(client)
   const messages = new Messages()
   const listeners = stream.listeners('data') as ((chunk: Buffer) => void)[]

@@ -1,9 +1,10 @@
 import pg, { type ClientBase } from 'pg'
 import { type Data, describeDatabaseError, type Json, type Operation, serviceError } from 'rowhouse'
-import { type JsonObject, stringifyJson, tableKey } from 'rowhouse/plan'
+import { stringifyJson, tableKey } from 'rowhouse/plan'
 
 const MAX_ROWS = 10_000
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
+const DAY_MS = 86_400_000
 
 /** Runs one or more SQL statements of an admin, updates the metadata, and returns the last result. */
 export function runSqlOperation(data: Data): Operation {
@@ -11,22 +12,71 @@ export function runSqlOperation(data: Data): Operation {
     admin: true,
     args: {
       type: 'object',
-      properties: { sql: { type: 'string' }, cascade: { type: 'boolean' } },
+      properties: {
+        sql: { type: 'string' },
+        cascade: { type: 'boolean' },
+        read_only: { type: 'boolean' },
+        timeout_ms: { type: 'integer', minimum: 1, maximum: DAY_MS },
+        no_transaction: { type: 'boolean' },
+        params: { type: 'array', maxItems: 65_535, items: {} },
+        check_metadata_consistency: { type: 'boolean' },
+      },
       required: ['sql'],
       additionalProperties: false,
     },
     async run(args, call) {
-      const { sql, cascade } = args as JsonObject
-      await refuseForbidden(sql as string, data)
-      const result = await data.runSql(call, cascade === true, (client) => runInTransaction(client, sql as string))
+      const { sql, params, cascade = false, ...rest } = args as unknown as Args
+      const { read_only: readOnly = false, no_transaction: noTransaction = false, timeout_ms: timeoutMs } = rest
+      const checkMetadata = rest.check_metadata_consistency ?? true
+      const [extra] = Object.keys(rest)
+      if (call.transaction && extra !== undefined) {
+        throw serviceError('not-supported', `"${extra}" is not possible inside of a bulk`, `$.args.${extra}`)
+      }
+      const statements = await parse(sql)
+      refuse(statements, data)
+      if (noTransaction) {
+        if (readOnly) throw serviceError('unexpected-payload', NOT_BOTH, '$.args.no_transaction')
+        refuseTransacted(statements, checkMetadata)
+      }
+      const query = { sql, readOnly, values: params?.map(textOf), extended: noTransaction || params !== undefined }
+      const work = (client: ClientBase) => (noTransaction ? run(client, query) : runInside(client, query))
+      const options = { checkMetadata, readOnly, noTransaction, timeoutMs }
+      const result = await data.runSql(call, cascade, work, options)
       return { kind: 'text', text: stringifyJson(result) }
     },
   }
 }
 
-async function runInTransaction(client: ClientBase, sql: string): Promise<Json> {
+interface Args {
+  readonly sql: string
+  readonly cascade?: boolean
+  readonly read_only?: boolean
+  readonly timeout_ms?: number
+  readonly no_transaction?: boolean
+  readonly params?: readonly Json[]
+  readonly check_metadata_consistency?: boolean
+}
+
+const NOT_BOTH = 'read_only needs a transaction, so it cannot be combined with no_transaction'
+
+interface Query {
+  readonly sql: string
+  readonly readOnly: boolean
+  /** Texts of `$1` and so on. */
+  readonly values: readonly (string | null)[] | undefined
+  /** Whether to use the protocol that takes values, and only one statement. */
+  readonly extended: boolean
+}
+
+/** Returns the text that PostgreSQL reads a parameter from. Arrays and objects are JSON. */
+function textOf(value: Json): string | null {
+  if (value === null || typeof value === 'string') return value
+  return stringifyJson(value)
+}
+
+async function runInside(client: ClientBase, query: Query): Promise<Json> {
   const before = await transactionId(client)
-  const result = await run(client, sql)
+  const result = await run(client, query)
   if ((await transactionId(client)) !== before) {
     throw serviceError('not-supported', 'run_sql cannot end the transaction that it runs in', '$.args.sql')
   }
@@ -39,7 +89,7 @@ async function transactionId(client: ClientBase): Promise<string | undefined> {
 }
 
 /** Runs all statements, and keeps at most `MAX_ROWS` rows of the last one in memory. */
-async function run(client: ClientBase, sql: string): Promise<Json> {
+async function run(client: ClientBase, query: Query): Promise<Json> {
   let rows: (string | null)[][] = []
   let last: pg.QueryResult | undefined
   let count = 0
@@ -50,20 +100,22 @@ async function run(client: ClientBase, sql: string): Promise<Json> {
     count = 0
   }
   await new Promise<void>((resolve, reject) => {
-    const query = new pg.Query<(string | null)[]>({ text: sql, rowMode: 'array', types: AS_TEXT } as pg.QueryConfig)
-    query.on('row', (row: (string | null)[], result) => {
+    const mode = query.extended ? { values: query.values, queryMode: 'extended' } : {}
+    const config: object = { text: query.sql, rowMode: 'array', types: AS_TEXT, ...mode }
+    const sent = new pg.Query<(string | null)[]>(config as pg.QueryConfig)
+    sent.on('row', (row: (string | null)[], result) => {
       if (result) started(result as unknown as pg.QueryResult)
       if (++count <= MAX_ROWS) rows.push(row)
     })
-    query.on('end', (result: pg.QueryResult | pg.QueryResult[]) => {
+    sent.on('end', (result: pg.QueryResult | pg.QueryResult[]) => {
       const final = Array.isArray(result) ? result.at(-1) : result
       if (final) started(final)
       resolve()
     })
-    query.on('error', reject)
-    client.query(query)
+    sent.on('error', reject)
+    client.query(sent)
   }).catch((error: unknown) => {
-    throw failure(error, sql)
+    throw failure(error, query)
   })
   if (!last || last.fields.length === 0) return { result_type: 'CommandOk' }
   if (count > MAX_ROWS) {
@@ -75,18 +127,22 @@ async function run(client: ClientBase, sql: string): Promise<Json> {
 }
 
 /** Reports errors of the SQL. Timeouts, conflicts and lost connections have codes of their own in the core. */
-function failure(error: unknown, sql: string): unknown {
+function failure(error: unknown, { sql, readOnly, extended }: Query): unknown {
   if (!(error instanceof pg.DatabaseError) || error.code === undefined) return error
-  const hasOwnCode = /^(40|08|53|57P|25006|55P03)/.test(error.code) || error.message.includes('statement timeout')
-  if (hasOwnCode) return error
-  return serviceError('postgres-error', 'query execution failed', '$.args', {
-    internal: { statement: sql, error: describeDatabaseError(error) },
-  })
+  // A write in a read-only transaction, and a wrong number of parameters.
+  const isCallers = (readOnly && error.code === '25006') || (extended && error.code === '08P01')
+  const own = /^(40|08|53|57P|25006|55P03)/.test(error.code) || error.message.includes('statement timeout')
+  if (own && !isCallers) return error
+  const details = describeDatabaseError(error, sql)
+  const statement = (sql.split('\n', Number(details['line'] ?? 1)).at(-1) ?? '').slice(0, MAX_STATEMENT)
+  return serviceError('postgres-error', error.message, '$.args', { internal: { statement, error: details } })
 }
+/** Characters of the line that failed, which may be all rows of a large insert. */
+const MAX_STATEMENT = 200
 
 /** Refuses forbidden statements before any of them runs. SQL that the parser cannot read goes to PostgreSQL. */
-async function refuseForbidden(sql: string, data: Data): Promise<void> {
-  for (const statement of await parse(sql)) {
+function refuse(statements: readonly Statement[], data: Data): void {
+  for (const statement of statements) {
     const [kind, node] = Object.entries(statement)[0] ?? []
     if (kind === 'TransactionStmt')
       throw notSupported('transaction control is not allowed in run_sql, which runs in one transaction')
@@ -101,6 +157,22 @@ async function refuseForbidden(sql: string, data: Data): Promise<void> {
     }
   }
 }
+
+/** Refuses what also runs in a transaction, because outside of one nothing can undo what breaks metadata. */
+function refuseTransacted(statements: readonly Statement[], checkMetadata: boolean): void {
+  if (statements.length > 1) throw notSupported('with no_transaction, run_sql takes a single statement')
+  const [kind, node] = Object.entries(statements[0] ?? {})[0] ?? []
+  if (!checkMetadata || kind === undefined || OUTSIDE.has(kind) || JSON.stringify(node).includes('"concurrent":true')) {
+    return
+  }
+  const these = 'such as create index concurrently, reindex and vacuum'
+  throw notSupported(`no_transaction is for statements that PostgreSQL refuses inside of a transaction, ${these}`)
+}
+const OUTSIDE = new Set(
+  ['Vacuum', 'Reindex', 'Cluster', 'AlterSystem', 'AlterEnum', 'CheckPoint', 'Createdb', 'Dropdb'].map(
+    (kind) => `${kind}Stmt`,
+  ),
+)
 
 /** Returns the tables that a statement, or a statement inside it, writes to. Bodies of functions are not searched. */
 function writtenBy(statement: Statement): readonly Relation[] {

@@ -887,7 +887,10 @@ t.test('metadata and SQL', async (t) => {
       ADMIN,
       'run_sql',
       { sql: 'selec' },
-      { ...refused('postgres-error', 'query execution failed'), internal: { error: { status_code: '42601' } } },
+      {
+        ...refused('postgres-error', 'syntax error at or near "selec"'),
+        internal: { error: { status_code: '42601' } },
+      },
     ],
     [
       'a new column may not take a relationship its name',

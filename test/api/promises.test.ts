@@ -540,7 +540,7 @@ const CASES: Readonly<Record<PromiseId, Case>> = {
   'run_sql.rename': sql('alter table noted rename to other', refused('not-supported', /renames are not yet supported/)),
   'run_sql.failed': sql('select nope', {
     code: 'postgres-error',
-    error: 'query execution failed',
+    error: 'column "nope" does not exist',
     internal: { error: { message: /nope/ } },
   }),
   'run_sql.transaction': sql('commit', refused('not-supported', /^transaction control is not allowed/)),

@@ -1,0 +1,113 @@
+import type { ClientBase } from 'pg'
+import type { Logger } from 'pino'
+import { announce } from '../catalog/change.js'
+import { type Database, GRACE_MS, withClient, withDirectClient } from '../db/database.js'
+import { clientError } from '../db/errors.js'
+import { cancellable } from '../db/execute.js'
+import { serviceError } from '../errors.js'
+import type { Call } from './operations.js'
+import type { Snapshots } from './snapshots.js'
+import type { Lend, Transaction } from './transaction.js'
+
+/** How to run an admin's SQL, other than in an ordinary transaction. */
+export interface SqlOptions {
+  /** `false` neither refuses nor drops metadata that the SQL breaks; it becomes inconsistent. */
+  readonly checkMetadata?: boolean
+  /** Runs in a transaction that cannot write. */
+  readonly readOnly?: boolean
+  /** Runs outside of a transaction. The metadata is read again afterwards. */
+  readonly noTransaction?: boolean
+  /** Maximum duration in milliseconds. Defaults to `database.statementTimeoutMs` for each statement. */
+  readonly timeoutMs?: number
+}
+
+type Work<T> = (client: ClientBase) => Promise<T>
+type InTransaction = <T>(
+  lend: Lend,
+  call: Call,
+  fn: (call: Call & { readonly transaction: Transaction }) => Promise<T>,
+  mode?: string,
+) => Promise<T>
+
+/** Runs SQL of admins and keeps the metadata in step with what it changes. */
+export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger, inTransaction: InTransaction) {
+  /** Lets all instances read again what changed without a check. */
+  const readAgain = async () => {
+    await withClient(database.admin, announce)
+    await snapshots.reload()
+  }
+
+  /** Runs outside of a transaction, which may have had an effect even if it fails. */
+  async function single<T>(call: Call, timeoutMs: number, fn: Work<T>): Promise<T> {
+    try {
+      return await withDirectClient(database, 'run_sql', (client) =>
+        cancellable(
+          database,
+          client,
+          () => {},
+          call.signal,
+          async () => {
+            // Ends the statement even if this server dies.
+            await client.query(`set statement_timeout = ${timeoutMs + GRACE_MS}`)
+            return fn(client)
+          },
+        ),
+      )
+    } catch (error) {
+      throw clientError(error, { role: call.session.role, catalog: snapshots.current.catalog })
+    } finally {
+      await readAgain().catch((error: Error) => log.warn({ error: error.message }, 'cannot read the metadata again'))
+    }
+  }
+
+  async function transacted<T>(call: Call, cascade: boolean, fn: Work<T>, options: SqlOptions): Promise<T> {
+    const { checkMetadata = true, readOnly = false, timeoutMs } = options
+    const checks = checkMetadata && !readOnly
+    const lend: Lend = (use) =>
+      timeoutMs === undefined
+        ? withClient(database.admin, use)
+        : withDirectClient(database, 'run_sql', (client) => use(client, () => {}))
+    const result = await inTransaction(
+      lend,
+      call,
+      async ({ transaction }) => {
+        const { client } = transaction
+        if (timeoutMs !== undefined) {
+          const { lockTimeoutMs } = database.config
+          await client.query(`set statement_timeout = ${timeoutMs + GRACE_MS}; set lock_timeout = ${lockTimeoutMs}`)
+        }
+        const change = checks ? await transaction.lock() : undefined
+        transaction.discard()
+        const answer = await fn(client)
+        await client.query('reset role; reset search_path')
+        await change?.rescan(cascade)
+        return answer
+      },
+      readOnly ? 'read only' : undefined,
+    )
+    if (!checks && !readOnly) await readAgain()
+    return result
+  }
+
+  return async <T>(call: Call, cascade: boolean, fn: Work<T>, options: SqlOptions = {}): Promise<T> => {
+    const { noTransaction = false } = options
+    const timeoutMs = options.timeoutMs ?? (noTransaction ? database.config.statementTimeoutMs : undefined)
+    const run = (each: Call) =>
+      noTransaction ? single(each, timeoutMs as number, fn) : transacted(each, cascade, fn, options)
+    return timeoutMs === undefined ? run(call) : within(timeoutMs, call, run)
+  }
+}
+
+/** @throws ServiceError 504 timeout, after the work in the database has been cancelled */
+async function within<T>(timeoutMs: number, call: Call, run: (call: Call) => Promise<T>): Promise<T> {
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(), timeoutMs)
+  try {
+    return await run({ ...call, signal: AbortSignal.any([call.signal, late.signal]) })
+  } catch (error) {
+    if (!late.signal.aborted || call.signal.aborted) throw error
+    throw serviceError('timeout', `the SQL took longer than ${timeoutMs} ms`, '$.args', { cause: error })
+  } finally {
+    clearTimeout(timer)
+  }
+}

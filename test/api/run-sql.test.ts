@@ -1,0 +1,176 @@
+import t from 'tap'
+import { rowsOf } from '../kit/database.js'
+import { patience } from '../kit/patience.js'
+import { testServer } from '../kit/server.js'
+
+t.test('an error says what PostgreSQL says, and where, without the whole statement', async (t) => {
+  const server = await testServer(t)
+  const rows = Array.from({ length: 5000 }, (_, i) => `(${i}, 'name ${i}')`).join(',')
+
+  const failed = await server.query('run_sql', {
+    sql: `create table big (id int, name text);\ninsert into bog values ${rows}`,
+  })
+  t.match(failed, {
+    status: 400,
+    body: {
+      path: '$.args',
+      code: 'postgres-error',
+      error: 'relation "bog" does not exist',
+      internal: { error: { status_code: '42P01', line: '2', column: '13' } },
+    },
+  })
+  t.ok(failed.text.length < 1000, failed.text)
+  const hinted = await server.query('run_sql', { sql: "select '🐘';\n  select '🐘', idd from (select 1 as id) as x" })
+  t.match(hinted.body, {
+    error: 'column "idd" does not exist',
+    internal: {
+      statement: "  select '🐘', idd from (select 1 as id) as x",
+      error: { line: '2', column: '15', hint: /x\.id/ },
+    },
+  })
+  await server.must('run_sql', { sql: 'create table one (id int primary key); insert into one values (1)' })
+  t.match(await server.query('run_sql', { sql: 'insert into one values (1)' }), {
+    body: { error: /^duplicate key/, internal: { error: { description: 'Key (id)=(1) already exists.' } } },
+  })
+})
+
+t.test('parameters are values of a single statement', async (t) => {
+  const server = await testServer(t)
+  const sql = 'select $1::int + 1 as n, $2::text as t, $3::jsonb ->> $4 as j, $5::bool as b, $6::text is null as empty'
+
+  const { result } = await server.must('run_sql', { sql, params: [41, "'; drop table x", { a: [1] }, 'a', true, null] })
+  t.same(result, [
+    ['n', 't', 'j', 'b', 'empty'],
+    ['42', "'; drop table x", '[1]', 't', 't'],
+  ])
+  const exact = await server.raw(
+    '{"type":"run_sql","args":{"sql":"select $1::numeric as n","params":[12345678901234567890.10]}}',
+  )
+  t.same(exact.body.result[1], ['12345678901234567890.10'])
+  const two = await server.query('run_sql', { sql: 'select $1::int; select 2', params: [1] })
+  t.match(two, { status: 400, body: { code: 'postgres-error', error: /multiple commands/ } })
+  t.match(await server.query('run_sql', { sql: 'select $1::int', params: [] }), { status: 400 })
+})
+
+t.test('read_only reads, and writes nothing however it is asked', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: 'create table note (id int); insert into note values (1)' })
+  const read = (sql: string) => server.query('run_sql', { sql, read_only: true })
+
+  t.match(await read('select id from note'), { status: 200, body: { result: [['id'], ['1']] } })
+  for (const sql of [
+    'insert into note values (2)',
+    'drop table note',
+    'set transaction read write; insert into note values (2)',
+    'reset transaction_read_only; insert into note values (2)',
+    `do $$ begin set transaction read write; insert into note values (2); end $$`,
+    `select set_config('transaction_read_only', 'off', true); insert into note values (2)`,
+  ]) {
+    t.match(await read(sql), { status: 400, body: { code: 'postgres-error' } }, sql)
+  }
+  t.match(await read('commit'), { status: 400, body: { code: 'not-supported' } })
+  t.same(await rowsOf(server.databaseUrl, 'select id from note'), [{ id: 1 }])
+})
+
+t.test(
+  'no_transaction runs what PostgreSQL refuses inside of a transaction, and nothing that metadata needs',
+  async (t) => {
+    const server = await testServer(t)
+    await server.must('run_sql', { sql: 'create table note (id int)' })
+    await server.must('track_table', 'note')
+    const alone = (sql: string, more = {}) => server.query('run_sql', { sql, no_transaction: true, ...more })
+
+    t.match(await server.query('run_sql', { sql: 'vacuum note' }), {
+      status: 400,
+      body: { error: /cannot run inside a transaction block/ },
+    })
+    t.match(await alone('vacuum note'), { status: 200, body: { result_type: 'CommandOk' } })
+    t.match(await alone('create unique index concurrently note_id on note (id)'), { status: 200 })
+    const [index] = await rowsOf(
+      server.databaseUrl,
+      `select indisvalid from pg_index where indexrelid = 'note_id'::regclass`,
+    )
+    t.same(index, { indisvalid: true })
+    t.match(
+      await server.query('insert', {
+        table: 'note',
+        objects: [{ id: 1 }],
+        on_conflict: { action: 'ignore', constraint_on: 'id' },
+      }),
+      { status: 200 },
+      'the server knows the new index',
+    )
+
+    t.match(await alone('drop table note'), {
+      status: 400,
+      body: { code: 'not-supported', error: /no_transaction is for/ },
+    })
+    t.match(await alone('drop table note', { cascade: true }), { status: 400 })
+    t.match(await alone('vacuum note; vacuum note'), {
+      status: 400,
+      body: { code: 'not-supported', error: /single statement/ },
+    })
+    t.match(await alone('vacuum note', { read_only: true }), { status: 400, body: { path: '$.args.no_transaction' } })
+    t.match(await alone('begin'), { status: 400, body: { code: 'not-supported' } })
+    t.match(await alone('vacuum nope'), { status: 400, body: { error: 'relation "nope" does not exist' } })
+    const inside = await server.query('bulk', [{ type: 'run_sql', args: { sql: 'vacuum note', no_transaction: true } }])
+    t.match(inside, { status: 400, body: { code: 'not-supported', path: '$.args[0].args.no_transaction' } })
+    t.equal(await connections(server.databaseUrl), 0, 'no connection is left')
+  },
+)
+
+t.test('SQL may take longer than a statement, and when it takes too long it ends in the database too', async (t) => {
+  const server = await testServer(t, { config: { database: { statementTimeoutMs: patience(500) } } })
+  const sleep = (ms: number) => `select pg_sleep(${ms / 1000}), 'a long one'`
+  const running = () =>
+    rowsOf(
+      server.databaseUrl,
+      `select state from pg_stat_activity where pid <> pg_backend_pid() and query like '%a long one%' and state = 'active'`,
+    )
+
+  t.match(await server.query('run_sql', { sql: sleep(patience(1500)) }), { status: 504, body: { code: 'timeout' } })
+  const long = await server.query('run_sql', { sql: sleep(patience(1500)), timeout_ms: patience(60_000) })
+  t.match(long, { status: 200, body: { result_type: 'TuplesOk' } })
+  for (const more of [{}, { no_transaction: true, check_metadata_consistency: false }, { read_only: true }]) {
+    const late = await server.query('run_sql', { sql: `${sleep(patience(60_000))}`, timeout_ms: 200, ...more })
+    t.match(late, { status: 504, body: { code: 'timeout', error: 'the SQL took longer than 200 ms' } })
+    t.same(await running(), [], 'nothing is left running')
+  }
+  const both = `${sleep(150)}; ${sleep(patience(60_000))}`
+  t.match(await server.query('run_sql', { sql: both, timeout_ms: 300 }), { status: 504 }, 'all statements together')
+  t.equal(await connections(server.databaseUrl), 0, 'no connection is left')
+  for (const timeout_ms of [0, -1, 86_400_001, 1.5, '5']) {
+    t.match(await server.query('run_sql', { sql: 'select 1', timeout_ms }), {
+      status: 400,
+      body: { path: '$.args.timeout_ms' },
+    })
+  }
+})
+
+t.test('without a check of the metadata, what it breaks is inconsistent', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: 'create table note (id int, name text)' })
+  await server.must('track_table', 'note')
+  await server.must('create_select_permission', {
+    table: 'note',
+    role: 'user',
+    permission: { columns: ['id', 'name'], filter: {} },
+  })
+  const sql = 'alter table note drop column name'
+
+  t.match(await server.query('run_sql', { sql }), { status: 400, body: { code: 'dependency-error' } })
+  t.match(await server.query('run_sql', { sql, check_metadata_consistency: false }), { status: 200 })
+
+  t.match(await server.must('get_inconsistent_metadata', {}), { is_consistent: false })
+  t.match(await server.query('select', { table: 'note', columns: ['id'] }, { role: 'user' }), { status: 400 })
+  t.match(await server.query('select', { table: 'note', columns: ['*'] }), { status: 200 })
+})
+
+async function connections(url: string): Promise<number> {
+  const sql = `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'rowhouse run_sql'`
+  for (let tries = 0; ; tries++) {
+    const [{ n } = { n: NaN }] = await rowsOf<{ n: number }>(url, sql)
+    if (n === 0 || tries > 50) return n
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
