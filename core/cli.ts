@@ -59,15 +59,25 @@ ${CONFIG_HELP}`,
     run: async (invocation) => (await import('./cli/start.js')).start(invocation),
   },
   migrate: {
-    usage: 'rowhouse migrate [--dry-run] [--config FILE]',
-    summary: 'update the schema svc_catalog',
-    help: `Runs the pending migrations. A server also runs them when it starts.
+    usage: `rowhouse migrate [--dry-run] [--config FILE]
+       rowhouse migrate new NAME | up [N] | down [N] | status [--dir DIR] [--dry-run] [--config FILE]`,
+    summary: 'update the schema svc_catalog; with up, run your own SQL files',
+    help: `Alone, updates the schema svc_catalog. A server also does so when it starts.
 
+new creates the files DIR/<timestamp>_NAME.up.sql and .down.sql. up runs all files that have not run, or the next N, and
+then applies the metadata in DIR/metadata.json, if there is one. down reverts the last file, or the last N. status lists
+the files and exits with 1 if one was changed, or deleted, after it ran. Each file runs in a transaction, unless its first
+line is "-- rowhouse: no transaction".
+
+  --dir DIR       folder of the files (default: ./migrations, or migrationsDir of the configuration)
   --dry-run       list the migrations without running them
 ${CONFIG_HELP}`,
-    options: { 'dry-run': flag, config },
-    words: 0,
-    run: async (invocation) => (await import('./cli/migrate.js')).migrateDatabase(invocation),
+    options: { 'dry-run': flag, dir: config, config },
+    words: 2,
+    run: async (invocation) =>
+      invocation.words.length > 0
+        ? (await import('./cli/migrate-files.js')).migrateFiles(invocation)
+        : (await import('./cli/migrate.js')).migrateDatabase(invocation),
   },
   check: {
     usage: 'rowhouse check [--config FILE]',
@@ -105,6 +115,31 @@ ${CONFIG_HELP}`,
     options: { all: flag, schema: { type: 'string', multiple: true }, 'dry-run': flag, json: flag, config },
     words: Infinity,
     run: async (invocation) => (await import('./cli/track.js')).track(invocation),
+  },
+  sql: {
+    usage: 'rowhouse sql [-c SQL | FILE] [--config FILE]',
+    summary: 'run SQL in the database, or open a prompt',
+    help: `Uses the configured database, or the one in the data directory, with the login of the server. Without SQL and FILE,
+opens psql, or a simple prompt where psql is not installed. Stops at the first error.
+
+  -c, --command SQL  run one text of SQL
+${CONFIG_HELP}`,
+    options: { command: { type: 'string', short: 'c' }, config },
+    words: 1,
+    run: async (invocation) => (await import('./cli/sql.js')).sql(invocation),
+  },
+  import: {
+    usage: 'rowhouse import FILE [--owner] [--no-transaction] [--config FILE]',
+    summary: 'load a plain dump of pg_dump',
+    help: `Loads a file of SQL, such as one of pg_dump, into the configured database or the one in the data directory. psql is not
+needed. Everything belongs to the login of the server, so that the server may use it. A failed import leaves nothing.
+
+  --owner           keep the owners that exist here
+  --no-transaction  keep what was loaded before an error
+${CONFIG_HELP}`,
+    options: { owner: flag, 'no-transaction': flag, config },
+    words: 1,
+    run: async (invocation) => (await import('./cli/import.js')).importFile(invocation),
   },
   metadata: {
     usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--config FILE]',

@@ -224,8 +224,10 @@ export interface DatabaseState {
   readonly cluster: { readonly folder: string; readonly major: number } | undefined
   /** The Rowhouse process that uses the data directory. */
   readonly heldBy: { readonly pid: number } | undefined
-  /** The running PostgreSQL. The URL is a superuser's and secret. */
-  readonly server: { readonly pid: number; readonly port: number; readonly url: string } | undefined
+  /** The running PostgreSQL. `url` is a superuser's, `serverUrl` the server's, and both are secret. */
+  readonly server:
+    | { readonly pid: number; readonly port: number; readonly url: string; readonly serverUrl: string }
+    | undefined
   /** The binaries for a start, or the problem that would prevent it. */
   readonly binaries: PostgresBinaries | { readonly problem: string }
   /** Leftover folders whose data directory was deleted. They can be deleted. */

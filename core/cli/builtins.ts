@@ -55,15 +55,18 @@ export async function wantsDatabase(flags: Flags): Promise<boolean> {
   return needsDatabase((await loadServer({ ...source(flags), builtins: builtins() })).loaded)
 }
 
+type Values = Awaited<ReturnType<typeof readSections>>['values']
+
 /**
  * Runs `fn` with the configured database, or with the one in the data directory.
  * @throws Error that explains how to configure a database
  */
-export async function withDatabase<T>(flags: Flags, fn: (url: string) => Promise<T>): Promise<T> {
-  const { database, dataDir } = (await readSections(flags)).values
+export async function withDatabase<T>(flags: Flags, fn: (url: string, values: Values) => Promise<T>): Promise<T> {
+  const { values } = await readSections(flags)
+  const { database, dataDir } = values
   const found = await commandDatabase(database.url, dataDir, console.error)
   try {
-    return await fn(found.url)
+    return await fn(found.url, values)
   } finally {
     await found.close()
   }

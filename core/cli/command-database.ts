@@ -1,3 +1,4 @@
+import pg from 'pg'
 import type { DatabaseProvider } from '../contracts.js'
 
 export const NO_DATABASE = 'no database: set DATABASE_URL, or database.url in the configuration'
@@ -11,6 +12,7 @@ export async function embeddedDatabase(): Promise<DatabaseProvider> {
 
 /** The database of a command. */
 export interface CommandDatabase {
+  /** The server's login, which owns what it creates, so that the server may use it. */
   readonly url: string
   close(): Promise<void>
 }
@@ -28,8 +30,25 @@ export async function commandDatabase(
   if (url !== undefined) return { url, async close() {} }
   const embedded = await embeddedDatabase()
   const { cluster, server } = await embedded.inspect(dataDir)
-  if (server) return { url: server.url, async close() {} }
+  if (server) return { url: server.serverUrl, async close() {} }
   if (!cluster) throw new Error(`${NO_DATABASE} (${dataDir} contains no database)`)
   const started = await embedded.start({ dataDir, progress })
-  return { url: started.url, close: () => started.stop() }
+  return { url: started.serverUrl, close: () => started.stop() }
+}
+
+/** Runs `fn` with a connection that is closed afterwards. */
+export async function withConnection<T>(url: string, name: string, fn: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    application_name: `rowhouse ${name}`,
+  })
+  // A lost connection also rejects the query that waits.
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return await fn(client)
+  } finally {
+    await client.end().catch(() => {})
+  }
 }

@@ -3,7 +3,7 @@ import type { Invocation } from '../cli.js'
 import { type Json, NO_LIMITS, NumberText, parseJson, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import { withDatabase } from './builtins.js'
-import { withServer } from './temporary-server.js'
+import { type Ask, withServer } from './temporary-server.js'
 
 /** Exports, compares or replaces all metadata. */
 export async function metadata({ flags, words: [action, file] }: Invocation): Promise<number> {
@@ -19,14 +19,24 @@ export async function metadata({ flags, words: [action, file] }: Invocation): Pr
         else await writeFile(file, text)
         return 0
       }
-      const changes = compare(objects(read(now)), objects(read(wanted)))
-      for (const change of changes) console.log(change)
-      if (changes.length === 0) console.log('no differences')
-      if (action === 'diff') return changes.length === 0 ? 0 : 1
-      if (flags['dry-run'] !== true && changes.length > 0) await ask('replace_metadata', wanted)
-      return 0
+      const changes = await replaceWith(ask, now, wanted, action === 'apply' && flags['dry-run'] !== true)
+      return action === 'diff' && changes > 0 ? 1 : 0
     }),
   )
+}
+
+/** Replaces all metadata of a database with that of a text. */
+export async function applyMetadata(url: string, flags: Invocation['flags'], wanted: string): Promise<void> {
+  await withServer(url, flags, async (ask) => replaceWith(ask, await ask('export_metadata', '{}'), wanted, true))
+}
+
+/** Prints the changes, and makes them if told so. @returns their number */
+async function replaceWith(ask: Ask, now: string, wanted: string, isApplied: boolean): Promise<number> {
+  const changes = compare(objects(read(now)), objects(read(wanted)))
+  for (const change of changes) console.log(change)
+  if (changes.length === 0) console.log('no differences')
+  if (isApplied && changes.length > 0) await ask('replace_metadata', wanted)
+  return changes.length
 }
 
 /** Parses JSON and keeps all digits of numbers. */

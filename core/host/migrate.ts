@@ -62,9 +62,13 @@ const LOCK_WAIT_MS = 10 * 60_000
 const LOCK_POLL_MS = 200
 
 /** Polls the lock. Waiting for it in PostgreSQL could end in a lock or statement timeout. */
-async function takeLock(client: ClientBase, progress: (message: string) => void): Promise<void> {
+export async function takeLock(
+  client: ClientBase,
+  progress: (message: string) => void,
+  lock: string = LOCK,
+): Promise<void> {
   for (let waitedMs = 0; waitedMs < LOCK_WAIT_MS; waitedMs += LOCK_POLL_MS) {
-    const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1) as taken', [LOCK])
+    const { rows } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1) as taken', [lock])
     if (rows[0]?.taken === true) return
     if (waitedMs === 0) progress('waiting for another process that is migrating this database')
     await sleep(LOCK_POLL_MS)
@@ -97,13 +101,13 @@ async function recordExists(client: ClientBase): Promise<boolean> {
   return rows[0]?.found === true
 }
 
-interface Applied {
+export interface Applied {
   readonly owner: string
   readonly id: string
   readonly checksum: string
 }
 
-async function readRecord(client: ClientBase): Promise<readonly Applied[]> {
+export async function readRecord(client: ClientBase): Promise<readonly Applied[]> {
   const { rows } = await client.query<Applied>('select owner, id, checksum from svc_catalog.svc_migration')
   return rows
 }
@@ -150,11 +154,7 @@ async function run(client: ClientBase, { owner, id, sql, checksum }: Known): Pro
   try {
     await inTransaction(client, async () => {
       await client.query(sql)
-      await client.query('insert into svc_catalog.svc_migration (owner, id, checksum) values ($1, $2, $3)', [
-        owner,
-        id,
-        checksum,
-      ])
+      await record(client, { owner, id, checksum })
     })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
@@ -162,5 +162,10 @@ async function run(client: ClientBase, { owner, id, sql, checksum }: Known): Pro
   }
 }
 
+export async function record(client: ClientBase, { owner, id, checksum }: Applied): Promise<void> {
+  const text = 'insert into svc_catalog.svc_migration (owner, id, checksum) values ($1, $2, $3)'
+  await client.query(text, [owner, id, checksum])
+}
+
 const keyOf = ({ owner, id }: Pending) => JSON.stringify([owner, id])
-const checksumOf = (sql: string) => createHash('sha256').update(sql).digest('hex')
+export const checksumOf = (sql: string) => createHash('sha256').update(sql).digest('hex')

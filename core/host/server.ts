@@ -73,6 +73,11 @@ export const sections = {
   compile: compileConfig,
   limits: limitsConfig,
   dataDir: { type: 'string', default: './.rowhouse', description: 'Folder for the files of this server.' },
+  migrationsDir: {
+    type: 'string',
+    default: './migrations',
+    description: 'Folder of the SQL files that `rowhouse migrate up` runs.',
+  },
   fast: {
     type: 'boolean',
     default: true,

@@ -88,6 +88,7 @@ async function systemParts(): Promise<boolean[]> {
   if (bin === undefined) notRun.push('the database suite on the PostgreSQL of the system (none is installed)')
   else if (!QUICK)
     parts.push(onCluster([...filesOf('db').filter(dependsOnIt), ...OF_THE_DATABASE], { PG_BIN: bin, ...ORACLE }))
+  if (bin !== undefined) parts.push(onCluster(filesOf('system/dump'), { PG_BIN: bin }, { first: true }))
   if (bin === undefined || !(await hasPostgis(bin)))
     notRun.push('PostGIS (needs the package postgresql-<version>-postgis-3)')
   else parts.push(onCluster(filesOf('system/postgis'), { PG_BIN: bin }, { first: true }))

@@ -109,7 +109,7 @@ async function runningServer(folder: string): Promise<DatabaseState['server']> {
   if (postmaster?.state !== 'ours') return undefined
   const { pid, port } = postmaster
   const password = (await readFile(join(folder, 'password'), 'utf8').catch(() => '')).trim()
-  return { pid, port, url: urlOf({ port, password }) }
+  return { pid, port, url: urlOf({ port, password }), serverUrl: serverUrlOf({ port, password }) }
 }
 
 function lockOf(dataDir: string): string {

@@ -1,0 +1,188 @@
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ClientBase } from 'pg'
+import { announce } from '../catalog/change.js'
+import type { Invocation } from '../cli.js'
+import { inTransaction } from '../db/database.js'
+import { type Applied, checksumOf, readRecord, record, takeLock } from '../host/migrate.js'
+import { readSections, withDatabase } from './builtins.js'
+import { withConnection } from './command-database.js'
+import { applyMetadata } from './metadata.js'
+import { migrateAt } from './migrate.js'
+import { isTransactionControl, runFile } from './run-script.js'
+
+/** Creates, runs, reverts or lists the migrations in a folder of SQL files. */
+export async function migrateFiles({ flags, words: [action, word] }: Invocation): Promise<number> {
+  const dir = String(flags['dir'] ?? (await readSections(flags)).values.migrationsDir)
+  if (action === 'new') return create(dir, word)
+  if (action !== 'up' && action !== 'down' && action !== 'status')
+    throw new Error('expected new, up, down or status, or nothing to update the schema svc_catalog')
+  const count = word === undefined ? undefined : Number(word)
+  if (count !== undefined && !(Number.isInteger(count) && count > 0))
+    throw new Error(`"${word}" is not a number of files`)
+  const files = await readFiles(dir)
+  const isDry = flags['dry-run'] === true
+  return withDatabase(flags, async (url, { database }) => {
+    if (action === 'up' && !isDry) await migrateAt(url, flags)
+    const isComplete = await withConnection(database.directUrl ?? url, 'migrate', async (client) => {
+      if (action === 'status' || isDry) return show(action, files, await readApplied(client), count)
+      await takeLock(client, console.error, LOCK)
+      return action === 'up' ? up(client, files, count) : down(client, files, count)
+    })
+    if (action === 'status') return isComplete ? 0 : 1
+    const metadata = action === 'up' && isComplete && !isDry ? await readMetadata(dir) : undefined
+    if (metadata !== undefined) {
+      console.log('applying metadata.json')
+      await applyMetadata(url, flags, metadata)
+    }
+    return 0
+  })
+}
+
+interface File {
+  /** e.g. `20260131120000_add_notes` */
+  readonly id: string
+  readonly up: string
+  readonly down: string | undefined
+  readonly checksum: string
+}
+
+/** Owner of their records. No plugin can have this name. */
+const OWNER = 'sql files'
+/** Advisory lock: "migrate" in ASCII. Not the one of the schema, which a starting server waits for. */
+const LOCK = BigInt('0x' + Buffer.from('migrate').toString('hex')).toString()
+const NAME = /^\d{14}_[\w-]+$/
+const NO_TRANSACTION = /^--\s*rowhouse:\s*no transaction\s*$/m
+
+async function create(dir: string, name: string | undefined): Promise<number> {
+  if (name === undefined || !/^[\w-]+$/.test(name)) throw new Error('expected a name of letters, digits, _ and -')
+  const id = `${new Date().toISOString().replace(/\D/g, '').slice(0, 14)}_${name}`
+  await mkdir(dir, { recursive: true })
+  for (const direction of ['up', 'down']) {
+    const path = join(dir, `${id}.${direction}.sql`)
+    await writeFile(path, '', { flag: 'wx' })
+    console.log(path)
+  }
+  return 0
+}
+
+/** Reads the migrations of a folder in their order. @throws Error naming every file that is none */
+async function readFiles(dir: string): Promise<readonly File[]> {
+  const names = await readdir(dir).catch((cause: unknown) => {
+    throw new Error(`cannot read the folder ${dir}; create a migration with: rowhouse migrate new NAME`, { cause })
+  })
+  const all = names.filter((name) => name.endsWith('.sql')).toSorted()
+  const ids = all.filter((name) => name.endsWith('.up.sql')).map((name) => name.slice(0, -'.up.sql'.length))
+  const wrong = all.filter(
+    (name) => !ids.some((id) => NAME.test(id) && [`${id}.up.sql`, `${id}.down.sql`].includes(name)),
+  )
+  if (wrong.length > 0)
+    throw new Error(`${dir}: expected <14 digits>_<name>.up.sql and its .down.sql: ${wrong.join(', ')}`)
+  return Promise.all(
+    ids.map(async (id) => {
+      const up = join(dir, `${id}.up.sql`)
+      const down = all.includes(`${id}.down.sql`) ? join(dir, `${id}.down.sql`) : undefined
+      return { id, up, down, checksum: checksumOf(await readFile(up, 'utf8')) }
+    }),
+  )
+}
+
+/** Returns checksums by id. */
+async function readApplied(client: ClientBase): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await client.query(`select to_regclass('svc_catalog.svc_migration') is not null as found`)
+  const applied: readonly Applied[] = rows[0].found === true ? await readRecord(client) : []
+  const own = applied.filter(({ owner }) => owner === OWNER)
+  return new Map(own.map(({ id, checksum }): [string, string] => [id, checksum]))
+}
+
+/** @returns whether no file was changed or deleted after it ran */
+function show(action: string, files: readonly File[], applied: ReadonlyMap<string, string>, count?: number): boolean {
+  const missing = [...applied.keys()].filter((id) => !files.some((file) => file.id === id))
+  const changed = files.filter(({ id, checksum }) => applied.has(id) && applied.get(id) !== checksum)
+  if (action === 'status') {
+    const state = (file: File) => (changed.includes(file) ? 'changed' : applied.has(file.id) ? 'applied' : 'pending')
+    const states = new Map([
+      ...files.map((file) => [file.id, state(file)] as const),
+      ...missing.map((id) => [id, 'missing'] as const),
+    ])
+    for (const id of [...states.keys()].toSorted()) console.log(`${states.get(id)}  ${id}`)
+  } else if (action === 'up') {
+    for (const { id } of files.filter(({ id }) => !applied.has(id)).slice(0, count)) console.log(`would apply ${id}`)
+  } else {
+    for (const id of [...applied.keys()]
+      .toSorted()
+      .toReversed()
+      .slice(0, count ?? 1))
+      console.log(`would revert ${id}`)
+  }
+  return changed.length + missing.length === 0
+}
+
+/** @returns whether all files have run now */
+async function up(client: ClientBase, files: readonly File[], count?: number): Promise<boolean> {
+  const applied = await readApplied(client)
+  for (const id of applied.keys()) {
+    const file = files.find((each) => each.id === id)
+    if (!file) throw new Error(`migration ${id} ran on this database, but its file is missing`)
+    if (file.checksum !== applied.get(id)) throw new Error(`${file.up} was changed after it ran on this database`)
+  }
+  const pending = files.filter(({ id }) => !applied.has(id))
+  const chosen = pending.slice(0, count)
+  for (const file of chosen) {
+    await run(client, file.up, () => record(client, { owner: OWNER, ...file }))
+    console.log(`applied ${file.id}`)
+  }
+  if (pending.length === 0) console.log('nothing to migrate')
+  return chosen.length === pending.length
+}
+
+async function down(client: ClientBase, files: readonly File[], count = 1): Promise<boolean> {
+  const applied = [...(await readApplied(client)).keys()].toSorted().toReversed()
+  for (const id of applied.slice(0, count)) {
+    const path = files.find((file) => file.id === id)?.down
+    if (path === undefined) throw new Error(`migration ${id} cannot be reverted: it has no file ${id}.down.sql`)
+    const text = 'delete from svc_catalog.svc_migration where owner = $1 and id = $2'
+    await run(client, path, () => client.query(text, [OWNER, id]))
+    console.log(`reverted ${id}`)
+  }
+  if (applied.length === 0) console.log('nothing to revert')
+  return true
+}
+
+/** Runs a file and records it in the same transaction, if it has one. Running servers then read the schema again. */
+async function run(client: ClientBase, path: string, done: () => Promise<unknown>): Promise<void> {
+  console.error(`running ${path}`)
+  const [first = ''] = (await readFile(path, 'utf8')).split('\n', 1)
+  const isAlone = NO_TRANSACTION.test(first)
+  const take = (statement: Parameters<typeof isTransactionControl>[0]) => {
+    if (isAlone || !isTransactionControl(statement)) return false
+    throw new Error('the file is a transaction; to run it without, begin it with a line "-- rowhouse: no transaction"')
+  }
+  const finish = async () => {
+    await client.query('reset role; reset all')
+    await done()
+    await announce(client)
+  }
+  await client.query('set statement_timeout = 0')
+  if (!isAlone) {
+    return inTransaction(client, async () => {
+      await runFile(client, path, { take })
+      await finish()
+    })
+  }
+  await runFile(client, path, { take }).catch((error: Error) => {
+    throw new Error(`${error.message}\n  The statements before it have run, and the file is not recorded.`, {
+      cause: error,
+    })
+  })
+  await inTransaction(client, finish)
+}
+
+async function readMetadata(dir: string): Promise<string | undefined> {
+  try {
+    return await readFile(join(dir, 'metadata.json'), 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}

@@ -1,0 +1,98 @@
+import { createInterface } from 'node:readline'
+import type pg from 'pg'
+import { requestCancel } from '../db/pooler.js'
+import { explained, runOne, TEXT } from './run-script.js'
+import { SqlSplitter, type SqlPart } from './split-sql.js'
+
+const HELP = `End a statement with a semicolon.
+  \\d         list the tables
+  \\d TABLE   list the columns of a table
+  \\?         show this help
+  \\q         quit`
+
+/** Reads statements from standard input and prints their results, until its end or `\q`. */
+export async function openPrompt(client: pg.Client): Promise<void> {
+  const isTerminal = process.stdin.isTTY
+  const reader = createInterface({ input: process.stdin, output: process.stdout, terminal: isTerminal })
+  let splitter = new SqlSplitter()
+  let isRunning = false
+  const show = () => {
+    if (!isTerminal) return
+    reader.setPrompt(`${client.database ?? ''}${splitter.isOpen ? '-' : '='}> `)
+    reader.prompt()
+  }
+  reader.on('SIGINT', () => {
+    if (isRunning) return void requestCancel(client)
+    splitter = new SqlSplitter()
+    console.log()
+    show()
+  })
+  if (isTerminal) console.log('psql is not installed; this prompt runs SQL. \\? shows help, \\q quits.')
+  show()
+  for await (const line of reader) {
+    isRunning = true
+    for (const part of splitter.push(`${line}\n`)) {
+      if (part.kind === 'command' && part.text === '\\q') return reader.close()
+      // Data of COPY would be typed lines.
+      if (part.kind === 'copy') splitter = new SqlSplitter()
+      await run(client, part)
+    }
+    isRunning = false
+    show()
+  }
+}
+
+async function run(client: pg.Client, part: SqlPart): Promise<void> {
+  try {
+    if (part.kind === 'command') await runCommand(client, part.text)
+    else if (part.kind === 'copy') throw new Error('COPY from stdin works in files only: rowhouse sql FILE')
+    else if (part.kind === 'statement') await runOne(client, part.text, (result) => console.log(table(result)))
+  } catch (error) {
+    const { message } =
+      part.kind === 'statement' ? explained(error, TEXT, { ...part, line: 1, column: 1 }) : (error as Error)
+    console.error(message)
+  }
+}
+
+async function runCommand(client: pg.Client, text: string): Promise<void> {
+  const [command, name] = text.split(/\s+/)
+  if (command === '\\d') {
+    const result = await client.query({ text: name ? COLUMNS : TABLES, values: name ? [name] : [], rowMode: 'array' })
+    console.log(table(result))
+  } else if (command === '\\?') console.log(HELP)
+  else throw new Error(`there is no command ${command ?? ''}; \\? shows help`)
+}
+
+const TABLES = `
+  select n.nspname as schema, c.relname as name,
+    case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'f' then 'foreign table' else 'table' end as kind
+  from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where c.relkind in ('r', 'p', 'v', 'm', 'f') and n.nspname not in ('pg_catalog', 'information_schema', 'svc_catalog')
+    and n.nspname not like 'pg\\_toast%'
+  order by 1, 2`
+
+const COLUMNS = `
+  select a.attname as column, pg_catalog.format_type(a.atttypid, a.atttypmod) as type,
+    case when a.attnotnull then 'not null' end as "null", pg_catalog.pg_get_expr(d.adbin, d.adrelid) as default
+  from pg_catalog.pg_attribute a
+  left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  where a.attrelid = $1::text::pg_catalog.regclass and a.attnum > 0 and not a.attisdropped
+  order by a.attnum`
+
+/** Formats a result as psql does: aligned columns and the number of rows, or the command and its count. */
+export function table({ fields, rows, command, rowCount }: pg.QueryArrayResult<(string | null)[]>): string {
+  if (fields.length === 0) return [command, rowCount].filter((part) => part !== null).join(' ')
+  const cells = rows.map((row) => row.map((cell) => (cell ?? '').replaceAll('\n', '\\n')))
+  const names = fields.map(({ name }) => name)
+  const widths = names.map((name, i) => cells.reduce((width, row) => Math.max(width, lengthOf(row[i])), lengthOf(name)))
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, i) => ` ${cell}${' '.repeat((widths[i] ?? 0) - lengthOf(cell))} `)
+      .join('|')
+      .trimEnd()
+  const rule = widths.map((width) => '-'.repeat(width + 2)).join('+')
+  return [line(names), rule, ...cells.map(line), `(${rows.length} row${rows.length === 1 ? '' : 's'})`].join('\n')
+}
+
+const lengthOf = (text = ''): number => Array.from(text).length

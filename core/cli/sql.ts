@@ -1,0 +1,63 @@
+import { spawn } from 'node:child_process'
+import pg from 'pg'
+import type { Invocation } from '../cli.js'
+import { withDatabase } from './builtins.js'
+import { withConnection } from './command-database.js'
+import { runFile, runText } from './run-script.js'
+import { openPrompt, table } from './sql-prompt.js'
+
+/** Runs a text or a file of SQL, or opens psql or a prompt. */
+export async function sql({ flags, words: [file] }: Invocation): Promise<number> {
+  const text = flags['command']
+  if (text !== undefined && file !== undefined) throw new Error('expected either --command or a file')
+  return withDatabase(flags, async (configured, { database }) => {
+    const url = database.directUrl ?? configured
+    const code = text === undefined && file === undefined ? await runPsql(url) : undefined
+    if (code !== undefined) return code
+    return withConnection(url, 'sql', async (client) => {
+      client.on('notice', ({ severity, message }) => console.error(`${severity ?? 'NOTICE'}: ${message ?? ''}`))
+      const result = (found: Parameters<typeof table>[0]) => console.log(table(found))
+      if (file !== undefined) await runFile(client, file, { result })
+      else if (text !== undefined) await runText(client, String(text), { result })
+      else await openPrompt(client)
+      return 0
+    })
+  })
+}
+
+/** Runs psql. @returns its exit code; undefined when it is not installed */
+function runPsql(url: string): Promise<number | undefined> {
+  const ignore = () => {}
+  // Ctrl-C cancels a query of psql and must not end this process before psql.
+  process.on('SIGINT', ignore)
+  return new Promise<number | undefined>((resolve, reject) => {
+    const child = spawn('psql', [], { stdio: 'inherit', env: psqlEnvironment(url) })
+    child.once('error', (error: NodeJS.ErrnoException) =>
+      error.code === 'ENOENT' ? resolve(undefined) : reject(error),
+    )
+    child.once('exit', (code) => resolve(code ?? 1))
+  }).finally(() => process.off('SIGINT', ignore))
+}
+
+/** Variables that would choose another database. */
+const OTHERS = ['PGSERVICE', 'PGHOSTADDR']
+const OPTIONS = { application_name: 'PGAPPNAME', connect_timeout: 'PGCONNECT_TIMEOUT' }
+
+/** Returns the environment of psql. Other users can see the arguments of a process, so they contain no password. */
+function psqlEnvironment(url: string): NodeJS.ProcessEnv {
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !OTHERS.includes(name)))
+  const { host, port, user, database, password } = new pg.Client({ connectionString: url })
+  const options = URL.canParse(url) ? Object.fromEntries(new URL(url).searchParams) : {}
+  for (const name of ['sslmode', 'sslcert', 'sslkey', 'sslrootcert', 'options']) {
+    if (options[name] !== undefined) env[`PG${name.toUpperCase()}`] = options[name]
+  }
+  for (const [name, variable] of Object.entries(OPTIONS)) if (options[name]) env[variable] = options[name]
+  return {
+    ...env,
+    PGHOST: host,
+    PGPORT: String(port),
+    PGUSER: user,
+    PGDATABASE: database,
+    ...(typeof password === 'string' ? { PGPASSWORD: password } : {}),
+  }
+}

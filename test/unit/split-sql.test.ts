@@ -1,0 +1,123 @@
+import t from 'tap'
+import { splitSql, type SqlPart } from '../../core/cli/split-sql.js'
+import fc from '../kit/property.js'
+
+const STATEMENTS = [
+  'select 1',
+  '-1',
+  "select ';', 'it''s', E'a\\';b', e'a''\\';', name'x;', u&'\\0061;' from \"a;b\"",
+  "select 'a\\'",
+  'select $$;\n$ ;$$, $a$ $$ ; $b$ $a$, $1, a$b$c, $é$;$é$ || 1$2',
+  'select 1 -- ; it\'s "one" /* $$\n + 1',
+  'select /* ; /* nested; */ \' " $x$ */ 2 / 3 - 4',
+  'create rule r as on insert to t do also (insert into a values (1); delete from b)',
+  'create or replace function f(begin_at int) returns int begin atomic select case when 1 = 2 then 3 end; select 4; end',
+  'CREATE PROCEDURE p() BEGIN ATOMIC insert into t values (1); END',
+  'begin',
+  'end',
+  "comment on table t is 'é 🐘;\n;'",
+]
+const GAPS = ['\n', ' \n\t', '-- a comment; of one line\n', '/* one; /* two */ */ ', ';;\n']
+const DATA = ['1\ta\n', '\\N\t;\n', '\\.x\n', ' \\.\n', "it's $$ \\\\.\n", 'é\n']
+
+const statement = fc
+  .constantFrom(...STATEMENTS)
+  .map((text): Piece => ({ source: `${text};`, parts: [{ kind: 'statement', text }] }))
+const copy = fc.array(fc.constantFrom(...DATA), { maxLength: 5 }).map((lines): Piece => {
+  const text = 'COPY public."t;" (a, b)\nFROM stdin'
+  const data = lines.join('')
+  return {
+    source: `${text};\n${data}\\.\n`,
+    parts: [{ kind: 'copy', text }, { kind: 'data', text: data }, { kind: 'end-of-data' }],
+  }
+})
+const command = fc
+  .constantFrom('\\restrict abc', "\\connect it's;")
+  .map((text): Piece => ({ source: `\n${text}\n`, parts: [{ kind: 'command', text }] }))
+const gap = fc
+  .array(fc.constantFrom(...GAPS), { maxLength: 3 })
+  .map((gaps): Piece => ({ source: `\n${gaps.join('')}`, parts: [] }))
+
+t.test('splitting what was joined gives the parts back, wherever the pieces are cut', async (t) => {
+  const pieces = fc.array(fc.oneof(statement, copy, command, gap), { maxLength: 8 })
+  const property = fc.asyncProperty(
+    pieces,
+    fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1 }),
+    async (all, cuts) => {
+      const source = all.map((piece) => piece.source).join('')
+
+      const found = joined(await parts(cut(source, cuts)))
+
+      t.same(
+        found.map((part) => ('text' in part ? { kind: part.kind, text: part.text } : part)),
+        all.flatMap((piece) => piece.parts).filter(({ text }) => text !== ''),
+        JSON.stringify(source),
+      )
+      for (const { text, line } of found) {
+        if (line !== undefined)
+          t.ok(
+            source
+              .split('\n')
+              .slice(line - 1)
+              .join('\n')
+              .includes(text!.split('\n')[0]!),
+            `line ${line} of ${text}`,
+          )
+      }
+      return t.passing()
+    },
+  )
+  await fc.assert(property, { numRuns: 500 })
+})
+
+t.test('every part knows its line', async (t) => {
+  const found = await parts(['-- one\n\n/* two\n*/ select\n1;\nCOPY t FROM stdin;\n1\n2\n\\.\n  \\x\nselect 2'])
+
+  t.same(
+    found.map((part) => ('line' in part ? [part.kind, part.line] : part.kind)),
+    [['statement', 4], ['copy', 6], 'data', 'end-of-data', ['command', 10], ['statement', 11]],
+  )
+})
+
+t.test('what has no end is an error with its line', async (t) => {
+  for (const [text, message] of [
+    ["select 1;\nselect 'a", "line 2: ' is not closed"],
+    ['\n\nselect $x$ $$', 'line 3: $x$ is not closed'],
+    ['/* /* */', 'line 1: /* is not closed'],
+    ['copy t from stdin;\n1\n', 'line 3: the data of COPY must end with a line \\.'],
+    ['copy t from stdin;', 'line 1: the data of COPY must end with a line \\.'],
+  ] as const) {
+    await t.rejects(parts([text]), { message })
+  }
+  t.same(await parts(['-- nothing']), [])
+  t.same(await parts(['select 1 -- last']), [{ kind: 'statement', text: 'select 1 -- last', line: 1, column: 1 }])
+})
+
+interface Piece {
+  readonly source: string
+  readonly parts: readonly { readonly kind: SqlPart['kind']; readonly text?: string }[]
+}
+
+async function parts(chunks: Iterable<string>): Promise<SqlPart[]> {
+  const all: SqlPart[] = []
+  for await (const part of splitSql(chunks)) all.push(part)
+  return all
+}
+
+/** Joins data, which come in as many parts as the text. */
+function joined(all: readonly SqlPart[]): { kind: string; text?: string; line?: number; column?: number }[] {
+  return all.reduce<{ kind: string; text?: string; line?: number; column?: number }[]>((done, part) => {
+    const last = done.at(-1)
+    if (part.kind === 'data' && last?.kind === 'data') last.text += part.text
+    else done.push({ ...part })
+    return done
+  }, [])
+}
+
+function* cut(text: string, sizes: readonly number[]): Generator<string> {
+  for (let at = 0, i = 0; at < text.length; i++) {
+    const size = sizes[i % sizes.length] as number
+    yield text.slice(at, at + size)
+    at += size
+  }
+}
