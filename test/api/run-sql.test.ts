@@ -50,6 +50,13 @@ t.test('parameters are values of a single statement', async (t) => {
   const two = await server.query('run_sql', { sql: 'select $1::int; select 2', params: [1] })
   t.match(two, { status: 400, body: { code: 'postgres-error', error: /multiple commands/ } })
   t.match(await server.query('run_sql', { sql: 'select $1::int', params: [] }), { status: 400 })
+  for (const sql of ['', ' ', '-- nothing']) {
+    for (const more of [{ params: [] }, { no_transaction: true }, { read_only: true }]) {
+      t.match(await server.query('run_sql', { sql, ...more }), { status: 200, body: { result_type: 'CommandOk' } })
+    }
+  }
+  const many = { sql: 'select 1', params: Array.from({ length: 65_536 }, () => 1) }
+  t.match(await server.query('run_sql', many), { status: 400, body: { path: '$.args.params' } })
 })
 
 t.test('read_only reads, and writes nothing however it is asked', async (t) => {
