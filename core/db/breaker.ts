@@ -19,10 +19,13 @@ export interface Breaker {
 /** Timeout of one probe, in milliseconds. With the pause it is below a second, so service resumes within one. */
 export const PROBE_MS = 500
 const PAUSE_MS = 250
+/** Probes in a row that time out before the breaker opens: a single one may only mean that a machine is busy. */
+const LATE_PROBES = 2
 
 /**
  * Creates a circuit breaker. A pool may have no free connection because slow queries hold all of them, so a failure
- * only starts a probe, and a failed probe opens the breaker. Probes run one at a time until the database responds.
+ * only starts a probe. A failed probe opens the breaker, at the second attempt if it timed out. Probes run one at a time
+ * until the database responds.
  * @param probe connects separately and queries the database; rejects within `PROBE_MS`
  */
 export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: Metrics): Breaker {
@@ -40,6 +43,7 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
   )
 
   async function run(): Promise<void> {
+    let late = 0
     while (!closing.signal.aborted) {
       const error = await probe().then(
         () => undefined,
@@ -54,7 +58,8 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
         return
       }
       cause = error
-      if (openSince === undefined) {
+      const isLate = (error as { readonly code?: string }).code === undefined
+      if (openSince === undefined && !(isLate && ++late < LATE_PROBES)) {
         openSince = probedAt
         log.warn({ err: error }, 'the database is unavailable')
       }
