@@ -42,7 +42,8 @@ async function replaceWith(ask: Ask, now: string, wanted: string, isApplied: boo
 /** Parses JSON and keeps all digits of numbers. */
 const read = (text: string): Exported => parseJson(text, NO_LIMITS) as unknown as Exported
 
-function indented(value: Json, by = ''): string {
+/** Returns JSON with one key or element a line. */
+export function indented(value: Json, by = ''): string {
   const inner = `${by}  `
   if (Array.isArray(value) && value.length > 0) {
     return `[\n${value.map((each) => inner + indented(each, inner)).join(',\n')}\n${by}]`

@@ -3,7 +3,18 @@ import type { Invocation } from '../cli.js'
 import { startServer } from '../host/server.js'
 import { builtins, source } from './builtins.js'
 
-/** Runs an operation of the query API as admin. @throws Error with the message and the path of the refusal */
+/** The server refused an operation. */
+export class Refusal extends Error {
+  /** @param path place in the operation, beginning with `$.args` */
+  constructor(
+    readonly reason: string,
+    readonly path: string,
+  ) {
+    super(`${reason} (${path.replace('$.args', '$')})`)
+  }
+}
+
+/** Runs an operation of the query API as admin. @throws Refusal */
 export type Ask = (type: string, args: string) => Promise<string>
 
 /** Runs `fn` with a temporary server on a free port of this machine, with a random secret. */
@@ -31,7 +42,7 @@ export async function withServer<T>(url: string, flags: Invocation['flags'], fn:
       const text = await response.text()
       if (response.ok) return text
       const { error, path } = JSON.parse(text) as { error: string; path: string }
-      throw new Error(`${error} (${path.replace('$.args', '$')})`)
+      throw new Refusal(error, path)
     })
   } finally {
     await server.close()

@@ -21,7 +21,19 @@ t.test('help is there for the program and for each command, and mistakes get a h
   const folder = await newFolder(t)
 
   t.match(await run(folder, ['--help']), { code: 0, out: /dev .*\n.*start/ })
-  for (const command of ['dev', 'start', 'migrate', 'sql', 'import', 'check', 'doctor', 'track', 'metadata', 'fsck']) {
+  for (const command of [
+    'dev',
+    'start',
+    'migrate',
+    'sql',
+    'import',
+    'check',
+    'doctor',
+    'track',
+    'metadata',
+    'import-hasura',
+    'fsck',
+  ]) {
     t.match(await run(folder, [command, '--help']), {
       code: 0,
       out: new RegExp(`rowhouse ${command}[^]*--config FILE`),

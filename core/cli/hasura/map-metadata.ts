@@ -1,0 +1,297 @@
+import { ROOT_FIELD_KINDS } from '../../catalog/graphql-names.js'
+import type { Json, JsonObject } from '../../json/parse.js'
+import { isObject } from '../../plan/encode.js'
+import { ROLE_NAME } from '../../session.js'
+import { mapPermission, type PermissionType } from './map-permission.js'
+import { mapRequests } from './map-requests.js'
+import { labelOf, listOf, mapName, type Metadata, objects, textOf } from './metadata.js'
+import { Report } from './report.js'
+
+export interface Mapped {
+  readonly metadata: Metadata
+  readonly report: Report
+}
+
+/** Kinds of sources that are PostgreSQL. */
+const POSTGRES = new Set(['postgres', 'pg', 'citus', 'cockroach', 'alloy'])
+
+/** What Rowhouse does not have: the name of each part by the key of its list. */
+const LISTS: Readonly<Record<string, string>> = {
+  remote_schemas: 'remote schema',
+  cron_triggers: 'cron trigger',
+  actions: 'action',
+  inherited_roles: 'inherited role',
+}
+
+/**
+ * Moves the metadata of Hasura (version 1, 2 or 3). Everything that has no equivalent is in the report.
+ * @param only name of the source; default: the first PostgreSQL database, or the one called `default`
+ * @throws Error when it contains no such database
+ */
+export function mapMetadata(given: JsonObject, only?: string): Mapped {
+  const report = new Report()
+  const source = chosen(given, only, report)
+  const metadata: Metadata = {
+    tables: objects(source['tables']).map((table) => mapTable(table, report)),
+    functions: listOf(source['functions']).map((each) => mapFunction(each, report)),
+    query_templates: [],
+  }
+  for (const [key, value] of Object.entries(source)) leaveRest('source', key, value, SOURCE_KEYS, report)
+  for (const [key, value] of Object.entries(given)) leaveTop(key, value, report)
+  mapRequests(given, metadata, report)
+  noteRoles(metadata, report)
+  return { metadata, report }
+}
+
+const SOURCE_KEYS = new Set(['name', 'kind', 'tables', 'functions', 'configuration'])
+
+/** Returns the source to move, and reports the others. */
+function chosen(given: JsonObject, only: string | undefined, report: Report): JsonObject {
+  if (given['sources'] === undefined) {
+    if (!Array.isArray(given['tables']))
+      throw new Error('expected metadata of Hasura, with the key "sources" or "tables"')
+    return { name: 'default', kind: 'postgres', tables: given['tables'], functions: given['functions'] ?? [] }
+  }
+  const sources = objects(given['sources'])
+  const usable = sources.filter(({ kind = 'postgres' }) => POSTGRES.has(textOf(kind)))
+  const found =
+    only === undefined
+      ? (usable.find(({ name }) => name === 'default') ?? usable[0])
+      : usable.find(({ name }) => name === only)
+  if (!found) {
+    const names = usable.map(({ name }) => textOf(name)).join(', ')
+    throw new Error(
+      `no PostgreSQL source${only === undefined ? '' : ` "${only}"`}; the metadata has: ${names || 'none'}`,
+    )
+  }
+  for (const source of sources.filter((each) => each !== found)) {
+    const kind = textOf(source['kind'] ?? 'postgres')
+    const tables = `${listOf(source['tables']).length} tables`
+    if (usable.includes(source)) report.leave('source', textOf(source['name']), tables)
+    else report.leave(`${kind} database`, textOf(source['name']), `${tables}; only PostgreSQL is supported`)
+  }
+  return found
+}
+
+function leaveTop(key: string, value: Json, report: Report): void {
+  const kind = Object.hasOwn(LISTS, key) ? LISTS[key] : undefined
+  if (kind !== undefined) {
+    for (const each of objects(value)) report.leave(kind, textOf(each['name'] ?? each['role_name']))
+  } else if (key === 'custom_types') {
+    for (const types of isObject(value) ? Object.values(value) : []) {
+      for (const each of objects(types)) report.leave('custom type', textOf(each['name']))
+    }
+  } else if (key === 'api_limits') {
+    if (!isEmpty(value)) report.leave('api limits', Object.keys(value as object).join(', '))
+  } else if (key === 'graphql_schema_introspection') {
+    const roles = isObject(value) ? listOf(value['disabled_for_roles']).map(textOf) : []
+    if (roles.length > 0) report.leave('introspection', `disabled for ${roles.join(', ')}`)
+  } else leaveRest('setting', key, value, TOP_KEYS, report)
+}
+
+/** Keys that are moved elsewhere. */
+const TOP_KEYS = new Set([
+  'version',
+  'resource_version',
+  'sources',
+  'tables',
+  'functions',
+  'query_collections',
+  'rest_endpoints',
+  'allowlist',
+])
+
+/** Reports a key that nothing else takes, unless it is empty. */
+function leaveRest(kind: string, key: string, value: Json, taken: ReadonlySet<string>, report: Report): void {
+  if (!taken.has(key) && !isEmpty(value)) report.leave(kind, key, 'it has no equivalent')
+}
+
+const RELATIONSHIPS = ['object_relationships', 'array_relationships']
+const PERMISSIONS: Readonly<Record<string, PermissionType>> = {
+  insert_permissions: 'insert',
+  select_permissions: 'select',
+  update_permissions: 'update',
+  delete_permissions: 'delete',
+}
+const TABLE_KEYS = new Set([
+  'table',
+  'is_enum',
+  'configuration',
+  'computed_fields',
+  'event_triggers',
+  'remote_relationships',
+  ...RELATIONSHIPS,
+  ...Object.keys(PERMISSIONS),
+])
+
+function mapTable(given: JsonObject, report: Report): JsonObject {
+  const name = labelOf(given['table'])
+  const table: JsonObject = { table: mapName(given['table']) }
+  if (given['is_enum'] === true) {
+    report.leave(
+      'enum table',
+      name,
+      'a column that refers to it stays text in GraphQL; its foreign key checks the values',
+    )
+  }
+  const configuration = mapConfiguration(given['configuration'], name, report)
+  if (configuration) table['configuration'] = configuration
+  for (const key of RELATIONSHIPS) {
+    table[key] = objects(given[key]).map((each) => mapRelationship(each, name, report))
+  }
+  table['computed_fields'] = objects(given['computed_fields']).map((each) => ({
+    name: each['name'] ?? null,
+    definition: mapFunctionNames(each['definition']),
+    ...commentOf(each),
+  }))
+  const fields = table['computed_fields'].map((each) => textOf((each as JsonObject)['name']))
+  for (const [key, type] of Object.entries(PERMISSIONS)) {
+    table[key] = objects(given[key]).flatMap((each) => {
+      const role = textOf(each['role'])
+      const moved = mapRole(type, each, given)
+      if ('reason' in moved) {
+        report.leave(`${type} permission`, `${name}.${role}`, moved.reason)
+        return []
+      }
+      for (const note of moved.notes) report.note(`${type} permission`, `${name}.${role}`, note)
+      const listed = listOf(moved.permission['computed_fields'])
+      const missing = type === 'select' ? fields.filter((field) => !listed.includes(field)) : []
+      if (missing.length > 0) {
+        report.note(
+          'select permission',
+          `${name}.${role}`,
+          `does not list ${missing.join(', ')}; computed fields that return rows must be listed, too`,
+        )
+      }
+      return [{ role, permission: moved.permission, ...commentOf(each) }]
+    })
+  }
+  for (const each of objects(given['event_triggers'])) report.leave('event trigger', `${name}.${textOf(each['name'])}`)
+  for (const each of objects(given['remote_relationships'])) {
+    report.leave('remote relationship', `${name}.${textOf(each['name'])}`)
+  }
+  for (const [key, value] of Object.entries(given)) leaveRest(`table ${name}`, key, value, TABLE_KEYS, report)
+  return table
+}
+
+function mapRole(type: PermissionType, given: JsonObject, table: JsonObject) {
+  const role = textOf(given['role'])
+  if (!ROLE_NAME.test(role)) return { reason: 'the name of a role has 1 to 64 of A-Z a-z 0-9 _ . -' }
+  if (role === 'admin') return { reason: 'the role admin may do everything' }
+  const update = objects(table['update_permissions']).find((each) => each['role'] === role)?.['permission']
+  const mayUpsert = isObject(update) && !isEmpty(update['columns'] ?? null) && update['backend_only'] !== true
+  return mapPermission(type, isObject(given['permission']) ? given['permission'] : {}, mayUpsert)
+}
+
+function mapRelationship(given: JsonObject, table: string, report: Report): JsonObject {
+  const using = isObject(given['using']) ? given['using'] : {}
+  const { foreign_key_constraint_on: foreign, manual_configuration: manual } = using
+  const row = { name: given['name'] ?? null, ...commentOf(given) }
+  if (isObject(manual)) {
+    const { insertion_order: order = null, ...rest } = manual
+    if (order !== null) {
+      const why = `insertion_order ${textOf(order)} is not supported; nested inserts through it may fail`
+      report.note('relationship', `${table}.${textOf(given['name'])}`, why)
+    }
+    return { ...row, using: { manual_configuration: { ...rest, remote_table: mapName(rest['remote_table']) } } }
+  }
+  if (isObject(foreign)) {
+    return { ...row, using: { foreign_key_constraint_on: { ...foreign, table: mapName(foreign['table']) } } }
+  }
+  return { ...row, using: { foreign_key_constraint_on: foreign ?? null } }
+}
+
+/** Returns the names of a table in GraphQL, or undefined if they are those of the database. */
+function mapConfiguration(given: Json | undefined, table: string, report: Report): JsonObject | undefined {
+  if (!isObject(given)) return undefined
+  const {
+    custom_name: name,
+    custom_root_fields: roots,
+    custom_column_names: names,
+    column_config: config,
+    ...rest
+  } = given
+  const moved: JsonObject = {}
+  if (typeof name === 'string') moved['custom_name'] = name
+  const fields = Object.entries(isObject(roots) ? roots : {}).flatMap(([kind, value]) => {
+    const field = isObject(value) ? value['name'] : value
+    if (isObject(value) && typeof value['comment'] === 'string') {
+      report.note('root field', `${table}.${kind}`, 'its comment has no equivalent')
+    }
+    if (typeof field !== 'string') return []
+    if ((ROOT_FIELD_KINDS as readonly string[]).includes(kind)) return [[kind, field] as const]
+    report.leave('root field', `${table}.${kind}`, `Rowhouse has no such root field (${field})`)
+    return []
+  })
+  if (fields.length > 0) moved['custom_root_fields'] = Object.fromEntries(fields)
+  const columns = new Map(Object.entries(isObject(names) ? names : {}))
+  for (const [column, value] of Object.entries(isObject(config) ? config : {})) {
+    if (!isObject(value)) continue
+    if (typeof value['custom_name'] === 'string') columns.set(column, value['custom_name'])
+    if (typeof value['comment'] === 'string')
+      report.note('column', `${table}.${column}`, 'its comment has no equivalent')
+  }
+  if (columns.size > 0) {
+    moved['column_config'] = Object.fromEntries(
+      [...columns].map(([column, custom]) => [column, { custom_name: custom }]),
+    )
+  }
+  for (const [key, value] of Object.entries(rest)) {
+    if (key === 'comment' && !isEmpty(value)) report.note('table', table, 'its comment has no equivalent')
+    else if (!isEmpty(value)) report.leave('table', table, `configuration.${key} has no equivalent`)
+  }
+  return isEmpty(moved) ? undefined : moved
+}
+
+function mapFunction(given: Json, report: Report): JsonObject {
+  const entry = isObject(given) && given['function'] !== undefined ? given : { function: given }
+  const name = labelOf(entry['function'])
+  const moved: JsonObject = { function: mapName(entry['function']), ...commentOf(entry) }
+  const configuration: JsonObject = {}
+  for (const [key, value] of Object.entries(isObject(entry['configuration']) ? entry['configuration'] : {})) {
+    if (isEmpty(value)) continue
+    if (['session_argument', 'exposed_as', 'custom_name'].includes(key)) configuration[key] = value
+    else if (key === 'custom_root_fields' && isObject(value)) {
+      if (typeof value['function'] === 'string') configuration['custom_name'] = value['function']
+      if (typeof value['function_aggregate'] === 'string') {
+        report.leave('function', name, `its aggregate cannot be called ${value['function_aggregate']}`)
+      }
+    } else report.leave('function', name, `configuration.${key} has no equivalent`)
+  }
+  moved['configuration'] = isEmpty(configuration) ? null : configuration
+  const roles = objects(entry['permissions']).map((each) => textOf(each['role']))
+  moved['permissions'] = roles.filter((role) => ROLE_NAME.test(role)).map((role) => ({ role }))
+  for (const role of roles.filter((each) => !ROLE_NAME.test(each))) {
+    report.leave('function permission', `${name}.${role}`, 'the name of a role has 1 to 64 of A-Z a-z 0-9 _ . -')
+  }
+  if (roles.length === 0) {
+    report.note('function', name, 'only admin may call it; grant roles with create_function_permission')
+  }
+  if (configuration['session_argument'] !== undefined) noteSession(name, report)
+  return moved
+}
+
+const noteSession = (name: string, report: Report): void =>
+  report.note('function', name, 'the keys of its session argument begin with x-service-, unless auth.hasuraNames is on')
+
+/** Warns of roles that mean something else in Rowhouse. */
+function noteRoles({ tables }: Metadata, report: Report): void {
+  const roles = new Set(
+    tables.flatMap((table) => Object.keys(PERMISSIONS).flatMap((key) => objects(table[key]).map(({ role }) => role))),
+  )
+  if (roles.has('anonymous')) {
+    report.note('role', 'anonymous', 'every caller without credentials has this role')
+  }
+}
+
+const mapFunctionNames = (definition: Json | undefined): Json =>
+  isObject(definition) ? { ...definition, function: mapName(definition['function']) } : (definition ?? null)
+
+const commentOf = ({ comment }: JsonObject): JsonObject =>
+  typeof comment === 'string' && comment !== '' ? { comment } : {}
+
+function isEmpty(value: Json): boolean {
+  if (Array.isArray(value)) return value.length === 0
+  if (isObject(value)) return Object.values(value).every(isEmpty)
+  return value === null || value === '' || value === false
+}

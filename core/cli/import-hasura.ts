@@ -1,0 +1,74 @@
+import { access, writeFile } from 'node:fs/promises'
+import type { Invocation } from '../cli.js'
+import type { Json } from '../json/parse.js'
+import { withDatabase } from './builtins.js'
+import { applyMetadata, countObjects } from './hasura/apply.js'
+import { mapMetadata } from './hasura/map-metadata.js'
+import { listOf, type Metadata } from './hasura/metadata.js'
+import { readProject } from './hasura/read-project.js'
+import { indented } from './metadata.js'
+import { withServer } from './temporary-server.js'
+
+/**
+ * Moves the metadata of a Hasura project to a file, and to the database if told so.
+ * @returns 0; 1 if something was left; 2 if the command failed
+ */
+export async function importHasura({ flags, words: [place] }: Invocation): Promise<number> {
+  try {
+    if (place === undefined) throw new Error('rowhouse import-hasura requires a folder or a file')
+    return await move(place, flags)
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error))
+    return 2
+  }
+}
+
+async function move(place: string, flags: Invocation['flags']): Promise<number> {
+  const { out = 'metadata.json', source } = flags as Readonly<Record<string, string | undefined>>
+  const isForced = flags['force'] === true
+  if (!isForced && (await exists(out))) throw new Error(`${out} exists; choose another file with --out, or use --force`)
+  const { metadata, report } = mapMetadata(await readProject(place), source)
+  if (flags['apply'] === true) {
+    await withDatabase(flags, (url) =>
+      withServer(url, flags, async (ask) => {
+        const objects = await countObjects(ask)
+        if (objects > 0 && !isForced) {
+          throw new Error(`the database has metadata (${objects} tables, functions and templates); --force replaces it`)
+        }
+        await applyMetadata(ask, metadata, report)
+      }),
+    )
+  }
+  const text = `${indented(metadata as unknown as Json)}\n`
+  await writeFile(out, text, { flag: isForced ? 'w' : 'wx' })
+  const counts = countsOf(metadata)
+  if (flags['json'] === true) console.log(JSON.stringify({ file: out, counts, ...report.toJSON() }, null, 2))
+  else {
+    const moved = Object.entries(counts).map(([name, count]) => `${count} ${name.replaceAll('_', ' ')}`)
+    console.log(`${flags['apply'] === true ? 'applied, and wrote' : 'wrote'} ${out}: ${moved.join(', ')}`)
+    for (const line of report.lines()) console.log(line)
+  }
+  return report.isComplete ? 0 : 1
+}
+
+const exists = (file: string): Promise<boolean> =>
+  access(file).then(
+    () => true,
+    () => false,
+  )
+
+function countsOf({ tables, functions, query_templates: templates }: Metadata): Readonly<Record<string, number>> {
+  const count = (suffix: string) =>
+    tables.reduce((sum, table) => {
+      const lists = Object.entries(table).filter(([key]) => key.endsWith(suffix))
+      return sum + lists.reduce((all, [, list]) => all + listOf(list).length, 0)
+    }, 0)
+  return {
+    tables: tables.length,
+    relationships: count('_relationships'),
+    computed_fields: count('computed_fields'),
+    permissions: count('_permissions'),
+    functions: functions.length,
+    query_templates: templates.length,
+  }
+}

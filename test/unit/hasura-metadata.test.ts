@@ -1,0 +1,383 @@
+import t from 'tap'
+import { mapMetadata } from '../../core/cli/hasura/map-metadata.js'
+import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../../core/json/parse.js'
+
+/** Moves the only table of a source, and returns it with the report. */
+function moveTable(table: object) {
+  const { metadata, report } = mapMetadata(
+    source({ tables: [{ table: { schema: 'public', name: 'note' }, ...table }] }),
+  )
+  return { table: metadata.tables[0]!, report }
+}
+const source = (rest: object, top: object = {}): JsonObject =>
+  json({ version: 3, sources: [{ name: 'default', kind: 'postgres', tables: [], configuration: {}, ...rest }], ...top })
+const json = (value: object) => parseJson(JSON.stringify(value), NO_LIMITS) as JsonObject
+const permit = (list: string, permission: object, role = 'user') => ({ [list]: [{ role, permission }] })
+
+t.test('session variables get other names in rules and presets', async (t) => {
+  const rule = {
+    _and: [
+      { owner_id: { _eq: 'X-Hasura-User-Id' } },
+      { $or: [{ team: { members: { id: { $in: ['x-hasura-user-id', 'fixed'] } } } }, { org: 'X-HASURA-ORG-ID' }] },
+      { _exists: { _table: { schema: 'public', name: 'grant' }, _where: { to: { _eq: 'X-Hasura-Role' } } } },
+      { place: { _st_d_within: { distance: 5, from: 'X-Hasura-Place' } } },
+      { data: { _contains: { by: 'X-Hasura-User-Id' } } },
+    ],
+  }
+  const set = { owner_id: 'x-hasura-User-Id', label: 'new', data: { by: 'X-Hasura-User-Id' } }
+
+  const { table, report } = moveTable(
+    permit('insert_permissions', { check: rule, set, columns: ['text'], backend_only: false }),
+  )
+
+  t.same(table['insert_permissions'], [
+    {
+      role: 'user',
+      permission: {
+        check: {
+          _and: [
+            { owner_id: { _eq: 'X-Service-User-Id' } },
+            {
+              $or: [
+                { team: { members: { id: { $in: ['X-Service-user-id', 'fixed'] } } } },
+                { org: 'X-Service-ORG-ID' },
+              ],
+            },
+            { _exists: { _table: { schema: 'public', name: 'grant' }, _where: { to: { _eq: 'X-Service-Role' } } } },
+            { place: { _st_d_within: { distance: 5, from: 'X-Service-Place' } } },
+            { data: { _contains: { by: 'X-Hasura-User-Id' } } },
+          ],
+        },
+        set: { owner_id: 'X-Service-User-Id', label: 'new', data: { by: 'X-Hasura-User-Id' } },
+        columns: ['text'],
+      },
+    },
+  ])
+  t.same(report.left, [])
+})
+
+t.test('a permission is left out if it would permit more than before', async (t) => {
+  const cases: readonly [string, object, RegExp][] = [
+    ['insert_permissions', { check: {}, backend_only: true }, /backend_only/],
+    ['update_permissions', { columns: '*', filter: {}, backend_only: true }, /backend_only/],
+    ['delete_permissions', { filter: {}, backend_only: true }, /backend_only/],
+    ['select_permissions', { columns: '*', filter: {}, query_root_fields: [] }, /query_root_fields/],
+    ['select_permissions', { columns: '*', filter: {}, query_root_fields: ['select_by_pk'] }, /query_root_fields/],
+    ['insert_permissions', { check: {}, validate_input: { type: 'http', definition: {} } }, /validate_input/],
+    ['select_permissions', { columns: '*' }, /no "filter"/],
+    ['insert_permissions', { columns: '*', check: null }, /no "check"/],
+    ['select_permissions', { columns: '*', filter: {}, unheard: 1 }, /"unheard" is not known/],
+    ['select_permissions', { columns: '*', filter: { a: { _ne: 'X-Hasura-Org_Id' } } }, /session variable in "filter"/],
+    ['select_permissions', { columns: '*', filter: { a: { _ne: 'X-Service-Org' } } }, /session variable in "filter"/],
+    ['update_permissions', { columns: '*', filter: {}, set: { a: 'x-hasura-a b' } }, /session variable in "set"/],
+  ]
+  for (const [list, permission, reason] of cases) {
+    const { table, report } = moveTable(permit(list, permission))
+
+    t.same(table[list], [], JSON.stringify(permission))
+    t.match(report.left, [{ kind: list.replace('_permissions', ' permission'), name: 'note.user', reason }])
+  }
+  for (const role of ['admin', 'sales team']) {
+    t.equal(moveTable(permit('delete_permissions', { filter: {} }, role)).report.left.length, 1, role)
+  }
+})
+
+t.test('other keys of permissions', async (t) => {
+  const moved = (list: string, permission: object) => {
+    const { table, report } = moveTable(permit(list, permission))
+    return [(table[list] as JsonObject[])[0]?.['permission'], report.notes.length, report.left.length]
+  }
+
+  t.same(
+    moved('select_permissions', {
+      columns: ['id'],
+      filter: {},
+      limit: 10,
+      allow_aggregations: true,
+      computed_fields: ['size'],
+      query_root_fields: ['select', 'select_aggregate'],
+      subscription_root_fields: [],
+    }),
+    [{ columns: ['id'], filter: {}, limit: 10, allow_aggregations: true, computed_fields: ['size'] }, 1, 0],
+  )
+  t.same(
+    moved('select_permissions', { query_root_fields: ['select'], columns: '*', filter: {}, allow_aggregations: true }),
+    [{ columns: '*', filter: {}, allow_aggregations: false }, 1, 0],
+  )
+  t.same(moved('update_permissions', { columns: [], filter: {}, check: null, set: {} }), [
+    { columns: [], filter: {}, set: {} },
+    0,
+    0,
+  ])
+})
+
+t.test('upserts need both permissions', async (t) => {
+  const insert = permit('insert_permissions', { check: {} })
+  const upserts = (update: object) =>
+    (moveTable({ ...insert, ...update }).table['insert_permissions'] as JsonObject[])[0]?.['permission']
+
+  t.same(upserts(permit('update_permissions', { columns: ['a'], filter: {} })), { check: {}, allow_upsert: true })
+  t.same(upserts(permit('update_permissions', { columns: [], filter: {} })), { check: {} })
+  t.same(upserts(permit('update_permissions', { columns: ['a'], filter: {} }, 'other')), { check: {} })
+  t.same(upserts(permit('update_permissions', { columns: ['a'], filter: {}, backend_only: true })), { check: {} })
+})
+
+t.test('relationships, names, computed fields and functions', async (t) => {
+  const manual = (more: object) => ({
+    manual_configuration: { remote_table: { schema: 'app', name: 'a' }, column_mapping: { x: 'y' }, ...more },
+  })
+  const { metadata, report } = mapMetadata(
+    source({
+      tables: [
+        {
+          table: { schema: 'app', name: 'note' },
+          configuration: {
+            custom_name: 'Note',
+            custom_root_fields: { select: 'notes', select_by_pk: { name: 'note', comment: 'One' }, select_stream: 's' },
+            custom_column_names: { created_at: 'createdAt' },
+            column_config: { created_at: { custom_name: 'createdAt' }, body: { custom_name: 'text', comment: 'Text' } },
+          },
+          object_relationships: [
+            { name: 'owner', using: { foreign_key_constraint_on: 'owner_id' }, comment: 'Who wrote it' },
+            { name: 'pair', using: { foreign_key_constraint_on: ['a', 'b'] } },
+            { name: 'plain', using: manual({ insertion_order: null }) },
+            { name: 'ordered', using: manual({ insertion_order: 'before_parent' }) },
+          ],
+          array_relationships: [
+            {
+              name: 'tags',
+              using: { foreign_key_constraint_on: { table: { schema: 'public', name: 'tag' }, column: 'note_id' } },
+            },
+          ],
+          computed_fields: [
+            { name: 'size', definition: { function: { schema: 'public', name: 'size_of' }, session_argument: 's' } },
+          ],
+        },
+      ],
+      functions: [
+        'plain',
+        {
+          function: { schema: 'public', name: 'search' },
+          configuration: { session_argument: 'who', custom_root_fields: { function: 'find', function_aggregate: 'f' } },
+          permissions: [{ role: 'user' }],
+        },
+      ],
+    }),
+  )
+
+  const to = { remote_table: { schema: 'app', name: 'a' }, column_mapping: { x: 'y' } }
+  t.match(metadata.tables, [
+    {
+      table: { schema: 'app', name: 'note' },
+      configuration: {
+        custom_name: 'Note',
+        custom_root_fields: { select: 'notes', select_by_pk: 'note' },
+        column_config: { created_at: { custom_name: 'createdAt' }, body: { custom_name: 'text' } },
+      },
+      object_relationships: [
+        { name: 'owner', using: { foreign_key_constraint_on: 'owner_id' }, comment: 'Who wrote it' },
+        { name: 'pair', using: { foreign_key_constraint_on: ['a', 'b'] } },
+        { name: 'plain', using: { manual_configuration: to } },
+        { name: 'ordered', using: { manual_configuration: to } },
+      ],
+      array_relationships: [
+        { name: 'tags', using: { foreign_key_constraint_on: { table: 'tag', column: 'note_id' } } },
+      ],
+      computed_fields: [{ name: 'size', definition: { function: 'size_of', session_argument: 's' } }],
+    },
+  ])
+  t.notMatch(JSON.stringify(metadata), 'insertion_order')
+  t.same(metadata.functions, [
+    { function: 'plain', configuration: null, permissions: [] },
+    {
+      function: 'search',
+      configuration: { session_argument: 'who', custom_name: 'find' },
+      permissions: [{ role: 'user' }],
+    },
+  ])
+  t.match(report.left, [
+    { kind: 'root field', name: 'app.note.select_stream' },
+    { kind: 'function', name: 'search', reason: /aggregate/ },
+  ])
+  t.same(
+    report.notes.map(({ kind, name }) => `${kind} ${name}`),
+    [
+      'root field app.note.select_by_pk',
+      'column app.note.body',
+      'relationship app.note.ordered',
+      'function plain',
+      'function search',
+    ],
+  )
+})
+
+t.test('everything without an equivalent is reported', async (t) => {
+  const { report } = mapMetadata(
+    source(
+      {
+        tables: [
+          {
+            table: 'note',
+            is_enum: true,
+            event_triggers: [{ name: 'wrote' }],
+            remote_relationships: [{ name: 'weather' }],
+            apollo_federation_config: { enable: 'v1' },
+            unheard: [1],
+          },
+        ],
+        customization: { naming_convention: 'graphql-default' },
+        logical_models: [],
+      },
+      {
+        remote_schemas: [{ name: 'github' }],
+        actions: [{ name: 'login' }],
+        custom_types: { objects: [{ name: 'Token' }], scalars: [] },
+        cron_triggers: [{ name: 'nightly' }],
+        inherited_roles: [{ role_name: 'editor', role_set: ['user'] }],
+        api_limits: { disabled: false, rate_limit: { global: { max_reqs_per_min: 5 } } },
+        graphql_schema_introspection: { disabled_for_roles: ['user'] },
+        network: {},
+        opentelemetry: { status: 'enabled' },
+        allowlist: [],
+      },
+    ),
+  )
+
+  t.same(
+    report.left.map(({ kind, name }) => `${kind}: ${name}`),
+    [
+      'enum table: note',
+      'event trigger: note.wrote',
+      'remote relationship: note.weather',
+      'table note: apollo_federation_config',
+      'table note: unheard',
+      'source: customization',
+      'remote schema: github',
+      'action: login',
+      'custom type: Token',
+      'cron trigger: nightly',
+      'inherited role: editor',
+      'api limits: disabled, rate_limit',
+      'introspection: disabled for user',
+      'setting: opentelemetry',
+    ],
+  )
+})
+
+t.test('one PostgreSQL source is moved', async (t) => {
+  const tables = [{ table: 'a' }]
+  const given = json({
+    version: 3,
+    sources: [
+      { name: 'sales', kind: 'mssql', tables },
+      { name: 'other', kind: 'postgres', tables },
+      { name: 'default', kind: 'citus', tables: [{ table: { schema: 'public', name: 'b' } }] },
+    ],
+  })
+
+  t.same(mapMetadata(given).metadata.tables[0]?.['table'], 'b')
+  t.match(mapMetadata(given).report.left, [
+    { kind: 'mssql database', name: 'sales' },
+    { kind: 'source', name: 'other' },
+  ])
+  t.same(mapMetadata(given, 'other').metadata.tables[0]?.['table'], 'a')
+  t.throws(() => mapMetadata(given, 'sales'), /no PostgreSQL source "sales"; the metadata has: other, default/)
+  t.throws(() => mapMetadata({ a: 1 }), /expected metadata of Hasura/)
+  t.same(
+    mapMetadata(json({ version: 2, tables })).metadata.tables[0]?.['table'],
+    'a',
+    'version 1 and 2 have no sources',
+  )
+})
+
+t.test('documents become operations, and REST endpoints templates', async (t) => {
+  const query = (name: string, text: string) => ({ name, query: text })
+  const endpoint = (name: string, of = name) => ({
+    name,
+    url: `x/${name}`,
+    methods: ['GET'],
+    definition: { query: { collection_name: 'all', query_name: of } },
+  })
+  const texts = {
+    list: `query ($min: Int!, $most: Int, $tag: [String!] = ["new"]) {
+      rows: notes(where: {_or: [{stars: {_gte: $min}}, {tags: {name: {_in: $tag}}}], _not: {owner: {id: {_eq: 3}}}},
+        order_by: [{owner: {name: desc_nulls_last}}, {id: asc}], limit: $most) { id owner { name } tags(limit: 2) { name } }
+    }`,
+    one: 'query ($id: Int!) { note_by_pk(id: $id) { id } }',
+    sum: '{ note_aggregate { aggregate { count } } }',
+    two: '{ a: notes { id } b: notes { id } }',
+    write: 'mutation { delete_note(where: {}) { affected_rows } }',
+    whole: 'query ($where: note_bool_exp!) { notes(where: $where) { id } }',
+    broken: '{ notes',
+  }
+  const { metadata, report } = mapMetadata(
+    source(
+      { tables: [{ table: 'note', configuration: { custom_root_fields: { select: 'notes' } } }] },
+      {
+        query_collections: [
+          { name: 'all', definition: { queries: Object.entries(texts).map(([name, text]) => query(name, text)) } },
+        ],
+        rest_endpoints: [...Object.keys(texts).map((name) => endpoint(name)), endpoint('lost', 'nothing')],
+      },
+    ),
+  )
+
+  t.same(metadata.query_templates, [
+    {
+      name: 'list',
+      template: {
+        type: 'select',
+        args: {
+          table: 'note',
+          columns: ['id', { name: 'owner', columns: ['name'] }, { name: 'tags', columns: ['name'], limit: 2 }],
+          where: {
+            _or: [
+              { stars: { _gte: { param: 'min' } } },
+              { tags: { name: { _in: { param: 'tag', default: ['new'] } } } },
+            ],
+            _not: { owner: { id: { _eq: 3 } } },
+          },
+          order_by: [
+            { column: 'owner.name', type: 'desc', nulls: 'last' },
+            { column: 'id', type: 'asc' },
+          ],
+          limit: { param: 'most', default: null },
+        },
+      },
+    },
+    {
+      name: 'one',
+      template: { type: 'select', args: { table: 'note', columns: ['id'], where: { id: { $eq: { param: 'id' } } } } },
+    },
+  ])
+  t.match(report.notes, [
+    { kind: 'REST endpoint', name: 'list', reason: /^x\/list is now \/v1\/template\/list\?tag=|.*"rows"/ },
+    { kind: 'REST endpoint', name: 'one', reason: /\/v1\/template\/one\?id=\.\.\., .*"note_by_pk"/ },
+  ])
+  t.same(
+    report.left.map(({ name }) => name),
+    ['sum', 'two', 'write', 'whole', 'broken', 'lost'],
+  )
+  t.same(report.configuration, { plugins: { graphql: { operations: texts } } })
+})
+
+t.test('an allow list admits only its documents', async (t) => {
+  const collection = (name: string) => ({ name, definition: { queries: [{ name: `q-${name}`, query: '{ a }' }] } })
+  const given = (allowlist: Json) =>
+    mapMetadata(source({}, { query_collections: [collection('in'), collection('out'), collection('some')], allowlist }))
+      .report
+  const report = given([
+    { collection: 'in', scope: { global: true } },
+    { collection: 'some', scope: { global: false, roles: ['user'] } },
+  ] as Json)
+
+  t.same(report.configuration, { plugins: { graphql: { operations: { 'q-in': '{ a }' }, onlyListed: true } } })
+  t.match(report.left, [
+    { kind: 'allow list', name: 'some', reason: /the roles user/ },
+    { kind: 'query', name: 'out.q-out' },
+    { kind: 'query', name: 'some.q-some' },
+  ])
+  t.match(given([{ collection: 'some', scope: { global: false, roles: [] } }] as Json).configuration, {
+    plugins: { graphql: { operations: {}, onlyListed: true } },
+  })
+})
