@@ -1,6 +1,7 @@
 import type { Issue } from '../schema.js'
 import { readProxies } from './client-address.js'
 import type { AuthConfig, HttpConfig, JwtConfig } from './config.js'
+import { ownName } from './identity.js'
 import { keyMistakes } from './jwt-key.js'
 
 /** Returns the mistakes in the section `http` that its schema cannot detect. */
@@ -42,20 +43,23 @@ function placeOf({ host, port, socket }: Partial<HttpConfig>, main: Pick<HttpCon
 }
 
 /** Returns the mistakes in the section `auth` that its schema cannot detect. Quotes no secret. */
-export function checkAuth({ jwt, webhook }: AuthConfig): readonly Issue[] {
+export function checkAuth({ jwt, webhook, hasuraNames }: AuthConfig): readonly Issue[] {
   const issuers = (jwt ?? []).flatMap((issuer, index) =>
-    [...keyMistakes(issuer), ...headerMistakes(issuer), ...issuerMistakes(issuer, jwt!)].map(({ keys, message }) => ({
-      keys: ['jwt', index, ...keys],
-      message,
-    })),
+    [...keyMistakes(issuer), ...headerMistakes(issuer, hasuraNames), ...issuerMistakes(issuer, jwt!)].map(
+      ({ keys, message }) => ({
+        keys: ['jwt', index, ...keys],
+        message,
+      }),
+    ),
   )
   if (!jwt || !webhook) return issuers
   return [...issuers, { keys: ['webhook'], message: 'only one of "jwt" and "webhook" can be set' }]
 }
 
 /** Refuses headers that have another meaning. */
-function headerMistakes({ header }: JwtConfig): readonly Issue[] {
-  if (header === undefined || !/^(authorization|cookie|host|x-service-.*)$/i.test(header)) return []
+function headerMistakes({ header }: JwtConfig, hasura: boolean): readonly Issue[] {
+  if (header === undefined) return []
+  if (!/^(authorization|cookie|host|x-service-.*)$/.test(ownName(header.toLowerCase(), hasura))) return []
   return [{ keys: ['header'], message: 'must be a dedicated header; Authorization is used when "header" is not set' }]
 }
 

@@ -376,6 +376,12 @@ export const authConfig = {
         'Issuer of signed tokens (JWT), or a list of issuers. Clients send tokens as `Authorization: Bearer` or in the session cookie.',
     },
     webhook: webhookConfig,
+    hasuraNames: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Whether headers, claims and webhook responses may use `X-Hasura-*` for `X-Service-*`, and the claim `https://hasura.io/jwt/claims`.',
+    },
   },
 } as const
 export type AuthConfig = Infer<typeof authConfig>

@@ -12,19 +12,28 @@ export interface RequestHeaders {
 }
 
 /**
+ * Returns the name of a header or claim in Rowhouse.
+ * @param name in lower case
+ * @param hasura whether `x-hasura-role` means `x-service-role`, and so on
+ */
+export const ownName = (name: string, hasura: boolean): string =>
+  hasura && name.startsWith('x-hasura-') ? `x-service-${name.slice('x-hasura-'.length)}` : name
+
+/**
  * Reads the raw header lines, because Node's own map joins or drops repeated headers.
+ * @param hasura whether `X-Hasura-*` headers are read as `X-Service-*`
  * @throws ServiceError 400 parse-failed: a repeated `X-Service-*`, Authorization or Host header, or an `X-Service-*`
  *   header that another program on the way could read differently: with other separators in its name (CGI turns `-`
  *   into `_`), or with control characters, non-ASCII characters or outer spaces in its value
  */
-export function readHeaders(req: IncomingMessage): RequestHeaders {
+export function readHeaders(req: IncomingMessage, hasura: boolean): RequestHeaders {
   const first = new Map<string, string>()
   const service = new Map<string, string>()
   for (let i = 0; i < req.rawHeaders.length; i += 2) {
-    const name = req.rawHeaders[i]!.toLowerCase()
+    const name = ownName(req.rawHeaders[i]!.toLowerCase(), hasura)
     const value = req.rawHeaders[i + 1]!
     if (first.has(name) && (NEVER_TWICE.has(name) || service.has(name))) throw refused(name, 'is repeated')
-    if (isServiceName(name)) service.set(name, checked(name, value))
+    if (isServiceName(name, hasura)) service.set(name, checked(name, value))
     if (name === 'cookie' && first.has(name)) first.set(name, `${first.get(name)}; ${value}`)
     else if (!first.has(name)) first.set(name, value)
   }
@@ -33,10 +42,10 @@ export function readHeaders(req: IncomingMessage): RequestHeaders {
 
 const NEVER_TWICE = new Set(['authorization', 'host'])
 
-function isServiceName(name: string): boolean {
+function isServiceName(name: string, hasura: boolean): boolean {
   if (!name.startsWith('x')) return false
   const read = name.replace(/[^a-z0-9]/g, '-')
-  if (!read.startsWith('x-service-')) return false
+  if (!ownName(read, hasura).startsWith('x-service-')) return false
   if (!VARIABLE_NAME.test(name)) throw refused(name, 'has a name with characters other than letters, digits and "-"')
   return true
 }

@@ -12,6 +12,7 @@ import {
   invalidToken,
   isVariableValue,
   makeSession,
+  ownName,
   requestedRole,
 } from './identity.js'
 import { createKeySet, type FindKey } from './jwks.js'
@@ -27,10 +28,12 @@ const MAX_TOKEN_BYTES = 8 * 1024
  * Reads the signed token of a request (RFC 7519, checked as RFC 8725 recommends). With several issuers, selects one by
  * the header or cookie of the token, or by its `iss`, and verifies the token against that issuer only. The reader
  * returns `null` when the request has no token.
+ * @param hasura whether `x-hasura-*` claims mean `x-service-*`
  */
 export function createTokenReader(
   configs: readonly JwtConfig[],
   log: Logger,
+  hasura: boolean,
 ): (headers: RequestHeaders) => Promise<Session | null> {
   const issuers = configs.map((config, index) => {
     return createIssuer(config, configs.length === 1 ? 'auth.jwt' : `auth.jwt[${index}]`, log)
@@ -47,7 +50,7 @@ export function createTokenReader(
     const requested = requestedRole(headers)
     const key = `${via} ${requested ?? ''}`
     let session = sessions.get(key)
-    if (!session) sessions.set(key, (session = sessionOf(payload, issuer.config.claims, requested, via)))
+    if (!session) sessions.set(key, (session = sessionOf(payload, issuer.config.claims, requested, via, hasura)))
     return session
   }
 }
@@ -144,16 +147,18 @@ async function verified(token: string, { key, options }: Issuer): Promise<JWTPay
 
 const ALLOWED_ROLES = 'x-service-allowed-roles'
 const DEFAULT_ROLE = 'x-service-default-role'
+const HASURA_NAMESPACE = 'https://hasura.io/jwt/claims'
 
 function sessionOf(
   payload: JWTPayload,
   config: JwtConfig['claims'],
   requested: string | undefined,
   via: 'token' | 'cookie',
+  hasura: boolean,
 ): Session {
   const claims = new Map<string, unknown>()
-  for (const [given, value] of Object.entries(namespaceOf(payload, config))) {
-    const name = given.toLowerCase()
+  for (const [given, value] of Object.entries(namespaceOf(payload, config, hasura))) {
+    const name = ownName(given.toLowerCase(), hasura)
     if (claims.has(name) && name.startsWith('x-service-'))
       throw invalidToken(new Error('two claims differ only in case'))
     claims.set(name, value)
@@ -162,7 +167,7 @@ function sessionOf(
   if (config.defaultRole !== undefined) claims.set(DEFAULT_ROLE, valueAtPointer(payload, config.defaultRole))
   for (const [name, pointer] of Object.entries(config.variables)) {
     const value = valueAtPointer(payload, pointer)
-    if (value !== undefined) claims.set(name.toLowerCase(), value)
+    if (value !== undefined) claims.set(ownName(name.toLowerCase(), hasura), value)
   }
 
   const held = claims.get(ALLOWED_ROLES)
@@ -173,8 +178,13 @@ function sessionOf(
 }
 
 /** Returns the object with the claims. Some issuers cannot nest claims and send the object as a JSON string. */
-function namespaceOf(payload: JWTPayload, { namespace, namespacePath, format }: JwtConfig['claims']): object {
-  const found = namespacePath === undefined ? payload[namespace] : valueAtPointer(payload, namespacePath)
+function namespaceOf(
+  payload: JWTPayload,
+  { namespace, namespacePath, format }: JwtConfig['claims'],
+  hasura: boolean,
+): object {
+  const named = payload[namespace] ?? (hasura ? payload[HASURA_NAMESPACE] : undefined)
+  const found = namespacePath === undefined ? named : valueAtPointer(payload, namespacePath)
   if (found === undefined) return {}
   const value = format === 'json' ? found : parsed(found)
   if (typeof value === 'object' && value !== null) return value

@@ -51,12 +51,13 @@ export function createAuthenticate(
   const adminSecrets = createSecrets([config.adminSecret, ...config.previousAdminSecrets])
   const gatewaySecrets = createSecrets([config.gatewaySecret, ...config.previousGatewaySecrets])
   checkSecrets(config, log, withoutSocket)
-  const readToken = config.jwt && createTokenReader(config.jwt, log)
-  const askWebhook = config.webhook && createWebhook(config.webhook)
+  const hasura = config.hasuraNames
+  const readToken = config.jwt && createTokenReader(config.jwt, log, hasura)
+  const askWebhook = config.webhook && createWebhook(config.webhook, hasura)
 
-  return async (req, overSocket = false) => {
+  const authenticate: Authenticate = async (req, overSocket = false) => {
     const atGateway = config.mode === 'gateway' && overSocket
-    const headers = readHeaders(req)
+    const headers = readHeaders(req, hasura)
     const proven =
       fromAdminSecret(headers, adminSecrets) ?? fromGateway(headers, gatewaySecrets, config.mode, atGateway)
     if (proven) return proven
@@ -69,6 +70,15 @@ export function createAuthenticate(
     chosenRole(requestedRole(headers), ['anonymous'], 'anonymous')
     return anonymous()
   }
+  return hasura ? async (req, overSocket) => withHasuraNames(await authenticate(req, overSocket)) : authenticate
+}
+
+/** Adds the variables by their names in Hasura, for functions with a session argument. */
+function withHasuraNames(session: Session): Session {
+  const copies = [...session.variables].map(
+    ([name, value]) => [name.replace(/^x-service-/, 'x-hasura-'), value] as const,
+  )
+  return Object.freeze({ ...session, variables: new Map([...session.variables, ...copies]) })
 }
 
 function checkSecrets(config: AuthConfig, log: Logger, withoutSocket: readonly string[]): void {

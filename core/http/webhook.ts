@@ -8,6 +8,7 @@ import {
   invalidToken,
   isVariableValue,
   makeSession,
+  ownName,
   requestedRole,
 } from './identity.js'
 
@@ -16,22 +17,24 @@ const MAX_BYTES = 64 * 1024
 /**
  * Authenticates requests with the configured service. It returns 200 with a JSON object of `X-Service-*` values, or
  * 401.
+ * @param hasura whether `X-Hasura-*` means `X-Service-*`
  * @throws ServiceError 500 unexpected: any other response, or a timeout
  */
 export function createWebhook(
   config: WebhookConfig,
+  hasura: boolean,
 ): (headers: RequestHeaders, raw: readonly string[]) => Promise<Session> {
   const url = new URL(config.url)
   const outbound = createOutbound({ timeoutMs: config.timeoutMs, maxBytes: MAX_BYTES })
   return async (headers, raw) => {
-    const { status, json } = await fetchJson(outbound, question(url, config, forwarded(raw))).catch(
+    const { status, json } = await fetchJson(outbound, question(url, config, forwarded(raw, hasura))).catch(
       (error: unknown) => {
         throw badAnswer(error)
       },
     )
     if (status === 401) throw invalidToken(new Error('the authorization webhook refused the credentials'))
     if (status !== 200 || typeof json !== 'object' || json === null) throw badAnswer()
-    return sessionOf(json, headers)
+    return sessionOf(json, headers, hasura)
   }
 }
 
@@ -75,22 +78,24 @@ const KEPT_BACK = new Set([
  * Returns the caller's headers for the service. Of `X-Service-*` only the requested role, because the rest is
  * unverified.
  */
-function forwarded(raw: readonly string[]): Headers {
+function forwarded(raw: readonly string[], hasura: boolean): Headers {
   const headers = new Headers()
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!.toLowerCase()
-    if (KEPT_BACK.has(name) || (name.startsWith('x-service-') && name !== 'x-service-role')) continue
+    const own = ownName(name, hasura)
+    if (KEPT_BACK.has(name) || (own.startsWith('x-service-') && own !== 'x-service-role')) continue
     if (name === 'cookie' && headers.has(name)) headers.set(name, `${headers.get(name)}; ${raw[i + 1]!}`)
     else headers.append(name, raw[i + 1]!)
   }
   return headers
 }
 
-function sessionOf(answer: object, headers: RequestHeaders): Session {
+function sessionOf(answer: object, headers: RequestHeaders, hasura: boolean): Session {
   const named = new Map<string, string>()
   for (const [key, value] of Object.entries(answer)) {
-    const name = key.toLowerCase()
+    const name = ownName(key.toLowerCase(), hasura)
     if (!name.startsWith('x-service-')) continue
+    if (hasura && named.has(name)) throw badAnswer(new Error('two values differ only in the spelling of their names'))
     const text = Number.isSafeInteger(value) ? String(value) : value
     if (!VARIABLE_NAME.test(name) || typeof text !== 'string' || !isVariableValue(text)) throw badAnswer()
     named.set(name, text)

@@ -15,6 +15,8 @@ const SCHEMA = `
   create function size_of(n note) returns int language sql stable as 'select length(n.text)';
   create function search(word text) returns setof note language sql stable as
     $$ select * from note where text like '%' || word || '%' $$;
+  create function mine(hasura_session json) returns setof note language sql stable as
+    $$ select * from note where owner_id = (hasura_session ->> 'x-hasura-user-id')::int $$;
   insert into person values (1, 'Ann'), (2, 'Bob');
   insert into note (owner_id, text) values (1, 'one'), (2, 'two')`
 
@@ -56,6 +58,9 @@ array_relationships:
   'meta/databases/default/functions.yaml': `
 - function: {name: search, schema: public}
   permissions: [{role: user}]
+- function: {name: mine, schema: public}
+  configuration: {session_argument: hasura_session}
+  permissions: [{role: user}]
 `,
   'meta/query_collections.yaml': `
 - name: allowed-queries
@@ -82,16 +87,16 @@ t.test('a project of version 3 moves to a database', async (t) => {
   t.match(moved, {
     code: 1,
     err: '',
-    out: /^applied, and wrote metadata\.json: 2 tables, 2 relationships, 1 computed fields, 1 permissions, 1 functions, 1 query templates\n/,
+    out: /^applied, and wrote metadata\.json: 2 tables, 2 relationships, 1 computed fields, 1 permissions, 2 functions, 1 query templates\n/,
   })
   t.match(moved.out, /not moved:\n  event trigger \(.*\):\n    note\.wrote\n/)
   t.match(moved.out, /"operations": \{\n +"note": "query/)
-  const server = await testServer(t, { databaseUrl: url })
+  const server = await testServer(t, { databaseUrl: url, config: { auth: { hasuraNames: true } } })
   const graphql = async (text: string, as: As = {}): Promise<unknown> =>
     (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query: text }) }, as)).body
-  const user = { role: 'user', variables: { 'x-service-user-id': '2' } }
-  t.same(await graphql('{ note { text size } search(args: {word: "o"}) { text } }', user), {
-    data: { note: [{ text: 'two', size: 3 }], search: [{ text: 'two' }] },
+  const user = { role: 'user', variables: { 'x-hasura-user-id': '2' } }
+  t.same(await graphql('{ note { text size } search(args: {word: "o"}) { text } mine { id } }', user), {
+    data: { note: [{ text: 'two', size: 3 }], search: [{ text: 'two' }], mine: [{ id: 2 }] },
   })
   t.same(await graphql('{ people(order_by: {id: asc}) { name notes { text } } }'), {
     data: {

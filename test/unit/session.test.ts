@@ -695,6 +695,117 @@ t.test('authenticators of plugins', async (t) => {
   })
 })
 
+t.test('names of Hasura', async (t) => {
+  const on = { ...JWT, adminSecret: ADMIN, gatewaySecret: GATEWAY, hasuraNames: true }
+  const claims = {
+    'X-Hasura-Allowed-Roles': ['user', 'editor'],
+    'x-hasura-default-role': 'user',
+    'x-hasura-user-id': '12',
+    'x-hasura-org': 'a',
+  }
+  const hasuraToken = await token({ rowhouse: undefined, 'https://hasura.io/jwt/claims': claims })
+  const both = (variables: Record<string, string>) => ({
+    ...Object.fromEntries(Object.entries(variables).map(([name, value]) => [`x-service-${name}`, value])),
+    ...Object.fromEntries(Object.entries(variables).map(([name, value]) => [`x-hasura-${name}`, value])),
+  })
+
+  await t.test('mean nothing unless they are switched on', async (t) => {
+    const server = await serve(t, { ...JWT, adminSecret: ADMIN, gatewaySecret: GATEWAY })
+    t.same((await server.raw([`X-Hasura-Admin-Secret: ${ADMIN}`, 'X-Hasura-User-Id: 3'])).body, ANONYMOUS)
+    t.same((await server.raw(['X-Hasura-Admin-Secret: guessed'])).body, ANONYMOUS)
+    t.match(await server.raw([`Authorization: Bearer ${hasuraToken}`]), { status: 401 })
+    t.same((await server.raw([`Authorization: Bearer ${await token({})}`, 'X-Hasura-Role: editor'])).body, USER)
+  })
+  await t.test('are other names of the same headers', async (t) => {
+    const server = await serve(t, on)
+    t.same((await server.raw([`X-Hasura-Admin-Secret: ${ADMIN}`])).body, {
+      role: 'admin',
+      variables: both({ role: 'admin' }),
+      via: 'admin-secret',
+    })
+    t.match(await server.raw(['X-Hasura-Admin-Secret: guessed']), { status: 401 })
+    const headers = ['x-hasura-role: user', 'X-HASURA-USER-ID: 3', 'X-Hasura-Org: b']
+    t.same((await server.raw([`X-Hasura-Access-Key: ${ADMIN}`, ...headers])).body, {
+      role: 'user',
+      variables: both({ role: 'user', 'user-id': '3', org: 'b' }),
+      via: 'admin-secret',
+    })
+    t.same((await server.raw([`X-Service-Admin-Secret: ${ADMIN}`, 'X-Hasura-Role: user'])).body, {
+      role: 'user',
+      variables: both({ role: 'user' }),
+      via: 'admin-secret',
+    })
+  })
+  await t.test('are other names of claims, in the namespace of Hasura or another', async (t) => {
+    const server = await serve(t, on)
+    const user = { role: 'user', variables: both({ role: 'user', 'user-id': '12', org: 'a' }), via: 'token' }
+    for (const bearer of [hasuraToken, await token({ rowhouse: claims }), await token({})]) {
+      t.same((await server.raw([`Authorization: Bearer ${bearer}`])).body, user)
+      t.match((await server.raw([`Authorization: Bearer ${bearer}`, 'X-Hasura-Role: editor'])).body, { role: 'editor' })
+      t.match(await server.raw([`Authorization: Bearer ${bearer}`, 'X-Hasura-Role: admin']), { status: 403 })
+    }
+    const twice = await token({ rowhouse: { ...claims, 'x-service-org': 'b' } })
+    t.match(await server.raw([`Authorization: Bearer ${twice}`]), { status: 401 })
+  })
+  await t.test('are ignored, or refused, like X-Service-* without a proof', async (t) => {
+    const anonymous = { role: 'anonymous', variables: both({ role: 'anonymous', 'user-id': '0' }), via: 'anonymous' }
+    const user = { role: 'user', variables: both({ role: 'user', 'user-id': '12', org: 'a' }), via: 'token' }
+    const server = await serve(t, on)
+    const cases = [
+      { headers: [], expected: anonymous },
+      { headers: [`Authorization: Bearer ${hasuraToken}`], expected: user },
+    ]
+    for (const { headers, expected } of cases) {
+      for (const name of ['User-Id', 'Org', 'Allowed-Roles', 'Default-Role', 'Is-Admin', 'User-Role']) {
+        t.same((await server.raw([...headers, `X-Hasura-${name}: admin`])).body, expected, name)
+      }
+      t.match(await server.raw([...headers, 'X-Hasura-Role: admin']), { status: 403 })
+      for (const line of [
+        'X_Hasura_User_Id: 1',
+        'X.Hasura.Role: user',
+        'X-Hasura-Org_Id: 1',
+        'X-Hasura-Org: 1\r\nX-Hasura-Org: 2',
+        'X-Hasura-Org: 1\r\nX-Service-Org: 2',
+        'X-Hasura-Org: \xa0a',
+      ]) {
+        t.match(await server.raw([...headers, line]), { status: 400 }, line)
+      }
+    }
+    const gateway = await serve(t, { mode: 'gateway', gatewaySecret: GATEWAY, hasuraNames: true })
+    t.match(await gateway.raw(['X-Hasura-Role: admin', 'X-Hasura-Gateway-Secret: guessed']), { status: 401 })
+  })
+  await t.test('reach the webhook and plugins like X-Service-*', async (t) => {
+    let got: IncomingMessage['headers'] = {}
+    let answer: object = { 'X-Hasura-Role': 'user', 'X-Hasura-User-Id': '7', 'cache-control': 'no-cache' }
+    const url = await listen(t, (req, res) => {
+      got = req.headers
+      res.end(JSON.stringify(answer))
+    })
+    const server = await serve(t, { webhook: { url }, hasuraNames: true })
+    t.same((await server.raw(['X-Hasura-User-Id: 1', 'X-Hasura-Role: user'])).body, {
+      role: 'user',
+      variables: both({ role: 'user', 'user-id': '7' }),
+      via: 'webhook',
+    })
+    t.match(got, { 'x-hasura-role': 'user', 'x-hasura-user-id': undefined })
+    answer = { 'X-Hasura-Role': 'user', 'X-Service-Role': 'editor' }
+    t.match(await server.raw([]), { status: 500 })
+
+    const seen: unknown[] = []
+    const plugin: Authenticator = ({ header }) => (
+      seen.push(header('x-hasura-user-id'), header('x-service-user-id'), header('x-service-role')),
+      null
+    )
+    const withPlugin = await serve(t, { adminSecret: ADMIN, hasuraNames: true }, [plugin])
+    await withPlugin.raw(['X-Hasura-User-Id: 1', 'X-Hasura-Role: anonymous'])
+    t.same(seen, [undefined, undefined, 'anonymous'])
+  })
+  t.match(checkAuth(filled({ jwt: { ...JWT.jwt, header: 'X-Hasura-Token' }, hasuraNames: true })), [
+    { keys: ['jwt', 0, 'header'] },
+  ])
+  t.same(checkAuth(filled({ jwt: { ...JWT.jwt, header: 'X-Hasura-Token' } })), [])
+})
+
 t.test('a configuration that cannot be right is refused at once, without quoting secrets', async (t) => {
   const pem = String(RSA.publicKey.export({ type: 'spki', format: 'pem' }))
   const wrong: [object, RegExp][] = [
