@@ -1,4 +1,5 @@
 import { access, writeFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import type { Invocation } from '../cli.js'
 import type { Json } from '../json/parse.js'
 import { withDatabase } from './builtins.js'
@@ -26,6 +27,7 @@ export async function importHasura({ flags, words: [place] }: Invocation): Promi
 async function move(place: string, flags: Invocation['flags']): Promise<number> {
   const { out = 'metadata.json', source } = flags as Readonly<Record<string, string | undefined>>
   const isForced = flags['force'] === true
+  if (resolve(out) === resolve(place)) throw new Error(`${out} is the file to read; choose another file with --out`)
   if (!isForced && (await exists(out))) throw new Error(`${out} exists; choose another file with --out, or use --force`)
   const { metadata, report } = mapMetadata(await readProject(place), source)
   if (flags['apply'] === true) {

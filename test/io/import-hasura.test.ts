@@ -183,6 +183,10 @@ t.test('the older layouts, and a project that moves completely', async (t) => {
       tables: [{ table: 'note' }, { table: { schema: 'app', name: 'person' } }],
     })
   }
+  t.match(await run('import-hasura', 'one.yaml', '--out', './one.yaml', '--force'), {
+    code: 2,
+    err: /the file to read/,
+  })
   for (const file of ['wrapped.json', 'big.yaml']) {
     t.match(await run('import-hasura', file, '--force'), { code: 0 }, file)
     t.match(await readFile(join(folder, 'metadata.json'), 'utf8'), /"id": 9223372036854775807\n/)

@@ -118,6 +118,15 @@ t.test('upserts need both permissions', async (t) => {
 
   t.same(upserts(permit('update_permissions', { columns: ['a'], filter: {} })), { check: {}, allow_upsert: true })
   t.same(upserts(permit('update_permissions', { columns: [], filter: {} })), { check: {} })
+  t.same(
+    upserts({
+      ...permit('insert_permissions', { check: {}, allow_upsert: false }),
+      ...permit('update_permissions', { columns: '*', filter: {} }),
+    }),
+    {
+      check: {},
+    },
+  )
   t.same(upserts(permit('update_permissions', { columns: ['a'], filter: {} }, 'other')), { check: {} })
   t.same(upserts(permit('update_permissions', { columns: ['a'], filter: {}, backend_only: true })), { check: {} })
 })
@@ -205,6 +214,7 @@ t.test('relationships, names, computed fields and functions', async (t) => {
       'root field app.note.select_by_pk',
       'column app.note.body',
       'relationship app.note.ordered',
+      'computed field app.note.size',
       'function plain',
       'function search',
     ],

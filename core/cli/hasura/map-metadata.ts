@@ -139,6 +139,11 @@ function mapTable(given: JsonObject, report: Report): JsonObject {
   for (const key of RELATIONSHIPS) {
     table[key] = objects(given[key]).map((each) => mapRelationship(each, name, report))
   }
+  for (const { name: field, definition } of objects(given['computed_fields'])) {
+    if (isObject(definition) && !isEmpty(definition['session_argument'] ?? null)) {
+      noteSession('computed field', `${name}.${textOf(field)}`, report)
+    }
+  }
   table['computed_fields'] = objects(given['computed_fields']).map((each) => ({
     name: each['name'] ?? null,
     definition: mapFunctionNames(each['definition']),
@@ -267,12 +272,12 @@ function mapFunction(given: Json, report: Report): JsonObject {
   if (roles.length === 0) {
     report.note('function', name, 'only admin may call it; grant roles with create_function_permission')
   }
-  if (configuration['session_argument'] !== undefined) noteSession(name, report)
+  if (configuration['session_argument'] !== undefined) noteSession('function', name, report)
   return moved
 }
 
-const noteSession = (name: string, report: Report): void =>
-  report.note('function', name, 'the keys of its session argument begin with x-service-, unless auth.hasuraNames is on')
+const noteSession = (kind: string, name: string, report: Report): void =>
+  report.note(kind, name, 'the keys of its session argument begin with x-service-, unless auth.hasuraNames is on')
 
 /** Warns of roles that mean something else in Rowhouse. */
 function noteRoles({ tables }: Metadata, report: Report): void {

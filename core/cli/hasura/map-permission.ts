@@ -36,7 +36,7 @@ export function mapPermission(type: PermissionType, given: JsonObject, mayUpsert
     permission[key] = moved
   }
   if (permission[RULE[type]] === undefined) return { reason: `it has no "${RULE[type]}"` }
-  if (type === 'insert' && mayUpsert) permission['allow_upsert'] = true
+  if (type === 'insert' && mayUpsert && given['allow_upsert'] !== false) permission['allow_upsert'] = true
   if (permission['allow_aggregations'] === true && withoutAggregates(given['query_root_fields'])) {
     permission['allow_aggregations'] = false
     notes.push('query_root_fields excludes select_aggregate, so it permits no aggregates of related rows either')

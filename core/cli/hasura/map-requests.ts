@@ -50,6 +50,11 @@ function allowedCollections(given: JsonObject, report: Report): ReadonlySet<stri
     report.leave('allow list', textOf(entry['collection']), `it is for the roles ${roles}; onlyListed is for all roles`)
   }
   report.note('allow list', 'onlyListed', 'leave it out if HASURA_GRAPHQL_ENABLE_ALLOWLIST is not true')
+  report.note(
+    'allow list',
+    'onlyListed',
+    'it limits GraphQL only: roles may send any query to /v1/query that they may run',
+  )
   return new Set(entries.filter(isGlobal).map(({ collection }) => textOf(collection)))
 }
 

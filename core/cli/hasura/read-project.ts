@@ -4,7 +4,7 @@ import { parseDocument, type ScalarTag } from 'yaml'
 import { type Json, type JsonObject, NO_LIMITS, NumberText, parseJson } from '../../json/parse.js'
 import { isObject } from '../../plan/encode.js'
 
-const MAX_FILE_BYTES = 64 * 1024 * 1024
+const MAX_FILE_BYTES = 16 * 1024 * 1024
 const MAX_FILES = 20_000
 const MAX_INCLUDES = 10
 const MAX_DEPTH = 500
