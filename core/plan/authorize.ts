@@ -1,6 +1,6 @@
 import { isAdmin } from '../session.js'
 import { type Catalog, type ComputedField, type Table, tableName } from '../catalog/catalog.js'
-import { at, permissionDenied, unexpectedPayload } from '../errors.js'
+import { permissionDenied, unexpectedPayload } from '../errors.js'
 import { and } from './boolexp.js'
 import { guard } from './guard.js'
 import {
@@ -296,9 +296,9 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
   }
 }
 
-/** Names the column in the error of a session variable that does not fit it. */
+/** Marks session variables as written. The path does not name the column, which the role may not know. */
 const writtenAt = (path: string, presets: readonly Preset[]): readonly Preset[] =>
-  presets.map(({ column, to }) => ({ column, to: to.kind === 'session' ? { ...to, path: at(path, column) } : to }))
+  presets.map(({ column, to }) => ({ column, to: to.kind === 'session' ? { ...to, path } : to }))
 
 /**
  * Asserts that a computed field calls its own function. The permission covers the field, and the planner chooses the

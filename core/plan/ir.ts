@@ -57,7 +57,7 @@ export type Join = readonly (readonly [outer: string, inner: string])[]
 /** The source of a statement parameter. Plans contain slots, never values. */
 export type Operand =
   | { readonly kind: 'value'; readonly slot: number; readonly type: SqlType; readonly path: string }
-  /** `path`: where the value is written, for the error when it does not fit. Absent: it is compared. */
+  /** `path`: where in the request the value is written, for the error when it does not fit. Absent: it is compared. */
   | { readonly kind: 'session'; readonly name: string; readonly type: SqlType; readonly path?: string }
   /** All session variables as a JSON object. */
   | { readonly kind: 'session_all'; readonly type: SqlType }

@@ -51,7 +51,7 @@ function variable({ name, type, path }: SessionOperand, variables: ReadonlyMap<s
   }
   if (name === USER_ID && !fitsUserId(value, type)) {
     if (path === undefined) return null
-    throw parseFailed(`X-Service-User-Id does not fit this column, which is of type ${type.name}`, path)
+    throw parseFailed('X-Service-User-Id does not fit a column that the server sets', path)
   }
   if (isGeo(type)) return ofHeader(name, () => geoJsonText(value, type, '$'))
   return type.pattern ? ofHeader(name, () => checkPattern(value, '$')) : value

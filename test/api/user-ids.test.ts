@@ -200,16 +200,17 @@ tap.test('a text id reads and writes by every API', async (t) => {
       t.match((await query('delete', { table: 'doc', where: {} }, other)).body, { affected_rows: 2 })
 
       if (type !== 'uuid' && type !== 'integer') return
-      const message = `X-Service-User-Id does not fit this column, which is of type ${type === 'uuid' ? 'uuid' : 'int4'}`
+      // Neither the name nor the type of a column that the role may not know.
+      const message = 'X-Service-User-Id does not fit a column that the server sets'
       const refused = (path: string) => ({ status: 400, body: { path, error: message, code: 'parse-failed' } })
-      t.match(await query('insert', insert, 'abc'), refused('$.args.objects.owner'))
-      t.match(await query('update', update, 'abc'), refused('$.args.$set.owner'))
+      t.match(await query('insert', insert, 'abc'), refused('$.args.objects'))
+      t.match(await query('update', update, 'abc'), refused('$.args.$set'))
       const mutation = JSON.stringify({
         query: 'mutation { insert_doc(objects: [{text: "x"}]) { affected_rows } }',
       })
       const { body } = await server.fetchAs('abc', 'user', '/v1/graphql', { method: 'POST', body: mutation })
       t.match(body.errors, [{ message, extensions: { code: 'parse-failed' } }])
-      t.match(body.errors[0].extensions.path, /owner$/)
+      t.notMatch(body.errors[0].extensions.path, /owner/)
     })
   }
 })
