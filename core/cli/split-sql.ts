@@ -76,8 +76,8 @@ export class SqlSplitter {
   *end(): Generator<SqlPart> {
     this.ended = true
     yield* this.scan()
-    if (this.inData !== 'no') throw new Error(`line ${this.line}: the data of COPY must end with a line \\.`)
     if (this.start >= 0) yield this.statement(this.text.length)
+    if (this.inData !== 'no') throw new Error(`line ${this.line}: the data of COPY must end with a line \\.`)
   }
 
   private get kept(): number {

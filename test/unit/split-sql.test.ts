@@ -85,6 +85,7 @@ t.test('what has no end is an error with its line', async (t) => {
     ['\n\nselect $x$ $$', 'line 3: $x$ is not closed'],
     ['/* /* */', 'line 1: /* is not closed'],
     ['copy t from stdin;\n1\n', 'line 3: the data of COPY must end with a line \\.'],
+    ['copy t from stdin', 'line 1: the data of COPY must end with a line \\.'],
     ['copy t from stdin;', 'line 1: the data of COPY must end with a line \\.'],
   ] as const) {
     await t.rejects(parts([text]), { message })
