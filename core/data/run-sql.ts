@@ -5,6 +5,7 @@ import { type Database, GRACE_MS, withClient, withDirectClient } from '../db/dat
 import { clientError } from '../db/errors.js'
 import { cancellable } from '../db/execute.js'
 import { serviceError } from '../errors.js'
+import { Shares } from './caller-limits.js'
 import type { Call } from './operations.js'
 import type { Snapshots } from './snapshots.js'
 import type { Lend, Transaction } from './transaction.js'
@@ -21,6 +22,9 @@ export interface SqlOptions {
   readonly timeoutMs?: number
 }
 
+/** Maximum number of connections for SQL that may take long. They count against PostgreSQL's `max_connections`. */
+const MAX_DIRECT = 4
+
 type Work<T> = (client: ClientBase) => Promise<T>
 type InTransaction = <T>(
   lend: Lend,
@@ -31,6 +35,18 @@ type InTransaction = <T>(
 
 /** Runs SQL of admins and keeps the metadata in step with what it changes. */
 export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger, inTransaction: InTransaction) {
+  const direct = new Shares({
+    most: () => Infinity,
+    total: MAX_DIRECT,
+    waitMs: database.config.poolWaitMs,
+    what: '',
+    allTaken: `${MAX_DIRECT} calls of run_sql with timeout_ms or no_transaction are running, and no more are allowed`,
+  })
+  const onDirectClient = async <T>(call: Call, use: Work<T>): Promise<T> => {
+    const release = await direct.take(call.session, call.signal)
+    return withDirectClient(database, 'run_sql', use).finally(release)
+  }
+
   /** Lets all instances read again what changed without a check. */
   const readAgain = async () => {
     await withClient(database.admin, announce)
@@ -40,7 +56,7 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
   /** Runs outside of a transaction, which may have had an effect even if it fails. */
   async function single<T>(call: Call, timeoutMs: number, fn: Work<T>): Promise<T> {
     try {
-      return await withDirectClient(database, 'run_sql', (client) =>
+      return await onDirectClient(call, (client) =>
         cancellable(
           database,
           client,
@@ -66,7 +82,7 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
     const lend: Lend = (use) =>
       timeoutMs === undefined
         ? withClient(database.admin, use)
-        : withDirectClient(database, 'run_sql', (client) => use(client, () => {}))
+        : onDirectClient(call, (client) => use(client, () => {}))
     const result = await inTransaction(
       lend,
       call,

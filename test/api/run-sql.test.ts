@@ -1,7 +1,9 @@
+import pg from 'pg'
 import t from 'tap'
 import { rowsOf } from '../kit/database.js'
 import { patience } from '../kit/patience.js'
 import { testServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
 
 t.test('an error says what PostgreSQL says, and where, without the whole statement', async (t) => {
   const server = await testServer(t)
@@ -152,6 +154,28 @@ t.test('SQL may take longer than a statement, and when it takes too long it ends
       body: { path: '$.args.timeout_ms' },
     })
   }
+})
+
+t.test('SQL on connections of its own leaves the other connections of the database to others', async (t) => {
+  const server = await testServer(t, { config: { database: { poolWaitMs: patience(1000) } } })
+  const holder = new pg.Client({ connectionString: server.databaseUrl })
+  await holder.connect()
+  await holder.query('select pg_advisory_lock(1)')
+  const refused: string[] = []
+  const ask = async (i: number) => {
+    const more = i % 2 === 0 ? { read_only: true } : { no_transaction: true, check_metadata_consistency: false }
+    const args = { sql: 'select pg_advisory_lock_shared(1)', timeout_ms: patience(60_000), ...more }
+    const { status, text } = await server.query('run_sql', args)
+    if (status !== 200) refused.push(`${status} ${text}`)
+    return status
+  }
+
+  const asked = Promise.all([0, 1, 2, 3, 4, 5].map(ask))
+  await until('two are refused', async () => refused.length === 2)
+  await holder.end()
+
+  t.same((await asked).sort(), [200, 200, 200, 200, 503, 503])
+  t.match(refused[0], /4 calls of run_sql with timeout_ms or no_transaction are running/)
 })
 
 t.test('without a check of the metadata, what it breaks is inconsistent', async (t) => {
