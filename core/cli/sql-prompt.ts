@@ -40,6 +40,16 @@ export async function openPrompt(client: pg.Client): Promise<void> {
     isRunning = false
     show()
   }
+  // Like psql, runs a last statement without a semicolon unless somebody typed it.
+  if (!isTerminal) await runLast(client, splitter)
+}
+
+async function runLast(client: pg.Client, splitter: SqlSplitter): Promise<void> {
+  try {
+    for (const part of splitter.end()) await run(client, part)
+  } catch (error) {
+    console.error((error as Error).message)
+  }
 }
 
 async function run(client: pg.Client, part: SqlPart): Promise<void> {

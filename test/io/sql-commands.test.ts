@@ -142,6 +142,8 @@ t.test('sql runs a text, a file, or what is typed', async (t) => {
     out: /public \| note \| table\n[^]* text +\| text +\| +\| 'none'::text\n[^]*seven\n[^]*eight\n/,
   })
   t.notMatch(typed.out, 'nine')
+  t.match(await type('select 1 as one;\nselect 10 as ten'), { code: 0, out: / one\n[^]* ten\n/, err: '' })
+  t.match(await type("select 'a"), { code: 0, out: '', err: "line 1: ' is not closed\n" })
   t.equal(
     typed.err,
     'SQL:3:2: column "nope" does not exist\nthere is no command \\x; \\? shows help\nCOPY from stdin works in files only: rowhouse sql FILE\n',
@@ -260,6 +262,7 @@ t.test('a failed import leaves nothing, and names the line', async (t) => {
   const table = 'create table note (id int);\n'
 
   await fails(`${table}COPY note FROM stdin;\n1\nx\n\\.\n`, /dump\.sql:4: invalid input syntax/)
+  await fails(`${table}COPY note FROM stdin`, /dump\.sql.*the data of COPY must end/)
   await fails(`${table}COPY note FROM stdin;\n1\n`, /dump\.sql.*the data of COPY must end/)
   await fails(
     `create extension not_to_be_had;\n${table}create table b (x not_to_be_had);`,
