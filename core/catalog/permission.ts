@@ -4,6 +4,7 @@ import { and, arrayOf, encodeList, liftBoolExp, type Operands, planBoolExp, Slot
 import { encode, isObject } from '../plan/encode.js'
 import { type BoolExp, type Operand, type Preset, type SqlType } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
+import { PATTERNS } from '../plan/price.js'
 import { failClosed, takesUserId } from '../plan/user-id.js'
 import { USER_ID, VARIABLE_NAME } from '../session.js'
 import type { Column, InsertPermission, SelectPermission, Table, UpdatePermission } from './catalog.js'
@@ -115,14 +116,19 @@ function expression(definition: JsonObject, key: string, table: Table, names: Na
 function planRule(rule: Json, path: string, table: Table, names: Names): BoolExp {
   const slots = new Slots()
   const shape = liftBoolExp(rule, path, slots)
-  return failClosed(and([planBoolExp(shape, table, names, path, definedOperands(slots.values))]))
+  const exp = and([planBoolExp(shape, table, names, path, definedOperands(slots.values))])
+  refusePatterns(exp, path)
+  return failClosed(exp)
 }
 
 /** Converts the values of a definition: constants, or session variables. */
 function definedOperands(values: readonly Json[]): Operands {
   const one = (value: Json, type: SqlType, path: string, compared = type): Operand => {
     const name = variableName(value)
-    if (name === undefined) return { kind: 'const', value: encode(value, type, path), type }
+    if (name === undefined) {
+      if (containsVariable(value)) throw unexpectedPayload('a session variable must be the whole value', path)
+      return { kind: 'const', value: encode(value, type, path), type }
+    }
     checkVariable(name, takesUserId(compared) ? type : compared, path)
     return { kind: 'session', name, type }
   }
@@ -150,6 +156,33 @@ function variableName(value: Json): string | undefined {
   if (typeof value !== 'string') return undefined
   const name = value.toLowerCase()
   return VARIABLE_NAME.test(name) ? name : undefined
+}
+
+/** Returns whether an array or object contains the name of a variable, which would be taken literally there. */
+const containsVariable = (value: Json): boolean =>
+  variableName(value) !== undefined ||
+  (typeof value === 'object' && value !== null && Object.values(value).some((inner) => containsVariable(inner as Json)))
+
+/** Refuses the user id as a pattern: an identity provider may issue ids that contain `%`, and these would match others. */
+function refusePatterns(exp: BoolExp, path: string): void {
+  switch (exp.kind) {
+    case 'and':
+    case 'or':
+      return exp.of.forEach((part) => refusePatterns(part, path))
+    case 'not':
+    case 'guarded':
+      return refusePatterns(exp.of, path)
+    case 'exists':
+    case 'aggregate':
+      return refusePatterns(exp.where, path)
+    case 'compare':
+      if (!PATTERNS.has(exp.op) || exp.to.kind !== 'session' || exp.to.name !== USER_ID) return
+      throw unexpectedPayload('X-SERVICE-USER-ID cannot be a pattern; compare it with $eq', path)
+    case 'columns':
+    case 'null':
+    case 'unknown':
+    case 'known':
+  }
 }
 
 function checkVariable(name: string, type: SqlType, path: string): void {

@@ -42,7 +42,8 @@ export function admission(
       if (reason !== undefined) ctx.state.log.warn({ reason }, 'credentials refused')
       if (await traffic.authFailed(ctx.state.client, ctx.state.signal)) throw tooManyGuesses()
       // Otherwise only the log has the reason: the response must not help an attacker who guesses.
-      throw config.refusalReasons && reason !== undefined ? withReason(error, reason) : error
+      if (config.refusalReasons) ctx.state.refusalReason = reason
+      throw error
     }
   }
 
@@ -71,9 +72,6 @@ function withCaller(session: Session, client: string): Session {
 
 const isWrongGuess = (error: unknown): error is ServiceError =>
   error instanceof ServiceError && error.status === 401 && error.code !== 'missing-credentials'
-
-const withReason = ({ status, code, message, path, cause }: ServiceError, reason: string) =>
-  new ServiceError(status, code, message, path, { cause, internal: { reason } })
 
 /** Refuses the header, because a client that sends it would retry writes that already took effect. */
 const noIdempotency = () =>

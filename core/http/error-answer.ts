@@ -99,14 +99,14 @@ function bodyOf(ctx: Context, error: ServiceError, plugins: readonly PluginRoute
 }
 
 /** Formats errors that occur before a plugin is reached. Contains both `error` and `message` for different clients. */
-function coreFormat(ctx: Context, { path, message, code, status, internal }: ServiceError): object {
+function coreFormat(ctx: Context, { path, message, code, status }: ServiceError): object {
+  const { refusalReason: reason } = ctx.state
   return {
     path,
     error: message,
     code,
     message,
-    // The reason of a refusal; see `http.refusalReasons`.
-    ...(status === 401 && internal !== undefined ? { internal } : {}),
+    ...(reason === undefined ? {} : { internal: { reason } }),
     ...(status === 500 ? { request_id: ctx.state.requestId } : {}),
   }
 }

@@ -38,6 +38,8 @@ export class RequestState {
   timing?: Timing
   /** Whether the whole response has been written, even if the connection stays open for a moment. */
   answered?: boolean
+  /** Why credentials were refused, if the response may say so. See `http.refusalReasons`. */
+  refusalReason?: string
   private isGone = false
   private madeLog: Logger | undefined
   private madeGone: AbortController | undefined
@@ -107,6 +109,8 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
     const sentBefore = req.socket.bytesWritten
     const state = new RequestState(app, requestIdOf(req), clientOf(req))
     traffic.begin()
+    // A stream, its limits and its plugins each listen for the end; more listeners than this would be a leak.
+    res.setMaxListeners(20)
     res.on('close', () => {
       const ms = performance.now() - start
       const complete = res.writableFinished || state.answered === true

@@ -158,6 +158,7 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
 const EQUAL = 0.005
 /** The share of rows that a range or a pattern leaves. */
 const SOME = 1 / 3
+const SHARES: Readonly<Partial<Record<CompareOp, number>>> = { eq: EQUAL, in: 10 * EQUAL, ne: 1, nin: 1 }
 
 /** Estimates the share of rows that satisfy a condition, from its form alone. */
 function shareOf(exp: BoolExp): number {
@@ -173,7 +174,7 @@ function shareOf(exp: BoolExp): number {
       return shareOf(exp.by) * shareOf(exp.of)
     case 'compare':
     case 'columns':
-      return exp.op === 'eq' ? EQUAL : exp.op === 'ne' || exp.op === 'nin' ? 1 : SOME
+      return SHARES[exp.op] ?? SOME
     case 'exists':
       return shareOf(exp.where)
     case 'null':
@@ -198,7 +199,8 @@ export function hasKeyIn(catalog: Catalog, table: TableRef, columns: readonly st
   return keys.some((key) => key.columns.every((column) => columns.includes(column)))
 }
 
-const PATTERNS: ReadonlySet<CompareOp> = new Set(
+/** Operators that search text for a pattern. */
+export const PATTERNS: ReadonlySet<CompareOp> = new Set(
   'like nlike ilike nilike similar nsimilar regex iregex nregex niregex matches matches_any matches_fulltext'.split(
     ' ',
   ) as CompareOp[],

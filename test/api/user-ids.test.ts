@@ -301,3 +301,28 @@ tap.test('in development, a 401 says why; the token is never shown', async (t) =
   })
   t.notOk(answer.text.includes(token.slice(0, 20)))
 })
+
+tap.test('a rule cannot use the user id as a pattern, or inside a value', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: 'create table doc (id int primary key, owner text, tags text[], data jsonb)' })
+  await server.must('track_table', 'doc')
+  const define = async (filter: object) =>
+    (
+      await server.query('create_select_permission', {
+        table: 'doc',
+        role: 'user',
+        permission: { columns: '*', filter },
+      })
+    ).body
+  for (const op of ['$like', '$ilike', '$nlike', '$similar', '$regex', '$niregex']) {
+    t.match(
+      await define({ $not: { owner: { [op]: USER } } }),
+      { error: /cannot be a pattern/, code: 'unexpected-payload' },
+      op,
+    )
+  }
+  for (const filter of [{ tags: { $contains: [USER] } }, { $not: { data: { $contains: { by: USER } } } }]) {
+    t.match(await define(filter), { error: 'a session variable must be the whole value' })
+  }
+  t.match(await define({ owner: { $like: 'a%' }, tags: { $contains: ['x-service'] } }), { message: 'success' })
+})
