@@ -23,7 +23,7 @@ import {
   TRUE,
   type Update,
 } from './ir.js'
-import { type Action, namesFor, RULE_ACTIONS } from './names.js'
+import { type Action, mayUpsert, namesFor, RULE_ACTIONS } from './names.js'
 
 /** Maximum number of sort columns. PostgreSQL compares each with all others while parsing. */
 const MAX_ORDER = 100
@@ -214,13 +214,14 @@ export function authorize(op: Op, role: string, catalog: Catalog): Op {
       presets: writtenAt('$.args.objects', permission.set),
       check: filter(permission.check),
       refusal: refusal(insert.onConflict?.action === 'update' ? 'insert or update' : 'insert', table),
-      onConflict: insert.onConflict && onConflict(insert.onConflict, table, permission.upsert),
+      onConflict: insert.onConflict && onConflict(insert.onConflict, table),
       returning: insert.returning && returning(insert.returning, table),
     }
   }
 
-  const onConflict = (conflict: OnConflict, table: Table, allowed: boolean): OnConflict => {
-    if (!allowed) throw permissionDenied(`upsert is not allowed for role "${role}"`, '$.args.on_conflict')
+  const onConflict = (conflict: OnConflict, table: Table): OnConflict => {
+    if (!mayUpsert(permissions(table)))
+      throw permissionDenied(`upsert is not allowed for role "${role}"`, '$.args.on_conflict')
     if (conflict.action === 'ignore') return conflict
     const update = permissions(table).update
     if (!update) {

@@ -5,6 +5,7 @@ import {
   type ComputedField,
   type FunctionData,
   type Relationship,
+  type RolePermissions,
   nameOfKey,
   type Table,
   tableKey,
@@ -50,10 +51,12 @@ export interface Names {
   mayAggregate(table: Table): boolean
   /** @throws ServiceError 400 unless `mayAggregate` */
   aggregate(table: Table, path: string): void
-  /** Returns whether an insert may update existing rows. */
+  /** Returns whether an insert may have a conflict clause. */
   mayUpsert(table: Table): boolean
   /** @throws ServiceError 400 unless `mayUpsert` */
   upsert(table: Table, path: string): void
+  /** Returns the unique constraints that the role may name as a conflict target. */
+  conflictKeys(table: Table): Table['keys']
   /** Returns the columns that the role may select, insert or update, in the table's order. */
   columns(table: Table, action?: Action): readonly Column[]
   /** Returns the relationships to tables that the role may select from. */
@@ -111,6 +114,7 @@ export function allNames(catalog: Tables): Names {
     aggregate: () => {},
     mayUpsert: () => true,
     upsert: () => {},
+    conflictKeys: (table) => table.keys,
     columns: (table, action) =>
       action === 'insert' || action === 'update'
         ? table.columns.filter(({ generated }) => generated !== 'always')
@@ -158,6 +162,8 @@ function namesOf(role: string, catalog: Catalog): Names {
     if (action === 'delete') return NONE
     return columnSet(permissions?.[action]?.columns)
   }
+  const knowsKey = (table: Table, name: string): boolean =>
+    permitted(table, 'insert').has(name) || permitted(table, 'select').has(name)
   const readable = (table: Table | undefined): table is Table =>
     table?.permissionsByRole.get(role)?.select !== undefined
   const related = (relationship: Relationship): Related | undefined => {
@@ -196,8 +202,7 @@ function namesOf(role: string, catalog: Catalog): Names {
     },
     conflictColumn(table, name, path) {
       const column = table.columnsByName.get(name)
-      const may = permitted(table, 'insert').has(name) || permitted(table, 'select').has(name)
-      return column && may ? column : fail(columnDenied(table, name, 'insert', path))
+      return column && knowsKey(table, name) ? column : fail(columnDenied(table, name, 'insert', path))
     },
     relationship(table, name, path) {
       const relationship = table.relationshipsByName.get(name)
@@ -226,10 +231,14 @@ function namesOf(role: string, catalog: Catalog): Names {
       if (this.mayAggregate(table)) return
       throw permissionDenied(`role "${role}" does not have permission to aggregate "${table.name}"`, path)
     },
-    mayUpsert: (table) => table.permissionsByRole.get(role)?.insert?.upsert === true,
+    mayUpsert: (table) => mayUpsert(table.permissionsByRole.get(role)),
     upsert(table, path) {
       if (!this.mayUpsert(table)) throw permissionDenied(`upsert is not allowed for role "${role}"`, path)
     },
+    conflictKeys: (table) =>
+      table.permissionsByRole.get(role)?.insert?.upsert
+        ? table.keys
+        : table.keys.filter(({ columns }) => columns.every((name) => knowsKey(table, name))),
     columns: (table, action = 'select') =>
       table.columns.filter(
         ({ name, generated }) => permitted(table, action).has(name) && (action === 'select' || generated !== 'always'),
@@ -248,6 +257,10 @@ function namesOf(role: string, catalog: Catalog): Names {
     },
   }
 }
+
+/** Returns whether a role may upsert: it may insert, and either may update too or has `allow_upsert`. */
+export const mayUpsert = ({ insert, update }: Partial<RolePermissions> = {}): boolean =>
+  insert !== undefined && (insert.upsert || update !== undefined)
 
 const NONE: ReadonlySet<string> = new Set()
 const sets = new WeakMap<readonly string[], ReadonlySet<string>>()

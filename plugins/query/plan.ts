@@ -191,13 +191,14 @@ function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, n
   const path = `${PATH}.on_conflict`
   // First, so that a role that may not upsert cannot find out which constraints exist.
   names.upsert(table, path)
-  if (shape.constraint !== undefined && !table.keys.some(({ name }) => name === shape.constraint)) {
+  const keys = names.conflictKeys(table)
+  if (shape.constraint !== undefined && !keys.some(({ name }) => name === shape.constraint)) {
     throw unexpectedPayload(`"${shape.constraint}" is not a unique constraint of "${table.name}"`, `${path}.constraint`)
   }
   const columns = shape.columns?.map(
     (name, i) => names.conflictColumn(table, name, at(`${path}.constraint_on`, i)).name,
   )
-  const target = new Set(columns ?? table.keys.find(({ name }) => name === shape.constraint)?.columns)
+  const target = new Set(columns ?? keys.find(({ name }) => name === shape.constraint)?.columns)
   const update = shape.action === 'update'
   return {
     action: shape.action,

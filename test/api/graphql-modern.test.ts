@@ -440,12 +440,6 @@ tap.test('GraphQL of the newer dialect', async (t) => {
       await refused('mutation { insert_article(objects: {title: "x", author_id: 2}) { affected_rows } }'),
       'permission-error',
     )
-    t.equal(
-      await refused(
-        'mutation { insert_article(objects: {title: "x", author_id: 1}, on_conflict: {constraint: article_pkey}) { affected_rows } }',
-      ),
-      'validation-failed',
-    )
     t.same(
       await data('mutation { insert_article_one(object: {title: "hidden", author_id: 1}) { id } }', undefined, user),
       { insert_article_one: null },
@@ -468,7 +462,7 @@ tap.test('GraphQL of the newer dialect', async (t) => {
       /insert_author\(objects: \[author_insert_input!\]!, on_conflict: author_on_conflict\): author_mutation_response/,
     )
     const seen = await introspected(user)
-    t.notMatch(seen, /rating|type author |delete_|aggregate|on_conflict/)
+    t.notMatch(seen, /rating|type author |delete_|aggregate/)
     t.match(seen, /input article_insert_input {\n {2}title: String\n {2}author_id: Int\n}/)
     t.match(seen, /input article_set_input {\n {2}title: String\n}/)
     const nobody = await introspected({ role: 'nobody' })

@@ -424,8 +424,8 @@ const CASES: Readonly<Record<PromiseId, Case>> = {
   'permission.upsert': noted(
     USER,
     'insert',
-    { objects: [{ id: 21 }], on_conflict: { action: 'ignore' } },
-    refused('permission-denied', 'upsert is not allowed for role "user"', '$.args.on_conflict'),
+    { objects: [{ id: 1 }], on_conflict: { action: 'ignore' } },
+    { affected_rows: 0 },
   ),
   'permission.update-columns': noted(
     USER,

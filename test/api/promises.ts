@@ -95,7 +95,7 @@ export const PROMISES = {
   'permission.insert-check': 'every row must satisfy the check',
   'permission.preset': 'set fills in columns, whatever is sent',
   'permission.preset-column': 'a preset column takes no value from a client',
-  'permission.upsert': 'an upsert needs allow_upsert',
+  'permission.upsert': 'a role that may insert and update may upsert',
   'permission.update-columns': 'a column outside the update permission is refused',
   'permission.update-filter': 'rows outside the update filter are not touched',
   'permission.update-check': 'an updated row must satisfy the check',

@@ -119,14 +119,14 @@ export function planNested(
   const target = via.reduce((from, name) => names.relationship(from, name, here).table, table)
   if (conflict) names.upsert(target, here)
   names.table(target, 'insert', here)
-  const args: Args = conflict ? { on_conflict: conflictInput(target, conflict, here) } : {}
+  const args: Args = conflict ? { on_conflict: conflictInput(walker, target, conflict, here) } : {}
   return { ...planInsert({ walker, table: target, args, path: here, answer: nothing, rows }), ...steps }
 }
 
 const count = (slot: number, path: string) => ({ kind: 'value' as const, slot, type: INT8, path })
 
-function conflictInput(table: Table, { constraint, columns, where }: Conflict, path: string): Input {
-  if (!table.keys.some(({ name }) => name === constraint)) {
+function conflictInput({ names }: Walker, table: Table, { constraint, columns, where }: Conflict, path: string): Input {
+  if (!names.conflictKeys(table).some(({ name }) => name === constraint)) {
     throw invalid(`"${constraint}" is not a unique constraint of "${table.name}"`, path)
   }
   const fields: Record<string, Input> = {

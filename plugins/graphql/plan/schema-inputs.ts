@@ -261,9 +261,10 @@ export class SchemaInputs {
   private conflict(table: Table): GraphQLInputObjectType | undefined {
     const { modern, names } = this.registry
     if (!modern || !names.mayUpsert(table) || !names.may(table, 'update')) return undefined
-    if (!table.keys.some(({ name }) => isEnumName(name))) return undefined
+    const keys = names.conflictKeys(table)
+    if (!keys.some(({ name }) => isEnumName(name))) return undefined
     return this.input(table, '_on_conflict', () => ({
-      constraint: { type: required(this.registry.enum(this.registry.nameOf(table, '_constraint'), table.keys)) },
+      constraint: { type: required(this.registry.enum(this.registry.nameOf(table, '_constraint'), keys)) },
       update_columns: { type: required(list(this.columnEnum(table, 'update'))), defaultValue: [] },
       where: { type: this.boolExp(table) },
     }))

@@ -104,7 +104,7 @@ function generateGrants(random: Random, table: Table, open: readonly string[], h
           insert: {
             columns: ['id', ...random.some(named, 85)],
             check: random.chance(40) ? {} : filter(),
-            allow_upsert: random.chance(70),
+            allow_upsert: random.chance(40),
             ...(random.chance(30) ? { set: { [GATE]: 1 } } : {}),
           },
         }

@@ -93,7 +93,7 @@ function generatePermissions(random: Random, model: Model, table: string): Permi
           insert: {
             columns: ['id', ...random.some(preset ? ['b', 's', 'ref'] : others, 85)],
             check: exp(),
-            allow_upsert: random.chance(70),
+            allow_upsert: random.chance(40),
             set: preset ? { n: random.chance(50) ? USER_ID : random.below(6) } : {},
           },
         }

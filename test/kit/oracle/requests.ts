@@ -208,7 +208,7 @@ export function insert(
   if (!admin && !permission) throw new Refused('insert')
   touchable([...new Set(objects.flatMap((object) => Object.keys(object)))], permission?.columns)
   const upsert = admin ? undefined : table.permissions[caller.role]?.update
-  if (conflict && !admin && !permission?.allow_upsert) throw new Refused('upsert')
+  if (conflict && !admin && !permission?.allow_upsert && !upsert) throw new Refused('upsert')
   if (conflict === 'update' && !admin && !upsert) throw new Refused('upsert')
   if (!admin && !table.permissions[caller.role]?.select) throw new Refused('returning')
   selectable(table, caller.role, returning)

@@ -1,0 +1,136 @@
+import t, { type Test } from 'tap'
+import { type As, testServer, type TestServer } from '../kit/server.js'
+
+const USER: As = { role: 'user', variables: { 'x-service-user-id': '1' } }
+
+/** Statements, tracked tables, and the permissions of the role user. */
+async function serverWith(t: Test, sql: string, tables: readonly string[], permissions: readonly Permit[]) {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql })
+  await server.must('bulk', [
+    ...tables.map((table) => ({ type: 'track_table', args: table })),
+    ...permissions.map(([type, table, permission]) => permit(type, table, permission)),
+  ])
+  return server
+}
+type Permit = readonly [type: string, table: string, permission: object]
+
+const permit = (type: string, table: string, permission: object, role = 'user') => ({
+  type: `create_${type}_permission`,
+  args: { table, role, permission },
+})
+
+const graphql = async (server: TestServer, query: string, as: As = USER, variables: object = {}) =>
+  (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query, variables }) }, as)).body
+
+t.test('a role that may insert and update may upsert', async (t) => {
+  const server = await serverWith(
+    t,
+    `create table shelf (id int primary key, label text);
+     create table book (id int primary key, code int unique, secret int constraint book_secret_key unique,
+       owner int not null, title text, note text, seen int default 0, shelf_id int references shelf);
+     insert into shelf values (1, 'old');
+     insert into book (id, code, secret, owner, title, note) values (1, 11, 111, 1, 'mine', 'n'), (2, 12, 112, 2, 'hers', 'n')`,
+    ['shelf', 'book'],
+    [
+      [
+        'insert',
+        'book',
+        { check: { owner: 'X-Service-User-Id' }, columns: ['id', 'code', 'owner', 'title', 'note', 'shelf_id'] },
+      ],
+      [
+        'update',
+        'book',
+        {
+          columns: ['title'],
+          filter: { owner: 'X-Service-User-Id' },
+          check: { title: { $ne: 'bad' } },
+          set: { seen: 7 },
+        },
+      ],
+      ['select', 'book', { columns: ['id', 'title', 'note', 'seen'], filter: { owner: 'X-Service-User-Id' } }],
+      ['insert', 'shelf', { check: {} }],
+      ['update', 'shelf', { columns: ['label'], filter: {} }],
+      ['select', 'shelf', { columns: '*', filter: {} }],
+    ],
+  )
+  await server.must('create_object_relationship', {
+    table: 'book',
+    name: 'shelf',
+    using: { foreign_key_constraint_on: 'shelf_id' },
+  })
+  const upsert = (row: object, conflict: object = { action: 'update', constraint: 'book_pkey' }, as: As = USER) =>
+    server.query(
+      'insert',
+      {
+        table: 'book',
+        objects: [{ owner: 1, ...row }],
+        on_conflict: conflict,
+        returning: ['id', 'title', 'note', 'seen'],
+      },
+      as,
+    )
+  const stored = (id: number) =>
+    server.must('select', { table: 'book', columns: ['owner', 'title', 'note', 'seen'], where: { id } })
+
+  await t.test('the columns and the presets of the update permission are written, and no others', async (t) => {
+    t.same((await upsert({ id: 1, title: 'new', note: 'x' })).body, {
+      affected_rows: 1,
+      returning: [{ id: 1, title: 'new', note: 'n', seen: 7 }],
+    })
+  })
+
+  await t.test('the check of the update permission holds for the row', async (t) => {
+    const refused = { status: 400, body: { error: /would not pass the insert or update check/ } }
+    t.match(await upsert({ id: 1, title: 'bad' }), refused)
+    t.match(await upsert({ id: 9, title: 'x', owner: 2 }), refused)
+  })
+
+  await t.test('a row outside the filter stays as it is and is not counted', async (t) => {
+    t.same((await upsert({ id: 2, title: 'taken' })).body, { affected_rows: 0, returning: [] })
+    t.same(await stored(2), [{ owner: 2, title: 'hers', note: 'n', seen: 0 }])
+  })
+
+  await t.test('ignoring conflicts', async (t) => {
+    t.same((await upsert({ id: 2 }, { action: 'ignore' })).body, { affected_rows: 0, returning: [] })
+  })
+
+  await t.test('a constraint on columns that the role may not know is not there', async (t) => {
+    const known = await upsert({ id: 3 }, { action: 'ignore', constraint: 'book_secret_key' })
+    t.match(known, { status: 400, body: { code: 'unexpected-payload' } })
+    const missing = await upsert({ id: 3 }, { action: 'ignore', constraint: 'book_nothing_key' })
+    t.equal(known.text.replaceAll('secret', 'nothing'), missing.text)
+    t.same(
+      (await graphql(server, '{ __type(name: "book_constraint") { enumValues { name } } }')).data.__type.enumValues,
+      [{ name: 'book_pkey' }, { name: 'book_code_key' }],
+    )
+  })
+
+  await t.test('in GraphQL, with a column outside of the update permission', async (t) => {
+    const mutation = (columns: string) => `mutation { insert_book(
+      objects: {id: 1, owner: 1, title: "by graph", note: "y"},
+      on_conflict: {constraint: book_pkey, update_columns: [${columns}]}
+    ) { affected_rows returning { title note seen } } }`
+    t.same((await graphql(server, mutation('title'))).data.insert_book, {
+      affected_rows: 1,
+      returning: [{ title: 'by graph', note: 'n', seen: 7 }],
+    })
+    t.match(await graphql(server, mutation('note')), { errors: [{ message: /note/ }] })
+  })
+
+  await t.test('in a nested insert', async (t) => {
+    const mutation = `mutation { insert_book(objects: {id: 20, owner: 1, title: "t", shelf: {
+      data: {id: 1, label: "fresh"}, on_conflict: {constraint: shelf_pkey, update_columns: [label]}
+    }}) { affected_rows } }`
+    t.same(await graphql(server, mutation), { data: { insert_book: { affected_rows: 2 } } })
+    t.same(await server.must('select', { table: 'shelf', columns: ['id', 'label'] }), [{ id: 1, label: 'fresh' }])
+  })
+
+  await t.test('without an update permission only allow_upsert will do', async (t) => {
+    await server.must('drop_update_permission', { table: 'book', role: 'user' })
+    t.match(await upsert({ id: 2 }, { action: 'ignore' }), {
+      status: 400,
+      body: { code: 'permission-denied', error: 'upsert is not allowed for role "user"', path: '$.args.on_conflict' },
+    })
+  })
+})
