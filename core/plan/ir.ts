@@ -168,6 +168,7 @@ export type BoolExp =
 export type ColumnOp = 'eq' | 'ne' | 'gt' | 'lt' | 'gte' | 'lte'
 
 export const TRUE: BoolExp = { kind: 'and', of: [] }
+export const isTrue = (exp: BoolExp): boolean => exp.kind === 'and' && exp.of.length === 0
 
 /** A key of a result object. */
 export type Field =

@@ -57,6 +57,8 @@ export interface Names {
   upsert(table: Table, path: string): void
   /** Returns the unique constraints that the role may name as a conflict target. */
   conflictKeys(table: Table): Table['keys']
+  /** Returns whether the update permission has presets, which an update without columns writes. */
+  presetsUpdate(table: Table): boolean
   /** Returns the columns that the role may select, insert or update, in the table's order. */
   columns(table: Table, action?: Action): readonly Column[]
   /** Returns the relationships to tables that the role may select from. */
@@ -115,6 +117,7 @@ export function allNames(catalog: Tables): Names {
     mayUpsert: () => true,
     upsert: () => {},
     conflictKeys: (table) => table.keys,
+    presetsUpdate: () => false,
     columns: (table, action) =>
       action === 'insert' || action === 'update'
         ? table.columns.filter(({ generated }) => generated !== 'always')
@@ -239,6 +242,7 @@ function namesOf(role: string, catalog: Catalog): Names {
       table.permissionsByRole.get(role)?.insert?.upsert
         ? table.keys
         : table.keys.filter(({ columns }) => columns.every((name) => knowsKey(table, name))),
+    presetsUpdate: (table) => (table.permissionsByRole.get(role)?.update?.set.length ?? 0) > 0,
     columns: (table, action = 'select') =>
       table.columns.filter(
         ({ name, generated }) => permitted(table, action).has(name) && (action === 'select' || generated !== 'always'),

@@ -7,6 +7,7 @@ import {
   type Insert,
   type InsertColumn,
   isGeo,
+  isTrue,
   type OnConflict,
   type Operand,
   type Preset,
@@ -379,8 +380,4 @@ function keyColumns(key: RowKey): readonly { readonly name: Sql; readonly type: 
     case 'none':
       return []
   }
-}
-
-function isTrue(exp: BoolExp): boolean {
-  return exp.kind === 'and' && exp.of.length === 0
 }

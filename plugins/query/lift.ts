@@ -165,7 +165,6 @@ export function liftUpdate(args: Json): Lifted {
     ...assigned('mul', '$mul'),
     ...liftDefaults(object['$default']),
   ]
-  if (set.length === 0) throw unexpectedPayload('atleast one of $set, $inc, $mul has to be present', PATH)
   refuseTwice(set)
   return { shape: { type: 'update', table, where, set, returning: liftReturning(object) }, values: slots.values }
 }

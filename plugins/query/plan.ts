@@ -1,10 +1,12 @@
 import {
   at,
   type Assignment,
+  type BoolExp,
   type Column,
   columnField,
   type Count,
   type Delete,
+  type ExpShape,
   type Field,
   type Insert,
   isRelated,
@@ -213,15 +215,17 @@ function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, n
 
 function planUpdate(shape: UpdateShape, names: Names): Update {
   const table = names.table(shape.table, 'update', TABLE)
-  names.table(shape.table, 'select', TABLE, onlyWithSelect('update'))
   refuseSystem(table)
   if (!table.updatable) throw unexpectedPayload(`"${table.name}" does not support updates`, TABLE)
+  if (shape.set.length === 0 && !names.presetsUpdate(table)) {
+    throw unexpectedPayload('atleast one of $set, $inc, $mul has to be present', PATH)
+  }
   return {
     kind: 'update',
     table: refOf(table),
     key: rowKey(table),
     set: shape.set.map((each) => planAssignment(each, table, names)),
-    where: planBoolExp(shape.where, table, names, `${PATH}.where`),
+    where: planWhere(shape.where, table, names, 'update'),
     check: TRUE,
     returning: planReturning(shape.returning, table, names),
   }
@@ -241,19 +245,23 @@ function planAssignment(shape: SetShape, table: Table, names: Names): Assignment
 
 function planDelete(shape: Extract<Shape, { type: 'delete' }>, names: Names): Delete {
   const table = names.table(shape.table, 'delete', TABLE)
-  names.table(shape.table, 'select', TABLE, onlyWithSelect('delete'))
   refuseSystem(table)
   if (!table.deletable) throw unexpectedPayload(`"${table.name}" does not support deletes`, TABLE)
   return {
     kind: 'delete',
     table: refOf(table),
-    where: planBoolExp(shape.where, table, names, `${PATH}.where`),
+    where: planWhere(shape.where, table, names, 'delete'),
     returning: planReturning(shape.returning, table, names),
   }
 }
 
-const onlyWithSelect = (action: string): string =>
-  `"${action}" is only allowed if the role has "select" permission as "where" can't be used without "select" permission on the table`
+/** Plans the condition of a write. Only the empty one needs no select permission. */
+function planWhere(shape: ExpShape, table: Table, names: Names, action: 'update' | 'delete'): BoolExp {
+  if ('all' in shape && shape.all.length === 0) return TRUE
+  const because = `"${action}" is only allowed if the role has "select" permission as "where" can't be used without "select" permission on the table`
+  names.table(table, 'select', TABLE, because)
+  return planBoolExp(shape, table, names, `${PATH}.where`)
+}
 
 function planReturning(columns: readonly string[] | undefined, table: Table, names: Names): Returning | undefined {
   if (!columns) return undefined

@@ -134,3 +134,92 @@ t.test('a role that may insert and update may upsert', async (t) => {
     })
   })
 })
+
+t.test('updates and deletes of a role that sets presets, or may not select', async (t) => {
+  const server = await serverWith(
+    t,
+    `create table job (id int primary key, owner int not null, state text);
+     insert into job values (1, 1, 'new'), (2, 2, 'new'), (3, 1, 'new')`,
+    ['job'],
+    [
+      ['update', 'job', { columns: [], filter: { owner: 'X-Service-User-Id' }, set: { state: 'done' } }],
+      ['delete', 'job', { filter: { state: 'done' } }],
+    ],
+  )
+  await server.must('bulk', [
+    permit('update', 'job', { columns: ['state'], filter: {} }, 'clerk'),
+    permit('update', 'job', { columns: ['owner'], filter: {}, set: { state: 'seen' } }, 'boss'),
+  ])
+  const states = async () =>
+    (await server.must('select', { table: 'job', columns: ['state'], order_by: 'id' })).map(
+      ({ state }: { state: string }) => state,
+    )
+
+  await t.test('an empty $set writes the presets', async (t) => {
+    const updated = await server.query('update', { table: 'job', where: {}, $set: {} }, USER)
+    t.same(updated.body, { affected_rows: 2 })
+    t.same(await states(), ['done', 'new', 'done'])
+  })
+
+  await t.test('in GraphQL too, without _set, as no column can be set', async (t) => {
+    await server.must('update', { table: 'job', where: {}, $set: { state: 'new' } })
+    t.same(await graphql(server, 'mutation { update_job(where: {}) { affected_rows } }'), {
+      data: { update_job: { affected_rows: 2 } },
+    })
+    t.same(await states(), ['done', 'new', 'done'])
+    t.same(await graphql(server, 'mutation { update_job(where: {}, _set: {}) { affected_rows } }', { role: 'boss' }), {
+      data: { update_job: { affected_rows: 3 } },
+    })
+    t.same(await states(), ['seen', 'seen', 'seen'])
+    await server.must('update', { table: 'job', where: { id: { $in: [1, 3] } }, $set: { state: 'done' } })
+    await server.must('update', { table: 'job', where: { id: 2 }, $set: { state: 'new' } })
+  })
+
+  await t.test('without presets it sets nothing, and is refused', async (t) => {
+    t.match(await server.query('update', { table: 'job', where: {}, $set: {} }, { role: 'clerk' }), {
+      status: 400,
+      body: { code: 'unexpected-payload' },
+    })
+    t.match(
+      await graphql(server, 'mutation { update_job(where: {}, _set: {}) { affected_rows } }', { role: 'clerk' }),
+      {
+        errors: [{ message: /sets no column/ }],
+      },
+    )
+  })
+
+  await t.test('a condition needs the select permission', async (t) => {
+    for (const where of [{ id: 1 }, { $not: {} }]) {
+      for (const [type, args] of [
+        ['update', { $set: {} }],
+        ['delete', {}],
+      ] as const) {
+        t.match(await server.query(type, { table: 'job', where, ...args }, USER), {
+          status: 400,
+          body: { code: 'permission-denied', error: /^select on "job" for role "user" is not allowed/ },
+        })
+      }
+    }
+    t.match(await graphql(server, 'mutation { delete_job(where: {id: {_eq: 1}}) { affected_rows } }'), {
+      errors: [{ extensions: { code: 'validation-failed' } }],
+    })
+    t.match(await graphql(server, 'mutation { delete_job(where: {_not: {}}) { affected_rows } }'), {
+      errors: [{ extensions: { code: 'permission-denied' } }],
+    })
+  })
+
+  await t.test('returning does as well', async (t) => {
+    t.match(await server.query('delete', { table: 'job', where: {}, returning: ['id'] }, USER), {
+      status: 400,
+      body: { code: 'permission-denied', path: '$.args.returning' },
+    })
+  })
+
+  await t.test('and a delete of every row that the permission shows does not', async (t) => {
+    t.same(await graphql(server, 'mutation { delete_job(where: {}) { affected_rows } }'), {
+      data: { delete_job: { affected_rows: 2 } },
+    })
+    t.same((await server.query('delete', { table: 'job', where: {} }, USER)).body, { affected_rows: 0 })
+    t.same(await states(), ['new'])
+  })
+})

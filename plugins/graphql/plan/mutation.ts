@@ -209,7 +209,7 @@ function planUpdate({ walker, table, answer, path }: Mutation, where: BoolExp, a
   })
   const twice = set.find((each, i) => set.findIndex(({ column }) => column === each.column) !== i)
   if (twice) throw invalid(`multiple assignments to same column "${twice.column}"`, path)
-  if (set.length === 0) throw invalid('the update sets no column', path)
+  if (set.length === 0 && !walker.names.presetsUpdate(table)) throw invalid('the update sets no column', path)
   return { kind: 'update', table: ref(table), key: rowKey(table), set, where, check: TRUE, ...answer }
 }
 

@@ -36,8 +36,9 @@ export type RootAction = Declaration & (typeof ROOT_FIELDS)[RootFieldKind] & { r
 
 const inserts = ({ insertable }: Table): boolean => insertable
 const updates = (table: Table, names: Names): boolean =>
-  table.updatable && reads(table, names) && names.columns(table, 'update').some(({ name }) => isGraphqlName(name))
-const deletes = (table: Table, names: Names): boolean => table.deletable && reads(table, names)
+  table.updatable &&
+  (names.presetsUpdate(table) || names.columns(table, 'update').some(({ name }) => isGraphqlName(name)))
+const deletes = ({ deletable }: Table): boolean => deletable
 const reads = (table: Table, names: Names): boolean => names.may(table, 'select')
 
 const DECLARATIONS: Readonly<Record<RootFieldKind, Declaration>> = {

@@ -13,6 +13,7 @@ import {
   type Column,
   type ComputedField,
   type FunctionData,
+  isGraphqlName,
   operatorsOn,
   type SqlType,
   type Table,
@@ -279,8 +280,10 @@ export class SchemaInputs {
     const jsonb = changeable.filter(({ type }) => type.kind === 'jsonb')
     const input = (operator: string, of: readonly Column[], type?: GraphQLInputType) =>
       of.length > 0 ? this.input(table, `${operator}_input`, () => this.values(of, type)) : undefined
+    // An empty `_set` names no column, and writes the presets.
+    const settable = this.registry.names.columns(table, 'update').some(({ name }) => isGraphqlName(name))
     return typed({
-      _set: input('_set', columns),
+      _set: settable ? this.input(table, '_set_input', () => this.columnInputs(columns)) : undefined,
       _inc: input('_inc', changeable.filter(isNumeric)),
       _append: input('_append', jsonb),
       _prepend: input('_prepend', jsonb),
