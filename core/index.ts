@@ -43,5 +43,15 @@ export { type Outcome, SendError, shortLine } from './send-error.js'
 export type { Json, JsonObject } from './json/parse.js'
 export { valueAtPointer } from './json-pointer.js'
 export type { Infer, Schema } from './schema.js'
-export { assertAdmin, INTERNAL, isAdmin, isInteger, isUserId, type Session, USER_ID, USER_ID_RULE } from './session.js'
+export {
+  assertAdmin,
+  INTERNAL,
+  isAdmin,
+  isInteger,
+  isUserId,
+  permissionRole,
+  type Session,
+  USER_ID,
+  USER_ID_RULE,
+} from './session.js'
 export { timed } from './timing.js'

@@ -9,6 +9,8 @@ export interface Session {
    * them.
    */
   readonly variables: ReadonlyMap<string, string>
+  /** Whether permissions with `backend_only` apply: the caller has proved a secret and asked for them. */
+  readonly backend?: boolean
   /**
    * Key for limits on the server's work: the user in its role, otherwise the address. Absent for the role admin and for
    * the server itself, which are not limited.
@@ -20,6 +22,16 @@ export interface Session {
 
 /** Returns whether the caller may do everything. Only this function compares the role. */
 export const isAdmin = ({ role }: Pick<Session, 'role'>): boolean => role === 'admin'
+
+/**
+ * Returns the role under which a session's permissions are found, and its plans cached: a backend request has a role of
+ * its own, which cannot be the name of another.
+ */
+export const permissionRole = (session: Pick<Session, 'role' | 'backend'>): string =>
+  session.backend && !isAdmin(session) ? session.role + BACKEND : session.role
+/** Returns the name of a role that `permissionRole` returned. */
+export const roleName = (role: string): string => (role.endsWith(BACKEND) ? role.slice(0, -BACKEND.length) : role)
+const BACKEND = ':backend'
 
 /** @throws ServiceError 400 access-denied unless the caller is an admin */
 export function assertAdmin(session: Pick<Session, 'role'>): void {

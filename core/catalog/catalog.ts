@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { BoolExp, FunctionCall, Join, Preset, SqlType, TableRef } from '../plan/ir.js'
+import { roleName } from '../session.js'
 
 /**
  * An immutable snapshot of the database schema and the metadata. `CatalogData` is plain data, so that it can be sent to
@@ -178,6 +179,13 @@ export function nameOfKey(key: string): string {
   const [schema = '', name = ''] = key.split('\0')
   return tableName({ schema, name })
 }
+
+/**
+ * Returns the permissions of a role on a table.
+ * @param role of `permissionRole`; without backend-only permissions on the table it has those of the role itself
+ */
+export const permissionsOf = ({ permissionsByRole }: Table, role: string): RolePermissions | undefined =>
+  permissionsByRole.get(role) ?? permissionsByRole.get(roleName(role))
 
 export function openCatalog(data: CatalogData): Catalog {
   return { ...data, tables: new Map(data.tables.map((table) => [tableKey(table), openOnce(table)])) }

@@ -1,6 +1,7 @@
 import { type ServiceError, serviceError } from '../errors.js'
 import type { BoolExp, Op, TableRef } from '../plan/ir.js'
 import { mentions, usesColumn } from '../plan/uses.js'
+import { roleName } from '../session.js'
 import { type CatalogData, type Column, tableKey, tableName } from './catalog.js'
 import { type Draft, nameTaken } from './draft.js'
 import { permissionName, relationshipName, templateName } from './objects.js'
@@ -106,11 +107,12 @@ const comparable = (left: Column, right: Column): boolean =>
 /** Returns the permissions of all tables whose expressions or presets use a column. */
 function permissionsUsing(catalog: CatalogData, table: TableRef, column: string): string[] {
   const key = tableKey(table)
-  return catalog.tables.flatMap((owner) =>
+  const users = catalog.tables.flatMap((owner) =>
     owner.permissions.flatMap((permissions) => {
       const uses = (place: number | undefined) =>
         place !== undefined && mentions(catalog.filters[place] as BoolExp, tableKey(owner), key, column)
-      const { insert, select, update, delete: remove, role } = permissions
+      const { insert, select, update, delete: remove } = permissions
+      const role = roleName(permissions.role)
       const presets = tableKey(owner) === key ? [...(insert?.set ?? []), ...(update?.set ?? [])] : []
       const preset = presets.some((each) => each.column === column)
       return [
@@ -123,6 +125,7 @@ function permissionsUsing(catalog: CatalogData, table: TableRef, column: string)
       ].filter((name) => name !== undefined)
     }),
   )
+  return [...new Set(users)]
 }
 
 function templatesUsing(templates: ReadonlyMap<string, readonly Op[]>, table: TableRef, column: string): string[] {

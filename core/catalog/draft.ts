@@ -4,6 +4,7 @@ import { type Json, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import type { BoolExp, Op, Operand, TableRef } from '../plan/ir.js'
 import { allNames, type Names, type Tables } from '../plan/names.js'
+import { permissionRole, roleName } from '../session.js'
 import {
   type ComputedField,
   type Customization,
@@ -344,13 +345,15 @@ export class Draft implements Tables {
     const roles = new Map<string, RolePermissions>()
     for (const row of this.tracked(table)?.permissions.values() ?? []) {
       try {
-        const { type, permission } = parsePermission(row.type, row.definition, table, this.names, store)
-        roles.set(row.role, { ...(roles.get(row.role) ?? { role: row.role }), [type]: permission })
+        const { type, permission, backendOnly } = parsePermission(row.type, row.definition, table, this.names, store)
+        const role = backendOnly ? permissionRole({ role: row.role, backend: true }) : row.role
+        roles.set(role, { ...(roles.get(role) ?? { role }), [type]: permission })
       } catch (error) {
         failed.push({ object: permissionName(table, row), reason: reasonOf(error) })
       }
     }
-    return [...roles.values()]
+    // A backend request has the role's other permissions too.
+    return [...roles.values()].map((permissions) => ({ ...roles.get(roleName(permissions.role)), ...permissions }))
   }
 }
 

@@ -13,17 +13,18 @@ import type { PermissionType } from './metadata.js'
 /** Stores each distinct expression once and returns its index. */
 export type Store = (exp: BoolExp) => number
 
-export type Permission =
+export type Permission = { readonly backendOnly: boolean } & (
   | { readonly type: 'insert'; readonly permission: InsertPermission }
   | { readonly type: 'select'; readonly permission: SelectPermission }
   | { readonly type: 'update'; readonly permission: UpdatePermission }
   | { readonly type: 'delete'; readonly permission: { readonly filter: number } }
+)
 
 const KEYS: Record<PermissionType, readonly string[]> = {
-  insert: ['check', 'columns', 'set', 'allow_upsert', 'allow_conflict_update'],
+  insert: ['check', 'columns', 'set', 'allow_upsert', 'allow_conflict_update', 'backend_only'],
   select: ['columns', 'filter', 'limit', 'allow_aggregations', 'computed_fields'],
-  update: ['columns', 'filter', 'check', 'set'],
-  delete: ['filter'],
+  update: ['columns', 'filter', 'check', 'set', 'backend_only'],
+  delete: ['filter', 'backend_only'],
 }
 
 /**
@@ -43,10 +44,12 @@ export function parsePermission(
   const exp = (key: string): number => store(expression(definition, key, table, names))
   const set = presets(definition, table, names)
   const columns = (fallback?: '*') => columnList(definition['columns'] ?? fallback, table, names, set)
+  const backendOnly = flag(definition, 'backend_only')
   switch (type) {
     case 'insert':
       return {
         type,
+        backendOnly,
         permission: {
           check: exp('check'),
           columns: columns('*'),
@@ -61,6 +64,7 @@ export function parsePermission(
       }
       return {
         type,
+        backendOnly,
         permission: {
           columns: columns(),
           filter: exp('filter'),
@@ -73,6 +77,7 @@ export function parsePermission(
     case 'update':
       return {
         type,
+        backendOnly,
         permission: {
           columns: columns(),
           filter: exp('filter'),
@@ -81,7 +86,7 @@ export function parsePermission(
         },
       }
     case 'delete':
-      return { type, permission: { filter: exp('filter') } }
+      return { type, backendOnly, permission: { filter: exp('filter') } }
   }
 }
 

@@ -14,7 +14,7 @@ import { answerTooLarge } from '../db/limit-answers.js'
 import { authorize } from '../plan/authorize.js'
 import { namesFor } from '../plan/names.js'
 import { answerRequest, type RequestSteps } from '../request.js'
-import { isAdmin, type Session } from '../session.js'
+import { isAdmin, permissionRole, type Session } from '../session.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
 import { createCallerLimits } from './caller-limits.js'
@@ -68,14 +68,14 @@ export async function openData(database: Database, options: DataOptions): Promis
   const lane = fast?.shared(limited) ?? limited
 
   const snapshotOf = ({ transaction }: Call) => transaction?.snapshot ?? snapshots.current
-  const taskOf = ({ planner, shape }: Request, { session: { role } }: Call, form: Form = 'array'): Task => ({
+  const taskOf = ({ planner, shape }: Request, { session }: Call, form: Form = 'array'): Task => ({
     planner,
     shape,
-    role,
+    role: permissionRole(session),
     form,
   })
   const readerOf = (call: Call, plan?: Compiled): Reader => ({
-    role: call.session.role,
+    role: permissionRole(call.session),
     catalog: snapshotOf(call).catalog,
     kind: plan?.kind,
     log: call.log,
@@ -205,7 +205,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     explain: (request, call) =>
       retried(call, async () => {
         const snapshot = snapshots.current
-        const { role } = call.session
+        const role = permissionRole(call.session)
         const plan = await plans.compiled(snapshot, taskOf(request, call), call.session.caller)
         plans.assertBranded(plan)
         const execution = executionOf(request, call)
@@ -219,7 +219,7 @@ export async function openData(database: Database, options: DataOptions): Promis
       }),
     plan: ({ planner, shape }, names) => plans.plan(planner, shape, names),
     async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {
-      const task = { planner, shape, role: call.session.role, form: 'prepare' as const }
+      const task = { planner, shape, role: permissionRole(call.session), form: 'prepare' as const }
       return (await plans.prepared(snapshotOf(call), task, call.session.caller, patient)) as T
     },
     check: async (request, call) => {

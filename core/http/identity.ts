@@ -72,8 +72,14 @@ function cookie(header: string | undefined, name: string): string | undefined {
 const refused = (name: string, why: string) => serviceError('parse-failed', `header "${name}" ${why}`)
 
 /** Creates a session whose role is also the variable `x-service-role`. */
-export function makeSession(role: string, variables: ReadonlyMap<string, string>, via: Session['via']): Session {
-  return Object.freeze({ role, variables: new Map(variables).set('x-service-role', role), via })
+export function makeSession(
+  role: string,
+  variables: ReadonlyMap<string, string>,
+  via: Session['via'],
+  backend = false,
+): Session {
+  const carried = new Map(variables).set('x-service-role', role)
+  return Object.freeze({ role, variables: carried, via, ...(backend ? { backend } : {}) })
 }
 
 /** Creates the session of an unauthenticated caller. */

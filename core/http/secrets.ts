@@ -13,7 +13,8 @@ export function fromAdminSecret(headers: RequestHeaders, secrets: Secrets): Sess
   const given = secret ?? alias
   if (given === undefined) return null
   if (!secrets.matches(given)) throw wrongSecret('the admin secret is wrong')
-  return makeSession(requestedRole(headers) ?? 'admin', variables(headers), 'admin-secret')
+  const role = requestedRole(headers)
+  return makeSession(role ?? 'admin', variables(headers), 'admin-secret', asksForBackend(headers, role))
 }
 
 /**
@@ -34,8 +35,20 @@ export function fromGateway(
   const carried = variables(headers)
   if (mode === 'gateway') carried.delete('x-service-user-role')
   if (role === 'anonymous' && !carried.has(USER_ID)) carried.set(USER_ID, '0')
-  return makeSession(role, carried, 'gateway')
+  const named = headers.service.get('x-service-role') ?? headers.service.get('x-service-user-role')
+  return makeSession(role, carried, 'gateway', asksForBackend(headers, named))
 }
+
+/**
+ * Returns whether backend-only permissions apply to a request that has proved a secret. They need a role header, so that
+ * the default role of a gateway does not get them.
+ */
+function asksForBackend(headers: RequestHeaders, role: string | undefined): boolean {
+  const value = headers.service.get(USE_BACKEND)?.toLowerCase() ?? 'false'
+  if (value !== 'true' && value !== 'false') throw badHeader(`the value of "${USE_BACKEND}" is neither true nor false`)
+  return value === 'true' && role !== undefined
+}
+const USE_BACKEND = 'x-service-use-backend-only-permissions'
 
 /** Returns the requested role, otherwise the first allowed role, otherwise anonymous. */
 function gatewayRole(headers: RequestHeaders, mode: 'direct' | 'gateway'): string {
@@ -62,6 +75,7 @@ const NO_VARIABLE = new Set([
   'x-service-access-key',
   'x-service-gateway-secret',
   'x-service-allowed-roles',
+  USE_BACKEND,
   'x-service-csrf',
   'x-service-filestore-range',
 ])

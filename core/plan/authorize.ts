@@ -1,6 +1,6 @@
-import { isAdmin } from '../session.js'
-import { type Catalog, type ComputedField, type Table, tableName } from '../catalog/catalog.js'
-import { permissionDenied, unexpectedPayload } from '../errors.js'
+import { isAdmin, roleName } from '../session.js'
+import { type Catalog, type ComputedField, permissionsOf, type Table, tableName } from '../catalog/catalog.js'
+import { at, permissionDenied, unexpectedPayload } from '../errors.js'
 import { and } from './boolexp.js'
 import { guard } from './guard.js'
 import {
@@ -32,13 +32,15 @@ const MAX_ORDER = 100
 /**
  * Rewrites a plan so that it does only what `role` may: adds row filters, checks columns, and inserts presets and
  * checks, at every depth. Permissions are applied nowhere else. `admin` is not looked up.
+ * @param key role of `permissionRole`
  * @throws ServiceError 400 `permission-denied`
  */
-export function authorize(op: Op, role: string, catalog: Catalog): Op {
-  if (isAdmin({ role })) return op
-  const names = namesFor(role, catalog)
+export function authorize(op: Op, key: string, catalog: Catalog): Op {
+  if (isAdmin({ role: key })) return op
+  const role = roleName(key)
+  const names = namesFor(key, catalog)
   const filter = (place: number): BoolExp => catalog.filters[place] as BoolExp
-  const permissions = (table: Table) => table.permissionsByRole.get(role) ?? { role }
+  const permissions = (table: Table) => permissionsOf(table, key) ?? { role }
   const tableFor = (ref: TableRef, action: Action): Table => names.table(ref, action, '$.args.table')
   const columns = (table: Table, used: Iterable<string>, action: Action) => {
     for (const name of used) names.column(table, name, action, '$.args')

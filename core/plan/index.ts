@@ -16,7 +16,7 @@ export * from './rows.js'
 export { describe, encode, encodeArray, isObject } from './encode.js'
 export { castType, INT8, operatorName, operatorsOn, takesList, TEXT } from './operators.js'
 export type * from '../catalog/catalog.js'
-export { tableKey, tableName } from '../catalog/catalog.js'
+export { permissionsOf, tableKey, tableName } from '../catalog/catalog.js'
 export * from '../catalog/graphql-names.js'
 export {
   at,

@@ -1,4 +1,4 @@
-import { isAdmin } from '../session.js'
+import { isAdmin, roleName } from '../session.js'
 import {
   type Catalog,
   type Column,
@@ -7,6 +7,7 @@ import {
   type Relationship,
   type RolePermissions,
   nameOfKey,
+  permissionsOf,
   type Table,
   tableKey,
   tableName,
@@ -145,7 +146,10 @@ const missingColumn = (table: Table, name: string, path: string): ServiceError =
 const findFunction = ({ functions }: Tables, ref: TableRef): FunctionData | undefined =>
   functions.find((each) => each.schema === ref.schema && each.name === ref.name)
 
-/** Returns the names that `role` may use. The same object per snapshot, so that callers can cache by it. */
+/**
+ * Returns the names that `role` may use. The same object per snapshot, so that callers can cache by it.
+ * @param role of `permissionRole`
+ */
 export function namesFor(role: string, catalog: Catalog): Names {
   const byRole = known.get(catalog) ?? new Map<string, Names>()
   known.set(catalog, byRole)
@@ -159,16 +163,17 @@ export function namesFor(role: string, catalog: Catalog): Names {
 const known = new WeakMap<Catalog, Map<string, Names>>()
 const MAX_ROLES = 1000
 
-function namesOf(role: string, catalog: Catalog): Names {
+function namesOf(key: string, catalog: Catalog): Names {
+  const role = roleName(key)
   const permitted = (table: Table, action: Action): ReadonlySet<string> => {
-    const permissions = table.permissionsByRole.get(role)
+    const permissions = permissionsOf(table, key)
     if (action === 'delete') return NONE
     return columnSet(permissions?.[action]?.columns)
   }
   const knowsKey = (table: Table, name: string): boolean =>
     permitted(table, 'insert').has(name) || permitted(table, 'select').has(name)
   const readable = (table: Table | undefined): table is Table =>
-    table?.permissionsByRole.get(role)?.select !== undefined
+    table !== undefined && permissionsOf(table, key)?.select !== undefined
   const related = (relationship: Relationship): Related | undefined => {
     const table = catalog.tables.get(tableKey(relationship.table))
     return readable(table) ? { relationship, table } : undefined
@@ -182,7 +187,7 @@ function namesOf(role: string, catalog: Catalog): Names {
     table.relationships.filter((each) => related(each) !== undefined).map(({ name }) => name)
 
   const computes = (table: Table, { name, gives }: ComputedField): boolean => {
-    const listed = columnSet(table.permissionsByRole.get(role)?.select?.computedFields).has(name)
+    const listed = columnSet(permissionsOf(table, key)?.select?.computedFields).has(name)
     return listed && ('type' in gives || readable(catalog.tables.get(tableKey(gives.table))))
   }
   const callable = ({ roles, table }: FunctionData): boolean =>
@@ -193,8 +198,8 @@ function namesOf(role: string, catalog: Catalog): Names {
     trusted: false,
     table(ref, action, path, because) {
       const table = catalog.tables.get(tableKey(ref))
-      if (table?.permissionsByRole.get(role)?.[action]) return table
-      const others = [...catalog.tables.values()].filter((each) => each.permissionsByRole.get(role)?.[action])
+      if (table && permissionsOf(table, key)?.[action]) return table
+      const others = [...catalog.tables.values()].filter((each) => permissionsOf(each, key)?.[action])
       const near = didYouMean(tableName(ref), others.map(tableName))
       const more = because === undefined ? near || '. ' : `${near}; ${because}`
       throw permissionDenied(`${action} on "${tableName(ref)}" for role "${role}" is not allowed${more}`, path)
@@ -227,22 +232,22 @@ function namesOf(role: string, catalog: Catalog): Names {
         (relationship && related(relationship)) ?? fail(columnDenied(table, name, 'select', path, readableFrom(table)))
       )
     },
-    tables: () => [...catalog.tables.values()].filter((table) => table.permissionsByRole.has(role)),
-    may: (table, action) => table.permissionsByRole.get(role)?.[action] !== undefined,
-    mayAggregate: (table) => table.permissionsByRole.get(role)?.select?.aggregations === true,
+    tables: () => [...catalog.tables.values()].filter((table) => permissionsOf(table, key) !== undefined),
+    may: (table, action) => permissionsOf(table, key)?.[action] !== undefined,
+    mayAggregate: (table) => permissionsOf(table, key)?.select?.aggregations === true,
     aggregate(table, path) {
       if (this.mayAggregate(table)) return
       throw permissionDenied(`role "${role}" does not have permission to aggregate "${table.name}"`, path)
     },
-    mayUpsert: (table) => mayUpsert(table.permissionsByRole.get(role)),
+    mayUpsert: (table) => mayUpsert(permissionsOf(table, key)),
     upsert(table, path) {
       if (!this.mayUpsert(table)) throw permissionDenied(`upsert is not allowed for role "${role}"`, path)
     },
     conflictKeys: (table) =>
-      table.permissionsByRole.get(role)?.insert?.upsert
+      permissionsOf(table, key)?.insert?.upsert
         ? table.keys
         : table.keys.filter(({ columns }) => columns.every((name) => knowsKey(table, name))),
-    presetsUpdate: (table) => (table.permissionsByRole.get(role)?.update?.set.length ?? 0) > 0,
+    presetsUpdate: (table) => (permissionsOf(table, key)?.update?.set.length ?? 0) > 0,
     columns: (table, action = 'select') =>
       table.columns.filter(
         ({ name, generated }) => permitted(table, action).has(name) && (action === 'select' || generated !== 'always'),

@@ -1,4 +1,4 @@
-import { type Catalog, tableKey } from '../catalog/catalog.js'
+import { type Catalog, permissionsOf, tableKey } from '../catalog/catalog.js'
 import type { Aggregate, BoolExp, CompareOp, Field, Join, Op, Operand, OrderBy, Read, TableRef, Write } from './ir.js'
 import { INT8 } from './operators.js'
 
@@ -105,7 +105,10 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
     return [...outer, { ...all, share: all.share * left, limits: limits.flat() }]
   }
 
-  const permissionOn = (ref: TableRef) => catalog.tables.get(tableKey(ref))?.permissionsByRole.get(role)?.select
+  const permissionOn = (ref: TableRef) => {
+    const found = catalog.tables.get(tableKey(ref))
+    return found && permissionsOf(found, role)?.select
+  }
 
   const fields = (all: readonly Field[], table: TableRef | undefined, lists: readonly List[]): void => {
     const plain = all.filter(({ kind }) => kind === 'column' || kind === 'constant').length

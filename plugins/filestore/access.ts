@@ -60,10 +60,9 @@ export class Access {
 
   /** Rules on the new content are checked in the transaction that stores it. */
   private async requireRule({ operation, id, replaces }: FileRequest, call: Call): Promise<void> {
-    const { role } = call.session
-    if (operation === 'delete') return this.rules.require('delete', role)
+    if (operation === 'delete') return this.rules.require('delete', call.session)
     if (operation === 'create') {
-      if (!replaces) this.rules.require('insert', role)
+      if (!replaces) this.rules.require('insert', call.session)
       return
     }
     if (!(await this.rules.accept('select', id, call))) throw notFound(id)

@@ -69,7 +69,7 @@ export class Changes {
       const current = await this.files.version(id, call.transaction)
       if (!current) throw notFound(id)
       if (rules && !(await rules.accept('delete', id, call))) {
-        throw rules.may('select', call.session.role) && (await rules.accept('select', id, call))
+        throw rules.may('select', call.session) && (await rules.accept('select', id, call))
           ? accessDenied('access denied')
           : notFound(id)
       }
@@ -92,7 +92,7 @@ async function checkChange(
   const visible = current && rules && !(await isVisible(rules, id, call)) ? undefined : current
   if (visible && create) throw new AlreadyExists(id)
   if (rules && visible) await requireRule(rules, 'update', id, call)
-  if (rules && !visible) rules.require('insert', call.session.role)
+  if (rules && !visible) rules.require('insert', call.session)
   if (conditions?.(visible) === false) throw preconditionFailed()
   // The same answer as for a new file that the rules refuse.
   if (current && !visible) throw accessDenied('access denied')
@@ -100,7 +100,7 @@ async function checkChange(
 
 async function isVisible(rules: Rules, id: string, call: Call): Promise<boolean> {
   for (const rule of ['select', 'update'] as const) {
-    if (rules.may(rule, call.session.role) && (await rules.accept(rule, id, call))) return true
+    if (rules.may(rule, call.session) && (await rules.accept(rule, id, call))) return true
   }
   return false
 }

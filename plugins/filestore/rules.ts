@@ -1,5 +1,5 @@
-import { type Call, type Data, ServiceError } from 'rowhouse'
-import { type RolePermissions, type Rule, tableKey } from 'rowhouse/plan'
+import { type Call, type Data, permissionRole, ServiceError, type Session } from 'rowhouse'
+import { permissionsOf, type RolePermissions, type Rule, tableKey } from 'rowhouse/plan'
 import { noPermission } from './errors.js'
 import { FILE_TABLE } from './plan.js'
 
@@ -34,12 +34,13 @@ export class Rules {
   }
 
   /** Returns whether the role has a permission of that type. */
-  may(type: keyof Omit<RolePermissions, 'role'>, role: string): boolean {
-    return this.data.catalog.tables.get(KEY)?.permissionsByRole.get(role)?.[type] !== undefined
+  may(type: keyof Omit<RolePermissions, 'role'>, session: Session): boolean {
+    const table = this.data.catalog.tables.get(KEY)
+    return table !== undefined && permissionsOf(table, permissionRole(session))?.[type] !== undefined
   }
 
   /** @throws ServiceError 403 unless the role has a permission of that type */
-  require(type: keyof Omit<RolePermissions, 'role'>, role: string): void {
-    if (!this.may(type, role)) throw noPermission(role)
+  require(type: keyof Omit<RolePermissions, 'role'>, session: Session): void {
+    if (!this.may(type, session)) throw noPermission(session.role)
   }
 }

@@ -8,8 +8,9 @@ import {
   type Operations,
   ServiceError,
   serviceError,
+  permissionRole,
 } from 'rowhouse'
-import { isObject, rowsOf, tableKey } from 'rowhouse/plan'
+import { isObject, permissionsOf, rowsOf, tableKey } from 'rowhouse/plan'
 import type { NotifyConfig } from './config.js'
 import { invalidPayload } from './errors.js'
 import type { MessageKind, NewMessage } from './message.js'
@@ -53,7 +54,7 @@ export function sendOperations(
     if (isAdmin(call.session)) return new Set()
     const tracked = trackedOutbox(call)
     if (!tracked) throw serviceError('access-denied', 'restricted access : admin only, as svc_outbox is not tracked')
-    const permission = tracked.permissionsByRole.get(role)?.insert
+    const permission = permissionsOf(tracked, permissionRole(call.session))?.insert
     if (!permission)
       throw serviceError('permission-denied', `role "${role}" may not insert into "svc_outbox"`, '$.args')
     const columns = new Set(permission.set.map(({ column }) => column))

@@ -223,3 +223,93 @@ t.test('updates and deletes of a role that sets presets, or may not select', asy
     t.same(await states(), ['new'])
   })
 })
+
+t.test('a permission for backends only', async (t) => {
+  const backend = { 'x-service-use-backend-only-permissions': 'true' }
+  const asBackend: As = { role: 'user', variables: { ...USER.variables, ...backend } }
+  const server = await serverWith(
+    t,
+    `create table account (id int primary key, owner int, balance int);
+     create table entry (id int primary key);
+     insert into account values (1, 1, 10), (2, 2, 20)`,
+    ['account', 'entry'],
+    [
+      ['select', 'account', { columns: '*', filter: { owner: 'X-Service-User-Id' } }],
+      ['insert', 'account', { check: {}, backend_only: true }],
+      ['update', 'account', { columns: ['balance'], filter: { owner: 'X-Service-User-Id' }, backend_only: true }],
+      ['delete', 'account', { filter: { owner: 'X-Service-User-Id' }, backend_only: true }],
+      ['insert', 'entry', { check: {} }],
+    ],
+  )
+  const add = (id: number, as: As) => server.query('insert', { table: 'account', objects: [{ id, owner: 1 }] }, as)
+
+  await t.test('does not exist for other requests, before and after those of a backend', async (t) => {
+    const without = await server.query('insert', { table: 'entries', objects: [{ id: 1 }] }, USER)
+    const refused = await add(3, USER)
+    t.match(refused, { status: 400, body: { code: 'permission-denied' } })
+    t.equal(
+      refused.text.replaceAll('account', 'entries').replace(' (did you mean "entry"?)', ''),
+      without.text.replace(' (did you mean "entry"?)', ''),
+    )
+    t.same((await add(3, asBackend)).body, { affected_rows: 1 })
+    t.same((await add(4, USER)).text, refused.text)
+    t.same((await add(4, asBackend)).body, { affected_rows: 1 })
+  })
+
+  await t.test('is in the GraphQL schema of a backend only', async (t) => {
+    const fields = async (as: As) =>
+      (
+        await graphql(server, '{ __schema { mutationType { fields { name } } } }', as)
+      ).data.__schema.mutationType.fields.map(({ name }: { name: string }) => name)
+    t.same(await fields(USER), ['insert_entry'])
+    t.match(await fields(asBackend), ['insert_account', 'insert_account_one', 'update_account'])
+    const mutation =
+      'mutation { update_account(where: {}, _set: {balance: 5}) { affected_rows returning { id owner } } }'
+    t.match(await graphql(server, mutation, USER), { errors: [{ extensions: { code: 'validation-failed' } }] })
+    t.match(await graphql(server, mutation, asBackend), { data: { update_account: { affected_rows: 3 } } })
+    t.match(await graphql(server, mutation, USER), { errors: [{ extensions: { code: 'validation-failed' } }] })
+  })
+
+  await t.test('needs a role, a secret and the value true', async (t) => {
+    t.match(await add(5, { role: 'user', variables: { 'x-service-use-backend-only-permissions': 'false' } }), {
+      status: 400,
+    })
+    t.match(await add(5, { role: 'user', variables: { 'x-service-use-backend-only-permissions': 'yes' } }), {
+      status: 400,
+      body: { code: 'parse-failed' },
+    })
+    const body = JSON.stringify({ type: 'insert', args: { table: 'account', objects: [{ id: 5 }] } })
+    const bare = await server.bare('/v1/query', { method: 'POST', body, headers: backend })
+    t.match(bare, { status: 400, body: { code: 'permission-denied', error: /role "anonymous"/ } })
+  })
+
+  await t.test('a role keeps its other permissions in a request of a backend', async (t) => {
+    t.same((await server.query('insert', { table: 'entry', objects: [{ id: 1 }] }, asBackend)).body, {
+      affected_rows: 1,
+    })
+    t.same((await server.query('select', { table: 'account', columns: ['id'], where: { id: 2 } }, asBackend)).body, [])
+    t.match(await server.query('insert', { table: 'entry', objects: [{ nope: 1 }] }, asBackend), {
+      body: { error: /^role "user" does not/ },
+    })
+  })
+
+  await t.test('a select permission cannot be for backends only, and the flag is exported', async (t) => {
+    t.match(
+      await server.query('create_select_permission', {
+        table: 'entry',
+        role: 'user',
+        permission: { columns: '*', filter: {}, backend_only: true },
+      }),
+      { status: 400, body: { code: 'unexpected-payload' } },
+    )
+    t.match(JSON.stringify(await server.must('export_metadata', {})), /"backend_only":true/)
+    t.match(
+      await server.query('run_sql', {
+        sql: 'alter table account drop column balance; alter table account alter owner type text',
+      }),
+      {
+        body: { error: /permission account.user.delete$/ },
+      },
+    )
+  })
+})
