@@ -3,7 +3,7 @@ import type { Json } from '../json/parse.js'
 import { operandsOf } from '../plan/boolexp.js'
 import type { BoolExp, Operand, TableRef } from '../plan/ir.js'
 import { missingTable } from '../plan/names.js'
-import { ROLE_NAME } from '../session.js'
+import { isAdmin, ROLE_NAME } from '../session.js'
 import { type Inconsistency, type Relationship, tableKey, tableName } from './catalog.js'
 import { type Change, dropObject } from './change.js'
 import { isSystem, nameTaken } from './draft.js'
@@ -137,7 +137,7 @@ export class Editor {
     const { tracked } = this.table(ref, `${path}.table`)
     if (!ROLE_NAME.test(role)) throw wrongRole(`${path}.role`)
     const key = permissionKey(role, type)
-    if (tracked.permissions.has(key)) {
+    if (isAdmin({ role }) || tracked.permissions.has(key)) {
       const message = `'${type}' permission on "${tableName(ref)}" for role "${role}" already exists`
       throw serviceError('already-exists', message, path)
     }

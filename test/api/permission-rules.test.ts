@@ -313,3 +313,16 @@ t.test('a permission for backends only', async (t) => {
     )
   })
 })
+
+t.test('the role admin has every permission already', async (t) => {
+  const server = await serverWith(t, 'create table thing (id int)', ['thing'], [])
+  for (const [type, permission] of [
+    ['select', { columns: '*', filter: {} }],
+    ['delete', { filter: {} }],
+  ] as const) {
+    t.match(await server.query(`create_${type}_permission`, { table: 'thing', role: 'admin', permission }), {
+      status: 400,
+      body: { code: 'already-exists', error: `'${type}' permission on "thing" for role "admin" already exists` },
+    })
+  }
+})
