@@ -56,6 +56,8 @@ export interface Operation {
   readonly lift?: (args: Json) => Request | undefined
   /** JSON Schema of its response, for the OpenAPI document. Defaults to the response of the request of `lift`. */
   readonly answer?: Readonly<Record<string, unknown>>
+  /** The operation that a query with `version: 2` runs. Without it, such a query fails with 400. */
+  readonly version2?: Operation
   /**
    * Maximum duration of one run, in milliseconds. Longer runs fail with 504 `timeout`, and their work in the database
    * is rolled back. Defaults to `database.statementTimeoutMs`. Use 0 for no limit if everything that the operation

@@ -12,7 +12,7 @@ import type { Answer, Call, Operation, Operations } from './operations.js'
 
 /** Operations by `type`. More can be added while plugins are set up. */
 export class Registry implements Operations {
-  private readonly checks = new Map<string, (args: Json) => void>()
+  private readonly checks = new Map<Operation, (args: Json) => void>()
 
   /** @param timeoutMs limit for operations that do not set their own */
   constructor(
@@ -30,7 +30,7 @@ export class Registry implements Operations {
     if (call.format !== 'json' && !operation.formats) {
       throw serviceError('not-acceptable', `"${type}" answers with application/json only`, '$.type')
     }
-    this.check(type, operation, args)
+    this.check(operation, args)
     const timeoutMs = operation.timeoutMs ?? this.timeoutMs
     return timeoutMs === 0 ? operation.run(args, call) : runWithin(type, operation, args, call, timeoutMs)
   }
@@ -48,8 +48,8 @@ export class Registry implements Operations {
   /** @param session suggests the operations of its role for an unknown type */
   private find(query: Json, session?: Session): { type: string; args: Json; operation: Operation } {
     if (!isObject(query)) throw parseFailed('expecting an object with the keys type and args', '$')
-    refuseOtherKeys(query, ['type', 'args'], '$')
-    const { type, args } = query
+    refuseOtherKeys(query, ['type', 'version', 'args'], '$')
+    const { type, version = 1, args } = query
     if (type === undefined) throw parseFailed("the key 'type' was not present", '$')
     if (args === undefined) throw parseFailed("the key 'args' was not present", '$')
     if (typeof type !== 'string') throw parseFailed('expecting a string', '$.type')
@@ -59,13 +59,16 @@ export class Registry implements Operations {
       const near = didYouMean(type, others.map(([name]) => name)) // prettier-ignore
       throw parseFailed(`unknown type : "${type}"${near}`, '$.type')
     }
-    return { type, args, operation }
+    if (version === 1) return { type, args, operation }
+    if (version === 2 && operation.version2) return { type, args, operation: operation.version2 }
+    const known = operation.version2 ? 'versions 1 and 2' : 'version 1 only'
+    throw parseFailed(`"${type}" has ${known}`, '$.version')
   }
 
-  private check(type: string, { args: schema }: Operation, args: Json): void {
-    if (!schema) return
-    let check = this.checks.get(type)
-    if (!check) this.checks.set(type, (check = checkArgs(schema)))
+  private check(operation: Operation, args: Json): void {
+    if (!operation.args) return
+    let check = this.checks.get(operation)
+    if (!check) this.checks.set(operation, (check = checkArgs(operation.args)))
     check(args)
   }
 }

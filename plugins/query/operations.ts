@@ -148,7 +148,7 @@ function metadataFrom(members: readonly Json[], from: number, operations: Operat
 async function readAhead(data: Data, members: readonly Json[], call: Call): Promise<void> {
   const refs = members.filter(tracks).flatMap(({ args }) => {
     try {
-      return [liftTableRef(args, '$.args')]
+      return [liftTableRef(isObject(args) && 'table' in args ? args['table'] : args, '$.args')]
     } catch {
       return []
     }

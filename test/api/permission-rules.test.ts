@@ -326,3 +326,33 @@ t.test('the role admin has every permission already', async (t) => {
     })
   }
 })
+
+t.test('versions of operations', async (t) => {
+  const server = await serverWith(t, 'create table first (id int); create table second (id int)', [], [])
+  const send = (query: object) => server.raw(JSON.stringify(query))
+
+  t.match(await send({ type: 'track_table', version: 1, args: 'first' }), { status: 200 })
+  t.match(
+    await send({
+      type: 'bulk',
+      args: [
+        { type: 'track_table', version: 2, args: { table: 'second', configuration: { custom_name: 'Zweite' } } },
+        { type: 'select', version: 1, args: { table: 'second', columns: ['id'] } },
+      ],
+    }),
+    { status: 200 },
+  )
+  t.same(await graphql(server, '{ Zweite { id } }', {}), { data: { Zweite: [] } })
+  t.match(await send({ type: 'track_table', version: 2, args: { table: 'third', configuration: {} } }), {
+    status: 400,
+    body: { code: 'not-exists', path: '$.args.table' },
+  })
+  t.match(await send({ type: 'select', version: 2, args: { table: 'second', columns: ['id'] } }), {
+    status: 400,
+    body: { code: 'parse-failed', error: '"select" has version 1 only', path: '$.version' },
+  })
+  t.match(await send({ type: 'track_table', version: '2', args: 'first' }), {
+    status: 400,
+    body: { code: 'parse-failed', error: '"track_table" has versions 1 and 2', path: '$.version' },
+  })
+})

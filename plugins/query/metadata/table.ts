@@ -22,6 +22,16 @@ export function tableOperations(data: Data): Record<string, Operation> {
   const track = metadataOperation<Json>(data, tableSchema, (edit, value) =>
     edit.trackTable(liftTableRef(value, '$.args')),
   )
+  const trackNamed = metadataOperation<{ table: Json; configuration?: Json }>(
+    data,
+    args({ table: tableSchema, configuration: anything }, ['configuration']),
+    async (edit, { table, configuration = null }) => {
+      const ref = tableOf(table)
+      await edit.trackTable(ref, '$.args.table')
+      edit.customize(ref, configuration)
+      edit.refuseTakenNames(ref)
+    },
+  )
   const create = (type: 'object' | 'array'): Operation =>
     metadataOperation<CreateArgs>(
       data,
@@ -30,7 +40,7 @@ export function tableOperations(data: Data): Record<string, Operation> {
         edit.createRelationship(tableOf(table), { name, type, definition: currentKeys(using), comment }),
     )
   return {
-    track_table: track,
+    track_table: { ...track, version2: trackNamed },
     add_existing_table_or_view: track,
     untrack_table: metadataOperation<{ table: Json; cascade?: boolean }>(
       data,
