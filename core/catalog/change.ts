@@ -105,15 +105,16 @@ export class Change {
    * Checks that no metadata lost an object that it depends on.
    * @param cascade drops such metadata instead of refusing
    * @param gone objects that were removed with a dropped table
+   * @param change the verb of the error
    * @throws ServiceError 400 `dependency-error` naming the dependents
    */
-  checkDependents(cascade: boolean, gone: readonly string[] = []): void {
+  checkDependents(cascade: boolean, gone: readonly string[] = [], change = 'drop'): void {
     for (let broken = gone; ; broken = []) {
       const lost = this.newlyBroken()
       const dependents = [...broken, ...lost]
       if (dependents.length === 0) return
       if (!cascade) {
-        const message = `cannot drop due to the following dependent objects : ${dependents.join(', ')}`
+        const message = `cannot ${change} due to the following dependent objects : ${dependents.join(', ')}`
         throw serviceError('dependency-error', message, '$.args')
       }
       for (const object of lost) dropObject(this.draft, object)

@@ -109,6 +109,17 @@ export class Editor {
     this.change.touched()
   }
 
+  /** Renames a relationship that neither permissions nor templates name. */
+  renameRelationship(ref: TableRef, name: string, newName: string): void {
+    const { tracked } = this.table(ref)
+    const row = tracked.relationships.get(name)
+    if (!row) throw notExists(`relationship "${name}" does not exist`, '$.args.name')
+    this.createRelationship(ref, { ...row, name: newName })
+    tracked.relationships.delete(name)
+    this.change.touched()
+    this.change.checkDependents(false, [], 'rename')
+  }
+
   dropRelationship(ref: TableRef, name: string, cascade: boolean): void {
     const { tracked } = this.table(ref)
     if (!tracked.relationships.delete(name)) {

@@ -356,3 +356,50 @@ t.test('versions of operations', async (t) => {
     body: { code: 'parse-failed', error: '"track_table" has versions 1 and 2', path: '$.version' },
   })
 })
+
+t.test('renaming a relationship', async (t) => {
+  const server = await serverWith(
+    t,
+    'create table author (id int primary key, name text); create table article (id int primary key, author_id int references author)',
+    ['author', 'article'],
+    [],
+  )
+  await server.must('create_object_relationship', {
+    table: 'article',
+    name: 'author',
+    using: { foreign_key_constraint_on: 'author_id' },
+    comment: 'who wrote it',
+  })
+  const rename = (name: string, new_name: string) =>
+    server.query('rename_relationship', { table: 'article', name, new_name })
+
+  await t.test('keeps what it is', async (t) => {
+    t.same((await rename('author', 'writer')).body, { message: 'success' })
+    t.same(await server.must('select', { table: 'article', columns: [{ name: 'writer', columns: ['id'] }] }), [])
+    const { tables } = await server.must('export_metadata', {})
+    t.match(tables.find(({ table }: { table: string }) => table === 'article').object_relationships, [
+      { name: 'writer', comment: 'who wrote it' },
+    ])
+  })
+
+  await t.test('is refused for a name that is missing or taken', async (t) => {
+    t.match((await rename('author', 'other')).body, { code: 'not-exists', path: '$.args.name' })
+    t.match((await rename('writer', 'author_id')).body, { code: 'already-exists' })
+    t.match((await rename('writer', 'writer')).body, { code: 'already-exists' })
+    t.match((await rename('writer', 'x'.repeat(64))).body, { code: 'parse-failed' })
+  })
+
+  await t.test('is refused while permissions and templates name it', async (t) => {
+    await server.must('bulk', [permit('select', 'article', { columns: '*', filter: { writer: { name: 'Ann' } } })])
+    await server.must('create_query_template', {
+      name: 'written',
+      template: { type: 'select', args: { table: 'article', columns: [{ name: 'writer', columns: ['id'] }] } },
+    })
+    t.match((await rename('writer', 'author')).body, {
+      code: 'dependency-error',
+      error:
+        'cannot rename due to the following dependent objects : permission article.user.select, query-template written',
+    })
+    t.same(await server.must('select', { table: 'article', columns: [{ name: 'writer', columns: ['id'] }] }), [])
+  })
+})

@@ -54,6 +54,11 @@ export function tableOperations(data: Data): Record<string, Operation> {
       namedSchema({ cascade }),
       (edit, { cascade = false, ...named }) => edit.dropRelationship(tableOf(named.table), nameOf(named), cascade),
     ),
+    rename_relationship: metadataOperation<{ table: Json; name: string; new_name: string }>(
+      data,
+      args({ table: tableSchema, name: text, new_name: { ...text, minLength: 1 } }),
+      (edit, { table, name, new_name: newName }) => edit.renameRelationship(tableOf(table), name, newName),
+    ),
     set_relationship_comment: metadataOperation<NamedArgs & { comment?: Comment }>(
       data,
       namedSchema({ comment }),
