@@ -2,6 +2,7 @@ import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '
 import type { Json, JsonObject } from '../json/parse.js'
 import { and, arrayOf, encodeList, liftBoolExp, type Operands, planBoolExp, Slots } from '../plan/boolexp.js'
 import { encode, isObject } from '../plan/encode.js'
+import { computedColumn, needsNothing } from '../plan/fields.js'
 import { type BoolExp, type Operand, type Preset, type SqlType } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
 import { PATTERNS } from '../plan/price.js'
@@ -121,10 +122,20 @@ function expression(definition: JsonObject, key: string, table: Table, names: Na
 function planRule(rule: Json, path: string, table: Table, names: Names): BoolExp {
   const slots = new Slots()
   const shape = liftBoolExp(rule, path, slots)
-  const exp = and([planBoolExp(shape, table, names, path, definedOperands(slots.values))])
+  const exp = and([planBoolExp(shape, table, withComputed(names), path, definedOperands(slots.values))])
   refusePatterns(exp, path)
   return failClosed(exp)
 }
+
+/** Adds computed fields that are values, and whose function needs only the row. */
+const withComputed = (names: Names): Names => ({
+  ...names,
+  columnOrRelationship(table, name, path) {
+    const field = table.computedByName.get(name)
+    const column = field && needsNothing(field.arguments) ? computedColumn(field, path) : undefined
+    return column ?? names.columnOrRelationship(table, name, path)
+  },
+})
 
 /** Converts the values of a definition: constants, or session variables. */
 function definedOperands(values: readonly Json[]): Operands {

@@ -1,6 +1,6 @@
 import { isAdmin, roleName } from '../session.js'
 import { type Catalog, type ComputedField, permissionsOf, type Table, tableName } from '../catalog/catalog.js'
-import { at, permissionDenied, unexpectedPayload } from '../errors.js'
+import { permissionDenied, unexpectedPayload } from '../errors.js'
 import { and } from './boolexp.js'
 import { guard } from './guard.js'
 import {

@@ -473,8 +473,10 @@ export function needsOtherRows(exp: BoolExp): boolean {
     case 'aggregate':
       return true
     case 'compare':
-    case 'columns':
     case 'null':
+      // The function of a computed field may read anything.
+      return exp.computed !== undefined
+    case 'columns':
     case 'unknown':
     case 'known':
       return false

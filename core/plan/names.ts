@@ -64,7 +64,7 @@ export interface Names {
   columns(table: Table, action?: Action): readonly Column[]
   /** Returns the relationships to tables that the role may select from. */
   relationships(table: Table): readonly Related[]
-  /** Returns the computed fields. Those that return rows refer to tables that the role may select from. */
+  /** Returns the computed fields: values that the select permission lists, and rows of tables that the role may select from. */
   computedFields(table: Table): readonly ComputedField[]
   computedField(table: Table, name: string, path: string): ComputedField
   /** Returns the functions that the role may call and whose tables it may select from. */
@@ -187,8 +187,8 @@ function namesOf(key: string, catalog: Catalog): Names {
     table.relationships.filter((each) => related(each) !== undefined).map(({ name }) => name)
 
   const computes = (table: Table, { name, gives }: ComputedField): boolean => {
-    const listed = columnSet(permissionsOf(table, key)?.select?.computedFields).has(name)
-    return listed && ('type' in gives || readable(catalog.tables.get(tableKey(gives.table))))
+    if ('type' in gives) return columnSet(permissionsOf(table, key)?.select?.computedFields).has(name)
+    return readable(table) && readable(catalog.tables.get(tableKey(gives.table)))
   }
   const callable = ({ roles, table }: FunctionData): boolean =>
     roles.includes(role) && readable(catalog.tables.get(tableKey(table)))

@@ -224,7 +224,6 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
     )
     for (const query of [
       '{ author { initials } }',
-      '{ author { mentor_of { id } } }',
       '{ author(where: {initials: {_eq: "AL"}}) { id } }',
       '{ author(order_by: {initials: asc}) { id } }',
       '{ first_author { id } }',

@@ -106,6 +106,21 @@ t.test('a role that may insert and update may upsert', async (t) => {
     )
   })
 
+  await t.test('not in a variable either', async (t) => {
+    const mutation =
+      'mutation ($c: book_on_conflict) { insert_book(objects: {id: 3, owner: 1}, on_conflict: $c) { affected_rows } }'
+    const given = (constraint: string) => graphql(server, mutation, USER, { c: { constraint, update_columns: [] } })
+    const known = await given('book_secret_key')
+    t.match(known, { errors: [{ message: /expecting a value of the enum/ }] })
+    t.same(JSON.parse(JSON.stringify(known).replaceAll('secret', 'nothing')), await given('book_nothing_key'))
+    t.match(await given('book_code_key'), { data: { insert_book: { affected_rows: 1 } } })
+    const nested = `mutation ($b: [book_insert_input!]!) { insert_book(objects: $b) { affected_rows } }`
+    const data = { id: 1, label: 'x' }
+    const shelf = { data, on_conflict: { constraint: 'shelf_nothing_key', update_columns: [] } }
+    t.match(await graphql(server, nested, USER, { b: [{ id: 4, owner: 1, shelf }] }), { errors: [{}] })
+    await server.must('delete', { table: 'book', where: { id: 3 } })
+  })
+
   await t.test('in GraphQL, with a column outside of the update permission', async (t) => {
     const mutation = (columns: string) => `mutation { insert_book(
       objects: {id: 1, owner: 1, title: "by graph", note: "y"},
@@ -401,5 +416,68 @@ t.test('renaming a relationship', async (t) => {
         'cannot rename due to the following dependent objects : permission article.user.select, query-template written',
     })
     t.same(await server.must('select', { table: 'article', columns: [{ name: 'writer', columns: ['id'] }] }), [])
+  })
+})
+
+t.test('computed fields and permissions', async (t) => {
+  const server = await serverWith(
+    t,
+    `create table person (id int primary key, name text);
+     create table note (id int primary key, person_id int references person, state text);
+     insert into person values (1, 'Ann'), (2, 'Bob');
+     insert into note values (1, 1, 'open'), (2, 1, 'done'), (3, 2, 'open');
+     create function is_mine(note, session json) returns boolean language sql stable
+       as $$ select $1.person_id = (session ->> 'x-service-user-id')::int $$;
+     create function written(note) returns int language sql stable
+       as $$ select count(*)::int from note n where n.person_id = $1.person_id $$;
+     create function is_of(note, int) returns boolean language sql stable as $$ select true $$;
+     create function notes_of(person) returns setof note language sql stable
+       as $$ select * from note where person_id = $1.id order by id $$;`,
+    ['person', 'note'],
+    [],
+  )
+  const field = (table: string, name: string, more: object = {}) =>
+    server.must('add_computed_field', { table, name, definition: { function: name, ...more } })
+  await field('note', 'is_mine', { session_argument: 'session' })
+  await field('note', 'written')
+  await field('person', 'notes_of')
+  await server.must('bulk', [
+    permit('select', 'note', { columns: ['id', 'state'], filter: { is_mine: true } }),
+    permit('insert', 'note', { check: { written: { $lte: 3 } } }),
+  ])
+
+  await t.test('a filter can use one', async (t) => {
+    t.same((await server.query('select', { table: 'note', columns: ['id'], order_by: 'id' }, USER)).body, [
+      { id: 1 },
+      { id: 2 },
+    ])
+    t.match(await server.query('select', { table: 'note', columns: ['id'], where: { is_mine: true } }, USER), {
+      status: 400,
+    })
+  })
+
+  await t.test('a check sees the rows as they are after the write', async (t) => {
+    const add = (...ids: number[]) =>
+      server.query('insert', { table: 'note', objects: ids.map((id) => ({ id, person_id: 1 })) }, USER)
+    t.match((await add(4, 5)).body, { error: /would not pass the insert check/ })
+    t.same((await add(4)).body, { affected_rows: 1 })
+    t.match((await add(5)).body, { error: /would not pass the insert check/ })
+  })
+
+  await t.test('a computed field that a permission uses stays', async (t) => {
+    t.match((await server.query('drop_computed_field', { table: 'note', name: 'is_mine' })).body, {
+      code: 'dependency-error',
+      error: /permission note\.user\.select/,
+    })
+  })
+
+  await t.test('rows are seen by a role that may select from both tables', async (t) => {
+    const query = '{ person { notes_of { id } } }'
+    await server.must('bulk', [permit('select', 'person', { columns: ['name'], filter: { id: 1 } })])
+    t.same(await graphql(server, query), { data: { person: [{ notes_of: [{ id: 1 }, { id: 2 }, { id: 4 }] }] } })
+    await server.must('bulk', [permit('select', 'person', { columns: ['name'], filter: {} }, 'clerk')])
+    t.match(await graphql(server, query, { role: 'clerk' }), {
+      errors: [{ extensions: { code: 'validation-failed' } }],
+    })
   })
 })
