@@ -226,9 +226,10 @@ async function runRoot(
     return insertNested(data, parent, list, values.length, step, `${path}.objects`, call)
   }
   const rows = rowsOf(list, `${path}.objects`)
-  if (rows.count === 0) throw invalid('objects should not be empty', `${path}.objects`)
+  const empty = rows.count === 0 || undefined
+  if (empty && shape.dialect === 'alpha') throw invalid('objects should not be empty', `${path}.objects`)
   const insert = (part: Rows, inner: Call) =>
-    run({ rows: { slot: values.length, columns: keysOf(part) } }, [...values, part], inner)
+    run({ rows: { slot: values.length, columns: keysOf(part), empty } }, [...values, part], inner)
   return insertRows(rows, insert, data, call)
 }
 

@@ -72,39 +72,46 @@ class NestedInsert {
   ) {}
 
   async root(table: Table, rows: readonly Json[], path: string): Promise<string> {
-    const written = await this.level(table, rows, [], [], path)
+    const written = await this.level(table, rows, [], [], path, (i) => at(path, i))
     const others = this.affected - written.length
     const look: NestedShape = { phase: 'look', link: [], via: [], others: this.slot + 1 }
     return (await this.step(look, stringifyJson(written as Json[]), [others], this.call)) as string
   }
 
-  /** @param link columns of the rows to return, as `l0`, `l1` and so on */
+  /**
+   * @param link columns of the rows to return, as `l0`, `l1` and so on
+   * @param place returns the path of a row
+   */
   private async level(
     table: Table,
     rows: readonly Json[],
     link: readonly string[],
     via: readonly string[],
     path: string,
+    place: Place,
     conflict?: Conflict,
   ): Promise<readonly Written[]> {
     const own = rows.map((row, i) => {
       if (isObject(row)) return Object.fromEntries(Object.entries(row).filter(([key]) => !isRelationship(key, table)))
-      throw invalid('expecting an object', at(path, i))
+      throw invalid('expecting an object', place(i))
     })
     const used = [...table.relationshipsByName.values()].filter(
       ({ name }) => isRelationship(name, table) && (rows as readonly JsonObject[]).some((row) => isGiven(row[name])),
     )
     for (const { name, table: ref, on } of used.filter(({ type }) => type === 'object')) {
-      const groups = this.related(rows as readonly JsonObject[], name, path, false)
+      const groups = this.related(rows as readonly JsonObject[], name, place, false)
+      const determined = on.map(([column]) => keyOf(table, column))
       const remote = this.find(ref, path)
       const inner = on.map(([, column]) => column)
       for (const { entries, conflict: inside } of groups) {
+        for (const { of } of entries) refuseDetermined(rows[of] as JsonObject, determined, name, () => place(of))
         const parents = await this.level(
           remote,
           entries.map(({ row }) => row),
           inner,
           [...via, name],
           path,
+          (i) => (entries[i] as Entry).place(),
           inside,
         )
         await this.check(parents, [...via, name])
@@ -119,14 +126,17 @@ class NestedInsert {
     const written = await this.write(own, wanted, via, path, conflict)
     for (const { name, table: ref, on } of children) {
       const remote = this.find(ref, path)
-      for (const { entries, conflict: inside } of this.related(rows as readonly JsonObject[], name, path, true)) {
-        const filled = entries.map(({ row, of }): Json => {
+      const determined = on.map(([, column]) => keyOf(remote, column))
+      for (const { entries, conflict: inside } of this.related(rows as readonly JsonObject[], name, place, true)) {
+        const filled = entries.map(({ row, of, place: here }): Json => {
+          refuseDetermined(row, determined, name, here)
           const parent = written[of] as Written
           const keys = on.map(([column, inner]) => [keyOf(remote, inner), parent[`l${wanted.indexOf(column)}`] as Json])
           return { ...row, ...Object.fromEntries(keys) } as Json
         })
-        if (filled.length > 0)
-          await this.check(await this.level(remote, filled, [], [...via, name], path, inside), [...via, name])
+        if (filled.length === 0) continue
+        const here: Place = (i) => (entries[i] as Entry).place()
+        await this.check(await this.level(remote, filled, [], [...via, name], path, here, inside), [...via, name])
       }
     }
     return written
@@ -174,36 +184,49 @@ class NestedInsert {
   }
 
   /** Groups the rows of a relationship by their `on_conflict`. */
-  private related(rows: readonly JsonObject[], name: string, path: string, many: boolean): readonly Group[] {
+  private related(rows: readonly JsonObject[], name: string, place: Place, many: boolean): readonly Group[] {
     const groups = new Map<string, Group>()
     rows.forEach((row, of) => {
       const given = row[name]
       if (!isGiven(given)) return
-      const here = at(at(path, of), name)
+      const here = at(place(of), name)
       if (!isObject(given) || !isGiven(given['data'])) throw invalid('expecting an object with the key data', here)
       const { data, on_conflict: raw } = given
       const conflict = isGiven(raw) ? conflictOf(raw, `${here}.on_conflict`) : undefined
       const key = JSON.stringify(conflict ?? null)
       const group = groups.get(key) ?? { entries: [], conflict }
       groups.set(key, group)
-      const list = many && Array.isArray(data) ? data : [data]
-      list.forEach((each) => {
+      const isList = many && Array.isArray(data)
+      const list = isList ? data : [data]
+      list.forEach((each, i) => {
         if (!isObject(each)) throw invalid('expecting an object', `${here}.data`)
-        group.entries.push({ row: each, of })
+        group.entries.push({ row: each, of, place: () => (isList ? at(`${here}.data`, i) : `${here}.data`) })
       })
     })
     return [...groups.values()]
   }
 }
 
+/** Returns the path of a row. Only errors need it. */
+type Place = (row: number) => string
+
 interface Entry {
   readonly row: JsonObject
   /** Index of the outer row. */
   readonly of: number
+  /** Returns its path. */
+  readonly place: () => string
 }
 interface Group {
   readonly entries: Entry[]
   readonly conflict?: Conflict
+}
+
+/** Refuses a value for a column that joins a row with a related one. It would be replaced. */
+function refuseDetermined(row: JsonObject, columns: readonly string[], name: string, place: () => string): void {
+  const given = columns.find((column) => column in row)
+  if (given === undefined) return
+  throw invalid(`the relationship "${name}" determines the value of "${given}"; leave it out`, at(place(), given))
 }
 
 function conflictOf(value: Json, path: string): Conflict {

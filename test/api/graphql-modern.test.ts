@@ -6,6 +6,7 @@ const SQL = `
 create table author (id serial primary key, name text not null, age int, big bigint, data jsonb, tags text[]);
 create table article (id serial primary key, title text not null unique, rating int not null default 0, published boolean not null default false, author_id int not null references author);
 create table pair (a int, b int, note text, primary key (a, b));
+create view pairs as select * from pair;
 create schema other;
 create table other.thing (id int primary key);
 insert into other.thing values (1);
@@ -17,7 +18,7 @@ tap.test('GraphQL of the newer dialect', async (t) => {
   const server = await testServer(t)
   await server.must('run_sql', { sql: SQL })
   await server.must('bulk', [
-    ...['author', 'article', 'pair', { schema: 'other', name: 'thing' }].map((table) => ({
+    ...['author', 'article', 'pair', 'pairs', { schema: 'other', name: 'thing' }].map((table) => ({
       type: 'track_table',
       args: table,
     })),
@@ -356,6 +357,49 @@ tap.test('GraphQL of the newer dialect', async (t) => {
       {
         update_author_many: [{ returning: [{ age: 11 }] }, { returning: [{ age: 12 }] }],
       },
+    )
+  })
+
+  await t.test('an insert without rows and an update without columns affect nothing', async (t) => {
+    const nothing = { affected_rows: 0, returning: [] }
+    const insert =
+      'mutation m($o: [pair_insert_input!]!) { insert_pair(objects: $o, on_conflict: {constraint: pair_pkey, update_columns: [note]}) { affected_rows returning { a } } }'
+    t.same(await data(insert, { o: [] }), { insert_pair: nothing })
+    t.same(await data(insert, { o: [{ a: 7, b: 7 }] }), { insert_pair: { affected_rows: 1, returning: [{ a: 7 }] } })
+    await data('mutation { delete_pair_by_pk(a: 7, b: 7) { a } }')
+    t.same(
+      await data('mutation { insert_pairs(objects: []) { affected_rows } }'),
+      { insert_pairs: { affected_rows: 0 } },
+      'also into a view, which has no defaults of its own',
+    )
+    t.same(
+      await data(
+        'mutation { insert_article(objects: []) { n: affected_rows rows: returning { id } __typename } }',
+        {},
+        user,
+      ),
+      { insert_article: { n: 0, rows: [], __typename: 'article_mutation_response' } },
+    )
+    for (const as of [undefined, user]) {
+      const update =
+        'mutation m($s: article_set_input!) { update_article(where: {}, _set: $s) { affected_rows returning { id } } }'
+      t.same(await data(update, { s: {} }, as), { update_article: nothing })
+      t.same(await data('mutation { update_article_by_pk(pk_columns: {id: 2}, _set: {}) { id } }', {}, as), {
+        update_article_by_pk: null,
+      })
+    }
+    t.same(
+      await data(
+        'mutation { update_author_many(updates: [{where: {id: {_eq: 4}}, _inc: {}}, {where: {id: {_eq: 4}}, _set: {age: 11}}]) { affected_rows } }',
+      ),
+      { update_author_many: [{ affected_rows: 0 }, { affected_rows: 1 }] },
+    )
+    t.match((await ask('mutation { update_author(where: {}) { affected_rows } }')).body.errors, [
+      { message: 'the update sets no column' },
+    ])
+    t.match(
+      (await ask('mutation { update_author(where: {nope: {_eq: 1}}, _set: {}) { affected_rows } }')).body.errors,
+      [{ message: /nope/ }],
     )
   })
 

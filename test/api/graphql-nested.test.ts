@@ -155,5 +155,29 @@ tap.test('rows inserted with their related rows', async (t) => {
     })
     t.match(await errors({ name: 'x', articles: { data: [{ nope: 1 }] } }), { message: /nope/ })
     t.match(await errors({ name: 'Ann', articles: { data: [{ title: 'q' }] }, extra: 1 }), { message: /extra/ })
+    t.match(await errors({ name: 'x', articles: { data: [{ title: 'q' }, { title: 'r', author_id: 1 }] } }), {
+      message: 'the relationship "articles" determines the value of "author_id"; leave it out',
+      extensions: {
+        code: 'validation-failed',
+        path: '$.selectionSet.insert_author.args.objects[0].articles.data[1].author_id',
+      },
+    })
+    t.match(
+      await errors({ name: 'x', articles: { data: [{ title: 'q', tags: { data: { name: 'a', article_id: 1 } } }] } }),
+      {
+        extensions: {
+          path: '$.selectionSet.insert_author.args.objects[0].articles.data[0].tags.data.article_id',
+        },
+      },
+    )
+    const up = await ask(
+      'mutation { insert_tag(objects: [{name: "u", article_id: 1, article: {data: {title: "u", author_id: 1}}}]) { affected_rows } }',
+    )
+    t.match(up.errors, [
+      {
+        message: 'the relationship "article" determines the value of "article_id"; leave it out',
+        extensions: { path: '$.selectionSet.insert_tag.args.objects[0].article_id' },
+      },
+    ])
   })
 })

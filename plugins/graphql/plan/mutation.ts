@@ -29,6 +29,8 @@ import type { Walker } from './walk.js'
 /** The rows of an insert: their slot, and their keys. */
 export interface RowsShape {
   readonly slot: number
+  /** Whether there are no rows, rather than rows without keys. */
+  readonly empty?: true
   readonly columns: readonly (readonly [name: string, everywhere: boolean])[]
 }
 
@@ -138,8 +140,11 @@ function conflictInput({ names }: Walker, table: Table, { constraint, columns, w
 }
 
 function planInsert({ walker, table, args, rows, answer, path }: Mutation): Insert {
-  const { slot, columns } = rows as RowsShape
+  const { slot, columns: keys, empty } = rows as RowsShape
   walker.names.table(table, 'insert', path)
+  // No rows need no defaults, which some tables cannot give.
+  const [first] = empty ? walker.names.columns(table, 'insert') : []
+  const columns = first ? [[first.name, true] as const] : keys
   const onConflict = planConflict(walker, table, args['on_conflict'], `${path}.args.on_conflict`)
   return {
     kind: 'insert',
@@ -209,10 +214,19 @@ function planUpdate({ walker, table, answer, path }: Mutation, where: BoolExp, a
   })
   const twice = set.find((each, i) => set.findIndex(({ column }) => column === each.column) !== i)
   if (twice) throw invalid(`multiple assignments to same column "${twice.column}"`, path)
-  if (set.length === 0 && !walker.names.presetsUpdate(table)) throw invalid('the update sets no column', path)
+  if (set.length === 0 && !walker.names.presetsUpdate(table)) {
+    // Only an operator without columns says that nothing changes. A missing one is a mistake.
+    const [first] = OPERATORS.some(({ key }) => !isAbsent(args[key])) ? walker.names.columns(table, 'update') : []
+    if (!first || walker.dialect === 'alpha') throw invalid('the update sets no column', path)
+    const { name: column } = walker.names.column(table, first.name, 'update', path)
+    set.push({ kind: 'null', column })
+    where = { kind: 'and', of: [where, NONE] }
+  }
   return { kind: 'update', table: ref(table), key: rowKey(table), set, where, check: TRUE, ...answer }
 }
 
+/** A condition that no row meets. */
+const NONE: BoolExp = { kind: 'or', of: [] }
 const INT4: SqlType = { ...INT8, name: 'int4', kind: 'int4' }
 const TEXTS: SqlType = { schema: 'pg_catalog', name: '_text', kind: 'array', element: TEXT }
 const OPERATORS: readonly {

@@ -87,7 +87,12 @@ export class Registry {
   }
 
   columns(table: Table, action: 'select' | 'insert' | 'update' = 'select'): readonly Column[] {
-    return this.names.columns(table, action).filter(({ name }) => isGraphqlName(name) && this.keep(name))
+    return this.allColumns(table, action).filter(({ name }) => this.keep(name))
+  }
+
+  /** Returns columns, also those that are not kept. */
+  allColumns(table: Table, action: 'select' | 'insert' | 'update' = 'select'): readonly Column[] {
+    return this.names.columns(table, action).filter(({ name }) => isGraphqlName(name))
   }
 
   /** Returns columns and computed values, for conditions and `order_by`. */

@@ -13,7 +13,6 @@ import {
   type Column,
   type ComputedField,
   type FunctionData,
-  isGraphqlName,
   operatorsOn,
   type SqlType,
   type Table,
@@ -274,16 +273,17 @@ export class SchemaInputs {
   /** The arguments of an update that change columns: `_set` and the others. */
   private changes(table: Table): InputFields {
     if (!this.registry.modern) return typed({ _set: required(this.alphaInput(table)) })
-    const columns = this.registry.columns(table, 'update')
-    const visible = new Set(this.registry.columns(table).map(({ name }) => name))
+    // All columns, not only those in the document: an operator can be empty.
+    const columns = this.registry.allColumns(table, 'update')
+    const visible = new Set(this.registry.allColumns(table).map(({ name }) => name))
     const changeable = columns.filter(({ name }) => visible.has(name))
     const jsonb = changeable.filter(({ type }) => type.kind === 'jsonb')
+    const kept = (of: readonly Column[]) => of.filter(({ name }) => this.registry.keep(name))
     const input = (operator: string, of: readonly Column[], type?: GraphQLInputType) =>
-      of.length > 0 ? this.input(table, `${operator}_input`, () => this.values(of, type)) : undefined
-    // An empty `_set` names no column, and writes the presets.
-    const settable = this.registry.names.columns(table, 'update').some(({ name }) => isGraphqlName(name))
+      of.length > 0 ? this.input(table, `${operator}_input`, () => this.values(kept(of), type)) : undefined
     return typed({
-      _set: settable ? this.input(table, '_set_input', () => this.columnInputs(columns)) : undefined,
+      // An empty `_set` names no column, and writes the presets.
+      _set: columns.length > 0 ? this.input(table, '_set_input', () => this.columnInputs(kept(columns))) : undefined,
       _inc: input('_inc', changeable.filter(isNumeric)),
       _append: input('_append', jsonb),
       _prepend: input('_prepend', jsonb),

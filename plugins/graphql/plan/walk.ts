@@ -60,11 +60,13 @@ interface Selected {
 export class Walker {
   readonly names: Names
   readonly args: Arguments
+  readonly dialect: Dialect
   private readonly exposed: Exposed
 
   constructor(private readonly options: WalkOptions) {
     const { names, dialect, variables } = options
     this.names = names
+    this.dialect = dialect
     this.args = new Arguments(names, dialect, variables)
     this.exposed = exposed(names, dialect)
   }
@@ -150,7 +152,7 @@ export class Walker {
     if (name === '_empty' && !isColumn(table, name) && !table.relationshipsByName.has(name)) {
       return { kind: 'constant', key, value: '' }
     }
-    if (this.options.dialect === 'modern') {
+    if (this.dialect === 'modern') {
       const aggregated = aggregateNamed(name, table, this.names)
       if (aggregated) return this.aggregate({ ...selected, table: aggregated.table, on: aggregated.relationship.on })
       if (table.computedByName.has(name)) return this.computedField(selected, name)
