@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg'
 import type { SqlType, TableRef } from '../plan/ir.js'
 import { tableKey } from './catalog.js'
-import { type RawType, readType } from './introspect.js'
+import { labelsOf, type RawType, readType } from './introspect.js'
 
 /** A function in PostgreSQL. */
 export interface FoundFunction extends TableRef {
@@ -90,8 +90,10 @@ base(oid, base) as (
 type as (
   select base.oid, json_build_object(
     'schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
+    'labels', ${labelsOf('t')},
     'element', case when t.typcategory = 'A' and e.oid is not null then json_build_object(
-      'schema', en.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null) end,
+      'schema', en.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
+      'labels', ${labelsOf('e')}) end,
     'row', case when c.relkind in ('r', 'p', 'v', 'm', 'f')
       then json_build_object('schema', cn.nspname, 'name', c.relname) end
   ) as type

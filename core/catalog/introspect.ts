@@ -135,6 +135,8 @@ export interface RawType {
   type: string
   category: string
   array: string | null
+  /** Values of an enum. */
+  labels: string[] | null
 }
 
 const KINDS: Record<string, TableData['kind']> = {
@@ -190,13 +192,13 @@ function readColumn(raw: RawColumn, type: SqlType): FoundColumn {
   }
 }
 
-export function readType({ schema, name, type, category, array }: RawType): SqlType {
+export function readType({ schema, name, type, category, array, labels }: RawType): SqlType {
   return {
     schema,
     name,
     kind: kindOf(name, type, category),
     ...(array === null ? {} : { array }),
-    ...(type === 'e' ? { enum: true as const } : {}),
+    ...(type === 'e' ? { enum: true as const, labels: labels ?? [] } : {}),
   }
 }
 
@@ -247,6 +249,11 @@ const HARMLESS = literals(
 const TELLS_TRANSACTIONS = literals(
   'txid_current txid_current_if_assigned txid_current_snapshot pg_current_xact_id pg_current_xact_id_if_assigned pg_current_snapshot',
 )
+
+/** The values of a type that is an enum. The index of `pg_enum` by type and order serves it. */
+export const labelsOf = (type: string): string =>
+  `case when ${type}.typtype = 'e' then (
+    select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = ${type}.oid) end`
 
 /**
  * `own` is what a transaction should have for itself: triggers, rules and functions may note it, tell others of it
@@ -309,7 +316,8 @@ base(oid, base, modifier) as (
 type as materialized (
   select base.oid, t.typelem, t.typcategory, base.modifier,
     case when t.typtype = 'b' and t.typname in ('geometry', 'geography') then t.oid end as geo,
-    json_build_object('schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname) as type
+    json_build_object('schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
+      'labels', ${labelsOf('t')}) as type
   from base
   join pg_type t on t.oid = base.base and t.typtype <> 'd'
   join pg_namespace n on n.oid = t.typnamespace
@@ -317,7 +325,8 @@ type as materialized (
 ),
 element as materialized (
   select distinct on (e.oid) e.oid,
-    json_build_object('schema', n.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null) as type
+    json_build_object('schema', n.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
+      'labels', ${labelsOf('e')}) as type
   from type join pg_type e on e.oid = type.typelem and type.typcategory = 'A'
   join pg_namespace n on n.oid = e.typnamespace
 ),

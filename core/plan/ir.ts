@@ -37,6 +37,8 @@ export interface SqlType {
   readonly list?: true
   /** Whether it was created by `create type ... as enum`. */
   readonly enum?: true
+  /** Values of an enum, in order. */
+  readonly labels?: readonly string[]
   /** Whether it is text with a collation that can treat different bytes as equal, e.g. ignoring case. */
   readonly nondeterministic?: true
   /** Whether it is a LIKE pattern rather than a column's type. See `checkPattern`. */

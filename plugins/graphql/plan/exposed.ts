@@ -5,11 +5,12 @@ import {
   graphqlName,
   isGraphqlName,
   type Names,
+  type SqlType,
   type Table,
   tableKey,
   type TableRef,
 } from 'rowhouse/plan'
-import { type Dialect, NUMERIC_FUNCTIONS, takesNames } from './names.js'
+import { type Dialect, isEnumName, NUMERIC_FUNCTIONS, scalarName, takesNames } from './names.js'
 import { offeredRoots, ROOT_ACTIONS, type RootField } from './roots.js'
 
 /** The tables that a role sees in a dialect, with their names in that dialect. */
@@ -24,6 +25,11 @@ export interface Exposed {
   argsOf(call: FunctionData | ComputedField): string
   /** Returns whether a type of a table or of arguments has this name. */
   isTaken(type: string): boolean
+  /**
+   * Returns the values of a type that is an enum in GraphQL: of all enums with its name, because types of different
+   * schemas can share one.
+   */
+  valuesOf(type: SqlType): readonly string[] | undefined
 }
 
 /**
@@ -50,6 +56,7 @@ function expose(names: Names, dialect: Dialect): Exposed {
   const isType = (type: string) =>
     types.has(type) ||
     SUFFIXES[dialect].some((suffix) => type.endsWith(suffix) && tables.has(type.slice(0, type.length - suffix.length)))
+  let enums: ReturnType<typeof enumsOf> | undefined
   const args = new Map<FunctionData | ComputedField, string>()
   const nameArgs = (call: FunctionData | ComputedField, name: string) => {
     let free = `${name}_args`
@@ -82,7 +89,38 @@ function expose(names: Names, dialect: Dialect): Exposed {
     nameOf,
     argsOf: (call) => args.get(call) as string,
     isTaken: (type) => isType(type) || COMPARISON.test(type),
+    valuesOf(type) {
+      if (!type.labels || dialect === 'alpha') return undefined
+      enums ??= enumsOf(names)
+      return enums.get(scalarName(type)) ?? undefined
+    },
   }
+}
+
+/** Returns the values of enums by their names. Null: some of them cannot be names in GraphQL. */
+function enumsOf(names: Names): ReadonlyMap<string, readonly string[] | null> {
+  const enums = new Map<string, readonly string[] | null>()
+  const add = (type: SqlType): void => {
+    const { labels } = type.element ?? type
+    if (!labels) return
+    const name = scalarName(type.element ?? type)
+    const known = enums.get(name)
+    if (known === null || labels.length === 0 || !labels.every(isEnumName)) enums.set(name, null)
+    else if (known !== labels) enums.set(name, known ? [...new Set([...known, ...labels])] : labels)
+  }
+  const addArguments = (call: FunctionData | ComputedField) => call.arguments.forEach(({ type }) => add(type))
+  for (const table of names.tables()) {
+    for (const action of ['select', 'insert', 'update'] as const) {
+      for (const { type } of names.columns(table, action)) add(type)
+    }
+    for (const { type } of table.columns.filter(({ name }) => table.primaryKey.includes(name))) add(type)
+    for (const field of names.computedFields(table)) {
+      addArguments(field)
+      if ('type' in field.gives) add(field.gives.type)
+    }
+  }
+  names.functions().forEach(addArguments)
+  return enums
 }
 
 /** Leaves out a table if an earlier table has its name, or the name of one of its types or root fields. */

@@ -35,7 +35,8 @@ export interface TypeRef {
 /** A named input type. */
 export type InputType =
   | { readonly kind: 'scalar' }
-  | { readonly kind: 'enum'; readonly values: readonly string[] }
+  /** `data`: its values are values of columns, not names in the SQL. */
+  | { readonly kind: 'enum'; readonly values: readonly string[]; readonly data?: true }
   | {
       readonly kind: 'object'
       readonly fields: Readonly<Record<string, { readonly type: TypeRef; readonly fallback?: Input }>>
@@ -87,7 +88,7 @@ export function liftVariables(
       const { of } = type
       const list = Array.isArray(value) ? value : [value]
       if (!keep && isScalar(of)) {
-        checkAll(list, of, path)
+        checkAll(list, of, path, types)
         return add([...list])
       }
       count()
@@ -96,12 +97,13 @@ export function liftVariables(
     const named = ownOf(types, type.name as string) ?? SCALAR
     switch (named.kind) {
       case 'enum':
-        if (typeof value === 'string' && named.values.includes(value)) return { kind: 'enum', name: value }
+        if (typeof value === 'string' && named.values.includes(value))
+          return named.data ? add(value) : { kind: 'enum', name: value }
         throw invalid(`expecting a value of the enum ${typeText(type)}`, path)
       case 'object':
         return liftObject(value, named, type, path)
       case 'scalar':
-        check(value, type, path)
+        check(value, type, path, types)
         // A directive may use the same boolean, and there are two plans at most.
         return keep || typeof value === 'boolean' ? { kind: 'literal', value } : add(value)
     }
@@ -129,8 +131,11 @@ export function liftVariables(
     return { kind: 'object', fields }
   }
 
-  const isScalar = (type: TypeRef): boolean =>
-    type.of ? isScalar(type.of) : (ownOf(types, type.name as string) ?? SCALAR).kind === 'scalar'
+  const isScalar = (type: TypeRef): boolean => {
+    if (type.of) return isScalar(type.of)
+    const named = ownOf(types, type.name as string) ?? SCALAR
+    return named.kind === 'scalar' || (named.kind === 'enum' && named.data === true)
+  }
 
   const shape: Record<string, Input> = Object.create(null)
   for (const { name, type, fallback, structural, rows } of variables) {
@@ -181,25 +186,32 @@ export const ownOf = <T>(record: Readonly<Record<string, T>>, key: string): T | 
 const SCALAR: InputType = { kind: 'scalar' }
 
 /** Builds paths only for errors, because the main thread may check a list of a million elements. */
-function checkAll(list: readonly Json[], of: TypeRef, path: string): void {
-  const fits = of.name === undefined ? undefined : ownOf(BUILT_IN, of.name)
+function checkAll(list: readonly Json[], of: TypeRef, path: string, types: InputTypes['types']): void {
+  const fits = of.name === undefined ? undefined : fitsOf(of.name, types)
   list.forEach((element, i) => {
-    if (element === null || !fits?.(element)) check(element, of, at(path, i))
+    if (element === null || !fits?.(element)) check(element, of, at(path, i), types)
   })
 }
 
-/** Checks built-in scalars as the GraphQL specification requires. PostgreSQL checks the other scalars. */
-function check(value: Json, type: TypeRef, path: string): void {
+/** Checks built-in scalars and enums as the GraphQL specification requires. PostgreSQL checks the other scalars. */
+function check(value: Json, type: TypeRef, path: string, types: InputTypes['types']): void {
   if (type.of) {
     if (!Array.isArray(value)) throw invalid(`expecting a list of type ${typeText(type)}`, path)
-    return checkAll(value, type.of, path)
+    return checkAll(value, type.of, path, types)
   }
   if (value === null) {
     if (type.nonNull) throw invalid(`expecting a value for non-null type: ${typeText(type)} in variableValues`, path)
     return
   }
-  const fits = ownOf(BUILT_IN, type.name as string)
+  const fits = fitsOf(type.name as string, types)
   if (fits && !fits(value)) throw invalid(`expecting a value of type ${typeText(type)}`, path)
+}
+
+function fitsOf(name: string, types: InputTypes['types']): ((value: Json) => boolean) | undefined {
+  const named = ownOf(types, name)
+  if (named?.kind !== 'enum') return ownOf(BUILT_IN, name)
+  const values = new Set<Json>(named.values)
+  return (value) => values.has(value)
 }
 
 const isNumber = (value: Json): boolean => typeof value === 'number' || value instanceof NumberText

@@ -37,6 +37,7 @@ import { type Exposed, exposed } from './exposed.js'
 import { type Input, type InputType, type InputTypes, invalid, type TypeRef, type Variable } from './input.js'
 import { introspectionText } from './introspection.js'
 import { type Dialect, graphqlNames } from './names.js'
+import { isDataEnum } from './registry.js'
 import { buildSchema, dropOldSchema, wholeSchema } from './schema.js'
 import { alphaMessage } from './wording.js'
 
@@ -234,8 +235,10 @@ function refOf(type: GraphQLInputType, types: Record<string, InputType>): TypeRe
   if (isNonNullType(type)) return { ...refOf(type.ofType, types), nonNull: true }
   if (isListType(type)) return { nonNull: false, of: refOf(type.ofType, types) }
   if (!types[type.name]) {
-    if (isEnumType(type)) types[type.name] = { kind: 'enum', values: type.getValues().map(({ name }) => name) }
-    else if (isInputObjectType(type)) {
+    if (isEnumType(type)) {
+      const data = isDataEnum(type) || undefined
+      types[type.name] = { kind: 'enum', values: type.getValues().map(({ name }) => name), data }
+    } else if (isInputObjectType(type)) {
       const fields: Record<string, { type: TypeRef; fallback?: Input }> = Object.create(null)
       types[type.name] = { kind: 'object', fields }
       for (const [name, field] of Object.entries(type.getFields())) {

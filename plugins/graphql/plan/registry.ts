@@ -10,6 +10,7 @@ import {
   GraphQLNonNull,
   GraphQLScalarType,
   GraphQLString,
+  Kind,
 } from 'graphql'
 import { type Column, isGraphqlName, type Names, type SqlType, type Table } from 'rowhouse/plan'
 import type { Exposed } from './exposed.js'
@@ -27,6 +28,19 @@ export function typed<T>(types: Readonly<Record<string, T | undefined>>): Record
   for (const name in types) if (types[name] !== undefined) fields[name] = { type: types[name] as T }
   return fields
 }
+
+type Leaf = GraphQLScalarType | GraphQLEnumType
+
+/** Creates an enum whose values are data. Also accepts a string in a document, which a scalar would accept. */
+function dataEnum(name: string, values: readonly string[]): GraphQLEnumType {
+  const each = Object.fromEntries(values.map((value) => [value, {}]))
+  const type = new GraphQLEnumType({ name, values: each, extensions: { data: true } })
+  const { parseLiteral } = type
+  type.parseLiteral = (node, variables) =>
+    parseLiteral.call(type, node.kind === Kind.STRING ? { ...node, kind: Kind.ENUM } : node, variables)
+  return type
+}
+export const isDataEnum = (type: GraphQLEnumType): boolean => type.extensions['data'] === true
 
 interface RelatedField {
   readonly name: string
@@ -69,16 +83,18 @@ export class Registry {
   }
 
   /** Returns the type of a value, for input and output. Lists may contain null, and all arrays are lists of one level. */
-  value(type: SqlType): GraphQLScalarType | GraphQLList<GraphQLScalarType> {
+  value(type: SqlType): Leaf | GraphQLList<Leaf> {
     return type.kind === 'array' && type.element ? new GraphQLList(this.scalar(type.element)) : this.scalar(type)
   }
 
-  scalar(type: SqlType): GraphQLScalarType {
+  /** Returns a scalar, or the enum of a type whose values are names in GraphQL. */
+  scalar(type: SqlType): Leaf {
     let name = scalarName(type)
     const builtIn = type.schema === 'pg_catalog' ? ownOf(BUILT_IN, name) : undefined
     if (builtIn) return builtIn
     while (this.exposed.isTaken(name)) name += '_scalar'
-    return this.once(name, () => new GraphQLScalarType({ name }))
+    const values = this.exposed.valuesOf(type)
+    return this.once<Leaf>(name, () => (values ? dataEnum(name, values) : new GraphQLScalarType({ name })))
   }
 
   /** Returns the name of a type of a table. */
