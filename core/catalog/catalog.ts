@@ -40,6 +40,14 @@ export interface TableData extends TableRef {
   readonly computedFields: readonly ComputedField[]
   readonly permissions: readonly RolePermissions[]
   readonly customization?: Customization
+  /** The rows of an enum table. */
+  readonly enumValues?: readonly EnumValue[]
+}
+
+/** A value of an enum table, from its primary key, and the text in its other column. */
+export interface EnumValue {
+  readonly value: string
+  readonly comment?: string
 }
 
 export interface Constraint {

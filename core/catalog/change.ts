@@ -8,6 +8,7 @@ import { emitConstants } from '../sql/emit.js'
 import { type CatalogData, tableKey } from './catalog.js'
 import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
 import { Draft, type TemplateResolver } from './draft.js'
+import { withEnumValues } from './enum-table.js'
 import { functionsNamed } from './function.js'
 import { introspectFunctions } from './introspect-functions.js'
 import {
@@ -24,6 +25,7 @@ import { copyMetadata, type Marks, type Metadata, readMetadata, type TrackedTabl
 import {
   computedFieldName,
   customizationName,
+  enumName,
   functionName,
   ownObjects,
   permissionName,
@@ -72,7 +74,8 @@ export class Change {
   /** Adds tables of the database to the draft. Reading many takes hardly longer than reading one. */
   async addTables(refs: readonly TableRef[]): Promise<void> {
     const { tables } = await introspect(this.client, refs)
-    this.draft.addFound({ tables, functions: new Map() })
+    const found = await withEnumValues(this.client, this.draft.metadata, tables)
+    this.draft.addFound({ tables: found, functions: new Map() })
   }
   /** Adds functions of the database to the draft. */
   async addFunctions(refs: readonly TableRef[]): Promise<void> {
@@ -258,13 +261,15 @@ async function read(client: ClientBase, known?: Reading): Promise<Read> {
   const tracked = await introspectTracked(client, SYSTEM)
   const { metadata, marks } = await readMetadata(client)
   const functions = await introspectFunctions(client, functionsOf(metadata))
-  return { metadata, marks, found: { ...inOrder(tracked, tablesOf(metadata)), functions } }
+  const { tables, ...found } = inOrder(tracked, tablesOf(metadata))
+  return { metadata, marks, found: { ...found, tables: await withEnumValues(client, metadata, tables), functions } }
 }
 
 /** Reads what the database has for the metadata. Returns the same objects for unchanged tables. */
 async function refind(client: ClientBase, metadata: Metadata, known: MarkedTables): Promise<MarkedTables> {
-  const changed = await findChanged(client, tablesOf(metadata), known)
-  return { ...changed, functions: await introspectFunctions(client, functionsOf(metadata)) }
+  const { tables, marks } = await findChanged(client, tablesOf(metadata), known)
+  const functions = await introspectFunctions(client, functionsOf(metadata))
+  return { marks, tables: await withEnumValues(client, metadata, tables), functions }
 }
 
 async function findChanged(client: ClientBase, refs: readonly TableRef[], known: FoundTables): Promise<FoundTables> {
@@ -306,6 +311,7 @@ export function dropObject(draft: Draft, object: string): void {
     const { ref } = table
     if (tableObject(ref) === object) metadata.tables.delete(key)
     if (customizationName(ref) === object) metadata.tables.set(key, { ...table, configuration: null })
+    if (enumName(ref) === object) metadata.tables.set(key, { ...table, isEnum: false })
     if (!ownObjects(table).includes(object)) continue
     const { relationships, computedFields, permissions } = draft.changeable(key) as TrackedTable
     for (const name of computedFields.keys()) if (computedFieldName(ref, name) === object) computedFields.delete(name)

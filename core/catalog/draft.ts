@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { ServiceError, serviceError } from '../errors.js'
 import { type Json, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
-import type { BoolExp, Op, Operand, TableRef } from '../plan/ir.js'
+import type { BoolExp, Op, Operand, SqlType, TableRef } from '../plan/ir.js'
 import { allNames, type Names, type Tables } from '../plan/names.js'
 import { permissionRole, roleName } from '../session.js'
 import {
@@ -20,6 +20,7 @@ import {
   tableName,
 } from './catalog.js'
 import { readCustomization } from './customization.js'
+import { enumProblem } from './enum-table.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { DatabaseTable } from './introspect.js'
@@ -36,6 +37,7 @@ import {
 import {
   computedFieldName,
   customizationName,
+  enumName,
   functionName,
   ownObjects,
   permissionName,
@@ -161,8 +163,10 @@ export class Draft implements Tables {
     const relationships = this.relationships(found)
     const computedFields = this.computedFields(found)
     const customization = this.customization(found)
+    const problem = this.tracked(found)?.isEnum ? enumProblem(found) : undefined
     const data: TableData = {
       ...found,
+      columns: this.enumColumns(found),
       system,
       relationships: system ? systemRelationships(found) : relationships.resolved,
       computedFields: computedFields.resolved,
@@ -170,9 +174,26 @@ export class Draft implements Tables {
       ...(customization.resolved ? { customization: customization.resolved } : {}),
     }
     const failed = [relationships, computedFields, customization].flatMap((each) => each.failed)
+    if (problem) failed.push({ object: enumName(found), reason: `"${tableName(found)}" cannot be an enum: ${problem}` })
     const opened = { data, table: openTable(data), failed }
     this.opened.set(key, opened)
     return opened
+  }
+
+  /** Returns the columns. Those with a foreign key to an enum table have its values. */
+  private enumColumns({ columns, foreignKeys }: DatabaseTable): DatabaseTable['columns'] {
+    const enums = new Map<string, Pick<SqlType, 'enumTable' | 'labels'>>()
+    for (const { table, columns: own, remoteColumns } of foreignKeys) {
+      const key = tableKey(table)
+      this.used(key)
+      const [tracked, remote] = [this.metadata.tables.get(key), this.found.get(key)]
+      if (own.length !== 1 || !tracked?.isEnum || !remote || enumProblem(remote)) continue
+      if (remote.primaryKey[0] !== remoteColumns[0]) continue
+      const labels = remote.enumValues?.map(({ value }) => value)
+      enums.set(own[0] as string, { enumTable: typeName(tracked), labels })
+    }
+    if (enums.size === 0) return columns
+    return columns.map((column) => ({ ...column, type: { ...column.type, ...enums.get(column.name) } }))
   }
 
   /** @throws ServiceError 400 for an invalid relationship */

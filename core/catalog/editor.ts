@@ -1,4 +1,4 @@
-import { at, notExists, parseFailed, ServiceError, serviceError } from '../errors.js'
+import { at, notExists, parseFailed, ServiceError, serviceError, unexpectedPayload } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { operandsOf } from '../plan/boolexp.js'
 import type { BoolExp, Operand, TableRef } from '../plan/ir.js'
@@ -7,6 +7,7 @@ import { isAdmin, ROLE_NAME } from '../session.js'
 import { type Inconsistency, type Relationship, tableKey, tableName } from './catalog.js'
 import { type Change, dropObject } from './change.js'
 import { isSystem, nameTaken } from './draft.js'
+import { enumProblem } from './enum-table.js'
 import { functionsNamed } from './function.js'
 import type { DatabaseTable } from './introspect.js'
 import {
@@ -71,7 +72,7 @@ export class Editor {
     ])
   }
 
-  async trackTable(ref: TableRef, path = '$.args'): Promise<void> {
+  async trackTable(ref: TableRef, path = '$.args', isEnum = false): Promise<void> {
     const { draft } = this.change
     if (draft.tracked(ref) || isSystem(ref)) {
       throw serviceError('already-tracked', `view/table already tracked : "${tableName(ref)}"`, path)
@@ -84,6 +85,18 @@ export class Editor {
       throw serviceError('already-exists', message, path)
     }
     draft.metadata.tables.set(tableKey(ref), trackedTable(ref))
+    this.change.touched()
+    if (isEnum) await this.setEnum(ref, true, path)
+  }
+
+  /** Sets whether the rows of a table are the values of an enum in GraphQL. */
+  async setEnum(ref: TableRef, isEnum: boolean, path = '$.args.table'): Promise<void> {
+    const { tracked } = this.table(ref, path)
+    this.change.draft.metadata.tables.set(tableKey(ref), { ...tracked, isEnum })
+    await this.change.addTables([ref])
+    const { found } = this.table(ref, path)
+    const problem = isEnum ? enumProblem(found) : undefined
+    if (problem) throw unexpectedPayload(`"${tableName(ref)}" cannot be an enum: ${problem}`, path)
     this.change.touched()
   }
 

@@ -31,5 +31,8 @@ export const ROOT_FIELD_KINDS = Object.keys(ROOT_FIELDS) as readonly RootFieldKi
 
 export const isGraphqlName = (name: string): boolean => /^(?!__)[_A-Za-z]\w*$/.test(name)
 
+/** Returns whether an enum value can have this name: it must not look like a value of another type. */
+export const isEnumName = (name: string): boolean => isGraphqlName(name) && !['true', 'false', 'null'].includes(name)
+
 /** The name of a table or function in GraphQL unless it was given another: `schema_t` outside `public`. */
 export const graphqlName = ({ schema, name }: TableRef): string => (schema === 'public' ? name : `${schema}_${name}`)

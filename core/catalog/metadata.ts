@@ -16,6 +16,8 @@ export interface TrackedTable {
   readonly ref: TableRef
   /** GraphQL names. */
   readonly configuration: Json
+  /** Whether its rows are the values of an enum in GraphQL. */
+  readonly isEnum: boolean
   readonly relationships: Map<string, RelationshipRow>
   readonly computedFields: Map<string, ComputedFieldRow>
   /** Permissions by `permissionKey`. */
@@ -55,6 +57,7 @@ export const permissionKey = (role: string, type: PermissionType): string => `${
 export const trackedTable = (ref: TableRef): TrackedTable => ({
   ref,
   configuration: null,
+  isEnum: false,
   relationships: new Map(),
   computedFields: new Map(),
   permissions: new Map(),
@@ -79,10 +82,11 @@ export async function readMetadata(client: ClientBase, known?: MarkedMetadata): 
   const tables = new Map<string, TrackedTable>()
   const marks = new Map<string, string>()
   const changed: TrackedTable[] = []
-  for (const { schema, name, configuration, mark } of listIn(read.tables)) {
+  for (const { schema, name, configuration, is_enum: isEnum, mark } of listIn(read.tables)) {
     const table = {
       ...trackedTable({ schema: schema as string, name: name as string }),
       configuration: configuration as Json,
+      isEnum: (isEnum as Json) === true,
     }
     const key = tableKey(table.ref)
     const before = known?.marks.get(key) === mark ? known?.metadata.tables.get(key) : undefined
@@ -161,7 +165,8 @@ interface ReadPermissions {
 const READ = {
   version: 'select version from svc_catalog.svc_version',
   tables: `select coalesce(json_agg(json_build_object('schema', table_schema, 'name', table_name,
-    'configuration', configuration, 'mark', coalesce(mark, '') || coalesce(configuration::text, ''))
+    'configuration', configuration, 'is_enum', is_enum,
+    'mark', concat(mark, configuration, case when is_enum then ' enum' end))
     order by table_schema, table_name), '[]')
     from svc_catalog.svc_table left join (
       select table_schema, table_name,
@@ -264,7 +269,12 @@ const STORES: readonly Store[] = [
     name: 'svc_table',
     key: TABLE_KEY,
     rows: ({ tables }) =>
-      new Map([...tables].map(([key, { ref, configuration }]) => [key, { ...tableColumns(ref), configuration }])),
+      new Map(
+        [...tables].map(([key, { ref, configuration, isEnum }]) => [
+          key,
+          { ...tableColumns(ref), configuration, is_enum: isEnum },
+        ]),
+      ),
   },
   {
     name: 'svc_relationship',

@@ -87,7 +87,9 @@ const placesOf = ({ insert, select, update, delete: remove }: RolePermissions): 
 /** Returns whether a table looks the same to other tables. Results of functions may have changed with it. */
 function sameToOthers(a: TrackedTable | undefined, b: TrackedTable | undefined): boolean {
   if (!a || !b || a.computedFields.size > 0 || b.computedFields.size > 0) return !a && !b
-  return isDeepStrictEqual(a.relationships, b.relationships)
+  // The name of an enum comes from its table.
+  const enumOf = ({ isEnum, configuration }: TrackedTable) => isEnum && configuration
+  return isDeepStrictEqual(a.relationships, b.relationships) && isDeepStrictEqual(enumOf(a), enumOf(b))
 }
 
 /** Returns the keys and all tables that use one of them, directly or indirectly. */

@@ -90,6 +90,11 @@ create table svc_catalog.svc_computed_field (
 );
 `,
   },
+  {
+    id: '003-enum-tables',
+    // Without a default, because servers of the previous version write no value.
+    sql: 'alter table svc_catalog.svc_table add column is_enum boolean;',
+  },
 ]
 
 /** Tables that admin can select from, addressed as `{schema: "svc_catalog", name}`. */

@@ -65,9 +65,10 @@ const nameOf = (name: Name): string => (typeof name === 'string' ? name : `${nam
 /** Returns the entries of an export, in canonical form, by the name of the object that they configure. */
 function objects({ tables = [], query_templates: templates = [], functions = [] }: Exported): Map<string, string> {
   const all = new Map<string, string>()
-  for (const { table, configuration, ...lists } of tables) {
+  for (const { table, configuration, is_enum: isEnum, ...lists } of tables) {
     const name = nameOf(table)
     all.set(`table ${name}`, '')
+    if (isEnum === true) all.set(`enum ${name}`, '')
     if (isObject(configuration as Json)) all.set(`customization ${name}`, canonical(configuration as Entry))
     for (const [list, entries] of Object.entries(lists) as [string, readonly Entry[]][]) {
       const type = list.slice(0, list.indexOf('_'))

@@ -37,8 +37,10 @@ export interface SqlType {
   readonly list?: true
   /** Whether it was created by `create type ... as enum`. */
   readonly enum?: true
-  /** Values of an enum, in order. */
+  /** Values of an enum, in order, or those of an enum table. */
   readonly labels?: readonly string[]
+  /** Name of the enum table in GraphQL that a column references. */
+  readonly enumTable?: string
   /** Whether it is text with a collation that can treat different bytes as equal, e.g. ignoring case. */
   readonly nondeterministic?: true
   /** Whether it is a LIKE pattern rather than a column's type. See `checkPattern`. */

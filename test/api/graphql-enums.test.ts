@@ -103,6 +103,132 @@ t.test('the enums of PostgreSQL', async (t) => {
   })
 })
 
+t.test('enum tables', async (t) => {
+  const { server, data, errors, schema } = await serve(t)
+  await server.must('run_sql', {
+    sql: `create table color (value text primary key, comment text); insert into color values ('red', 'warm'), ('blue', null);
+      create table car (id int primary key, color text not null references color, name text);
+      create table bad_word (word text primary key); insert into bad_word values ('a b');
+      create table keyless (word text); create table nothing (word text primary key);
+      create table numbered (id int primary key); create table wide (a text primary key, b text, c text);
+      insert into car values (1, 'red', 'a'), (2, 'blue', 'b')`,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: { table: 'color', is_enum: true } },
+    { type: 'track_table', args: 'car' },
+    {
+      type: 'create_select_permission',
+      args: {
+        table: 'car',
+        role: 'user',
+        permission: { columns: ['id', 'color'], filter: { color: { $ne: 'blue' } } },
+      },
+    },
+  ])
+
+  await t.test('are the types of the columns that reference them', async (t) => {
+    for (const as of [undefined, { role: 'user' }]) {
+      t.same(valuesIn(await schema(as), 'color_enum'), ['blue', 'red'])
+    }
+    t.same(await data('{ car(where: {color: {_eq: red}}) { id color } }'), { car: [{ id: 1, color: 'red' }] })
+    t.same(
+      await data(
+        'query q($c: [color_enum!]!) { car(where: {color: {_in: $c}}) { id } color(order_by: {value: asc}) { value } }',
+        {
+          c: ['blue'],
+        },
+      ),
+      { car: [{ id: 2 }], color: [{ value: 'blue' }, { value: 'red' }] },
+    )
+    t.same(
+      await data(
+        'mutation m($c: color_enum!) { insert_car_one(object: {id: 3, color: $c}) { color } update_car_by_pk(pk_columns: {id: 3}, _set: {color: blue}) { color } }',
+        { c: 'red' },
+      ),
+      { insert_car_one: { color: 'red' }, update_car_by_pk: { color: 'blue' } },
+    )
+    t.match(await errors('{ car(where: {color: {_eq: green}}) { id } }'), [{ message: /"green" does not exist/ }])
+    t.match(
+      await errors('mutation m($o: car_insert_input!) { insert_car_one(object: $o) { id } }', {
+        o: { id: 9, color: 'green' },
+      }),
+      [{ extensions: { code: 'constraint-violation' } }],
+    )
+    t.notMatch((await server.fetch('/v1alpha1/graphql/schema')).body.schema, /color_enum/)
+    t.same(
+      await server.must('select', { table: 'car', columns: ['color'], where: { id: 1, color: { $like: 'r%' } } }),
+      [{ color: 'red' }],
+    )
+  })
+
+  await t.test('are read again on reload', async (t) => {
+    await server.must('insert', { table: 'color', objects: [{ value: 'green' }] })
+    await server.must('reload_metadata', {})
+    t.same(await data('{ car(where: {color: {_eq: green}}) { id } }'), { car: [] })
+    await server.must('run_sql', { sql: `insert into color values ('grey')` })
+    t.same(await data('{ car(where: {color: {_eq: grey}}) { id } }'), { car: [] })
+  })
+
+  await t.test('are a part of the metadata', async (t) => {
+    const exported = await server.must('export_metadata', {})
+    t.match(exported.tables, [{ table: 'car' }, { table: 'color', is_enum: true }])
+    t.notOk('is_enum' in exported.tables[0])
+    await server.must('replace_metadata', exported)
+    t.same(await server.must('export_metadata', {}), exported)
+    t.same(valuesIn(await schema(), 'color_enum'), ['blue', 'green', 'grey', 'red'])
+    await server.must('set_table_customization', { table: 'color', configuration: { custom_name: 'paint' } })
+    t.same(valuesIn(await schema(), 'paint_enum'), ['blue', 'green', 'grey', 'red'])
+    await server.must('set_table_is_enum', { table: 'color', is_enum: false })
+    t.equal((await schema()).getType('paint_enum'), undefined)
+    t.same(await data('{ car(where: {color: {_eq: "red"}}) { id } }'), { car: [{ id: 1 }] })
+    await server.must('set_table_is_enum', { table: 'color', is_enum: true })
+    t.same(await data('{ car(where: {color: {_eq: red}}) { id } }'), { car: [{ id: 1 }] })
+  })
+
+  await t.test('and what is none', async (t) => {
+    const reasons = {
+      keyless: /primary key/,
+      numbered: /primary key/,
+      wide: /only one column/,
+      nothing: /no rows/,
+      bad_word: /"a b" is not/,
+    }
+    for (const [table, message] of Object.entries(reasons)) {
+      t.match(await server.query('track_table', { table, is_enum: true }), {
+        status: 400,
+        body: { code: 'unexpected-payload', path: '$.args.table', error: message },
+      })
+    }
+    t.match(await server.query('track_table', { name: 'wide', is_enum: true }), {
+      status: 400,
+      body: { path: '$.args' },
+    })
+    t.match(await server.query('set_table_is_enum', { table: 'missing', is_enum: true }), {
+      status: 400,
+      body: { code: 'not-exists', path: '$.args.table' },
+    })
+    t.same((await server.must('export_metadata', {})).tables.length, 2)
+    t.match(await server.query('run_sql', { sql: `insert into color values ('light blue')` }), {
+      status: 400,
+      body: { code: 'dependency-error', error: /enum color/ },
+    })
+    await server.must('insert', { table: 'color', objects: [{ value: 'light blue' }] })
+    await server.must('reload_metadata', {})
+    t.same(await server.must('get_inconsistent_metadata', {}), {
+      is_consistent: false,
+      inconsistent_objects: [
+        {
+          name: 'enum color',
+          reason: '"color" cannot be an enum: "light blue" is not a valid value of an enum in GraphQL',
+        },
+      ],
+    })
+    t.same(await data('{ car(where: {color: {_eq: "red"}}) { id } }'), { car: [{ id: 1 }] })
+    await server.must('drop_inconsistent_metadata', {})
+    t.notOk((await server.must('export_metadata', {})).tables[1].is_enum)
+  })
+})
+
 async function serve(t: Test) {
   const server = await testServer(t)
   const ask = async (query: string, variables?: object, as?: As) =>

@@ -3,6 +3,7 @@ import {
   type FunctionData,
   GRAPHQL_TYPES,
   graphqlName,
+  isEnumName,
   isGraphqlName,
   type Names,
   type SqlType,
@@ -10,7 +11,7 @@ import {
   tableKey,
   type TableRef,
 } from 'rowhouse/plan'
-import { type Dialect, isEnumName, NUMERIC_FUNCTIONS, scalarName, takesNames } from './names.js'
+import { type Dialect, NUMERIC_FUNCTIONS, scalarName, takesNames } from './names.js'
 import { offeredRoots, ROOT_ACTIONS, type RootField } from './roots.js'
 
 /** The tables that a role sees in a dialect, with their names in that dialect. */
@@ -92,7 +93,7 @@ function expose(names: Names, dialect: Dialect): Exposed {
     valuesOf(type) {
       if (!type.labels || dialect === 'alpha') return undefined
       enums ??= enumsOf(names)
-      return enums.get(scalarName(type)) ?? undefined
+      return enums.get(scalarName(type, dialect)) ?? undefined
     },
   }
 }
@@ -103,7 +104,7 @@ function enumsOf(names: Names): ReadonlyMap<string, readonly string[] | null> {
   const add = (type: SqlType): void => {
     const { labels } = type.element ?? type
     if (!labels) return
-    const name = scalarName(type.element ?? type)
+    const name = scalarName(type.element ?? type, 'modern')
     const known = enums.get(name)
     if (known === null || labels.length === 0 || !labels.every(isEnumName)) enums.set(name, null)
     else if (known !== labels) enums.set(name, known ? [...new Set([...known, ...labels])] : labels)

@@ -81,15 +81,13 @@ function columnOf(table: Table, name: string): string {
   return column ?? (Object.hasOwn(table.customization.columns, name) ? `\0${name}` : name)
 }
 
-/** Returns whether an enum value can have this name: it must not look like a value of another type. */
-export const isEnumName = (name: string): boolean => isGraphqlName(name) && !['true', 'false', 'null'].includes(name)
-
 /** Returns whether all arguments that clients can set have names that are valid in GraphQL. */
 export const takesNames = (all: readonly FunctionArgument[]): boolean =>
   all.every(({ is, name = '' }) => is !== 'client' || isGraphqlName(name))
 
-/** Returns the scalar of a type. */
-export function scalarName(type: SqlType): string {
+/** Returns the name of the scalar or enum of a type. */
+export function scalarName(type: SqlType, dialect: Dialect): string {
+  if (type.enumTable !== undefined && dialect === 'modern') return `${type.enumTable.replaceAll(/\W/g, '_')}_enum`
   const builtIn = BUILT_IN.get(type.name)
   if (builtIn && type.schema === 'pg_catalog') return builtIn
   const name = (RENAMED.get(type.name) ?? type.name).replaceAll(/\W/g, '_').replace(/^(?=\d)/, '_')

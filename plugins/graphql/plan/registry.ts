@@ -12,10 +12,10 @@ import {
   GraphQLString,
   Kind,
 } from 'graphql'
-import { type Column, isGraphqlName, type Names, type SqlType, type Table } from 'rowhouse/plan'
+import { type Column, isEnumName, isGraphqlName, type Names, type SqlType, type Table } from 'rowhouse/plan'
 import type { Exposed } from './exposed.js'
 import { ownOf } from './input.js'
-import { computedColumns, type Dialect, isEnumName, NUMERIC_FUNCTIONS, scalarName } from './names.js'
+import { computedColumns, type Dialect, NUMERIC_FUNCTIONS, scalarName } from './names.js'
 
 /** Arguments of a field, or fields of an input type. */
 export type InputFields = Record<string, { readonly type: GraphQLInputType; readonly defaultValue?: unknown }>
@@ -89,7 +89,7 @@ export class Registry {
 
   /** Returns a scalar, or the enum of a type whose values are names in GraphQL. */
   scalar(type: SqlType): Leaf {
-    let name = scalarName(type)
+    let name = scalarName(type, this.modern ? 'modern' : 'alpha')
     const builtIn = type.schema === 'pg_catalog' ? ownOf(BUILT_IN, name) : undefined
     if (builtIn) return builtIn
     while (this.exposed.isTaken(name)) name += '_scalar'

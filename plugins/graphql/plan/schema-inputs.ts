@@ -13,11 +13,12 @@ import {
   type Column,
   type ComputedField,
   type FunctionData,
+  isEnumName,
   operatorsOn,
   type SqlType,
   type Table,
 } from 'rowhouse/plan'
-import { isEnumName, keyOf } from './names.js'
+import { keyOf } from './names.js'
 import { type InputFields, isNumeric, list, type Registry, required, typed } from './registry.js'
 
 type Named = Pick<Column, 'name' | 'type'>

@@ -49,6 +49,7 @@ const ofTable = Object.fromEntries([
   ...Object.keys(PERMISSIONS).map((key) => [key, { type: 'array', items: permission }] as const),
   ['computed_fields', { type: 'array', items: computedField }],
   ['configuration', anything],
+  ['is_enum', { type: 'boolean' }],
 ])
 const metadataSchema = args(
   {
@@ -91,6 +92,7 @@ function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): Json {
   const tables = sorted(metadata.tables).map((table) => ({
     table: exportedName(table.ref),
     ...(table.configuration === null ? {} : { configuration: table.configuration }),
+    ...(table.isEnum ? { is_enum: true } : {}),
     ...Object.fromEntries(
       Object.entries(RELATIONSHIPS).map(([key, type]) => [
         key,
@@ -144,11 +146,11 @@ async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void
       liftTableRef(item['function'], `${at('$.args.functions', i)}.function`),
     ),
   )
-  for (const { ref, path } of entries) {
+  for (const { ref, entry, path } of entries) {
     if (edit.trackedTables.some((table) => tableName(table.ref) === tableName(ref))) {
       throw serviceError('already-exists', `table "${tableName(ref)}" is declared twice`, path)
     }
-    await edit.trackTable(ref, `${path}.table`)
+    await edit.trackTable(ref, `${path}.table`, entry['is_enum'] === true)
   }
   for (const { ref, entry, path } of entries) {
     for (const { kind: type, item, here } of items(entry, RELATIONSHIPS, path)) {

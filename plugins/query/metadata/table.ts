@@ -1,8 +1,16 @@
 import type { Data, Operation } from 'rowhouse'
-import { type Json, type JsonObject, liftTableRef, parseFailed } from 'rowhouse/plan'
+import { isObject, type Json, type JsonObject, liftTableRef, parseFailed } from 'rowhouse/plan'
 import { anything, args, comment, type Comment, metadataOperation, tableOf, tableSchema, text } from './operation.js'
 
-const cascade = { type: 'boolean' } as const
+const flag = { type: 'boolean' } as const
+/** A table by its name, or with `is_enum` beside its name or its key `table`. */
+const trackSchema = {
+  anyOf: [
+    text,
+    args({ schema: text, name: text, is_enum: flag }, ['schema', 'is_enum']),
+    args({ table: tableSchema, is_enum: flag }, ['is_enum']),
+  ],
+}
 
 interface CreateArgs {
   readonly table: Json
@@ -19,15 +27,17 @@ interface NamedArgs {
 
 /** Operations on tracked tables and relationships. */
 export function tableOperations(data: Data): Record<string, Operation> {
-  const track = metadataOperation<Json>(data, tableSchema, (edit, value) =>
-    edit.trackTable(liftTableRef(value, '$.args')),
-  )
-  const trackNamed = metadataOperation<{ table: Json; configuration?: Json }>(
+  const track = metadataOperation<Json>(data, trackSchema, (edit, value) => {
+    const { is_enum: isEnum, table, ...own } = isObject(value) ? value : { table: value }
+    const path = isObject(value) && table !== undefined ? '$.args.table' : '$.args'
+    return edit.trackTable(liftTableRef(table ?? own, path), path, isEnum === true)
+  })
+  const trackNamed = metadataOperation<{ table: Json; configuration?: Json; is_enum?: boolean }>(
     data,
-    args({ table: tableSchema, configuration: anything }, ['configuration']),
-    async (edit, { table, configuration = null }) => {
+    args({ table: tableSchema, configuration: anything, is_enum: flag }, ['configuration', 'is_enum']),
+    async (edit, { table, configuration = null, is_enum: isEnum = false }) => {
       const ref = tableOf(table)
-      await edit.trackTable(ref, '$.args.table')
+      await edit.trackTable(ref, '$.args.table', isEnum)
       edit.customize(ref, configuration)
       edit.refuseTakenNames(ref)
     },
@@ -42,16 +52,21 @@ export function tableOperations(data: Data): Record<string, Operation> {
   return {
     track_table: { ...track, version2: trackNamed },
     add_existing_table_or_view: track,
+    set_table_is_enum: metadataOperation<{ table: Json; is_enum: boolean }>(
+      data,
+      args({ table: tableSchema, is_enum: flag }),
+      (edit, { table, is_enum: isEnum }) => edit.setEnum(tableOf(table), isEnum),
+    ),
     untrack_table: metadataOperation<{ table: Json; cascade?: boolean }>(
       data,
-      args({ table: tableSchema, cascade }, ['cascade']),
+      args({ table: tableSchema, cascade: flag }, ['cascade']),
       (edit, { table, cascade = false }) => edit.untrackTable(tableOf(table), cascade),
     ),
     create_object_relationship: create('object'),
     create_array_relationship: create('array'),
     drop_relationship: metadataOperation<NamedArgs & { cascade?: boolean }>(
       data,
-      namedSchema({ cascade }),
+      namedSchema({ cascade: flag }),
       (edit, { cascade = false, ...named }) => edit.dropRelationship(tableOf(named.table), nameOf(named), cascade),
     ),
     rename_relationship: metadataOperation<{ table: Json; name: string; new_name: string }>(
