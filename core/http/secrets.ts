@@ -77,6 +77,7 @@ const NO_VARIABLE = new Set([
   'x-service-allowed-roles',
   USE_BACKEND,
   'x-service-csrf',
+  'x-service-digits-as-text',
   'x-service-filestore-range',
 ])
 

@@ -30,6 +30,8 @@ import type { Dialect } from './plan/names.js'
 import type { Failure, PrepareShape } from './plan/prepare.js'
 
 const JSON_TYPE = 'application/json'
+/** Overrides the setting `digitsAsText` for one request. */
+const DIGITS_AS_TEXT = 'x-service-digits-as-text'
 const RESPONSE_TYPE = 'application/graphql-response+json'
 
 /** The outcome of a GraphQL request. The body is text, or chunks if it is long. */
@@ -50,11 +52,15 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     const { session } = ctx.state
     const call = callOf(ctx, 'json', dialect)
     const limits = limitsOf(session)
+    const digits = dialect === 'modern' ? ctx.get(DIGITS_AS_TEXT) : ''
+    if (!['', 'true', 'false'].includes(digits)) {
+      throw serviceError('parse-failed', `header "${DIGITS_AS_TEXT}" is neither true nor false`)
+    }
     const options: ExecuteOptions = {
       dialect,
       limits,
       introspection: config.introspection || isAdmin(session),
-      digitsAsText: dialect === 'modern' && config.digitsAsText,
+      digitsAsText: dialect === 'modern' && (digits === '' ? config.digitsAsText : digits === 'true'),
     }
     let request: GraphqlRequest
     try {

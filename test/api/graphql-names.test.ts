@@ -193,6 +193,29 @@ tap.test('parts of JSON, casts, and numbers as text', async (t) => {
     return body
   }
 
+  await t.test('a header overrides the setting for one request', async (t) => {
+    const as = async (text?: string, path = '/v1/graphql') =>
+      server.fetch(path, {
+        method: 'POST',
+        body: JSON.stringify({ query: '{ thing(where: {id: {_eq: 1}}) { big bigs exact } }' }),
+        headers: text === undefined ? {} : { 'X-Service-Digits-As-Text': text },
+      })
+    const numbers = '{"data":{"thing":[{"big":9007199254740993,"bigs":[1,9007199254740993],"exact":1.50}]}}'
+    const texts = '{"data":{"thing":[{"big":"9007199254740993","bigs":["1","9007199254740993"],"exact":"1.50"}]}}'
+    for (const [header, expected] of [
+      [undefined, texts],
+      ['false', numbers],
+      ['true', texts],
+      ['false', numbers],
+    ] as const) {
+      t.equal((await as(header)).text, expected, header)
+    }
+    t.equal((await as('true', '/v1alpha1/graphql')).text, numbers, 'not in the older dialect')
+    t.match((await as('yes')).body.errors, [
+      { message: 'header "x-service-digits-as-text" is neither true nor false', extensions: { code: 'parse-failed' } },
+    ])
+  })
+
   await t.test('paths', async (t) => {
     const part = async (id: number, path: string, column = 'data') =>
       (await ask(`query ($p: String) { thing_by_pk(id: ${id}) { part: ${column}(path: $p) } }`, { p: path })).data
