@@ -390,7 +390,7 @@ export function planBoolExp(
     if (typeof to === 'object' && 'list' in to) return list(op, compare, column, to, isNull, here, cast)
     const type = rightType(operator.right, column.type)
     if (!type) throw unexpectedPayload(`"${column.name}" has no list type`, here)
-    if (typeof to === 'object') return near(compare, type, to as NearShape, here)
+    if (typeof to === 'object') return near(op, compare, type, to as NearShape, here)
     return compare(op, operands.one(to as number, type, here, cast?.from ?? column.type))
   }
 
@@ -407,7 +407,13 @@ export function planBoolExp(
       }),
     )
 
-  const near = (compare: Compare, type: SqlType, { from, distance, spheroid }: NearShape, here: string): BoolExp => {
+  const near = (
+    op: CompareOp,
+    compare: Compare,
+    type: SqlType,
+    { from, distance, spheroid }: NearShape,
+    here: string,
+  ): BoolExp => {
     const more = [operands.one(distance, FLOAT8, `${here}.distance`)]
     if (spheroid !== undefined) {
       if (type.kind !== 'geography') {
@@ -415,7 +421,7 @@ export function planBoolExp(
       }
       more.push(operands.one(spheroid, BOOL, `${here}.use_spheroid`))
     }
-    return compare('st_d_within', operands.one(from, type, `${here}.from`), more)
+    return compare(op, operands.one(from, type, `${here}.from`), more)
   }
 
   const list = (

@@ -19,7 +19,9 @@ export function guard(filter: BoolExp, wanted: BoolExp, table: Table, catalog: C
 
 /** Operators that are true only if the bounding boxes overlap; an empty geometry has none. */
 const OVERLAPPING: ReadonlySet<string> = new Set(
-  ['contains', 'crosses', 'intersects', 'overlaps', 'touches', 'within', 'd_within'].map((name) => `st_${name}`),
+  'contains crosses intersects overlaps touches within d_within 3d_intersects 3d_d_within'
+    .split(' ')
+    .map((name) => `st_${name}`),
 )
 
 /** Returns a bounding box condition implied by a comparison of geometries, so that an index applies. It never fails. */
@@ -121,6 +123,8 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'st_touches':
     case 'st_within':
     case 'st_d_within':
+    case 'st_3d_d_within':
+    case 'st_3d_intersects':
     case 'st_boxes':
       return false
   }

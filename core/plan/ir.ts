@@ -122,6 +122,8 @@ export type CompareOp =
   | 'st_touches'
   | 'st_within'
   | 'st_d_within'
+  | 'st_3d_d_within'
+  | 'st_3d_intersects'
   /** Bounding boxes overlap, optionally expanded by a distance. Not available to clients. */
   | 'st_boxes'
 
@@ -134,7 +136,7 @@ export type BoolExp =
       readonly computed?: FunctionCall
       readonly op: CompareOp
       readonly to: Operand
-      /** Additional operands of `st_d_within`: the distance; on geography also whether to use a spheroid. */
+      /** Additional operands of `st_d_within` and `st_3d_d_within`: the distance; on geography also whether to use a spheroid. */
       readonly more?: readonly Operand[]
       /** Type to compare the column as. */
       readonly cast?: { readonly from: SqlType; readonly to: SqlType }

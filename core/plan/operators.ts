@@ -58,6 +58,8 @@ const table = {
   st_touches: { op: 'st_touches', right: 'same', on: geometry },
   st_within: { op: 'st_within', right: 'same', on: geometry },
   st_d_within: { op: 'st_d_within', right: 'near', on: geo },
+  st_3d_d_within: { op: 'st_3d_d_within', right: 'near', on: geometry },
+  st_3d_intersects: { op: 'st_3d_intersects', right: 'same', on: geometry },
 } satisfies Record<string, Operator>
 
 const columnOps = {

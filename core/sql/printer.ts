@@ -368,6 +368,8 @@ const COMPARE: Record<CompareOp, Compare> = {
   st_touches: call(sql`ST_Touches`),
   st_within: call(sql`ST_Within`),
   st_d_within: call(sql`ST_DWithin`),
+  st_3d_d_within: call(sql`ST_3DDWithin`),
+  st_3d_intersects: call(sql`ST_3DIntersects`),
   st_boxes: (left, [right, distance], geo) =>
     binary(sql`&&`)(left, [distance ? grown(right as Sql, distance, geo) : (right as Sql)], geo),
 }

@@ -208,7 +208,7 @@ tap.test('parts of JSON, casts, and numbers as text', async (t) => {
       ['true', texts],
       ['false', numbers],
     ] as const) {
-      t.equal((await as(header)).text, expected, header)
+      t.equal((await as(header)).text, expected, `header: ${header}`)
     }
     t.equal((await as('true', '/v1alpha1/graphql')).text, numbers, 'not in the older dialect')
     t.match((await as('yes')).body.errors, [

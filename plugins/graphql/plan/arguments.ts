@@ -202,7 +202,7 @@ export class Arguments {
   private operator(name: string, input: Input, path: string): OpShape['to'] {
     // If a missing variable removed a comparison, a delete could affect the whole table.
     if (input.kind === 'null') throw invalid('unexpected null value; use _is_null to find null', path)
-    if (name === '_st_d_within') return this.near(input, path)
+    if (name === '_st_d_within' || name === '_st_3d_d_within') return this.near(input, path)
     if (name === '_cast') return this.cast(input, path)
     if (name === '_is_null') {
       if (input.kind === 'literal' && typeof input.value === 'boolean') return input.value

@@ -161,7 +161,7 @@ export class SchemaInputs {
   }
 
   private operand(operator: string, left: SqlType, right: SqlType): GraphQLInputType {
-    if (operator === 'st_d_within') return this.near(left)
+    if (operator === 'st_d_within' || operator === 'st_3d_d_within') return this.near(left)
     const whole = left.kind === 'array' && left.name === right.name
     return right.kind === 'array' && right.element && !whole
       ? list(this.registry.value(right.element))

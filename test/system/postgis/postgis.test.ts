@@ -116,6 +116,47 @@ t.test('rows are found by where they are', async (t) => {
   }
 })
 
+t.test('the height counts in three dimensions alone', async (t) => {
+  const server = await town(t)
+  await server.must('run_sql', {
+    sql: `create table balloon (id int primary key, at ${GIS}.geometry(PointZ, 4326) not null, secret bool not null default false);
+      insert into balloon values (1, ${GIS}.ST_GeomFromEWKT('SRID=4326;POINT Z (0 0 0)')), (2, ${GIS}.ST_GeomFromEWKT('SRID=4326;POINT Z (0 0 100)')),
+        (3, ${GIS}.ST_GeomFromEWKT('SRID=4326;POINT Z (0 0 100)')), (4, ${GIS}.ST_GeomFromEWKT('SRID=4326;POINT Z (90 0 100)'));
+      update balloon set secret = id = 3`,
+  })
+  await server.must('track_table', 'balloon')
+  await server.must('create_select_permission', {
+    table: 'balloon',
+    role: 'user',
+    permission: { columns: ['id', 'at'], filter: { secret: false } },
+  })
+  const high = { type: 'Point', coordinates: [0, 0, 100] }
+  const places: readonly (readonly [object, number[], number[]])[] = [
+    [{ at: { $st_intersects: high } }, [1, 2, 3], [1, 2]],
+    [{ at: { $st_3d_intersects: high } }, [2, 3], [2]],
+    [{ at: { $st_d_within: { distance: 50, from: high } } }, [1, 2, 3], [1, 2]],
+    [{ at: { $st_3d_d_within: { distance: 50, from: high } } }, [2, 3], [2]],
+    [{ at: { _st_3d_d_within: { distance: 100, from: high } } }, [1, 2, 3, 4], [1, 2, 4]],
+  ]
+  for (const [where, all, seen] of places) {
+    t.same(await ids(server, where, {}, 'balloon'), all, JSON.stringify(where))
+    t.same(await ids(server, where, { role: 'user' }, 'balloon'), seen, JSON.stringify(where))
+  }
+  const query =
+    'query q($p: geometry!, $d: Float!) { a: balloon(where: {at: {_st_3d_intersects: $p}}, order_by: {id: asc}) { id } b: balloon(where: {at: {_st_3d_d_within: {distance: $d, from: $p}}}, order_by: {id: asc}) { id } }'
+  const body = JSON.stringify({ query, variables: { p: high, d: 50 } })
+  t.same((await server.fetch('/v1/graphql', { method: 'POST', body })).body, {
+    data: { a: [{ id: 2 }, { id: 3 }], b: [{ id: 2 }, { id: 3 }] },
+  })
+  t.match(
+    await server.query('select', { table: 'place', columns: ['id'], where: { on_earth: { $st_3d_intersects: high } } }),
+    {
+      status: 400,
+      body: { error: /works only on columns of type "geometry"/ },
+    },
+  )
+})
+
 t.test('a degree of the equator is 111,319.5 m on WGS 84, and 111,195.1 m on a sphere', async (t) => {
   const server = await town(t)
   const within = (distance: number, more: object = {}) => ({ $st_d_within: { distance, from: point(0, 0), ...more } })
