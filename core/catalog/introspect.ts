@@ -121,6 +121,7 @@ interface RawColumn {
   identity: string
   default: string | null
   nondeterministic: boolean
+  nested: boolean
   derived: boolean
   /** Oid of the type. */
   type: number
@@ -180,7 +181,7 @@ function readColumn(raw: RawColumn, type: SqlType): FoundColumn {
   return {
     name: raw.name,
     number: raw.number,
-    type: raw.nondeterministic ? { ...type, nondeterministic: true } : type,
+    type: raw.nondeterministic ? { ...type, nondeterministic: true } : raw.nested ? { ...type, nested: true } : type,
     nullable: !raw.not_null,
     ...(raw.derived ? { derived: true as const } : {}),
     ...(raw.default === null || raw.generated !== '' ? {} : { default: raw.default }),
@@ -281,7 +282,7 @@ with recursive wanted as materialized (
 ),
 attribute as materialized (
   select a.attrelid, a.attnum, a.attname, a.attnotnull, a.attgenerated, a.attidentity, a.atttypid, a.atttypmod,
-    a.attcollation, wanted.relkind
+    a.attndims, a.attcollation, wanted.relkind
   from wanted join pg_attribute a on a.attrelid = wanted.oid
   where a.attnum > 0 and not a.attisdropped
 ),
@@ -335,6 +336,7 @@ columns as (
     'number', a.attnum, 'name', a.attname, 'not_null', a.attnotnull, 'generated', a.attgenerated,
     'identity', a.attidentity, 'default', coalesce(pg_get_expr(d.adbin, d.adrelid), pg_get_expr(own.typdefaultbin, 0)), 'type', a.atttypid::int8,
     'nondeterministic', coalesce(not c.collisdeterministic, false),
+    'nested', greatest(a.attndims, own.typndims) > 1,
     'derived', a.attgenerated = 'v' or a.relkind = 'v' and not exists (
       select from trace t
       join pg_class s on s.oid = t.source and s.relkind in ('r', 'p', 'm', 'f')

@@ -33,6 +33,8 @@ export interface SqlType {
   readonly kind: TypeKind
   /** Type of an array's elements. */
   readonly element?: SqlType
+  /** Whether a column was declared as an array of more than one dimension, e.g. `int[][]`. PostgreSQL does not check it. */
+  readonly nested?: true
   /** Whether it is a list of values to compare with rather than a column's type: its elements are not nested. */
   readonly list?: true
   /** Whether it was created by `create type ... as enum`. */

@@ -1,4 +1,4 @@
-import { buildClientSchema, buildSchema, getIntrospectionQuery, validateSchema } from 'graphql'
+import { buildClientSchema, buildSchema, getIntrospectionQuery, type GraphQLObjectType, validateSchema } from 'graphql'
 import t from 'tap'
 import { type As, testServer } from '../kit/server.js'
 
@@ -238,4 +238,59 @@ t.test('what a column is called in GraphQL is no name for a relationship', async
   t.match((await server.query('create_object_relationship', { ...args, using })).body, taken)
   t.match((await server.query('add_computed_field', { ...args, definition: { function: 'size' } })).body, taken)
   await server.must('create_object_relationship', { ...args, name: 'neighbour', using })
+})
+
+t.test('a column of nested lists', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create domain board as int[][]; create table matrix (id int primary key, rows int[][], flat int[], texts text[][] not null default '{}', board board);
+      insert into matrix values (1, '{{1,2},{3,4}}', '{1,2}', '{{a,null}}', '{{1}}')`,
+  })
+  await server.must('track_table', 'matrix')
+  const ask = async (query: string, variables?: object) =>
+    (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query, variables }) })).body
+
+  const schema = buildClientSchema((await ask(getIntrospectionQuery())).data)
+  t.same(validateSchema(schema), [])
+  const fields = (schema.getType('matrix') as GraphQLObjectType).getFields()
+  t.same(
+    ['rows', 'flat', 'texts', 'board'].map((name) => String(fields[name]?.type)),
+    ['_int4', '[Int]', '_text!', '_int4'],
+  )
+  const all = 'rows flat texts board'
+  t.same((await ask(`{ matrix { ${all} } }`)).data.matrix, [
+    {
+      rows: [
+        [1, 2],
+        [3, 4],
+      ],
+      flat: [1, 2],
+      texts: [['a', null]],
+      board: [[1]],
+    },
+  ])
+  const insert = `mutation m($rows: _int4, $o: [matrix_insert_input!]!) {
+    a: insert_matrix_one(object: {id: 2, rows: [[5, 6]], texts: [["x"], ["y"]], board: $rows}) { ${all} }
+    b: insert_matrix(objects: $o) { returning { rows } }
+    c: update_matrix_by_pk(pk_columns: {id: 3}, _set: {rows: $rows}) { rows } }`
+  t.same((await ask(insert, { rows: [[7], [8]], o: [{ id: 3, rows: [[[1]]] }] })).data, {
+    a: { rows: [[5, 6]], flat: null, texts: [['x'], ['y']], board: [[7], [8]] },
+    b: { returning: [{ rows: [[[1]]] }] },
+    c: { rows: [[7], [8]] },
+  })
+  const found = { data: { matrix: [{ id: 2 }] } }
+  t.same(await ask('{ matrix(where: {rows: {_eq: [[5, 6]]}}) { id } }'), found)
+  t.same(await ask('query q($r: _int4) { matrix(where: {rows: {_contains: $r}}) { id } }', { r: [[6]] }), found)
+  t.same(
+    await ask('query q($w: _int4_comparison_exp!) { matrix(where: {rows: $w}) { id } }', { w: { _eq: [[5, 6]] } }),
+    found,
+  )
+  t.match(await ask('mutation { insert_matrix_one(object: {id: 9, rows: [[1], [2, 3]]}) { id } }'), {
+    errors: [{ extensions: { code: 'data-exception' } }],
+  })
+  t.match(
+    (await server.fetch('/v1alpha1/graphql/schema')).body.schema,
+    /rows\(?.*: \[Int\]/,
+    'the older dialect is the same',
+  )
 })

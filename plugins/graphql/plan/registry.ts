@@ -82,9 +82,14 @@ export class Registry {
     return this.once(name, make)
   }
 
-  /** Returns the type of a value, for input and output. Lists may contain null, and all arrays are lists of one level. */
+  /** Returns the type of a value, for input and output. Lists may contain null. */
   value(type: SqlType): Leaf | GraphQLList<Leaf> {
-    return type.kind === 'array' && type.element ? new GraphQLList(this.scalar(type.element)) : this.scalar(type)
+    return this.isList(type) ? new GraphQLList(this.scalar(type.element)) : this.scalar(type)
+  }
+
+  /** Returns whether an array is a list of one level. A scalar holds nested lists, of any depth. */
+  isList(type: SqlType): type is SqlType & { readonly element: SqlType } {
+    return type.kind === 'array' && type.element !== undefined && !(this.modern && type.nested)
   }
 
   /** Returns a scalar, or the enum of a type whose values are names in GraphQL. */

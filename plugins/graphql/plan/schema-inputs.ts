@@ -181,7 +181,7 @@ export class SchemaInputs {
 
   private comparisonName(type: SqlType): string {
     const { modern } = this.registry
-    if (type.kind === 'array' && type.element) return `${this.registry.scalar(type.element).name}_array_comparison_exp`
+    if (this.registry.isList(type)) return `${this.registry.scalar(type.element).name}_array_comparison_exp`
     const older = !modern && type.schema === 'pg_catalog' ? ALPHA_NAMES.get(type.name) : undefined
     return `${older ?? this.registry.scalar(type).name}_comparison_exp`
   }
