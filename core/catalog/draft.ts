@@ -21,6 +21,7 @@ import {
 } from './catalog.js'
 import { readCustomization } from './customization.js'
 import { enumProblem } from './enum-table.js'
+import { isGraphqlName, isReserved, madeName } from './graphql-names.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { DatabaseTable } from './introspect.js'
@@ -76,6 +77,7 @@ export class Draft implements Tables {
   private making: string | undefined
   /** Tracked tables by their GraphQL name. */
   private typeNames: Map<string, TableRef[]> | undefined
+  private made: Map<string, string> | undefined
   readonly tables = {
     get: (key: string) => this.open(key)?.table,
     keys: () => this.metadata.tables.keys(),
@@ -145,6 +147,7 @@ export class Draft implements Tables {
   changed(): void {
     this.opened.clear()
     this.typeNames = undefined
+    this.made = undefined
   }
 
   /** Builds a tracked or system table that exists, without permissions. */
@@ -270,7 +273,40 @@ export class Draft implements Tables {
       () => customizationName(table),
     )
     const [customization] = resolved
-    return { resolved: customization, failed }
+    return { resolved: this.withMadeNames(table, customization), failed }
+  }
+
+  /** Gives the table and its columns names in GraphQL if their own are not valid there and they have no custom ones. */
+  private withMadeNames(table: DatabaseTable, custom: Customization | undefined): Customization | undefined {
+    const tracked = this.tracked(table)
+    if (!tracked) return custom
+    const odd = table.columns.filter(({ name }) => !isGraphqlName(name) && !Object.hasOwn(custom?.columns ?? {}, name))
+    if (odd.length === 0 && !this.madeNames.has(tableKey(table))) return custom
+    const columns = new Map(Object.entries(custom?.columns ?? {}))
+    const own = table.columns.map(({ name }) => columns.get(name) ?? name)
+    const taken = new Set([...own, ...tracked.relationships.keys(), ...tracked.computedFields.keys()])
+    for (const { name } of odd) {
+      const made = madeName(name, (each) => taken.has(each))
+      columns.set(name, made)
+      taken.add(made)
+    }
+    const name = custom?.name ?? this.madeNames.get(tableKey(table))
+    return { rootFields: {}, ...custom, name, columns: Object.fromEntries(columns) }
+  }
+
+  /** Names in GraphQL, by `tableKey`, of tracked tables whose own are not valid there. */
+  private get madeNames(): ReadonlyMap<string, string> {
+    if (!this.made) {
+      this.made = new Map()
+      const taken = new Set([...this.metadata.tables.values()].map(typeName))
+      const odd = [...this.metadata.tables].filter(([, tracked]) => isReserved(typeName(tracked)))
+      for (const [key, tracked] of odd.sort(([a], [b]) => (a < b ? -1 : 1))) {
+        const name = madeName(typeName(tracked), (each) => taken.has(each) || isReserved(each))
+        this.made.set(key, name)
+        taken.add(name)
+      }
+    }
+    return this.made
   }
 
   private trackedFunctions(): Resolved<FunctionData> {

@@ -34,5 +34,22 @@ export const isGraphqlName = (name: string): boolean => /^(?!__)[_A-Za-z]\w*$/.t
 /** Returns whether an enum value can have this name: it must not look like a value of another type. */
 export const isEnumName = (name: string): boolean => isGraphqlName(name) && !['true', 'false', 'null'].includes(name)
 
+/** Returns whether a table with this name needs another in GraphQL. */
+export const isReserved = (name: string): boolean => !isGraphqlName(name) || GRAPHQL_TYPES.has(name)
+
+/**
+ * Makes a name of GraphQL from another: `Order Items` becomes `Order_Items`, `2nd` becomes `_2nd`, and a name that is
+ * taken gets a number.
+ */
+export function madeName(name: string, isTaken: (name: string) => boolean): string {
+  const base = name
+    .replaceAll(/\W/g, '_')
+    .replace(/^(?=\d)/, '_')
+    .replace(/^__+/, '_')
+  let free = base
+  for (let number = 2; isTaken(free); number++) free = `${base}_${number}`
+  return free
+}
+
 /** The name of a table or function in GraphQL unless it was given another: `schema_t` outside `public`. */
 export const graphqlName = ({ schema, name }: TableRef): string => (schema === 'public' ? name : `${schema}_${name}`)

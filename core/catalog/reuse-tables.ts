@@ -42,13 +42,13 @@ export function unchanged(
     keys.filter((key) => !looksSame(key)),
     before.uses,
   )
-  // GraphQL names depend on those of all other tables.
   const isKept = (key: string) =>
     !affected.has(key) && isSame(key) && (metadata.tables.get(key)?.configuration ?? null) === null
   return new Map(
     before.data.tables.flatMap((table) => {
       const key = tableKey(table)
-      return isKept(key) ? [[key, table]] : []
+      // Custom and made names in GraphQL depend on those of all other tables.
+      return isKept(key) && !table.customization ? [[key, table]] : []
     }),
   )
 }

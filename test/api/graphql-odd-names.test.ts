@@ -294,3 +294,57 @@ t.test('a column of nested lists', async (t) => {
     'the older dialect is the same',
   )
 })
+
+t.test('tables and columns whose names are not valid in GraphQL get others', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create table "Order Items" (id int primary key, "unit price" int, "2nd" text, "größe" int, "__secret" text, "a b" int, a_b int);
+      create table "Order-Items" (id int primary key); create table order_items (id int primary key);
+      create table "Boolean" (id int primary key, "Order Item" int references "Order Items");
+      insert into "Order Items" values (1, 10, 'b', 3, 's', 4, 5)`,
+  })
+  await server.must('bulk', [
+    ...['Order-Items', 'Order Items', 'order_items', 'Boolean'].map((args) => ({ type: 'track_table', args })),
+    {
+      type: 'create_object_relationship',
+      args: { table: 'Boolean', name: 'item', using: { foreign_key_constraint_on: 'Order Item' } },
+    },
+    {
+      type: 'create_select_permission',
+      args: { table: 'Order Items', role: 'user', permission: { columns: ['id', 'unit price'], filter: {} } },
+    },
+  ])
+  const ask = async (query: string, variables?: object, as?: As) =>
+    (await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query, variables }) }, as)).body
+
+  const all = 'unit_price _2nd gr__e _secret a_b_2 a_b'
+  t.same(await ask(`{ Order_Items(where: {unit_price: {_gt: 1}}, order_by: {_2nd: asc}) { ${all} __typename } }`), {
+    data: {
+      Order_Items: [{ unit_price: 10, _2nd: 'b', gr__e: 3, _secret: 's', a_b_2: 4, a_b: 5, __typename: 'Order_Items' }],
+    },
+  })
+  t.same(await ask('{ Order_Items_2 { id } order_items { id } }'), { data: { Order_Items_2: [], order_items: [] } })
+  t.same(
+    await ask(
+      'mutation m($o: Boolean_2_insert_input!) { insert_Boolean_2_one(object: $o) { Order_Item item { unit_price } } }',
+      { o: { id: 1, item: { data: { id: 2, unit_price: 7 } } } },
+    ),
+    { data: { insert_Boolean_2_one: { Order_Item: 2, item: { unit_price: 7 } } } },
+  )
+  t.same(await ask('{ Order_Items_by_pk(id: 1) { unit_price } }', {}, { role: 'user' }), {
+    data: { Order_Items_by_pk: { unit_price: 10 } },
+  })
+  t.match(await ask('{ Order_Items { _2nd } }', {}, { role: 'user' }), { errors: [{ message: /Cannot query field/ }] })
+  t.same(validateSchema(buildClientSchema((await ask(getIntrospectionQuery())).data)), [])
+  t.same(await server.must('select', { table: 'Order Items', columns: ['unit price'], where: { id: 1 } }), [
+    { 'unit price': 10 },
+  ])
+
+  await server.must('set_table_customization', {
+    table: 'Order Items',
+    configuration: { custom_name: 'items', column_config: { 'unit price': { custom_name: 'price' } } },
+  })
+  t.same(await ask('{ items(where: {id: {_eq: 1}}) { price _2nd } Order_Items { id } }'), {
+    data: { items: [{ price: 10, _2nd: 'b' }], Order_Items: [] },
+  })
+})

@@ -2,7 +2,6 @@ import { type Data, type Editor, type Json, type Operation, ServiceError } from 
 import {
   at,
   type ForeignKey,
-  GRAPHQL_TYPES,
   graphqlName,
   isGraphqlName,
   type JsonObject,
@@ -70,7 +69,6 @@ async function trackAll(edit: Editor, wanted: Wanted, names: ReadonlyMap<string,
   const relationships = relate(edit, survey, names, leftOut)
   const functions = await trackFunctions(edit, survey, leftOut)
   const notInGraphql = [
-    ...tables.flatMap((ref) => namesNotInGraphql(edit, ref)),
     ...relationships
       .filter(({ name }) => !isGraphqlName(name))
       .map(({ table, name }) => `relationship ${tableName(table)}.${name}`),
@@ -305,14 +303,6 @@ const columnsOf = ({ columns }: ForeignKey): Json => (columns.length === 1 ? (co
 const mapping = (to: TableRef, join: Join): Json => ({
   manual_configuration: { remote_table: exportedName(to), column_mapping: Object.fromEntries(join) },
 })
-
-/** Returns the table and the columns that GraphQL leaves out until they have other names. */
-function namesNotInGraphql(edit: Editor, ref: TableRef): readonly string[] {
-  const name = graphqlName(ref)
-  if (!isGraphqlName(name) || GRAPHQL_TYPES.has(name)) return [`table ${tableName(ref)}`]
-  const columns = edit.found(ref)?.columns.filter((column) => !isGraphqlName(column.name)) ?? []
-  return columns.map((column) => `column ${tableName(ref)}.${column.name}`)
-}
 
 const nameOf = (names: ReadonlyMap<string, Words>, ref: TableRef): Words | undefined =>
   names.get(`${ref.schema}.${ref.name}`) ?? names.get(tableName(ref))

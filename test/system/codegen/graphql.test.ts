@@ -48,8 +48,8 @@ t.test('clients of awkward tables', async (t) => {
   // Each on rows of its own: some tables have no key, and lose all that they have.
   await roundTrip(t, await awkwardServer(t), 'alpha', {}, AWKWARD)
   const server = await awkwardServer(t)
-  await roundTrip(t, server, 'modern', {}, AWKWARD)
-  for (const role of ['clerk', 'peeper', 'nobody']) await roundTrip(t, server, 'modern', { role }, AWKWARD)
+  await roundTrip(t, server, 'modern', {}, MODERN)
+  for (const role of ['clerk', 'peeper', 'nobody']) await roundTrip(t, server, 'modern', { role }, MODERN)
 })
 
 async function awkwardServer(t: Test): Promise<TestServer> {
@@ -173,6 +173,8 @@ const AWKWARD: Samples = {
   store_stock: { row: { shelf: 9, place: 9, what: 'tea' }, set: { what: 'salt' }, key: { shelf: 9, place: 9 } },
   courses: { row: {}, set: {}, key: {} },
 }
+/** The older dialect leaves out columns whose names are not valid in GraphQL. */
+const MODERN: Samples = { ...AWKWARD, strange: { row: { a_b: 9, _1: 'x' }, set: { _1: 'y' }, key: { a_b: 9 } } }
 
 /**
  * Gets the schema as a role sees it, has a client generated with an operation for every root field, compiles it, runs
