@@ -41,11 +41,13 @@ export type Shape =
       readonly type: 'delete'
       readonly table: TableRef
       readonly where: ExpShape
-      readonly returning?: readonly string[]
+      readonly returning?: ColumnShapes
     }
 
+/** Columns, wildcards and relationships. */
+export type ColumnShapes = readonly (string | RelationShape)[]
 export interface SelectShape {
-  readonly columns: readonly (string | RelationShape)[]
+  readonly columns: ColumnShapes
   readonly where?: ExpShape
   readonly orderBy?: readonly OrderShape[]
   readonly limit?: number
@@ -68,7 +70,7 @@ export interface InsertShape {
   /** `everywhere` means that every row has the key. */
   readonly columns: readonly (readonly [name: string, everywhere: boolean])[]
   readonly onConflict?: ConflictShape
-  readonly returning?: readonly string[]
+  readonly returning?: ColumnShapes
 }
 export interface ConflictShape {
   readonly action: 'ignore' | 'update'
@@ -80,7 +82,7 @@ export interface UpdateShape {
   readonly table: TableRef
   readonly where: ExpShape
   readonly set: readonly SetShape[]
-  readonly returning?: readonly string[]
+  readonly returning?: ColumnShapes
 }
 export interface SetShape {
   /** The key in the request: `$set`, `values`, `$inc`, `$mul` or `$default`. */
@@ -121,16 +123,17 @@ export function liftInsert(args: Json, rows?: Rows): Lifted {
   const objects = rows ?? rowsIn(object)
   if (objects.count === 0) throw unexpectedPayload('objects should not be empty', `${PATH}.objects`)
   const { on_conflict: conflict } = object
+  const slots = new Slots()
   return {
     shape: {
       type: 'insert',
       table,
-      rows: 0,
+      rows: slots.add(objects),
       columns: [...objects.columns].map(([name, column]) => [name, column.present === objects.count]),
       onConflict: present(conflict) ? liftConflict(conflict, `${PATH}.on_conflict`) : undefined,
-      returning: liftReturning(object),
+      returning: liftReturning(object, slots),
     },
-    values: [objects],
+    values: slots.values,
   }
 }
 
@@ -166,7 +169,7 @@ export function liftUpdate(args: Json): Lifted {
     ...liftDefaults(object['$default']),
   ]
   refuseTwice(set)
-  return { shape: { type: 'update', table, where, set, returning: liftReturning(object) }, values: slots.values }
+  return { shape: { type: 'update', table, where, set, returning: liftReturning(object, slots) }, values: slots.values }
 }
 
 export function liftDelete(args: Json): Lifted {
@@ -174,26 +177,29 @@ export function liftDelete(args: Json): Lifted {
   const object = expectKeys(args, ['table', 'where', 'returning'], PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
   const where = liftBoolExp(required(object, 'where', PATH), `${PATH}.where`, slots)
-  return { shape: { type: 'delete', table, where, returning: liftReturning(object) }, values: slots.values }
+  return { shape: { type: 'delete', table, where, returning: liftReturning(object, slots) }, values: slots.values }
 }
 
 function liftRead(object: JsonObject, path: string, slots: Slots, depth: number): SelectShape {
   slots.visit(depth, path)
-  const columns = required(object, 'columns', path)
-  if (!Array.isArray(columns))
-    throw parseFailed(`expecting an array, but found ${describe(columns)}`, `${path}.columns`)
-  refuseMany(columns, `${path}.columns`)
+  const columns = liftColumns(required(object, 'columns', path), `${path}.columns`, slots, depth)
   const limit = rowCount(object, 'limit', path, slots)
   const offset = rowCount(object, 'offset', path, slots)
   return {
-    columns: columns.map((column, i) =>
-      typeof column === 'string' ? column : liftRelation(column, at(`${path}.columns`, i), slots, depth),
-    ),
+    columns,
     where: liftWhere(object, path, slots),
     orderBy: present(object['order_by']) ? liftOrderBy(object['order_by'], `${path}.order_by`) : undefined,
     limit,
     offset,
   }
+}
+
+function liftColumns(value: Json, path: string, slots: Slots, depth: number): ColumnShapes {
+  if (!Array.isArray(value)) throw parseFailed(`expecting an array of columns, but found ${describe(value)}`, path)
+  refuseMany(value, path)
+  return value.map((column, i) =>
+    typeof column === 'string' ? column : liftRelation(column, at(path, i), slots, depth),
+  )
 }
 
 function liftRelation(column: Json, path: string, slots: Slots, depth: number): RelationShape {
@@ -284,8 +290,8 @@ function liftWhere({ where }: JsonObject, path: string, slots: Slots): ExpShape 
   return present(where) ? liftBoolExp(where, `${path}.where`, slots) : undefined
 }
 
-function liftReturning({ returning }: JsonObject): readonly string[] | undefined {
-  return present(returning) ? columnNames(returning, `${PATH}.returning`) : undefined
+function liftReturning({ returning }: JsonObject, slots: Slots): ColumnShapes | undefined {
+  return present(returning) ? liftColumns(returning, `${PATH}.returning`, slots, 1) : undefined
 }
 
 function columnNames(value: Json, path: string): readonly string[] {

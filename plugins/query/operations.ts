@@ -32,7 +32,8 @@ const text = (json: string | undefined): Answer => ({ kind: 'text', text: json a
 /** Parts of a select, and of the relationships in its columns, that a template can replace by parameters. */
 const READ: { [key: string]: Templatable[string] } = { where: 'condition', limit: 'count', offset: 'count' }
 READ['columns'] = READ
-const WHERE = { where: 'condition' } as const
+const RETURNING = { returning: READ }
+const WHERE: Templatable = { where: 'condition', ...RETURNING }
 const ASSIGNED = { '*': 'value' } as const
 
 /** The operations select, insert, update, delete and count. */
@@ -57,7 +58,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
       },
     },
     insert: {
-      templatable: { objects: 'rows' },
+      templatable: { objects: 'rows', ...RETURNING },
       lift: (args) => request(liftInsert)(args),
       async run(args, call) {
         const lifted = request(liftInsert)(args, call)
@@ -67,7 +68,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
     },
     update: operation(liftUpdate, { ...WHERE, $set: ASSIGNED, values: ASSIGNED, $inc: ASSIGNED, $mul: ASSIGNED }),
     delete: operation(liftDelete, WHERE),
-    count: operation(liftCount, WHERE),
+    count: operation(liftCount, { where: 'condition' }),
   }
 }
 

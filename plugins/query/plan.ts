@@ -28,6 +28,7 @@ import {
   type Update,
 } from 'rowhouse/plan'
 import type {
+  ColumnShapes,
   ConflictShape,
   InsertShape,
   OrderShape,
@@ -43,12 +44,10 @@ const TABLE = `${PATH}.table`
 
 /** Plans the shape of an operation of the JSON query API. Pure; runs in a worker on a cache miss. */
 export default function plan(shape: Shape, names: Names): Op {
+  expanded = 0
   switch (shape.type) {
-    case 'select': {
-      const table = names.table(shape.table, 'select', TABLE)
-      expanded = 0
-      return planRead(shape, table, names, PATH, false)
-    }
+    case 'select':
+      return planRead(shape, names.table(shape.table, 'select', TABLE), names, PATH, false)
     case 'count':
       return planCount(shape, names)
     case 'insert':
@@ -76,12 +75,7 @@ function planRead(shape: SelectShape, table: Table, names: Names, path: string, 
 }
 
 /** Plans columns, relationships and wildcards. The deepest wildcard wins, and explicit entries override it. */
-function planFields(
-  columns: readonly (string | RelationShape)[],
-  table: Table,
-  names: Names,
-  path: string,
-): readonly Field[] {
+function planFields(columns: ColumnShapes, table: Table, names: Names, path: string): readonly Field[] {
   const fields = new Map<string, Field>()
   const depth = Math.max(0, ...columns.map(wildcardDepth))
   if (depth > MAX_WILDCARD) throw unexpectedPayload(`a wildcard can have at most ${MAX_WILDCARD} levels`, path)
@@ -263,16 +257,11 @@ function planWhere(shape: ExpShape, table: Table, names: Names, action: 'update'
   return planBoolExp(shape, table, names, `${PATH}.where`)
 }
 
-function planReturning(columns: readonly string[] | undefined, table: Table, names: Names): Returning | undefined {
+function planReturning(columns: ColumnShapes | undefined, table: Table, names: Names): Returning | undefined {
   if (!columns) return undefined
   const because = '"returning" can only be used if the role has "select" permission on the table'
   names.table(table, 'select', `${PATH}.returning`, because)
-  const fields = columns.map((name, i) => {
-    const path = at(`${PATH}.returning`, i)
-    if (columns.indexOf(name) < i) throw unexpectedPayload(`the key "${name}" appears twice`, path)
-    return planColumn(name, table, names, path)
-  })
-  return { fields, visible: TRUE }
+  return { fields: planFields(columns, table, names, `${PATH}.returning`), visible: TRUE }
 }
 
 function refuseSystem(table: Table): void {

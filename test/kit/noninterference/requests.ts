@@ -204,7 +204,7 @@ function generateOrder(random: Random, asker: Asker, table: Table): readonly str
 
 function returning(generator: Generator, asker: Asker, table: Table): { readonly returning?: Json } {
   if (generator.random.chance(40)) return {}
-  const fields = generateFields(generator, asker, table, 0)
+  const fields = generateFields(generator, asker, table, 1)
   return { returning: fields }
 }
 
