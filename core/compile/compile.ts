@@ -110,6 +110,7 @@ export function prepare(task: Preparation, { prepare }: PlannerModule, catalog: 
 export const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22)
 
 function mostRows(read: Read, catalog: Catalog): number | undefined {
+  if (read.group?.by.length === 0) return 1
   if (read.from) return read.maxRows
   return hasKeyIn(catalog, read.table, equalColumns(read.where)) ? 1 : read.maxRows
 }

@@ -11,6 +11,7 @@ import {
   type Delete,
   type Field,
   type FunctionCall,
+  type Grouping,
   type Insert,
   isTrue,
   type OnConflict,
@@ -58,10 +59,11 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     if (read.orderBy.length > MAX_ORDER) {
       throw unexpectedPayload(`rows may be sorted by at most ${MAX_ORDER} columns`, '$.args')
     }
+    const isOfGroups = read.kind === 'read' && read.group !== undefined
     columns(table, read.distinctOn ?? [], 'select')
     return {
       where: guard(selectFilter(table), condition(read.where, table), table, catalog, read.from !== undefined),
-      orderBy: read.orderBy.map((order) => ({ ...order, by: target(order.by, table) })),
+      orderBy: isOfGroups ? read.orderBy : read.orderBy.map((order) => ({ ...order, by: target(order.by, table) })),
       maxRows: limit,
     }
   }
@@ -73,7 +75,16 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   }
 
   const rowsOf = (read: Read, table: Table): Read => {
+    if (read.group) return groups(read, read.group)
     return { ...read, ...rows(read, table), fields: fields(read.fields, table) }
+  }
+
+  /** As in `aggregate`, the role's limit applies to what is returned, and not to the rows that are aggregated. */
+  const groups = (read: Read, group: Grouping): Read => {
+    const table = aggregable(read.table)
+    columns(table, [...group.by, ...group.values.flatMap(({ column }) => column ?? [])], 'select')
+    checkGroups(read, group)
+    return { ...read, ...rows(read, table) }
   }
 
   const aggregate = (read: Aggregate): Aggregate => {
@@ -298,6 +309,36 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     case 'delete':
       return remove(op)
   }
+}
+
+/** Asserts that everything beyond the groups uses their columns only, which are authorized. */
+function checkGroups({ fields, orderBy, distinctOn }: Read, { by, values, having }: Grouping): void {
+  const keys = new Set([...by, ...values.map(({ key }) => key)])
+  const isKey = ({ kind, column, computed }: { kind: string; column?: string; computed?: unknown }): boolean =>
+    kind === 'column' && column !== undefined && keys.has(column) && !computed
+  const holds = (exp: BoolExp): boolean => {
+    switch (exp.kind) {
+      case 'and':
+      case 'or':
+        return exp.of.every(holds)
+      case 'not':
+        return holds(exp.of)
+      case 'compare':
+      case 'null':
+        return keys.has(exp.column) && !exp.computed
+      case 'columns':
+        return keys.has(exp.column) && keys.has(exp.to)
+      case 'unknown':
+        return true
+      case 'known':
+      case 'guarded':
+      case 'exists':
+      case 'aggregate':
+        return false
+    }
+  }
+  if (fields.every(isKey) && orderBy.every((each) => isKey(each.by)) && holds(having) && !distinctOn) return
+  throw new Error('a group has no such column')
 }
 
 /** Marks session variables as written. The path does not name the column, which the role may not know. */

@@ -134,7 +134,7 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
  * Returns whether any two values of a type compare without an error. PostgreSQL marks the functions of most of these
  * types `leakproof`; the others (`numeric`, `jsonb`, ranges, text search, enums, `citext`, `ltree`) raise no errors.
  */
-function comparesAlways(type: SqlType): boolean {
+export function comparesAlways(type: SqlType): boolean {
   if (type.element) return comparesAlways(type.element)
   return type.enum === true || (type.schema === 'pg_catalog' ? BUILT_IN : OF_EXTENSIONS).has(type.name)
 }

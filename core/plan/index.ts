@@ -1,6 +1,7 @@
 /** The API for a front end's `lift` and `plan`. Pure and safe in a worker: no I/O, no pg, no koa. */
 export type * from './ir.js'
 export { isGeo, TRUE } from './ir.js'
+export * from './aggregates.js'
 export * from './boolexp.js'
 export {
   columnField,
@@ -11,6 +12,7 @@ export {
   planOrderTarget,
   readOrderText,
 } from './fields.js'
+export { comparesAlways } from './guard.js'
 export * from './names.js'
 export * from './rows.js'
 export { describe, encode, encodeArray, isObject } from './encode.js'

@@ -245,6 +245,8 @@ export interface Read {
   readonly from?: FunctionCall
   readonly fields: readonly Field[]
   readonly where: BoolExp
+  /** Reads groups of the rows. `fields`, `orderBy`, `limit` and `offset` are then about the groups' own columns. */
+  readonly group?: Grouping
   /** Returns one row per distinct combination. `orderBy` starts with the same columns, or is empty. */
   readonly distinctOn?: readonly string[]
   readonly orderBy: readonly OrderBy[]
@@ -256,8 +258,29 @@ export interface Read {
   readonly single: boolean
 }
 
+/** Groups of rows. A group has the columns in `by`, and one for each value. */
+export interface Grouping {
+  /** Columns that the rows of a group have in common. Empty: all rows are one group. */
+  readonly by: readonly string[]
+  readonly values: readonly GroupValue[]
+  /** Condition on the columns of a group. */
+  readonly having: BoolExp
+}
+/** An aggregate of the rows of a group. */
+export interface GroupValue {
+  readonly key: string
+  readonly fn: AggregateFn | 'count' | 'array_agg' | 'jsonb_agg'
+  /** Absent: counts rows. */
+  readonly column?: string
+  readonly distinct: boolean
+  /** Whether the values of a list have an order. */
+  readonly sorted: boolean
+  /** Type of the result. */
+  readonly type: SqlType
+}
+
 /** Aggregates of some rows, optionally with the rows. */
-export interface Aggregate extends Omit<Read, 'kind' | 'fields' | 'single'> {
+export interface Aggregate extends Omit<Read, 'kind' | 'fields' | 'group' | 'single'> {
   readonly kind: 'aggregate'
   readonly parts: readonly AggregatePart[]
 }

@@ -101,6 +101,12 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
     if (isOne) return outer
     const { filter, limit: most } = permissionOn(table) ?? {}
     const left = shareOf(where) * (filter === undefined ? 1 : shareOf(catalog.filters[filter] as BoolExp))
+    if (read.kind === 'read' && read.group) {
+      const { by, values, having } = read.group
+      const grouped = [...outer, { ...all, share: all.share * left }]
+      add(by.length + values.length, grouped)
+      condition(having, table, grouped)
+    }
     const limits = [limit ?? [], most === undefined ? [] : { kind: 'const' as const, value: String(most), type: INT8 }]
     return [...outer, { ...all, share: all.share * left, limits: limits.flat() }]
   }

@@ -1,5 +1,5 @@
 import { tableKey } from '../catalog/catalog.js'
-import type { Aggregate, BoolExp, Field, Join, Op, OrderTarget, Read, TableRef, Write } from './ir.js'
+import type { Aggregate, BoolExp, Field, Grouping, Join, Op, OrderTarget, Read, TableRef, Write } from './ir.js'
 
 /** Returns whether a plan uses a column of a table anywhere. */
 export function usesColumn(op: Op, table: TableRef, column: string): boolean {
@@ -31,7 +31,10 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
     condition(each.table, each.where) ||
     named(each.table, ...(each.distinctOn ?? [])) ||
     each.orderBy.some(({ by }) => target(each.table, by))
-  const read = (each: Read): boolean => rows(each) || each.fields.some((child) => field(each.table, child))
+  const read = (each: Read): boolean =>
+    each.group ? groups(each, each.group) : rows(each) || each.fields.some((child) => field(each.table, child))
+  const groups = (each: Read, { by, values }: Grouping): boolean =>
+    condition(each.table, each.where) || named(each.table, ...by, ...values.flatMap(({ column }) => column ?? []))
   const aggregate = (each: Aggregate): boolean =>
     rows(each) ||
     each.parts.some((part) => {

@@ -1,11 +1,12 @@
 import {
   type Aggregate,
-  type AggregateFn,
   type BoolExp,
   type CompareOp,
   type Computed,
   type Field,
   type FunctionCall,
+  type Grouping,
+  type GroupValue,
   isGeo,
   type Join,
   type OrderBy,
@@ -42,18 +43,41 @@ export class Printer {
 
   /** Prints a select with the given columns. */
   private rows(rows: Read | Aggregate, t: Sql, selected: Sql, limit: () => Sql, outer: Outer | undefined): Sql {
-    const where = [...(outer ? this.joined(outer.on, outer.alias, t) : []), this.condition(rows.where, t)]
-    if (rows.from?.single) where.push(sql`(not ${t}.* is null)`)
+    const group = rows.kind === 'read' ? rows.group : undefined
+    const from = group ? this.groups(rows, group, outer) : this.source(rows, outer)
+    const where = group ? [this.condition(group.having, t)] : this.matching(rows, t, outer)
     const distinct = rows.distinctOn?.map((column) => sql`${t}.${ident(column)}`)
     const order = rows.orderBy.map((each) => this.order(each, t))
     const parts = [
       sql`select ${distinct ? sql`distinct on (${join(distinct, sql`, `)}) ` : sql``}${selected}`,
-      sql` from ${this.source(rows, outer)} ${t}${this.where(where)}`,
+      sql` from ${from} ${t}${this.where(where)}`,
       order.length ? sql` order by ${join(order, sql`, `)}` : sql``,
       limit(),
       rows.offset ? sql` offset ${this.params.operand(rows.offset)}` : sql``,
     ]
     return join(parts, sql``)
+  }
+
+  private matching(rows: Read | Aggregate, t: Sql, outer: Outer | undefined): readonly Sql[] {
+    const where = [...(outer ? this.joined(outer.on, outer.alias, t) : []), this.condition(rows.where, t)]
+    return rows.from?.single ? [...where, sql`(not ${t}.* is null)`] : where
+  }
+
+  /**
+   * Prints groups as a table: `(select t1."kind" as "kind", sum(t1."price") as "total" from "item" t1 where ... group by
+   * t1."kind" offset 0)`. Because of the offset, PostgreSQL evaluates no condition on the groups on rows, among which
+   * are those that the role may not select.
+   */
+  private groups(rows: Read | Aggregate, { by, values }: Grouping, outer: Outer | undefined): Sql {
+    const t = this.alias()
+    const columns = by.map((name) => sql`${t}.${ident(name)}`)
+    const selected = [
+      ...by.map((name) => sql`${t}.${ident(name)} as ${ident(name)}`),
+      ...values.map((value) => sql`${groupValue(value, t)} as ${ident(value.key)}`),
+    ]
+    const from = sql` from ${this.source(rows, outer)} ${t}${this.where(this.matching(rows, t, outer))}`
+    const grouped = columns.length > 0 ? sql` group by ${join(columns, sql`, `)}` : sql``
+    return sql`(select ${join(selected, sql`, `)}${from}${grouped} offset 0)`
   }
 
   /** Prints the table, or the function that returns the rows: `"public"."search"("word" => $1::text)`. */
@@ -288,9 +312,19 @@ function count(
   return sql`count(*) filter (where num_nulls(${join(list, sql`, `)}) = 0)`
 }
 
+/** Lists are sorted, because rows have no order. */
+function groupValue({ fn, column, distinct, sorted }: GroupValue, t: Sql): Sql {
+  if (column === undefined) return sql`count(*)`
+  const value = sql`${t}.${ident(column)}`
+  return sql`${FUNCTIONS[fn]}(${distinct ? sql`distinct ` : sql``}${value}${sorted ? sql` order by ${value}` : sql``})`
+}
+
 export const TRUE = sql`true`
 
-const FUNCTIONS: Record<AggregateFn, Sql> = {
+const FUNCTIONS: Record<GroupValue['fn'], Sql> = {
+  count: sql`count`,
+  array_agg: sql`array_agg`,
+  jsonb_agg: sql`jsonb_agg`,
   sum: sql`sum`,
   avg: sql`avg`,
   min: sql`min`,

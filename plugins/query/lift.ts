@@ -2,6 +2,8 @@ import {
   at,
   describe,
   type ExpShape,
+  type GroupValue,
+  isAggregateFunction,
   isObject,
   type Json,
   type JsonObject,
@@ -44,11 +46,13 @@ export type Shape =
       readonly returning?: ColumnShapes
     }
 
-/** Columns, wildcards and relationships. */
-export type ColumnShapes = readonly (string | RelationShape)[]
+/** Columns, wildcards, relationships and aggregates. */
+export type ColumnShapes = readonly (string | RelationShape | ValueShape)[]
 export interface SelectShape {
   readonly columns: ColumnShapes
   readonly where?: ExpShape
+  readonly groupBy?: readonly string[]
+  readonly having?: ExpShape
   readonly orderBy?: readonly OrderShape[]
   readonly limit?: number
   readonly offset?: number
@@ -57,6 +61,14 @@ export interface RelationShape {
   readonly name: string
   readonly alias?: string
   readonly select: SelectShape
+}
+/** An aggregate: `{"sum": "price", "as": "total"}`. */
+export interface ValueShape {
+  readonly fn: GroupValue['fn']
+  /** Absent: counts rows. */
+  readonly column?: string
+  readonly distinct: boolean
+  readonly as: string
 }
 export interface OrderShape {
   readonly path: readonly string[]
@@ -93,10 +105,12 @@ export interface SetShape {
 }
 
 const PATH = '$.args'
+/** Keys of a select, and of a relationship to many rows. */
+const READ = ['columns', 'where', 'group_by', 'having', 'order_by', 'limit', 'offset']
 
 export function liftSelect(args: Json): Lifted {
   const slots = new Slots()
-  const object = expectKeys(args, ['table', 'columns', 'where', 'order_by', 'limit', 'offset'], PATH)
+  const object = expectKeys(args, ['table', ...READ], PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
   return { shape: { type: 'select', table, ...liftRead(object, PATH, slots, 1) }, values: slots.values }
 }
@@ -188,6 +202,8 @@ function liftRead(object: JsonObject, path: string, slots: Slots, depth: number)
   return {
     columns,
     where: liftWhere(object, path, slots),
+    groupBy: liftNames(object, 'group_by', path),
+    having: present(object['having']) ? liftBoolExp(object['having'], `${path}.having`, slots) : undefined,
     orderBy: present(object['order_by']) ? liftOrderBy(object['order_by'], `${path}.order_by`) : undefined,
     limit,
     offset,
@@ -197,13 +213,28 @@ function liftRead(object: JsonObject, path: string, slots: Slots, depth: number)
 function liftColumns(value: Json, path: string, slots: Slots, depth: number): ColumnShapes {
   if (!Array.isArray(value)) throw parseFailed(`expecting an array of columns, but found ${describe(value)}`, path)
   refuseMany(value, path)
-  return value.map((column, i) =>
-    typeof column === 'string' ? column : liftRelation(column, at(path, i), slots, depth),
-  )
+  return value.map((column, i) => {
+    if (typeof column === 'string') return column
+    const fn = isObject(column) && !('name' in column) ? Object.keys(column).find(isAggregateFunction) : undefined
+    return fn ? liftValue(fn, column, at(path, i)) : liftRelation(column, at(path, i), slots, depth)
+  })
+}
+
+function liftValue(fn: GroupValue['fn'], value: Json, path: string): ValueShape {
+  const object = expectKeys(value, [fn, 'as', 'distinct'], path)
+  const { as, distinct, [fn]: column } = object
+  if (typeof column !== 'string') throw parseFailed('expecting a column name', at(path, fn))
+  if (present(as) && typeof as !== 'string') throw parseFailed('expecting a string', `${path}.as`)
+  if (present(distinct) && typeof distinct !== 'boolean') throw parseFailed('expecting a boolean', `${path}.distinct`)
+  if (fn !== 'count' || column !== '*') {
+    return { fn, column, distinct: distinct === true, as: as ?? `${fn}_${column}` }
+  }
+  if (distinct === true) throw unexpectedPayload('distinct needs a column to count', `${path}.distinct`)
+  return { fn, distinct: false, as: as ?? fn }
 }
 
 function liftRelation(column: Json, path: string, slots: Slots, depth: number): RelationShape {
-  const object = expectKeys(column, ['name', 'alias', 'columns', 'where', 'order_by', 'limit', 'offset'], path)
+  const object = expectKeys(column, ['name', 'alias', ...READ], path)
   const name = required(object, 'name', path)
   const { alias } = object
   if (typeof name !== 'string') throw parseFailed('expecting a relationship name', `${path}.name`)
@@ -292,6 +323,14 @@ function liftWhere({ where }: JsonObject, path: string, slots: Slots): ExpShape 
 
 function liftReturning({ returning }: JsonObject, slots: Slots): ColumnShapes | undefined {
   return present(returning) ? liftColumns(returning, `${PATH}.returning`, slots, 1) : undefined
+}
+
+function liftNames(object: JsonObject, key: string, path: string): readonly string[] | undefined {
+  const value = object[key]
+  if (!present(value)) return undefined
+  const names = columnNames(value, at(path, key))
+  if (names.length === 0) throw unexpectedPayload(`${key} should not be empty`, at(path, key))
+  return names
 }
 
 function columnNames(value: Json, path: string): readonly string[] {

@@ -30,7 +30,12 @@ export const PLANNER = 'query'
 const text = (json: string | undefined): Answer => ({ kind: 'text', text: json as string })
 
 /** Parts of a select, and of the relationships in its columns, that a template can replace by parameters. */
-const READ: { [key: string]: Templatable[string] } = { where: 'condition', limit: 'count', offset: 'count' }
+const READ: { [key: string]: Templatable[string] } = {
+  where: 'condition',
+  having: 'condition',
+  limit: 'count',
+  offset: 'count',
+}
 READ['columns'] = READ
 const RETURNING = { returning: READ }
 const WHERE: Templatable = { where: 'condition', ...RETURNING }

@@ -38,6 +38,8 @@ import type {
   Shape,
   UpdateShape,
 } from './lift.js'
+import { isValue, planGroups } from './plan/groups.js'
+import { ResultKeys } from './plan/result-keys.js'
 
 const PATH = '$.args'
 const TABLE = `${PATH}.table`
@@ -62,15 +64,23 @@ export default function plan(shape: Shape, names: Names): Op {
 function planRead(shape: SelectShape, table: Table, names: Names, path: string, single: boolean): Read {
   const int8 = (slot: number | undefined, key: string) =>
     slot === undefined ? undefined : { kind: 'value' as const, slot, type: INT8, path: `${path}.${key}` }
+  const isGrouped = shape.groupBy !== undefined || shape.columns.some(isValue)
+  if (!isGrouped && shape.having) throw unexpectedPayload('having needs group_by or an aggregate', `${path}.having`)
   return {
     kind: 'read',
     table: refOf(table),
-    fields: planFields(shape.columns, table, names, `${path}.columns`),
     where: shape.where ? planBoolExp(shape.where, table, names, `${path}.where`) : TRUE,
-    orderBy: (shape.orderBy ?? []).map((order, i) => planOrder(order, table, names, at(`${path}.order_by`, i))),
+    ...(isGrouped ? planGroups : planEach)(shape, table, names, path),
     limit: int8(shape.limit, 'limit'),
     offset: int8(shape.offset, 'offset'),
     single,
+  }
+}
+
+function planEach(shape: SelectShape, table: Table, names: Names, path: string): Pick<Read, 'fields' | 'orderBy'> {
+  return {
+    fields: planFields(shape.columns, table, names, `${path}.columns`),
+    orderBy: (shape.orderBy ?? []).map((order, i) => planOrder(order, table, names, at(`${path}.order_by`, i))),
   }
 }
 
@@ -80,17 +90,14 @@ function planFields(columns: ColumnShapes, table: Table, names: Names, path: str
   const depth = Math.max(0, ...columns.map(wildcardDepth))
   if (depth > MAX_WILDCARD) throw unexpectedPayload(`a wildcard can have at most ${MAX_WILDCARD} levels`, path)
   if (depth > 0) for (const field of wildcard(table, names, depth, path)) fields.set(field.key, field)
-  const named = new Set<string>()
+  const keys = new ResultKeys()
   columns.forEach((column, i) => {
     if (wildcardDepth(column) > 0) return
     const here = at(path, i)
+    if (isValue(column)) throw unexpectedPayload('an aggregate can only be selected', here)
     const field =
       typeof column === 'string' ? planColumn(column, table, names, here) : planRelation(column, table, names, here)
-    if (field.key === '') throw unexpectedPayload('an alias must not be empty', here)
-    if (named.has(field.key)) throw unexpectedPayload(`the key "${field.key}" appears twice`, here)
-    if (Buffer.byteLength(field.key) > 63)
-      throw unexpectedPayload(`the key "${field.key}" is longer than 63 bytes`, here)
-    named.add(field.key)
+    keys.add(field.key, here)
     fields.set(field.key, field)
   })
   return [...fields.values()]
@@ -101,7 +108,7 @@ const MAX_EXPANDED = 10_000
 let expanded = 0
 
 /** Returns 1 for `*`, 2 for `*.*`, and 0 for other columns. */
-function wildcardDepth(column: string | RelationShape): number {
+function wildcardDepth(column: ColumnShapes[number]): number {
   // The beginning is enough to detect a wildcard that is far too deep.
   return typeof column === 'string' && /^\*(\.\*)*$/.test(column.slice(0, 99)) ? (column.length + 1) / 2 : 0
 }
@@ -139,6 +146,9 @@ function planRelation(shape: RelationShape, table: Table, names: Names, path: st
   const { select } = shape
   if (single && (select.where || select.orderBy || select.limit !== undefined || select.offset !== undefined)) {
     throw unexpectedPayload('where, order_by, limit and offset cannot be used with an object relationship', path)
+  }
+  if (single && (select.groupBy || select.columns.some(isValue))) {
+    throw unexpectedPayload('group_by and aggregates cannot be used with an object relationship', path)
   }
   const read = planRead(select, remote, names, path, single)
   return { kind: 'relation', key: shape.alias ?? shape.name, on: relationship.on, read }

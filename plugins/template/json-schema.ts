@@ -1,4 +1,4 @@
-import type { Column, Field, Op, SqlType, Table, TableRef } from 'rowhouse/plan'
+import type { Column, Field, Grouping, Op, SqlType, Table, TableRef } from 'rowhouse/plan'
 import type { Parameter } from './meaning.js'
 
 /** A JSON Schema (draft 2020-12). */
@@ -77,14 +77,16 @@ function rowSchema(columns: readonly Column[]): JsonSchema {
 
 /** Returns the schema of the response of a request. */
 export function answerSchema(op: Op, find: FindTable): JsonSchema {
-  const object = (ref: TableRef, fields: readonly Field[]): JsonSchema => ({
+  const object = (ref: TableRef, fields: readonly Field[], group?: Grouping): JsonSchema => ({
     type: 'object',
-    properties: Object.fromEntries(fields.map((field) => [field.key, fieldSchema(field, find(ref))])),
+    properties: Object.fromEntries(fields.map((field) => [field.key, fieldSchema(field, find(ref), group)])),
     required: fields.map(({ key }) => key),
   })
-  const fieldSchema = (field: Field, table: Table | undefined): JsonSchema => {
+  const fieldSchema = (field: Field, table: Table | undefined, group?: Grouping): JsonSchema => {
+    const value = group?.values.find(({ key }) => key === field.key)
+    if (value) return value.fn === 'count' ? schemaOf(value.type) : orNull(schemaOf(value.type))
     if (field.kind === 'relation') {
-      const item = object(field.read.table, field.read.fields)
+      const item = object(field.read.table, field.read.fields, field.read.group)
       return field.read.single ? { anyOf: [item, { type: 'null' }] } : { type: 'array', items: item }
     }
     const column = field.kind === 'column' ? table?.columnsByName.get(field.column) : undefined
@@ -94,7 +96,7 @@ export function answerSchema(op: Op, find: FindTable): JsonSchema {
   const count = { type: 'integer', minimum: 0 }
   switch (op.kind) {
     case 'read':
-      return { type: 'array', items: object(op.table, op.fields) }
+      return { type: 'array', items: object(op.table, op.fields, op.group) }
     case 'count':
       return { type: 'object', properties: { count }, required: ['count'] }
     case 'roots':

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import {
   COLUMNS,
   generateExp,
+  generateGroups,
   generateModel,
   generateRow,
   generateSelect,
@@ -11,7 +12,7 @@ import {
 } from '../kit/oracle/generate.js'
 import { type Caller, type Model, Refused, type Row, type TableModel, type Value } from '../kit/oracle/model.js'
 import { DOORS } from '../kit/oracle/doors.js'
-import { count, insert, remove, select, type Update, update, write } from '../kit/oracle/requests.js'
+import { count, groups, insert, remove, select, type Update, update, write } from '../kit/oracle/requests.js'
 import { testServer, type TestServer } from '../kit/server.js'
 
 const CASES = Number(process.env['ROWHOUSE_ORACLE_CASES'] ?? 800)
@@ -158,6 +159,10 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
     ),
   ]
   const kind = random.below(100)
+  if (kind < 8) {
+    const args = generateGroups(random, model, table, role)
+    return { type: 'select', args, expect: () => groups(model, args, table, caller) }
+  }
   if (kind < 50) {
     const args = generateSelect(random, model, table, role)
     return { type: 'select', args, expect: () => select(model, args, table, table.rows, caller) }

@@ -12,7 +12,15 @@ import {
   GraphQLString,
   Kind,
 } from 'graphql'
-import { type Column, isEnumName, isGraphqlName, type Names, type SqlType, type Table } from 'rowhouse/plan'
+import {
+  aggregateType,
+  type Column,
+  isEnumName,
+  isGraphqlName,
+  type Names,
+  type SqlType,
+  type Table,
+} from 'rowhouse/plan'
 import type { Exposed } from './exposed.js'
 import { ownOf } from './input.js'
 import { computedColumns, type Dialect, NUMERIC_FUNCTIONS, scalarName } from './names.js'
@@ -138,7 +146,9 @@ export class Registry {
     const columns = this.columns(table)
     const all = [
       ...NUMERIC_FUNCTIONS.map((fn) => [fn, columns.filter(isNumeric)] as const),
-      ...['max', 'min'].map((fn) => [fn, columns.filter(hasExtremes)] as const),
+      ...(['max', 'min'] as const).map(
+        (fn) => [fn, columns.filter(({ type }) => aggregateType(fn, type) !== undefined)] as const,
+      ),
     ]
     return all.filter(([fn, of]) => of.length > 0 && this.keep(fn))
   }
@@ -152,8 +162,3 @@ const BUILT_IN: Readonly<Record<string, GraphQLScalarType>> = {
 }
 const NUMERIC = new Set(['int2', 'int4', 'int8', 'float', 'numeric'])
 export const isNumeric = ({ type }: Column): boolean => NUMERIC.has(type.kind)
-/** Whether PostgreSQL has `min` and `max` for the type. */
-const hasExtremes = (column: Column): boolean =>
-  isNumeric(column) ||
-  column.type.kind === 'text' ||
-  ['date', 'timestamp', 'timestamptz', 'time', 'timetz', 'interval', 'money', 'inet'].includes(column.type.name)

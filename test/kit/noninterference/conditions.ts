@@ -25,6 +25,11 @@ export function generateCondition(random: Random, asker: Asker, table: Table, us
   return Object.fromEntries(entries)
 }
 
+/** A condition on one column, of a group for example. */
+export const conditionOn = (random: Random, asker: Asker, column: Column, table: Table, used: Used): Condition => ({
+  [column.name]: operators(random, asker, column, table, '$', used),
+})
+
 /** Something of a single row, mostly a hidden one: no visible row answers in its place. */
 function probe(random: Random, asker: Asker, table: Table, used: Used): Condition {
   const prefix = asker.dialect === 'query' ? '$' : '_'

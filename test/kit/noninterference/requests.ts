@@ -4,6 +4,7 @@ import {
   anyId,
   type Asker,
   type Condition,
+  conditionOn,
   generateCondition,
   pickColumn,
   relationOf,
@@ -118,6 +119,8 @@ export function generateQuery(generator: Generator, role: string): Query {
   const name: Json = random.chance(1) ? random.pick([NAMES[0].shadow, NAMES[1].shadow, 'share', 'nothing']) : table.name
   switch (type) {
     case 'select': {
+      if (random.chance(15))
+        return { type, args: { table: name, ...generateGroups(generator, asker, table) }, writes: false }
       const args = generateSelect(generator, asker, table, 2)
       return { type, args: { table: name, ...args }, writes: false }
     }
@@ -176,6 +179,28 @@ function generateSelect(
     order_by: [...generateOrder(random, asker, table), '+id'],
     ...(random.chance(50) ? { limit: random.below(9) } : {}),
     ...(random.chance(15) ? { offset: random.below(3) } : {}),
+  }
+}
+
+/** Aggregates of the rows that have one or two columns in common, in a total order. */
+function generateGroups(generator: Generator, asker: Asker, table: Table): { readonly [key: string]: Json } {
+  const { random, used } = generator
+  const by = random.chance(80) ? [pickColumn(random, asker, table)] : []
+  const having = by[0] && random.chance(50) ? { having: conditionOn(random, asker, by[0], table, used) } : {}
+  const value = pickColumn(random, asker, table).name
+  const fn = random.pick(['count', 'min', 'max', 'sum'])
+  return {
+    columns: [
+      ...by.map(({ name }) => name),
+      { count: '*' },
+      { [fn]: value, as: 'value' },
+      { array_agg: 'id', as: 'ids' },
+    ],
+    where: generateCondition(random, asker, table, used),
+    ...(by.length > 0 ? { group_by: by.map(({ name }) => name) } : {}),
+    ...(having as { readonly [key: string]: Json }),
+    order_by: ['ids'],
+    ...(random.chance(30) ? { limit: random.below(9) } : {}),
   }
 }
 

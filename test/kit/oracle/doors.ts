@@ -163,7 +163,8 @@ function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'mod
 
   switch (type) {
     case 'select': {
-      if ((args as Select).columns.length === 0) throw new Unsayable()
+      if ((args as Select).columns.length === 0 || 'as' in Object(args.columns.at(-1)) || 'group_by' in args)
+        throw new Unsayable()
       return done('query', `${root}${name}${rows(args as Select, table)} { ${fields((args as Select).columns)} }`)
     }
     case 'count': {

@@ -1,5 +1,5 @@
 import type { Exp, Model, Permissions, Relation, Row, TableModel, Value } from './model.js'
-import type { Nested, Select } from './requests.js'
+import type { Groups, GroupValue, Nested, Select } from './requests.js'
 
 /** Numbers from a seed: the same case again for the same seed (mulberry32). */
 export class Random {
@@ -85,6 +85,7 @@ function generatePermissions(random: Random, model: Model, table: string): Permi
             columns: ['id', ...random.some(others, 75)],
             filter: exp(),
             ...(random.chance(20) ? { limit: 1 + random.below(5) } : {}),
+            allow_aggregations: random.chance(70),
           },
         }
       : {}),
@@ -152,6 +153,35 @@ export function generateSelect(random: Random, model: Model, table: TableModel, 
     order_by: generateOrder(random, model, table, role),
   }
 }
+
+/** Groups in a total order: that of all their columns. */
+export function generateGroups(random: Random, model: Model, table: TableModel, role: string): Groups {
+  const columns = usable(random, table, role)
+  const by = random.some(columns, 40)
+  const values = FUNCTIONS.flatMap(({ fn, of }): GroupValue[] => {
+    const column = fn === 'count' && random.chance(60) ? '*' : random.pick(of.filter((name) => columns.includes(name)))
+    if (column === undefined || random.chance(50)) return []
+    return [{ [fn]: column, as: fn, ...(column !== '*' && random.chance(30) ? { distinct: true } : {}) }]
+  })
+  const counts = values.some(({ as }) => as === 'count')
+  const shown = by.length === 0 && values.length === 0 ? [{ count: '*', as: 'count' } as GroupValue] : values
+  return {
+    table: table.name,
+    columns: [...random.some(by, 80), ...shown],
+    ...(by.length > 0 ? { group_by: by } : {}),
+    ...(random.chance(70) ? { where: generateExp(random, model, table.name, 2, false, columns) } : {}),
+    ...(counts && random.chance(50) ? { having: { count: { $gte: 1 + random.below(3) } } } : {}),
+    ...(by.length > 0 ? { order_by: by.map((column) => `${random.pick(['+', '-'])}${column}`) } : {}),
+    ...(random.chance(20) ? { limit: random.below(6) } : {}),
+  }
+}
+const FUNCTIONS = [
+  { fn: 'count', of: COLUMNS },
+  { fn: 'sum', of: INTS },
+  { fn: 'min', of: [...INTS, 's'] },
+  { fn: 'max', of: [...INTS, 's'] },
+  { fn: 'array_agg', of: COLUMNS },
+] as const
 
 function generateRead(
   random: Random,

@@ -14,7 +14,7 @@ export interface TableModel {
   rows: Row[]
 }
 export interface Permissions {
-  select?: { columns: readonly string[]; filter: Exp; limit?: number }
+  select?: { columns: readonly string[]; filter: Exp; limit?: number; allow_aggregations: boolean }
   insert?: { columns: readonly string[]; check: Exp; allow_upsert: boolean; set: Row }
   update?: { columns: readonly string[]; filter: Exp; check?: Exp }
   delete?: { filter: Exp }

@@ -109,6 +109,73 @@ function byNullsLast(a: Value, b: Value): number {
   return a < b ? -1 : 1
 }
 
+export interface Groups extends Omit<Select, 'columns' | 'order_by'> {
+  readonly columns: readonly (string | GroupValue)[]
+  readonly group_by?: readonly string[]
+  readonly having?: { readonly count: { readonly $gte: number } }
+  readonly order_by?: readonly string[]
+}
+export type GroupValue = { readonly as: string; readonly distinct?: true } & { readonly [fn: string]: unknown }
+
+/** What a select of groups answers. */
+export function groups(model: Model, request: Groups, table: TableModel, caller: Caller): object[] {
+  const { role } = caller
+  const { group_by: by = [], order_by: order = [], where = {}, having } = request
+  const permission = table.permissions[role]?.select
+  if (role !== 'admin' && !permission?.allow_aggregations) throw new Refused('groups')
+  checkNames(model, table, where, role)
+  const used = request.columns.flatMap((column) => (typeof column === 'string' ? [] : [column[column.as] as string]))
+  selectable(table, role, [...by, ...used.filter((column) => column !== '*')])
+  const all = new Map<string, Row[]>(by.length === 0 ? [['[]', []]] : [])
+  for (const row of table.rows) {
+    if (!visible(model, table, row, caller) || evaluate(model, table, row, where, caller, role) !== true) continue
+    const key = JSON.stringify(by.map((column) => row[column]))
+    all.set(key, [...(all.get(key) ?? []), row])
+  }
+  const counted = request.columns.find((column) => typeof column !== 'string' && column.as === 'count')
+  const kept = [...all].filter(
+    ([, rows]) => !having || (aggregated(counted as GroupValue, rows) as number) >= having.count.$gte,
+  )
+  const sorted = kept
+    .map(([key, rows]) => ({ key: JSON.parse(key) as Value[], rows }))
+    .sort((a, b) => {
+      for (const [i, each] of order.entries()) {
+        const result = byNullsLast(a.key[i] as Value, b.key[i] as Value)
+        if (result !== 0) return each.startsWith('-') ? -result : result
+      }
+      return 0
+    })
+  return sorted
+    .slice(0, Math.min(request.limit ?? Infinity, permission?.limit ?? Infinity))
+    .map(({ key, rows }) =>
+      Object.fromEntries(
+        request.columns.map((column) =>
+          typeof column === 'string' ? [column, key[by.indexOf(column)]] : [column.as, aggregated(column, rows)],
+        ),
+      ),
+    )
+}
+
+function aggregated({ as: fn, distinct, ...of }: GroupValue, rows: readonly Row[]): unknown {
+  const column = of[fn] as string
+  if (column === '*') return rows.length
+  const all = rows.map((row) => row[column] as Value).sort(byNullsLast)
+  const values = distinct ? all.filter((value, i) => i === 0 || value !== all[i - 1]) : all
+  const some = values.filter((value) => value !== null)
+  switch (fn) {
+    case 'count':
+      return some.length
+    case 'sum':
+      return some.length === 0 ? null : some.reduce((sum, value) => Number(sum) + Number(value), 0)
+    case 'min':
+      return some[0] ?? null
+    case 'max':
+      return some.at(-1) ?? null
+    default:
+      return values.length === 0 ? null : values
+  }
+}
+
 export function count(
   model: Model,
   table: TableModel,
