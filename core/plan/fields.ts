@@ -6,6 +6,7 @@ import {
   type FunctionCall,
   isGeo,
   type Operand,
+  type OrderBy,
   type OrderTarget,
   type SqlType,
   type TableRef,
@@ -49,6 +50,13 @@ export function planOrderTarget(names: readonly string[], table: Table, known: N
     return { kind: 'related', table: relationship.table, on: relationship.on, where: TRUE, by: target(remote, i + 1) }
   }
   return target(table, 0)
+}
+
+/** Returns whether `distinct on` these columns is possible: an order must start with them, in any sequence. */
+export function startsWith(orderBy: readonly OrderBy[], columns: readonly string[]): boolean {
+  if (columns.length === 0 || orderBy.length === 0) return true
+  const first = orderBy.slice(0, columns.length).map(({ by }) => (by.kind === 'column' ? by.column : ''))
+  return columns.every((column) => first.includes(column)) && first.length === columns.length
 }
 
 /** Parses `+name`, `-author.name` or `name`. Returns undefined for anything else. */

@@ -11,6 +11,7 @@ export {
   planCall,
   planOrderTarget,
   readOrderText,
+  startsWith,
 } from './fields.js'
 export { comparesAlways } from './guard.js'
 export * from './names.js'

@@ -53,6 +53,7 @@ export interface SelectShape {
   readonly where?: ExpShape
   readonly groupBy?: readonly string[]
   readonly having?: ExpShape
+  readonly distinctOn?: readonly string[]
   readonly orderBy?: readonly OrderShape[]
   readonly limit?: number
   readonly offset?: number
@@ -106,7 +107,7 @@ export interface SetShape {
 
 const PATH = '$.args'
 /** Keys of a select, and of a relationship to many rows. */
-const READ = ['columns', 'where', 'group_by', 'having', 'order_by', 'limit', 'offset']
+const READ = ['columns', 'where', 'group_by', 'having', 'distinct_on', 'order_by', 'limit', 'offset']
 
 export function liftSelect(args: Json): Lifted {
   const slots = new Slots()
@@ -204,6 +205,7 @@ function liftRead(object: JsonObject, path: string, slots: Slots, depth: number)
     where: liftWhere(object, path, slots),
     groupBy: liftNames(object, 'group_by', path),
     having: present(object['having']) ? liftBoolExp(object['having'], `${path}.having`, slots) : undefined,
+    distinctOn: liftNames(object, 'distinct_on', path),
     orderBy: present(object['order_by']) ? liftOrderBy(object['order_by'], `${path}.order_by`) : undefined,
     limit,
     offset,

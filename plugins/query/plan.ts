@@ -21,6 +21,7 @@ import {
   type Read,
   type Returning,
   rowKey,
+  startsWith,
   type Table,
   type TableRef,
   TRUE,
@@ -66,6 +67,7 @@ function planRead(shape: SelectShape, table: Table, names: Names, path: string, 
     slot === undefined ? undefined : { kind: 'value' as const, slot, type: INT8, path: `${path}.${key}` }
   const isGrouped = shape.groupBy !== undefined || shape.columns.some(isValue)
   if (!isGrouped && shape.having) throw unexpectedPayload('having needs group_by or an aggregate', `${path}.having`)
+  if (isGrouped && shape.distinctOn) throw unexpectedPayload('groups are distinct already', `${path}.distinct_on`)
   return {
     kind: 'read',
     table: refOf(table),
@@ -77,11 +79,28 @@ function planRead(shape: SelectShape, table: Table, names: Names, path: string, 
   }
 }
 
-function planEach(shape: SelectShape, table: Table, names: Names, path: string): Pick<Read, 'fields' | 'orderBy'> {
-  return {
-    fields: planFields(shape.columns, table, names, `${path}.columns`),
-    orderBy: (shape.orderBy ?? []).map((order, i) => planOrder(order, table, names, at(`${path}.order_by`, i))),
+function planEach(
+  shape: SelectShape,
+  table: Table,
+  names: Names,
+  path: string,
+): Pick<Read, 'fields' | 'distinctOn' | 'orderBy'> {
+  const fields = planFields(shape.columns, table, names, `${path}.columns`)
+  const orderBy = (shape.orderBy ?? []).map((order, i) => planOrder(order, table, names, at(`${path}.order_by`, i)))
+  const distinctOn = shape.distinctOn && planDistinct(shape.distinctOn, table, names, `${path}.distinct_on`)
+  if (distinctOn && !startsWith(orderBy, distinctOn)) {
+    throw unexpectedPayload('the columns of distinct_on must come first in order_by', `${path}.distinct_on`)
   }
+  return { fields, distinctOn, orderBy }
+}
+
+function planDistinct(columns: readonly string[], table: Table, names: Names, path: string): readonly string[] {
+  return columns.map((name, i) => {
+    const here = at(path, i)
+    const column = names.column(table, name, 'select', here)
+    if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of distinct', here)
+    return column.name
+  })
 }
 
 /** Plans columns, relationships and wildcards. The deepest wildcard wins, and explicit entries override it. */
@@ -147,8 +166,8 @@ function planRelation(shape: RelationShape, table: Table, names: Names, path: st
   if (single && (select.where || select.orderBy || select.limit !== undefined || select.offset !== undefined)) {
     throw unexpectedPayload('where, order_by, limit and offset cannot be used with an object relationship', path)
   }
-  if (single && (select.groupBy || select.columns.some(isValue))) {
-    throw unexpectedPayload('group_by and aggregates cannot be used with an object relationship', path)
+  if (single && (select.groupBy || select.distinctOn || select.columns.some(isValue))) {
+    throw unexpectedPayload('group_by, distinct_on and aggregates cannot be used with an object relationship', path)
   }
   const read = planRead(select, remote, names, path, single)
   return { kind: 'relation', key: shape.alias ?? shape.name, on: relationship.on, read }
@@ -161,12 +180,7 @@ function planOrder(shape: OrderShape, table: Table, names: Names, path: string):
 function planCount(shape: Extract<Shape, { type: 'count' }>, names: Names): Count {
   const because = '"count" is only allowed if the role has "select" permission on the table'
   const table = names.table(shape.table, 'select', TABLE, because)
-  const distinct = shape.distinct?.map((name, i) => {
-    const path = at(`${PATH}.distinct`, i)
-    const column = names.column(table, name, 'select', path)
-    if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of distinct', path)
-    return column.name
-  })
+  const distinct = shape.distinct && planDistinct(shape.distinct, table, names, `${PATH}.distinct`)
   return {
     kind: 'count',
     table: refOf(table),

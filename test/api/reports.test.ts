@@ -321,6 +321,43 @@ t.test('groups and aggregates', async (t) => {
   })
 })
 
+t.test('distinct_on returns the first row of each combination', async (t) => {
+  const server = await start(t)
+  const select = (args: object, as?: As) => server.query('select', { table: 'item', ...args }, as)
+  const args = { columns: ['kind', 'id'], distinct_on: ['kind'], order_by: ['kind', '-id'] }
+
+  t.same((await select({ ...args, limit: 2 })).body, [
+    { kind: 'a', id: 2 },
+    { kind: 'b', id: 4 },
+  ])
+  t.same((await select(args, USER)).body, [
+    { kind: 'a', id: 2 },
+    { kind: 'b', id: 4 },
+    { kind: null, id: 5 },
+  ])
+  t.same((await select({ columns: ['size'], distinct_on: ['size'] })).body.length, 3)
+  const nested = await server.must('select', {
+    table: 'shop',
+    columns: [{ name: 'items', columns: ['kind'], distinct_on: ['kind'], order_by: ['kind'] }],
+    where: { id: 1 },
+  })
+  t.same(nested, [{ items: [{ kind: 'a' }, { kind: 'b' }] }])
+
+  const wrong: [object, string, As?][] = [
+    [{ ...args, order_by: ['id'] }, '$.args.distinct_on'],
+    [{ ...args, distinct_on: [] }, '$.args.distinct_on'],
+    [{ ...args, distinct_on: 'kind' }, '$.args.distinct_on'],
+    [{ ...args, distinct_on: ['raw'], order_by: ['id'] }, '$.args.distinct_on[0]'],
+    [{ ...args, distinct_on: ['nothing'] }, '$.args.distinct_on[0]'],
+    [{ ...args, distinct_on: ['secret'] }, '$.args.distinct_on[0]', USER],
+    [{ columns: [{ count: '*' }], distinct_on: ['kind'] }, '$.args.distinct_on'],
+    [{ columns: [{ name: 'shop', columns: ['id'], distinct_on: ['id'] }] }, '$.args.columns[0]'],
+  ]
+  for (const [args, path, as] of wrong) {
+    t.match(await select(args, as), { status: 400, body: { path } }, JSON.stringify(args))
+  }
+})
+
 t.test('the price counts every row that is aggregated, whatever the limit', async (t) => {
   const server = await testServer(t)
   await server.must('run_sql', {

@@ -26,6 +26,7 @@ import {
   ServiceError,
   Slots,
   type SqlType,
+  startsWith,
   type Table,
   TRUE,
 } from 'rowhouse/plan'
@@ -103,7 +104,9 @@ export class Arguments {
         `${path}.args.distinct_on`,
       )
     const orderBy = this.orderBy(args['order_by'], table, `${path}.args.order_by`)
-    checkDistinct(distinctOn, orderBy, `${path}.args.distinct_on`)
+    if (!startsWith(orderBy, distinctOn)) {
+      throw invalid('the columns of distinct_on must come first in order_by', `${path}.args.distinct_on`)
+    }
     const limit = this.count(args['limit'], `${path}.args.limit`)
     const offset = this.count(args['offset'], `${path}.args.offset`)
     const where = this.where(args['where'], table, `${path}.args.where`)
@@ -335,11 +338,4 @@ function direction(input: Input, path: string): Pick<OrderBy, 'direction' | 'nul
   if (input.kind !== 'enum') throw invalid('expecting a direction', path)
   const [order, , nulls] = input.name.split('_')
   return { direction: order as 'asc' | 'desc', nulls: nulls as 'first' | 'last' | undefined }
-}
-
-function checkDistinct(distinctOn: readonly string[], orderBy: readonly OrderBy[], path: string): void {
-  if (distinctOn.length === 0 || orderBy.length === 0) return
-  const first = orderBy.slice(0, distinctOn.length).map(({ by }) => (by.kind === 'column' ? by.column : ''))
-  if (distinctOn.every((column) => first.includes(column)) && first.length === distinctOn.length) return
-  throw invalid('the columns of distinct_on must come first in order_by', path)
 }

@@ -173,10 +173,12 @@ function generateSelect(
   depth: number,
 ): { readonly [key: string]: Json } {
   const { random, used } = generator
+  const distinct = random.chance(10) ? pickColumn(random, asker, table).name : undefined
   return {
     columns: generateFields(generator, asker, table, depth),
+    ...(distinct === undefined ? {} : { distinct_on: [distinct] }),
     ...(random.chance(88) ? { where: generateCondition(random, asker, table, used) } : {}),
-    order_by: [...generateOrder(random, asker, table), '+id'],
+    order_by: [...(distinct === undefined ? generateOrder(random, asker, table) : [distinct]), '+id'],
     ...(random.chance(50) ? { limit: random.below(9) } : {}),
     ...(random.chance(15) ? { offset: random.below(3) } : {}),
   }

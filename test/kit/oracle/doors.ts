@@ -139,11 +139,13 @@ function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'mod
   }
   const where = (exp: Exp, of: string) => say(condition(exp), `${of}_bool_exp!`)
   const rows = (from: Partial<Select>, of: TableModel | undefined): string => {
+    if (from.distinct_on && dialect === 'alpha') throw new Unsayable()
     const parts = [
       ...(from.where ? [`where: ${of ? where(from.where, of.name) : literal(condition(from.where))}`] : []),
       ...(from.order_by?.length
         ? [`order_by: ${dialect === 'alpha' ? literal(from.order_by) : literal(from.order_by.map(orderObject), true)}`]
         : []),
+      ...(from.distinct_on ? [`distinct_on: ${literal(from.distinct_on, true)}`] : []),
       ...(from.limit === undefined ? [] : [`limit: ${say(from.limit, 'Int')}`]),
       ...(from.offset === undefined ? [] : [`offset: ${say(from.offset, 'Int')}`]),
     ]

@@ -147,10 +147,13 @@ export function usable(random: Random, table: TableModel | undefined, role: stri
 }
 
 export function generateSelect(random: Random, model: Model, table: TableModel, role: string): Select {
+  const order = generateOrder(random, model, table, role)
+  const first = (order[0] as string).slice(1)
   return {
     ...generateRead(random, model, table, role, 2),
     table: table.name,
-    order_by: generateOrder(random, model, table, role),
+    ...(random.chance(15) && !first.includes('.') ? { distinct_on: [first] } : {}),
+    order_by: order,
   }
 }
 

@@ -20,6 +20,7 @@ export interface Select {
   readonly table: string
   readonly columns: readonly (string | Nested)[]
   readonly where?: Exp
+  readonly distinct_on?: readonly string[]
   readonly order_by: readonly string[]
   readonly limit?: number
   readonly offset?: number
@@ -41,6 +42,8 @@ export function select(
   if (role !== 'admin' && !table.permissions[role]?.select) throw new Refused('select')
   checkNames(model, table, request.where ?? {}, role)
   for (const order of request.order_by ?? []) checkOrder(model, table, order, role)
+  const distinct = ('distinct_on' in request && request.distinct_on) || []
+  selectable(table, role, distinct)
   const rows = from.filter(
     (row) =>
       visible(model, table, row, caller) && evaluate(model, table, row, request.where ?? {}, caller, role) === true,
@@ -52,9 +55,12 @@ export function select(
     }
     return 0
   })
+  const keyOfRow = (row: Row) => JSON.stringify(distinct.map((column) => row[column]))
+  const isFirst = (row: Row) => sorted.find((other) => keyOfRow(other) === keyOfRow(row)) === row
+  const firsts = distinct.length > 0 ? sorted.filter(isFirst) : sorted
   const most = Math.min(request.limit ?? Infinity, table.permissions[role]?.select?.limit ?? Infinity)
   const offset = request.offset ?? 0
-  const found = sorted.slice(offset, offset + most)
+  const found = firsts.slice(offset, offset + most)
   for (const column of request.columns) checkColumn(model, table, column, caller)
   return found.map((row) => project(model, table, row, request.columns, caller)) as Row[]
 }
