@@ -74,7 +74,7 @@ export interface Operation {
  * - `value`: a value of any type
  * - `text`: a text, or an element of a list of texts
  * - `count`: a whole number, or null for none
- * - `rows`: an array of objects, which must be a parameter
+ * - `rows`: an array of objects, or values of these objects
  * - `condition`: the values in a condition such as `where`
  */
 export interface Templatable {

@@ -1,15 +1,20 @@
+import { randomUUID } from 'node:crypto'
 import type { Data, Operation, Operations, Request, Schema, TemplateMeaning } from 'rowhouse'
 import {
+  at,
   type Column,
   encode,
   encodeList,
   INT8,
+  type Insert,
   isUnder,
   type Json,
   type JsonObject,
   type Names,
   type Op,
   type Operand,
+  parseJson,
+  type Rows,
   rowsOf,
   ServiceError,
   serviceError,
@@ -81,6 +86,11 @@ export class Meanings {
       if (op.kind !== 'insert') continue
       const table = names.table(op.table, 'insert', path)
       for (const { use, path } of open) if (use === 'rows') tables.set(path, table)
+      for (const { value, type, path: here } of cells(op, request.values)) {
+        const place = placed.get(value)
+        if (place) types.set(place.path, type)
+        else fixed.push({ kind: 'const', value: under(path, () => encode(value, type, here)), type })
+      }
     }
     const typeOf = ({ use, path }: Place): SqlType | undefined =>
       use === 'count' ? INT8 : use === 'text' ? TEXT : types.get(path)
@@ -156,13 +166,14 @@ export function argument({ use, path }: Place, value: Json): Json {
   return use === 'rows' && Array.isArray(value) ? rowsOf(value, path) : value
 }
 
+/** No other value of a template contains this. */
+const UNIQUE = randomUUID()
 let counter = 0
 /** Returns a placeholder for an argument. */
 export function placeholder(place: Place, places?: Map<Json, Place>): Json {
   if (place.use === 'count') return 1
   if (place.use === 'rows') return rowsOf([Object.create(null) as JsonObject], place.path)
-  // No other value of the template is equal to this string.
-  const value = `\u0000${counter++}`
+  const value = `${UNIQUE} ${counter++}`
   places?.set(value, place)
   return value
 }
@@ -174,6 +185,17 @@ function operands(node: unknown): { slot: number; type: SqlType; path: string }[
   const { kind, slot, type, path } = node as { kind?: string; slot?: number; type?: SqlType; path?: string }
   if (kind === 'value' && slot !== undefined && type && path) return [{ slot, type, path }]
   return Object.values(node).flatMap(operands)
+}
+
+/** Returns the values of the rows of an insert. */
+function cells({ rows, columns }: Insert, values: readonly Json[]): { value: Json; type: SqlType; path: string }[] {
+  const all = parseJson((values[rows] as Rows).source) as readonly JsonObject[]
+  return all.flatMap((row, i) =>
+    columns.flatMap(({ name, type }) => {
+      const value = row[name]
+      return value === undefined ? [] : [{ value, type, path: at(at('$.args.objects', i), name) }]
+    }),
+  )
 }
 
 function parametersOf(

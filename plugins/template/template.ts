@@ -99,7 +99,7 @@ function fillPart(part: Templatable[string], value: Json, valueOf: ValueOf, path
     case 'condition':
       return fillExp(value, valueOf, path)
     case 'rows':
-      if (!isParam(value)) throw unexpectedPayload('the rows of a template must be a parameter', path)
+      if (!isParam(value)) return fillPart({ '*': 'value' }, value, valueOf, path)
       break
     case 'text':
       if (Array.isArray(value))
