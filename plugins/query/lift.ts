@@ -57,7 +57,10 @@ export interface SelectShape {
   readonly orderBy?: readonly OrderShape[]
   readonly limit?: number
   readonly offset?: number
+  readonly after?: AfterShape
 }
+/** The row after which a page starts: names of columns, with the slots of their values, or null. */
+export type AfterShape = readonly (readonly [name: string, slot: number | null])[]
 export interface RelationShape {
   readonly name: string
   readonly alias?: string
@@ -111,7 +114,7 @@ const READ = ['columns', 'where', 'group_by', 'having', 'distinct_on', 'order_by
 
 export function liftSelect(args: Json): Lifted {
   const slots = new Slots()
-  const object = expectKeys(args, ['table', ...READ], PATH)
+  const object = expectKeys(args, ['table', ...READ, 'after'], PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
   return { shape: { type: 'select', table, ...liftRead(object, PATH, slots, 1) }, values: slots.values }
 }
@@ -209,7 +212,15 @@ function liftRead(object: JsonObject, path: string, slots: Slots, depth: number)
     orderBy: present(object['order_by']) ? liftOrderBy(object['order_by'], `${path}.order_by`) : undefined,
     limit,
     offset,
+    after: present(object['after']) ? liftAfter(object['after'], `${path}.after`, slots) : undefined,
   }
+}
+
+function liftAfter(value: Json, path: string, slots: Slots): AfterShape {
+  if (!isObject(value)) throw parseFailed(`expecting an object of columns, but found ${describe(value)}`, path)
+  const names = Object.keys(value)
+  refuseMany(names, path)
+  return names.map((name) => [name, value[name] === null ? null : slots.add(value[name] as Json)])
 }
 
 function liftColumns(value: Json, path: string, slots: Slots, depth: number): ColumnShapes {

@@ -29,17 +29,18 @@ export const PLANNER = 'query'
 
 const text = (json: string | undefined): Answer => ({ kind: 'text', text: json as string })
 
+const ASSIGNED = { '*': 'value' } as const
 /** Parts of a select, and of the relationships in its columns, that a template can replace by parameters. */
 const READ: { [key: string]: Templatable[string] } = {
   where: 'condition',
   having: 'condition',
   limit: 'count',
   offset: 'count',
+  after: ASSIGNED,
 }
 READ['columns'] = READ
 const RETURNING = { returning: READ }
 const WHERE: Templatable = { where: 'condition', ...RETURNING }
-const ASSIGNED = { '*': 'value' } as const
 
 /** The operations select, insert, update, delete and count. */
 export function rowOperations(data: Data): Record<string, Operation> {

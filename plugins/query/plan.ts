@@ -1,4 +1,5 @@
 import {
+  and,
   at,
   type Assignment,
   type BoolExp,
@@ -39,6 +40,7 @@ import type {
   Shape,
   UpdateShape,
 } from './lift.js'
+import { planAfter } from './plan/after.js'
 import { isValue, planGroups } from './plan/groups.js'
 import { ResultKeys } from './plan/result-keys.js'
 
@@ -68,11 +70,18 @@ function planRead(shape: SelectShape, table: Table, names: Names, path: string, 
   const isGrouped = shape.groupBy !== undefined || shape.columns.some(isValue)
   if (!isGrouped && shape.having) throw unexpectedPayload('having needs group_by or an aggregate', `${path}.having`)
   if (isGrouped && shape.distinctOn) throw unexpectedPayload('groups are distinct already', `${path}.distinct_on`)
+  if (shape.after && (isGrouped || shape.distinctOn)) {
+    throw unexpectedPayload('after cannot be used with groups or distinct_on', `${path}.after`)
+  }
+  const where = shape.where ? planBoolExp(shape.where, table, names, `${path}.where`) : TRUE
+  const wanted = (isGrouped ? planGroups : planEach)(shape, table, names, path)
+  const after = shape.after && planAfter(shape.after, wanted.orderBy, table, names, path)
   return {
     kind: 'read',
     table: refOf(table),
-    where: shape.where ? planBoolExp(shape.where, table, names, `${path}.where`) : TRUE,
-    ...(isGrouped ? planGroups : planEach)(shape, table, names, path),
+    ...wanted,
+    where: after ? and([where, after.where]) : where,
+    orderBy: after?.orderBy ?? wanted.orderBy,
     limit: int8(shape.limit, 'limit'),
     offset: int8(shape.offset, 'offset'),
     single,

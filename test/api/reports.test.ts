@@ -358,6 +358,121 @@ t.test('distinct_on returns the first row of each combination', async (t) => {
   }
 })
 
+t.test('after continues behind a row', async (t) => {
+  const server = await start(t)
+  await server.must('run_sql', {
+    sql: `insert into item (id, kind, price, weight) select n, chr(97 + n % 3), nullif(n % 4, 0), nullif(n % 5, 0)
+      from generate_series(7, 60) n`,
+  })
+  type Row = Record<string, unknown>
+  const select = (args: object, as?: As) => server.query('select', { table: 'item', ...args }, as)
+  const pages = async (order: unknown[], columns: string[], limit: number, as?: As): Promise<Row[]> => {
+    const all: Row[] = []
+    for (let after: Row = {}; all.length < 100;) {
+      const { body } = await select({ columns, after, limit, ...(order.length > 0 ? { order_by: order } : {}) }, as)
+      if (!Array.isArray(body)) throw new Error(JSON.stringify(body))
+      all.push(...(body as Row[]))
+      if (body.length < limit) break
+      after = body.at(-1) as Row
+    }
+    return all
+  }
+
+  await t.test('pages have every row once, in the order, whatever is null', async (t) => {
+    const orders: { column: string; type: string; nulls?: string }[][] = [
+      [],
+      [{ column: 'weight', type: 'asc' }],
+      [{ column: 'weight', type: 'desc' }],
+      [
+        { column: 'weight', type: 'asc', nulls: 'first' },
+        { column: 'kind', type: 'desc' },
+      ],
+      [
+        { column: 'kind', type: 'desc', nulls: 'last' },
+        { column: 'weight', type: 'asc' },
+        { column: 'price', type: 'desc', nulls: 'first' },
+      ],
+      [{ column: 'id', type: 'desc' }],
+    ]
+    for (const order of orders) {
+      const columns = [...new Set([...order.map(({ column }) => column), 'id'])]
+      const withKey = columns.length > order.length ? [...order, 'id'] : order
+      const whole = (await select({ columns, order_by: withKey })).body
+
+      t.same(await pages(order, columns, 7), whole, JSON.stringify(order))
+    }
+  })
+
+  await t.test('a role continues too, within its rows and its limit', async (t) => {
+    const rows = await pages(['-kind'], ['kind', 'id'], 2, USER)
+
+    t.same(
+      rows.map(({ id }) => id),
+      [5, 3, 4, 1, 2],
+    )
+  })
+
+  await t.test('exact values come back: times, numerics, enums', async (t) => {
+    for (const column of ['added', 'sold', 'price', 'size']) {
+      const args = { columns: [column, 'id'], order_by: [column], where: { id: { $lt: 6 } } }
+      const { text } = await select({ ...args, after: {}, limit: 2 })
+      const last = `{${text.slice(1, -1).split('},{')[1]}`
+      const body = `{"type": "select", "args": ${JSON.stringify({ table: 'item', ...args }).slice(0, -1)}, "after": ${last}}}`
+
+      const rest = await server.fetch('/v1/query', { method: 'POST', body })
+
+      t.equal(rest.body.length, 3, column)
+    }
+  })
+
+  await t.test('mistakes are named with their path', async (t) => {
+    const args = { columns: ['id'], order_by: ['kind'] }
+    const wrong: [object, string, As?][] = [
+      [{ ...args, after: { id: 1 } }, '$.args.after'],
+      [{ ...args, after: {}, distinct_on: ['kind'] }, '$.args.after'],
+      [{ columns: [{ count: '*' }], after: {} }, '$.args.after'],
+      [{ ...args, after: { kind: 'a', id: 1, price: 2 } }, '$.args.after.price'],
+      [{ ...args, after: { kind: 'a', id: 'x' } }, '$.args.after.id'],
+      [{ ...args, after: { kind: 'a', id: { $gt: 1 } } }, '$.args.after.id'],
+      [{ ...args, after: 5 }, '$.args.after'],
+      [{ ...args, after: ['a', 1] }, '$.args.after'],
+      [{ ...args, order_by: ['shop.name'], after: {} }, '$.args.order_by[0]'],
+      [{ ...args, order_by: ['secret'], after: { secret: 'x', id: 1 } }, '$.args.order_by[0]', USER],
+      [{ columns: [{ name: 'shop', columns: ['id'], after: {} }] }, '$.args.columns[0].after'],
+    ]
+    for (const [args, path, as] of wrong) {
+      t.match(await select(args, as), { status: 400, body: { path } }, JSON.stringify(args))
+    }
+  })
+
+  await t.test('a role that may select no key cannot continue', async (t) => {
+    await server.must('create_select_permission', {
+      table: 'item',
+      role: 'keyless',
+      permission: { columns: ['kind'], filter: {} },
+    })
+
+    const { status, body } = await select({ columns: ['kind'], order_by: ['kind'], after: {} }, { role: 'keyless' })
+
+    t.equal(status, 400)
+    t.notMatch(body.error, /id/)
+  })
+
+  await t.test('a template takes the values', async (t) => {
+    await server.must('create_query_template', {
+      name: 'page',
+      template: {
+        type: 'select',
+        args: { table: 'item', columns: ['id'], after: { id: { param: 'id', default: 0 } }, limit: 2 },
+      },
+    })
+
+    t.same((await server.fetch('/v1/template/page')).body, [{ id: 1 }, { id: 2 }])
+    t.same((await server.fetch('/v1/template/page?id=2')).body, [{ id: 3 }, { id: 4 }])
+    t.match(await server.fetch('/v1/template/page?id=x'), { status: 400, body: { path: '$.id' } })
+  })
+})
+
 t.test('the price counts every row that is aggregated, whatever the limit', async (t) => {
   const server = await testServer(t)
   await server.must('run_sql', {

@@ -159,19 +159,19 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
     ),
   ]
   const kind = random.below(100)
-  if (kind < 8) {
+  if (kind < 5) {
     const args = generateGroups(random, model, table, role)
     return { type: 'select', args, expect: () => groups(model, args, table, caller) }
   }
-  if (kind < 50) {
+  if (kind < 57) {
     const args = generateSelect(random, model, table, role)
     return { type: 'select', args, expect: () => select(model, args, table, table.rows, caller) }
   }
-  if (kind < 58) {
+  if (kind < 63) {
     const args = { table: name, where: where(), distinct: random.some(columns, 30) }
     return { type: 'count', args, expect: () => ({ count: count(model, table, args.where, args.distinct, caller) }) }
   }
-  if (kind < 74) {
+  if (kind < 78) {
     const may = role === 'admin' ? COLUMNS.slice(1) : (table.permissions[role]?.update?.columns ?? ['n'])
     const target = (random.chance(93) && may.length > 0 ? random.pick(may) : random.pick(COLUMNS.slice(1))) as string
     const inc = target === 'n' && random.chance(40)
@@ -189,7 +189,7 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
       expect: () => write(table, () => update(model, table, args, caller)),
     }
   }
-  if (kind < 82) {
+  if (kind < 85) {
     const args = { table: name, where: { $and: [where(), { id: { $gt: 3 } }] }, returning }
     return {
       type: 'delete',

@@ -174,6 +174,7 @@ function generateSelect(
 ): { readonly [key: string]: Json } {
   const { random, used } = generator
   const distinct = random.chance(10) ? pickColumn(random, asker, table).name : undefined
+  if (depth === 2 && distinct === undefined && random.chance(10)) return generatePage(generator, asker, table)
   return {
     columns: generateFields(generator, asker, table, depth),
     ...(distinct === undefined ? {} : { distinct_on: [distinct] }),
@@ -181,6 +182,20 @@ function generateSelect(
     order_by: [...(distinct === undefined ? generateOrder(random, asker, table) : [distinct]), '+id'],
     ...(random.chance(50) ? { limit: random.below(9) } : {}),
     ...(random.chance(15) ? { offset: random.below(3) } : {}),
+  }
+}
+
+/** Rows behind one that is there, is hidden, or neither. */
+function generatePage(generator: Generator, asker: Asker, table: Table): { readonly [key: string]: Json } {
+  const { random, used } = generator
+  const column = pickColumn(random, asker, table)
+  const value = random.chance(20) ? null : rightSide(random, 'eq', column)
+  return {
+    columns: generateFields(generator, asker, table, 0),
+    where: generateCondition(random, asker, table, used),
+    order_by: [`${random.pick(['+', '-'])}${column.name}`],
+    after: column.name === 'id' ? { id: anyId(random) } : { [column.name]: value, id: anyId(random) },
+    limit: 1 + random.below(4),
   }
 }
 

@@ -66,10 +66,12 @@ function templated({ type, args }: Case): { query: object; values: Record<string
         return [key, isObject(inner) ? exp(inner) : param(inner)]
       }),
     )
+  const mapped = (row: Row) => Object.fromEntries(Object.entries(row).map(([column, value]) => [column, param(value)]))
   const select = (from: Record<string, unknown>): Record<string, unknown> => ({
     ...from,
     ...('where' in from ? { where: exp(from['where'] as Exp) } : {}),
     ...('limit' in from ? { limit: param(from['limit']) } : {}),
+    ...('after' in from ? { after: mapped(from['after'] as Row) } : {}),
     ...('columns' in from
       ? { columns: (from['columns'] as unknown[]).map((column) => (isObject(column) ? select(column) : column)) }
       : {}),
@@ -77,8 +79,8 @@ function templated({ type, args }: Case): { query: object; values: Record<string
   const filled = select(args as Record<string, unknown>)
   if (type === 'insert') filled['objects'] = param(filled['objects'])
   if ('$set' in filled) {
-    const set = filled['$set'] as Record<string, unknown>
-    filled['$set'] = Object.fromEntries(Object.entries(set).map(([column, value]) => [column, param(value)]))
+    const set = filled['$set'] as Row
+    filled['$set'] = mapped(set)
   }
   return { query: { type, args: filled }, values }
 }
@@ -139,7 +141,7 @@ function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'mod
   }
   const where = (exp: Exp, of: string) => say(condition(exp), `${of}_bool_exp!`)
   const rows = (from: Partial<Select>, of: TableModel | undefined): string => {
-    if (from.distinct_on && dialect === 'alpha') throw new Unsayable()
+    if (from.after || (from.distinct_on && dialect === 'alpha')) throw new Unsayable()
     const parts = [
       ...(from.where ? [`where: ${of ? where(from.where, of.name) : literal(condition(from.where))}`] : []),
       ...(from.order_by?.length

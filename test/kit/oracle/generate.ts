@@ -152,9 +152,17 @@ export function generateSelect(random: Random, model: Model, table: TableModel, 
   return {
     ...generateRead(random, model, table, role, 2),
     table: table.name,
-    ...(random.chance(15) && !first.includes('.') ? { distinct_on: [first] } : {}),
+    ...(random.chance(18) && !first.includes('.') ? generateStart(random, order) : {}),
     order_by: order,
   }
+}
+
+/** The first row of each value, or the rows behind one. */
+function generateStart(random: Random, order: readonly string[]): Pick<Select, 'distinct_on' | 'after'> {
+  const columns = order.map((each) => each.slice(1))
+  if (random.chance(40)) return { distinct_on: columns.slice(0, 1) }
+  const row = generateRow(random, random.below(9))
+  return { after: random.chance(15) ? {} : Object.fromEntries(columns.map((column) => [column, row[column] as Value])) }
 }
 
 /** Groups in a total order: that of all their columns. */

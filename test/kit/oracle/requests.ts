@@ -21,6 +21,7 @@ export interface Select {
   readonly columns: readonly (string | Nested)[]
   readonly where?: Exp
   readonly distinct_on?: readonly string[]
+  readonly after?: Row
   readonly order_by: readonly string[]
   readonly limit?: number
   readonly offset?: number
@@ -48,13 +49,15 @@ export function select(
     (row) =>
       visible(model, table, row, caller) && evaluate(model, table, row, request.where ?? {}, caller, role) === true,
   )
-  const sorted = [...rows].sort((a, b) => {
+  const inOrder = (a: Row, b: Row): number => {
     for (const order of request.order_by ?? []) {
       const result = byNullsLast(keyOf(model, table, a, order, caller), keyOf(model, table, b, order, caller))
       if (result !== 0) return order.startsWith('-') ? -result : result
     }
     return 0
-  })
+  }
+  const after = 'after' in request && request.after && 'id' in request.after ? request.after : undefined
+  const sorted = rows.filter((row) => !after || inOrder(row, after) > 0).sort(inOrder)
   const keyOfRow = (row: Row) => JSON.stringify(distinct.map((column) => row[column]))
   const isFirst = (row: Row) => sorted.find((other) => keyOfRow(other) === keyOfRow(row)) === row
   const firsts = distinct.length > 0 ? sorted.filter(isFirst) : sorted
