@@ -228,6 +228,8 @@ function kindOf(name: string, type: string, category: string): TypeKind {
       return 'float'
   }
   if (type === 'c') return 'row'
+  if (type === 'r') return 'range'
+  if (type === 'm') return 'multirange'
   if (type === 'b' && category === 'U' && (name === 'geometry' || name === 'geography')) return name
   return category === 'A' ? 'array' : category === 'S' ? 'text' : 'other'
 }

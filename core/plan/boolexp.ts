@@ -25,8 +25,10 @@ import {
   type Operator,
   operatorName,
   operatorNames,
+  operatorOn,
   OPERATORS,
   rightType,
+  takes,
 } from './operators.js'
 
 /**
@@ -203,9 +205,8 @@ function liftOperator(key: string, operators: JsonObject, path: () => string, sl
   }
   if (name === 'cast') return { key, to: liftCast(value, at(path(), key), slots) }
   if (value === null) return { key, to: null }
-  const right = OPERATORS.get(name)?.right
-  if (right === 'near') return { key, to: liftNear(value, at(path(), key), slots) }
-  if (right !== 'list') return { key, to: slots.add(value) }
+  if (takes(name, 'near')) return { key, to: liftNear(value, at(path(), key), slots) }
+  if (!takes(name, 'list')) return { key, to: slots.add(value) }
   if (typeof value === 'string') return { key, to: { list: slots.add(value), nulls: false } }
   if (!Array.isArray(value)) throw parseFailed('expecting an array', at(path(), key))
   const some = value.filter((element) => element !== null)
@@ -372,9 +373,8 @@ export function planBoolExp(
     if (name === 'cast') return casts(to as CastShape, column, on, here)
     const columnOp = COLUMN_OPERATORS.get(name)
     if (columnOp) return compareColumns(column, columnOp, on, to as string, here)
-    const operator = OPERATORS.get(name) as Operator
+    const operator = operatorOn(name, column.type) ?? refuseOperator(name, column, here)
     const { op } = operator
-    checkColumnType(operator, column, here)
     const compare: Compare = (op, to, more) => ({
       kind: 'compare',
       ...columnRef(column),
@@ -523,24 +523,13 @@ export function arrayOf(type: SqlType, path: string): SqlType {
 export const encodeList = (values: readonly Json[], type: SqlType, path: string): string =>
   encodeArray(values, arrayOf(type, path), path)
 
-function checkColumnType(operator: Operator, column: Column, path: string): void {
-  const { kind, name } = column.type
-  if (operator.type !== undefined) {
-    if (name === operator.type) return
-    throw unexpectedPayload(
-      `"${column.name}" is of type ${name}; this operator works only on columns of type "${operator.type}"`,
-      path,
-    )
-  }
-  if (operator.on === undefined) {
-    if (kind === 'jsonb' && (operator.op === 'eq' || operator.op === 'ne')) return
-    return refuseJson(column, path)
-  }
-  if (operator.on.includes(kind)) return
-  if (kind === 'json' || kind === 'jsonb') refuseJson(column, path)
-  const types = operator.on[0] === 'text' ? '"varchar"/"text"' : operator.on.map((each) => `"${each}"`).join('/')
+function refuseOperator(name: string, column: Column, path: string): never {
+  refuseJson(column, path)
+  const forms = OPERATORS.get(name) as readonly Operator[]
+  const all = forms.flatMap(({ on = [], types = [] }) => [...on, ...types])
+  const types = all[0] === 'text' ? '"varchar"/"text"' : all.map((each) => `"${each}"`).join('/')
   throw unexpectedPayload(
-    `"${column.name}" is of type ${name}; this operator works only on columns of type ${types}`,
+    `"${column.name}" is of type ${column.type.name}; this operator works only on columns of type ${types}`,
     path,
   )
 }

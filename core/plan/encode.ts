@@ -11,6 +11,7 @@ import { isGeo, type SqlType, type TypeKind } from './ir.js'
 export function encode(value: Json, type: SqlType, path: string): string {
   if (type.kind === 'json' || type.kind === 'jsonb') return stringifyJson(value)
   if (isGeo(type)) return geoJsonText(value, type, path)
+  if (type.part && isElement(value)) return rangeOf(String(value instanceof NumberText ? value.text : value), type)
   if (typeof value === 'string') return type.pattern ? checkPattern(value, path) : value
   if (type.kind === 'array' && Array.isArray(value)) return encodeArray(value, type, path)
   if (typeof value === 'number' || value instanceof NumberText) {
@@ -32,6 +33,16 @@ export function checkPattern(pattern: string, path: string): string {
   if ((pattern.length - end) % 2 === 0) return pattern
   throw parseFailed('a pattern must not end with the escape character "\\"; write "\\\\" for a backslash', path)
 }
+
+const isElement = (value: Json): value is string | number | NumberText =>
+  typeof value === 'string' || typeof value === 'number' || value instanceof NumberText
+
+/** Encodes an element as the range that contains only it, and a range as a multirange where one is compared with. */
+function rangeOf(text: string, { kind }: SqlType): string {
+  const range = RANGE.test(text) ? text : `[${quoted(text)},${quoted(text)}]`
+  return kind === 'multirange' && !/^\s*\{/.test(range) ? `{${range}}` : range
+}
+const RANGE = /^\s*(?:[[({]|empty\s*$)/i
 
 /** Encodes an array: `{"a",NULL,"b"}`. */
 export function encodeArray(values: readonly Json[], type: SqlType, path: string): string {
@@ -117,6 +128,9 @@ function expected(type: SqlType): string {
     case 'json':
     case 'jsonb':
       return 'JSON'
+    case 'range':
+    case 'multirange':
+      return `a string for type ${type.name}${type.part ? ', or an element of it' : ''}`
     case 'geometry':
     case 'geography':
       return 'a GeoJSON geometry'

@@ -90,6 +90,10 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'nin':
     case 'contains':
     case 'contained_in':
+    case 'net_contains':
+    case 'net_contained_in':
+    case 'overlaps':
+    case 'adjacent':
     case 'ancestor':
     case 'descendant':
       return comparesAlways(to.type)

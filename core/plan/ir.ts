@@ -21,6 +21,8 @@ export type TypeKind =
   | 'jsonb'
   | 'array'
   | 'row'
+  | 'range'
+  | 'multirange'
   /** PostGIS types; GeoJSON in both directions. */
   | 'geometry'
   | 'geography'
@@ -47,6 +49,8 @@ export interface SqlType {
   readonly nondeterministic?: true
   /** Whether it is a LIKE pattern rather than a column's type. See `checkPattern`. */
   readonly pattern?: true
+  /** Whether it is a part of a range to look for rather than a column's type: an element stands for its own range. */
+  readonly part?: true
   /** Name of its array type in the same schema, if any. */
   readonly array?: string
   /** Spatial reference that a column of a PostGIS type requires, e.g. 4326. Absent: any. */
@@ -56,6 +60,8 @@ export interface SqlType {
 /** Returns whether a type belongs to PostGIS. Its functions and operators are in the schema of the type. */
 export const isGeo = (type: SqlType | undefined): type is SqlType & { readonly kind: 'geometry' | 'geography' } =>
   type?.kind === 'geometry' || type?.kind === 'geography'
+
+export const isRange = ({ kind }: SqlType): boolean => kind === 'range' || kind === 'multirange'
 
 /** Column pairs, outer column first. Empty: not correlated. */
 export type Join = readonly (readonly [outer: string, inner: string])[]
@@ -106,6 +112,10 @@ export type CompareOp =
   | 'niregex'
   | 'contains'
   | 'contained_in'
+  | 'net_contains'
+  | 'net_contained_in'
+  | 'overlaps'
+  | 'adjacent'
   | 'has_key'
   | 'has_keys_any'
   | 'has_keys_all'

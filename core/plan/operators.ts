@@ -1,23 +1,36 @@
-import { type ColumnOp, type CompareOp, isGeo, type SqlType, type TypeKind } from './ir.js'
+import { type ColumnOp, type CompareOp, isGeo, isRange, type SqlType, type TypeKind } from './ir.js'
 
 /**
- * The right side of an operator. `same`: the column's type; `list`: an array of it; `near`: see `NearShape`; `pattern`:
- * a LIKE pattern.
+ * The right side of an operator. `same`: the column's type; `part`: that, or an element of a range; `list`: an array of
+ * it; `near`: see `NearShape`; `pattern`: a LIKE pattern.
  */
-export type Right = 'same' | 'list' | 'near' | 'text' | 'pattern' | 'texts' | 'lquery' | 'lqueries' | 'ltxtquery'
+export type Right =
+  | 'same'
+  | 'part'
+  | 'list'
+  | 'near'
+  | 'text'
+  | 'pattern'
+  | 'texts'
+  | 'lquery'
+  | 'lqueries'
+  | 'ltxtquery'
 
 export interface Operator {
   readonly op: CompareOp
   readonly right: Right
-  /** Supported column kinds; absent: all except json and jsonb. */
+  /** Supported column kinds and types; neither: all except json and jsonb. */
   readonly on?: readonly TypeKind[]
-  /** Restricts it to columns of this type. */
-  readonly type?: string
+  readonly types?: readonly string[]
 }
 
 const text = ['text'] as const
 const geometry = ['geometry'] as const
 const geo = ['geometry', 'geography'] as const
+const ranges = ['range', 'multirange'] as const
+const networks = ['inet', 'cidr'] as const
+const ltree = ['ltree'] as const
+/** An operator that means different things for different types has a form for each. */
 const table = {
   eq: { op: 'eq', right: 'same' },
   ne: { op: 'ne', right: 'same' },
@@ -38,18 +51,26 @@ const table = {
   iregex: { op: 'iregex', right: 'text', on: text },
   nregex: { op: 'nregex', right: 'text', on: text },
   niregex: { op: 'niregex', right: 'text', on: text },
-  contains: { op: 'contains', right: 'same', on: ['jsonb', 'array'] },
-  contained_in: { op: 'contained_in', right: 'same', on: ['jsonb', 'array'] },
+  contains: [
+    { op: 'contains', right: 'part', on: ['jsonb', 'array', ...ranges] },
+    { op: 'net_contains', right: 'same', types: networks },
+  ],
+  contained_in: [
+    { op: 'contained_in', right: 'same', on: ['jsonb', 'array', ...ranges] },
+    { op: 'net_contained_in', right: 'same', types: networks },
+  ],
+  overlaps: { op: 'overlaps', right: 'same', on: ['array', ...ranges], types: networks },
+  adjacent: { op: 'adjacent', right: 'same', on: ranges },
   has_key: { op: 'has_key', right: 'text', on: ['jsonb'] },
   has_keys_any: { op: 'has_keys_any', right: 'texts', on: ['jsonb'] },
   has_keys_all: { op: 'has_keys_all', right: 'texts', on: ['jsonb'] },
-  ancestor: { op: 'ancestor', right: 'same', type: 'ltree' },
-  ancestor_any: { op: 'ancestor_any', right: 'list', type: 'ltree' },
-  descendant: { op: 'descendant', right: 'same', type: 'ltree' },
-  descendant_any: { op: 'descendant_any', right: 'list', type: 'ltree' },
-  matches: { op: 'matches', right: 'lquery', type: 'ltree' },
-  matches_any: { op: 'matches_any', right: 'lqueries', type: 'ltree' },
-  matches_fulltext: { op: 'matches_fulltext', right: 'ltxtquery', type: 'ltree' },
+  ancestor: { op: 'ancestor', right: 'same', types: ltree },
+  ancestor_any: { op: 'ancestor_any', right: 'list', types: ltree },
+  descendant: { op: 'descendant', right: 'same', types: ltree },
+  descendant_any: { op: 'descendant_any', right: 'list', types: ltree },
+  matches: { op: 'matches', right: 'lquery', types: ltree },
+  matches_any: { op: 'matches_any', right: 'lqueries', types: ltree },
+  matches_fulltext: { op: 'matches_fulltext', right: 'ltxtquery', types: ltree },
   st_contains: { op: 'st_contains', right: 'same', on: geometry },
   st_crosses: { op: 'st_crosses', right: 'same', on: geometry },
   st_equals: { op: 'st_equals', right: 'same', on: geometry },
@@ -60,7 +81,7 @@ const table = {
   st_d_within: { op: 'st_d_within', right: 'near', on: geo },
   st_3d_d_within: { op: 'st_3d_d_within', right: 'near', on: geometry },
   st_3d_intersects: { op: 'st_3d_intersects', right: 'same', on: geometry },
-} satisfies Record<string, Operator>
+} satisfies Record<string, Operator | readonly Operator[]>
 
 const columnOps = {
   ceq: 'eq',
@@ -72,8 +93,10 @@ const columnOps = {
   clte: 'lte',
 } satisfies Record<string, ColumnOp>
 
-/** Operators that compare with a value, by name without the `$` or `_`. */
-export const OPERATORS: ReadonlyMap<string, Operator> = new Map(Object.entries(table))
+/** Operators that compare with a value, by name without the `$` or `_`, in each of their forms. */
+export const OPERATORS: ReadonlyMap<string, readonly Operator[]> = new Map(
+  Object.entries(table).map(([name, forms]) => [name, [forms].flat()]),
+)
 /** Operators that compare two columns of one row. */
 export const COLUMN_OPERATORS: ReadonlyMap<string, ColumnOp> = new Map(Object.entries(columnOps))
 
@@ -91,21 +114,28 @@ export function operatorName(key: string): string | undefined {
 export const operatorNames = (prefix: string): readonly string[] =>
   [OPERATORS, COLUMN_OPERATORS, OTHERS].flatMap((each) => [...each.keys()].map((name) => prefix + name))
 
+/** Returns the form of an operator for columns of a type, or undefined. */
+export const operatorOn = (name: string, type: SqlType): Operator | undefined =>
+  OPERATORS.get(name)?.find(({ on, types, op }) => {
+    if (on || types) return on?.includes(type.kind) === true || types?.includes(type.name) === true
+    return type.kind !== 'json' && (type.kind !== 'jsonb' || op === 'eq' || op === 'ne')
+  })
+
 /** Returns the operators for columns of a type, by name. */
 export function operatorsOn(type: SqlType): readonly (readonly [name: string, right: SqlType | undefined])[] {
-  const fits = ({ on, type: only, op }: Operator): boolean => {
-    if (only !== undefined) return type.name === only
-    if (on) return on.includes(type.kind)
-    return type.kind !== 'json' && (type.kind !== 'jsonb' || op === 'eq' || op === 'ne')
-  }
-  return [...OPERATORS].flatMap(([name, operator]) => {
-    const right = fits(operator) ? rightType(operator.right, type) : undefined
+  return [...OPERATORS.keys()].flatMap((name) => {
+    const operator = operatorOn(name, type)
+    const right = operator && rightType(operator.right, type)
     return right ? [[name, right]] : []
   })
 }
 
 /** Returns whether an operator takes a list of values. */
-export const takesList = (key: string): boolean => OPERATORS.get(operatorName(key) ?? '')?.right === 'list'
+export const takesList = (key: string): boolean => takes(operatorName(key), 'list')
+
+/** Returns whether an operator has a form with such a right side. */
+export const takes = (name: string | undefined, right: Right): boolean =>
+  OPERATORS.get(name ?? '')?.some((form) => form.right === right) === true
 
 export const TEXT: SqlType = { schema: 'pg_catalog', name: 'text', kind: 'text', array: '_text' }
 export const INT8: SqlType = { schema: 'pg_catalog', name: 'int8', kind: 'int8', array: '_int8' }
@@ -127,6 +157,8 @@ export function rightType(right: Right, left: SqlType): SqlType | undefined {
     case 'same':
     case 'near':
       return left
+    case 'part':
+      return isRange(left) ? { ...left, part: true } : left
     case 'list':
       return listOf(left)
     case 'text':

@@ -54,6 +54,7 @@ function variable({ name, type, path }: SessionOperand, variables: ReadonlyMap<s
     throw parseFailed('X-Service-User-Id does not fit a column that the server sets', path)
   }
   if (isGeo(type)) return ofHeader(name, () => geoJsonText(value, type, '$'))
+  if (type.part) return encode(value, type, '$')
   return type.pattern ? ofHeader(name, () => checkPattern(value, '$')) : value
 }
 
@@ -125,6 +126,8 @@ const UNFIT: Record<TypeKind, readonly RowKind[]> = {
   jsonb: [],
   array: ['boolean', 'integer', 'number'],
   row: ['boolean', 'integer', 'number'],
+  range: ['boolean', 'integer', 'number', 'composite'],
+  multirange: ['boolean', 'integer', 'number', 'composite'],
   // `checkRows` reports mistakes in these.
   geometry: [],
   geography: [],

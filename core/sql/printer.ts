@@ -384,6 +384,10 @@ const COMPARE: Record<CompareOp, Compare> = {
   // An extension (intarray) may define operators with these names that fail for null.
   contains: binary(sql`operator(pg_catalog.@>)`),
   contained_in: binary(sql`operator(pg_catalog.<@)`),
+  net_contains: binary(sql`>>=`),
+  net_contained_in: binary(sql`<<=`),
+  overlaps: binary(sql`operator(pg_catalog.&&)`),
+  adjacent: binary(sql`-|-`),
   has_key: binary(sql`?`),
   has_keys_any: binary(sql`?|`),
   has_keys_all: binary(sql`?&`),

@@ -30,6 +30,9 @@ export function schemaOf(type: SqlType): JsonSchema {
       return { type: 'array', items: type.element ? orNull(schemaOf(type.element)) : {} }
     case 'row':
       return { type: 'object' }
+    case 'range':
+    case 'multirange':
+      return { type: 'string' }
     case 'other':
       return { type: 'string', ...FORMATS.get(type.name) }
   }

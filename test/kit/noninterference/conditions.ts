@@ -1,4 +1,4 @@
-import { COLUMN_OPERATORS, OPERATORS, operatorsOn, type Right, TEXT } from '../../../core/plan/operators.js'
+import { COLUMN_OPERATORS, operatorOn, OPERATORS, operatorsOn, type Right, TEXT } from '../../../core/plan/operators.js'
 import type { SqlType } from '../../../core/plan/ir.js'
 import type { Random } from '../oracle/generate.js'
 import { type Era, grantsOf, isSelectable } from './permissions.js'
@@ -114,7 +114,7 @@ function generateLeft(random: Random, asker: Asker, table: Table): Left {
 
 function operators(random: Random, asker: Asker, left: Left, table: Table, prefix: string, used: Used): Json {
   const all = operatorsOn(left.type).map(([name]) => name)
-  const patterns = all.filter((name) => /^(text|pattern)$/.test(OPERATORS.get(name)?.right ?? ''))
+  const patterns = all.filter((name) => /^(text|pattern)$/.test(operatorOn(name, left.type)?.right ?? ''))
   const names = patterns.length > 0 && random.chance(40) ? patterns : all
   if (random.chance(6)) {
     used.add('is_null')
@@ -151,12 +151,15 @@ function orNot(of: Json, { dialect }: Asker): Json {
 }
 
 /** What may stand on the right of an operator. */
-export const rightSide = (random: Random, operator: string, left: Left): Json =>
-  RIGHT[OPERATORS.get(operator)?.right as Right](random, left)
+export const rightSide = (random: Random, operator: string, left: Left): Json => {
+  const form = operatorOn(operator, left.type) ?? OPERATORS.get(operator)?.[0]
+  return RIGHT[form?.right as Right](random, left)
+}
 
 /** What to compare with, for each kind of right side; a new kind does not compile until it is here. */
 const RIGHT: Record<Right, (random: Random, left: Left) => Json> = {
   same: value,
+  part: (random, left) => (left.type.kind.endsWith('range') && random.chance(40) ? random.below(9) : value(random, left)),
   list: (random, left) =>
     Array.from({ length: random.below(4) }, () => (random.chance(5) ? null : value(random, left))),
   text: (random) => pattern(random),

@@ -1,0 +1,157 @@
+import t, { type Test } from 'tap'
+import { type As, testServer, type TestServer } from '../kit/server.js'
+
+const USER: As = {
+  role: 'user',
+  variables: { 'x-service-org': '1', 'x-service-span': '[4,6)', 'x-service-number': '4' },
+}
+
+/** The ids of the rows that match, by each door. */
+async function ids(t: Test, server: TestServer, table: string, where: object): Promise<readonly number[]> {
+  const rows = await server.must('select', { table, columns: ['id'], where, order_by: 'id' })
+  const found = (rows as { id: number }[]).map(({ id }) => id)
+  const template = { type: 'select', args: { table, columns: ['id'], where, order_by: 'id' } }
+  await server.must('create_query_template', { name: 'same', template })
+  t.same(await server.must('execute_query_template', { name: 'same', args: {} }), rows, 'a template')
+  await server.must('drop_query_template', { name: 'same' })
+  for (const [path, order] of [
+    ['/v1/graphql', '{id: asc}'],
+    ['/v1alpha1/graphql', '["+id"]'],
+  ] as const) {
+    const query = `query ($where: ${table}_bool_exp) { ${table}(where: $where, order_by: ${order}) { id } }`
+    const variables = { where: JSON.parse(JSON.stringify(where).replaceAll('"$', '"_')) }
+    const { body } = await server.fetch(path, { method: 'POST', body: JSON.stringify({ query, variables }) })
+    t.same(body.errors, undefined, path)
+    t.same(
+      body.data?.[table]?.map(({ id }: { id: number }) => id),
+      found,
+      path,
+    )
+  }
+  return found
+}
+
+/** The plan of a select of an admin. */
+async function plan(server: TestServer, table: string, where: object, more: object = {}): Promise<string> {
+  const query = { type: 'select', args: { table, columns: ['id'], where, ...more } }
+  const { body } = await server.fetch('/v1/query/explain', { method: 'POST', body: JSON.stringify({ query }) })
+  return (body.plans as string[]).join('\n')
+}
+
+/** A table of this SQL, all of which the role `user` may select where `org` is its own. */
+async function tableOf(t: Test, sql: string, table = 'thing'): Promise<TestServer> {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql })
+  await server.must('track_table', table)
+  await server.must('create_select_permission', {
+    table,
+    role: 'user',
+    permission: { columns: '*', filter: { org: 'X-Service-Org' } },
+  })
+  return server
+}
+
+const RANGES = `
+create type sizes as range (subtype = float8);
+create table thing (
+  id int primary key, org int not null default 1, span int4range, spans int4multirange, days daterange, size sizes,
+  tags text[], net inet, block cidr
+);
+insert into thing values
+  (1, 1, '[1,5)', '{[1,3),[7,9)}', '[2024-01-01,2024-02-01)', '[0.5,1.5]', '{a,b}', '10.1.0.0/16', '10.1.0.0/16'),
+  (2, 1, '[5,9)', '{[20,30)}', '[2024-02-01,)', '[2,3)', '{b,c}', '10.1.2.3', '10.1.2.0/24'),
+  (3, 2, 'empty', '{}', 'empty', 'empty', '{}', '::1', 'fe80::/10'),
+  (4, 1, null, null, null, null, null, null, null)`
+
+t.test('ranges, arrays and networks are compared by what they contain', async (t) => {
+  const server = await tableOf(t, RANGES)
+  const cases: readonly (readonly [where: object, found: readonly number[]])[] = [
+    [{ span: { $contains: 4 } }, [1]],
+    [{ span: { $contains: '4' } }, [1]],
+    [{ span: { $contains: '[5,7)' } }, [2]],
+    [{ span: { $contains: 'empty' } }, [1, 2, 3]],
+    [{ span: { $contained_in: '[0,6)' } }, [1, 3]],
+    [{ span: { $overlaps: '[4,6)' } }, [1, 2]],
+    [{ span: { $adjacent: '[9,10)' } }, [2]],
+    [{ spans: { $contains: 8 } }, [1]],
+    [{ spans: { $contains: '[21,22)' } }, [2]],
+    [{ spans: { $contains: '{[1,2),[8,9)}' } }, [1]],
+    [{ spans: { $contained_in: '{[0,40)}' } }, [1, 2, 3]],
+    [{ spans: { $overlaps: '{[2,21)}' } }, [1, 2]],
+    [{ spans: { $adjacent: '{[9,10)}' } }, [1]],
+    [{ days: { $contains: '2024-01-31' } }, [1]],
+    [{ days: { $contains: '[2024-03-01,)' } }, [2]],
+    [{ size: { $contains: 1.5 } }, [1]],
+    [{ size: { $overlaps: '[1,2]' } }, [1, 2]],
+    [{ tags: { $overlaps: ['a', 'c'] } }, [1, 2]],
+    [{ tags: { $overlaps: [] } }, []],
+    [{ net: { $contains: '10.1.2.3' } }, [1, 2]],
+    [{ net: { $contained_in: '10.1.2.0/24' } }, [2]],
+    [{ net: { $overlaps: '10.0.0.0/8' } }, [1, 2]],
+    [{ block: { $contains: '10.1.2.128/25' } }, [1, 2]],
+    [{ block: { $overlaps: '10.1.2.128' } }, [1, 2]],
+  ]
+  for (const [where, found] of cases) t.same(await ids(t, server, 'thing', where), found, JSON.stringify(where))
+
+  const own = { table: 'thing', columns: ['id'], where: { span: { $contained_in: '[0,99)' } } }
+  t.same((await server.query('select', own, USER)).body, [{ id: 1 }, { id: 2 }], 'hidden rows stay hidden')
+})
+
+t.test('ranges and networks work in permissions, with session variables', async (t) => {
+  const server = await tableOf(t, RANGES)
+  for (const [filter, found] of [
+    [{ span: { $contains: 'X-Service-Number' } }, [1]],
+    [{ spans: { $contains: 'X-Service-Number' } }, []],
+    [{ span: { $overlaps: 'X-Service-Span' } }, [1, 2]],
+    [{ days: { $contains: '2024-01-31' } }, [1]],
+  ] as const) {
+    await server.must('drop_select_permission', { table: 'thing', role: 'user' })
+    const permission = { columns: '*', filter }
+    await server.must('create_select_permission', { table: 'thing', role: 'user', permission })
+    const { body } = await server.query('select', { table: 'thing', columns: ['id'], order_by: 'id' }, USER)
+    t.same(
+      body.map(({ id }: { id: number }) => id),
+      found,
+      JSON.stringify(filter),
+    )
+  }
+})
+
+t.test('an operator of another type, and a value that is none, are refused', async (t) => {
+  const server = await tableOf(t, RANGES)
+  for (const [where, path, error] of [
+    [{ id: { $overlaps: 1 } }, '$.args.where.id.$overlaps', /works only on columns of type "array"\/"range"/],
+    [{ tags: { $adjacent: ['a'] } }, '$.args.where.tags.$adjacent', /only on columns of type "range"\/"multirange"/],
+    [{ span: { $contains: true } }, '$.args.where.span.$contains', /expecting a string for type int4range, or an el/],
+    [{ span: { $contains: {} } }, '$.args.where.span.$contains', /but found an object/],
+    [{ span: { $overlaps: 5 } }, '$.args.where.span.$overlaps', /expecting a string for type int4range/],
+    [{ span: { $contains: 'x' } }, '$.args.where.span.$contains', /invalid input syntax/],
+    [{ span: { $contains: '[1,' } }, '$.args.where.span.$contains', /malformed range literal/],
+    [{ net: { $contains: 'x' } }, '$.args.where.net.$contains', /invalid input syntax/],
+  ] as const) {
+    const { status, body } = await server.query('select', { table: 'thing', columns: ['id'], where })
+    t.match({ status, ...body }, { status: 400, path, error }, JSON.stringify(where))
+  }
+})
+
+t.test('GiST and GIN indexes serve ranges, networks and arrays', async (t) => {
+  const server = await tableOf(
+    t,
+    `create table thing (id int primary key, org int default 1, span int4range, tags text[], net inet);
+    insert into thing select i, i % 2, int4range(i, i + 2), array[i::text], ('10.' || i % 256 || '.' || i / 256 || '.1')::inet
+      from generate_series(1, 20000) i;
+    create index by_span on thing using gist (span);
+    create index by_tags on thing using gin (tags);
+    create index by_net on thing using gist (net inet_ops);
+    analyze thing`,
+  )
+  for (const [where, index] of [
+    [{ span: { $contains: 7 } }, 'by_span'],
+    [{ span: { $overlaps: '[7,9)' } }, 'by_span'],
+    [{ span: { $adjacent: '[7,9)' } }, 'by_span'],
+    [{ tags: { $overlaps: ['7', '8'] } }, 'by_tags'],
+    [{ net: { $contained_in: '10.7.7.0/28' } }, 'by_net'],
+  ] as const) {
+    t.match(await plan(server, 'thing', where), new RegExp(`Index Scan (on|using) ${index}`), JSON.stringify(where))
+  }
+})
