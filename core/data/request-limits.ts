@@ -92,7 +92,7 @@ export function checkPrice(
   for (const pattern of patterns) {
     const text = textOf(valueOf(pattern.to, values))
     if (pattern.op.endsWith('like')) checkWildcards(text, most.wildcards, pattern)
-    else {
+    else if (!pattern.op.endsWith('_matches')) {
       spent.characters += text.length
       if (most.characters > 0 && BACK_REFERENCE.test(text)) throw tooMuch(NO_BACK_REFERENCES, pattern)
     }

@@ -131,7 +131,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   }
 
   const target = (by: OrderTarget, table: Table): OrderTarget => {
-    if (by.kind === 'column') {
+    if (by.kind === 'column' || by.kind === 'rank') {
       shown(table, by)
       return by
     }

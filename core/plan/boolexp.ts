@@ -18,6 +18,7 @@ import { isRelated, type Names } from './names.js'
 import {
   BOOL,
   INT8,
+  LANGUAGE,
   castType,
   COLUMN_OPERATORS,
   FLOAT8,
@@ -28,6 +29,7 @@ import {
   operatorOn,
   OPERATORS,
   rightType,
+  type SearchShape,
   takes,
 } from './operators.js'
 
@@ -57,7 +59,7 @@ export interface AggregateShape {
 export interface OpShape {
   readonly key: string
   /** A slot, null, or a part of the SQL: a column name, a boolean, or one of these shapes. */
-  readonly to: number | null | string | boolean | ListShape | NearShape | CastShape
+  readonly to: number | null | string | boolean | ListShape | NearShape | SearchShape | CastShape
 }
 interface ListShape {
   readonly list: number
@@ -206,6 +208,7 @@ function liftOperator(key: string, operators: JsonObject, path: () => string, sl
   if (name === 'cast') return { key, to: liftCast(value, at(path(), key), slots) }
   if (value === null) return { key, to: null }
   if (takes(name, 'near')) return { key, to: liftNear(value, at(path(), key), slots) }
+  if (takes(name, 'search') && isObject(value)) return { key, to: liftSearch(value, at(path(), key), slots) }
   if (!takes(name, 'list')) return { key, to: slots.add(value) }
   if (typeof value === 'string') return { key, to: { list: slots.add(value), nulls: false } }
   if (!Array.isArray(value)) throw parseFailed('expecting an array', at(path(), key))
@@ -254,6 +257,17 @@ function liftNear(value: Json, path: string, slots: Slots): NearShape {
   }
 }
 const NEAR = ['distance', 'from', 'use_spheroid']
+
+/** Lifts a full-text query: `{"query": "red shoe", "language": "english"}` */
+export function liftSearch(value: JsonObject, path: string, slots: Slots): SearchShape {
+  refuseOtherKeys(value, ['query', 'language'], path)
+  const { query, language } = value
+  if (query === undefined || query === null) throw parseFailed("the key 'query' was not present", path)
+  return {
+    query: slots.add(query),
+    ...(language === undefined || language === null ? {} : { language: slots.add(language) }),
+  }
+}
 
 /** Lifts a table name: a string (schema `public`) or `{name, schema?}`. */
 export function liftTableRef(value: Json | undefined, path: string): TableRef {
@@ -390,6 +404,7 @@ export function planBoolExp(
     if (typeof to === 'object' && 'list' in to) return list(op, compare, column, to, isNull, here, cast)
     const type = rightType(operator.right, column.type)
     if (!type) throw unexpectedPayload(`"${column.name}" has no list type`, here)
+    if (typeof to === 'object' && 'query' in to) return search(compare, operator, type, to, column, here)
     if (typeof to === 'object') return near(op, compare, type, to as NearShape, here)
     return compare(op, operands.one(to as number, type, here, cast?.from ?? column.type))
   }
@@ -422,6 +437,19 @@ export function planBoolExp(
       more.push(operands.one(spheroid, BOOL, `${here}.use_spheroid`))
     }
     return compare(op, operands.one(from, type, `${here}.from`), more)
+  }
+
+  const search = (
+    compare: Compare,
+    { op, right }: Operator,
+    type: SqlType,
+    { query, language }: SearchShape,
+    column: Column,
+    here: string,
+  ): BoolExp => {
+    if (right !== 'search') throw parseFailed(`expecting a string for "${column.name}", but found an object`, here)
+    const more = language === undefined ? undefined : [operands.one(language, LANGUAGE, `${here}.language`)]
+    return compare(op, operands.one(query, type, `${here}.query`), more)
   }
 
   const list = (

@@ -12,7 +12,10 @@ export function encode(value: Json, type: SqlType, path: string): string {
   if (type.kind === 'json' || type.kind === 'jsonb') return stringifyJson(value)
   if (isGeo(type)) return geoJsonText(value, type, path)
   if (type.part && isElement(value)) return rangeOf(String(value instanceof NumberText ? value.text : value), type)
-  if (typeof value === 'string') return type.pattern ? checkPattern(value, path) : value
+  if (typeof value === 'string') {
+    if (type.search) return checkSearch(value, type.search, path)
+    return type.pattern ? checkPattern(value, path) : value
+  }
   if (type.kind === 'array' && Array.isArray(value)) return encodeArray(value, type, path)
   if (typeof value === 'number' || value instanceof NumberText) {
     const text = value instanceof NumberText ? value.text : String(value)
@@ -33,6 +36,21 @@ export function checkPattern(pattern: string, path: string): string {
   if ((pattern.length - end) % 2 === 0) return pattern
   throw parseFailed('a pattern must not end with the escape character "\\"; write "\\\\" for a backslash', path)
 }
+
+/**
+ * Refuses what PostgreSQL would refuse only when it meets a row: a word too long for a query, and a language by number.
+ * @throws ServiceError 400 `parse-failed`
+ */
+function checkSearch(value: string, part: 'query' | 'language', path: string): string {
+  if (part === 'language') {
+    if (/^[a-z_]\w*(\.[a-z_]\w*)?$/i.test(value)) return value
+    throw parseFailed('expecting the name of a text search configuration, such as "english"', path)
+  }
+  if (value.length <= LONGEST_SEARCH) return value
+  throw parseFailed(`a full-text query has at most ${LONGEST_SEARCH} characters`, path)
+}
+/** A word of a query may have 2,046 bytes, in lower case. */
+const LONGEST_SEARCH = 500
 
 const isElement = (value: Json): value is string | number | NumberText =>
   typeof value === 'string' || typeof value === 'number' || value instanceof NumberText

@@ -13,6 +13,7 @@ import {
   TRUE,
 } from './ir.js'
 import type { Names } from './names.js'
+import { LANGUAGE, operatorOn, rightType, type SearchShape } from './operators.js'
 
 /** Returns the reference of a column or computed field in plans. */
 export const columnRef = ({ name, computed }: Pick<Column, 'name' | 'computed'>) => ({
@@ -57,6 +58,31 @@ export function startsWith(orderBy: readonly OrderBy[], columns: readonly string
   if (columns.length === 0 || orderBy.length === 0) return true
   const first = orderBy.slice(0, columns.length).map(({ by }) => (by.kind === 'column' ? by.column : ''))
   return columns.every((column) => first.includes(column)) && first.length === columns.length
+}
+
+/** Plans a sort key: how well a column matches a full-text query. */
+export function planRank(
+  name: string,
+  { query, language }: SearchShape,
+  table: Table,
+  known: Names,
+  path: string,
+): OrderTarget {
+  const column = known.column(table, name, 'select', path)
+  const form = operatorOn('matches', column.type)
+  if (form?.op !== 'text_matches' && form?.op !== 'vector_matches') {
+    throw unexpectedPayload(`"${name}" is of type ${column.type.name}; rank is for text and tsvector`, path)
+  }
+  const one = (slot: number, type: SqlType, key: string): Operand => {
+    return { kind: 'value', slot, type, path: `${path}.${key}` }
+  }
+  return {
+    kind: 'rank',
+    column: column.name,
+    op: form.op,
+    query: one(query, rightType('search', column.type) as SqlType, 'query'),
+    language: language === undefined ? undefined : one(language, LANGUAGE, 'language'),
+  }
 }
 
 /** Parses `+name`, `-author.name` or `name`. Returns undefined for anything else. */

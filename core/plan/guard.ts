@@ -100,6 +100,7 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'has_key':
     case 'has_keys_any':
     case 'has_keys_all':
+    case 'vector_matches':
       return true
     // An invalid pattern is refused when it is bound. See `checkPattern`.
     case 'like':
@@ -113,6 +114,8 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'iregex':
     case 'nregex':
     case 'niregex':
+    // The words of a text may be too many for a `tsvector`.
+    case 'text_matches':
     // A list given as text may contain nulls or lists.
     case 'ancestor_any':
     case 'descendant_any':

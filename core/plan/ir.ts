@@ -51,6 +51,8 @@ export interface SqlType {
   readonly pattern?: true
   /** Whether it is a part of a range to look for rather than a column's type: an element stands for its own range. */
   readonly part?: true
+  /** Whether it is part of a full-text search rather than a column's type. See `checkSearch`. */
+  readonly search?: 'query' | 'language'
   /** Name of its array type in the same schema, if any. */
   readonly array?: string
   /** Spatial reference that a column of a PostGIS type requires, e.g. 4326. Absent: any. */
@@ -124,6 +126,9 @@ export type CompareOp =
   | 'descendant'
   | 'descendant_any'
   | 'matches'
+  /** Full-text search in text, and in a `tsvector`. */
+  | 'text_matches'
+  | 'vector_matches'
   | 'matches_any'
   | 'matches_fulltext'
   | 'st_contains'
@@ -148,7 +153,10 @@ export type BoolExp =
       readonly computed?: FunctionCall
       readonly op: CompareOp
       readonly to: Operand
-      /** Additional operands of `st_d_within` and `st_3d_d_within`: the distance; on geography also whether to use a spheroid. */
+      /**
+       * Additional operands. `st_d_within` and `st_3d_d_within`: the distance; on geography also whether to use a spheroid. Full-text search:
+       * the language, if any.
+       */
       readonly more?: readonly Operand[]
       /** Type to compare the column as. */
       readonly cast?: { readonly from: SqlType; readonly to: SqlType }
@@ -225,6 +233,14 @@ export type Field =
 /** A sort key: a column, directly or through object relationships. */
 export type OrderTarget =
   | { readonly kind: 'column'; readonly column: string; readonly computed?: FunctionCall }
+  /** How well a column matches a full-text query. */
+  | {
+      readonly kind: 'rank'
+      readonly column: string
+      readonly op: 'text_matches' | 'vector_matches'
+      readonly query: Operand
+      readonly language?: Operand
+    }
   | {
       readonly kind: 'related'
       readonly table: TableRef

@@ -2,19 +2,26 @@ import { type ColumnOp, type CompareOp, isGeo, isRange, type SqlType, type TypeK
 
 /**
  * The right side of an operator. `same`: the column's type; `part`: that, or an element of a range; `list`: an array of
- * it; `near`: see `NearShape`; `pattern`: a LIKE pattern.
+ * it; `near`: see `NearShape`; `search`: see `SearchShape`; `pattern`: a LIKE pattern.
  */
 export type Right =
   | 'same'
   | 'part'
   | 'list'
   | 'near'
+  | 'search'
   | 'text'
   | 'pattern'
   | 'texts'
   | 'lquery'
   | 'lqueries'
   | 'ltxtquery'
+
+/** A full-text query, as slots. Without a language the database's default applies. */
+export interface SearchShape {
+  readonly query: number
+  readonly language?: number
+}
 
 export interface Operator {
   readonly op: CompareOp
@@ -68,7 +75,11 @@ const table = {
   ancestor_any: { op: 'ancestor_any', right: 'list', types: ltree },
   descendant: { op: 'descendant', right: 'same', types: ltree },
   descendant_any: { op: 'descendant_any', right: 'list', types: ltree },
-  matches: { op: 'matches', right: 'lquery', types: ltree },
+  matches: [
+    { op: 'matches', right: 'lquery', types: ltree },
+    { op: 'text_matches', right: 'search', on: text },
+    { op: 'vector_matches', right: 'search', types: ['tsvector'] },
+  ],
   matches_any: { op: 'matches_any', right: 'lqueries', types: ltree },
   matches_fulltext: { op: 'matches_fulltext', right: 'ltxtquery', types: ltree },
   st_contains: { op: 'st_contains', right: 'same', on: geometry },
@@ -143,6 +154,8 @@ export const FLOAT8: SqlType = { schema: 'pg_catalog', name: 'float8', kind: 'fl
 export const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }
 
 const PATTERN: SqlType = { ...TEXT, pattern: true }
+const SEARCH: SqlType = { ...TEXT, search: 'query' }
+export const LANGUAGE: SqlType = { schema: 'pg_catalog', name: 'regconfig', kind: 'text', search: 'language' }
 
 /** Returns the array type of a type, or undefined. */
 export function listOf(type: SqlType): SqlType | undefined {
@@ -161,6 +174,8 @@ export function rightType(right: Right, left: SqlType): SqlType | undefined {
       return isRange(left) ? { ...left, part: true } : left
     case 'list':
       return listOf(left)
+    case 'search':
+      return SEARCH
     case 'text':
       return TEXT
     case 'pattern':

@@ -87,6 +87,10 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
   }
 
   const order = ({ by }: OrderBy, table: TableRef, lists: readonly List[]): void => {
+    if (by.kind === 'rank') {
+      patterns.push({ op: by.op, to: by.query })
+      return add(PATTERN, lists)
+    }
     add(COMPARISON, by.kind === 'aggregate' ? [...lists, scanned(by.table, by.on, table)] : lists)
   }
 
@@ -210,7 +214,7 @@ export function hasKeyIn(catalog: Catalog, table: TableRef, columns: readonly st
 
 /** Operators that search text for a pattern. */
 export const PATTERNS: ReadonlySet<CompareOp> = new Set(
-  'like nlike ilike nilike similar nsimilar regex iregex nregex niregex matches matches_any matches_fulltext'.split(
+  'like nlike ilike nilike similar nsimilar regex iregex nregex niregex matches matches_any matches_fulltext text_matches'.split(
     ' ',
   ) as CompareOp[],
 )

@@ -23,7 +23,7 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
     }
   }
   const target = (here: TableRef, by: OrderTarget): boolean => {
-    if (by.kind === 'column') return named(here, by.column)
+    if (by.kind === 'column' || by.kind === 'rank') return named(here, by.column)
     if (joined(here, by.table, by.on)) return true
     return by.kind === 'related' ? target(by.table, by.by) : by.of.fn !== 'count' && named(by.table, by.of.column)
   }

@@ -54,7 +54,7 @@ function variable({ name, type, path }: SessionOperand, variables: ReadonlyMap<s
     throw parseFailed('X-Service-User-Id does not fit a column that the server sets', path)
   }
   if (isGeo(type)) return ofHeader(name, () => geoJsonText(value, type, '$'))
-  if (type.part) return encode(value, type, '$')
+  if (type.part || type.search) return ofHeader(name, () => encode(value, type, '$'))
   return type.pattern ? ofHeader(name, () => checkPattern(value, '$')) : value
 }
 
@@ -142,7 +142,7 @@ export interface Statement {
   readonly calls?: true
   /**
    * Whether to plan it for its values each time. PostgreSQL then computes geometries from values while planning, so
-   * that failures do not depend on rows.
+   * that failures do not depend on rows, and finds the index for the language of a full-text search.
    */
   readonly fresh?: true
 }
@@ -157,14 +157,14 @@ export type Param =
 /** Collects the parameters of a statement while its text is printed. */
 export class Params {
   readonly all: Param[] = []
-  /** Whether geometries are computed from parameters. */
+  /** Whether geometries, or the language of a search, come from parameters. */
   fresh = false
   private readonly places = new Map<string, Sql>()
 
   /** Prints `$1::int4`. Equal operands share one parameter. PostGIS types, and lists of them, are read from GeoJSON. */
   operand(operand: Operand): Sql {
     const { type } = operand
-    this.fresh ||= isGeo(type) || isGeo(type.element)
+    this.fresh ||= isGeo(type) || isGeo(type.element) || type.search === 'language'
     if (isGeo(type)) return fromGeoJson(sql`${this.place(operand)}::text`, type)
     if (isGeo(type.element)) {
       return sql`array(select ${fromGeoJson(sql`g`, type.element)} from unnest(${this.place(operand)}::_text) g)`

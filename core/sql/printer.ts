@@ -268,6 +268,11 @@ export class Printer {
   /** Prints a column of a related row: `(select t1."name" from "author" t1 where t1."id" = t0."author_id" limit 1)`. */
   private target(by: OrderTarget, t: Sql): Sql {
     if (by.kind === 'column') return this.columnOf(by, t)
+    if (by.kind === 'rank') {
+      const [query, language] = [by.query, ...(by.language ? [by.language] : [])].map((to) => this.params.operand(to))
+      const vector = by.op === 'vector_matches' ? this.columnOf(by, t) : toVector(this.columnOf(by, t), language)
+      return sql`ts_rank(${vector}, ${toQuery(query as Sql, language)})`
+    }
     const inner = this.alias()
     const where = [...this.joined(by.on, t, inner), this.condition(by.where, inner)]
     if (by.kind === 'aggregate') {
@@ -396,6 +401,9 @@ const COMPARE: Record<CompareOp, Compare> = {
   descendant: binary(sql`<@`),
   descendant_any: binary(sql`<@`),
   matches: binary(sql`~`),
+  // With a language the expression is immutable, so that an index on it applies.
+  text_matches: (left, [query, language]) => sql`(${toVector(left, language)} @@ ${toQuery(query as Sql, language)})`,
+  vector_matches: (left, [query, language]) => sql`(${left} @@ ${toQuery(query as Sql, language)})`,
   matches_any: binary(sql`?`),
   matches_fulltext: binary(sql`@`),
   st_contains: call(sql`ST_Contains`),
@@ -411,6 +419,12 @@ const COMPARE: Record<CompareOp, Compare> = {
   st_boxes: (left, [right, distance], geo) =>
     binary(sql`&&`)(left, [distance ? grown(right as Sql, distance, geo) : (right as Sql)], geo),
 }
+
+const toVector = (text: Sql, language: Sql | undefined): Sql =>
+  sql`to_tsvector(${language ? sql`${language}, ` : sql``}${text}::text)`
+
+const toQuery = (query: Sql, language: Sql | undefined): Sql =>
+  sql`websearch_to_tsquery(${language ? sql`${language}, ` : sql``}${query})`
 
 /** Prints the bounding box expanded by a distance. */
 const grown = (value: Sql, distance: Sql, geo: Geo | undefined): Sql =>

@@ -8,12 +8,14 @@ import {
   type Json,
   type JsonObject,
   liftBoolExp,
+  liftSearch,
   liftTableRef,
   NumberText,
   parseFailed,
   readOrderText,
   Rows,
   rowsOf,
+  type SearchShape,
   Slots,
   type TableRef,
   refuseOtherKeys,
@@ -75,7 +77,9 @@ export interface ValueShape {
   readonly as: string
 }
 export interface OrderShape {
+  /** Relationships and a column. Of `rank` only the column. */
   readonly path: readonly string[]
+  readonly rank?: SearchShape
   readonly direction?: 'asc' | 'desc'
   readonly nulls?: 'first' | 'last'
 }
@@ -209,7 +213,7 @@ function liftRead(object: JsonObject, path: string, slots: Slots, depth: number)
     groupBy: liftNames(object, 'group_by', path),
     having: present(object['having']) ? liftBoolExp(object['having'], `${path}.having`, slots) : undefined,
     distinctOn: liftNames(object, 'distinct_on', path),
-    orderBy: present(object['order_by']) ? liftOrderBy(object['order_by'], `${path}.order_by`) : undefined,
+    orderBy: present(object['order_by']) ? liftOrderBy(object['order_by'], `${path}.order_by`, slots) : undefined,
     limit,
     offset,
     after: present(object['after']) ? liftAfter(object['after'], `${path}.after`, slots) : undefined,
@@ -269,26 +273,38 @@ const quote = (value: Json): string =>
     ? String(value instanceof NumberText ? value.text : value)
     : describe(value)
 
-function liftOrderBy(value: Json, path: string): readonly OrderShape[] {
-  if (!Array.isArray(value)) return [liftOrder(value, path)]
+function liftOrderBy(value: Json, path: string, slots: Slots): readonly OrderShape[] {
+  if (!Array.isArray(value)) return [liftOrder(value, path, slots)]
   if (value.length === 0) throw unexpectedPayload('order_by array should not be empty', path)
   refuseMany(value, path)
-  return value.map((each, i) => liftOrder(each, at(path, i)))
+  return value.map((each, i) => liftOrder(each, at(path, i), slots))
 }
 
-function liftOrder(value: Json, path: string): OrderShape {
+function liftOrder(value: Json, path: string, slots: Slots): OrderShape {
   if (typeof value === 'string') {
     const found = readOrderText(value)
     if (found) return found
     throw parseFailed("string format for 'order_by' entry : {+/-}column Eg : +posted", path)
   }
-  const object = expectKeys(value, ['column', 'type', 'order', 'nulls'], path)
+  const object = expectKeys(value, ['column', 'rank', 'type', 'order', 'nulls'], path)
   const direction = oneOf(object['type'] ?? object['order'], ['asc', 'desc'], `${path}.type`)
   const nulls = oneOf(object['nulls'], ['first', 'last'], `${path}.nulls`)
+  if (present(object['rank'])) {
+    if (present(object['column'])) throw unexpectedPayload("'column' and 'rank' cannot be used together", path)
+    const rank = liftRank(object['rank'], `${path}.rank`, slots)
+    return { ...rank, direction: direction ?? 'desc', nulls: nulls ?? 'last' }
+  }
   const column = required(object, 'column', path)
   const names = typeof column === 'string' ? column.split('.') : columnNames(column, `${path}.column`)
   if (names.length === 0) throw parseFailed('expecting the name of a column', `${path}.column`)
   return { path: names, direction, nulls }
+}
+
+/** Lifts `{"column": "body", "query": "red shoe", "language": "english"}`. */
+function liftRank(value: Json, path: string, slots: Slots): Required<Pick<OrderShape, 'path' | 'rank'>> {
+  const { column, ...search } = expectKeys(value, ['column', 'query', 'language'], path)
+  if (typeof column !== 'string') throw parseFailed('expecting the name of a column', `${path}.column`)
+  return { path: [column], rank: liftSearch(search, path, slots) }
 }
 
 function liftConflict(value: Json, path: string): ConflictShape {

@@ -18,6 +18,7 @@ import {
   INT8,
   planBoolExp,
   planOrderTarget,
+  planRank,
   planRows,
   type Read,
   type Returning,
@@ -183,7 +184,10 @@ function planRelation(shape: RelationShape, table: Table, names: Names, path: st
 }
 
 function planOrder(shape: OrderShape, table: Table, names: Names, path: string): OrderBy {
-  return { by: planOrderTarget(shape.path, table, names, path), direction: shape.direction, nulls: shape.nulls }
+  const by = shape.rank
+    ? planRank(shape.path[0] as string, shape.rank, table, names, `${path}.rank`)
+    : planOrderTarget(shape.path, table, names, path)
+  return { by, direction: shape.direction, nulls: shape.nulls }
 }
 
 function planCount(shape: Extract<Shape, { type: 'count' }>, names: Names): Count {

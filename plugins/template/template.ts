@@ -169,7 +169,7 @@ function fillOperators(operators: JsonObject, valueOf: ValueOf, path: string): J
     if (name === 'cast' && isObject(value)) {
       return map(value, here, (_, inner, at) => (isObject(inner) ? fillOperators(inner, valueOf, at) : inner))
     }
-    if (name === 'st_d_within') return fillPart({ '*': 'value' }, value, valueOf, here)
+    if (name === 'st_d_within' || name === 'matches') return fillPart({ '*': 'value' }, value, valueOf, here)
     if (!takesList(key) || !Array.isArray(value)) return value
     return value.map((element, i) => (isParam(element) ? substitute(element, 'value', valueOf, at(here, i)) : element))
   })

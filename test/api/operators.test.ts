@@ -155,3 +155,142 @@ t.test('GiST and GIN indexes serve ranges, networks and arrays', async (t) => {
     t.match(await plan(server, 'thing', where), new RegExp(`Index Scan (on|using) ${index}`), JSON.stringify(where))
   }
 })
+
+const TEXTS = `
+create extension citext;
+create table thing (
+  id int primary key, org int not null default 1, body text, title varchar(80), name citext,
+  words tsvector generated always as (to_tsvector('english', coalesce(body, ''))) stored
+);
+insert into thing values
+  (1, 1, 'The red shoes of my neighbour', 'Red shoe', 'Shoe'),
+  (2, 1, 'A shoe, a shoe, a red shoe', 'Hats', 'hat'),
+  (3, 2, 'A red hat', 'Red hats', 'HAT'),
+  (4, 1, null, null, null)`
+
+t.test('$matches searches text by words, in a language', async (t) => {
+  const server = await tableOf(t, TEXTS)
+  const english = (query: string) => ({ $matches: { query, language: 'english' } })
+  const cases: readonly (readonly [where: object, found: readonly number[]])[] = [
+    [{ body: english('red shoe') }, [1, 2]],
+    [{ body: english('"red shoe"') }, [1, 2]],
+    [{ body: english('hats or neighbours') }, [1, 3]],
+    [{ body: english('red -shoes') }, [3]],
+    [{ body: english('" & ! (') }, []],
+    [{ body: { $matches: { query: 'shoes', language: 'pg_catalog.simple' } } }, [1]],
+    [{ body: { $matches: { query: 'shoe' } } }, [1, 2]],
+    [{ title: english('hat') }, [2, 3]],
+    [{ name: english('hats') }, [2, 3]],
+    [{ words: english('shoes') }, [1, 2]],
+    [{ words: { $matches: { query: 'neighbours' } } }, [1]],
+    [{ $not: { body: english('hat') } }, [1, 2]],
+  ]
+  for (const [where, found] of cases) t.same(await ids(t, server, 'thing', where), found, JSON.stringify(where))
+
+  const select = (where: object) => ({ table: 'thing', columns: ['id'], where, order_by: 'id' })
+  t.same(await server.must('select', select({ body: { $matches: 'shoe' } })), [{ id: 1 }, { id: 2 }], 'a plain text')
+  t.same((await server.query('select', select({ title: { $matches: 'hat' } }), USER)).body, [{ id: 2 }], 'a role')
+
+  const template = {
+    type: 'select',
+    args: select({ body: { $matches: { query: { param: 'q' }, language: 'english' } } }),
+  }
+  await server.must('create_query_template', { name: 'search', template })
+  t.same(await server.must('execute_query_template', { name: 'search', args: { q: 'hats' } }), [{ id: 3 }])
+
+  const query = 'query ($q: String!, $l: String) { thing(where: {body: {_matches: {query: $q, language: $l}}}) { id } }'
+  const body = JSON.stringify({ query, variables: { q: 'hats', l: 'english' } })
+  t.same((await server.fetch('/v1/graphql', { method: 'POST', body })).body, { data: { thing: [{ id: 3 }] } })
+})
+
+t.test('a permission can search too, and values that cannot be searched for are refused', async (t) => {
+  const server = await tableOf(t, TEXTS)
+  await server.must('drop_select_permission', { table: 'thing', role: 'user' })
+  const filter = { body: { $matches: { query: 'X-Service-Words', language: 'english' } } }
+  await server.must('create_select_permission', { table: 'thing', role: 'user', permission: { columns: '*', filter } })
+  const as = (words: string): As => ({ role: 'user', variables: { 'x-service-words': words } })
+  const all = { table: 'thing', columns: ['id'] }
+  t.same((await server.query('select', all, as('neighbours'))).body, [{ id: 1 }])
+  t.match(await server.query('select', all, as('x'.repeat(501))), {
+    status: 400,
+    body: { error: /X-Service-Words|x-service-words/ },
+  })
+
+  for (const [matches, path, error] of [
+    [{ query: 'x', language: 'klingon' }, '.language', /"klingon" does not exist/],
+    [{ query: 'x', language: '3748' }, '.language', /the name of a text search configuration/],
+    [{ query: 'x', language: 5 }, '.language', /expecting a string/],
+    [{ query: 'x'.repeat(501) }, '.query', /at most 500 characters/],
+    [{ language: 'english' }, '', /'query' was not present/],
+    [{ query: 'x', lang: 'english' }, '.lang', /unexpected/i],
+    [5, '', /expecting a string/],
+  ] as const) {
+    for (const column of ['body', 'words']) {
+      const { status, body } = await server.query('select', { ...all, where: { [column]: { $matches: matches } } })
+      t.match({ status, ...body }, { status: 400, error }, JSON.stringify(matches))
+      t.ok(`$.args.where.${column}.$matches${path}`.startsWith(body.path), body.path)
+    }
+  }
+})
+
+t.test('order_by ranks rows by how well they match', async (t) => {
+  const server = await tableOf(t, TEXTS)
+  const ranked = (rank: object, more: object = {}) => ({
+    table: 'thing',
+    columns: ['id'],
+    order_by: [{ rank, ...more }, 'id'],
+  })
+  const body = { column: 'body', query: 'shoe', language: 'english' }
+  const idsOf = async (args: object) => (await server.must('select', args)).map(({ id }: { id: number }) => id)
+
+  t.same(await idsOf(ranked(body)), [2, 1, 3, 4])
+  t.same(await idsOf(ranked(body, { type: 'asc' })), [3, 1, 2, 4])
+  t.same(await idsOf(ranked({ ...body, column: 'words' }, { nulls: 'first' })), [2, 1, 3, 4])
+  t.same((await server.query('select', ranked({ column: 'body', query: 'shoe' }), USER)).body, [
+    { id: 2 },
+    { id: 1 },
+    { id: 4 },
+  ])
+  for (const [rank, path, error] of [
+    [{ column: 'id', query: 'x' }, '$.args.order_by[0].rank', /rank is for text and tsvector/],
+    [{ column: 'none', query: 'x' }, '$.args.order_by[0].rank', /"none" does not exist/],
+    [{ query: 'x' }, '$.args.order_by[0].rank.column', /the name of a column/],
+    [{ column: 'body' }, '$.args.order_by[0].rank', /'query' was not present/],
+    [{ column: 'body', query: 5 }, '$.args.order_by[0].rank.query', /expecting a string/],
+    ['body', '$.args.order_by[0].rank', /expecting an object/],
+  ] as const) {
+    const { status, body } = await server.query('select', ranked(rank as object))
+    t.match({ status, ...body }, { status: 400, path, error }, JSON.stringify(rank))
+  }
+})
+
+t.test('GIN indexes serve full-text search', async (t) => {
+  const server = await tableOf(
+    t,
+    `create table thing (id int primary key, org int default 1, body text, title varchar, words tsvector);
+    insert into thing select i, i % 2, 'word' || i || ' of many', 'title' || i, to_tsvector('simple', 'word' || i)
+      from generate_series(1, 5000) i;
+    create index by_body on thing using gin (to_tsvector('english', body));
+    create index by_title on thing using gin (to_tsvector('english', title));
+    create index by_words on thing using gin (words);
+    analyze thing`,
+  )
+  for (const [column, index, matches] of [
+    ['body', 'by_body', { query: 'word7', language: 'english' }],
+    ['title', 'by_title', { query: 'title7', language: 'english' }],
+    ['words', 'by_words', { query: 'word7', language: 'simple' }],
+    ['words', 'by_words', 'word7'],
+  ] as const) {
+    const where = { [column]: { $matches: matches } }
+    t.match(await plan(server, 'thing', where), new RegExp(`Index Scan (on|using) ${index}`), JSON.stringify(where))
+  }
+  const { body } = await server.fetch('/v1/query/explain', {
+    method: 'POST',
+    body: JSON.stringify({
+      query: { type: 'select', args: { table: 'thing', columns: ['id'], where: { words: { $matches: 'word7' } } } },
+      role: 'user',
+      headers: USER.variables,
+    }),
+  })
+  t.match((body.plans as string[]).join(), /Index Scan on by_words/, 'for a role with a filter too')
+})

@@ -206,6 +206,7 @@ export class Arguments {
     // If a missing variable removed a comparison, a delete could affect the whole table.
     if (input.kind === 'null') throw invalid('unexpected null value; use _is_null to find null', path)
     if (name === '_st_d_within' || name === '_st_3d_d_within') return this.near(input, path)
+    if (name === '_matches' && input.kind === 'object') return this.search(input, path)
     if (name === '_cast') return this.cast(input, path)
     if (name === '_is_null') {
       if (input.kind === 'literal' && typeof input.value === 'boolean') return input.value
@@ -243,6 +244,12 @@ export class Arguments {
       from: slot('from', from),
       ...(isAbsent(spheroid) ? {} : { spheroid: this.slot(spheroid) }),
     }
+  }
+
+  private search(input: Input, path: string): OpShape['to'] {
+    const { query, language } = fieldsOf(input)
+    if (isAbsent(query)) throw invalid('the field "query" is missing', path)
+    return { query: this.slot(query), ...(isAbsent(language) ? {} : { language: this.slot(language) }) }
   }
 
   private elements(input: Input | undefined, path = '$'): readonly Input[] {

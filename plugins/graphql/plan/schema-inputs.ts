@@ -162,6 +162,7 @@ export class SchemaInputs {
 
   private operand(operator: string, left: SqlType, right: SqlType): GraphQLInputType {
     if (operator === 'st_d_within' || operator === 'st_3d_d_within') return this.near(left)
+    if (right.search) return this.search()
     const whole = left.kind === 'array' && left.name === right.name
     return right.kind === 'array' && right.element && !whole
       ? list(this.registry.value(right.element))
@@ -176,6 +177,12 @@ export class SchemaInputs {
         from: required(this.registry.value(type)),
         use_spheroid: type.kind === 'geography' ? GraphQLBoolean : undefined,
       }),
+    )
+  }
+
+  private search(): GraphQLInputObjectType {
+    return this.registry.input('full_text_query', () =>
+      typed<GraphQLInputType>({ query: required(GraphQLString), language: GraphQLString }),
     )
   }
 

@@ -114,7 +114,7 @@ function generateLeft(random: Random, asker: Asker, table: Table): Left {
 
 function operators(random: Random, asker: Asker, left: Left, table: Table, prefix: string, used: Used): Json {
   const all = operatorsOn(left.type).map(([name]) => name)
-  const patterns = all.filter((name) => /^(text|pattern)$/.test(operatorOn(name, left.type)?.right ?? ''))
+  const patterns = all.filter((name) => /^(text|pattern|search)$/.test(operatorOn(name, left.type)?.right ?? ''))
   const names = patterns.length > 0 && random.chance(40) ? patterns : all
   if (random.chance(6)) {
     used.add('is_null')
@@ -159,7 +159,8 @@ export const rightSide = (random: Random, operator: string, left: Left): Json =>
 /** What to compare with, for each kind of right side; a new kind does not compile until it is here. */
 const RIGHT: Record<Right, (random: Random, left: Left) => Json> = {
   same: value,
-  part: (random, left) => (left.type.kind.endsWith('range') && random.chance(40) ? random.below(9) : value(random, left)),
+  part: (random, left) =>
+    left.type.kind.endsWith('range') && random.chance(40) ? random.below(9) : value(random, left),
   list: (random, left) =>
     Array.from({ length: random.below(4) }, () => (random.chance(5) ? null : value(random, left))),
   text: (random) => pattern(random),
@@ -168,6 +169,21 @@ const RIGHT: Record<Right, (random: Random, left: Left) => Json> = {
   lquery: (random) => lquery(random),
   lqueries: (random) => Array.from({ length: 1 + random.below(2) }, () => lquery(random)),
   ltxtquery: (random) => random.pick(['secret', 'top & a', 'sec*', 'a | (', '!', '', 'SECRET@']),
+  search: (random) => {
+    const query = random.pick([
+      'secret',
+      'apple',
+      'red apple',
+      '"red apple"',
+      '-secret',
+      'secret or',
+      '',
+      '"',
+      'x'.repeat(501),
+    ])
+    if (random.chance(40)) return query
+    return { query, language: random.pick(['english', 'simple', 'simple', 'german', 'no_such', '3748', '']) }
+  },
   near: (random) => ({ distance: random.pick([1, -1]), from: { type: 'Point', coordinates: [1, 2] } }),
 }
 

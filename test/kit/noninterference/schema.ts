@@ -88,6 +88,13 @@ const WIDE: readonly Column[] = [
     [{ n: 1, k: ['a'] }, { n: 2 }, { n: 3, k: null }],
     [[1, 'Secret-1'], 'Secret-2', 5, { n: 'abc' }, { n: {} }, { 'Secret-3': 1 }, null],
   ),
+  column(
+    'words',
+    type('tsvector', 'other'),
+    'tsvector',
+    ["'apple':1 'red':2", ''],
+    ["'secret':1", "'secret':1,2 'apple'"],
+  ),
   column('doc', type('json', 'json'), 'json', [{ b: 1 }, [1, 2]], ['Secret-1', { b: 'x' }]),
   column('tags', type('_text', 'array'), 'text[]', [['a', 'b'], [], ['c']], [[null], ['Secret-1'], null]),
   column('nums', type('_int4', 'array'), 'int[]', [[1, 2], [3], []], [[null], [LARGEST], [0, 77]]),
