@@ -138,6 +138,8 @@ export interface RawType {
   array: string | null
   /** Values of an enum. */
   labels: string[] | null
+  /** Schema of `pg_trgm`, for texts. */
+  trigram?: string | null
 }
 
 const KINDS: Record<string, TableData['kind']> = {
@@ -193,13 +195,14 @@ function readColumn(raw: RawColumn, type: SqlType): FoundColumn {
   }
 }
 
-export function readType({ schema, name, type, category, array, labels }: RawType): SqlType {
+export function readType({ schema, name, type, category, array, labels, trigram = null }: RawType): SqlType {
   return {
     schema,
     name,
     kind: kindOf(name, type, category),
     ...(array === null ? {} : { array }),
     ...(type === 'e' ? { enum: true as const, labels: labels ?? [] } : {}),
+    ...(trigram === null ? {} : { trigram }),
   }
 }
 
@@ -230,7 +233,8 @@ function kindOf(name: string, type: string, category: string): TypeKind {
   if (type === 'c') return 'row'
   if (type === 'r') return 'range'
   if (type === 'm') return 'multirange'
-  if (type === 'b' && category === 'U' && (name === 'geometry' || name === 'geography')) return name
+  if (type === 'b' && category === 'U' && (name === 'geometry' || name === 'geography' || name === 'hstore'))
+    return name
   return category === 'A' ? 'array' : category === 'S' ? 'text' : 'other'
 }
 
@@ -320,7 +324,8 @@ type as materialized (
   select base.oid, t.typelem, t.typcategory, base.modifier,
     case when t.typtype = 'b' and t.typname in ('geometry', 'geography') then t.oid end as geo,
     json_build_object('schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
-      'labels', ${labelsOf('t')}) as type
+      'labels', ${labelsOf('t')},
+      'trigram', case when t.typcategory = 'S' then (select nspname from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'pg_trgm') end) as type
   from base
   join pg_type t on t.oid = base.base and t.typtype <> 'd'
   join pg_namespace n on n.oid = t.typnamespace

@@ -396,10 +396,11 @@ export function planBoolExp(
       to,
       more,
       cast,
+      schema: operator.extension ? column.type.trigram : column.type.kind === 'hstore' ? column.type.schema : undefined,
     })
     if (to === null) {
-      if (op === 'eq') return isNull
-      return op === 'ne' ? { kind: 'not', of: isNull } : { kind: 'unknown' }
+      if (op === 'eq' || op === 'not_distinct') return isNull
+      return op === 'ne' || op === 'distinct' ? { kind: 'not', of: isNull } : { kind: 'unknown' }
     }
     if (typeof to === 'object' && 'list' in to) return list(op, compare, column, to, isNull, here, cast)
     const type = rightType(operator.right, column.type)
@@ -554,6 +555,9 @@ export const encodeList = (values: readonly Json[], type: SqlType, path: string)
 function refuseOperator(name: string, column: Column, path: string): never {
   refuseJson(column, path)
   const forms = OPERATORS.get(name) as readonly Operator[]
+  if (forms[0]?.extension && column.type.kind === 'text' && column.type.trigram === undefined) {
+    throw unexpectedPayload(`this operator needs the extension ${forms[0].extension}`, path)
+  }
   const all = forms.flatMap(({ on = [], types = [] }) => [...on, ...types])
   const types = all[0] === 'text' ? '"varchar"/"text"' : all.map((each) => `"${each}"`).join('/')
   throw unexpectedPayload(

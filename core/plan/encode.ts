@@ -10,6 +10,7 @@ import { isGeo, type SqlType, type TypeKind } from './ir.js'
  */
 export function encode(value: Json, type: SqlType, path: string): string {
   if (type.kind === 'json' || type.kind === 'jsonb') return stringifyJson(value)
+  if (type.kind === 'hstore' && isObject(value)) return encodeHstore(value, path)
   if (isGeo(type)) return geoJsonText(value, type, path)
   if (type.part && isElement(value)) return rangeOf(String(value instanceof NumberText ? value.text : value), type)
   if (typeof value === 'string') {
@@ -61,6 +62,17 @@ function rangeOf(text: string, { kind }: SqlType): string {
   return kind === 'multirange' && !/^\s*\{/.test(range) ? `{${range}}` : range
 }
 const RANGE = /^\s*(?:[[({]|empty\s*$)/i
+
+/** Encodes an hstore: `"a"=>"1","b"=>NULL`. Its values are strings and nulls. */
+function encodeHstore(value: JsonObject, path: string): string {
+  const pairs = Object.entries(value).map(([key, each]) => {
+    if (each !== null && typeof each !== 'string') {
+      throw parseFailed(`expecting a string or null, but found ${describe(each)}`, at(path, key))
+    }
+    return `${quoted(key)}=>${each === null ? 'NULL' : quoted(each)}`
+  })
+  return pairs.join(',')
+}
 
 /** Encodes an array: `{"a",NULL,"b"}`. */
 export function encodeArray(values: readonly Json[], type: SqlType, path: string): string {
@@ -146,6 +158,8 @@ function expected(type: SqlType): string {
     case 'json':
     case 'jsonb':
       return 'JSON'
+    case 'hstore':
+      return 'an object of strings and nulls'
     case 'range':
     case 'multirange':
       return `a string for type ${type.name}${type.part ? ', or an element of it' : ''}`

@@ -90,6 +90,10 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'nin':
     case 'contains':
     case 'contained_in':
+    case 'distinct':
+    case 'not_distinct':
+    case 'hstore_contains':
+    case 'hstore_contained_in':
     case 'net_contains':
     case 'net_contained_in':
     case 'overlaps':
@@ -101,6 +105,7 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'has_keys_any':
     case 'has_keys_all':
     case 'vector_matches':
+    case 'trigram_matches':
       return true
     // An invalid pattern is refused when it is bound. See `checkPattern`.
     case 'like':
@@ -114,6 +119,9 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
     case 'iregex':
     case 'nregex':
     case 'niregex':
+    // A path may convert times, which needs a time zone.
+    case 'path_exists':
+    case 'path_match':
     // The words of a text may be too many for a `tsvector`.
     case 'text_matches':
     // A list given as text may contain nulls or lists.
@@ -139,7 +147,7 @@ function isTotal({ op, to, cast }: Extract<BoolExp, { kind: 'compare' }>, column
 
 /**
  * Returns whether any two values of a type compare without an error. PostgreSQL marks the functions of most of these
- * types `leakproof`; the others (`numeric`, `jsonb`, ranges, text search, enums, `citext`, `ltree`) raise no errors.
+ * types `leakproof`; the others (`numeric`, `jsonb`, ranges, text search, enums, `citext`, `hstore`, `ltree`) raise no errors.
  */
 export function comparesAlways(type: SqlType): boolean {
   if (type.element) return comparesAlways(type.element)
@@ -151,4 +159,4 @@ export const BUILT_IN: ReadonlySet<string> = new Set(
   int4range int8range numrange daterange tsrange tstzrange
   int4multirange int8multirange nummultirange datemultirange tsmultirange tstzmultirange`.split(/\s+/),
 )
-const OF_EXTENSIONS: ReadonlySet<string> = new Set(['citext', 'ltree'])
+const OF_EXTENSIONS: ReadonlySet<string> = new Set(['citext', 'ltree', 'hstore'])

@@ -23,6 +23,7 @@ export type TypeKind =
   | 'row'
   | 'range'
   | 'multirange'
+  | 'hstore'
   /** PostGIS types; GeoJSON in both directions. */
   | 'geometry'
   | 'geography'
@@ -55,6 +56,8 @@ export interface SqlType {
   readonly search?: 'query' | 'language'
   /** Name of its array type in the same schema, if any. */
   readonly array?: string
+  /** Schema of the operators of `pg_trgm`, for texts where it is installed. */
+  readonly trigram?: string
   /** Spatial reference that a column of a PostGIS type requires, e.g. 4326. Absent: any. */
   readonly srid?: number
 }
@@ -114,6 +117,10 @@ export type CompareOp =
   | 'niregex'
   | 'contains'
   | 'contained_in'
+  | 'distinct'
+  | 'not_distinct'
+  | 'hstore_contains'
+  | 'hstore_contained_in'
   | 'net_contains'
   | 'net_contained_in'
   | 'overlaps'
@@ -121,6 +128,9 @@ export type CompareOp =
   | 'has_key'
   | 'has_keys_any'
   | 'has_keys_all'
+  | 'path_exists'
+  | 'path_match'
+  | 'trigram_matches'
   | 'ancestor'
   | 'ancestor_any'
   | 'descendant'
@@ -158,6 +168,8 @@ export type BoolExp =
        * the language, if any.
        */
       readonly more?: readonly Operand[]
+      /** Schema of the operator, if it belongs to an extension and `to` does not tell it. */
+      readonly schema?: string
       /** Type to compare the column as. */
       readonly cast?: { readonly from: SqlType; readonly to: SqlType }
     }

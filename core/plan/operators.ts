@@ -15,6 +15,7 @@ export type Right =
   | 'texts'
   | 'lquery'
   | 'lqueries'
+  | 'jsonpath'
   | 'ltxtquery'
 
 /** A full-text query, as slots. Without a language the database's default applies. */
@@ -29,12 +30,16 @@ export interface Operator {
   /** Supported column kinds and types; neither: all except json and jsonb. */
   readonly on?: readonly TypeKind[]
   readonly types?: readonly string[]
+  /** Extension of PostgreSQL that it needs. */
+  readonly extension?: 'pg_trgm'
 }
 
 const text = ['text'] as const
 const geometry = ['geometry'] as const
 const geo = ['geometry', 'geography'] as const
 const ranges = ['range', 'multirange'] as const
+const hstore = ['hstore'] as const
+const keyed = ['jsonb', 'hstore'] as const
 const networks = ['inet', 'cidr'] as const
 const ltree = ['ltree'] as const
 /** An operator that means different things for different types has a form for each. */
@@ -46,6 +51,8 @@ const table = {
   lt: { op: 'lt', right: 'same' },
   gte: { op: 'gte', right: 'same' },
   lte: { op: 'lte', right: 'same' },
+  is_distinct: { op: 'distinct', right: 'same' },
+  is_not_distinct: { op: 'not_distinct', right: 'same' },
   in: { op: 'in', right: 'list' },
   nin: { op: 'nin', right: 'list' },
   like: { op: 'like', right: 'pattern', on: text },
@@ -60,17 +67,22 @@ const table = {
   niregex: { op: 'niregex', right: 'text', on: text },
   contains: [
     { op: 'contains', right: 'part', on: ['jsonb', 'array', ...ranges] },
+    { op: 'hstore_contains', right: 'same', on: hstore },
     { op: 'net_contains', right: 'same', types: networks },
   ],
   contained_in: [
     { op: 'contained_in', right: 'same', on: ['jsonb', 'array', ...ranges] },
+    { op: 'hstore_contained_in', right: 'same', on: hstore },
     { op: 'net_contained_in', right: 'same', types: networks },
   ],
   overlaps: { op: 'overlaps', right: 'same', on: ['array', ...ranges], types: networks },
   adjacent: { op: 'adjacent', right: 'same', on: ranges },
-  has_key: { op: 'has_key', right: 'text', on: ['jsonb'] },
-  has_keys_any: { op: 'has_keys_any', right: 'texts', on: ['jsonb'] },
-  has_keys_all: { op: 'has_keys_all', right: 'texts', on: ['jsonb'] },
+  has_key: { op: 'has_key', right: 'text', on: keyed },
+  has_keys_any: { op: 'has_keys_any', right: 'texts', on: keyed },
+  has_keys_all: { op: 'has_keys_all', right: 'texts', on: keyed },
+  path_exists: { op: 'path_exists', right: 'jsonpath', on: ['jsonb'] },
+  path_match: { op: 'path_match', right: 'jsonpath', on: ['jsonb'] },
+  trigram: { op: 'trigram_matches', right: 'text', on: text, extension: 'pg_trgm' },
   ancestor: { op: 'ancestor', right: 'same', types: ltree },
   ancestor_any: { op: 'ancestor_any', right: 'list', types: ltree },
   descendant: { op: 'descendant', right: 'same', types: ltree },
@@ -127,10 +139,13 @@ export const operatorNames = (prefix: string): readonly string[] =>
 
 /** Returns the form of an operator for columns of a type, or undefined. */
 export const operatorOn = (name: string, type: SqlType): Operator | undefined =>
-  OPERATORS.get(name)?.find(({ on, types, op }) => {
+  OPERATORS.get(name)?.find(({ on, types, op, extension }) => {
+    if (extension && type.trigram === undefined) return false
     if (on || types) return on?.includes(type.kind) === true || types?.includes(type.name) === true
-    return type.kind !== 'json' && (type.kind !== 'jsonb' || op === 'eq' || op === 'ne')
+    return type.kind !== 'json' && (type.kind !== 'jsonb' || JSONB.has(op))
   })
+
+const JSONB: ReadonlySet<CompareOp> = new Set(['eq', 'ne', 'distinct', 'not_distinct'])
 
 /** Returns the operators for columns of a type, by name. */
 export function operatorsOn(type: SqlType): readonly (readonly [name: string, right: SqlType | undefined])[] {
@@ -155,6 +170,7 @@ export const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool',
 
 const PATTERN: SqlType = { ...TEXT, pattern: true }
 const SEARCH: SqlType = { ...TEXT, search: 'query' }
+const JSON_PATH: SqlType = { schema: 'pg_catalog', name: 'jsonpath', kind: 'text' }
 export const LANGUAGE: SqlType = { schema: 'pg_catalog', name: 'regconfig', kind: 'text', search: 'language' }
 
 /** Returns the array type of a type, or undefined. */
@@ -182,6 +198,8 @@ export function rightType(right: Right, left: SqlType): SqlType | undefined {
       return PATTERN
     case 'texts':
       return listOf(TEXT)
+    case 'jsonpath':
+      return JSON_PATH
     case 'lquery':
     case 'ltxtquery':
       return sibling(right)

@@ -214,7 +214,7 @@ export function hasKeyIn(catalog: Catalog, table: TableRef, columns: readonly st
 
 /** Operators that search text for a pattern. */
 export const PATTERNS: ReadonlySet<CompareOp> = new Set(
-  'like nlike ilike nilike similar nsimilar regex iregex nregex niregex matches matches_any matches_fulltext text_matches'.split(
+  'like nlike ilike nilike similar nsimilar regex iregex nregex niregex matches matches_any matches_fulltext text_matches trigram_matches path_exists path_match'.split(
     ' ',
   ) as CompareOp[],
 )

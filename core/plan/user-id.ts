@@ -28,7 +28,7 @@ export const fitsUserId = (id: string, type: SqlType): boolean => allFit(type) |
 
 /**
  * Makes a rule unknown wherever a user id that fits no column would otherwise satisfy it. Comparisons with null are
- * unknown already. But `exists` and aggregates turn unknown into false or 0, which a negation, or a comparison with 0,
+ * unknown already, except those that ask whether values are distinct. And `exists` and aggregates turn unknown into false or 0, which a negation, or a comparison with 0,
  * would turn into true.
  */
 export function failClosed(exp: BoolExp): BoolExp {
@@ -42,7 +42,10 @@ export function failClosed(exp: BoolExp): BoolExp {
       return { ...exp, where: failClosed(exp.where) }
     case 'aggregate':
       return and([{ ...exp, where: failClosed(exp.where) }, ...known(elsewhere(exp))])
-    case 'compare':
+    case 'compare': {
+      const [by] = exp.op === 'distinct' || exp.op === 'not_distinct' ? known([exp.to]) : []
+      return by ? { kind: 'guarded', by, of: exp } : exp
+    }
     case 'columns':
     case 'null':
     case 'unknown':

@@ -128,6 +128,7 @@ const UNFIT: Record<TypeKind, readonly RowKind[]> = {
   row: ['boolean', 'integer', 'number'],
   range: ['boolean', 'integer', 'number', 'composite'],
   multirange: ['boolean', 'integer', 'number', 'composite'],
+  hstore: ['boolean', 'integer', 'number', 'composite'],
   // `checkRows` reports mistakes in these.
   geometry: [],
   geography: [],

@@ -243,11 +243,11 @@ export class Printer {
     }
   }
 
-  private compare({ op, to, more = [], cast }: Extract<BoolExp, { kind: 'compare' }>, column: Sql): Sql {
+  private compare({ op, to, more = [], cast, schema }: Extract<BoolExp, { kind: 'compare' }>, column: Sql): Sql {
     const operands = [to, ...more].map((operand) => this.params.operand(operand))
     const type = op === 'in' || op === 'nin' ? to.type.element : to.type
     const left = cast ? (isGeo(cast.from) ? castGeo(column, cast) : sql`${column}::text`) : column
-    return COMPARE[op](left, operands, isGeo(type) ? type : undefined)
+    return COMPARE[op](left, operands, isGeo(type) ? type : schema === undefined ? undefined : { schema })
   }
 
   where(conditions: readonly Sql[]): Sql {
@@ -342,7 +342,7 @@ const FUNCTIONS: Record<GroupValue['fn'], Sql> = {
   variance: sql`variance`,
 }
 
-/** @param geo the PostGIS type, whose operators and functions need their schema */
+/** @param geo the PostGIS type, or one of another extension, whose operators and functions need their schema */
 type Compare = (left: Sql, operands: readonly Sql[], geo: Geo | undefined) => Sql
 type Geo = Pick<SqlType, 'schema'> & Partial<Pick<SqlType, 'kind'>>
 
@@ -389,6 +389,14 @@ const COMPARE: Record<CompareOp, Compare> = {
   // An extension (intarray) may define operators with these names that fail for null.
   contains: binary(sql`operator(pg_catalog.@>)`),
   contained_in: binary(sql`operator(pg_catalog.<@)`),
+  // The value is never null, see `failClosed`.
+  distinct: (left, operands, geo) => sql`(${COMPARE.eq(left, operands, geo)} is not true)`,
+  not_distinct: (left, operands, geo) => sql`(${COMPARE.eq(left, operands, geo)} is true)`,
+  hstore_contains: binary(sql`@>`),
+  hstore_contained_in: binary(sql`<@`),
+  path_exists: binary(sql`@?`),
+  path_match: binary(sql`@@`),
+  trigram_matches: binary(sql`%`),
   net_contains: binary(sql`>>=`),
   net_contained_in: binary(sql`<<=`),
   overlaps: binary(sql`operator(pg_catalog.&&)`),

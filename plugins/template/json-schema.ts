@@ -29,6 +29,7 @@ export function schemaOf(type: SqlType): JsonSchema {
     case 'array':
       return { type: 'array', items: type.element ? orNull(schemaOf(type.element)) : {} }
     case 'row':
+    case 'hstore':
       return { type: 'object' }
     case 'range':
     case 'multirange':

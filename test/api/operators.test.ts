@@ -19,7 +19,7 @@ async function ids(t: Test, server: TestServer, table: string, where: object): P
     ['/v1alpha1/graphql', '["+id"]'],
   ] as const) {
     const query = `query ($where: ${table}_bool_exp) { ${table}(where: $where, order_by: ${order}) { id } }`
-    const variables = { where: JSON.parse(JSON.stringify(where).replaceAll('"$', '"_')) }
+    const variables = { where: JSON.parse(JSON.stringify(where).replaceAll(/"\$(?=\w+":)/g, '"_')) }
     const { body } = await server.fetch(path, { method: 'POST', body: JSON.stringify({ query, variables }) })
     t.same(body.errors, undefined, path)
     t.same(
@@ -293,4 +293,94 @@ t.test('GIN indexes serve full-text search', async (t) => {
     }),
   })
   t.match((body.plans as string[]).join(), /Index Scan on by_words/, 'for a role with a filter too')
+})
+
+const MIXED = `
+create schema ext;
+create extension hstore schema ext;
+create extension pg_trgm schema ext;
+create table thing (id int primary key, org int not null default 1, data jsonb, bag ext.hstore, word varchar(40), n int);
+insert into thing values
+  (1, 1, '{"a": [1, 5], "b": "x"}', 'a=>1, b=>null', 'elephant', 1),
+  (2, 1, '{"a": "2024-01-01"}', 'a=>2, c=>3', 'elephants', 2),
+  (3, 2, '[]', '', 'ant', 1),
+  (4, 1, null, null, null, null)`
+
+t.test('JSON paths, hstore, trigrams and distinct values', async (t) => {
+  const server = await tableOf(t, MIXED)
+  const cases: readonly (readonly [where: object, found: readonly number[]])[] = [
+    [{ data: { $path_exists: '$.a[*] ? (@ > 4)' } }, [1]],
+    [{ data: { $path_match: '$.b == "x"' } }, [1]],
+    [{ data: { $path_match: 'strict $.none == "x"' } }, []],
+    [{ bag: { $contains: { a: '1' } } }, [1]],
+    [{ bag: { $contains: { b: null } } }, [1]],
+    [{ bag: { $contained_in: { a: '2', c: '3', d: '"' } } }, [2, 3]],
+    [{ bag: { $has_key: 'c' } }, [2]],
+    [{ bag: { $has_keys_any: ['b', 'c'] } }, [1, 2]],
+    [{ bag: { $has_keys_all: ['a', 'b'] } }, [1]],
+    [{ bag: { $eq: { a: '2', c: '3' } } }, [2]],
+    [{ bag: { $neq: { a: '2', c: '3' } } }, [1, 3]],
+    [{ bag: { $in: [{ a: '2', c: '3' }, {}] } }, [2, 3]],
+    [{ word: { $trigram: 'elephan' } }, [1, 2]],
+    [{ n: { $is_distinct: 1 } }, [2, 4]],
+    [{ n: { $is_not_distinct: 1 } }, [1, 3]],
+    [{ $not: { n: { $is_distinct: 1 } } }, [1, 3]],
+    [{ data: { $is_not_distinct: [] } }, [3]],
+    [{ bag: { $is_distinct: {} } }, [1, 2, 4]],
+  ]
+  for (const [where, found] of cases) t.same(await ids(t, server, 'thing', where), found, JSON.stringify(where))
+
+  const select = (where: object) => ({ table: 'thing', columns: ['id'], where, order_by: 'id' })
+  t.same(await server.must('select', select({ n: { $is_not_distinct: null } })), [{ id: 4 }])
+  t.same((await server.must('select', select({ n: { $is_distinct: null } }))).length, 3)
+  for (const [where, path, error] of [
+    [{ data: { $path_exists: '$.' } }, '$.args.where.data.$path_exists', /syntax error/],
+    [{ data: { $path_exists: 5 } }, '$.args.where.data.$path_exists', /expecting a string/],
+    [
+      { bag: { $contains: { a: 1 } } },
+      '$.args.where.bag.$contains.a',
+      /expecting a string or null, but found a number/,
+    ],
+    [{ bag: { $contains: [] } }, '$.args.where.bag.$contains', /expecting an object of strings and nulls/],
+  ] as const) {
+    const { status, body } = await server.query('select', select(where))
+    t.match({ status, ...body }, { status: 400, path, error }, JSON.stringify(where))
+  }
+})
+
+t.test('a time zone that a JSON path would need does not tell of a hidden row', async (t) => {
+  const server = await tableOf(t, `${MIXED}; update thing set data = '["2024-01-01"]' where id = 3`)
+  const where = { data: { $path_exists: '$[0].datetime() ? (@ < "2024-01-01T00:00:00+00:00".datetime())' } }
+
+  t.same((await server.query('select', { table: 'thing', columns: ['id'], where })).status, 400)
+  t.same((await server.query('select', { table: 'thing', columns: ['id'], where }, USER)).body, [])
+})
+
+t.test('$trigram says which extension it needs', async (t) => {
+  const server = await tableOf(t, 'create table thing (id int, org int, word text)')
+  const { status, body } = await server.query('count', { table: 'thing', where: { word: { $trigram: 'x' } } })
+
+  t.match({ status, ...body }, { status: 400, error: 'this operator needs the extension pg_trgm' })
+})
+
+t.test('GIN indexes serve JSON paths, hstore and trigrams', async (t) => {
+  const server = await tableOf(
+    t,
+    `create extension hstore; create extension pg_trgm;
+    create table thing (id int primary key, org int default 1, data jsonb, bag hstore, word text);
+    insert into thing select i, i % 2, json_build_object('k' || i, i), hstore('k' || i, 'v'), md5(i::text) from generate_series(1, 20000) i;
+    create index by_data on thing using gin (data);
+    create index by_bag on thing using gin (bag);
+    create index by_word on thing using gin (word gin_trgm_ops);
+    analyze thing`,
+  )
+  for (const [where, index] of [
+    [{ data: { $path_exists: '$ ? (@.k7 == 7)' } }, 'by_data'],
+    [{ data: { $path_match: '$.k7 == 7' } }, 'by_data'],
+    [{ bag: { $contains: { k7: 'v' } } }, 'by_bag'],
+    [{ bag: { $has_key: 'k7' } }, 'by_bag'],
+    [{ word: { $trigram: '8f14e45fceea167a5a36dedd4bea2543' } }, 'by_word'],
+  ] as const) {
+    t.match(await plan(server, 'thing', where), new RegExp(`Index Scan (on|using) ${index}`), JSON.stringify(where))
+  }
 })

@@ -166,6 +166,20 @@ const RIGHT: Record<Right, (random: Random, left: Left) => Json> = {
   text: (random) => pattern(random),
   pattern: (random) => pattern(random),
   texts: (random) => Array.from({ length: random.below(3) }, () => pattern(random)),
+  jsonpath: (random) =>
+    random.pick(
+      [
+        [
+          '$.n ? (@ > 1)',
+          '$.k',
+          '$.n == 1',
+          '$.* like_regex "^Sec"',
+          '$.n.datetime() < "2020-01-02".datetime()',
+          '$[*]',
+        ],
+        ['strict $.x', '$.n / 0', '$.', '$ like_regex "("'],
+      ].flat(),
+    ),
   lquery: (random) => lquery(random),
   lqueries: (random) => Array.from({ length: 1 + random.below(2) }, () => lquery(random)),
   ltxtquery: (random) => random.pick(['secret', 'top & a', 'sec*', 'a | (', '!', '', 'SECRET@']),

@@ -39,7 +39,7 @@ function type(name: string, kind: TypeKind, schema = 'pg_catalog'): SqlType {
   const element = kind === 'array' ? type(name.slice(1), name === '_text' ? 'text' : 'int4') : undefined
   return { schema, name, kind, ...(element ? { element } : { array: `_${name}` }) }
 }
-const TEXT = type('text', 'text')
+const TEXT: SqlType = { ...type('text', 'text'), trigram: 'public' }
 const INT4 = type('int4', 'int4')
 const DATE = type('date', 'other')
 
@@ -95,6 +95,7 @@ const WIDE: readonly Column[] = [
     ["'apple':1 'red':2", ''],
     ["'secret':1", "'secret':1,2 'apple'"],
   ),
+  column('bag', type('hstore', 'hstore', 'public'), 'hstore', ['a=>1, b=>null', ''], ['secret=>1', null]),
   column('doc', type('json', 'json'), 'json', [{ b: 1 }, [1, 2]], ['Secret-1', { b: 'x' }]),
   column('tags', type('_text', 'array'), 'text[]', [['a', 'b'], [], ['c']], [[null], ['Secret-1'], null]),
   column('nums', type('_int4', 'array'), 'int[]', [[1, 2], [3], []], [[null], [LARGEST], [0, 77]]),
@@ -250,7 +251,7 @@ export function schemaSql({ pin, most, constraint, shadow }: Names): string {
     }),
   )
   return `
-create extension citext; create extension ltree; create extension btree_gist;
+create extension citext; create extension ltree; create extension btree_gist; create extension hstore; create extension pg_trgm;
 create type mood as enum ('calm', 'wild', 'lost');
 create domain price as numeric check (value >= 0);
 create type place as (street text, no int);
