@@ -192,6 +192,7 @@ function readColumn(raw: RawColumn, type: SqlType): FoundColumn {
       : raw.identity === 'd'
         ? { generated: 'identity' as const }
         : {}),
+    ...(raw.identity === '' ? {} : { identity: true as const }),
   }
 }
 

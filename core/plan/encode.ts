@@ -78,6 +78,7 @@ function encodeHstore(value: JsonObject, path: string): string {
 export function encodeArray(values: readonly Json[], type: SqlType, path: string): string {
   const element = type.element
   if (!element) throw unexpectedPayload(`type "${type.name}" takes no list`, path)
+  if (element.kind === 'row' && values.some(isObject)) return stringifyJson([...values])
   const parts = values.map((value, i) => {
     if (value === null) return 'NULL'
     const plain = plainElement(value, element)

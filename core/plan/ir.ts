@@ -434,6 +434,8 @@ export interface InsertColumn {
   readonly present: 'all' | 'some' | 'none'
   /** The column's default as PostgreSQL prints it (`pg_get_expr`). */
   readonly default?: string
+  /** Whether a sequence gives its value, because the rows have no columns. */
+  readonly identity?: true
 }
 /** How to find a row again in the same transaction: by its primary key, otherwise by its ctid; a view has neither. */
 export type RowKey =

@@ -46,10 +46,11 @@ function anyColumn(table: Table, path: string): InsertColumn {
       path,
     )
   }
-  const column = table.columns.find((each) => each.generated === undefined)
+  const column =
+    table.columns.find((each) => each.generated === undefined) ?? table.columns.find((each) => each.identity)
   if (!column) throw unexpectedPayload(`every column of "${table.name}" is generated; give at least one`, path)
-  const { name, type } = column
-  return { name, type, present: 'none', ...(column.default === undefined ? {} : { default: column.default }) }
+  const { name, type, identity, default: fallback } = column
+  return { name, type, present: 'none', identity, ...(fallback === undefined ? {} : { default: fallback }) }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { at, parseFailed, ServiceError, serviceError } from '../errors.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson, type RowKind, Rows } from '../json/parse.js'
-import { checkPattern, describe, encode, encodeArray } from '../plan/encode.js'
+import { checkPattern, describe, encode, isObject } from '../plan/encode.js'
 import { checkGeoJson, geoJsonText } from '../plan/geojson.js'
 import { isGeo, type Operand, type SqlType, type TypeKind } from '../plan/ir.js'
 import { fitsUserId } from '../plan/user-id.js'
@@ -98,17 +98,17 @@ function ofHeader(name: string, read: () => string): string {
   }
 }
 
-/** Checks elements of arrays, because PostgreSQL would convert a number in an array of texts. */
+/** Checks elements of arrays and hstore, because PostgreSQL would convert a number in an array of texts. */
 function checkLists(rows: Rows, columns: readonly { readonly name: string; readonly type: SqlType }[]): void {
   const lists = columns.filter(({ name, type }) => {
-    return type.kind === 'array' && (rows.columns.get(name)?.first.composite ?? -1) >= 0
+    return (type.kind === 'array' || type.kind === 'hstore') && (rows.columns.get(name)?.first.composite ?? -1) >= 0
   })
   if (lists.length === 0) return
   const read = parseJson(rows.source, NO_LIMITS) as readonly JsonObject[]
   read.forEach((row, i) => {
     for (const { name, type } of lists) {
       const value = row[name]
-      if (Array.isArray(value)) encodeArray(value, type, at(at('$.args.objects', i), name))
+      if (Array.isArray(value) || isObject(value)) encode(value, type, at(at('$.args.objects', i), name))
     }
   })
 }
@@ -128,7 +128,7 @@ const UNFIT: Record<TypeKind, readonly RowKind[]> = {
   row: ['boolean', 'integer', 'number'],
   range: ['boolean', 'integer', 'number', 'composite'],
   multirange: ['boolean', 'integer', 'number', 'composite'],
-  hstore: ['boolean', 'integer', 'number', 'composite'],
+  hstore: ['boolean', 'integer', 'number'],
   // `checkRows` reports mistakes in these.
   geometry: [],
   geography: [],
@@ -170,6 +170,7 @@ export class Params {
     if (isGeo(type.element)) {
       return sql`array(select ${fromGeoJson(sql`g`, type.element)} from unnest(${this.place(operand)}::_text) g)`
     }
+    if (type.element?.kind === 'row') return this.rowsOf(operand)
     return type.kind === 'row' ? this.row(operand) : sql`${this.place(operand)}::${typeText(type)}`
   }
 
@@ -177,6 +178,13 @@ export class Params {
   private row(operand: Operand): Sql {
     const [value, type] = [this.place(operand), typeText(operand.type)]
     return sql`case when ${value}::text like '{%' then json_populate_record(null::${type}, ${value}::text::json) else ${value}::text::${type} end`
+  }
+
+  /** Prints an array of composite values: JSON, or PostgreSQL's text form, which ends in a brace. */
+  private rowsOf(operand: Operand): Sql {
+    const [value, type] = [this.place(operand), typeText(operand.type)]
+    const read = sql`select v from json_to_record(json_build_object('v', ${value}::text::json)) as r(v ${type})`
+    return sql`case when ${value}::text like '[%]' then (${read}) else ${value}::text::${type} end`
   }
 
   place(param: Param): Sql {

@@ -312,7 +312,9 @@ function insert(write: Insert, printer: Printer, t: Sql): Sql {
   const values = columns.map((column) => insertValue(column, given, printer))
   const selected = [...values, ...presets.map((preset) => printer.params.operand(preset.to))]
   const conflict = write.onConflict ? onConflict(write.onConflict, printer, t) : sql``
-  return sql`${into} select ${join(selected, sql`, `)} from ${source} order by ord${conflict}`
+  // Ignores the null of the identity column, so that any number of rows gets the next values of its sequence.
+  const overriding = columns.some(({ identity }) => identity) ? sql` overriding user value` : sql``
+  return sql`${into}${overriding} select ${join(selected, sql`, `)} from ${source} order by ord${conflict}`
 }
 
 /** Prints rows that all have every key. */
@@ -330,23 +332,33 @@ function records(columns: readonly InsertColumn[], rows: Sql): Sql {
   return sql`${elements} cross join lateral rows from (json_to_record(e.o) as (${definitions(columns)})) as r(${join(names, sql`, `)})`
 }
 
-/** Prints column definitions. PostGIS types arrive as GeoJSON text, see `insertValue`. */
+/** Prints column definitions. PostGIS types and hstore arrive as JSON text, see `insertValue`. */
 function definitions(columns: readonly InsertColumn[]): Sql {
+  const isText = (type: SqlType) => isGeo(type) || type.kind === 'hstore'
   return join(
-    columns.map(({ name, key, type }) => sql`${ident(key ?? name)} ${isGeo(type) ? sql`text` : typeText(type)}`),
+    columns.map(({ name, key, type }) => sql`${ident(key ?? name)} ${isText(type) ? sql`text` : typeText(type)}`),
     sql`, `,
   )
 }
 
 function insertValue(column: InsertColumn, given: readonly InsertColumn[], printer: Printer): Sql {
   const read = alias('r', given.indexOf(column))
-  const value = isGeo(column.type) ? fromGeoJson(read, column.type) : read
+  const value = written(read, column.type)
   if (column.present === 'all') return value
   const fallback = column.default === undefined ? sql`null` : printedExpression(column.default)
   if (column.present === 'none') return fallback
   const typed = column.default === undefined ? fallback : sql`(${fallback})::${typeText(column.type)}`
   const name = printer.params.operand({ kind: 'const', value: column.key ?? column.name, type: TEXT })
   return sql`case when e.o -> ${name} is not null then ${value} else ${typed} end`
+}
+
+/** Prints the value of JSON text that PostgreSQL does not convert by itself. */
+function written(read: Sql, type: SqlType): Sql {
+  if (isGeo(type)) return fromGeoJson(read, type)
+  if (type.kind !== 'hstore') return read
+  const pairs = sql`select ${ident(type.schema)}.hstore(array_agg(key), array_agg(value)) from json_each_text(${read}::json)`
+  const hstore = typeText(type)
+  return sql`case when ${read} like '{%' then coalesce((${pairs}), ''::${hstore}) else ${read}::${hstore} end`
 }
 
 function onConflict(conflict: OnConflict, printer: Printer, t: Sql): Sql {
