@@ -138,6 +138,7 @@ export interface RawType {
   array: string | null
   /** Values of an enum. */
   labels: string[] | null
+  lacks?: NonNullable<SqlType['lacks']>
   /** Schema of `pg_trgm`, for texts. */
   trigram?: string | null
 }
@@ -196,13 +197,23 @@ function readColumn(raw: RawColumn, type: SqlType): FoundColumn {
   }
 }
 
-export function readType({ schema, name, type, category, array, labels, trigram = null }: RawType): SqlType {
+export function readType({
+  schema,
+  name,
+  type,
+  category,
+  array,
+  labels,
+  lacks = [],
+  trigram = null,
+}: RawType): SqlType {
   return {
     schema,
     name,
     kind: kindOf(name, type, category),
     ...(array === null ? {} : { array }),
     ...(type === 'e' ? { enum: true as const, labels: labels ?? [] } : {}),
+    ...(lacks.length > 0 ? { lacks } : {}),
     ...(trigram === null ? {} : { trigram }),
   }
 }
@@ -262,6 +273,21 @@ const TELLS_TRANSACTIONS = literals(
 export const labelsOf = (type: string): string =>
   `case when ${type}.typtype = 'e' then (
     select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = ${type}.oid) end`
+/** What a type has no operators for. Enums, ranges, composites and arrays have those of polymorphic types. */
+const lacking = (
+  t: string,
+): string => `case when ${t}.typtype in ('e', 'r', 'm', 'c') or ${t}.typcategory = 'A' then '{}' else
+  array_remove(array[
+    case when not exists (select from pg_opclass o join pg_am m on m.oid = o.opcmethod and m.amname = 'btree'
+      where o.opcdefault and ${alike(t, 'o.opcintype')}) then 'sort' end,
+    case when not exists (select from pg_operator o
+      where o.oprname = '<' and o.oprleft = o.oprright and ${alike(t, 'o.oprleft')}) then 'order' end,
+    case when not exists (select from pg_operator o
+      where o.oprname = '=' and o.oprleft = o.oprright and ${alike(t, 'o.oprleft')}) then 'equality' end
+  ], null) end`
+/** A varchar is compared as text, and a cidr as inet. */
+const alike = (t: string, other: string): string => `(${other} = ${t}.oid or ${other} in
+  (select c.casttarget from pg_cast c where c.castsource = ${t}.oid and c.castmethod = 'b' and c.castcontext = 'i'))`
 
 /**
  * `own` is what a transaction should have for itself: triggers, rules and functions may note it, tell others of it
@@ -326,6 +352,7 @@ type as materialized (
     case when t.typtype = 'b' and t.typname in ('geometry', 'geography') then t.oid end as geo,
     json_build_object('schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
       'labels', ${labelsOf('t')},
+      'lacks', ${lacking('t')},
       'trigram', case when t.typcategory = 'S' then (select nspname from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'pg_trgm') end) as type
   from base
   join pg_type t on t.oid = base.base and t.typtype <> 'd'
@@ -335,7 +362,8 @@ type as materialized (
 element as materialized (
   select distinct on (e.oid) e.oid,
     json_build_object('schema', n.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
-      'labels', ${labelsOf('e')}) as type
+      'labels', ${labelsOf('e')},
+      'lacks', ${lacking('e')}) as type
   from type join pg_type e on e.oid = type.typelem and type.typcategory = 'A'
   join pg_namespace n on n.oid = e.typnamespace
 ),

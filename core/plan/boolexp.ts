@@ -11,6 +11,7 @@ import {
   isGeo,
   type Operand,
   type SqlType,
+  supports,
   type TableRef,
   TRUE,
 } from './ir.js'
@@ -349,6 +350,7 @@ export function planBoolExp(
     if (is === null) return { kind: 'null', ...columnRef(found) }
     if (typeof is === 'number') {
       refuseJson(found, here)
+      if (!operatorOn('eq', found.type)) refuseOperator('eq', found, here)
       return { kind: 'compare', ...columnRef(found), op: 'eq', to: operands.one(is, found.type, here) }
     }
     if (Array.isArray(is)) return and((is as readonly OpShape[]).map((op) => operator(op, found, on, at(here, op.key))))
@@ -473,6 +475,7 @@ export function planBoolExp(
   const compareColumns = (column: Column, op: ColumnOp, on: Table, to: string, here: string): BoolExp => {
     const other = names.column(on, to, 'select', here)
     refuseJson(column, here)
+    if (!supports(column.type, op === 'eq' || op === 'ne' ? 'equality' : 'order')) refuseOperator(op, column, here)
     if (column.type.schema !== other.type.schema || column.type.name !== other.type.name) {
       throw unexpectedPayload(`incompatible column types : "${column.name}", "${to}"`, here)
     }
@@ -559,6 +562,12 @@ function refuseOperator(name: string, column: Column, path: string): never {
     throw unexpectedPayload(`this operator needs the extension ${forms[0].extension}`, path)
   }
   const all = forms.flatMap(({ on = [], types = [] }) => [...on, ...types])
+  if (all.length === 0 || all.includes(column.type.kind)) {
+    throw unexpectedPayload(
+      `"${column.name}" is of type ${column.type.name}, which PostgreSQL cannot compare like this`,
+      path,
+    )
+  }
   const types = all[0] === 'text' ? '"varchar"/"text"' : all.map((each) => `"${each}"`).join('/')
   throw unexpectedPayload(
     `"${column.name}" is of type ${column.type.name}; this operator works only on columns of type ${types}`,

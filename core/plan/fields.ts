@@ -9,6 +9,7 @@ import {
   type OrderBy,
   type OrderTarget,
   type SqlType,
+  supports,
   type TableRef,
   TRUE,
 } from './ir.js'
@@ -39,6 +40,9 @@ export function planOrderTarget(names: readonly string[], table: Table, known: N
     if (i === names.length - 1) {
       const column = known.column(on, name, 'select', path)
       if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of order_by', path)
+      if (!supports(column.type, 'sort')) {
+        throw unexpectedPayload(`"${name}" is of type ${column.type.name}, which PostgreSQL cannot sort`, path)
+      }
       return { kind: 'column', ...columnRef(column) }
     }
     const { relationship, table: remote } = known.relationship(on, name, path)

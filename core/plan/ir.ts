@@ -56,6 +56,8 @@ export interface SqlType {
   readonly search?: 'query' | 'language'
   /** Name of its array type in the same schema, if any. */
   readonly array?: string
+  /** What its values do not support: `order by`, comparisons by `<`, or `=`. Absent: nothing. */
+  readonly lacks?: readonly ('sort' | 'order' | 'equality')[]
   /** Schema of the operators of `pg_trgm`, for texts where it is installed. */
   readonly trigram?: string
   /** Spatial reference that a column of a PostGIS type requires, e.g. 4326. Absent: any. */
@@ -65,6 +67,10 @@ export interface SqlType {
 /** Returns whether a type belongs to PostGIS. Its functions and operators are in the schema of the type. */
 export const isGeo = (type: SqlType | undefined): type is SqlType & { readonly kind: 'geometry' | 'geography' } =>
   type?.kind === 'geometry' || type?.kind === 'geography'
+
+/** Returns whether values of a type can be sorted, compared by `<`, or by `=`. An array depends on its elements. */
+export const supports = ({ lacks, element }: SqlType, what: 'sort' | 'order' | 'equality'): boolean =>
+  !(element ? element.lacks?.includes('sort') : lacks?.includes(what))
 
 export const isRange = ({ kind }: SqlType): boolean => kind === 'range' || kind === 'multirange'
 

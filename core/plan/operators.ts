@@ -1,4 +1,4 @@
-import { type ColumnOp, type CompareOp, isGeo, isRange, type SqlType, type TypeKind } from './ir.js'
+import { type ColumnOp, type CompareOp, isGeo, isRange, type SqlType, supports, type TypeKind } from './ir.js'
 
 /**
  * The right side of an operator. `same`: the column's type; `part`: that, or an element of a range; `list`: an array of
@@ -141,10 +141,18 @@ export const operatorNames = (prefix: string): readonly string[] =>
 export const operatorOn = (name: string, type: SqlType): Operator | undefined =>
   OPERATORS.get(name)?.find(({ on, types, op, extension }) => {
     if (extension && type.trigram === undefined) return false
+    if (COMPARES.has(op) && !supports(type, ORDERS.has(op) ? 'order' : 'equality')) return false
     if (on || types) return on?.includes(type.kind) === true || types?.includes(type.name) === true
     return type.kind !== 'json' && (type.kind !== 'jsonb' || JSONB.has(op))
   })
 
+const ORDERS: ReadonlySet<CompareOp> = new Set(['gt', 'lt', 'gte', 'lte'])
+const COMPARES: ReadonlySet<CompareOp> = new Set([
+  ...ORDERS,
+  ...(['eq', 'ne', 'distinct', 'not_distinct', 'in', 'nin'] as const),
+  // Of arrays.
+  ...(['contains', 'contained_in', 'overlaps'] as const),
+])
 const JSONB: ReadonlySet<CompareOp> = new Set(['eq', 'ne', 'distinct', 'not_distinct'])
 
 /** Returns the operators for columns of a type, by name. */

@@ -24,6 +24,7 @@ import {
   type Returning,
   rowKey,
   startsWith,
+  supports,
   type Table,
   type TableRef,
   TRUE,
@@ -109,6 +110,9 @@ function planDistinct(columns: readonly string[], table: Table, names: Names, pa
     const here = at(path, i)
     const column = names.column(table, name, 'select', here)
     if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of distinct', here)
+    if (!supports(column.type, 'sort')) {
+      throw unexpectedPayload(`"${name}" is of type ${column.type.name}, which PostgreSQL cannot compare`, here)
+    }
     return column.name
   })
 }

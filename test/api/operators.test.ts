@@ -438,3 +438,48 @@ t.test('a table whose only column is an identity takes rows without columns', as
     t.same(inserted, { affected_rows: 2, returning: [{ id: 1 }, { id: 2 }] }, table)
   }
 })
+
+t.test('a column has only the operators of its type', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create extension ltree; create table thing (id int primary key, spot point, spots point[], area polygon, note xml, square box,
+      path ltree, name varchar, net cidr, mood xml[], at timestamptz, span int4range)`,
+  })
+  await server.must('track_table', 'thing')
+  const all = { table: 'thing', columns: ['id'] }
+  for (const args of [
+    { where: { spot: { $eq: '(1,2)' } } },
+    { where: { spot: '(1,2)' } },
+    { where: { spot: { $in: ['(1,2)'] } } },
+    { where: { spot: { $ceq: 'spot' } } },
+    { where: { spots: { $contains: ['(1,2)'] } } },
+    { where: { spots: { $eq: ['(1,2)'] } } },
+    { where: { note: { $gt: '<a/>' } } },
+    { where: { area: { $is_distinct: '((1,2))' } } },
+    { order_by: 'spot' },
+    { order_by: ['square'] },
+    { order_by: ['mood'] },
+  ]) {
+    const { status, body } = await server.query('select', { ...all, ...args })
+    t.match({ status, ...body }, { status: 400, error: /which PostgreSQL cannot (compare|sort)/ }, JSON.stringify(args))
+  }
+  for (const name of ['square', 'path', 'name', 'net', 'at', 'span'])
+    await server.must('select', {
+      ...all,
+      where: {
+        [name]: { $gt: { square: '(1,2),(3,4)', path: 'a', name: 'a', net: '::1', at: 'now', span: 'empty' }[name] },
+      },
+    })
+  await server.must('select', {
+    ...all,
+    order_by: ['path', 'name', 'net', 'at', 'span'],
+    where: { spot: { $is_null: true } },
+  })
+
+  const query =
+    '{ order: __type(name: "thing_order_by") { inputFields { name } } point: __type(name: "point_comparison_exp") { inputFields { name } } }'
+  const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) })
+  const namesOf = ({ inputFields }: { inputFields: { name: string }[] }) => inputFields.map(({ name }) => name).sort()
+  t.same(namesOf(body.data.order), ['at', 'id', 'name', 'net', 'path', 'span'])
+  t.same(namesOf(body.data.point), ['_is_null'])
+})

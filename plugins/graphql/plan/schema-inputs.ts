@@ -16,6 +16,7 @@ import {
   isEnumName,
   operatorsOn,
   type SqlType,
+  supports,
   type Table,
 } from 'rowhouse/plan'
 import { keyOf } from './names.js'
@@ -197,7 +198,7 @@ export class SchemaInputs {
     return this.input(table, '_order_by', () => {
       const fields: InputFields = Object.create(null)
       for (const { name, type } of this.registry.comparable(table)) {
-        if (type.kind !== 'json') fields[name] = { type: this.direction() }
+        if (type.kind !== 'json' && supports(type, 'sort')) fields[name] = { type: this.direction() }
       }
       for (const { name, gives, table: remote } of this.registry.related(table)) {
         if (gives === 'object') fields[name] ??= { type: this.orderBy(remote) }
