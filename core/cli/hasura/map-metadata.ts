@@ -127,13 +127,7 @@ const TABLE_KEYS = new Set([
 function mapTable(given: JsonObject, report: Report): JsonObject {
   const name = labelOf(given['table'])
   const table: JsonObject = { table: mapName(given['table']) }
-  if (given['is_enum'] === true) {
-    report.leave(
-      'enum table',
-      name,
-      'a column that refers to it stays text in GraphQL; its foreign key checks the values',
-    )
-  }
+  if (given['is_enum'] === true) table['is_enum'] = true
   const configuration = mapConfiguration(given['configuration'], name, report)
   if (configuration) table['configuration'] = configuration
   for (const key of RELATIONSHIPS) {

@@ -11,10 +11,10 @@ export type MappedPermission =
 
 /** Keys that are the same in Rowhouse. */
 const SAME: Record<PermissionType, readonly string[]> = {
-  insert: ['check', 'columns', 'set'],
+  insert: ['check', 'columns', 'set', 'backend_only'],
   select: ['columns', 'filter', 'limit', 'allow_aggregations', 'computed_fields'],
-  update: ['columns', 'filter', 'check', 'set'],
-  delete: ['filter'],
+  update: ['columns', 'filter', 'check', 'set', 'backend_only'],
+  delete: ['filter', 'backend_only'],
 }
 const RULE: Record<PermissionType, string> = { insert: 'check', select: 'filter', update: 'filter', delete: 'filter' }
 
@@ -31,6 +31,7 @@ export function mapPermission(type: PermissionType, given: JsonObject, mayUpsert
     if (reason !== undefined) return { reason }
     if (key === 'subscription_root_fields') notes.push('subscription_root_fields: there are no subscriptions')
     if (!SAME[type].includes(key)) continue
+    if (key === 'backend_only' && value === false) continue
     const moved = key === 'set' ? renamedValues(value) : renamed(value)
     if (moved === undefined) return { reason: `a session variable in "${key}" has no name of letters, digits and "-"` }
     permission[key] = moved
@@ -50,8 +51,6 @@ const withoutAggregates = (fields: Json | undefined): boolean =>
 /** Returns why a permission with this key must not be moved, or undefined for a key that restricts nothing. */
 function refusalOf(key: string, value: Json): string | undefined {
   switch (key) {
-    case 'backend_only':
-      return value === true ? 'backend_only: without it, every caller with the role could write' : undefined
     case 'query_root_fields':
       return Array.isArray(value) && !value.includes('select')
         ? 'query_root_fields excludes select: without it, the role could list all rows of the filter'
