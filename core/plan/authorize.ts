@@ -13,7 +13,7 @@ import {
   type FunctionCall,
   type Grouping,
   type Insert,
-  isTrue,
+  isConstant,
   type OnConflict,
   type Op,
   type OrderTarget,
@@ -256,7 +256,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
 
   const update = (update: Update): Update => {
     const table = tableFor(update.table, 'update')
-    if (!isTrue(update.where)) tableFor(update.table, 'select')
+    if (!isConstant(update.where)) tableFor(update.table, 'select')
     const permission = permissions(table).update
     if (!permission) throw permissionDenied('update is not allowed', '$.args.table')
     columns(
@@ -285,7 +285,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
 
   const remove = (remove: Delete): Delete => {
     const table = tableFor(remove.table, 'delete')
-    if (!isTrue(remove.where)) tableFor(remove.table, 'select')
+    if (!isConstant(remove.where)) tableFor(remove.table, 'select')
     const permission = permissions(table).delete
     if (!permission) throw permissionDenied('delete is not allowed', '$.args.table')
     return {

@@ -213,6 +213,8 @@ export type ColumnOp = 'eq' | 'ne' | 'gt' | 'lt' | 'gte' | 'lte'
 
 export const TRUE: BoolExp = { kind: 'and', of: [] }
 export const isTrue = (exp: BoolExp): boolean => exp.kind === 'and' && exp.of.length === 0
+/** Returns whether a condition is true for all rows, or for none, without naming a column. */
+export const isConstant = (exp: BoolExp): boolean => (exp.kind === 'and' || exp.kind === 'or') && exp.of.length === 0
 
 /** A key of a result object. */
 export type Field =

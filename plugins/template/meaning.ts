@@ -89,7 +89,8 @@ export class Meanings {
       for (const { value, type, path: here } of cells(op, request.values)) {
         const place = placed.get(value)
         if (place) types.set(place.path, type)
-        else fixed.push({ kind: 'const', value: under(path, () => encode(value, type, here)), type })
+        else if (value !== null)
+          fixed.push({ kind: 'const', value: under(path, () => encode(value, type, here)), type })
       }
     }
     const typeOf = ({ use, path }: Place): SqlType | undefined =>

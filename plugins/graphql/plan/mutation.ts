@@ -1,5 +1,6 @@
 import type { FieldNode } from 'graphql'
 import {
+  and,
   type Assignment,
   at,
   type BoolExp,
@@ -220,7 +221,7 @@ function planUpdate({ walker, table, answer, path }: Mutation, where: BoolExp, a
     if (!first || walker.dialect === 'alpha') throw invalid('the update sets no column', path)
     const { name: column } = walker.names.column(table, first.name, 'update', path)
     set.push({ kind: 'null', column })
-    where = { kind: 'and', of: [where, NONE] }
+    where = and([where, NONE])
   }
   return { kind: 'update', table: ref(table), key: rowKey(table), set, where, check: TRUE, ...answer }
 }
