@@ -46,8 +46,10 @@ export function madeName(name: string, isTaken: (name: string) => boolean): stri
     .replaceAll(/\W/g, '_')
     .replace(/^(?=\d)/, '_')
     .replace(/^__+/, '_')
+  // A name that begins with two underscores belongs to GraphQL.
+  const stem = base === '_' ? base : `${base}_`
   let free = base
-  for (let number = 2; isTaken(free); number++) free = `${base}_${number}`
+  for (let number = 2; isTaken(free); number++) free = `${stem}${number}`
   return free
 }
 
