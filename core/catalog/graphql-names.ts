@@ -35,7 +35,7 @@ export const isGraphqlName = (name: string): boolean => /^(?!__)[_A-Za-z]\w*$/.t
 export const isEnumName = (name: string): boolean => isGraphqlName(name) && !['true', 'false', 'null'].includes(name)
 
 /** Returns whether a table with this name needs another in GraphQL. */
-export const isReserved = (name: string): boolean => !isGraphqlName(name) || GRAPHQL_TYPES.has(name)
+export const isReserved = (name: string): boolean => !isGraphqlName(name) || name === '_' || GRAPHQL_TYPES.has(name)
 
 /**
  * Makes a name of GraphQL from another: `Order Items` becomes `Order_Items`, `2nd` becomes `_2nd`, and a name that is
@@ -46,10 +46,9 @@ export function madeName(name: string, isTaken: (name: string) => boolean): stri
     .replaceAll(/\W/g, '_')
     .replace(/^(?=\d)/, '_')
     .replace(/^__+/, '_')
-  // A name that begins with two underscores belongs to GraphQL.
-  const stem = base === '_' ? base : `${base}_`
-  let free = base
-  for (let number = 2; isTaken(free); number++) free = `${stem}${number}`
+  // Types of a table `_` would begin with two underscores, which only GraphQL itself may use.
+  let free = base === '_' ? '_1' : base
+  for (let number = 2; isTaken(free); number++) free = base === '_' ? `_${number}` : `${base}_${number}`
   return free
 }
 
