@@ -34,9 +34,9 @@ export async function plant(fault: Fault, root: string): Promise<Planted> {
     case 'unsynced':
       return { storage: { default: 'disk', disk: { durability: 'process' } }, remove: async () => {} }
     case 'unnamed':
-      return changedStore(/(await file\.close\(\);\s*)await flushed\(directory\);/)
+      return changedStore(/(await file\.close\(\);\s*)await flushEntries\(directory\);/)
     case 'forgetful':
-      return changedStore(/(await unlink\(path\)\.catch\(ignoreMissing\);\s*)await flushed\(directory\);/)
+      return changedStore(/(await unlink\(path\)\.catch\(ignoreMissing\);\s*)await flushEntries\(directory\);/)
     case 'unfenced': {
       const fence = /(leased_until = null\s*from stored where blob\.blob_id = stored\.blob_id) and state = 'writing'/
       const { file, remove } = await changed('plugins/filestore/files.js', fence)
