@@ -268,8 +268,8 @@ async function insertSql(server: Child, scenario: WriteScenario, url: string): P
 }
 
 /**
- * The statement with its parameters, in the order in which it has them: who writes, and the rows as JSON. One row is put
- * together from a number, so that writers do not share an article; many are read once by each client, and sent each time.
+ * The statement with its parameters: who writes, and the rows as JSON. One row is put together from a number, so that
+ * writers do not share an article; many are read once by each client, and sent each time.
  */
 function scriptOf(
   sql: string,
@@ -277,7 +277,9 @@ function scriptOf(
 ): { readonly script: string; readonly defined: readonly string[] } {
   const rows = notesOf(0, scenario)
   const user = `\\set user ${USER_ID}`
-  const statement = (json: string) => `${sql.replaceAll(/\$(\d+)/g, (_, number) => (number === '1' ? ':user' : json))};`
+  const rowsNumber = /\$(\d+)::json\b/.exec(sql)?.[1]
+  const statement = (json: string) =>
+    `${sql.replaceAll(/\$(\d+)/g, (_, number) => (number === rowsNumber ? json : ':user'))};`
   if (rows.length === 1) {
     const text = JSON.stringify([{ ...rows[0], article_id: 0 }]).replace('"article_id":0', '"article_id":%s')
     const lines = [user, `\\set n random(1, ${scenario.count})`, statement(`format('${text}', :n::int)`), '']

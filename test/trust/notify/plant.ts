@@ -44,7 +44,7 @@ export const FAULTS = {
     shows: /sent twice without a reason/,
     code: [
       'delivery.js',
-      /new Deadline\(\(this\.parts\.config\.queue\.leaseSeconds \* 1000\) \/ 2, since\)/,
+      /new Deadline\(\(this\.components\.config\.queue\.leaseSeconds \* 1000\) \/ 2, since\)/,
       'new Deadline(60_000, since)',
     ],
     leaseSeconds: 2,
