@@ -106,7 +106,7 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
   },
   'hidden files': {
     what: 'a file that the role may not see is in the way of one of its own, and said to be',
-    code: ['plugins/filestore/changes.js', /const known = current && rules && [^;]*;/, 'const known = current;'],
+    code: ['plugins/filestore/changes.js', /const visible = current && rules && [^;]*;/, 'const visible = current;'],
   },
 }
 
