@@ -29,5 +29,5 @@ t.test('a mail of a transaction is sent if that is committed, and only then', as
   })
   t.comment(`${TRANSACTIONS} transactions, ${committed} committed, ${kills} kills`)
   t.same(violations, [])
-  t.ok(committed > 0)
+  t.ok(committed > TRANSACTIONS / 5)
 })

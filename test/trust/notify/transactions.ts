@@ -46,16 +46,19 @@ export async function transactionsUnderKills({
         ['orders', 'line'].map((table) => ({ type: 'track_table', args: table })),
       )
       const violations: string[] = []
+      const refused: string[] = []
       const crowd = { clients: CLIENTS, breakMs: BREAK_MS, random }
       const half = Math.ceil(transactions / 2)
       servers.play()
-      await each(half, crowd, (n) => order(stage, `order ${n}`, n % 2 === 0, undefined, violations))
+      await each(half, crowd, (n) => order(stage, `order ${n}`, n % 2 === 0, undefined, refused, violations))
       await servers.calm()
       await must(stage, permissions())
       // The others hear of it a moment later: new ones know it.
       await servers.calm()
       servers.play()
-      await each(transactions - half, crowd, (n) => order(stage, `order ${half + n}`, n % 2 === 0, ROLE, violations))
+      await each(transactions - half, crowd, (n) =>
+        order(stage, `order ${half + n}`, n % 2 === 0, ROLE, refused, violations),
+      )
       await stage.drain()
       const evidence = await stage.evidence()
       const { rows } = await database.query<{ key: string }>('select key from orders')
@@ -65,6 +68,7 @@ export async function transactionsUnderKills({
         ...judge(evidence).violations,
         ...[...committed].filter((key) => !sent.has(key)).map((key) => `${key}: committed, and never sent`),
         ...[...sent].filter((key) => !committed.has(key)).map((key) => `${key}: sent, and never committed`),
+        ...refused.filter((key) => committed.has(key)).map((key) => `${key}: committed, and answered with 503`),
       )
       return {
         transactions,
@@ -84,6 +88,7 @@ async function order(
   key: string,
   commits: boolean,
   role: string | undefined,
+  refused: string[],
   violations: string[],
 ): Promise<void> {
   const mail = { to: 'reader@example.com', from: 'shop@example.com', sub: key, text: 'Thank you' }
@@ -95,7 +100,9 @@ async function order(
   const headers: Record<string, string> = role === undefined ? {} : { 'X-Service-Role': role }
   const answer = await ask(`${await servers.url()}/v1/query`, { type: 'bulk', args }, headers)
   if (answer === undefined || answer.status === (commits ? 200 : 400)) return
-  violations.push(`${key}: answered ${JSON.stringify(answer)}`)
+  // A server that starts on a busy machine may find the database too slow.
+  if (answer.status === 503) refused.push(key)
+  else violations.push(`${key}: answered ${JSON.stringify(answer)}`)
 }
 
 const permissions = (): readonly object[] => [
