@@ -158,6 +158,24 @@ ${CONFIG_HELP}`,
     words: 1,
     run: async (invocation) => (await import('./cli/import-hasura.js')).importHasura(invocation),
   },
+  why: {
+    usage:
+      'rowhouse why ROLE OPERATION TABLE [COLUMN=VALUE...] [--user ID] [--session NAME=VALUE...] [--object JSON] [--json]',
+    summary: 'explain why a role may or may not read or write a row',
+    help: `Shows which parts of the permission are true or false for the row, and the values that they compare. Writes are tried
+and rolled back. Exits with 1 if the role may not.
+
+  OPERATION       select, insert, update or delete
+  COLUMN=VALUE    the key of the row; not for an insert
+  --user ID       the user id, X-Service-User-Id
+  --session N=V   another session variable; may be repeated
+  --object JSON   the row to insert, or the columns to update
+  --json          print the response of the operation explain_permission
+${CONFIG_HELP}`,
+    options: { user: config, session: { type: 'string', multiple: true }, object: config, json: flag, config },
+    words: Infinity,
+    run: async (invocation) => (await import('./cli/why.js')).why(invocation),
+  },
   metadata: {
     usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--config FILE]',
     summary: 'export, compare and apply tracked tables, relationships and permissions',

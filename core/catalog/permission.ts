@@ -1,10 +1,20 @@
 import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
-import { and, arrayOf, encodeList, liftBoolExp, type Operands, planBoolExp, Slots } from '../plan/boolexp.js'
+import {
+  and,
+  arrayOf,
+  encodeList,
+  liftBoolExp,
+  liftTableRef,
+  type Operands,
+  planBoolExp,
+  Slots,
+} from '../plan/boolexp.js'
 import { encode, isObject } from '../plan/encode.js'
 import { computedColumn, needsNothing } from '../plan/fields.js'
-import { type BoolExp, type Operand, type Preset, type SqlType } from '../plan/ir.js'
+import { type BoolExp, type Join, type Operand, type Preset, type SqlType } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
+import { COLUMN_OPERATORS, operatorName } from '../plan/operators.js'
 import { PATTERNS } from '../plan/price.js'
 import { failClosed, takesUserId } from '../plan/user-id.js'
 import { USER_ID, VARIABLE_NAME } from '../session.js'
@@ -91,28 +101,75 @@ export function parsePermission(
   }
 }
 
-/** A part of a rule. A rule is satisfied when all of its clauses are. */
-export interface Clause {
+/** A rule, or a part of one, with the parts that it consists of. */
+export interface RulePart {
   /** Path below `$`, the root of the definition. */
   readonly path: string
-  /** Clause as written in the definition: an object with one key. */
+  /** Part as written: an object of conditions that must all hold. */
   readonly clause: JsonObject
   readonly exp: BoolExp
+  /** Parts of a combination: all or any of them must hold, or the one must not. */
+  readonly parts?: { readonly of: 'all' | 'any' | 'not'; readonly rules: readonly RulePart[] }
+  /** Columns of the row that a comparison is about. */
+  readonly columns?: readonly Column[]
+  /** Rows of which one must satisfy the rule. `on` is empty for all rows of the table. */
+  readonly related?: { readonly table: Table; readonly on: Join; readonly rule: RulePart }
 }
 
-/**
- * Splits a rule of a valid definition into clauses: one per key, and one per key of the members of `$and` at any depth.
- */
-export function clausesOf(definition: Json, key: 'check' | 'filter', table: Table, names: Names): readonly Clause[] {
-  const split = (rule: Json, path: string): readonly Clause[] =>
-    Object.entries(rule as JsonObject).flatMap(([name, value]) => {
-      const here = at(path, name)
-      if (name === '$and' || name === '_and') return (value as Json[]).flatMap((part, i) => split(part, at(here, i)))
-      const clause = { [name]: value }
-      return [{ path: here, clause, exp: planRule(clause, path, table, names) }]
-    })
-  return split((definition as JsonObject)[key] ?? {}, at('$', key))
+/** Takes a rule of a valid definition apart. */
+export function partsOf(definition: Json, key: 'check' | 'filter', table: Table, names: Names): RulePart {
+  const ruleOf = (clause: JsonObject, path: string, on: Table): RulePart => {
+    const rules = Object.entries(clause).map(([name, value]) => partOf(name, value, path, on))
+    const [only] = rules
+    if (only && rules.length === 1) return only
+    return { path, clause, exp: planRule(clause, path, on, names), parts: { of: 'all', rules } }
+  }
+  const partOf = (name: string, value: Json, path: string, on: Table): RulePart => {
+    const here = at(path, name)
+    const clause = { [name]: value }
+    return { path: here, clause, exp: planRule(clause, path, on, names), ...inside(name, value, here, on) }
+  }
+  const inside = (name: string, value: Json, here: string, on: Table): Partial<RulePart> => {
+    const relationship = on.relationshipsByName.get(name)
+    const column = on.columnsByName.get(name)
+    switch (name) {
+      case '$and':
+      case '_and':
+      case '$or':
+      case '_or': {
+        const rules = (value as JsonObject[]).map((part, i) => ruleOf(part, at(here, i), on))
+        return { parts: { of: name.endsWith('or') ? 'any' : 'all', rules } }
+      }
+      case '$not':
+      case '_not':
+        return { parts: { of: 'not', rules: [ruleOf(value as JsonObject, here, on)] } }
+      case '$exists':
+      case '_exists': {
+        const { _table, _where = {} } = value as JsonObject
+        const other = names.table(liftTableRef(_table, here), 'select', here)
+        return { related: { table: other, on: [], rule: ruleOf(_where as JsonObject, at(here, '_where'), other) } }
+      }
+    }
+    if (column) return { columns: [column, ...comparedWith(value, on)] }
+    if (!relationship) return {}
+    const other = names.table(relationship.table, 'select', here)
+    return { related: { table: other, on: relationship.on, rule: ruleOf(value as JsonObject, here, other) } }
+  }
+  return ruleOf(((definition as JsonObject)[key] ?? {}) as JsonObject, at('$', key), table)
 }
+
+/** Returns the columns of the same row that the operators of a column name. */
+const comparedWith = (operators: Json, { columnsByName }: Table): readonly Column[] =>
+  isObject(operators)
+    ? Object.entries(operators).flatMap(([key, to]) => {
+        const other = COLUMN_OPERATORS.has(operatorName(key) ?? '') ? columnsByName.get(to as string) : undefined
+        return other ?? []
+      })
+    : []
+
+/** Returns the parts of a rule that must all hold: one per key, and one per key of the members of `$and` at any depth. */
+export const clausesOf = (rule: RulePart): readonly RulePart[] =>
+  rule.parts?.of === 'all' ? rule.parts.rules.flatMap(clausesOf) : [rule]
 
 function expression(definition: JsonObject, key: string, table: Table, names: Names): BoolExp {
   if (definition[key] === undefined) throw parseFailed(`the key '${key}' was not present`, '$')
@@ -175,9 +232,15 @@ function variableName(value: Json): string | undefined {
 }
 
 /** Returns whether an array or object contains the name of a variable, which would be taken literally there. */
-const containsVariable = (value: Json): boolean =>
-  variableName(value) !== undefined ||
-  (typeof value === 'object' && value !== null && Object.values(value).some((inner) => containsVariable(inner as Json)))
+const containsVariable = (value: Json): boolean => variablesIn(value).length > 0
+
+/** Returns the names of the session variables in a definition. */
+export function variablesIn(value: Json): readonly string[] {
+  const name = variableName(value)
+  if (name !== undefined) return [name]
+  if (typeof value !== 'object' || value === null) return []
+  return [...new Set(Object.values(value).flatMap((inner) => variablesIn(inner as Json)))]
+}
 
 /** Refuses the user id as a pattern: an identity provider may issue ids that contain `%`, and these would match others. */
 function refusePatterns(exp: BoolExp, path: string): void {

@@ -24,7 +24,7 @@ export function track({ flags, lists, words }: Invocation): Promise<number> {
 }
 
 /** `other.article` is the table `article` of the schema `other`. */
-function tableOf(word: string): Name {
+export function tableOf(word: string): Name {
   const dot = word.indexOf('.')
   return dot < 0 ? word : { schema: word.slice(0, dot), name: word.slice(dot + 1) }
 }

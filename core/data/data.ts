@@ -3,14 +3,27 @@ import type { Catalog } from '../catalog/catalog.js'
 import type { TemplateResolver } from '../catalog/draft.js'
 import type { Metadata } from '../catalog/metadata.js'
 import type { Editor } from '../catalog/editor.js'
-import type { Op } from '../plan/ir.js'
-import type { Names } from '../plan/names.js'
+import type { Op, TableRef } from '../plan/ir.js'
+import type { Action, Names } from '../plan/names.js'
+import type { Session } from '../session.js'
+import type { PermissionExplained } from './explain-permission.js'
 import type { Explained } from './explain.js'
 import type { Answer, Call, Request } from './operations.js'
 import type { SqlOptions } from './run-sql.js'
 import type { Transaction } from './transaction.js'
 
 export type { Request, Transaction }
+
+/** A question about what a session may do with one row. */
+export interface PermissionQuestion {
+  readonly session: Session
+  readonly action: Action
+  readonly table: TableRef
+  /** A select that finds the row. Absent for an insert. */
+  readonly row?: Request
+  /** The insert, update or delete. Absent for a select. */
+  readonly write?: Request
+}
 
 /** Database access for requests. */
 export interface Data {
@@ -47,6 +60,8 @@ export interface Data {
    * transaction that is rolled back. The result is for admins only. The planner must lift requests.
    */
   explain(request: Request, call: Call): Promise<Explained>
+  /** Explains why a session may or may not read or write a row. Nothing is written. The result shows hidden rows. */
+  explainPermission(question: PermissionQuestion, call: Call): Promise<PermissionExplained>
   /**
    * Runs and commits one statement of a plugin on its own tables. Checks no permissions: never pass on requests of
    * clients.

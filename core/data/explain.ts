@@ -1,14 +1,15 @@
+import type { ClientBase } from 'pg'
 import { type Catalog, type Table, tableKey, tableName } from '../catalog/catalog.js'
 import type { Reading } from '../catalog/change.js'
 import { type Metadata, permissionKey } from '../catalog/metadata.js'
-import { type Clause, clausesOf } from '../catalog/permission.js'
+import { clausesOf, partsOf } from '../catalog/permission.js'
 import type { Compiled } from '../compile/compile.js'
-import { type Database, inTransaction, withClient } from '../db/database.js'
-import { cancellable, executeIn } from '../db/execute.js'
+import { type Database, withClient } from '../db/database.js'
+import { executeIn } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
 import { unexpectedPayload } from '../errors.js'
 import type { JsonObject } from '../json/parse.js'
-import type { CheckClause, Insert, Op, Update } from '../plan/ir.js'
+import { type Field, type Insert, type Op, TRUE, type Update } from '../plan/ir.js'
 import { namesFor, RULE_ACTIONS } from '../plan/names.js'
 import { bind } from '../sql/bind.js'
 import { emit } from '../sql/emit.js'
@@ -55,31 +56,20 @@ const ONE_KEY_SET = 'the rows have different sets of keys; explain rows with the
 /**
  * Runs a write and rolls it back.
  * @param op authorized for the caller's role
- * @param run runs within the caller's share of connections
+ * @param undone runs within the caller's share of connections, in a transaction that it rolls back
  * @returns the clauses of the role's permission that refuse it; undefined when none does, or for a read
  */
 export async function refusalOf(
-  database: Database,
   op: Op,
   { session }: Call,
   { catalog, reading }: Snapshot,
   execution: Execution,
-  run: <T>(attempt: (signal: AbortSignal) => Promise<T>) => Promise<T>,
+  undone: <T>(run: (client: ClientBase) => Promise<T>) => Promise<T>,
 ): Promise<Refusal | undefined> {
   if (op.kind !== 'insert' && op.kind !== 'update') return undefined
   const trial = trialOf(op, session.role, catalog, (reading as Reading).metadata)
   const values = bind(trial.statements[0]!.params, execution.bindings)
-  const answer = await run((signal) =>
-    withClient(database.main, (client, discard) =>
-      cancellable(database, client, discard, signal, () =>
-        inTransaction(client, () => executeIn(client, trial, values, execution), {
-          willClose: () => signal.aborted,
-          undo: true,
-        }),
-      ),
-    ),
-  )
-  return trial.refusal(answer)
+  return trial.refusal(await undone((client) => executeIn(client, trial, values, execution)))
 }
 
 /**
@@ -90,17 +80,19 @@ function trialOf(write: Insert | Update, role: string, catalog: Catalog, metadat
   const table = catalog.tables.get(tableKey(write.table)) as Table
   const definitions = metadata.tables.get(tableKey(write.table))?.permissions
   const names = namesFor('admin', catalog)
-  const clauses = rulesOf(write).flatMap((rule): (Clause & CheckClause)[] => {
+  const clauses = rulesOf(write).flatMap((rule) => {
     const permission = definitions?.get(permissionKey(role, RULE_ACTIONS[rule]))
-    return permission ? clausesOf(permission.definition, 'check', table, names).map((each) => ({ ...each, rule })) : []
+    const all = permission ? clausesOf(partsOf(permission.definition, 'check', table, names)) : []
+    return all.map((each) => ({ ...each, rule }))
   })
+  const fields = clauses.map(({ exp, rule }, i): Field => ({ kind: 'condition', key: `c${i}`, is: exp, rule }))
   return {
-    statements: emit({ ...write, clauses }, 'array').map((statement) => ({ ...statement, name: '' })),
+    statements: emit(unchecked(write, fields), 'array').map((statement) => ({ ...statement, name: '' })),
     /** @param answer result of the last statement */
     refusal(answer: string): Refusal | undefined {
-      const hold = JSON.parse(answer) as readonly boolean[]
-      if (clauses.length === 0 || !hold.includes(false)) return undefined
-      const refusing = clauses.filter((_, i) => !hold[i])
+      const { affected_rows: affected, returning } = JSON.parse(answer) as Tried
+      const refusing = clauses.filter((_, i) => returning.some((row) => row[`c${i}`] !== true))
+      if (clauses.length === 0 || (refusing.length === 0 && returning.length === affected)) return undefined
       return {
         role,
         table: tableName(write.table),
@@ -110,7 +102,25 @@ function trialOf(write: Insert | Update, role: string, catalog: Catalog, metadat
   }
 }
 
-function rulesOf(write: Insert | Update): readonly CheckClause['rule'][] {
+interface Tried {
+  readonly affected_rows: number
+  /** A row that a trigger moved is missing. */
+  readonly returning: readonly Readonly<Record<string, boolean | null>>[]
+}
+
+/** Returns a write that refuses no row and returns some fields of every row. */
+export function unchecked<W extends Insert | Update>(write: W, fields: readonly Field[]): W {
+  const conflict = write.kind === 'insert' && write.onConflict
+  return {
+    ...write,
+    check: TRUE,
+    returning: { fields, visible: TRUE },
+    answer: undefined,
+    ...(conflict ? { onConflict: { ...conflict, check: TRUE } } : {}),
+  }
+}
+
+function rulesOf(write: Insert | Update): readonly ('inserted' | 'updated')[] {
   if (write.kind === 'update') return ['updated']
   return write.onConflict?.action === 'update' ? ['inserted', 'updated'] : ['inserted']
 }

@@ -4,21 +4,22 @@ import { Editor } from '../catalog/editor.js'
 import { readMetadata } from '../catalog/metadata.js'
 import { type Compiled, nameOf, type PlannerSource, type Task } from '../compile/compile.js'
 import type { Sendable } from '../compile/pool.js'
-import { type Database, isPooled, withClient } from '../db/database.js'
+import { type Database, inTransaction, isPooled, withClient } from '../db/database.js'
 import type { Reader } from '../db/disclosure.js'
 import { clientError } from '../db/errors.js'
-import { executeIn, plainLane } from '../db/execute.js'
+import { cancellable, executeIn, plainLane } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
 import { openFastLanes } from '../db/fast/index.js'
 import { answerTooLarge } from '../db/limit-answers.js'
 import { authorize } from '../plan/authorize.js'
-import { namesFor } from '../plan/names.js'
+import { type Names, namesFor } from '../plan/names.js'
 import { answerRequest, type RequestSteps } from '../request.js'
 import { isAdmin, permissionRole, type Session } from '../session.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
 import { createCallerLimits } from './caller-limits.js'
 import type { Data, Request } from './data.js'
+import { explainTrial } from './explain-permission.js'
 import { explainStatement, refusalOf } from './explain.js'
 import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
@@ -166,6 +167,19 @@ export async function openData(database: Database, options: DataOptions): Promis
     )
   }
 
+  /** Runs `fn` in a transaction that is always rolled back. */
+  const undone = <T>(call: Call, fn: (client: ClientBase) => Promise<T>): Promise<T> =>
+    limits.run(
+      call,
+      (signal) =>
+        withClient(database.main, (client, discard) =>
+          cancellable(database, client, discard, signal, () =>
+            inTransaction(client, () => fn(client), { willClose: () => signal.aborted, undo: true }),
+          ),
+        ),
+      limits.timeoutOf(call),
+    )
+
   return {
     get catalog() {
       return snapshots.current.catalog
@@ -212,10 +226,28 @@ export async function openData(database: Database, options: DataOptions): Promis
         const explained = await explainStatement(database, plan, execution)
         const { catalog } = snapshot
         const op = authorize(plans.plan(request.planner, request.shape, namesFor(role, catalog)), role, catalog)
-        const refused = await refusalOf(database, op, call, snapshot, execution, (attempt) =>
-          limits.run(call, attempt, limits.timeoutOf(call)),
-        )
+        const refused = await refusalOf(op, call, snapshot, execution, (run) => undone(call, run))
         return { ...explained, refused }
+      }),
+    explainPermission: ({ action, table, row, write, session }, call) =>
+      retried(call, () => {
+        const { catalog, reading } = snapshots.current
+        const planned = (request: Request) => ({
+          plan: (names: Names) => plans.plan(request.planner, request.shape, names),
+          execution: { ...executionOf(request, { ...call, session }), reader: readerOf(call) },
+        })
+        return undone(call, (client) =>
+          explainTrial(client, {
+            role: permissionRole(session),
+            variables: session.variables,
+            action,
+            table,
+            catalog,
+            metadata: (reading as Reading).metadata,
+            row: row && planned(row),
+            write: write && planned(write),
+          }),
+        )
       }),
     plan: ({ planner, shape }, names) => plans.plan(planner, shape, names),
     async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {

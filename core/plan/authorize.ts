@@ -117,6 +117,8 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
           return { ...field, read: field.computed === undefined ? read(field.read) : computedRows(field, table) }
         case 'aggregate':
           return { ...field, read: aggregate(field.read) }
+        case 'condition':
+          throw new Error('a condition as a result')
         case 'column':
           if (!table) throw new Error('a column outside a table')
           shown(table, field)

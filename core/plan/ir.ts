@@ -249,6 +249,16 @@ export type Field =
       readonly read: Read
     }
   | { readonly kind: 'aggregate'; readonly key: string; readonly on: Join; readonly read: Aggregate }
+  /**
+   * Whether a condition holds for the row: true, false or null. Not available to clients. `rule`: in an upsert it is
+   * about inserted or updated rows only, and true for others.
+   */
+  | {
+      readonly kind: 'condition'
+      readonly key: string
+      readonly is: BoolExp
+      readonly rule?: 'inserted' | 'updated'
+    }
 
 /** A sort key: a column, directly or through object relationships. */
 export type OrderTarget =
@@ -420,18 +430,8 @@ export interface Insert {
   readonly check: BoolExp
   /** Error message for a row that fails the check. Set by `authorize`. */
   readonly refusal?: string
-  /** See `CheckClause`. */
-  readonly clauses?: readonly CheckClause[]
   readonly returning?: Returning
   readonly answer?: WriteAnswer
-}
-/**
- * A part of a check. A write with clauses refuses no row. It returns an array of booleans: one per clause, true if the
- * clause holds for every row that it applies to, and a last one, true if every row was found again.
- */
-export interface CheckClause {
-  readonly rule: 'inserted' | 'updated'
-  readonly exp: BoolExp
 }
 export interface InsertColumn {
   readonly name: string
@@ -478,8 +478,6 @@ export interface Update {
   readonly check: BoolExp
   /** Error message for a row that fails the check. Set by `authorize`. */
   readonly refusal?: string
-  /** See `CheckClause`. */
-  readonly clauses?: readonly CheckClause[]
   readonly returning?: Returning
   readonly answer?: WriteAnswer
 }

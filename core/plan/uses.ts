@@ -20,6 +20,8 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
         return joined(here, each.read.table, each.on) || read(each.read)
       case 'aggregate':
         return joined(here, each.read.table, each.on) || aggregate(each.read)
+      case 'condition':
+        return here !== undefined && condition(here, each.is)
     }
   }
   const target = (here: TableRef, by: OrderTarget): boolean => {

@@ -51,7 +51,10 @@ export function emitWrite(write: Write): readonly Statement[] {
 function looksElsewhere({ check, conditions, returning }: Afterwards): boolean {
   if (needsOtherRows({ kind: 'and', of: [check, ...conditions] })) return true
   return (
-    returning?.fields.some((field) => field.kind !== 'constant' && (field.kind !== 'column' || field.computed)) ?? false
+    returning?.fields.some((field) => {
+      if (field.kind === 'condition') return needsOtherRows(field.is)
+      return field.kind !== 'constant' && (field.kind !== 'column' || field.computed)
+    }) ?? false
   )
 }
 
@@ -63,8 +66,6 @@ interface Check {
 
 /** Everything to find out about each written row. */
 interface Afterwards extends Check {
-  /** Checks to report individually, instead of the usual result. */
-  readonly clauses?: readonly Check[]
   readonly conditions: readonly BoolExp[]
   readonly message: string
   readonly returning?: Returning
@@ -73,15 +74,6 @@ interface Afterwards extends Check {
 }
 
 function afterwards(write: Insert | Update): Afterwards {
-  const after = checking(write)
-  const clauses = write.clauses?.map(({ rule, exp }): Check => {
-    if (!after.updatedCheck) return { check: exp }
-    return rule === 'inserted' ? { check: exp, updatedCheck: TRUE } : { check: TRUE, updatedCheck: exp }
-  })
-  return { ...after, clauses }
-}
-
-function checking(write: Insert | Update): Afterwards {
   const more = write.kind === 'insert' && write.alsoAffected ? { alsoAffected: write.alsoAffected } : {}
   const returning = { ...answering(write), ...more }
   const visible = write.returning ? [write.returning.visible] : []
@@ -159,19 +151,16 @@ interface Seen {
   readonly fields?: readonly Sql[]
   readonly answer: WriteAnswer
   readonly alsoAffected?: Operand
-  /** Columns that contain the result of each clause; see `CheckClause`. */
-  readonly clauses?: readonly Sql[]
   /** Whether the rows were looked up again. */
   readonly found: boolean
 }
 
 function rowsWritten(printer: Printer, t: Sql, after: Afterwards, fresh?: Sql): Seen {
-  if (after.clauses) return clausesOfRows(printer, t, after.clauses, fresh)
   const { returning } = after
   const expressions: Sql[] = []
   const filtered = returning !== undefined && !isTrue(returning.visible)
   const fields = returning?.fields.map((field, i) => {
-    const value = printer.value(field, t)
+    const value = fieldOf(printer, t, field, after, fresh)
     // An expression may fail, which must not reveal a row that is not returned.
     const guarded = filtered && !isPlainColumn(field)
     const shown = guarded ? sql`case when ${printer.condition(returning.visible, t)} then ${value} end` : value
@@ -199,13 +188,12 @@ const isPlainColumn = (field: Field): boolean =>
 const COUNT: WritePart = { kind: 'affected_rows', key: 'affected_rows' }
 const ROWS: WritePart = { kind: 'returning', key: 'returning' }
 
-function clausesOfRows(printer: Printer, t: Sql, checks: readonly Check[], fresh?: Sql): Seen {
-  const clauses = checks.map((_, i) => alias('c', i))
-  const texts = checks.map((each) => checkText(printer, t, each, fresh) ?? sql`true`)
-  const expressions = texts.map((text, i) => sql`(${text}) is true as ${clauses[i] as Sql}`)
-  if (expressions.length === 0) expressions.push(sql`1 as one`)
-  const rest = { checked: false, filtered: false, message: sql``, row: rowAlias([]), answer: [] }
-  return { expressions, clauses, found: fresh !== undefined, ...rest }
+/** Prints a field of a written row. In an upsert, a condition may be about new rows only, or about the others. */
+function fieldOf(printer: Printer, t: Sql, field: Field, { updatedCheck }: Check, fresh?: Sql): Sql {
+  if (field.kind !== 'condition' || !field.rule || !updatedCheck) return printer.value(field, t)
+  const isNew = field.rule === 'inserted'
+  const check = { check: isNew ? field.is : TRUE, updatedCheck: isNew ? TRUE : field.is }
+  return checkText(printer, t, check, fresh) ?? sql`true`
 }
 
 function checkText(printer: Printer, t: Sql, { check, updatedCheck }: Check, fresh?: Sql): Sql | undefined {
@@ -217,11 +205,6 @@ function checkText(printer: Printer, t: Sql, { check, updatedCheck }: Check, fre
 
 /** Prints `{"affected_rows": n, "returning": [...]}`, or raises an error in the database when a row fails its check. */
 function answer(printer: Printer, withs: Sql, seen: Seen, counted: Sql): Sql {
-  if (seen.clauses) {
-    const hold = seen.clauses.map((clause) => sql`not exists (select 1 from w where not ${clause})`)
-    hold.push(sql`(select count(*) from w) = (select count(*) from ${counted})`)
-    return sql`${withs} select array_to_json(array[${join(hold, sql`, `)}])::text`
-  }
   const body = answerBody(printer, seen, counted)
   if (!seen.checked) return sql`${withs} select ${body}`
   const refused = sql`exists (select 1 from w where ok is not true)`

@@ -123,6 +123,8 @@ export class Printer {
       }
       case 'aggregate':
         return sql`(${this.aggregate(field.read, { alias: t, on: field.on })})`
+      case 'condition':
+        return this.condition(field.is, t)
     }
   }
 

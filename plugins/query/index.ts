@@ -4,7 +4,8 @@ import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
 import { tableOperations } from './metadata/table.js'
 import { trackAllOperation } from './metadata/track-all.js'
-import { bulkOperation, explain, PLANNER, rowOperations } from './operations.js'
+import { explain, explainPermissionOperation } from './explain.js'
+import { bulkOperation, PLANNER, rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
 
 /** The JSON query API: `POST /v1/query`, and `POST /v1/query/explain` for admins. */
@@ -24,6 +25,7 @@ export default definePlugin({
       ...permissionOperations(data),
       ...functionOperations(data),
       ...allMetadataOperations(data),
+      explain_permission: explainPermissionOperation(data),
     }
     // Each statement has a limit of its own.
     for (const [type, operation] of Object.entries(all)) host.operation(type, { ...operation, timeoutMs: 0 })

@@ -20,7 +20,6 @@ import {
   type Rows,
   splitArray,
   splitObject,
-  stringifyJson,
   unexpectedPayload,
 } from 'rowhouse/plan'
 import { liftCount, liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted } from './lift.js'
@@ -171,38 +170,4 @@ async function runMember(operations: Operations, member: Json, i: number, call: 
   } catch (error) {
     throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
   }
-}
-
-const EXPLAINABLE = new Map<Json | undefined, (args: Json) => Lifted>([
-  ['select', liftSelect],
-  ['insert', liftInsert],
-  ['update', liftUpdate],
-])
-
-/** Returns the SQL of a query, PostgreSQL's plan for it, and the clauses by which the role's permission refuses a write. */
-export async function explain(data: Data, body: Json, call: Call): Promise<string> {
-  if (!isObject(body)) throw parseFailed('expecting an object', '$')
-  const { query, role } = body
-  const lift = isObject(query) ? EXPLAINABLE.get(query['type']) : undefined
-  if (!isObject(query) || !lift) throw parseFailed('expecting a select, insert or update query', '$.query')
-  if (role !== undefined && typeof role !== 'string') throw parseFailed('expecting a role name', '$.role')
-  const session = { ...call.session, role: role ?? call.session.role, variables: variablesOf(body['headers']) }
-  try {
-    const lifted = lift(query['args'] ?? null)
-    const { sql, plan, refused } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session })
-    return stringifyJson({ sql, plans: plan, ...(refused && { refused }) } as unknown as Json)
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under('$.query') : error
-  }
-}
-
-function variablesOf(headers: Json | undefined): ReadonlyMap<string, string> {
-  if (headers === undefined) return new Map()
-  if (!isObject(headers)) throw parseFailed('expecting an object', '$.headers')
-  return new Map(
-    Object.entries(headers).map(([name, value]) => {
-      if (typeof value !== 'string') throw parseFailed('expecting a string', at('$.headers', name))
-      return [name.toLowerCase(), value]
-    }),
-  )
 }

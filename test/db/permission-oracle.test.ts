@@ -10,7 +10,18 @@ import {
   ROLES,
   usable,
 } from '../kit/oracle/generate.js'
-import { type Caller, type Model, Refused, type Row, type TableModel, type Value } from '../kit/oracle/model.js'
+import {
+  all,
+  any,
+  type Caller,
+  type Model,
+  not,
+  Refused,
+  type Row,
+  type TableModel,
+  type Truth,
+  type Value,
+} from '../kit/oracle/model.js'
 import { DOORS } from '../kit/oracle/doors.js'
 import { count, groups, insert, remove, select, type Update, update, write } from '../kit/oracle/requests.js'
 import { testServer, type TestServer } from '../kit/server.js'
@@ -37,6 +48,97 @@ t.test(`what a role may see and do is what a naive reading of its permissions sa
   t.ok(seen.answered > CASES / 3 && seen.refused > CASES / 20 && seen.writes > CASES / 10, 'the cases say something')
   for (const door of Object.keys(DOORS)) t.ok((seen[door] ?? 0) > CASES / 20, `the door ${door} was used`)
 })
+
+const QUESTIONS = Number(process.env['ROWHOUSE_ORACLE_QUESTIONS'] ?? 240)
+
+t.test(`explain_permission says what the request then does (seed ${SEED})`, async (t) => {
+  const server = await testServer(t, { threads: 1, config: { limits: { newQueries: { perSecond: 0 }, price: 0 } } })
+  const random = new Random(SEED)
+  const seen: Record<string, number> = {}
+  for (let done = 0; done < QUESTIONS; done++) {
+    if (done % PER_MODEL === 0) model = await installed()
+    await oneQuestion(t, server, model as Model, random, seen)
+  }
+  t.comment(JSON.stringify(seen))
+  for (const kind of ['allowed', 'permission', 'row', 'filter', 'check', 'request'])
+    t.ok(seen[kind], `${kind} occurred`)
+
+  async function installed(): Promise<Model> {
+    const made = generateModel(random)
+    await install(server, made)
+    return made
+  }
+})
+let model: Model | undefined
+
+async function oneQuestion(
+  t: Test,
+  server: TestServer,
+  model: Model,
+  random: Random,
+  seen: Record<string, number>,
+): Promise<void> {
+  const table = random.pick(Object.values(model))
+  const role = random.pick(ROLES)
+  const userId = random.chance(10) ? 'nobody' : String(random.below(6))
+  const operation = random.pick(['select', 'insert', 'update', 'delete'] as const)
+  const key = { id: 1 + random.below(10) }
+  const permission = table.permissions[role]?.[operation]
+  const may = permission && 'columns' in permission ? permission.columns : COLUMNS
+  const fresh = generateRow(random, operation === 'insert' ? key.id + random.below(100) : key.id)
+  const wanted = random.some(random.chance(90) ? may : COLUMNS, 60).filter((name) => name !== 'id')
+  const object = Object.fromEntries(
+    (operation === 'insert' ? ['id', ...wanted] : wanted).map((name) => [name, fresh[name] as Value]),
+  )
+  const question = {
+    role,
+    session: { 'X-Service-User-Id': userId },
+    operation,
+    table: table.name,
+    ...(operation === 'insert' ? {} : { key }),
+    ...(operation === 'insert' || operation === 'update' ? { object } : {}),
+  }
+  const explained = await server.must('explain_permission', question)
+  const args = {
+    select: { columns: ['id'], where: key },
+    insert: { objects: [object] },
+    update: { where: key, $set: object },
+    delete: { where: key },
+  }[operation]
+  const as = { role, variables: { 'x-service-user-id': userId } }
+  const { status, body } = await server.query(operation, { table: table.name, ...args }, as)
+  const isDone = status === 200 && (operation === 'select' ? body.length : body.affected_rows) === 1
+  seen[explained.reason ?? explained.verdict] = (seen[explained.reason ?? explained.verdict] ?? 0) + 1
+  const wrong = [explained.filter, explained.check].filter((rule) => rule && !addsUp(rule))
+  if ((explained.verdict === 'allowed') === isDone && wrong.length === 0) return
+  t.fail('the explanation differs', { question, explained, status, body, permissions: table.permissions[role] })
+  throw new Error('the explanation differs')
+}
+
+interface Explained {
+  readonly result: Truth
+  readonly all?: readonly Explained[]
+  readonly any?: readonly Explained[]
+  readonly not?: Explained
+  readonly rows?: readonly { readonly rule: Explained }[]
+  readonly more?: true
+}
+
+/** Returns whether the results of the parts of a rule are those that give its own. */
+function addsUp({ result, all: each, any: some, not: other, rows, more }: Explained): boolean {
+  const parts = [...(each ?? []), ...(some ?? []), ...(other ? [other] : []), ...(rows ?? []).map(({ rule }) => rule)]
+  const results = parts.map((part) => part.result)
+  const expected = each
+    ? all(results)
+    : some
+      ? any(results)
+      : other
+        ? not(other.result)
+        : rows && !more
+          ? results.includes(true)
+          : result
+  return expected === result && parts.every(addsUp)
+}
 
 async function install(server: TestServer, model: Model): Promise<void> {
   await server.must('clear_metadata', {})

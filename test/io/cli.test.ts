@@ -31,6 +31,7 @@ t.test('help is there for the program and for each command, and mistakes get a h
     'doctor',
     'track',
     'metadata',
+    'why',
     'import-hasura',
     'fsck',
   ]) {
@@ -185,6 +186,34 @@ t.test('an existing database is tracked by one command, and the server says so w
   const after = await start(t, folder, ['start', '--port', '0'], env)
   t.match(await post(after.url, { type: 'count', args: { table: 'person' } }, SECRET), { count: 0 })
   t.notMatch(after.output(), /tables found/)
+
+  const filter = { $not: { company: { id: 'X-Service-User-Id' } } }
+  const permission = { table: 'person', role: 'user', permission: { columns: ['id'], filter } }
+  await post(after.url, { type: 'create_select_permission', args: permission }, SECRET)
+  await rowsOf(url, 'insert into company values (1); insert into person values (1, 1), (2, null)')
+  t.same(await run(folder, ['why', 'user', 'select', 'person', 'id=1', '--user', '1'], env), {
+    code: 1,
+    out: `user may not select: the filter of the permission does not accept the row
+
+filter:
+  false  not
+    true   some row of company: 1 found
+      {"id":1}
+        true   id: "X-Service-User-Id"   (id is 1)
+
+session:
+  x-service-user-id = 1
+
+columns that user may not select:
+  company_id
+`,
+    err: '',
+  })
+  t.match(await run(folder, ['why', 'user', 'select', 'person', 'id=2', '--user', '1'], env), {
+    code: 0,
+    out: /^user may select: the permission allows it\n\nfilter:\n {2}true {3}not\n/,
+  })
+  t.match(await run(folder, ['why', 'user', 'read', 'person'], env), { code: 1, err: /expected a role, one of select/ })
 })
 
 t.test('the first dev run makes a database with the shop, and its curl lines work as pasted', async (t) => {

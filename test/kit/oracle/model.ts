@@ -119,9 +119,11 @@ function sql(op: string, left: Value, right: Value): Truth {
   }
 }
 
-const not = (truth: Truth): Truth => (truth === null ? null : !truth)
-const all = (truths: readonly Truth[]): Truth => (truths.includes(false) ? false : truths.includes(null) ? null : true)
-const any = (truths: readonly Truth[]): Truth => (truths.includes(true) ? true : truths.includes(null) ? null : false)
+export const not = (truth: Truth): Truth => (truth === null ? null : !truth)
+export const all = (truths: readonly Truth[]): Truth =>
+  truths.includes(false) ? false : truths.includes(null) ? null : true
+export const any = (truths: readonly Truth[]): Truth =>
+  truths.includes(true) ? true : truths.includes(null) ? null : false
 
 /** Names that a client uses in a condition must be those that its role may select. */
 export function checkNames(model: Model, table: TableModel, exp: Exp, role: string): void {

@@ -1,0 +1,136 @@
+import type { Invocation } from '../cli.js'
+import { withDatabase } from './builtins.js'
+import { withServer } from './temporary-server.js'
+import { tableOf } from './track.js'
+
+const OPERATIONS = ['select', 'insert', 'update', 'delete']
+
+/** Prints why a role may or may not read or write a row. */
+export function why({ flags, lists, words }: Invocation): Promise<number> {
+  const [role, operation, table, ...key] = words
+  if (role === undefined || operation === undefined || table === undefined || !OPERATIONS.includes(operation)) {
+    throw new Error(`expected a role, one of ${OPERATIONS.join(', ')}, and a table; see rowhouse why --help`)
+  }
+  const user = flags['user']
+  const object = flags['object']
+  const args = {
+    role,
+    operation,
+    table: tableOf(table),
+    session: {
+      ...(user === undefined ? {} : { 'X-Service-User-Id': user }),
+      ...Object.fromEntries((lists['session'] ?? []).map((each) => pair(each))),
+    },
+    ...(key.length > 0 ? { key: Object.fromEntries(key.map((each) => pair(each))) } : {}),
+    ...(typeof object === 'string' ? { object: objectOf(object) } : {}),
+  }
+  return withDatabase(flags, (url) =>
+    withServer(url, flags, async (ask) => {
+      const answer = await ask('explain_permission', JSON.stringify(args))
+      const explained = JSON.parse(answer) as Explained
+      if (flags['json'] === true) console.log(answer)
+      else for (const line of lines(explained, { role, operation, table })) console.log(line)
+      return explained.verdict === 'allowed' ? 0 : 1
+    }),
+  )
+}
+
+/** `id=5` is the name `id` with the value `5`. */
+function pair(word: string): readonly [string, string | boolean] {
+  const equals = word.indexOf('=')
+  if (equals < 1) throw new Error(`expected NAME=VALUE instead of "${word}"`)
+  const value = word.slice(equals + 1)
+  return [word.slice(0, equals), value === 'true' || value === 'false' ? value === 'true' : value]
+}
+
+function objectOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Error('expected --object to be JSON')
+  }
+}
+
+interface Explained {
+  readonly verdict: 'allowed' | 'refused'
+  readonly reason?: 'permission' | 'row' | 'filter' | 'check' | 'request'
+  readonly error?: { readonly error: string }
+  readonly filter?: Rule
+  readonly check?: Rule
+  readonly columns?: { readonly allowed: readonly string[]; readonly refused: readonly string[] }
+  readonly presets?: unknown
+  readonly session: Readonly<Record<string, string | null>>
+}
+interface Rule {
+  readonly path: string
+  readonly result: boolean | null
+  readonly clause: Readonly<Record<string, unknown>>
+  readonly all?: readonly Rule[]
+  readonly any?: readonly Rule[]
+  readonly not?: Rule
+  readonly values?: Readonly<Record<string, unknown>>
+  readonly rows?: readonly { readonly key: unknown; readonly rule: Rule }[]
+  readonly more?: true
+}
+
+function lines(explained: Explained, about: { role: string; operation: string; table: string }): readonly string[] {
+  const { filter, check, columns, presets, session } = explained
+  return [
+    `${about.role} ${explained.verdict === 'allowed' ? 'may' : 'may not'} ${about.operation}: ${reasonOf(explained, about)}`,
+    ...(filter ? ['', 'filter:', ...ruleLines(filter, '  ')] : []),
+    ...(check ? ['', 'check of the written row:', ...ruleLines(check, '  ')] : []),
+    ...section(
+      'session',
+      Object.entries(session).map(([name, value]) => `${name} = ${value ?? '(not set)'}`),
+    ),
+    ...(columns ? section(`columns that ${about.role} may not ${about.operation}`, columns.refused) : []),
+    ...(presets === undefined ? [] : section('set by the server', [JSON.stringify(presets)])),
+  ]
+}
+
+function reasonOf({ reason, error }: Explained, { table }: { table: string }): string {
+  switch (reason) {
+    case undefined:
+      return 'the permission allows it'
+    case 'row':
+      return `${table} has no such row`
+    case 'filter':
+      return 'the filter of the permission does not accept the row'
+    case 'check':
+      return 'the check of the permission does not accept the written row'
+    case 'permission':
+    case 'request':
+      return error?.error ?? ''
+  }
+}
+
+const section = (title: string, all: readonly string[]): readonly string[] =>
+  all.length > 0 ? ['', `${title}:`, ...all.map((line) => `  ${line}`)] : []
+
+const MARKS = new Map<boolean | null, string>([
+  [true, 'true '],
+  [false, 'false'],
+  [null, 'null '],
+])
+
+/** A line for each part of a rule, the parts below it indented. */
+function ruleLines({ result, all, any, not, values, rows, more, clause }: Rule, indent: string): readonly string[] {
+  const line = (text: string) => `${indent}${MARKS.get(result)}  ${text}`
+  const below = `${indent}  `
+  const parts = all ?? any
+  if (parts) {
+    const title = parts.length === 0 ? (all ? 'every row' : 'no row') : all ? 'all of' : 'any of'
+    return [line(title), ...parts.flatMap((part) => ruleLines(part, below))]
+  }
+  if (not) return [line('not'), ...ruleLines(not, below)]
+  const [name, value] = Object.entries(clause)[0] ?? ['', undefined]
+  if (rows) {
+    const some = rows.length === 0 ? 'there is none' : more ? `the first ${rows.length} are` : `${rows.length} found`
+    return [
+      line(`some row of ${name}: ${some}`),
+      ...rows.flatMap(({ key, rule }) => [`${below}${JSON.stringify(key)}`, ...ruleLines(rule, `${below}  `)]),
+    ]
+  }
+  const found = Object.entries(values ?? {}).map(([column, own]) => `${column} is ${JSON.stringify(own)}`)
+  return [line(`${name}: ${JSON.stringify(value)}${found.length > 0 ? `   (${found.join(', ')})` : ''}`)]
+}

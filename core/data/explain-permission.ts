@@ -1,0 +1,268 @@
+import type { ClientBase } from 'pg'
+import { type Catalog, type Table, tableKey } from '../catalog/catalog.js'
+import { permissionKey, type Metadata } from '../catalog/metadata.js'
+import { partsOf, type RulePart, variablesIn } from '../catalog/permission.js'
+import { clientError } from '../db/errors.js'
+import { executeIn } from '../db/execute.js'
+import type { Execution } from '../db/lane.js'
+import { ServiceError, unexpectedPayload } from '../errors.js'
+import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../json/parse.js'
+import { authorize } from '../plan/authorize.js'
+import { columnField } from '../plan/fields.js'
+import { type Field, type Op, type Operand, type Read, type TableRef, TRUE, type Write } from '../plan/ir.js'
+import { type Action, type Names, namesFor } from '../plan/names.js'
+import { INT8 } from '../plan/operators.js'
+import { roleName } from '../session.js'
+import { unchecked } from './explain.js'
+import { bind, type Statement } from '../sql/bind.js'
+import { emit } from '../sql/emit.js'
+
+/** Why a role may or may not read or write a row. */
+export interface PermissionExplained {
+  readonly verdict: 'allowed' | 'refused'
+  /**
+   * Absent if allowed. `permission`: the role has no permission for the action, or for a column that the request names.
+   * `row`: there is no such row. `filter`, `check`: the rule is not true. `request`: it fails for another reason.
+   */
+  readonly reason?: 'permission' | 'row' | 'filter' | 'check' | 'request'
+  /** Error of the request, for the reasons `permission` and `request`. */
+  readonly error?: { readonly path: string; readonly error: string; readonly code: string }
+  /** The rule about the row before the action. */
+  readonly filter?: RuleResult
+  /** The rule about the row after the action. */
+  readonly check?: RuleResult
+  /** Columns that the role may select, insert or update, and the others. */
+  readonly columns?: { readonly allowed: readonly string[]; readonly refused: readonly string[] }
+  /** Values that the server sets, as the permission has them. */
+  readonly presets?: Json
+  /** Maximum number of rows of a select. */
+  readonly limit?: number
+  /** Session variables that the permission names, and their values; null without one. */
+  readonly session: Readonly<Record<string, string | null>>
+  /** Statement of the request, for the role. */
+  readonly sql?: string
+}
+
+/** A rule, or a part of one, for one row. Like in SQL, null is neither true nor false. */
+export interface RuleResult {
+  /** Path in the definition of the permission. */
+  readonly path: string
+  readonly result: boolean | null
+  readonly clause: JsonObject
+  /** Parts of which all must hold, or any, or the one must not. */
+  readonly all?: readonly RuleResult[]
+  readonly any?: readonly RuleResult[]
+  readonly not?: RuleResult
+  /** Values of the columns that it compares. */
+  readonly values?: JsonObject
+  /** Some of the related rows, by their primary keys, with the rule about them. */
+  readonly rows?: readonly { readonly key: JsonObject; readonly rule: RuleResult }[]
+  /** Whether there are more related rows. */
+  readonly more?: true
+}
+
+interface Planned {
+  plan(names: Names): Op
+  readonly execution: Execution
+}
+
+/** The question whether a role may do something. */
+export interface Trial {
+  readonly role: string
+  readonly action: Action
+  readonly catalog: Catalog
+  readonly metadata: Metadata
+  readonly table: TableRef
+  /** Read of the row, which finds at most one. Absent for an insert. */
+  readonly row?: Planned
+  /** The write. Absent for a select. */
+  readonly write?: Planned
+  readonly variables: ReadonlyMap<string, string>
+}
+
+/**
+ * Explains what a role may do with one row.
+ * @param client in a transaction that will be rolled back
+ */
+export async function explainTrial(client: ClientBase, trial: Trial): Promise<PermissionExplained> {
+  const { role, action, catalog, metadata, row, write } = trial
+  const names = namesFor('admin', catalog)
+  const table = names.table(trial.table, action, '$.args.table')
+  const read = row?.plan(names) as Read | undefined
+  const definition = metadata.tables.get(tableKey(table))?.permissions.get(permissionKey(roleName(role), action))
+    ?.definition as JsonObject | undefined
+  const about = {
+    ...(action === 'delete' ? {} : { columns: columnsOf(table, role, action, catalog) }),
+    ...(definition?.['set'] ? { presets: definition['set'] } : {}),
+    ...(action === 'select' && typeof definition?.['limit'] === 'number' ? { limit: definition['limit'] } : {}),
+    session: Object.fromEntries(
+      variablesIn(definition ?? null).map((name) => [name, trial.variables.get(name) ?? null]),
+    ),
+  }
+  const rule = (key: 'filter' | 'check') =>
+    definition?.[key] === undefined ? undefined : partsOf(definition, key, table, names)
+  let op: Op
+  try {
+    op = authorize(write?.plan(namesFor(role, catalog)) ?? readOf(table, role, catalog), role, catalog)
+  } catch (error) {
+    return { verdict: 'refused', reason: 'permission', error: said(error), ...about }
+  }
+  const found = { ...about, sql: emit(op, 'array')[0]?.text }
+  try {
+    let filter: RuleResult | undefined
+    if (read) {
+      const rows = await rowsFor(client, read, row!.execution, rule('filter') as RulePart)
+      if (rows.length > 1) throw unexpectedPayload('more than one row has this key', KEY)
+      if (rows.length === 0) return { verdict: 'refused', reason: 'row', ...found }
+      filter = rows[0] as RuleResult
+      if (filter.result !== true) return { verdict: 'refused', reason: 'filter', filter, ...found }
+    }
+    const written = write && (await tryWrite(client, op as Write, write.execution, rule('check')))
+    const verdict = written?.refused
+      ? ({ verdict: 'refused', reason: 'check' } as const)
+      : ({ verdict: 'allowed' } as const)
+    return { ...verdict, ...(filter ? { filter } : {}), ...(written?.check ? { check: written.check } : {}), ...found }
+  } catch (error) {
+    if (error instanceof ServiceError && error.path === KEY) throw error
+    return { verdict: 'refused', reason: 'request', error: said(error), ...found }
+  }
+}
+
+/** Path of the row in the question. */
+const KEY = '$.args.key'
+
+/** Returns the read of all that a role may select. */
+function readOf(table: Table, role: string, catalog: Catalog): Read {
+  const fields = namesFor(role, catalog)
+    .columns(table)
+    .map((column) => columnField(column))
+  return { kind: 'read', table: refOf(table), fields, where: TRUE, orderBy: [], single: false }
+}
+
+/** Evaluates a rule on the rows of a read. */
+async function rowsFor(
+  client: ClientBase,
+  read: Read,
+  execution: Execution,
+  rule: RulePart,
+): Promise<readonly RuleResult[]> {
+  const probe = probeOf(rule)
+  const statements = prepared(emit({ ...read, fields: probe.fields, limit: TWO }, 'array'))
+  const values = bind(statements[0]!.params, execution.bindings)
+  const rows = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject[]
+  return rows.map(probe.result)
+}
+
+/** Runs a write without its check, and evaluates the check on the written row. Checks deferred constraints too. */
+async function tryWrite(
+  client: ClientBase,
+  write: Write,
+  execution: Execution,
+  rule: RulePart | undefined,
+): Promise<{ readonly refused: boolean; readonly check?: RuleResult }> {
+  const probe = write.kind !== 'delete' && rule ? probeOf(rule) : undefined
+  const tried = write.kind !== 'delete' && probe ? unchecked(write, probe.fields) : write
+  const statements = prepared(emit(tried, 'array'))
+  const values = bind(statements[0]!.params, execution.bindings)
+  const answer = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject
+  await client.query('set constraints all immediate').catch((error: unknown) => {
+    throw clientError(error, execution.reader)
+  })
+  if (!probe) return { refused: false }
+  const rows = answer['returning'] as JsonObject[]
+  // A row that was not found again is unchecked, and the write refuses it.
+  if (rows.length < (answer['affected_rows'] as number)) return { refused: true }
+  const [check] = rows.map(probe.result)
+  return check ? { refused: check.result !== true, check } : { refused: false }
+}
+
+const prepared = (statements: readonly Statement[]) => statements.map((statement) => ({ ...statement, name: '' }))
+
+/** Fields that tell whether a rule and its parts hold, and the reader of their values. */
+interface Probe {
+  readonly fields: readonly Field[]
+  result(row: JsonObject): RuleResult
+}
+
+/** Maximum number of parts of a rule that are evaluated. Others have no result. */
+const MAX_PARTS = 300
+/** Number of related rows to show. */
+const MOST_ROWS = 5
+
+function probeOf(rule: RulePart): Probe {
+  let parts = 0
+  const probe = (part: RulePart): Probe => {
+    const key = `p${parts++}`
+    const isFull = parts >= MAX_PARTS
+    const own: Field = { kind: 'condition', key, is: part.exp }
+    const columns = (part.columns ?? []).map((column, i) => columnField(column, `${key}v${i}`))
+    const of = isFull ? undefined : part.parts?.of
+    const rules = isFull ? [] : (part.parts?.rules ?? []).map(probe)
+    const related = isFull || !part.related ? undefined : probeRelated(part.related, `${key}r`)
+    return {
+      fields: [own, ...columns, ...rules.flatMap(({ fields }) => fields), ...(related ? [related.field] : [])],
+      result(row) {
+        const results = rules.map(({ result }) => result(row))
+        return {
+          path: part.path,
+          result: row[key] as boolean | null,
+          clause: part.clause,
+          ...(of === 'not' ? { not: results[0] as RuleResult } : of ? { [of]: results } : {}),
+          ...(columns.length > 0
+            ? { values: Object.fromEntries(columns.map((each) => [each.column, row[each.key] as Json])) }
+            : {}),
+          ...related?.result(row),
+        }
+      },
+    }
+  }
+
+  /** Reads some related rows. Without a join it shows rows for which the rule is true, because others may be many. */
+  const probeRelated = ({ table, on, rule: about }: NonNullable<RulePart['related']>, key: string) => {
+    const keys = table.primaryKey.flatMap((name, i) => {
+      const column = table.columnsByName.get(name)
+      return column ? [columnField(column, `${key}k${i}`)] : []
+    })
+    const inner = probe(about)
+    const read: Read = {
+      kind: 'read',
+      table: refOf(table),
+      fields: [...keys, ...inner.fields],
+      where: on.length > 0 ? TRUE : about.exp,
+      orderBy: [],
+      limit: countOf(MOST_ROWS + 1),
+      single: false,
+    }
+    return {
+      field: { kind: 'relation', key, on, read } satisfies Field,
+      result(row: JsonObject): Pick<RuleResult, 'rows' | 'more'> {
+        const rows = row[key] as JsonObject[]
+        const shown = rows.slice(0, MOST_ROWS).map((each) => ({
+          key: Object.fromEntries(keys.map((field) => [field.column, each[field.key] as Json])),
+          rule: inner.result(each),
+        }))
+        return { rows: shown, ...(rows.length > MOST_ROWS ? { more: true as const } : {}) }
+      },
+    }
+  }
+  return probe(rule)
+}
+
+const countOf = (count: number): Operand => ({ kind: 'const', value: String(count), type: INT8 })
+const TWO = countOf(2)
+
+const refOf = ({ schema, name }: Table) => ({ schema, name })
+
+function columnsOf(table: Table, role: string, action: 'select' | 'insert' | 'update', catalog: Catalog) {
+  const allowed = namesFor(role, catalog)
+    .columns(table, action)
+    .map(({ name }) => name)
+  const refused = table.columns.map(({ name }) => name).filter((name) => !allowed.includes(name))
+  return { allowed, refused }
+}
+
+/** @throws what is no refusal, such as a lost connection */
+function said(error: unknown): PermissionExplained['error'] {
+  if (!(error instanceof ServiceError) || error.status >= 500) throw error
+  return { path: error.path, error: error.message, code: error.code }
+}

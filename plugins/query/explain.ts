@@ -1,0 +1,131 @@
+import {
+  type Call,
+  type Data,
+  isAdmin,
+  type Json,
+  type Operation,
+  type PermissionExplained,
+  ServiceError,
+  type Session,
+} from 'rowhouse'
+import { at, isObject, parseFailed, stringifyJson, unexpectedPayload } from 'rowhouse/plan'
+import { liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted } from './lift.js'
+import { anything, args, tableOf, tableSchema, text } from './metadata/operation.js'
+import { PLANNER } from './operations.js'
+
+const EXPLAINABLE = new Map<Json | undefined, (args: Json) => Lifted>([
+  ['select', liftSelect],
+  ['insert', liftInsert],
+  ['update', liftUpdate],
+])
+
+/** Returns the SQL of a query, PostgreSQL's plan for it, and the clauses by which the role's permission refuses a write. */
+export async function explain(data: Data, body: Json, call: Call): Promise<string> {
+  if (!isObject(body)) throw parseFailed('expecting an object', '$')
+  const { query, role } = body
+  const lift = isObject(query) ? EXPLAINABLE.get(query['type']) : undefined
+  if (!isObject(query) || !lift) throw parseFailed('expecting a select, insert or update query', '$.query')
+  if (role !== undefined && typeof role !== 'string') throw parseFailed('expecting a role name', '$.role')
+  const session = {
+    ...call.session,
+    role: role ?? call.session.role,
+    variables: variablesOf(body['headers'], '$.headers'),
+  }
+  try {
+    const lifted = lift(query['args'] ?? null)
+    const { sql, plan, refused } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session })
+    return stringifyJson({ sql, plans: plan, ...(refused && { refused }) } as unknown as Json)
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under('$.query') : error
+  }
+}
+
+function variablesOf(headers: Json | undefined, path: string): ReadonlyMap<string, string> {
+  if (headers === undefined) return new Map()
+  if (!isObject(headers)) throw parseFailed('expecting an object', path)
+  return new Map(
+    Object.entries(headers).map(([name, value]) => {
+      if (typeof value !== 'string') throw parseFailed('expecting a string', at(path, name))
+      return [name.toLowerCase(), value]
+    }),
+  )
+}
+
+const ACTIONS = ['select', 'insert', 'update', 'delete'] as const
+
+interface Question {
+  readonly role: string
+  readonly session?: Json
+  readonly operation: (typeof ACTIONS)[number]
+  readonly table: Json
+  readonly key?: Json
+  readonly object?: Json
+}
+
+/** The operation that explains why a role may or may not read or write a row. */
+export function explainPermissionOperation(data: Data): Operation {
+  return {
+    admin: true,
+    args: args(
+      {
+        role: text,
+        session: anything,
+        operation: { ...text, enum: ACTIONS },
+        table: tableSchema,
+        key: { type: 'object' },
+        object: { type: 'object' },
+      },
+      ['session', 'key', 'object'],
+    ),
+    async run(given, call) {
+      const { role, session: headers, ...question } = given as unknown as Question
+      if (isAdmin({ role })) throw unexpectedPayload('the role admin may do everything', '$.args.role')
+      const session: Session = { role, variables: variablesOf(headers, '$.args.session'), via: 'internal' }
+      const { operation } = question
+      const explained = await asAsked(() =>
+        data.explainPermission(
+          { session, action: operation, table: tableOf(question.table), ...requestsOf(question) },
+          call,
+        ),
+      )
+      return { kind: 'text', text: stringifyJson(explained as unknown as Json) }
+    },
+  }
+}
+
+/** Returns the select that finds the row, and the write in question. */
+function requestsOf({ operation, table, key, object }: Omit<Question, 'role' | 'session'>) {
+  const request = ({ shape, values }: Lifted) => ({ planner: PLANNER, shape, values })
+  const need = (value: Json | undefined, name: 'key' | 'object'): Json => {
+    if (value !== undefined) return value
+    throw parseFailed(`the key '${name}' was not present; ${operation} needs it`, '$.args')
+  }
+  const refuse = (value: Json | undefined, name: 'key' | 'object'): void => {
+    if (value !== undefined) throw unexpectedPayload(`${operation} takes no ${name}`, at('$.args', name))
+  }
+  if (operation === 'insert') {
+    refuse(key, 'key')
+    return { write: request(liftInsert({ table, objects: [need(object, 'object')] })) }
+  }
+  const where = need(key, 'key')
+  const row = request(liftSelect({ table, columns: [], where }))
+  if (operation === 'update') return { row, write: request(liftUpdate({ table, where, $set: need(object, 'object') })) }
+  refuse(object, 'object')
+  return operation === 'select' ? { row } : { row, write: request(liftDelete({ table, where })) }
+}
+
+/** Runs `fn`, and names the parts of a question in errors, instead of those of the requests that it becomes. */
+async function asAsked(run: () => Promise<PermissionExplained>): Promise<PermissionExplained> {
+  try {
+    const explained = await run()
+    const { error } = explained
+    return error ? { ...explained, error: { ...error, path: asked(error.path) } } : explained
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    const { status, code, message, path, internal } = error
+    throw new ServiceError(status, code, message, asked(path), { cause: error, internal })
+  }
+}
+
+const asked = (path: string): string =>
+  path.replace(/^\$\.args\.where\b/, '$.args.key').replace(/^\$\.args\.(objects\[0\]|\$set)/, '$.args.object')

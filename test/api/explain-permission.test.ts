@@ -1,0 +1,176 @@
+import t, { type Test } from 'tap'
+import { type As, testServer, type TestServer } from '../kit/server.js'
+
+const ANNA = { 'X-Service-User-Id': '1' }
+
+async function shop(t: Test): Promise<TestServer> {
+  const server = await testServer(t, { threads: 1 })
+  await server.must('run_sql', {
+    sql: `create table customer (id int primary key, city text);
+      create table orders (id int primary key, customer_id int references customer deferrable initially deferred,
+        state text, total numeric, secret text);
+      create table log (line text);
+      create function keep() returns trigger language plpgsql as $$ begin insert into log values (tg_op); return null; end $$;
+      create trigger keep after insert or update or delete on orders for each row execute function keep();
+      insert into customer values (1, 'Quito'), (2, 'Oslo');
+      insert into orders values (10, 1, 'new', 1.10, 'x'), (11, 2, 'new', 5, 'x'), (12, null, 'late', 5, 'x');
+      truncate log`,
+  })
+  const permit = (type: string, permission: object) => ({
+    type: `create_${type}_permission`,
+    args: { table: 'orders', role: 'user', permission },
+  })
+  await server.must('bulk', [
+    ...['customer', 'orders', 'log'].map((table) => ({ type: 'track_table', args: table })),
+    {
+      type: 'create_object_relationship',
+      args: { table: 'orders', name: 'customer', using: { foreign_key_constraint_on: 'customer_id' } },
+    },
+    permit('select', {
+      columns: ['id', 'state'],
+      filter: { $or: [{ customer_id: 'X-Service-User-Id' }, { customer: { city: 'X-Service-City' } }], state: 'new' },
+      limit: 10,
+    }),
+    permit('insert', { columns: ['id', 'state'], set: { customer_id: 'X-Service-User-Id' }, check: { state: 'new' } }),
+    permit('update', {
+      columns: ['state'],
+      filter: { customer_id: 'X-Service-User-Id' },
+      check: { $not: { state: 'gone' } },
+    }),
+  ])
+  return server
+}
+
+const why = (server: TestServer, question: object, as?: As) =>
+  server.query('explain_permission', { role: 'user', session: ANNA, table: 'orders', ...question }, as)
+
+t.test('a hidden row has the tree of the filter, with the values that it compares', async (t) => {
+  const server = await shop(t)
+  const { body } = await why(server, {
+    operation: 'select',
+    key: { id: 11 },
+    session: { ...ANNA, 'X-Service-City': 'Quito' },
+  })
+
+  t.match(body.sql, /^select .*"id".* where /)
+  t.same(
+    { ...body, sql: '' },
+    {
+      verdict: 'refused',
+      reason: 'filter',
+      filter: {
+        path: '$.filter',
+        result: false,
+        clause: {
+          $or: [{ customer_id: 'X-Service-User-Id' }, { customer: { city: 'X-Service-City' } }],
+          state: 'new',
+        },
+        all: [
+          {
+            path: '$.filter.$or',
+            result: false,
+            clause: { $or: [{ customer_id: 'X-Service-User-Id' }, { customer: { city: 'X-Service-City' } }] },
+            any: [
+              {
+                path: '$.filter.$or[0].customer_id',
+                result: false,
+                clause: { customer_id: 'X-Service-User-Id' },
+                values: { customer_id: 2 },
+              },
+              {
+                path: '$.filter.$or[1].customer',
+                result: false,
+                clause: { customer: { city: 'X-Service-City' } },
+                rows: [
+                  {
+                    key: { id: 2 },
+                    rule: {
+                      path: '$.filter.$or[1].customer.city',
+                      result: false,
+                      clause: { city: 'X-Service-City' },
+                      values: { city: 'Oslo' },
+                    },
+                  },
+                ],
+              },
+            ],
+          },
+          { path: '$.filter.state', result: true, clause: { state: 'new' }, values: { state: 'new' } },
+        ],
+      },
+      columns: { allowed: ['id', 'state'], refused: ['customer_id', 'total', 'secret'] },
+      limit: 10,
+      session: { 'x-service-user-id': '1', 'x-service-city': 'Quito' },
+      sql: '',
+    },
+  )
+})
+
+t.test('a comparison with null is neither true nor false', async (t) => {
+  const server = await shop(t)
+  const session = { ...ANNA, 'X-Service-City': 'Quito' }
+  const { body } = await why(server, { operation: 'select', key: { id: 12 }, session })
+  t.match(body.filter, { result: false, all: [{ result: null, any: [{ result: null }, { result: false, rows: [] }] }] })
+})
+
+t.test('each verdict has its reason', async (t) => {
+  const server = await shop(t)
+  const session = { ...ANNA, 'X-Service-City': 'Quito' }
+  const ask = async (question: object) => (await why(server, { session, ...question })).body
+  const insert = (object: object) => ask({ operation: 'insert', object })
+  const update = (id: number, object: object) => ask({ operation: 'update', key: { id }, object })
+
+  t.match(await ask({ operation: 'select', key: { id: 10 } }), { verdict: 'allowed', filter: { result: true } })
+  t.match(await ask({ operation: 'select', key: { id: 99 } }), { verdict: 'refused', reason: 'row' })
+  t.match(await ask({ operation: 'delete', key: { id: 10 } }), {
+    reason: 'permission',
+    error: { code: 'permission-denied', error: /delete on "orders" for role "user" is not allowed/ },
+  })
+  t.match(await insert({ id: 1, state: 'new' }), {
+    verdict: 'allowed',
+    check: { result: true, values: { state: 'new' } },
+    presets: { customer_id: 'X-Service-User-Id' },
+    columns: { allowed: ['id', 'state'] },
+  })
+  t.match(await insert({ id: 1, state: 'old' }), { verdict: 'refused', reason: 'check', check: { result: false } })
+  t.match(await insert({ id: 1, total: 1 }), { reason: 'permission', error: { error: /column "total"/ } })
+  t.match(await insert({ id: 10, state: 'new' }), { reason: 'request', error: { error: /Uniqueness violation/ } })
+  t.match(await insert({ id: 'x', state: 'new' }), { reason: 'request', error: { error: /invalid input syntax/ } })
+  t.match(await update(10, { state: 'late' }), {
+    verdict: 'allowed',
+    filter: { result: true },
+    check: { result: true },
+  })
+  t.match(await update(11, { state: 'late' }), { verdict: 'refused', reason: 'filter' })
+  t.match(await update(10, { state: 'gone' }), { reason: 'check', check: { not: { values: { state: 'gone' } } } })
+  t.match(await ask({ operation: 'select', key: { id: 10 }, session: ANNA }), {
+    reason: 'request',
+    error: { error: /x-service-city header is expected/ },
+  })
+  t.match(await ask({ operation: 'insert', object: { id: 1, state: 'new' }, session: { 'x-service-user-id': '7' } }), {
+    reason: 'request',
+    error: { error: /Foreign key violation/ },
+  })
+
+  t.same(await server.must('select', { table: 'log', columns: ['line'] }), [], 'nothing was written')
+})
+
+t.test('only an admin may ask, and a mistake in the question has a path', async (t) => {
+  const server = await shop(t)
+  const ask = async (question: object, as?: As) => (await why(server, question, as)).body
+  const key = { id: 10 }
+
+  t.match(await ask({ operation: 'select', key }, { role: 'user' }), { code: 'access-denied' })
+  t.match(await ask({ operation: 'select' }), { path: '$.args', error: /'key' was not present/ })
+  t.match(await ask({ operation: 'select', key, object: {} }), { path: '$.args.object' })
+  t.match(await ask({ operation: 'insert', key, object: {} }), { path: '$.args.key' })
+  t.match(await ask({ operation: 'update', key }), { path: '$.args', error: /'object' was not present/ })
+  t.match(await ask({ operation: 'select', key: { nr: 1 } }), { path: '$.args.key.nr', code: 'not-exists' })
+  t.match(await ask({ operation: 'select', key: {}, session: { ...ANNA, 'X-Service-City': 'Quito' } }), {
+    path: '$.args.key',
+    error: /more than one row/,
+  })
+  t.match(await ask({ operation: 'select', key, role: 'admin' }), { path: '$.args.role' })
+  t.match(await ask({ operation: 'select', key, table: 'nothing' }), { path: /\$\.args\.table/, code: 'not-exists' })
+  t.match(await ask({ operation: 'select', key, session: { a: 1 } }), { path: '$.args.session.a' })
+})
