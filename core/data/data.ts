@@ -58,8 +58,9 @@ export interface Data {
   /**
    * Returns the SQL of a request for a role, and PostgreSQL's plan of it. An insert or update also runs, in a
    * transaction that is rolled back. The result is for admins only. The planner must lift requests.
+   * @param analyze also runs the statement, to measure it
    */
-  explain(request: Request, call: Call): Promise<Explained>
+  explain(request: Request, call: Call, analyze?: boolean): Promise<Explained>
   /** Explains why a session may or may not read or write a row. Nothing is written. The result shows hidden rows. */
   explainPermission(question: PermissionQuestion, call: Call): Promise<PermissionExplained>
   /**

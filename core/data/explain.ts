@@ -4,7 +4,6 @@ import type { Reading } from '../catalog/change.js'
 import { type Metadata, permissionKey } from '../catalog/metadata.js'
 import { clausesOf, partsOf } from '../catalog/permission.js'
 import type { Compiled } from '../compile/compile.js'
-import { type Database, withClient } from '../db/database.js'
 import { executeIn } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
 import { unexpectedPayload } from '../errors.js'
@@ -24,6 +23,9 @@ export interface Explained {
   readonly refused?: Refusal
 }
 
+/** Runs within the caller's share of connections, in a transaction that it rolls back. */
+export type Undone = <T>(run: (client: ClientBase) => Promise<T>) => Promise<T>
+
 /** The rules of a role's permission that refuse a write. */
 export interface Refusal {
   readonly role: string
@@ -37,17 +39,22 @@ export interface Refusal {
   }[]
 }
 
-/** Returns PostgreSQL's plan of the first statement of a request. */
+/**
+ * Returns PostgreSQL's plan of the first statement of a request.
+ * @param analyze also runs the statement, and returns its times, rows and buffers
+ */
 export async function explainStatement(
-  database: Database,
   plan: Compiled,
   { bindings }: Execution,
+  analyze: boolean,
+  undone: Undone,
 ): Promise<Pick<Explained, 'sql' | 'plan'>> {
   const statement = plan.statements[0]
   if (!statement) throw unexpectedPayload(ONE_KEY_SET, '$.args.objects')
   const values = bind(statement.params, bindings)
-  const query = { text: `explain ${statement.text}`, values, rowMode: 'array' as const }
-  const { rows } = await withClient(database.main, (client) => client.query<[string]>(query))
+  const text = `explain ${analyze ? '(analyze, buffers) ' : ''}${statement.text}`
+  const query = { text, values, rowMode: 'array' as const }
+  const { rows } = await undone((client) => client.query<[string]>(query))
   return { sql: statement.text, plan: rows.map(([line]) => line) }
 }
 
@@ -56,7 +63,6 @@ const ONE_KEY_SET = 'the rows have different sets of keys; explain rows with the
 /**
  * Runs a write and rolls it back.
  * @param op authorized for the caller's role
- * @param undone runs within the caller's share of connections, in a transaction that it rolls back
  * @returns the clauses of the role's permission that refuse it; undefined when none does, or for a read
  */
 export async function refusalOf(
@@ -64,7 +70,7 @@ export async function refusalOf(
   { session }: Call,
   { catalog, reading }: Snapshot,
   execution: Execution,
-  undone: <T>(run: (client: ClientBase) => Promise<T>) => Promise<T>,
+  undone: Undone,
 ): Promise<Refusal | undefined> {
   if (op.kind !== 'insert' && op.kind !== 'update') return undefined
   const trial = trialOf(op, session.role, catalog, (reading as Reading).metadata)

@@ -20,7 +20,7 @@ import type { Form } from '../sql/emit.js'
 import { createCallerLimits } from './caller-limits.js'
 import type { Data, Request } from './data.js'
 import { explainTrial } from './explain-permission.js'
-import { explainStatement, refusalOf } from './explain.js'
+import { explainStatement, refusalOf, type Undone } from './explain.js'
 import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
@@ -216,17 +216,18 @@ export async function openData(database: Database, options: DataOptions): Promis
           ),
     catalogFor: (call) => snapshotOf(call).catalog,
     reload: () => snapshots.reload(),
-    explain: (request, call) =>
+    explain: (request, call, analyze = false) =>
       retried(call, async () => {
         const snapshot = snapshots.current
         const role = permissionRole(call.session)
         const plan = await plans.compiled(snapshot, taskOf(request, call), call.session.caller)
         plans.assertBranded(plan)
         const execution = executionOf(request, call)
-        const explained = await explainStatement(database, plan, execution)
+        const inUndone: Undone = (run) => undone(call, run)
+        const explained = await explainStatement(plan, execution, analyze, inUndone)
         const { catalog } = snapshot
         const op = authorize(plans.plan(request.planner, request.shape, namesFor(role, catalog)), role, catalog)
-        const refused = await refusalOf(op, call, snapshot, execution, (run) => undone(call, run))
+        const refused = await refusalOf(op, call, snapshot, execution, inUndone)
         return { ...explained, refused }
       }),
     explainPermission: ({ action, table, row, write, session }, call) =>

@@ -9,22 +9,26 @@ import {
   type Session,
 } from 'rowhouse'
 import { at, isObject, parseFailed, stringifyJson, unexpectedPayload } from 'rowhouse/plan'
-import { liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted } from './lift.js'
+import { liftCount, liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted } from './lift.js'
 import { anything, args, tableOf, tableSchema, text } from './metadata/operation.js'
 import { PLANNER } from './operations.js'
 
 const EXPLAINABLE = new Map<Json | undefined, (args: Json) => Lifted>([
   ['select', liftSelect],
+  ['count', liftCount],
   ['insert', liftInsert],
   ['update', liftUpdate],
+  ['delete', liftDelete],
 ])
 
 /** Returns the SQL of a query, PostgreSQL's plan for it, and the clauses by which the role's permission refuses a write. */
 export async function explain(data: Data, body: Json, call: Call): Promise<string> {
   if (!isObject(body)) throw parseFailed('expecting an object', '$')
-  const { query, role } = body
+  const { query, role, analyze = false } = body
   const lift = isObject(query) ? EXPLAINABLE.get(query['type']) : undefined
-  if (!isObject(query) || !lift) throw parseFailed('expecting a select, insert or update query', '$.query')
+  if (!isObject(query) || !lift)
+    throw parseFailed('expecting a select, count, insert, update or delete query', '$.query')
+  if (typeof analyze !== 'boolean') throw parseFailed('expecting a boolean', '$.analyze')
   if (role !== undefined && typeof role !== 'string') throw parseFailed('expecting a role name', '$.role')
   const session = {
     ...call.session,
@@ -33,7 +37,7 @@ export async function explain(data: Data, body: Json, call: Call): Promise<strin
   }
   try {
     const lifted = lift(query['args'] ?? null)
-    const { sql, plan, refused } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session })
+    const { sql, plan, refused } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session }, analyze)
     return stringifyJson({ sql, plans: plan, ...(refused && { refused }) } as unknown as Json)
   } catch (error) {
     throw error instanceof ServiceError ? error.under('$.query') : error
