@@ -102,11 +102,15 @@ export interface FunctionData extends TableRef {
   readonly mutation: boolean
   /** Roles that may call it. */
   readonly roles: readonly string[]
+  /** Whether every role that may select from its table may call it. */
+  readonly inferred?: true
   readonly customName?: string
 }
 export interface FunctionArgument {
-  /** Absent for a positional argument. */
+  /** `arg_1` and so on if it has no name in the database. Absent for a row without a name. */
   readonly name?: string
+  /** Whether it is passed by its position: it or an argument after it has no name in the database. */
+  readonly positional?: true
   readonly type: SqlType
   /** Whether it has a default. */
   readonly optional: boolean

@@ -7,7 +7,7 @@ import { bind } from '../sql/bind.js'
 import { emitConstants } from '../sql/emit.js'
 import { type CatalogData, tableKey } from './catalog.js'
 import { refuseRenames, refuseRetyping, refuseTakenNames } from './diff.js'
-import { Draft, type TemplateResolver } from './draft.js'
+import { type CatalogOptions, Draft } from './draft.js'
 import { withEnumValues } from './enum-table.js'
 import { functionsNamed } from './function.js'
 import { introspectFunctions } from './introspect-functions.js'
@@ -55,20 +55,20 @@ export class Change {
   private constructor(
     private readonly client: ClientBase,
     { metadata, marks, found }: Read,
-    private readonly resolve?: TemplateResolver,
+    private readonly options: CatalogOptions,
     private readonly known?: Reading,
   ) {
     this.before = metadata
     this.marksBefore = marks
     this.foundBefore = found
     this.found = found
-    this.draft = new Draft(copyMetadata(metadata), found, resolve, known)
+    this.draft = new Draft(copyMetadata(metadata), found, options, known)
   }
 
   /** Takes the lock and reads the current state. @param known the previous reading */
-  static async begin(client: ClientBase, resolve?: TemplateResolver, known?: Reading): Promise<Change> {
+  static async begin(client: ClientBase, options: CatalogOptions = {}, known?: Reading): Promise<Change> {
     await client.query(LOCK)
-    return new Change(client, await read(client, known), resolve, known)
+    return new Change(client, await read(client, known), options, known)
   }
 
   /** Adds tables of the database to the draft. Reading many takes hardly longer than reading one. */
@@ -90,7 +90,7 @@ export class Change {
   copy(): Change {
     const { metadata, found } = this.build()
     const read = { metadata, marks: this.marksBefore, found: { ...found, marks: this.found.marks } }
-    return new Change(this.client, read, this.resolve, this.known)
+    return new Change(this.client, read, this.options, this.known)
   }
 
   /** Marks the metadata or its tables as changed. */
@@ -130,7 +130,7 @@ export class Change {
     const broken = this.snapshot().inconsistent.map(({ object }) => object)
     if (broken.length === 0) return broken
     const before = (this.brokenBefore ??= new Set(
-      new Draft(this.before, this.foundBefore, this.resolve, this.known)
+      new Draft(this.before, this.foundBefore, this.options, this.known)
         .build()
         .data.inconsistent.map(({ object }) => object),
     ))
@@ -244,9 +244,9 @@ interface MarkedTables extends FoundAll {
 }
 
 /** Reads metadata and database consistently. The client must be in a repeatable read transaction. */
-export async function readAll(client: ClientBase, resolve?: TemplateResolver, known?: Reading): Promise<Reading> {
+export async function readAll(client: ClientBase, options: CatalogOptions = {}, known?: Reading): Promise<Reading> {
   const { metadata, marks, found } = await read(client, known)
-  return { ...new Draft(metadata, found, resolve, known).build(), marks, found }
+  return { ...new Draft(metadata, found, options, known).build(), marks, found }
 }
 
 /** Reads like `readAll`, and returns only the snapshot. */

@@ -62,6 +62,14 @@ export interface TemplateMeaning {
   readonly constants: readonly Operand[]
 }
 
+/** What plugins say about the catalog. */
+export interface CatalogOptions {
+  /** Resolves stored templates. Absent when no front end for templates is loaded. */
+  readonly templates?: TemplateResolver
+  /** Whether a role may call functions that change nothing and return rows of a table that it may select from. */
+  readonly inferFunctionPermissions?: boolean
+}
+
 /**
  * Metadata that can still change, together with the database schema. Tables are built on demand, so that a thousand
  * definitions can be checked in sequence and the snapshot is built once.
@@ -96,7 +104,7 @@ export class Draft implements Tables {
   constructor(
     readonly metadata: Metadata,
     found: FoundAll,
-    private readonly resolve: TemplateResolver | undefined,
+    private readonly options: CatalogOptions,
     private readonly before?: Built,
   ) {
     this.found = new Map(found.tables)
@@ -217,7 +225,7 @@ export class Draft implements Tables {
 
   /** @throws ServiceError 400 for an invalid tracked function */
   trackedFunction(row: TrackedFunction): FunctionData {
-    return resolveFunction(row, this.scope)
+    return resolveFunction(row, this.scope, this.options.inferFunctionPermissions)
   }
 
   /** @throws ServiceError 400 for invalid custom names of a table */
@@ -381,14 +389,14 @@ export class Draft implements Tables {
 
   /** Returns undefined when no front end for templates is loaded. */
   meaning(definition: Json): TemplateMeaning | undefined {
-    return this.resolve?.(definition, this.names)
+    return this.options.templates?.(definition, this.names)
   }
 
   /** Returns the reads and writes of each stored template, and the invalid templates with reasons. */
   plannedTemplates(): { readonly planned: ReadonlyMap<string, readonly Op[]>; readonly failed: Inconsistency[] } {
     const planned = new Map<string, readonly Op[]>()
     const failed: Inconsistency[] = []
-    for (const row of this.resolve ? this.metadata.templates.values() : []) {
+    for (const row of this.options.templates ? this.metadata.templates.values() : []) {
       try {
         planned.set(row.name, this.meaning(row.definition)?.ops ?? [])
       } catch (error) {

@@ -19,9 +19,14 @@ const CONFIGURATION = ['session_argument', 'exposed_as', 'custom_name']
 
 /**
  * Resolves a tracked function, which must return rows of a tracked table.
+ * @param infersPermissions whether functions that change nothing need no permission
  * @throws ServiceError 400 with the path `$` for the function, or one below `$.configuration`
  */
-export function resolveFunction({ ref, configuration, roles }: TrackedFunction, scope: FunctionScope): FunctionData {
+export function resolveFunction(
+  { ref, configuration, roles }: TrackedFunction,
+  scope: FunctionScope,
+  infersPermissions = false,
+): FunctionData {
   const {
     session_argument: session,
     exposed_as: exposed,
@@ -43,13 +48,15 @@ export function resolveFunction({ ref, configuration, roles }: TrackedFunction, 
   }
   const name = optionalText(customName, '$.configuration.custom_name')
   const sessionArgument = optionalText(session, '$.configuration.session_argument')
+  const mutation = found.volatile || exposed === 'mutation'
   return {
     ...ref,
     table,
     many: found.many,
     arguments: clientArguments(found, undefined, sessionArgument, '$.configuration'),
-    mutation: found.volatile || exposed === 'mutation',
+    mutation,
     roles: [...roles],
+    ...(infersPermissions && !mutation ? { inferred: true as const } : {}),
     customName: name,
   }
 }
@@ -116,23 +123,35 @@ function clientArguments(
   session: string | undefined,
   sessionPath: string,
 ): readonly FunctionArgument[] {
-  const all = found.arguments.map(({ name, type, optional }, i): FunctionArgument => {
-    const is = i === row ? 'row' : name !== undefined && name === session ? 'session' : 'client'
+  const names = argumentNames(found, row)
+  const last = found.arguments.findLastIndex(({ name }) => name === undefined)
+  const isOf = (i: number) =>
+    i === row ? 'row' : names[i] !== undefined && names[i] === session ? 'session' : 'client'
+  const all = found.arguments.map(({ type, optional }, i): FunctionArgument => {
+    const is = isOf(i)
     const { row: _, ...plain } = type
     if (is === 'session') checkSession(found.arguments[i] as FoundArgument, sessionPath)
-    else if (is === 'client' && name === undefined) {
-      throw notSupported(`argument ${i + 1} of function "${tableName(found)}" has no name`, '$')
-    }
-    return { name, type: plain, optional, is }
+    if (i > last) return { name: names[i], type: plain, optional, is }
+    // The default applies only if all positional arguments after it are left out.
+    const isLast = found.arguments.slice(0, last + 1).every((_each, at) => at <= i || isOf(at) === 'client')
+    return { name: names[i], positional: true, type: plain, optional: optional && isLast, is }
   })
   if (session !== undefined && !all.some(({ is }) => is === 'session')) {
     throw notExists(`function "${tableName(found)}" has no argument "${session}"`, at(sessionPath, 'session_argument'))
   }
-  // Positional arguments must come first.
-  if (all.some(({ name }, i) => name === undefined && i > 0)) {
-    throw notSupported(`the row is an unnamed argument of "${tableName(found)}" and not its first`, '$')
-  }
   return all
+}
+
+/** Returns the names of all arguments. Those without a name are `arg_1` and so on, except the row of a computed field. */
+function argumentNames({ arguments: all }: FoundFunction, row: number | undefined): readonly (string | undefined)[] {
+  const taken = new Set(all.map(({ name }) => name))
+  let number = 0
+  return all.map(({ name }, i) => {
+    if (name !== undefined || i === row) return name
+    do number++
+    while (taken.has(`arg_${number}`))
+    return `arg_${number}`
+  })
 }
 
 function checkSession({ type }: FoundArgument, path: string): void {

@@ -259,7 +259,8 @@ export async function openData(database: Database, options: DataOptions): Promis
       await plans.compiled(snapshotOf(call), taskOf(request, call))
     },
     mustFit,
-    resolveTemplates: (resolve) => snapshots.resolveTemplates(resolve),
+    resolveTemplates: (templates) => snapshots.describeCatalog({ templates }),
+    describeCatalog: (options) => snapshots.describeCatalog(options),
     usePlanners: (sources) => plans.use(sources),
     async start() {
       plans.start(() => snapshots.current.sendable as Sendable)

@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
 import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
 import { readAll, type Reading } from '../catalog/change.js'
-import type { TemplateResolver } from '../catalog/draft.js'
+import type { CatalogOptions } from '../catalog/draft.js'
 import { type Watch, watchCatalog } from '../catalog/watch.js'
 import type { Compiled } from '../compile/compile.js'
 import { encodeCatalog } from '../compile/encoded.js'
@@ -12,9 +12,9 @@ import { type Database, inTransaction, withClient } from '../db/database.js'
 /** Maintains the current snapshot and follows changes of the database. */
 export interface Snapshots {
   readonly current: Snapshot
-  /** @see Data.resolveTemplates */
-  resolveTemplates(resolve: TemplateResolver): void
-  readonly resolve: TemplateResolver | undefined
+  /** @see Data.describeCatalog */
+  describeCatalog(options: CatalogOptions): void
+  readonly options: CatalogOptions
   /** Reads committed data in one consistent snapshot. */
   readCommitted<T>(read: (client: ClientBase) => Promise<T>): Promise<T>
   /** Reloads metadata and the database schema. */
@@ -43,7 +43,7 @@ const REFRESH_MS = 1000
 const RECENT = 5
 
 export async function openSnapshots(database: Database, log: Logger): Promise<Snapshots> {
-  let resolve: TemplateResolver | undefined
+  let options: CatalogOptions = {}
   let watch: Watch | undefined
   let refreshedAt = 0
   /** Versions of changes made here, from before their commit until they are applied. */
@@ -53,7 +53,7 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
     withClient(database.admin, (client) =>
       inTransaction(client, () => read(client), { mode: 'isolation level repeatable read read only' }),
     )
-  const readNow = (known?: Reading): Promise<Reading> => readCommitted((client) => readAll(client, resolve, known))
+  const readNow = (known?: Reading): Promise<Reading> => readCommitted((client) => readAll(client, options, known))
 
   let recent: readonly CatalogData[] = []
   let current!: Snapshot
@@ -87,13 +87,13 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
     get current() {
       return current
     },
-    get resolve() {
-      return resolve
+    get options() {
+      return options
     },
     get degraded() {
       return watch?.degraded
     },
-    resolveTemplates: (fn) => void (resolve = fn),
+    describeCatalog: (more) => void (options = { ...options, ...more }),
     readCommitted,
     reload,
     async refresh() {
@@ -115,8 +115,9 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
       }
     },
     async watch() {
-      // The first snapshot was read before the template resolver was set.
-      if (resolve && current.catalog.templates.length > 0) await reload()
+      // The first snapshot was read before plugins described it.
+      const { templates, ...others } = options
+      if ((templates && current.catalog.templates.length > 0) || Object.values(others).some(Boolean)) await reload()
       watch = await watchCatalog(database, isKnown, reload, log)
     },
     close: async () => watch?.close(),

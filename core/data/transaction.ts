@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg'
 import { Change, type Reading } from '../catalog/change.js'
-import type { TemplateResolver } from '../catalog/draft.js'
+import type { CatalogOptions } from '../catalog/draft.js'
 import { type Database, inTransaction, isPooled } from '../db/database.js'
 import { cancellable } from '../db/execute.js'
 import { RESET_SESSION } from '../db/pooler.js'
@@ -23,7 +23,7 @@ export async function runTransaction<T>(
   mode?: string,
 ): Promise<T> {
   return lend(async (client, discard) => {
-    const transaction = new Transaction(client, snapshots.current, snapshots.resolve)
+    const transaction = new Transaction(client, snapshots.current, snapshots.options)
     const signal = AbortSignal.any([requestSignal, transaction.signal])
     let changed: Reading | undefined
     let isCommitted = false
@@ -68,7 +68,7 @@ export class Transaction {
   constructor(
     readonly client: ClientBase,
     private readonly begun: Snapshot,
-    private readonly resolve: TemplateResolver | undefined,
+    private readonly options: CatalogOptions,
   ) {
     this.snapshotNow = begun
   }
@@ -101,7 +101,7 @@ export class Transaction {
 
   /** Takes the metadata lock on the first call, and reloads the metadata. */
   async lock(): Promise<Change> {
-    this.change ??= await Change.begin(this.client, this.resolve, this.begun.reading)
+    this.change ??= await Change.begin(this.client, this.options, this.begun.reading)
     return this.change
   }
 

@@ -138,6 +138,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       return by
     }
     if (by.kind === 'aggregate') {
+      if (by.from) checkCall(by.from, names.computedField(table, by.computed as string, '$.args'))
       const remote = aggregable(by.table)
       if (by.of.fn !== 'count') columns(remote, [by.of.column], 'select')
       return { ...by, where: selectFilter(remote) }

@@ -112,13 +112,15 @@ export function planCall(
   path: string,
   given: Given = nothing,
 ): FunctionCall {
-  const args = all.flatMap(({ name, type, optional, is }): CallArgument[] => {
-    const named = name === undefined ? {} : { name }
-    if (is === 'row') return [{ ...named, to: { kind: 'row' } }]
-    if (is === 'session') return [{ ...named, to: { kind: 'session_all', type } }]
-    const to = given(name as string, type)
-    if (to) return [{ ...named, to }]
-    if (optional) return []
+  const values = all.map(({ name, type, is }): CallArgument['to'] | undefined => {
+    if (is === 'row') return { kind: 'row' }
+    return is === 'session' ? { kind: 'session_all', type } : given(name as string, type)
+  })
+  const last = values.findLastIndex((to, i) => to !== undefined && all[i]?.positional)
+  const args = all.flatMap(({ name, positional, optional }, i): CallArgument[] => {
+    const to = values[i]
+    if (to) return [positional ? { to } : { name, to }]
+    if (optional && i > last) return []
     throw unexpectedPayload(`the argument "${name}" is missing`, path)
   })
   return { function: { schema: ref.schema, name: ref.name }, args }

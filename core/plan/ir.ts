@@ -279,11 +279,14 @@ export type OrderTarget =
       readonly where: BoolExp
       readonly by: OrderTarget
     }
-  /** An aggregate of the rows of an array relationship. */
+  /** An aggregate of the rows of an array relationship, or of those that the function of a computed field returns. */
   | {
       readonly kind: 'aggregate'
       readonly table: TableRef
       readonly on: Join
+      readonly from?: FunctionCall
+      /** Name of the computed field. */
+      readonly computed?: string
       /** Row filter, as in `related`. */
       readonly where: BoolExp
       readonly of: { readonly fn: 'count' } | { readonly fn: AggregateFn; readonly column: string }

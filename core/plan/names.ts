@@ -190,8 +190,8 @@ function namesOf(key: string, catalog: Catalog): Names {
     if ('type' in gives) return columnSet(permissionsOf(table, key)?.select?.computedFields).has(name)
     return readable(table) && readable(catalog.tables.get(tableKey(gives.table)))
   }
-  const callable = ({ roles, table }: FunctionData): boolean =>
-    roles.includes(role) && readable(catalog.tables.get(tableKey(table)))
+  const callable = ({ roles, inferred, table }: FunctionData): boolean =>
+    (inferred === true || roles.includes(role)) && readable(catalog.tables.get(tableKey(table)))
 
   return {
     snapshot: catalog,

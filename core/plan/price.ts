@@ -91,7 +91,9 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
       patterns.push({ op: by.op, to: by.query })
       return add(PATTERN, lists)
     }
-    add(COMPARISON, by.kind === 'aggregate' ? [...lists, scanned(by.table, by.on, table)] : lists)
+    if (by.kind === 'related') return order({ by: by.by }, by.table, lists)
+    if (by.kind === 'column') return add(COMPARISON, lists)
+    add(COMPARISON, [...lists, by.from ? UNCOUNTED : scanned(by.table, by.on, table)])
   }
 
   /** Adds the cost of the rows of a level, and returns the lists around their fields. */

@@ -279,7 +279,8 @@ export class Printer {
     const where = [...this.joined(by.on, t, inner), this.condition(by.where, inner)]
     if (by.kind === 'aggregate') {
       const value = by.of.fn === 'count' ? sql`count(*)` : sql`${FUNCTIONS[by.of.fn]}(${inner}.${ident(by.of.column)})`
-      return sql`(select ${value} from ${tableText(by.table)} ${inner}${this.where(where)})`
+      const rows = by.from ? this.call(by.from, t) : tableText(by.table)
+      return sql`(select ${value} from ${rows} ${inner}${this.where(where)})`
     }
     return sql`(select ${this.target(by.by, inner)} from ${tableText(by.table)} ${inner}${this.where(where)} limit 1)`
   }

@@ -58,6 +58,12 @@ export const config = {
       default: false,
       description: 'Whether `/v1/graphql` returns bigint and numeric as strings, for clients that would round them.',
     },
+    inferFunctionPermissions: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Whether roles may call a tracked function that is `stable` or `immutable` without a function permission if they may select from the table whose rows it returns.',
+    },
     introspection: {
       type: 'boolean',
       default: true,

@@ -10,6 +10,8 @@ export default definePlugin({
   setup(host, options) {
     host.planner(PLANNER, new URL('./plan/index.js', import.meta.url))
     host.link('GraphQL', '/v1/graphql')
-    graphqlRoutes(host, host.use('data'), options)
+    const data = host.use('data')
+    data.describeCatalog({ inferFunctionPermissions: options.inferFunctionPermissions })
+    graphqlRoutes(host, data, options)
   },
 })

@@ -13,6 +13,8 @@ create function full_name(a author, sep text default ' ') returns text language 
 create function initials(a author) returns text language sql immutable as $$ select left(a.first_name, 1) || left(a.last_name, 1) $$;
 create function best(a author, low int) returns setof article language sql stable as
   $$ select * from article where author_id = a.id and rating >= low $$;
+create function latest(author) returns setof article language sql stable as
+  $$ select * from article where author_id = $1.id and id >= 5 $$;
 create function mentor_of(a author) returns author language sql stable as $$ select m from author m where m.id = a.mentor_id $$;
 create function seen_by(session json, a author) returns text language sql stable as
   $$ select a.first_name || ' by ' || (session ->> 'x-service-user-id') $$;
@@ -26,7 +28,8 @@ create function add_article(title text, author_id int) returns setof article lan
   $$ insert into article (title, rating, author_id) values (title, 0, author_id) returning * $$;
 create function rated(low int) returns setof article language plpgsql stable as
   $$ begin if low < 0 then raise exception 'no such rating'; end if; return query select * from article where rating >= low; end $$;
-create function twice(int) returns setof article language sql stable as $$ select * from article $$;
+create function twice(int, low int default 2, jsonb default '{}') returns setof article language sql stable as
+  $$ select * from article where id in ($1, ($3 ->> 'x-service-user-id')::int) and rating >= low $$;
 create function variant(a int) returns setof article language sql stable as $$ select * from article $$;
 create function variant(a text) returns setof article language sql stable as $$ select * from article $$;
 create function anything(a anyelement) returns setof article language sql stable as $$ select * from article $$;
@@ -51,6 +54,7 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
     field('full_name', 'full_name'),
     field('initials', 'initials'),
     field('best', 'best'),
+    field('latest', 'latest'),
     field('mentor_of', 'mentor_of', { table_argument: 'a' }),
     field('seen_by', 'seen_by', { table_argument: 'a', session_argument: 'session' }),
     ...[
@@ -82,10 +86,27 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
       },
     },
     {
+      type: 'create_object_relationship',
+      args: { table: 'author', name: 'mentor', using: { foreign_key_constraint_on: 'mentor_id' } },
+    },
+    { type: 'create_select_permission', args: { table: 'author', role: 'counter', permission: everything } },
+    {
+      type: 'create_select_permission',
+      args: {
+        table: 'article',
+        role: 'counter',
+        permission: { columns: ['rating'], filter: { rating: { $lte: 8 } }, allow_aggregations: true },
+      },
+    },
+    {
+      type: 'track_function',
+      args: { function: 'twice', configuration: { session_argument: 'arg_2' } },
+    },
+    {
       type: 'create_select_permission',
       args: { table: 'author', role: 'guest', permission: { ...everything, computed_fields: ['best'] } },
     },
-    ...['articles_like', 'mine', 'add_article'].map((name) => ({
+    ...['articles_like', 'mine', 'add_article', 'twice'].map((name) => ({
       type: 'create_function_permission',
       args: { function: name, role: 'user' },
     })),
@@ -162,6 +183,34 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
       message: /"low" is missing/,
     })
     t.match(await failure('{ author { best { id } } }'), { code: 'validation-failed' })
+  })
+
+  await t.test('rows can be sorted by aggregates of computed rows that need no arguments', async (t) => {
+    const ids = async (order: string, as?: As) =>
+      (await data(`{ author(order_by: [${order}, {id: asc}]) { id } }`, undefined, as)).author.map(
+        ({ id }: { id: number }) => id,
+      )
+    t.same(await ids('{latest_aggregate: {max: {rating: desc}}}'), [1, 3, 2])
+    t.same(await ids('{latest_aggregate: {count: asc}}'), [2, 1, 3])
+    t.same(await ids('{mentor: {latest_aggregate: {max: {rating: desc_nulls_last}}}}'), [2, 3, 1])
+    // Article 9 is hidden from this role.
+    t.same(await ids('{latest_aggregate: {max: {rating: desc}}}', { role: 'counter' }), [3, 2, 1])
+    t.match(await failure('{ author(order_by: {latest_aggregate: {max: {rating: desc}}}) { id } }', {}, user), {
+      message: /"latest_aggregate" is not defined/,
+    })
+    t.match(await failure('{ author(order_by: {best_aggregate: {count: desc}}) { id } }'), {
+      code: 'validation-failed',
+    })
+  })
+
+  await t.test('arguments without names', async (t) => {
+    // PostgreSQL cannot leave out an argument before another one without a name.
+    t.match(await failure('{ twice(args: {arg_1: 3}) { id } }', {}, user), {
+      code: 'unexpected-payload',
+      message: /"low" is missing/,
+    })
+    t.same(await data('{ twice(args: {arg_1: 3, low: 1}) { id } }', {}, user), { twice: [{ id: 2 }, { id: 3 }] })
+    t.notMatch(await sdl(), /arg_2/)
   })
 
   await t.test('root fields: arguments, defaults, conditions, aggregates', async (t) => {
@@ -298,7 +347,6 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
     await track('anything', /not plain inputs/, 'not-supported', '$.args')
     await track('nothing_there', /no such function/, 'not-exists', '$.args')
     await track('outs', /not plain inputs|does not return rows/, 'not-supported', '$.args')
-    await track('twice', /argument 1 of function "twice" has no name/, 'not-supported', '$.args')
     await track('secrets', /tracked table/, 'not-supported', '$.args')
     await track(
       { function: 'plain', configuration: { session: 'x' } },
@@ -361,6 +409,31 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
     )
   })
 
+  await t.test('permissions to call functions can be inferred', async (t) => {
+    const config = { plugins: { graphql: { inferFunctionPermissions: true } } }
+    const inferring = await testServer(t, { databaseUrl: server.databaseUrl, config })
+    const ids = async (query: string, as: As, on = inferring) => {
+      const { body } = await on.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) }, as)
+      return body.errors?.[0].extensions.code ?? Object.values(body.data)
+    }
+    const stable = '{ first_author { id } }'
+    t.same(await ids(stable, guest, server), 'validation-failed')
+    t.same(await ids(stable, guest), [{ id: 1 }])
+    // This role has no permission on the table.
+    t.same(await ids('{ rated(args: {low: 9}) { id } }', guest), 'validation-failed')
+    t.same(await ids(stable, { role: 'nobody' }), 'validation-failed')
+    const rated = '{ rated(args: {low: 8}) { rating } }'
+    t.same(await ids(rated, { role: 'counter' }), [[{ rating: 8 }]])
+    // A volatile function still needs a permission.
+    const write = 'mutation { add_article(args: {title: "x", author_id: 1}) { rating } }'
+    t.same(await ids(write, { role: 'counter' }), 'validation-failed')
+    // After a change of the metadata, too.
+    await inferring.must('create_function_permission', { function: 'rated', role: 'user' })
+    t.same(await ids(stable, guest), [{ id: 1 }])
+    await inferring.must('drop_function_permission', { function: 'rated', role: 'user' })
+    await inferring.close()
+  })
+
   await t.test('what is used cannot be dropped', async (t) => {
     const refused = async (type: string, args: unknown, dependents: RegExp) => {
       const { body } = await server.query(type, args)
@@ -388,6 +461,7 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
       { function: 'first_author', permissions: [] },
       { function: 'mine', configuration: { session_argument: 'session' }, comment: 'own' },
       { function: 'no_author' },
+      { function: 'twice', configuration: { session_argument: 'arg_2' } },
     ])
     await server.must('replace_metadata', before)
     t.same(await server.must('export_metadata', {}), before)

@@ -224,10 +224,15 @@ t.test('relationships, names, computed fields and functions', async (t) => {
       'column app.note.body',
       'relationship app.note.ordered',
       'computed field app.note.size',
-      'function plain',
       'function search',
+      'function inferFunctionPermissions',
     ],
   )
+  t.same(report.configuration, { plugins: { graphql: { inferFunctionPermissions: true } } })
+  const changing = source({ functions: [{ function: 'add', configuration: { exposed_as: 'mutation' } }] })
+  const { report: other } = mapMetadata(changing)
+  t.match(other.notes, [{ name: 'add', reason: /only admin may call it/ }])
+  t.same(other.configuration, {})
 })
 
 t.test('everything without an equivalent is reported', async (t) => {

@@ -40,6 +40,13 @@ export function mapMetadata(given: JsonObject, only?: string): Mapped {
   for (const [key, value] of Object.entries(given)) leaveTop(key, value, report)
   mapRequests(given, metadata, report)
   noteRoles(metadata, report)
+  if (report.graphql['inferFunctionPermissions'] === true) {
+    report.note(
+      'function',
+      'inferFunctionPermissions',
+      `leave it out if HASURA_GRAPHQL_INFER_FUNCTION_PERMISSIONS is false. It is for functions that are stable or immutable; for others, ${GRANT}`,
+    )
+  }
   return { metadata, report }
 }
 
@@ -263,12 +270,14 @@ function mapFunction(given: Json, report: Report): JsonObject {
   for (const role of roles.filter((each) => !ROLE_NAME.test(each))) {
     report.leave('function permission', `${name}.${role}`, 'the name of a role has 1 to 64 of A-Z a-z 0-9 _ . -')
   }
-  if (roles.length === 0) {
-    report.note('function', name, 'only admin may call it; grant roles with create_function_permission')
-  }
+  if (configuration['exposed_as'] === 'mutation') {
+    if (roles.length === 0) report.note('function', name, `only admin may call it; ${GRANT}`)
+  } else report.graphql['inferFunctionPermissions'] = true
   if (configuration['session_argument'] !== undefined) noteSession('function', name, report)
   return moved
 }
+
+const GRANT = 'grant roles with create_function_permission'
 
 const noteSession = (kind: string, name: string, report: Report): void =>
   report.note(kind, name, 'the keys of its session argument begin with x-service-, unless auth.hasuraNames is on')

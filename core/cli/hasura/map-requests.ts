@@ -37,7 +37,7 @@ export function mapRequests(given: JsonObject, metadata: Metadata, report: Repor
   for (const { collection, name, text } of needed) {
     operations[Object.hasOwn(operations, name) ? `${collection}.${name}` : name] = text
   }
-  report.configuration = { plugins: { graphql: { operations, ...(allowed ? { onlyListed: true } : {}) } } }
+  Object.assign(report.graphql, { operations }, allowed && { onlyListed: true })
 }
 
 /** Returns the collections that all roles may run, or undefined if there is no allow list. */

@@ -17,14 +17,17 @@ export class Report {
   readonly notes: Item[] = []
   /** Parts that the server refused. */
   readonly refused: Item[] = []
-  /** Settings that the moved project needs. */
-  configuration: JsonObject = {}
+  /** Settings of `plugins.graphql` that the moved project needs. */
+  readonly graphql: JsonObject = {}
 
   leave(kind: string, name: string, reason?: string): void {
     this.left.push({ kind, name, reason })
   }
   note(kind: string, name: string, reason: string): void {
     this.notes.push({ kind, name, reason })
+  }
+  get configuration(): JsonObject {
+    return Object.keys(this.graphql).length > 0 ? { plugins: { graphql: this.graphql } } : {}
   }
   get isComplete(): boolean {
     return this.left.length + this.refused.length === 0

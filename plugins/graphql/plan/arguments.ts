@@ -20,9 +20,9 @@ import {
   type OrderBy,
   type OrderTarget,
   planBoolExp,
+  planCall,
   planOrderTarget,
   readOrderText,
-  type Related,
   ServiceError,
   Slots,
   type SqlType,
@@ -31,7 +31,7 @@ import {
   TRUE,
 } from 'rowhouse/plan'
 import { type Args, fieldsOf, type Input, invalid, isAbsent, isTrue, jsonOf, ownOf } from './input.js'
-import { aggregateNamed, type Dialect, keyOf } from './names.js'
+import { aggregateNamed, computedAggregateNamed, type Dialect, keyOf } from './names.js'
 
 /** The arguments of a field that returns a list of rows. */
 export interface Rows {
@@ -286,7 +286,17 @@ export class Arguments {
       const here = at(path, name)
       if (value.kind === 'null') return []
       const aggregated = this.dialect === 'modern' ? aggregateNamed(name, table, this.names) : undefined
-      if (aggregated) return this.orderAggregate(value, aggregated, wrap, here)
+      if (aggregated) {
+        const { on, table: ref } = aggregated.relationship
+        return this.orderAggregate(value, aggregated.table, { table: ref, on }, wrap, here)
+      }
+      const computed = this.dialect === 'modern' ? computedAggregateNamed(name, table, this.names) : undefined
+      if (computed) {
+        const from = planCall(computed.function, computed.arguments, here)
+        const remote = this.names.table(computed.gives.table, 'select', here)
+        const rows = { table: computed.gives.table, on: [], from, computed: computed.name }
+        return this.orderAggregate(value, remote, rows, wrap, here)
+      }
       const found = this.names.columnOrRelationship(table, name, here)
       if (!isRelated(found))
         return [{ by: wrap(planOrderTarget([name], table, this.names, here)), ...direction(value, here) }]
@@ -298,15 +308,14 @@ export class Arguments {
 
   private orderAggregate(
     input: Input,
-    { relationship, table }: Related,
+    table: Table,
+    rows: Pick<AggregateTarget, 'table' | 'on' | 'from' | 'computed'>,
     wrap: (by: OrderTarget) => OrderTarget,
     path: string,
   ): OrderBy[] {
-    const { on, table: ref } = relationship
     return Object.entries(objectOf(input, path)).flatMap(([fn, value]): OrderBy[] => {
       const here = at(path, fn)
-      const by = (of: Extract<OrderTarget, { kind: 'aggregate' }>['of']): OrderTarget =>
-        wrap({ kind: 'aggregate', table: ref, on, where: TRUE, of })
+      const by = (of: AggregateTarget['of']): OrderTarget => wrap({ kind: 'aggregate', ...rows, where: TRUE, of })
       if (value.kind === 'null') return []
       if (fn === 'count') return [{ by: by({ fn: 'count' }), ...direction(value, here) }]
       return Object.entries(objectOf(value, here)).map(([column, order]) => {
@@ -330,6 +339,7 @@ export class Arguments {
   }
 }
 
+type AggregateTarget = Extract<OrderTarget, { kind: 'aggregate' }>
 type Entry = Extract<ExpShape, { all: unknown }>['all'][number]
 
 const NULL: Input = { kind: 'null' }

@@ -1,6 +1,7 @@
 import {
   type Column,
   computedColumn,
+  type ComputedField,
   type FunctionArgument,
   GRAPHQL_TYPES,
   isGraphqlName,
@@ -9,6 +10,7 @@ import {
   type Related,
   type SqlType,
   type Table,
+  type TableRef,
 } from 'rowhouse/plan'
 
 /** `alpha` is `/v1alpha1/graphql`, `modern` is `/v1/graphql`. */
@@ -72,6 +74,20 @@ export function aggregateNamed(name: string, table: Table, names: Names): Relate
     .find(({ relationship }) => relationship.type === 'array' && relationship.name === many)
 }
 const AGGREGATE = '_aggregate'
+
+/** Returns the computed field whose rows `latest_articles_aggregate` aggregates in `order_by`. It needs no arguments. */
+export function computedAggregateNamed(name: string, table: Table, names: Names): ComputedRows | undefined {
+  if (isColumn(table, name) || table.relationshipsByName.has(name)) return undefined
+  return computedRows(names, table).find((field) => `${field.name}${AGGREGATE}` === name)
+}
+
+type ComputedRows = ComputedField & { readonly gives: { readonly table: TableRef } }
+/** Returns the computed fields that are rows and need no arguments. */
+export const computedRows = (names: Names, table: Table): readonly ComputedRows[] =>
+  names.computedFields(table).flatMap((field) => {
+    const { gives } = field
+    return 'table' in gives && gives.many && needsNothing(field.arguments) ? [{ ...field, gives }] : []
+  })
 
 /** Returns the column with a name in GraphQL. For the database name of a renamed column, returns a name that no column has. */
 function columnOf(table: Table, name: string): string {

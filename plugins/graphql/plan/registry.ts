@@ -23,7 +23,7 @@ import {
 } from 'rowhouse/plan'
 import type { Exposed } from './exposed.js'
 import { ownOf } from './input.js'
-import { computedColumns, type Dialect, NUMERIC_FUNCTIONS, scalarName } from './names.js'
+import { computedColumns, computedRows, type Dialect, NUMERIC_FUNCTIONS, scalarName } from './names.js'
 
 /** Arguments of a field, or fields of an input type. */
 export type InputFields = Record<string, { readonly type: GraphQLInputType; readonly defaultValue?: unknown }>
@@ -139,6 +139,17 @@ export class Registry {
       return aggregates ? [field, { name: `${name}_aggregate`, gives: 'aggregate' as const, table: remote }] : [field]
     })
     return all.filter(({ name }) => this.keep(name))
+  }
+
+  /** Returns the fields of `order_by` for aggregates of computed rows. */
+  computedAggregates(table: Table): readonly { readonly name: string; readonly table: Table }[] {
+    if (!this.modern) return []
+    return computedRows(this.names, table).flatMap(({ name, gives }) => {
+      const remote = this.names.table(gives.table, 'select', '$')
+      const field = `${name}_aggregate`
+      const isShown = isGraphqlName(name) && this.keep(field) && this.exposed.nameOf(remote) !== undefined
+      return isShown && this.names.mayAggregate(remote) ? [{ name: field, table: remote }] : []
+    })
   }
 
   /** Returns the aggregate functions that apply to at least one column, with their columns. */

@@ -204,6 +204,9 @@ export class SchemaInputs {
         if (gives === 'object') fields[name] ??= { type: this.orderBy(remote) }
         if (gives === 'aggregate') fields[name] ??= { type: this.aggregateOrderBy(remote) }
       }
+      for (const { name, table: remote } of this.registry.computedAggregates(table)) {
+        fields[name] ??= { type: this.aggregateOrderBy(remote) }
+      }
       return Object.keys(fields).length > 0 ? fields : typed({ _empty: this.direction() })
     })
   }
