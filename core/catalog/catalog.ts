@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { BoolExp, FunctionCall, Join, Preset, SqlType, TableRef } from '../plan/ir.js'
 import { roleName } from '../session.js'
+import type { NamingConvention } from './graphql-names.js'
 
 /**
  * An immutable snapshot of the database schema and the metadata. `CatalogData` is plain data, so that it can be sent to
@@ -16,6 +17,8 @@ export interface CatalogData {
   readonly filters: readonly BoolExp[]
   readonly templates: readonly TemplateData[]
   readonly functions: readonly FunctionData[]
+  /** How GraphQL names what has no custom name. Absent: `hasura-default`. */
+  readonly naming?: NamingConvention
   /** Metadata that no longer matches the database. It is ignored until repaired. */
   readonly inconsistent: readonly Inconsistency[]
 }

@@ -5,11 +5,13 @@ import type { TableRef } from '../plan/ir.js'
 import { type Customization, type FunctionData, tableName } from './catalog.js'
 import {
   GRAPHQL_TYPES,
-  graphqlName,
+  functionFieldName,
   isGraphqlName,
+  type NamingConvention,
   ROOT_FIELD_KINDS,
   ROOT_FIELDS,
   type RootFieldKind,
+  rootFieldName,
 } from './graphql-names.js'
 import type { DatabaseTable } from './introspect.js'
 import { missingColumn } from './relationship.js'
@@ -106,6 +108,7 @@ interface GivenNames {
 export interface Others {
   readonly tables: readonly NamedTable[]
   readonly functions: readonly FunctionData[]
+  readonly naming?: NamingConvention
 }
 
 /** Returns the names from a table's configuration, which has been validated. */
@@ -118,7 +121,7 @@ export const givenNames = (configuration: Json): GivenNames => (configuration ??
 export function refuseTakenNames(table: NamedTable, others: Others): void {
   const { custom_name: typeName, custom_root_fields: given } = table.given
   const places = new Map<string, string>()
-  for (const [kind, name] of rootFields(table)) {
+  for (const [kind, name] of rootFields(table, others.naming)) {
     if (given?.[kind]) places.set(name, at('$.custom_root_fields', kind))
     else if (typeName) places.set(name, '$.custom_name')
   }
@@ -127,21 +130,22 @@ export function refuseTakenNames(table: NamedTable, others: Others): void {
 
 /** @throws ServiceError 400 with the path `$` when the root field of a function is taken */
 export function refuseTakenField(called: FunctionData, others: Others): void {
-  refuse(new Map([[fieldOf(called), '$']]), others)
+  refuse(new Map([[functionFieldName(called, others.naming), '$']]), others)
 }
 
 /** @param places paths of the custom names */
-function refuse(places: ReadonlyMap<string, string>, { tables, functions }: Others): void {
+function refuse(places: ReadonlyMap<string, string>, { tables, functions, naming }: Others): void {
   if (places.size === 0) return
   for (const table of tables) {
-    for (const [, name] of rootFields(table)) {
+    for (const [, name] of rootFields(table, naming)) {
       const path = places.get(name)
       if (path !== undefined) throw taken(name, `table "${tableName(table.found)}"`, path)
     }
   }
   for (const each of functions) {
-    const path = places.get(fieldOf(each))
-    if (path !== undefined) throw taken(fieldOf(each), `function "${tableName(each)}"`, path)
+    const field = functionFieldName(each, naming)
+    const path = places.get(field)
+    if (path !== undefined) throw taken(field, `function "${tableName(each)}"`, path)
   }
 }
 
@@ -149,14 +153,16 @@ const taken = (name: string, owner: string, path: string): ServiceError =>
   unexpectedPayload(`the name "${name}" is taken in GraphQL by ${owner}`, path)
 
 /** The root fields that a table has, by their names. */
-function rootFields({ found, given }: NamedTable): (readonly [RootFieldKind, string])[] {
+function rootFields(
+  { found, given }: NamedTable,
+  naming: NamingConvention | undefined,
+): (readonly [RootFieldKind, string])[] {
   const can = { select: true, insert: found.insertable, update: found.updatable, delete: found.deletable }
   const hasKey = found.primaryKey.length > 0
-  const type = given.custom_name ?? graphqlName(found)
   return ROOT_FIELD_KINDS.flatMap((kind) => {
-    const { needs, byKey, name } = ROOT_FIELDS[kind]
-    return can[needs] && (hasKey || !byKey) ? [[kind, given.custom_root_fields?.[kind] ?? name(type)] as const] : []
+    const { needs, byKey } = ROOT_FIELDS[kind]
+    if (!can[needs] || (byKey && !hasKey)) return []
+    const custom = given.custom_name ?? undefined
+    return [[kind, given.custom_root_fields?.[kind] ?? rootFieldName(kind, found, custom, naming)] as const]
   })
 }
-
-const fieldOf = (called: FunctionData): string => called.customName ?? graphqlName(called)

@@ -21,7 +21,7 @@ import {
 } from './catalog.js'
 import { readCustomization } from './customization.js'
 import { enumProblem } from './enum-table.js'
-import { isGraphqlName, isReserved, madeName } from './graphql-names.js'
+import { isGraphqlName, isReserved, madeName, type NamingConvention } from './graphql-names.js'
 import { type FunctionScope, resolveComputedField, resolveFunction } from './function.js'
 import type { FoundFunction } from './introspect-functions.js'
 import type { DatabaseTable } from './introspect.js'
@@ -68,6 +68,8 @@ export interface CatalogOptions {
   readonly templates?: TemplateResolver
   /** Whether a role may call functions that change nothing and return rows of a table that it may select from. */
   readonly inferFunctionPermissions?: boolean
+  /** How GraphQL names what has no custom name. */
+  readonly naming?: NamingConvention
 }
 
 /**
@@ -92,7 +94,7 @@ export class Draft implements Tables {
     values: () => [...this.found.keys()].map((key) => this.open(key)?.table).filter((table) => table !== undefined),
   }
   /** All existing names, because only admins create definitions. */
-  readonly names: Names = allNames(this)
+  readonly names: Names
 
   /** Scope for checking functions. */
   private readonly scope: FunctionScope = {
@@ -109,6 +111,12 @@ export class Draft implements Tables {
   ) {
     this.found = new Map(found.tables)
     this.foundFunctions = new Map(found.functions)
+    this.names = allNames(this)
+  }
+
+  /** Absent unless names in GraphQL differ from those in the database. */
+  get naming(): NamingConvention | undefined {
+    return this.options.naming === 'graphql-default' ? 'graphql-default' : undefined
   }
 
   /** Returns the valid tracked functions. */
@@ -376,7 +384,17 @@ export class Draft implements Tables {
     const functions = this.trackedFunctions()
     inconsistent.push(...functions.failed, ...this.plannedTemplates().failed)
     const { version } = this.metadata
-    const data = { id: randomUUID(), version, tables, filters, templates, functions: functions.resolved, inconsistent }
+    const { naming } = this
+    const data = {
+      id: randomUUID(),
+      version,
+      tables,
+      filters,
+      templates,
+      functions: functions.resolved,
+      inconsistent,
+      naming,
+    }
     const uses = new Map<string, ReadonlySet<string>>(this.uses)
     for (const key of kept.keys()) uses.set(key, this.before?.uses.get(key) ?? new Set())
     return {

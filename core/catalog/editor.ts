@@ -338,7 +338,7 @@ export class Editor {
    * thousand times.
    */
   private others(table?: TableRef, called?: TableRef): Others {
-    const { metadata, functions } = this.change.draft
+    const { metadata, functions, naming } = this.change.draft
     const but = (ref?: TableRef) => (each: TableRef) => !ref || tableKey(each) !== tableKey(ref)
     return {
       tables: [...metadata.tables.values()].flatMap((tracked) => {
@@ -346,6 +346,7 @@ export class Editor {
         return found && but(table)(found) ? [{ found, given: givenNames(tracked.configuration) }] : []
       }),
       functions: functions.filter(but(called)),
+      naming,
     }
   }
 

@@ -1,5 +1,11 @@
 import type { TableRef } from '../plan/ir.js'
 
+/**
+ * How GraphQL names what is not given a name. `hasura-default`: as in the database, with parts in snake_case.
+ * `graphql-default`: fields in camelCase, types in PascalCase, and the values of enum tables in upper case.
+ */
+export type NamingConvention = 'hasura-default' | 'graphql-default'
+
 /** Types that every GraphQL schema has. */
 export const GRAPHQL_TYPES: ReadonlySet<string> = new Set([
   'Int',
@@ -28,6 +34,50 @@ export const ROOT_FIELDS = {
 } as const
 export type RootFieldKind = keyof typeof ROOT_FIELDS
 export const ROOT_FIELD_KINDS = Object.keys(ROOT_FIELDS) as readonly RootFieldKind[]
+
+/**
+ * Returns the name of a root field of a table.
+ * @param custom the table's own name in GraphQL, which no convention changes
+ */
+export function rootFieldName(
+  kind: RootFieldKind,
+  table: TableRef,
+  custom: string | undefined,
+  naming: NamingConvention | undefined,
+): string {
+  const { name } = ROOT_FIELDS[kind]
+  if (naming !== 'graphql-default') return name(custom ?? graphqlName(table))
+  const unit = custom ?? camelCase(graphqlName(table))
+  const words = name('\0').split('_')
+  return words
+    .map((word, i) => (i === 0 ? word : upperFirst(word)).replace('\0', i === 0 ? unit : upperFirst(unit)))
+    .join('')
+}
+
+/** Returns the name of a tracked function's root field. */
+export function functionFieldName(
+  { customName, ...ref }: TableRef & { readonly customName?: string },
+  naming: NamingConvention | undefined,
+): string {
+  return customName ?? (naming === 'graphql-default' ? camelCase(graphqlName(ref)) : graphqlName(ref))
+}
+
+/** `created_at` is `createdAt`. An underscore at the beginning stays. */
+export function camelCase(name: string): string {
+  const [first = '', ...others] = wordsOf(name)
+  const made = first.slice(0, 1).toLowerCase() + first.slice(1) + others.map(upperFirst).join('')
+  return isGraphqlName(made) ? made : name
+}
+
+/** `order_item` is `OrderItem`. */
+export const pascalCase = (name: string): string => wordsOf(name).map(upperFirst).join('')
+
+const wordsOf = (name: string): readonly string[] =>
+  name
+    .replace(/^_(?=.)/, '\0')
+    .split('_')
+    .map((word) => word.replace('\0', '_'))
+export const upperFirst = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1)
 
 export const isGraphqlName = (name: string): boolean => /^(?!__)[_A-Za-z]\w*$/.test(name)
 

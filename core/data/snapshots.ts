@@ -116,8 +116,9 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
     },
     async watch() {
       // The first snapshot was read before plugins described it.
-      const { templates, ...others } = options
-      if ((templates && current.catalog.templates.length > 0) || Object.values(others).some(Boolean)) await reload()
+      const { templates, inferFunctionPermissions, naming } = options
+      const hasTemplates = templates && current.catalog.templates.length > 0
+      if (hasTemplates || inferFunctionPermissions || naming === 'graphql-default') await reload()
       watch = await watchCatalog(database, isKnown, reload, log)
     },
     close: async () => watch?.close(),

@@ -15,6 +15,7 @@ export function encode(value: Json, type: SqlType, path: string): string {
   if (type.part && isElement(value)) return rangeOf(String(value instanceof NumberText ? value.text : value), type)
   if (typeof value === 'string') {
     if (type.search) return checkSearch(value, type.search, path)
+    if (type.labelNames) return type.labelNames.find(([name]) => name === value)?.[1] ?? value
     return type.pattern ? checkPattern(value, path) : value
   }
   if (type.kind === 'array' && Array.isArray(value)) return encodeArray(value, type, path)
@@ -95,6 +96,7 @@ export function encodeArray(values: readonly Json[], type: SqlType, path: string
 function plainElement(value: Json, type: SqlType): string | undefined {
   if (typeof value === 'number') return fitsExactly(type.kind, value) ? String(value) : undefined
   if (typeof value !== 'string' || type.kind === 'json' || type.kind === 'jsonb' || isGeo(type)) return undefined
+  if (type.labelNames) return undefined
   return quoted(value)
 }
 

@@ -29,7 +29,7 @@ export function columnField(column: Column, key = column.name): Extract<Field, {
     kind: 'column',
     key,
     ...columnRef(column),
-    ...(isGeo(type) || type.kind === 'json' || type.kind === 'jsonb' ? { type } : {}),
+    ...(isGeo(type) || type.kind === 'json' || type.kind === 'jsonb' || type.labelNames ? { type } : {}),
   }
 }
 

@@ -18,7 +18,16 @@ export { comparesAlways } from './guard.js'
 export * from './names.js'
 export * from './rows.js'
 export { describe, encode, encodeArray, isObject } from './encode.js'
-export { castType, INT8, operatorName, operatorsOn, type SearchShape, takesList, TEXT } from './operators.js'
+export {
+  castType,
+  INT8,
+  operatorName,
+  operatorNames,
+  operatorsOn,
+  type SearchShape,
+  takesList,
+  TEXT,
+} from './operators.js'
 export type * from '../catalog/catalog.js'
 export { permissionsOf, tableKey, tableName } from '../catalog/catalog.js'
 export * from '../catalog/graphql-names.js'

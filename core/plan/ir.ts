@@ -44,6 +44,8 @@ export interface SqlType {
   readonly enum?: true
   /** Values of an enum, in order, or those of an enum table. */
   readonly labels?: readonly string[]
+  /** Names of labels in requests and answers, where they have others. */
+  readonly labelNames?: readonly (readonly [name: string, label: string])[]
   /** Name of the enum table in GraphQL that a column references. */
   readonly enumTable?: string
   /** Whether it is text with a collation that can treat different bytes as equal, e.g. ignoring case. */
@@ -229,7 +231,7 @@ export type Field =
        * `authorize`.
        */
       readonly derived?: true
-      /** Type, if it is displayed differently from PostgreSQL: PostGIS types, and JSON. See `columnField`. */
+      /** Type, if it is displayed differently from PostgreSQL: PostGIS types, JSON, and enums whose labels have other names. See `columnField`. */
       readonly type?: SqlType
       /** Path to a part of a JSON value: a list of keys and indexes. */
       readonly path?: Operand

@@ -12,6 +12,7 @@ import {
   tableKey,
   tableName,
 } from '../catalog/catalog.js'
+import type { NamingConvention } from '../catalog/graphql-names.js'
 import { didYouMean } from '../did-you-mean.js'
 import { notExists, permissionDenied, type ServiceError, serviceError } from '../errors.js'
 import type { Rule, TableRef } from './ir.js'
@@ -34,6 +35,8 @@ export const RULE_ACTIONS = {
 export interface Names {
   /** Identity of the catalog: the same object for all roles, a new one after a change. */
   readonly snapshot: object
+  /** How GraphQL names what has no custom name. */
+  readonly naming?: NamingConvention
   /** Whether the author is an admin, so that `$exists` is allowed. */
   readonly trusted: boolean
   /** @param because appended to the refusal: `select on "t" for role "r" is not allowed; <because>` */
@@ -80,6 +83,7 @@ export interface Related {
 export interface Tables {
   readonly tables: { get(key: string): Table | undefined; keys(): Iterable<string>; values(): Iterable<Table> }
   readonly functions: readonly FunctionData[]
+  readonly naming?: NamingConvention
 }
 
 export const isRelated = (found: Column | Related): found is Related => 'relationship' in found
@@ -96,6 +100,7 @@ export function allNames(catalog: Tables): Names {
   }
   return {
     snapshot: catalog,
+    naming: catalog.naming,
     trusted: true,
     table: (ref, _action, path) =>
       catalog.tables.get(tableKey(ref)) ?? fail(missingTable(ref, path, catalog.tables.keys())),
@@ -195,6 +200,7 @@ function namesOf(key: string, catalog: Catalog): Names {
 
   return {
     snapshot: catalog,
+    naming: catalog.naming,
     trusted: false,
     table(ref, action, path, because) {
       const table = catalog.tables.get(tableKey(ref))

@@ -326,7 +326,8 @@ function definitions(columns: readonly InsertColumn[]): Sql {
 
 function insertValue(column: InsertColumn, given: readonly InsertColumn[], printer: Printer): Sql {
   const read = alias('r', given.indexOf(column))
-  const value = written(read, column.type)
+  const { labelNames } = column.type
+  const value = written(labelNames ? printer.renamed(read, new Map(labelNames)) : read, column.type)
   if (column.present === 'all') return value
   const fallback = column.default === undefined ? sql`null` : printedExpression(column.default)
   if (column.present === 'none') return fallback

@@ -189,8 +189,19 @@ export class Printer {
   /** Prints a value as clients see it. */
   private shown(value: Sql, { type, path, asText }: Extract<Field, { kind: 'column' }>): Sql {
     if (isGeo(type)) return toGeoJson(value, type)
+    if (type?.labelNames) return this.renamed(value, new Map(type.labelNames.map(([name, label]) => [label, name])))
     if (path) return sql`(${value} #> ${this.params.operand(path)})`
     return asText ? sql`${value}::${type?.kind === 'array' ? sql`text[]` : sql`text`}` : value
+  }
+
+  /** Prints a text with other names for some of its values: `coalesce($1::json ->> t0."mood"::text, t0."mood"::text)`. */
+  renamed(value: Sql, names: ReadonlyMap<string, string>): Sql {
+    const json = this.params.operand({
+      kind: 'const',
+      value: JSON.stringify(Object.fromEntries(names)),
+      type: JSON_TYPE,
+    })
+    return sql`coalesce(${json} ->> ${value}::text, ${value}::text)`
   }
 
   private constant(value: string): Sql {
@@ -328,6 +339,7 @@ function groupValue({ fn, column, distinct, sorted }: GroupValue, t: Sql): Sql {
 }
 
 export const TRUE = sql`true`
+const JSON_TYPE: SqlType = { schema: 'pg_catalog', name: 'json', kind: 'json' }
 
 const FUNCTIONS: Record<GroupValue['fn'], Sql> = {
   count: sql`count`,

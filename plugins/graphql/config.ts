@@ -58,6 +58,12 @@ export const config = {
       default: false,
       description: 'Whether `/v1/graphql` returns bigint and numeric as strings, for clients that would round them.',
     },
+    namingConvention: {
+      enum: ['hasura-default', 'graphql-default'],
+      default: 'hasura-default',
+      description:
+        'Names in `/v1/graphql` of what has no custom name. `hasura-default`: those of the database, with parts in snake_case. `graphql-default`: fields and arguments in camelCase, types in PascalCase.',
+    },
     inferFunctionPermissions: {
       type: 'boolean',
       default: false,

@@ -215,8 +215,9 @@ async function runRoot(
   if (action !== 'insert' && action !== 'insert_one') return (await run({})) as string
 
   if (!isGiven(given)) throw invalid('the rows to insert are missing', path)
-  const parent = table && data.catalogFor(call).tables.get(tableKey(table))
-  if (parent && list.some((row) => hasRelatedRows(row, parent))) {
+  const catalog = data.catalogFor(call)
+  const parent = table && catalog.tables.get(tableKey(table))
+  if (parent && list.some((row) => hasRelatedRows(row, parent, catalog))) {
     const step: Step = (nested, part, slots, inner) =>
       run(
         { nested, rows: { slot: values.length, columns: part instanceof Rows ? keysOf(part) : [] } },

@@ -11,7 +11,8 @@ export default definePlugin({
     host.planner(PLANNER, new URL('./plan/index.js', import.meta.url))
     host.link('GraphQL', '/v1/graphql')
     const data = host.use('data')
-    data.describeCatalog({ inferFunctionPermissions: options.inferFunctionPermissions })
+    const { inferFunctionPermissions, namingConvention } = options
+    data.describeCatalog({ inferFunctionPermissions, naming: namingConvention })
     graphqlRoutes(host, data, options)
   },
 })

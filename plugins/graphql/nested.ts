@@ -14,7 +14,7 @@ import {
 } from 'rowhouse/plan'
 import { invalid, isGiven } from './plan/input.js'
 import type { Conflict, NestedShape } from './plan/mutation.js'
-import { isColumn, keyOf } from './plan/names.js'
+import { isColumn, keyOf, withWords, wordOf } from './plan/names.js'
 
 /**
  * Runs the statement of one step.
@@ -32,12 +32,12 @@ export type Step = (
 type Written = JsonObject
 
 /** Returns whether a row to insert contains rows of related tables. */
-export function hasRelatedRows(row: Json, table: Table): boolean {
-  return isObject(row) && Object.keys(row).some((key) => isRelationship(key, table))
+export function hasRelatedRows(row: Json, table: Table, { naming }: Catalog): boolean {
+  return isObject(row) && Object.keys(row).some((key) => isRelationship(key, table, naming))
 }
 
-const isRelationship = (key: string, table: Table): boolean =>
-  table.relationshipsByName.has(key) && !isColumn(table, key)
+const isRelationship = (key: string, table: Table, naming: Catalog['naming']): boolean =>
+  table.relationshipsByName.has(key) && !isColumn(table, key, naming)
 
 /**
  * Inserts rows with rows of related tables in one transaction, with a statement for each table and level. Rows that a
@@ -91,16 +91,19 @@ class NestedInsert {
     place: Place,
     conflict?: Conflict,
   ): Promise<readonly Written[]> {
+    const { naming } = this.catalog
     const own = rows.map((row, i) => {
-      if (isObject(row)) return Object.fromEntries(Object.entries(row).filter(([key]) => !isRelationship(key, table)))
+      if (isObject(row))
+        return Object.fromEntries(Object.entries(row).filter(([key]) => !isRelationship(key, table, naming)))
       throw invalid('expecting an object', place(i))
     })
     const used = [...table.relationshipsByName.values()].filter(
-      ({ name }) => isRelationship(name, table) && (rows as readonly JsonObject[]).some((row) => isGiven(row[name])),
+      ({ name }) =>
+        isRelationship(name, table, naming) && (rows as readonly JsonObject[]).some((row) => isGiven(row[name])),
     )
     for (const { name, table: ref, on } of used.filter(({ type }) => type === 'object')) {
       const groups = this.related(rows as readonly JsonObject[], name, place, false)
-      const determined = on.map(([column]) => keyOf(table, column))
+      const determined = on.map(([column]) => keyOf(table, column, naming))
       const remote = this.find(ref, path)
       const inner = on.map(([, column]) => column)
       for (const { entries, conflict: inside } of groups) {
@@ -117,7 +120,7 @@ class NestedInsert {
         await this.check(parents, [...via, name])
         parents.forEach((parent, i) => {
           const target = own[(entries[i] as Entry).of] as JsonObject
-          on.forEach(([column], at) => (target[keyOf(table, column)] = parent[`l${at}`] as Json))
+          on.forEach(([column], at) => (target[keyOf(table, column, naming)] = parent[`l${at}`] as Json))
         })
       }
     }
@@ -126,12 +129,15 @@ class NestedInsert {
     const written = await this.write(own, wanted, via, path, conflict)
     for (const { name, table: ref, on } of children) {
       const remote = this.find(ref, path)
-      const determined = on.map(([, column]) => keyOf(remote, column))
+      const determined = on.map(([, column]) => keyOf(remote, column, naming))
       for (const { entries, conflict: inside } of this.related(rows as readonly JsonObject[], name, place, true)) {
         const filled = entries.map(({ row, of, place: here }): Json => {
           refuseDetermined(row, determined, name, here)
           const parent = written[of] as Written
-          const keys = on.map(([column, inner]) => [keyOf(remote, inner), parent[`l${wanted.indexOf(column)}`] as Json])
+          const keys = on.map(([column, inner]) => [
+            keyOf(remote, inner, naming),
+            parent[`l${wanted.indexOf(column)}`] as Json,
+          ])
           return { ...row, ...Object.fromEntries(keys) } as Json
         })
         if (filled.length === 0) continue
@@ -191,7 +197,7 @@ class NestedInsert {
       if (!isGiven(given)) return
       const here = at(place(of), name)
       if (!isObject(given) || !isGiven(given['data'])) throw invalid('expecting an object with the key data', here)
-      const { data, on_conflict: raw } = given
+      const { data, on_conflict: raw } = withWords(given)
       const conflict = isGiven(raw) ? conflictOf(raw, `${here}.on_conflict`) : undefined
       const key = JSON.stringify(conflict ?? null)
       const group = groups.get(key) ?? { entries: [], conflict }
@@ -231,8 +237,9 @@ function refuseDetermined(row: JsonObject, columns: readonly string[], name: str
 
 function conflictOf(value: Json, path: string): Conflict {
   if (!isObject(value)) throw invalid('expecting an object', path)
-  const { constraint, update_columns: columns = [], where, ...rest } = value
-  const [unknown] = Object.keys(rest)
+  const { constraint, update_columns: columns = [], where } = withWords(value)
+  const known = ['constraint', 'update_columns', 'where']
+  const unknown = Object.keys(value).find((key) => !known.includes(wordOf(key)))
   if (unknown !== undefined) throw invalid(`field "${unknown}" is not in an on_conflict`, at(path, unknown))
   if (typeof constraint !== 'string') throw invalid('the field "constraint" is missing', path)
   if (!Array.isArray(columns)) throw invalid('expecting a list', `${path}.update_columns`)

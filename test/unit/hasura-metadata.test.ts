@@ -249,7 +249,7 @@ t.test('everything without an equivalent is reported', async (t) => {
             unheard: [1],
           },
         ],
-        customization: { naming_convention: 'graphql-default' },
+        customization: { naming_convention: 'graphql-default', root_fields: { prefix: 'shop_' } },
         logical_models: [],
       },
       {
@@ -274,7 +274,7 @@ t.test('everything without an equivalent is reported', async (t) => {
       'remote relationship: note.weather',
       'table note: apollo_federation_config',
       'table note: unheard',
-      'source: customization',
+      'source: customization.root_fields',
       'remote schema: github',
       'action: login',
       'custom type: Token',
@@ -285,6 +285,7 @@ t.test('everything without an equivalent is reported', async (t) => {
       'setting: opentelemetry',
     ],
   )
+  t.same(report.configuration, { plugins: { graphql: { namingConvention: 'graphql-default' } } })
 })
 
 t.test('one PostgreSQL source is moved', async (t) => {

@@ -37,6 +37,7 @@ export function mapMetadata(given: JsonObject, only?: string): Mapped {
     query_templates: [],
   }
   for (const [key, value] of Object.entries(source)) leaveRest('source', key, value, SOURCE_KEYS, report)
+  mapNaming(source['customization'], report)
   for (const [key, value] of Object.entries(given)) leaveTop(key, value, report)
   mapRequests(given, metadata, report)
   noteRoles(metadata, report)
@@ -50,7 +51,15 @@ export function mapMetadata(given: JsonObject, only?: string): Mapped {
   return { metadata, report }
 }
 
-const SOURCE_KEYS = new Set(['name', 'kind', 'tables', 'functions', 'configuration'])
+const SOURCE_KEYS = new Set(['name', 'kind', 'tables', 'functions', 'configuration', 'customization'])
+
+/** Moves the naming convention of a source, and reports prefixes and suffixes of its names. */
+function mapNaming(given: Json | undefined, report: Report): void {
+  const { naming_convention: naming, ...rest } = isObject(given) ? given : {}
+  if (naming === 'graphql-default') report.graphql['namingConvention'] = naming
+  for (const [key, value] of Object.entries(rest)) leaveRest('source', `customization.${key}`, value, NONE, report)
+}
+const NONE: ReadonlySet<string> = new Set()
 
 /** Returns the source to move, and reports the others. */
 function chosen(given: JsonObject, only: string | undefined, report: Report): JsonObject {

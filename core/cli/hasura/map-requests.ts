@@ -75,7 +75,10 @@ function mapEndpoint(
     report.leave('REST endpoint', name, `the query ${textOf(wanted['query_name'])} does not exist`)
     return undefined
   }
-  const found = templateOf(document.text, metadata)
+  const found =
+    report.graphql['namingConvention'] === undefined
+      ? templateOf(document.text, metadata)
+      : { reason: 'templates take the names of the database, and the document has those of graphql-default' }
   if ('reason' in found) {
     report.leave('REST endpoint', name, `${found.reason} (document "${document.name}")`)
     return document

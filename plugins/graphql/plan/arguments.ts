@@ -1,10 +1,12 @@
 import { type FieldNode, Kind, type ValueNode } from 'graphql'
 import {
+  AGGREGATE,
   type AggregateFn,
   type AggregateShape,
   arrayOf,
   at,
   type BoolExp,
+  camelCase,
   type Column,
   encode,
   encodeArray,
@@ -31,7 +33,17 @@ import {
   TRUE,
 } from 'rowhouse/plan'
 import { type Args, fieldsOf, type Input, invalid, isAbsent, isTrue, jsonOf, ownOf } from './input.js'
-import { aggregateNamed, computedAggregateNamed, type Dialect, keyOf } from './names.js'
+import {
+  AGGREGATE_END,
+  aggregateNamed,
+  computedAggregateNamed,
+  type Dialect,
+  enumType,
+  isCamel,
+  keyOf,
+  withWords,
+  wordOf,
+} from './names.js'
 
 /** The arguments of a field that returns a list of rows. */
 export interface Rows {
@@ -46,6 +58,7 @@ export interface Rows {
 export class Arguments {
   /** Values in the document itself. Slot -1 is the first of them. */
   private readonly literals: Input[] = []
+  private readonly isCamel: boolean
   /** Enforces the limits on conditions. */
   private readonly size = new Slots()
 
@@ -53,7 +66,9 @@ export class Arguments {
     private readonly names: Names,
     private readonly dialect: Dialect,
     private readonly variables: Args,
-  ) {}
+  ) {
+    this.isCamel = isCamel(names, dialect)
+  }
 
   of({ arguments: args }: FieldNode): Args {
     const result: Record<string, Input> = Object.create(null)
@@ -61,7 +76,16 @@ export class Arguments {
       const input = this.input(value)
       if (input) result[name.value] = input
     }
-    return result
+    return withWords(result)
+  }
+
+  /** Returns a word of the schema as the client writes it. */
+  word(word: string): string {
+    return this.isCamel ? camelCase(word) : word
+  }
+
+  private get aggregateEnd(): string {
+    return this.isCamel ? AGGREGATE_END : AGGREGATE
   }
 
   /** Returns a value of the document with its variables replaced; undefined for an absent variable. */
@@ -87,7 +111,7 @@ export class Arguments {
         return { kind: 'list', of: node.values.map((each) => this.input(each) ?? NULL) }
       case Kind.OBJECT: {
         const fields = node.fields.flatMap(({ name, value }) => {
-          const input = this.input(value) ?? (operatorName(name.value) ? NULL : undefined)
+          const input = this.input(value) ?? (operatorName(wordOf(name.value)) ? NULL : undefined)
           return input ? [[name.value, input] as const] : []
         })
         return { kind: 'object', fields: Object.fromEntries(fields) }
@@ -96,16 +120,14 @@ export class Arguments {
   }
 
   rows(args: Args, table: Table, path: string): Rows {
-    const distinctOn = this.columns(args['distinct_on'], table, `${path}.args.distinct_on`)
+    const distinctPath = `${path}.args.${this.word('distinct_on')}`
+    const distinctOn = this.columns(args['distinct_on'], table, distinctPath)
     const json = distinctOn.find((name) => table.columnsByName.get(name)?.type.kind === 'json')
     if (json)
-      throw invalid(
-        `"${json}" is of type json, whose values PostgreSQL cannot compare; use jsonb`,
-        `${path}.args.distinct_on`,
-      )
-    const orderBy = this.orderBy(args['order_by'], table, `${path}.args.order_by`)
+      throw invalid(`"${json}" is of type json, whose values PostgreSQL cannot compare; use jsonb`, distinctPath)
+    const orderBy = this.orderBy(args['order_by'], table, `${path}.args.${this.word('order_by')}`)
     if (!startsWith(orderBy, distinctOn)) {
-      throw invalid('the columns of distinct_on must come first in order_by', `${path}.args.distinct_on`)
+      throw invalid('the columns of distinct_on must come first in order_by', distinctPath)
     }
     const limit = this.count(args['limit'], `${path}.args.limit`)
     const offset = this.count(args['offset'], `${path}.args.offset`)
@@ -122,8 +144,9 @@ export class Arguments {
 
   byKey(args: Args, table: Table, path: string): BoolExp {
     const of = table.primaryKey.map((name): BoolExp => {
-      const { type } = table.columnsByName.get(name) as Column
-      const key = keyOf(table, name)
+      const { naming } = this.names
+      const type = enumType((table.columnsByName.get(name) as Column).type, naming)
+      const key = keyOf(table, name, naming)
       return { kind: 'compare', column: name, op: 'eq', to: this.operand(args[key], type, `${path}.args.${key}`) }
     })
     return { kind: 'and', of }
@@ -172,9 +195,9 @@ export class Arguments {
       }
       const fields = objectOf(value, here, `unexpected ${value.kind} value`)
       const aggregates = this.aggregates(key, fields, here, depth)
-      if (aggregates) return { name: key, aggregates }
+      if (aggregates) return { name: `${key.slice(0, -this.aggregateEnd.length)}${AGGREGATE}`, aggregates }
       const operators = Object.keys(fields)
-      const compares = operators.length > 0 && operators.every((name) => operatorName(name))
+      const compares = operators.length > 0 && operators.every((name) => operatorName(wordOf(name)))
       return { name: key, is: compares ? this.operators(fields, here) : this.exp(value, here, depth + 1) }
     })
     return { all }
@@ -184,7 +207,7 @@ export class Arguments {
   private aggregates(key: string, fields: Args, path: string, depth: number): readonly AggregateShape[] | undefined {
     const functions = Object.entries(fields)
     const fits = functions.every(([name, input]) => FUNCTIONS.has(name) && fieldsOf(input)['predicate'])
-    if (!key.endsWith('_aggregate') || functions.length === 0 || !fits) return undefined
+    if (!key.endsWith(this.aggregateEnd) || functions.length === 0 || !fits) return undefined
     return functions.map(([name, input]) => {
       const here = at(path, name)
       const { predicate, filter, distinct, arguments: columns } = fieldsOf(input)
@@ -199,7 +222,10 @@ export class Arguments {
   }
 
   private operators(fields: Args, path: string): OpShape[] {
-    return Object.entries(fields).map(([key, to]) => ({ key, to: this.operator(key, to, at(path, key)) }))
+    return Object.entries(fields).map(([name, to]) => {
+      const key = wordOf(name)
+      return { key, to: this.operator(key, to, at(path, name)) }
+    })
   }
 
   private operator(name: string, input: Input, path: string): OpShape['to'] {
@@ -320,7 +346,7 @@ export class Arguments {
       if (fn === 'count') return [{ by: by({ fn: 'count' }), ...direction(value, here) }]
       return Object.entries(objectOf(value, here)).map(([column, order]) => {
         const { name } = this.names.column(table, column, 'select', at(here, column))
-        return { by: by({ fn: fn as AggregateFn, column: name }), ...direction(order, at(here, column)) }
+        return { by: by({ fn: wordOf(fn) as AggregateFn, column: name }), ...direction(order, at(here, column)) }
       })
     })
   }
@@ -353,6 +379,6 @@ function objectOf(input: Input, path: string, message = 'expecting an object'): 
 
 function direction(input: Input, path: string): Pick<OrderBy, 'direction' | 'nulls'> {
   if (input.kind !== 'enum') throw invalid('expecting a direction', path)
-  const [order, , nulls] = input.name.split('_')
+  const [order, , nulls] = input.name.toLowerCase().split('_')
   return { direction: order as 'asc' | 'desc', nulls: nulls as 'first' | 'last' | undefined }
 }

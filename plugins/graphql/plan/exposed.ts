@@ -2,16 +2,20 @@ import {
   type ComputedField,
   type FunctionData,
   GRAPHQL_TYPES,
+  functionFieldName,
   graphqlName,
   isEnumName,
   isGraphqlName,
   type Names,
+  pascalCase,
+  rootFieldName,
   type SqlType,
   type Table,
   tableKey,
   type TableRef,
+  upperFirst,
 } from 'rowhouse/plan'
-import { type Dialect, NUMERIC_FUNCTIONS, scalarName, takesNames } from './names.js'
+import { type Dialect, isCamel, NUMERIC_FUNCTIONS, scalarName, takesNames, typeEnd } from './names.js'
 import { offeredRoots, ROOT_ACTIONS, type RootField } from './roots.js'
 
 /** The tables that a role sees in a dialect, with their names in that dialect. */
@@ -51,16 +55,18 @@ export function exposed(names: Names, dialect: Dialect): Exposed {
 }
 
 function expose(names: Names, dialect: Dialect): Exposed {
+  const camel = isCamel(names, dialect)
+  const { suffixes, comparison, builtIn } = NAMES[camel ? 'camel' : dialect]
   const { query, mutation, tables } = exposeTables(names, dialect)
   const byTable = new Map([...tables].map(([name, table]) => [tableKey(table), name]))
-  const types = new Set(GRAPHQL_TYPES)
+  const types = new Set(builtIn)
   const isType = (type: string) =>
     types.has(type) ||
-    SUFFIXES[dialect].some((suffix) => type.endsWith(suffix) && tables.has(type.slice(0, type.length - suffix.length)))
+    suffixes.some((suffix) => type.endsWith(suffix) && tables.has(type.slice(0, type.length - suffix.length)))
   let enums: ReturnType<typeof enumsOf> | undefined
   const args = new Map<FunctionData | ComputedField, string>()
   const nameArgs = (call: FunctionData | ComputedField, name: string) => {
-    let free = `${name}_args`
+    let free = `${camel ? upperFirst(name) : name}${typeEnd('_args', camel)}`
     while (isType(free)) free += '_'
     types.add(free)
     args.set(call, free)
@@ -68,16 +74,16 @@ function expose(names: Names, dialect: Dialect): Exposed {
   const nameOf = (table: TableRef) => byTable.get(tableKey(table))
   if (dialect === 'modern') {
     for (const [name, table] of tables) {
-      for (const field of names.computedFields(table)) nameArgs(field, `${name}_${field.name}`)
+      for (const field of names.computedFields(table)) nameArgs(field, `${name}${typeEnd(`_${field.name}`, camel)}`)
     }
-    for (const { name, of: call } of inOrder(names.functions(), ({ customName }) => customName)) {
+    for (const { name, of: call } of inOrder(names.functions(), (call) => functionFieldName(call, names.naming))) {
       const table = tables.get(nameOf(call.table) ?? '')
       if (!table || !isGraphqlName(name) || query.has(name) || mutation.has(name)) continue
       if (!takesNames(call.arguments)) continue
       nameArgs(call, name)
       const roots = call.mutation ? mutation : query
       roots.set(name, { action: ROOT_ACTIONS.select, table, call })
-      const aggregate = ROOT_ACTIONS.select_aggregate.name(name)
+      const aggregate = rootFieldName('select_aggregate', call, name, names.naming)
       if (call.many && !call.mutation && names.mayAggregate(table) && !query.has(aggregate)) {
         query.set(aggregate, { action: ROOT_ACTIONS.select_aggregate, table, call })
       }
@@ -89,11 +95,11 @@ function expose(names: Names, dialect: Dialect): Exposed {
     mutation,
     nameOf,
     argsOf: (call) => args.get(call) as string,
-    isTaken: (type) => isType(type) || COMPARISON.test(type),
+    isTaken: (type) => isType(type) || comparison.test(type),
     valuesOf(type) {
       if (!type.labels || dialect === 'alpha') return undefined
       enums ??= enumsOf(names)
-      return enums.get(scalarName(type, dialect)) ?? undefined
+      return enums.get(scalarName(type, dialect, camel)) ?? undefined
     },
   }
 }
@@ -104,7 +110,7 @@ function enumsOf(names: Names): ReadonlyMap<string, readonly string[] | null> {
   const add = (type: SqlType): void => {
     const { labels } = type.element ?? type
     if (!labels) return
-    const name = scalarName(type.element ?? type, 'modern')
+    const name = scalarName(type.element ?? type, 'modern', isCamel(names))
     const known = enums.get(name)
     if (known === null || labels.length === 0 || !labels.every(isEnumName)) enums.set(name, null)
     else if (known !== labels) enums.set(name, known ? [...new Set([...known, ...labels])] : labels)
@@ -129,18 +135,28 @@ function exposeTables(names: Names, dialect: Dialect) {
   const tables = new Map<string, Table>()
   const query = new Map<string, RootField>()
   const mutation = new Map<string, RootField>()
+  const camel = isCamel(names, dialect)
+  const { suffixes, ends, comparison, builtIn } = NAMES[camel ? 'camel' : dialect]
   const isBuiltIn = (name: string) =>
-    [...GRAPHQL_TYPES].some((type) => type.startsWith(name) && SUFFIXES[dialect].includes(type.slice(name.length)))
+    [...builtIn].some((type) => type.startsWith(name) && suffixes.includes(type.slice(name.length)))
   /** Tables are sorted, so a shorter name has been added already. */
   const sharesType = (name: string) =>
-    ENDS[dialect].some((end) => name.endsWith(end) && tables.has(name.slice(0, name.length - end.length)))
+    ends.some((end) => name.endsWith(end) && tables.has(name.slice(0, name.length - end.length)))
   const customization = (table: Table) => (dialect === 'modern' ? table.customization : undefined)
-  for (const { name, of: table } of inOrder(names.tables(), (each) => customization(each)?.name)) {
+  const typeOf = (table: Table) => {
+    const name = graphqlName(table)
+    return customization(table)?.name ?? (camel ? pascalCase(name) : name)
+  }
+  for (const { name, of: table } of inOrder(names.tables(), typeOf)) {
     if (table.system || (dialect === 'alpha' && table.schema !== 'public')) continue
-    if (!isGraphqlName(name) || COMPARISON.test(name) || isBuiltIn(name) || sharesType(name)) continue
-    const custom = customization(table)?.rootFields
+    if (!isGraphqlName(name) || comparison.test(name) || isBuiltIn(name) || sharesType(name)) continue
+    const { name: custom, rootFields } = customization(table) ?? {}
     const fields = offeredRoots(table, names, dialect)
-      .map((action) => ({ action, given: custom?.[action.kind], own: action.name(name) }))
+      .map((action) => ({
+        action,
+        given: rootFields?.[action.kind],
+        own: rootFieldName(action.kind, table, custom, camel ? names.naming : undefined),
+      }))
       // A configured name has priority over a default name.
       .sort((a, b) => Number(b.given !== undefined) - Number(a.given !== undefined))
     if (fields.some(({ given, own }) => query.has(given ?? own) || mutation.has(given ?? own))) continue
@@ -154,9 +170,9 @@ function exposeTables(names: Names, dialect: Dialect) {
 }
 
 /** Sorts by name, `author` before `author_set_input`, so that every instance leaves out the same tables. */
-function inOrder<T extends TableRef>(all: Iterable<T>, customName: (each: T) => string | undefined) {
+function inOrder<T extends TableRef>(all: Iterable<T>, nameOf: (each: T) => string) {
   const named = [...all].map((of) => {
-    const name = customName(of) ?? graphqlName(of)
+    const name = nameOf(of)
     return { name, of, order: `${name}\0${of.schema === 'public' ? '' : of.schema}` }
   })
   return named.sort((a, b) => (a.order < b.order ? -1 : 1))
@@ -187,9 +203,6 @@ const SUFFIXES: Record<Dialect, readonly string[]> = {
     '_updates',
   ],
 }
-/** Two tables have types of the same name if the name of one table is that of the other plus one of these. */
-const ENDS: Record<Dialect, readonly string[]> = { alpha: endsOf(SUFFIXES.alpha), modern: endsOf(SUFFIXES.modern) }
-
 function endsOf(all: readonly string[]): readonly string[] {
   const ends = all.flatMap((one) =>
     all.filter((other) => one.endsWith(other)).map((other) => one.slice(0, one.length - other.length)),
@@ -199,3 +212,26 @@ function endsOf(all: readonly string[]): readonly string[] {
 
 /** Names of comparison types. */
 const COMPARISON = /_(comparison|cast)_exp$|^st_d_within_(geography_)?input$/
+const COMPARISON_IN_CAMEL = /(Comparison|Cast)Exp$|^FullTextQuery$/
+
+/** What the names of a dialect, or of `graphql-default` in `/v1/graphql`, must not collide with. */
+const NAMES: Record<Dialect | 'camel', NamesOfTypes> = {
+  alpha: namesOf(SUFFIXES.alpha, COMPARISON, GRAPHQL_TYPES),
+  modern: namesOf(SUFFIXES.modern, COMPARISON, GRAPHQL_TYPES),
+  camel: namesOf(
+    SUFFIXES.modern.map((suffix) => typeEnd(suffix, true)),
+    COMPARISON_IN_CAMEL,
+    new Set([...GRAPHQL_TYPES, 'OrderBy']),
+  ),
+}
+interface NamesOfTypes {
+  readonly suffixes: readonly string[]
+  /** Two tables have types of the same name if the name of one table is that of the other plus one of these. */
+  readonly ends: readonly string[]
+  readonly comparison: RegExp
+  readonly builtIn: ReadonlySet<string>
+}
+
+function namesOf(suffixes: readonly string[], comparison: RegExp, builtIn: ReadonlySet<string>): NamesOfTypes {
+  return { suffixes, ends: endsOf(suffixes), comparison, builtIn }
+}

@@ -24,6 +24,7 @@ import {
   type WritePart,
 } from 'rowhouse/plan'
 import { type Args, fieldsOf, type Input, inputOf, invalid, isAbsent } from './input.js'
+import { withWords, wordOf } from './names.js'
 import type { RootAction, RootField } from './roots.js'
 import type { Walker } from './walk.js'
 
@@ -146,7 +147,7 @@ function planInsert({ walker, table, args, rows, answer, path }: Mutation): Inse
   // No rows need no defaults, which some tables cannot give.
   const [first] = empty ? walker.names.columns(table, 'insert') : []
   const columns = first ? [[first.name, true] as const] : keys
-  const onConflict = planConflict(walker, table, args['on_conflict'], `${path}.args.on_conflict`)
+  const onConflict = planConflict(walker, table, args['on_conflict'], `${path}.args.${walker.args.word('on_conflict')}`)
   return {
     kind: 'insert',
     table: ref(table),
@@ -162,7 +163,7 @@ function planInsert({ walker, table, args, rows, answer, path }: Mutation): Inse
 
 function planConflict(walker: Walker, table: Table, input: Input | undefined, path: string): OnConflict | undefined {
   if (isAbsent(input)) return undefined
-  const { constraint, update_columns: columns, where } = fieldsOf(input)
+  const { constraint, update_columns: columns, where } = withWords(fieldsOf(input))
   const [name] = walker.args.enums(constraint)
   if (name === undefined) throw invalid('the required argument "constraint" is missing', path)
   const set = walker.args.columns(columns, table, path, 'update')
@@ -183,12 +184,13 @@ const byWhere = ({ walker, table, args, path }: Mutation, from = args): BoolExp 
 /** @param name argument that contains the primary key; without it, the arguments are the key */
 function byKey({ walker, table, args, path }: Mutation, name?: string): BoolExp {
   if (name === undefined) return walker.args.byKey(args, table, path)
-  return walker.args.byKey(fieldsOf(required(args[name], name, path)), table, `${path}.args.${name}`)
+  const word = walker.args.word(name)
+  return walker.args.byKey(fieldsOf(required(args[name], word, path)), table, `${path}.args.${word}`)
 }
 
 function entryOf({ args, index }: Mutation): Args {
   const { updates } = args
-  return fieldsOf(updates?.kind === 'list' ? updates.of[index as number] : updates)
+  return withWords(fieldsOf(updates?.kind === 'list' ? updates.of[index as number] : updates))
 }
 
 const planDelete = ({ table, answer }: Mutation, where: BoolExp): Delete => ({
@@ -203,7 +205,7 @@ const ref = ({ schema, name }: Table) => ({ schema, name })
 /** @param args the arguments of the field, or an entry of `updates` */
 function planUpdate({ walker, table, answer, path }: Mutation, where: BoolExp, args: Args): Update {
   const set = OPERATORS.flatMap(({ key, kind, type }) => {
-    const here = `${path}.args.${key}`
+    const here = `${path}.args.${walker.args.word(key)}`
     return Object.entries(fieldsOf(args[key])).map(([name, input]): Assignment => {
       const column: Column = walker.names.column(table, name, 'update', here)
       // Otherwise the success of a change could reveal the current value.
@@ -258,7 +260,7 @@ function planAnswer(
   let returning: Returning | undefined
   const answer = [...walker.selected(nodes)].map(([key, same]): WritePart => {
     const here = `${path}.selectionSet${at('', key)}`
-    switch ((same[0] as FieldNode).name.value) {
+    switch (wordOf((same[0] as FieldNode).name.value)) {
       case '__typename':
         return { kind: 'constant', key, value: walker.typeName(table, '_mutation_response') }
       case 'affected_rows':

@@ -14,6 +14,7 @@ import {
 } from 'graphql'
 import {
   aggregateType,
+  camelCase,
   type Column,
   isEnumName,
   isGraphqlName,
@@ -23,7 +24,17 @@ import {
 } from 'rowhouse/plan'
 import type { Exposed } from './exposed.js'
 import { ownOf } from './input.js'
-import { computedColumns, computedRows, type Dialect, NUMERIC_FUNCTIONS, scalarName } from './names.js'
+import {
+  aggregateName,
+  computedColumns,
+  computedRows,
+  type Dialect,
+  isCamel,
+  NUMERIC_FUNCTIONS,
+  scalarName,
+  typeEnd,
+  typeNamed,
+} from './names.js'
 
 /** Arguments of a field, or fields of an input type. */
 export type InputFields = Record<string, { readonly type: GraphQLInputType; readonly defaultValue?: unknown }>
@@ -59,6 +70,8 @@ interface RelatedField {
 /** Creates each type of a schema once, and decides which tables and columns it contains. */
 export class Registry {
   readonly modern: boolean
+  /** Whether names follow `graphql-default`. */
+  readonly isCamel: boolean
   private readonly types = new Map<string, GraphQLNamedType>()
 
   /** @param keep returns whether to include a name */
@@ -69,6 +82,22 @@ export class Registry {
     readonly keep: (name: string) => boolean,
   ) {
     this.modern = dialect === 'modern'
+    this.isCamel = isCamel(names, dialect)
+  }
+
+  /** Returns a word of the schema, e.g. `order_by`, in the convention. */
+  word(word: string): string {
+    return this.isCamel ? camelCase(word) : word
+  }
+
+  /** Returns fields named by words, without those whose type is undefined. */
+  words<T>(types: Readonly<Record<string, T | undefined>>): Record<string, { readonly type: T }> {
+    return typed(Object.fromEntries(Object.entries(types).map(([name, type]) => [this.word(name), type])))
+  }
+
+  /** Returns the name of a type that belongs to no table. */
+  typeNamed(name: string): string {
+    return typeNamed(name, this.isCamel)
   }
 
   once<T extends GraphQLNamedType>(name: string, make: (name: string) => T): T {
@@ -102,7 +131,7 @@ export class Registry {
 
   /** Returns a scalar, or the enum of a type whose values are names in GraphQL. */
   scalar(type: SqlType): Leaf {
-    let name = scalarName(type, this.modern ? 'modern' : 'alpha')
+    let name = scalarName(type, this.modern ? 'modern' : 'alpha', this.isCamel)
     const builtIn = type.schema === 'pg_catalog' ? ownOf(BUILT_IN, name) : undefined
     if (builtIn) return builtIn
     while (this.exposed.isTaken(name)) name += '_scalar'
@@ -112,7 +141,7 @@ export class Registry {
 
   /** Returns the name of a type of a table. */
   nameOf(table: Table, suffix = ''): string {
-    return `${this.exposed.nameOf(table)}${suffix}`
+    return `${this.exposed.nameOf(table)}${typeEnd(suffix, this.isCamel)}`
   }
 
   columns(table: Table, action: 'select' | 'insert' | 'update' = 'select'): readonly Column[] {
@@ -136,7 +165,8 @@ export class Registry {
       if (!isGraphqlName(name) || this.exposed.nameOf(remote) === undefined) return []
       const field: RelatedField = { name, gives: type, table: remote }
       const aggregates = this.modern && type === 'array' && this.names.mayAggregate(remote)
-      return aggregates ? [field, { name: `${name}_aggregate`, gives: 'aggregate' as const, table: remote }] : [field]
+      const aggregate = { name: aggregateName(name, this.names), gives: 'aggregate' as const, table: remote }
+      return aggregates ? [field, aggregate] : [field]
     })
     return all.filter(({ name }) => this.keep(name))
   }
@@ -146,7 +176,7 @@ export class Registry {
     if (!this.modern) return []
     return computedRows(this.names, table).flatMap(({ name, gives }) => {
       const remote = this.names.table(gives.table, 'select', '$')
-      const field = `${name}_aggregate`
+      const field = aggregateName(name, this.names)
       const isShown = isGraphqlName(name) && this.keep(field) && this.exposed.nameOf(remote) !== undefined
       return isShown && this.names.mayAggregate(remote) ? [{ name: field, table: remote }] : []
     })
@@ -161,7 +191,7 @@ export class Registry {
         (fn) => [fn, columns.filter(({ type }) => aggregateType(fn, type) !== undefined)] as const,
       ),
     ]
-    return all.filter(([fn, of]) => of.length > 0 && this.keep(fn))
+    return all.filter(([fn, of]) => of.length > 0 && this.keep(this.word(fn)))
   }
 }
 

@@ -82,6 +82,6 @@ export const offeredRoots = (table: Table, names: Names, dialect: Dialect): read
 /** Returns whether a table has a primary key of which the role sees all columns. */
 function seesKey(table: Table, names: Names): boolean {
   const seen = new Set(names.columns(table).map(({ name }) => name))
-  const keys = table.primaryKey.map((column) => keyOf(table, column))
+  const keys = table.primaryKey.map((column) => keyOf(table, column, names.naming))
   return keys.length > 0 && keys.every((key) => seen.has(key) && isGraphqlName(key))
 }

@@ -19,7 +19,7 @@ import {
   supports,
   type Table,
 } from 'rowhouse/plan'
-import { keyOf } from './names.js'
+import { argumentKeys, enumType, keyOf } from './names.js'
 import { type InputFields, isNumeric, list, type Registry, required, typed } from './registry.js'
 
 type Named = Pick<Column, 'name' | 'type'>
@@ -32,24 +32,28 @@ export class SchemaInputs {
   select(table: Table): InputFields {
     const [limit, offset, where] = [GraphQLInt, GraphQLInt, this.boolExp(table)]
     if (!this.registry.modern) return typed({ where, limit, offset, order_by: new GraphQLList(GraphQLString) })
-    return typed({ distinct_on: this.columnList(table), limit, offset, order_by: list(this.orderBy(table)), where })
+    const [distinct, order] = [this.columnList(table), list(this.orderBy(table))]
+    return this.registry.words<GraphQLInputType>({ distinct_on: distinct, limit, offset, order_by: order, where })
   }
 
   /** The primary key. */
   key(table: Table): InputFields {
     const keys = table.primaryKey.map((name) => {
       const { type } = table.columnsByName.get(name) as Column
-      return [keyOf(table, name), required(this.registry.value(type))] as const
+      const { naming } = this.registry.names
+      return [keyOf(table, name, naming), required(this.registry.value(enumType(type, naming)))] as const
     })
     return typed(Object.fromEntries(keys))
   }
 
   insert(table: Table): InputFields {
-    return typed({ objects: required(list(this.insertInput(table))), on_conflict: this.conflict(table) })
+    const objects = required(list(this.insertInput(table)))
+    return this.registry.words<GraphQLInputType>({ objects, on_conflict: this.conflict(table) })
   }
 
   insertOne(table: Table): InputFields {
-    return typed({ object: required(this.insertInput(table)), on_conflict: this.conflict(table) })
+    const object = required(this.insertInput(table))
+    return this.registry.words<GraphQLInputType>({ object, on_conflict: this.conflict(table) })
   }
 
   update(table: Table): InputFields {
@@ -58,7 +62,7 @@ export class SchemaInputs {
 
   updateByKey(table: Table): InputFields {
     const key = this.input(table, '_pk_columns_input', () => this.key(table))
-    return { ...typed({ pk_columns: required(key) }), ...this.changes(table) }
+    return { ...this.registry.words({ pk_columns: required(key) }), ...this.changes(table) }
   }
 
   updateMany(table: Table): InputFields {
@@ -73,7 +77,9 @@ export class SchemaInputs {
   call(call: FunctionData | ComputedField): InputFields {
     const own = call.arguments.filter((each) => each.is === 'client')
     if (own.length === 0) return {}
-    const type = this.registry.input(this.registry.exposed.argsOf(call), () => this.values(own as readonly Named[]))
+    const keys = argumentKeys(call.arguments, this.registry.isCamel)
+    const named = own.map(({ name = '', type }) => ({ name: keys.get(name) as string, type }))
+    const type = this.registry.input(this.registry.exposed.argsOf(call), () => this.values(named))
     return typed({ args: own.every(({ optional }) => optional) ? type : required(type) })
   }
 
@@ -145,10 +151,11 @@ export class SchemaInputs {
     const { keep, modern } = this.registry
     return this.registry.input(this.comparisonName(type), () => {
       const operators = operatorsOn(type)
-        .filter(([operator]) => keep(`_${operator}`))
+        .filter(([operator]) => keep(this.registry.word(`_${operator}`)))
         .map(([operator, right]) => [`_${operator}`, this.operand(operator, type, right as SqlType)] as const)
       const cast = modern && keep('_cast') ? this.cast(type) : undefined
-      return typed<GraphQLInputType>({ ...Object.fromEntries(operators), _is_null: GraphQLBoolean, _cast: cast })
+      const others = { _is_null: GraphQLBoolean, _cast: cast }
+      return this.registry.words<GraphQLInputType>({ ...Object.fromEntries(operators), ...others })
     })
   }
 
@@ -157,7 +164,7 @@ export class SchemaInputs {
     const as = CASTS[type.kind]
     const to = as && castType(type, as)
     if (!as || !to) return undefined
-    const name = `${this.registry.scalar(type).name}_cast_exp`
+    const name = this.registry.typeNamed(`${this.registry.scalar(type).name}_cast_exp`)
     return this.registry.input(name, () => typed({ [as]: this.comparison(to) }))
   }
 
@@ -182,16 +189,18 @@ export class SchemaInputs {
   }
 
   private search(): GraphQLInputObjectType {
-    return this.registry.input('full_text_query', () =>
+    return this.registry.input(this.registry.typeNamed('full_text_query'), () =>
       typed<GraphQLInputType>({ query: required(GraphQLString), language: GraphQLString }),
     )
   }
 
   private comparisonName(type: SqlType): string {
     const { modern } = this.registry
-    if (this.registry.isList(type)) return `${this.registry.scalar(type.element).name}_array_comparison_exp`
+    if (this.registry.isList(type)) {
+      return this.registry.typeNamed(`${this.registry.scalar(type.element).name}_array_comparison_exp`)
+    }
     const older = !modern && type.schema === 'pg_catalog' ? ALPHA_NAMES.get(type.name) : undefined
-    return `${older ?? this.registry.scalar(type).name}_comparison_exp`
+    return this.registry.typeNamed(`${older ?? this.registry.scalar(type).name}_comparison_exp`)
   }
 
   private orderBy(table: Table): GraphQLInputObjectType {
@@ -216,7 +225,7 @@ export class SchemaInputs {
       const functions = this.registry
         .functions(table)
         .map(([fn, columns]) => [
-          fn,
+          this.registry.word(fn),
           this.input(table, `_${fn}_order_by`, () => this.values(columns, this.direction())),
         ])
       return typed({ count: this.direction(), ...Object.fromEntries(functions) })
@@ -224,9 +233,10 @@ export class SchemaInputs {
   }
 
   private direction(): GraphQLEnumType {
+    const ways = this.registry.isCamel ? DIRECTIONS.map((way) => way.toUpperCase()) : DIRECTIONS
     const make = (name: string) =>
-      new GraphQLEnumType({ name, values: Object.fromEntries(DIRECTIONS.map((way) => [way, {}])) })
-    return this.registry.once('order_by', make)
+      new GraphQLEnumType({ name, values: Object.fromEntries(ways.map((way) => [way, {}])) })
+    return this.registry.once(this.registry.typeNamed('order_by'), make)
   }
 
   private insertInput(table: Table): GraphQLInputObjectType {
@@ -247,7 +257,8 @@ export class SchemaInputs {
         inputs.map(({ name, gives, table: remote }) => {
           const input = () => this.insertInput(remote)
           const [suffix, data] = gives === 'object' ? ['_obj', input] : ['_arr', () => list(input())]
-          const fields = () => typed({ data: required(data()), on_conflict: this.conflict(remote) })
+          const fields = () =>
+            this.registry.words<GraphQLInputType>({ data: required(data()), on_conflict: this.conflict(remote) })
           return [name, this.input(remote, `${suffix}_rel_insert_input`, fields)]
         }),
       ),
@@ -277,7 +288,10 @@ export class SchemaInputs {
     if (!keys.some(({ name }) => isEnumName(name))) return undefined
     return this.input(table, '_on_conflict', () => ({
       constraint: { type: required(this.registry.enum(this.registry.nameOf(table, '_constraint'), keys)) },
-      update_columns: { type: required(list(this.columnEnum(table, 'update'))), defaultValue: [] },
+      [this.registry.word('update_columns')]: {
+        type: required(list(this.columnEnum(table, 'update'))),
+        defaultValue: [],
+      },
       where: { type: this.boolExp(table) },
     }))
   }
@@ -293,7 +307,7 @@ export class SchemaInputs {
     const kept = (of: readonly Column[]) => of.filter(({ name }) => this.registry.keep(name))
     const input = (operator: string, of: readonly Column[], type?: GraphQLInputType) =>
       of.length > 0 ? this.input(table, `${operator}_input`, () => this.values(kept(of), type)) : undefined
-    return typed({
+    return this.registry.words({
       // An empty `_set` names no column, and writes the presets.
       _set: columns.length > 0 ? this.input(table, '_set_input', () => this.columnInputs(kept(columns))) : undefined,
       _inc: input('_inc', changeable.filter(isNumeric)),

@@ -186,7 +186,7 @@ class SchemaOutputs {
       const functions = this.registry.functions(table).map(([fn, columns]) => {
         const fields = () =>
           typed(Object.fromEntries(columns.map(({ name, type }) => [name, this.computed(fn, type)] as const)))
-        return [fn, { type: this.object(table, `_${fn}_fields`, fields) }] as const
+        return [this.registry.word(fn), { type: this.object(table, `_${fn}_fields`, fields) }] as const
       })
       return { count, ...Object.fromEntries(functions) }
     })
@@ -202,7 +202,7 @@ class SchemaOutputs {
   private response(table: Table): GraphQLObjectType {
     return this.object(table, '_mutation_response', () => {
       const rows = this.registry.names.may(table, 'select') ? this.rows(table) : undefined
-      return typed<GraphQLOutputType>({
+      return this.registry.words<GraphQLOutputType>({
         affected_rows: new GraphQLNonNull(GraphQLInt),
         returning: rows && (rows instanceof GraphQLNonNull ? rows : new GraphQLNonNull(rows)),
       })

@@ -29,7 +29,7 @@ import { fieldsByKey } from './document.js'
 import { type Exposed, exposed } from './exposed.js'
 import { type Args, fieldsOf, invalid, isTrue, ownOf } from './input.js'
 import { readJsonPath } from './json-path.js'
-import { aggregateNamed, type Dialect, isColumn } from './names.js'
+import { aggregateNamed, argumentKeys, type Dialect, isCamel, isColumn, typeEnd, wordOf } from './names.js'
 import type { RootField } from './roots.js'
 
 export interface WalkOptions {
@@ -62,6 +62,7 @@ export class Walker {
   readonly args: Arguments
   readonly dialect: Dialect
   private readonly exposed: Exposed
+  private readonly isCamel: boolean
 
   constructor(private readonly options: WalkOptions) {
     const { names, dialect, variables } = options
@@ -69,6 +70,7 @@ export class Walker {
     this.dialect = dialect
     this.args = new Arguments(names, dialect, variables)
     this.exposed = exposed(names, dialect)
+    this.isCamel = isCamel(names, dialect)
   }
 
   /** Plans all root fields of a query as one read, except introspection. */
@@ -108,10 +110,12 @@ export class Walker {
     path: string,
   ): FunctionCall {
     const given = fieldsOf(this.args.of(node as FieldNode)['args'])
+    const keys = argumentKeys(all, this.isCamel)
     return planCall(ref, all, `${path}.args`, (name, type) => {
-      const input = ownOf(given, name)
+      const key = keys.get(name) as string
+      const input = ownOf(given, key)
       if (input?.kind === 'null') return { kind: 'const', value: null, type }
-      return input && this.args.operand(input, type, `${path}.args.args.${name}`)
+      return input && this.args.operand(input, type, `${path}.args.args.${key}`)
     })
   }
 
@@ -134,7 +138,7 @@ export class Walker {
 
   /** Returns the name of a type of a table. */
   typeName(table: Table, suffix = ''): string {
-    return `${this.exposed.nameOf(table)}${suffix}`
+    return `${this.exposed.nameOf(table)}${typeEnd(suffix, this.isCamel)}`
   }
 
   /** Plans the fields of rows. */
@@ -149,7 +153,7 @@ export class Walker {
     const { key, nodes, table, path } = selected
     const name = nameOf(nodes)
     if (name === '__typename') return { kind: 'constant', key, value: this.typeName(table) }
-    if (name === '_empty' && !isColumn(table, name) && !table.relationshipsByName.has(name)) {
+    if (name === '_empty' && !isColumn(table, name, this.names.naming) && !table.relationshipsByName.has(name)) {
       return { kind: 'constant', key, value: '' }
     }
     if (this.dialect === 'modern') {
@@ -241,7 +245,7 @@ export class Walker {
 
   private computed(nodes: readonly FieldNode[], table: Table, path: string): Computed[] {
     return [...this.selected(nodes)].map(([key, same]): Computed => {
-      const fn = nameOf(same)
+      const fn = wordOf(nameOf(same))
       if (fn === '__typename') return { kind: 'constant', key, value: this.typeName(table, '_aggregate_fields') }
       const here = `${path}.selectionSet${at('', key)}`
       if (fn === 'count') {
