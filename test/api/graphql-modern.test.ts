@@ -451,6 +451,17 @@ tap.test('GraphQL of the newer dialect', async (t) => {
     )
   })
 
+  await t.test('a query may ask for a cached answer, and gets the current one', async (t) => {
+    const cached = (directive: string, variables = '($n: Int = 5)') =>
+      data(`query q${variables} ${directive} { pair(where: {a: {_eq: 5}}) { a } }`)
+
+    t.same(await cached('@cached', ''), { pair: [] })
+    t.same(await cached('@cached(ttl: 120, refresh: true)', ''), { pair: [] })
+    t.same(await cached('@cached(ttl: $n)'), { pair: [] })
+    const refused = await ask('mutation @cached { delete_pair(where: {a: {_eq: 5}}) { affected_rows } }')
+    t.match(refused.body, { errors: [{ message: 'Directive "@cached" may not be used on MUTATION.' }] })
+  })
+
   await t.test('a mutation runs when a fragment around it is included, wherever it is asked for', async (t) => {
     const remove = (directive = '') => `delete_pair(where: {a: {_eq: 7}}) ${directive} { affected_rows }`
     const fragment = `fragment Removal on mutation_root { ${remove()} }`

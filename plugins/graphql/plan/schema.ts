@@ -1,5 +1,7 @@
 import {
+  DirectiveLocation,
   GraphQLBoolean,
+  GraphQLDirective,
   type GraphQLFieldConfig,
   GraphQLFloat,
   GraphQLInt,
@@ -9,6 +11,7 @@ import {
   type GraphQLOutputType,
   GraphQLSchema,
   GraphQLString,
+  specifiedDirectives,
 } from 'graphql'
 import {
   type ComputedField,
@@ -55,9 +58,21 @@ export function buildSchema(
   return new GraphQLSchema({
     query: query.size > 0 ? root('query_root', query) : empty,
     mutation: mutation.size > 0 ? root('mutation_root', mutation) : undefined,
+    directives: dialect === 'modern' ? [...specifiedDirectives, CACHED] : undefined,
     assumeValid: true,
   })
 }
+
+/** Clients of Hasura send it. */
+const CACHED = new GraphQLDirective({
+  name: 'cached',
+  description: 'It has no effect: every query reads the database.',
+  locations: [DirectiveLocation.QUERY],
+  args: {
+    ttl: { type: new GraphQLNonNull(GraphQLInt), defaultValue: 60 },
+    refresh: { type: new GraphQLNonNull(GraphQLBoolean), defaultValue: false },
+  },
+})
 
 /** How long the last whole schema is kept after its last use. */
 const KEEP_MS = 10_000
