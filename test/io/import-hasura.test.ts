@@ -138,6 +138,10 @@ t.test('what the server refuses is reported, and the rest is applied', async (t)
           array_relationships: [
             relationship('notes', { table: 'note', column: 'owner_id' }),
             relationship('away', { table: 'gone', column: 'person_id' }),
+            {
+              name: 'namesakes',
+              using: { manual_configuration: { remote_table: 'note', column_mapping: { name: 'id' } } },
+            },
           ],
         },
       ],
@@ -149,7 +153,9 @@ t.test('what the server refuses is reported, and the rest is applied', async (t)
   const { code, out } = await run('import-hasura', 'old.json', '--apply', '--json', '--out', 'new.json')
 
   t.equal(code, 1)
-  const { refused, counts } = JSON.parse(out) as { refused: Record<string, string>[]; counts: object }
+  const { refused, notes, counts } = JSON.parse(out) as Record<'refused' | 'notes', Record<string, string>[]> & {
+    counts: object
+  }
   t.same(refused.map(({ kind, name }) => `${kind} ${name}`).sort(), [
     'configuration person',
     'function no_function',
@@ -160,7 +166,11 @@ t.test('what the server refuses is reported, and the rest is applied', async (t)
     'table gone',
   ])
   t.ok(refused.every(({ reason }) => reason !== undefined))
-  t.match(counts, { tables: 2, relationships: 2, permissions: 1, functions: 1 })
+  t.match(
+    notes.filter(({ kind }) => kind === 'relationship'),
+    [{ name: 'person.namesakes', reason: /no query can use it.*text = integer/ }],
+  )
+  t.match(counts, { tables: 2, relationships: 3, permissions: 1, functions: 1 })
   t.match(await run('metadata', 'diff', 'new.json'), { code: 0, out: /no differences/ })
 })
 

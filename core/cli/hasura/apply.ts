@@ -1,5 +1,7 @@
 import { type Json, type JsonObject, NO_LIMITS, parseJson, stringifyJson } from '../../json/parse.js'
 import { isObject } from '../../plan/encode.js'
+import type { TableRef } from '../../plan/ir.js'
+import { ident, join, type Sql, sql, tableText } from '../../sql/text.js'
 import { type Ask, Refusal } from '../temporary-server.js'
 import { labelOf, listOf, type Metadata, objects, textOf } from './metadata.js'
 import type { Report } from './report.js'
@@ -14,11 +16,12 @@ export async function applyMetadata(ask: Ask, metadata: Metadata, report: Report
   for (;;) {
     try {
       await ask('replace_metadata', stringifyJson(metadata as unknown as Json))
-      return
+      break
     } catch (error) {
       if (!(error instanceof Refusal) || !removeAt(metadata, error, report)) throw error
     }
   }
+  await noteBroken(ask, manualJoins(metadata), report)
 }
 
 /** Returns the number of objects in the metadata of a database. */
@@ -59,8 +62,11 @@ async function removeMissingTables(ask: Ask, metadata: Metadata, report: Report)
   }
 }
 
-const keyOf = (name: Json | undefined): string =>
-  isObject(name) ? `${textOf(name['schema'])}\0${textOf(name['name'])}` : `public\0${textOf(name)}`
+const refOf = (name: Json | undefined): TableRef =>
+  isObject(name)
+    ? { schema: textOf(name['schema']), name: textOf(name['name']) }
+    : { schema: 'public', name: textOf(name) }
+const keyOf = (name: Json | undefined): string => Object.values(refOf(name)).join('\0')
 
 /** Returns the other table of a relationship, if the definition names it. */
 function targetOf({ using }: JsonObject): Json | undefined {
@@ -71,6 +77,44 @@ function targetOf({ using }: JsonObject): Json | undefined {
 
 function replaceList<T>(list: T[], keep: (each: T) => boolean): void {
   list.splice(0, list.length, ...list.filter(keep))
+}
+
+/** The join of a relationship, to see whether PostgreSQL can compare its columns. */
+interface Join {
+  readonly name: string
+  readonly query: Sql
+}
+
+function manualJoins({ tables }: Metadata): readonly Join[] {
+  return tables.flatMap(({ table, object_relationships: one, array_relationships: many }) =>
+    [...objects(one), ...objects(many)].flatMap(({ name, using }) => {
+      const { manual_configuration: manual } = using as JsonObject
+      if (!isObject(manual)) return []
+      const on = Object.entries(manual['column_mapping'] as JsonObject).map(
+        ([local, remote]) => sql`a.${ident(local)} = b.${ident(textOf(remote))}`,
+      )
+      const [from, to] = [tableText(refOf(table)), tableText(refOf(manual['remote_table']))]
+      const query = sql`(select 1 from ${from} a join ${to} b on ${join(on, sql` and `)} limit 0)`
+      return [{ name: `${labelOf(table)}.${textOf(name)}`, query }]
+    }),
+  )
+}
+
+/** Notes joins that no query can use, neither here nor in Hasura. Halves them until it has found each. */
+async function noteBroken(ask: Ask, joins: readonly Join[], report: Report): Promise<void> {
+  const [first] = joins
+  if (!first) return
+  try {
+    const all = joins.map(({ query }) => query)
+    await ask('run_sql', JSON.stringify({ sql: join(all, sql` union all `), read_only: true }))
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    if (joins.length === 1)
+      return report.note('relationship', first.name, `no query can use it, as in Hasura: ${error.reason}`)
+    const half = joins.length >> 1
+    await noteBroken(ask, joins.slice(0, half), report)
+    await noteBroken(ask, joins.slice(half), report)
+  }
 }
 
 const PLACE = /^\$\.args\.(tables|functions|query_templates)\[(\d+)\](?:\.(\w+)(?:\[(\d+)\])?(.*))?$/
