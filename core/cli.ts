@@ -142,7 +142,8 @@ ${CONFIG_HELP}`,
     run: async (invocation) => (await import('./cli/import.js')).importFile(invocation),
   },
   'import-hasura': {
-    usage: 'rowhouse import-hasura DIR|FILE [--out FILE] [--source NAME] [--apply] [--force] [--json] [--config FILE]',
+    usage:
+      'rowhouse import-hasura DIR|FILE [--out FILE] [--source NAME] [--anonymous ROLE] [--apply] [--force] [--json] [--config FILE]',
     summary: 'move the metadata of a Hasura project',
     help: `Reads a Hasura project, its folder metadata, or an exported file (JSON or YAML; metadata version 1, 2 or 3), writes the
 same for rowhouse metadata apply, and reports what has no equivalent. Exits with 1 if something was left, and with 2 if it
@@ -150,11 +151,13 @@ failed.
 
   --out FILE      file to write (default: metadata.json)
   --source NAME   PostgreSQL source to move (default: the one called default, otherwise the first)
+  --anonymous ROLE
+                  role of callers without credentials in Hasura, which is called anonymous here
   --apply         apply the metadata to the database, and report what the server refused
   --force         overwrite FILE, and replace metadata that the database has
   --json          print the report as JSON
 ${CONFIG_HELP}`,
-    options: { out: config, source: config, apply: flag, force: flag, json: flag, config },
+    options: { out: config, source: config, anonymous: config, apply: flag, force: flag, json: flag, config },
     words: 1,
     run: async (invocation) => (await import('./cli/import-hasura.js')).importHasura(invocation),
   },

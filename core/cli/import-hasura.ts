@@ -25,11 +25,11 @@ export async function importHasura({ flags, words: [place] }: Invocation): Promi
 }
 
 async function move(place: string, flags: Invocation['flags']): Promise<number> {
-  const { out = 'metadata.json', source } = flags as Readonly<Record<string, string | undefined>>
+  const { out = 'metadata.json', source, anonymous } = flags as Readonly<Record<string, string | undefined>>
   const isForced = flags['force'] === true
   if (resolve(out) === resolve(place)) throw new Error(`${out} is the file to read; choose another file with --out`)
   if (!isForced && (await exists(out))) throw new Error(`${out} exists; choose another file with --out, or use --force`)
-  const { metadata, report } = mapMetadata(await readProject(place), source)
+  const { metadata, report } = mapMetadata(await readProject(place), source, anonymous)
   if (flags['apply'] === true) {
     await withDatabase(flags, (url) =>
       withServer(url, flags, async (ask) => {

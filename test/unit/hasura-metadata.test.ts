@@ -94,7 +94,8 @@ t.test('a permission is left out if it would permit more than before', async (t)
 t.test('other keys of permissions', async (t) => {
   const moved = (list: string, permission: object) => {
     const { table, report } = moveTable(permit(list, permission))
-    return [(table[list] as JsonObject[])[0]?.['permission'], report.notes.length, report.left.length]
+    const notes = report.notes.filter(({ kind }) => kind !== 'role')
+    return [(table[list] as JsonObject[])[0]?.['permission'], notes.length, report.left.length]
   }
 
   t.same(
@@ -279,13 +280,113 @@ t.test('everything without an equivalent is reported', async (t) => {
       'action: login',
       'custom type: Token',
       'cron trigger: nightly',
-      'inherited role: editor',
       'api limits: disabled, rate_limit',
       'introspection: disabled for user',
       'setting: opentelemetry',
     ],
   )
   t.same(report.configuration, { plugins: { graphql: { namingConvention: 'graphql-default' } } })
+})
+
+t.test('inherited roles get copies of the permissions of their members', async (t) => {
+  const roles = (list: string, permissions: Record<string, object>) => ({
+    [list]: Object.entries(permissions).map(([role, permission]) => ({ role, permission })),
+  })
+  const own = { id: { _eq: 'X-Hasura-User-Id' } }
+  const given = (tables: object[]) =>
+    source(
+      { tables, functions: [{ function: 'find', permissions: [{ role: 'reader' }] }, 'plain'] },
+      {
+        inherited_roles: [
+          { role_name: 'chief', role_set: ['editor', 'auditor'] },
+          { role_name: 'editor', role_set: ['reader', 'writer'] },
+          { role_name: 'ring', role_set: ['round'] },
+          { role_name: 'round', role_set: ['ring', 'reader'] },
+        ],
+      },
+    )
+  const { metadata, report } = mapMetadata(
+    given([
+      {
+        table: 'note',
+        ...roles('select_permissions', {
+          reader: { columns: ['id', 'text'], filter: own, limit: 5 },
+          writer: { columns: ['text', 'id'], filter: { open: { _eq: true } }, limit: 9, allow_aggregations: true },
+          auditor: { columns: ['id'], filter: {} },
+        }),
+        ...roles('insert_permissions', {
+          reader: { columns: ['text'], check: own },
+          writer: { columns: ['text'], check: {} },
+        }),
+        ...roles('update_permissions', {
+          reader: { columns: ['text', 'id'], filter: own },
+          writer: { columns: ['id', 'text'], filter: own },
+        }),
+        ...roles('delete_permissions', { writer: { filter: {} }, chief: { filter: own } }),
+      },
+      {
+        table: 'tag',
+        ...roles('select_permissions', {
+          reader: { columns: ['id'], filter: {}, computed_fields: ['size'] },
+          writer: { columns: '*', filter: {} },
+        }),
+      },
+    ]),
+  )
+
+  const permissionOf = (table: number, list: string, role: string) =>
+    (metadata.tables[table]![list] as JsonObject[]).find((each) => each['role'] === role)?.['permission']
+  t.match(permissionOf(0, 'select_permissions', 'editor'), {
+    columns: ['id', 'text'],
+    filter: { _or: [{ id: { _eq: 'X-Service-User-Id' } }, { open: { _eq: true } }] },
+    limit: 9,
+    allow_aggregations: true,
+  })
+  t.notOk(permissionOf(0, 'select_permissions', 'chief'), 'who would see a column in some rows only')
+  t.notOk(permissionOf(0, 'insert_permissions', 'editor'), 'whose members disagree')
+  t.same(permissionOf(0, 'update_permissions', 'chief'), {
+    columns: ['text', 'id'],
+    filter: { id: { _eq: 'X-Service-User-Id' } },
+  })
+  t.same(permissionOf(0, 'delete_permissions', 'editor'), { filter: {} })
+  t.same(permissionOf(0, 'delete_permissions', 'chief'), { filter: { id: { _eq: 'X-Service-User-Id' } } }, 'its own')
+  t.match(permissionOf(1, 'select_permissions', 'chief'), { columns: '*', filter: {}, computed_fields: ['size'] })
+  t.same(metadata.functions[0]?.['permissions'], [{ role: 'reader' }, { role: 'editor' }, { role: 'chief' }])
+  t.same(
+    report.left.map(({ kind, name, reason }) => `${kind} ${name}: ${reason}`),
+    [
+      'inherited role ring: it inherits from itself',
+      'inherited role round: it inherits from itself',
+      'select permission note.chief: auditor, editor may select different columns of different rows',
+    ],
+  )
+  t.match(
+    report.notes.filter(({ name }) => name === 'note.editor' || name === 'editor'),
+    [
+      { kind: 'insert permission', reason: 'reader, writer differ, so it has none, as in Hasura' },
+      { kind: 'inherited role', reason: /copies of the permissions of reader, writer/ },
+    ],
+  )
+})
+
+t.test('the role of callers without credentials gets the name that it has here', async (t) => {
+  const tables = [{ table: 'a', ...permit('select_permissions', { columns: ['id'], filter: {} }, 'public') }]
+  const functions = [{ function: 'find', permissions: [{ role: 'public' }] }]
+
+  const { metadata } = mapMetadata(source({ tables, functions }), undefined, 'public')
+
+  t.match(metadata.tables, [{ select_permissions: [{ role: 'anonymous' }] }])
+  t.match(metadata.functions, [{ permissions: [{ role: 'anonymous' }] }])
+  const nameless = { table: 'a', select_permissions: [{ permission: { columns: ['id'], filter: {} } }] }
+  t.notMatch(mapMetadata(source({ tables: [nameless] })).metadata, {
+    tables: [{ select_permissions: [{ role: 'anonymous' }] }],
+  })
+})
+
+t.test('the report says how clients keep their headers', async (t) => {
+  const { report } = moveTable(permit('select_permissions', { columns: ['id'], filter: {} }))
+
+  t.match(report.notes, [{ kind: 'role', name: 'X-Hasura-Role', reason: /set auth\.hasuraNames to true/ }])
 })
 
 t.test('one PostgreSQL source is moved', async (t) => {

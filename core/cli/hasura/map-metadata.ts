@@ -4,6 +4,7 @@ import { isObject } from '../../plan/encode.js'
 import { ROLE_NAME } from '../../session.js'
 import { mapPermission, type PermissionType } from './map-permission.js'
 import { mapRequests } from './map-requests.js'
+import { mapRoles } from './map-roles.js'
 import { labelOf, listOf, mapName, type Metadata, objects, textOf } from './metadata.js'
 import { Report } from './report.js'
 
@@ -20,20 +21,21 @@ const LISTS: Readonly<Record<string, string>> = {
   remote_schemas: 'remote schema',
   cron_triggers: 'cron trigger',
   actions: 'action',
-  inherited_roles: 'inherited role',
 }
 
 /**
  * Moves the metadata of Hasura (version 1, 2 or 3). Everything that has no equivalent is in the report.
  * @param only name of the source; default: the first PostgreSQL database, or the one called `default`
+ * @param anonymous name of the role of callers without credentials; default: `anonymous`
  * @throws Error when it contains no such database
  */
-export function mapMetadata(given: JsonObject, only?: string): Mapped {
+export function mapMetadata(given: JsonObject, only?: string, anonymous?: string): Mapped {
   const report = new Report()
   const source = chosen(given, only, report)
+  const { tables, functions } = mapRoles(given, source, anonymous, report)
   const metadata: Metadata = {
-    tables: objects(source['tables']).map((table) => mapTable(table, report)),
-    functions: listOf(source['functions']).map((each) => mapFunction(each, report)),
+    tables: tables.map((table) => mapTable(table, report)),
+    functions: functions.map((each) => mapFunction(each, report)),
     query_templates: [],
   }
   for (const [key, value] of Object.entries(source)) leaveRest('source', key, value, SOURCE_KEYS, report)
@@ -92,7 +94,7 @@ function chosen(given: JsonObject, only: string | undefined, report: Report): Js
 function leaveTop(key: string, value: Json, report: Report): void {
   const kind = Object.hasOwn(LISTS, key) ? LISTS[key] : undefined
   if (kind !== undefined) {
-    for (const each of objects(value)) report.leave(kind, textOf(each['name'] ?? each['role_name']))
+    for (const each of objects(value)) report.leave(kind, textOf(each['name']))
   } else if (key === 'custom_types') {
     for (const types of isObject(value) ? Object.values(value) : []) {
       for (const each of objects(types)) report.leave('custom type', textOf(each['name']))
@@ -115,6 +117,7 @@ const TOP_KEYS = new Set([
   'query_collections',
   'rest_endpoints',
   'allowlist',
+  'inherited_roles',
 ])
 
 /** Reports a key that nothing else takes, unless it is empty. */
@@ -159,7 +162,6 @@ function mapTable(given: JsonObject, report: Report): JsonObject {
     definition: mapFunctionNames(each['definition']),
     ...commentOf(each),
   }))
-  const fields = table['computed_fields'].map((each) => textOf((each as JsonObject)['name']))
   for (const [key, type] of Object.entries(PERMISSIONS)) {
     table[key] = objects(given[key]).flatMap((each) => {
       const role = textOf(each['role'])
@@ -169,15 +171,6 @@ function mapTable(given: JsonObject, report: Report): JsonObject {
         return []
       }
       for (const note of moved.notes) report.note(`${type} permission`, `${name}.${role}`, note)
-      const listed = listOf(moved.permission['computed_fields'])
-      const missing = type === 'select' ? fields.filter((field) => !listed.includes(field)) : []
-      if (missing.length > 0) {
-        report.note(
-          'select permission',
-          `${name}.${role}`,
-          `does not list ${missing.join(', ')}; computed fields that return rows must be listed, too`,
-        )
-      }
       return [{ role, permission: moved.permission, ...commentOf(each) }]
     })
   }
@@ -291,11 +284,15 @@ const GRANT = 'grant roles with create_function_permission'
 const noteSession = (kind: string, name: string, report: Report): void =>
   report.note(kind, name, 'the keys of its session argument begin with x-service-, unless auth.hasuraNames is on')
 
-/** Warns of roles that mean something else in Rowhouse. */
+/** Tells how callers get the roles of the permissions, and which of these mean something else in Rowhouse. */
 function noteRoles({ tables }: Metadata, report: Report): void {
   const roles = new Set(
     tables.flatMap((table) => Object.keys(PERMISSIONS).flatMap((key) => objects(table[key]).map(({ role }) => role))),
   )
+  if (roles.size > 0) {
+    const how = 'set auth.hasuraNames to true, or rename the X-Hasura-* headers of clients and claims of tokens'
+    report.note('role', 'X-Hasura-Role', how)
+  }
   if (roles.has('anonymous')) {
     report.note('role', 'anonymous', 'every caller without credentials has this role')
   }
