@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg'
 import type { Catalog } from '../catalog/catalog.js'
-import type { CatalogOptions, TemplateResolver } from '../catalog/draft.js'
+import type { CatalogOptions } from '../catalog/draft.js'
 import type { Metadata } from '../catalog/metadata.js'
 import type { Editor } from '../catalog/editor.js'
 import type { Op, TableRef } from '../plan/ir.js'
@@ -53,9 +53,7 @@ export interface Data {
   check(request: Request, call: Call): Promise<void>
   /** @throws ServiceError 400 answer-too-large: `bytes` exceeds `database.maxAnswerBytes` */
   mustFit(bytes: number): void
-  /** Sets the resolver of stored templates. Call it once, during setup. */
-  resolveTemplates(resolve: TemplateResolver): void
-  /** Sets how the catalog is read. Call it during setup. */
+  /** Sets how the catalog is read: the resolver of stored templates, and names in GraphQL. Call it during setup. */
   describeCatalog(options: CatalogOptions): void
   /**
    * Returns the SQL of a request for a role, and PostgreSQL's plan of it. An insert or update also runs, in a

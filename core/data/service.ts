@@ -259,7 +259,6 @@ export async function openData(database: Database, options: DataOptions): Promis
       await plans.compiled(snapshotOf(call), taskOf(request, call))
     },
     mustFit,
-    resolveTemplates: (templates) => snapshots.describeCatalog({ templates }),
     describeCatalog: (options) => snapshots.describeCatalog(options),
     usePlanners: (sources) => plans.use(sources),
     async start() {

@@ -13,7 +13,7 @@ export default definePlugin({
     const operations = host.use('operations')
     const meanings = new Meanings(data, operations)
     const templates = new Templates(data, operations, meanings)
-    data.resolveTemplates(meanings.resolve)
+    data.describeCatalog({ templates: meanings.resolve })
     // The operations that a template runs have limits of their own.
     for (const [type, operation] of Object.entries(templateOperations(data, templates)))
       host.operation(type, { ...operation, timeoutMs: 0 })
