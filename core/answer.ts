@@ -25,6 +25,11 @@ export interface RowStream {
   readonly sent?: (chunk: Buffer) => void
   /** Total size of all chunks in bytes, if known. */
   readonly length?: number
+  /**
+   * Present if a stream that fails late has ended its JSON before it throws. Returns the position of the first row that
+   * is missing: the key of its list, and its index. Undefined outside of lists.
+   */
+  readonly cutOff?: () => readonly (string | number)[] | undefined
 }
 
 export type AnswerFormat = 'json' | 'ndjson' | 'csv'

@@ -1,7 +1,10 @@
 import type { Compiled } from './compile/compile.js'
 import type { Request } from './data/data.js'
 import type { Answer, Call } from './data/operations.js'
+import { countOf } from './data/request-limits.js'
 import type { Job } from './db/lane.js'
+import { ServiceError } from './errors.js'
+import type { Json } from './json/parse.js'
 import type { Form } from './sql/emit.js'
 import { timed } from './timing.js'
 
@@ -23,10 +26,16 @@ export interface RequestSteps {
    * @see core/db/stream.ts, core/data/format.ts
    */
   runRows(job: Job, call: Call): Promise<Answer>
+  /** Returns whether the answer of several reads is likely to be short, as the ones before. @see core/data/plans.ts */
+  isShort(plan: Compiled): boolean
+  /** Records the length of an answer of several reads. */
+  recordLength(plan: Compiled, isLong: boolean): void
 }
 
 /** Maximum number of rows that are returned as one text. */
 const FEW = 1000
+/** Maximum length of one text that counts as short. */
+const SHORT = 1024 * 1024
 
 /**
  * Runs all steps of a request, from the bytes that a client sent to the bytes of the response:
@@ -50,12 +59,37 @@ export async function answerRequest(
     timed(timing, 'compile', () => steps.compile(request, call, form, isFree))
 
   const isJson = most === undefined || format === 'json'
-  let plan = await compile(isJson ? 'array' : format === 'csv' ? 'cells' : 'rows')
+  const plan = await compile(isJson ? 'array' : format === 'csv' ? 'cells' : 'rows')
   steps.checkPrice(plan, request, call)
   if (plan.statements.length === 0) return undefined
-  const isWhole = most === undefined || (isJson && Math.min(most, plan.mostRows ?? Infinity) <= FEW)
+  const run = (how: 'runCell' | 'runRows', plan: Compiled): Promise<Answer> => {
+    const job = timed(timing, 'bind', () => steps.bind(plan, request, call))
+    return timed(timing, 'run', () => steps[how](job, call))
+  }
+  if (most === undefined || (isJson && Math.min(most, mostRows(plan, request.values)) <= FEW)) {
+    return run('runCell', plan)
+  }
+  if (plan.parts && steps.isShort(plan)) {
+    const answer = await run('runCell', plan).catch(ifTooLarge)
+    steps.recordLength(plan, !answer || lengthOf(answer) > SHORT)
+    if (answer) return answer
+  }
   // The caller has been charged for the other form of the same request.
-  if (!isWhole && isJson) plan = await compile('rows', true)
-  const job = timed(timing, 'bind', () => steps.bind(plan, request, call))
-  return timed(timing, 'run', () => (isWhole ? steps.runCell(job, call) : steps.runRows(job, call)))
+  const answer = await run('runRows', isJson ? await compile('rows', true) : plan)
+  if (plan.parts) steps.recordLength(plan, answer.kind === 'stream')
+  return answer
 }
+
+/** Returns the most rows that a read, or any list of several reads, can have. */
+function mostRows({ parts, mostRows: most = Infinity }: Compiled, values: readonly Json[]): number {
+  const lists = parts?.flatMap(({ list }) => list ?? [])
+  return lists ? Math.max(0, ...lists.map(({ limits }) => countOf(limits, values))) : most
+}
+
+function ifTooLarge(error: unknown): undefined {
+  if (error instanceof ServiceError && error.code === 'answer-too-large') return
+  throw error
+}
+
+const lengthOf = (answer: Answer): number =>
+  answer.kind === 'text' ? answer.text.length : answer.kind === 'bytes' ? answer.bytes.length : Infinity

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto'
 import { type Catalog, tableKey } from '../catalog/catalog.js'
 import { unexpectedPayload } from '../errors.js'
 import { authorize } from '../plan/authorize.js'
-import type { Op, Read } from '../plan/ir.js'
+import type { Op, Operand, Read } from '../plan/ir.js'
 import { type Names, namesFor } from '../plan/names.js'
+import { INT8 } from '../plan/operators.js'
 import { equalColumns, hasKeyIn, type Price, priceOf } from '../plan/price.js'
-import { emit, type Form } from '../sql/emit.js'
+import { emit, type Form, partsOf } from '../sql/emit.js'
 import type { Statement } from '../sql/bind.js'
 
 /** Turns a shape into a plan. A pure function of a front end, also run in workers. */
@@ -61,8 +62,18 @@ export interface Compiled {
   readonly keys: readonly string[]
   /** Maximum number of rows if the plan proves it: a complete key is given, or the role has a limit. */
   readonly mostRows?: number
+  /** The parts of several reads, in the order in which the form `rows` returns them. */
+  readonly parts?: readonly Part[]
   /** Whether an insert can share a commit with others, because the effect is indistinguishable. */
   readonly sharesCommit?: true
+}
+/** A list, or consecutive other fields, which are one object. */
+export interface Part {
+  readonly list?: {
+    readonly key: string
+    /** Each limits its number of rows. */
+    readonly limits: readonly Operand[]
+  }
 }
 export interface Prepared extends Statement {
   /** Short and unique per text. PostgreSQL would truncate longer names to 63 bytes and confuse them. */
@@ -93,6 +104,8 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
     price: priceOf(wanted, task.role, catalog),
     keys: op.kind === 'read' ? op.fields.map((field) => field.key) : [],
     mostRows: most,
+    parts:
+      op.kind === 'roots' ? partsOf(op).map((part) => (part.kind === 'list' ? listOf(part, catalog) : {})) : undefined,
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),
   }
 }
@@ -108,6 +121,12 @@ export function prepare(task: Preparation, { prepare }: PlannerModule, catalog: 
 
 /** Returns a name for a prepared statement: short, and unique per text. */
 export const nameOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22)
+
+function listOf({ key, read }: { readonly key: string; readonly read: Read }, catalog: Catalog): Part {
+  const most = mostRows(read, catalog)
+  const proven = most === undefined ? [] : [{ kind: 'const' as const, value: String(most), type: INT8 }]
+  return { list: { key, limits: [...proven, ...(read.limit ? [read.limit] : [])] } }
+}
 
 function mostRows(read: Read, catalog: Catalog): number | undefined {
   if (read.group?.by.length === 0) return 1

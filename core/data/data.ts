@@ -37,7 +37,7 @@ export interface Data {
    */
   run(request: Request, call: Call): Promise<string | undefined>
   /**
-   * Runs a read like `run`, but streams many rows.
+   * Runs a read, or several, like `run`, but streams many rows.
    * @param most maximum number of rows that the client requests
    * @returns the answer in the format of the call
    */

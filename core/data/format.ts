@@ -1,3 +1,5 @@
+import type { RowStream } from '../answer.js'
+import type { Compiled, Part } from '../compile/compile.js'
 import {
   type RowSeparators,
   CELLS,
@@ -13,30 +15,41 @@ import type { Answer, Call } from './operations.js'
 
 type Format = Call['format']
 
+const JSON_TYPE = 'application/json; charset=utf-8'
+
 interface Frame {
   readonly contentType: string
   readonly head: string
   /** Formats rows. May overwrite the memory of the rows. */
   readonly rows: (rows: RowMessages) => Buffer
-  readonly tail: string
+  /** Ends the text after the rows so far. */
+  readonly tail: () => string
+  /** @see RowStream.cutOff */
+  readonly cutOff?: RowStream['cutOff']
 }
 
 /** Returns rows as a response: buffered when small, otherwise streamed. */
-export function answerRows(rows: RowBatches, format: Format, keys: readonly string[]): Answer {
-  const frame = frameOf(format, keys)
-  const { contentType } = frame
+export function answerRows(
+  rows: RowBatches,
+  format: Format,
+  { keys, parts }: Pick<Compiled, 'keys' | 'parts'>,
+): Answer {
+  const frame = parts ? objectOf(parts) : frameOf(format, keys)
+  const { contentType, cutOff } = frame
   const { first, done } = rows
-  if (!done) return { kind: 'stream', contentType, chunks: chunks(rows, frame), sent: (chunk) => rows.free(chunk) }
+  if (!done) {
+    return { kind: 'stream', contentType, chunks: chunks(rows, frame), sent: (chunk) => rows.free(chunk), cutOff }
+  }
   const body = Buffer.concat(first.parts.map(frame.rows))
   for (const part of first.parts) rows.free(part)
   if (body.length > MAX_TEXT) {
     return {
       kind: 'bytes',
-      bytes: Buffer.concat([Buffer.from(frame.head), body, Buffer.from(frame.tail)]),
+      bytes: Buffer.concat([Buffer.from(frame.head), body, Buffer.from(frame.tail())]),
       contentType,
     }
   }
-  return { kind: 'text', text: frame.head + body.toString() + frame.tail, contentType }
+  return { kind: 'text', text: frame.head + body.toString() + frame.tail(), contentType }
 }
 
 /** Maximum size of a response that is sent as one text, in bytes. */
@@ -46,7 +59,10 @@ const MAX_TEXT = 16 * 1024 * 1024
 const EARLY = 64 * 1024
 
 /** Yields one chunk for the early rows, then one per batch. The tail is sent only after every row. */
-async function* chunks(rows: RowBatches, { head, rows: framed, tail }: Frame): AsyncGenerator<Buffer, void, undefined> {
+async function* chunks(
+  rows: RowBatches,
+  { head, rows: framed, tail, cutOff }: Frame,
+): AsyncGenerator<Buffer, void, undefined> {
   let held: Buffer[] = [Buffer.from(head)]
   let bytes = 0
   const whole = () => {
@@ -55,20 +71,25 @@ async function* chunks(rows: RowBatches, { head, rows: framed, tail }: Frame): A
     held = []
     return chunk
   }
-  for await (const { parts } of batches(rows)) {
-    for (const part of parts) {
-      const chunk = framed(part)
-      if (chunk.buffer !== part.buffer) rows.free(part)
-      if (bytes >= EARLY) {
-        yield chunk
-        continue
+  try {
+    for await (const { parts } of batches(rows)) {
+      for (const part of parts) {
+        const chunk = framed(part)
+        if (chunk.buffer !== part.buffer) rows.free(part)
+        if (bytes >= EARLY) {
+          yield chunk
+          continue
+        }
+        held.push(chunk)
+        bytes += chunk.length
+        if (bytes >= EARLY) yield whole()
       }
-      held.push(chunk)
-      bytes += chunk.length
-      if (bytes >= EARLY) yield whole()
     }
+  } catch (error) {
+    if (cutOff && bytes >= EARLY) yield Buffer.from(tail())
+    throw error
   }
-  held.push(Buffer.from(tail))
+  held.push(Buffer.from(tail()))
   yield whole()
 }
 
@@ -84,16 +105,65 @@ async function* batches(rows: RowBatches): AsyncGenerator<RowBatch, void, undefi
 function frameOf(format: Format, keys: readonly string[]): Frame {
   switch (format) {
     case 'json':
-      return { contentType: 'application/json; charset=utf-8', head: '[', rows: elements(), tail: ']' }
+      return { contentType: JSON_TYPE, head: '[', rows: elements(), tail: () => ']' }
     case 'ndjson':
-      return { contentType: 'application/x-ndjson', head: '', rows: (rows) => packCells(rows, LINE), tail: '' }
+      return { contentType: 'application/x-ndjson', head: '', rows: (rows) => packCells(rows, LINE), tail: () => '' }
     case 'csv':
       return {
         contentType: 'text/csv; charset=utf-8',
         head: packCsv(rowOf(keys)).toString(),
         rows: packCsv,
-        tail: '',
+        tail: () => '',
       }
+  }
+}
+
+/** Formats the parts of several reads as one object. A row whose cell is null ends a part. */
+function objectOf(parts: readonly Part[]): Frame {
+  let place = 0
+  let list = elements()
+  /** Number of rows of the current list. */
+  let count = 0
+  const keyOf = () => parts[place]?.list?.key
+  const comma = () => (place > 0 ? ',' : '')
+  const open = () => (keyOf() === undefined ? '' : `${comma()}${JSON.stringify(keyOf())}:[`)
+  const close = () => (keyOf() === undefined ? '' : ']')
+
+  function packed(rows: RowMessages): Buffer {
+    if (rows.length === 0) return rows
+    if (keyOf() !== undefined) return list(rows)
+    const fields = packCells(rows, {}).subarray(1, -1)
+    return Buffer.concat([Buffer.from(comma()), fields])
+  }
+  function next(): Buffer {
+    const end = close()
+    place++
+    list = elements()
+    count = 0
+    return Buffer.from(end + open())
+  }
+  return {
+    contentType: JSON_TYPE,
+    head: `{${open()}`,
+    rows(rows) {
+      const before: Buffer[] = []
+      let from = 0
+      for (let at = 0; at < rows.length;) {
+        const end = at + 1 + rows.readUInt32BE(at + 1)
+        if (rows.readInt32BE(at + CELLS) < 0) {
+          before.push(packed(rows.subarray(from, at)), next())
+          from = end
+        } else count++
+        at = end
+      }
+      const last = packed(rows.subarray(from))
+      return before.length === 0 ? last : Buffer.concat([...before, last])
+    },
+    tail: () => `${close()}}`,
+    cutOff() {
+      const key = keyOf()
+      return key === undefined ? undefined : [key, count]
+    },
   }
 }
 

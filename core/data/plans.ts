@@ -21,6 +21,9 @@ export interface PlansOptions extends Omit<PoolConfig, 'planners'> {
   readonly limits: Pick<Limits, 'newQueries'>
 }
 
+/** Short answers that a plan needs after a long one until another short one is likely. */
+const PROOF = 100
+
 const HIT = { by: 'cache' }
 const WORKER = { by: 'worker' }
 const IN_PROCESS = { by: 'process' }
@@ -32,6 +35,8 @@ export class Plans {
   /** Plans compiled by this instance. No other plan is executed. */
   private readonly branded = new WeakSet<Compiled>()
   private readonly repeated = new WeakSet<Compiled>()
+  /** The number of short answers in a row; negative while more are needed after a long one. */
+  private readonly shortAnswers = new WeakMap<Compiled, number>()
   private sources: ReadonlyMap<string, PlannerSource> = new Map()
   private readonly planners = new Map<string, PlannerModule>()
   private opened: CompilePool | undefined
@@ -104,6 +109,15 @@ export class Plans {
     return this.repeated.has(plan)
   }
 
+  /** Returns whether the answers of a plan are likely to be short. */
+  isShort(plan: Compiled): boolean {
+    return this.answersInARow(plan) > 0
+  }
+
+  recordLength(plan: Compiled, isLong: boolean): void {
+    this.shortAnswers.set(plan, isLong ? -PROOF : this.answersInARow(plan) + 1)
+  }
+
   assertBranded(plan: Compiled): void {
     if (!this.branded.has(plan)) throw new Error('cannot run a plan that was not authorized here')
   }
@@ -111,6 +125,10 @@ export class Plans {
   /** Plans synchronously, without authorizing. The planner must lift requests. */
   plan(planner: string, shape: unknown, names: Names): Op {
     return (this.planners.get(planner) as PlannerModule).default(shape as never, names)
+  }
+
+  private answersInARow(plan: Compiled): number {
+    return this.shortAnswers.get(plan) ?? 0
   }
 
   private async work(snapshot: Snapshot, task: Task | Preparation, patient = false): Promise<unknown> {

@@ -138,8 +138,12 @@ function estimatedRows(
   rowCount: (table: string) => number,
 ): number {
   const rows = table === undefined ? UNKNOWN_ROWS : rowCount(table) / (per === undefined ? 1 : rowCount(per))
-  return Math.max(1, Math.min(rows * share, ...limits.map((limit) => rowsOf(valueOf(limit, values)))))
+  return Math.max(1, Math.min(rows * share, countOf(limits, values)))
 }
+
+/** Returns the smallest of the limits on a number of rows; Infinity without any. */
+export const countOf = (limits: readonly Operand[], values: readonly Json[]): number =>
+  Math.min(...limits.map((limit) => rowsOf(valueOf(limit, values))))
 
 const valueOf = (operand: Operand, values: readonly Json[]): Json | undefined =>
   operand.kind === 'value' ? values[operand.slot] : operand.kind === 'const' ? operand.value : undefined

@@ -94,6 +94,8 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   const steps: RequestSteps = {
+    isShort: (plan) => plans.isShort(plan),
+    recordLength: (plan, isLong) => plans.recordLength(plan, isLong),
     compile: (request, call, form, isFree = false) =>
       plans.compiled(snapshotOf(call), taskOf(request, call, form), isFree ? undefined : call.session.caller),
     checkPrice: ({ price }, { values }, call) => checkPrice(options.limits, price, values, counts.of, call),
@@ -122,7 +124,7 @@ export async function openData(database: Database, options: DataOptions): Promis
       const cell = await (isPlainRead(job.plan) ? lane.cell(job) : lane.write(job))
       return typeof cell === 'string' ? { kind: 'text', text: cell } : { kind: 'bytes', bytes: cell }
     },
-    runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan.keys),
+    runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan),
   }
 
   /** Runs a request. Statements inside a transaction are not retried, because the transaction is retried as a whole. */

@@ -39,8 +39,7 @@ export async function readRows(
   { plan, values, execution, signal }: Job,
 ): Promise<RowBatches> {
   const statement = plan.statements[0] as Prepared
-  const toClientError = (error: unknown): unknown =>
-    isConnectionError(error) ? error : clientError(error, execution.reader, statement)
+  const toClientError = (error: unknown): unknown => clientError(error, execution.reader, statement, execution.dialect)
   signal.throwIfAborted()
   const client = await begin(database, pool, execution.timeoutMs, signal)
   const source = open(client)
@@ -95,7 +94,8 @@ export async function readRows(
     }
   } catch (error) {
     await end(true)
-    throw toClientError(error)
+    // The request may be retried on another connection.
+    throw isConnectionError(error) ? error : toClientError(error)
   }
 }
 

@@ -2,11 +2,11 @@ import type { Count, Field, Op, Operand, Read, Roots } from '../plan/ir.js'
 import { emitWrite } from './emit-write.js'
 import { Printer } from './printer.js'
 import type { Statement } from './bind.js'
-import { ident, join, rowAlias, sql, tableText } from './text.js'
+import { alias, ident, integer, join, rowAlias, type Sql, sql, tableText } from './text.js'
 
 /**
  * The form of a read's result. `array`: one row with one column, the whole JSON text. `rows`: one column per row, the
- * JSON text of an object. `cells`: a text column per field.
+ * JSON text of an object; of several reads, their `partsOf` with a null between them. `cells`: a text column per field.
  */
 export type Form = 'array' | 'rows' | 'cells'
 
@@ -20,7 +20,7 @@ export function emit(op: Op, form: Form): readonly Statement[] {
     case 'count':
       return [emitCount(op)]
     case 'roots':
-      return [...op.fields.flatMap(emitAhead), emitRoots(op)]
+      return form === 'rows' ? [emitParts(op)] : [...op.fields.flatMap(emitAhead), emitRoots(op)]
     case 'insert':
       return op.perKeySet && op.phase !== 'look' ? [] : emitWrite(op)
     case 'update':
@@ -38,13 +38,12 @@ export function emitConstants(constants: readonly Operand[]): Statement {
 
 function emitRead(read: Read, form: Form): Statement {
   const printer = new Printer()
+  if (form === 'rows') return printer.statement(oneByOne(printer, read))
   const rows = printer.select(read)
   const x = rowAlias(read.fields.map(({ key }) => key))
   switch (form) {
     case 'array':
       return printer.statement(sql`select array_to_json(array(select ${x} from (${rows}) ${x}))::text`)
-    case 'rows':
-      return printer.statement(sql`select row_to_json(${x})::text from (${rows}) ${x}`)
     case 'cells': {
       // Text unchanged, everything else as JSON text, null as null. JSON nulls and strings stay JSON.
       const cells = read.fields.map((field) => {
@@ -57,14 +56,65 @@ function emitRead(read: Read, form: Form): Statement {
   }
 }
 
-/** `select row_to_json(x)::text from (select array(select (x.*)::record from (...) x) as "author", ...) x` */
+/** `select row_to_json(x)::text from (select t0."id" as "id", ...) x` */
+function oneByOne(printer: Printer, read: Read): Sql {
+  const rows = printer.select(read)
+  const x = rowAlias(read.fields.map(({ key }) => key))
+  return sql`select row_to_json(${x})::text from (${rows}) ${x}`
+}
+
 function emitRoots({ fields }: Roots): Statement {
   const printer = new Printer()
+  return printer.statement(together(printer, fields))
+}
+
+/** `select row_to_json(x)::text from (select array(select (x.*)::record from (...) x) as "author", ...) x` */
+function together(printer: Printer, fields: readonly Field[]): Sql {
   // Joins use this alias, which refers to no table.
   const none = printer.alias()
   const printed = fields.map((field) => printer.field(field, none))
   const x = rowAlias(fields.map(({ key }) => key))
-  return printer.statement(sql`select row_to_json(${x})::text from (select ${join(printed, sql`, `)}) ${x}`)
+  return sql`select row_to_json(${x})::text from (select ${join(printed, sql`, `)}) ${x}`
+}
+
+/** A list, whose rows come one by one, or consecutive other fields, which are one object. */
+export type RootsPart =
+  | { readonly kind: 'list'; readonly key: string; readonly read: Read }
+  | { readonly kind: 'object'; readonly fields: readonly Field[] }
+
+export function partsOf({ fields }: Roots): readonly RootsPart[] {
+  const parts: (Extract<RootsPart, { kind: 'list' }> | { kind: 'object'; fields: Field[] })[] = []
+  for (const field of fields) {
+    const last = parts.at(-1)
+    if (field.kind === 'relation' && !field.read.single) parts.push({ kind: 'list', key: field.key, read: field.read })
+    else if (last?.kind === 'object') last.fields.push(field)
+    else parts.push({ kind: 'object', fields: [field] })
+  }
+  return parts
+}
+
+/**
+ * Prints the parts in one statement, so that they see the same data. The join fixes their order, which a `union all`
+ * alone does not:
+ * `select t1.c0 from generate_series(1, 3) t0(c0), lateral (select row_to_json(x)::text from (...) x where t0.c0 = 1
+ * union all select null where t0.c0 = 2 union all select row_to_json(x)::text from (...) x where t0.c0 = 3) t1(c0)`
+ */
+function emitParts(roots: Roots): Statement {
+  const printer = new Printer()
+  const parts = partsOf(roots).map((part) =>
+    part.kind === 'list' ? oneByOne(printer, part.read) : together(printer, part.fields),
+  )
+  const [only] = parts
+  if (parts.length === 1) return printer.statement(only as Sql)
+  const t = printer.alias()
+  const all = printer.alias()
+  const c = alias('c', 0)
+  const turns = parts.flatMap((part, i) => (i === 0 ? [part] : [sql`select null`, part]))
+  const rows = turns.map((turn, i) => sql`${turn} where ${t}.${c} = ${integer(i + 1)}`)
+  const order = sql`generate_series(1, ${integer(turns.length)}) ${t}(${c})`
+  return printer.statement(
+    sql`select ${all}.${c} from ${order}, lateral (${join(rows, sql` union all `)}) ${all}(${c})`,
+  )
 }
 
 /**

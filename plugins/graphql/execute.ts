@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { type Call, type Data, ServiceError, serviceError, timed } from 'rowhouse'
+import { type Call, type Data, type Request, type RowStream, ServiceError, serviceError, timed } from 'rowhouse'
 import { at, type Json, type JsonObject, Rows, rowsOf, splitArray, splitObject, tableKey } from 'rowhouse/plan'
 import { hasRelatedRows, insertNested, type Step } from './nested.js'
 import type { Limits } from './plan/document.js'
@@ -26,7 +26,12 @@ export interface ExecuteOptions {
   readonly introspection: boolean
   /** Whether bigint and numeric are returned as strings. */
   readonly digitsAsText: boolean
+  /** Whether long lists are streamed. */
+  readonly streams: boolean
 }
+
+/** JSON text of `data`, in chunks if it is long. */
+export type DataText = string | Pick<RowStream, 'chunks' | 'sent' | 'cutOff'>
 
 /** 400: the document has one or more errors. */
 export class InvalidDocument extends ServiceError {
@@ -42,7 +47,6 @@ export class InvalidDocument extends ServiceError {
 /**
  * Runs a request. A query is one statement. A mutation is one transaction, which runs its fields in order.
  * @param readOnly refuses mutations, for GET
- * @returns JSON text of `data`, in chunks if it is long
  */
 export async function executeGraphql(
   data: Data,
@@ -50,7 +54,7 @@ export async function executeGraphql(
   options: ExecuteOptions,
   call: Call,
   readOnly = false,
-): Promise<string | AsyncIterable<Buffer>> {
+): Promise<DataText> {
   const prepared = await prepare(data, request, options, call)
   if (prepared.operation === 'mutation' && readOnly) {
     throw serviceError('method-not-allowed', 'a mutation must be sent with POST', '$.query')
@@ -68,14 +72,31 @@ export async function executeGraphql(
     const variables = variableValues(prepared.inputs, request)
     return withPath(mutate(data, { shape, values: lifted.values, variables }, prepared.roots, call), atSelectionSet)
   }
-  const read = prepared.reads
-    ? await withPath(data.run({ planner: PLANNER, shape, values: lifted.values }, call), atSelectionSet)
-    : '{}'
-  if (!prepared.introspects) return read as string
+  const query = { planner: PLANNER, shape, values: lifted.values }
+  if (!prepared.introspects && options.streams) return withPath(read(data, query, call), atSelectionSet)
+  const text = prepared.reads ? ((await withPath(data.run(query, call), atSelectionSet)) as string) : '{}'
+  if (!prepared.introspects) return text
   if (!options.introspection) throw invalid('introspection is switched off', '$.query')
   const pieces = await introspect(data, request, prepared.inputs, call)
-  if (!prepared.reads && pieces.length > 1) return unzipped(pieces)
-  return mergeObjects([read as string, await textOf(unzipped(pieces))])
+  if (!prepared.reads && pieces.length > 1) return { chunks: unzipped(pieces) }
+  return mergeObjects([text, await textOf({ chunks: unzipped(pieces) })])
+}
+
+/** Waits for the first rows of a stream, so that an early error is an ordinary one. */
+async function read(data: Data, query: Request, call: Call): Promise<DataText> {
+  const answer = await data.read(query, call)
+  if (answer.kind !== 'stream') return answer.kind === 'text' ? answer.text : answer.bytes.toString()
+  const chunks = answer.chunks[Symbol.asyncIterator]()
+  const first = await chunks.next()
+  return { ...answer, chunks: afterFirst(first, chunks) }
+}
+
+async function* afterFirst(
+  first: IteratorResult<Buffer, void>,
+  rest: AsyncIterator<Buffer, void>,
+): AsyncGenerator<Buffer, void, undefined> {
+  if (first.value) yield first.value
+  yield* { [Symbol.asyncIterator]: () => rest }
 }
 
 async function prepare(
@@ -145,10 +166,10 @@ async function* unzipped(pieces: readonly string[]): AsyncGenerator<Buffer, void
 }
 
 /** Joins chunks, which must not split characters. */
-export async function textOf(json: string | AsyncIterable<Buffer>): Promise<string> {
+export async function textOf(json: DataText): Promise<string> {
   if (typeof json === 'string') return json
   let text = ''
-  for await (const chunk of json) text += chunk.toString()
+  for await (const chunk of json.chunks) text += chunk.toString()
   return text
 }
 

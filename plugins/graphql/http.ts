@@ -15,6 +15,7 @@ import {
 import { at, isObject, type Json, type JsonObject, parseFailed, parseJson } from 'rowhouse/plan'
 import type { GraphqlConfig } from './config.js'
 import {
+  type DataText,
   type ExecuteOptions,
   executeGraphql,
   type GraphqlRequest,
@@ -34,10 +35,10 @@ const JSON_TYPE = 'application/json'
 const DIGITS_AS_TEXT = 'x-service-digits-as-text'
 const RESPONSE_TYPE = 'application/graphql-response+json'
 
-/** The outcome of a GraphQL request. The body is text, or chunks if it is long. */
+/** The outcome of a GraphQL request. */
 interface Outcome {
   readonly status: number
-  readonly body: string | AsyncIterable<Buffer>
+  readonly body: DataText
   /** Whether the body of the HTTP request was not a GraphQL request. */
   readonly malformed?: boolean
 }
@@ -48,7 +49,13 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
   const documentOf = persistedDocuments(config)
   const limitsOf = ({ role }: Session) => ({ ...config.limits, ...config.roles[role] }) as typeof config.limits
 
-  const run = async (ctx: Exchange, dialect: Dialect, body: Json, path: string, readOnly = false): Promise<Outcome> => {
+  const run = async (
+    ctx: Exchange,
+    dialect: Dialect,
+    body: Json,
+    path: string,
+    { readOnly = false, streams = true } = {},
+  ): Promise<Outcome> => {
     const { session } = ctx.state
     const call = callOf(ctx, 'json', dialect)
     const limits = limitsOf(session)
@@ -61,6 +68,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       limits,
       introspection: config.introspection || isAdmin(session),
       digitsAsText: dialect === 'modern' && (digits === '' ? config.digitsAsText : digits === 'true'),
+      streams,
     }
     let request: GraphqlRequest
     try {
@@ -70,7 +78,8 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     }
     try {
       const result = await executeGraphql(data, request, options, call, readOnly)
-      return { status: 200, body: typeof result === 'string' ? `{"data":${result}}` : withData(result) }
+      const failedAt = (position: Position, error: unknown) => failed(ctx, error, dialect, path, position).body
+      return { status: 200, body: withData(result, failedAt, call.signal) }
     } catch (error) {
       return failed(ctx, error, dialect, path)
     }
@@ -108,7 +117,9 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       return
     }
     const type = wantedType(ctx)
-    const outcome = await catchMalformed(ctx, 'modern', async () => run(ctx, 'modern', urlRequest(ctx), '$', true))
+    const outcome = await catchMalformed(ctx, 'modern', async () =>
+      run(ctx, 'modern', urlRequest(ctx), '$', { readOnly: true }),
+    )
     respond(ctx, modernAnswer(outcome, type, false))
   })
 
@@ -124,7 +135,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       const path = at('$', i)
       try {
         data.mustFit(bytes)
-        const one = await textOf((await run(ctx, 'modern', each, path)).body)
+        const one = await textOf((await run(ctx, 'modern', each, path, { streams: false })).body)
         data.mustFit((bytes += Buffer.byteLength(one)))
         bodies.push(one)
       } catch (error) {
@@ -148,37 +159,64 @@ async function catchMalformed(ctx: Exchange, dialect: Dialect, fn: () => Promise
 /** Authentication, body limits, timeouts and the like: the core formats these errors. */
 const NOT_GRAPHQL = new Set([401, 403, 408, 413, 415, 429, 503])
 
-/** @param path path of the request in the body: `$`, or `$[2]` in a batch */
-function failed(ctx: Exchange, thrown: unknown, dialect: Dialect, path: string): Outcome {
+/**
+ * @param path path of the request in the body: `$`, or `$[2]` in a batch
+ * @param position of the first row that a stream lacks, if it fails after its first rows have been sent
+ */
+function failed(ctx: Exchange, thrown: unknown, dialect: Dialect, path: string, position?: Position): Failed {
   const error =
     thrown instanceof ServiceError ? thrown : serviceError('unexpected', 'internal error', '$', { cause: thrown })
   ctx.state.code = error.code
   if (error.status >= 500) ctx.state.log.error({ err: thrown, code: error.code }, 'request failed')
-  if (error.retryAfter !== undefined) ctx.set('Retry-After', String(Math.ceil(error.retryAfter)))
-  return { status: error.status, body: errorBody(error, dialect, ctx.state.session, path) }
+  if (error.retryAfter !== undefined && !position) ctx.set('Retry-After', String(Math.ceil(error.retryAfter)))
+  return { status: error.status, body: errorBody(error, dialect, ctx.state.session, path, position) }
 }
+type Failed = Outcome & { readonly body: string }
+/** Keys and indexes; empty when it is not known. */
+type Position = readonly (string | number)[]
 
 /** Formats errors as the dialect does. Only admins see internal details. */
-function errorBody(error: ServiceError, dialect: Dialect, session: Session | undefined, prefix: string): string {
+function errorBody(
+  error: ServiceError,
+  dialect: Dialect,
+  session: Session | undefined,
+  prefix: string,
+  position?: Position,
+): string {
   const internal = error.internal !== undefined && session && isAdmin(session) ? { internal: error.internal } : {}
   const failures: readonly Failure[] =
     error instanceof InvalidDocument
       ? error.failures
       : [{ code: error.code, message: error.message, path: error.path, locations: [] }]
   const errors = failures.map(({ message, path: below, code, locations }) => {
-    const path = prefix + below.slice(1)
+    const path = prefix + (position?.slice(0, 1).reduce(at, '$.selectionSet') ?? below).slice(1)
     const places = locations.length > 0 ? { locations } : {}
     return dialect === 'alpha'
       ? { path, error: message, code, message, ...places, ...internal, extensions: { path, code } }
-      : { message, ...places, extensions: { path, code, ...internal } }
+      : { message, ...places, path: position?.length ? position : undefined, extensions: { path, code, ...internal } }
   })
   return JSON.stringify({ errors })
 }
 
-async function* withData(data: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
-  yield Buffer.from('{"data":')
-  yield* data
-  yield Buffer.from('}')
+/** @param failedAt returns a response with the error of a stream that fails late */
+function withData(
+  data: DataText,
+  failedAt: (position: Position, error: unknown) => string,
+  gone: AbortSignal,
+): DataText {
+  if (typeof data === 'string') return `{"data":${data}}`
+  const { chunks, cutOff } = data
+  async function* withErrors(): AsyncGenerator<Buffer, void, undefined> {
+    yield Buffer.from('{"data":')
+    try {
+      yield* chunks
+      yield Buffer.from('}')
+    } catch (error) {
+      if (!cutOff || gone.aborted) throw error
+      yield Buffer.from(`,${failedAt(cutOff() ?? [], error).slice(1)}`)
+    }
+  }
+  return { ...data, chunks: withErrors() }
 }
 
 function readRequest(body: Json, maxBytes: number, textOf: (body: JsonObject) => string | undefined): GraphqlRequest {
@@ -231,9 +269,9 @@ function modernAnswer({ status, body, malformed }: Outcome, type: string, batch:
   return answerWith(body, type, malformed || (type === RESPONSE_TYPE && !batch) ? status : 200)
 }
 
-function answerWith(body: Outcome['body'], type: string, status: number): Answer {
+function answerWith(body: DataText, type: string, status: number): Answer {
   const contentType = `${type}; charset=utf-8`
   return typeof body === 'string'
     ? { kind: 'text', text: body, contentType, status }
-    : { kind: 'stream', chunks: body, contentType, status }
+    : { kind: 'stream', chunks: body.chunks, sent: body.sent, contentType, status }
 }

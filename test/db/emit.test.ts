@@ -4,6 +4,8 @@ import { openCatalog } from '../../core/catalog/catalog.js'
 import { readCatalog } from '../../core/catalog/change.js'
 import { compile } from '../../core/compile/compile.js'
 import { parseJson } from '../../core/json/parse.js'
+import type { Field, Read } from '../../core/plan/ir.js'
+import { namesFor } from '../../core/plan/names.js'
 import { bind } from '../../core/sql/bind.js'
 import type { Form } from '../../core/sql/emit.js'
 import * as lift from '../../plugins/query/lift.js'
@@ -57,6 +59,25 @@ t.test('each request compiles to the SQL that stands here, and PostgreSQL takes 
       }
     })
   }
+
+  await t.test('the parts of several reads, for a stream', async (t) => {
+    const list = (key: string, table: string, single = false): Field => {
+      const { shape } = lift.liftSelect({ table, columns: ['id'] })
+      return { kind: 'relation', key, on: [], read: { ...(plan(shape, namesFor('admin', catalog)) as Read), single } }
+    }
+    const constant: Field = { kind: 'constant', key: 'type', value: 'query_root' }
+    const fields = [list('a', 'author'), constant, list('one', 'author', true), list('b', 'article')]
+    const task = { planner: 'roots', shape: {}, role: 'admin', form: 'rows' as const }
+    const { statements } = compile(task, () => ({ kind: 'roots', fields }), catalog)
+
+    t.same(
+      statements.map(({ text }) => text),
+      [
+        'select t5.c0 from generate_series(1, 5) t4(c0), lateral (select row_to_json(x)::text from (select t0."id" as "id" from "public"."author" t0) x where t4.c0 = 1 union all select null where t4.c0 = 2 union all select row_to_json(x)::text from (select $1::text as "type", (select (x.*)::record from (select t2."id" as "id" from "public"."author" t2 limit 1) x) as "one") x where t4.c0 = 3 union all select null where t4.c0 = 4 union all select row_to_json(x)::text from (select t3."id" as "id" from "public"."article" t3) x where t4.c0 = 5) t5(c0)',
+      ],
+    )
+    await client.query(`explain ${statements[0]?.text}`, ['query_root'])
+  })
 })
 
 const LIFT = {
