@@ -91,12 +91,19 @@ async function read(data: Data, query: Request, call: Call): Promise<DataText> {
   return { ...answer, chunks: afterFirst(first, chunks) }
 }
 
-async function* afterFirst(
+function afterFirst(
   first: IteratorResult<Buffer, void>,
   rest: AsyncIterator<Buffer, void>,
-): AsyncGenerator<Buffer, void, undefined> {
-  if (first.value) yield first.value
-  yield* { [Symbol.asyncIterator]: () => rest }
+): AsyncIterable<Buffer, void, undefined> {
+  let pending: typeof first | undefined = first
+  const next = async () => {
+    const now = pending
+    pending = undefined
+    return now ?? rest.next()
+  }
+  // A client may leave before it takes the first chunk.
+  const end = async () => (await rest.return?.()) ?? { done: true as const, value: undefined }
+  return { [Symbol.asyncIterator]: () => ({ next, return: end }) }
 }
 
 async function prepare(
