@@ -9,7 +9,7 @@ import { spawnThrowaway } from '../kit/cluster.js'
 import { PGBOUNCER, startPooler, TEST_POOLER_URL } from '../kit/pooler.js'
 import { TEST_FAST } from '../kit/server.js'
 import { createPool } from '../pool.js'
-import { installGenerators } from './codegen/packages.js'
+import { installPackages, type Packages, TEST_PACKAGES } from './packages.js'
 import { canRunSwift, SWIFT_PACKAGES } from './s3/swift.js'
 
 /**
@@ -57,7 +57,12 @@ const notRun: string[] = []
 let updated: Promise<void> | undefined
 
 await calibrate()
-const outcomes = await Promise.all([generatedClients(), embedded(), systemParts()])
+const outcomes = await Promise.all([
+  ofRegistry('codegen', 'generated clients'),
+  ofRegistry('clients', 'public clients'),
+  embedded(),
+  systemParts(),
+])
 // What measures or loads the machine has it to itself.
 for (const file of filesOf('system/alone')) outcomes.push(await onCluster([file], {}))
 pool.summary()
@@ -70,13 +75,14 @@ function embedded(): Promise<boolean> {
   return pool.run([testFile('build/test/system/embedded.test.js')])
 }
 
-async function generatedClients(): Promise<boolean> {
-  const folder = await installGenerators()
+/** What needs packages of the npm registry. */
+async function ofRegistry(of: Packages, what: string): Promise<boolean> {
+  const folder = await installPackages(of)
   if (folder === undefined) {
-    notRun.push('generated clients (their generators come from the npm registry)')
+    notRun.push(`${what} (their packages come from the npm registry)`)
     return true
   }
-  const ok = await onCluster(filesOf('system/codegen'), { ROWHOUSE_GENERATORS: folder }, { first: true })
+  const ok = await onCluster(filesOf(`system/${of}`), { [TEST_PACKAGES]: folder }, { first: true })
   await rm(folder, { recursive: true, force: true })
   return ok
 }

@@ -1,9 +1,8 @@
 import { execFile } from 'node:child_process'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { installGenerators } from './packages.js'
+import { loadPackage } from '../packages.js'
 
 const PATIENCE_MS = 120_000
 const TSC = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin/tsc')
@@ -18,17 +17,7 @@ export interface Client {
   run(args: readonly string[], env?: Readonly<Record<string, string>>): Promise<string>
   /** A module of a package that is installed. */
   // oxlint-disable-next-line typescript/no-explicit-any
-  load(name: string): Promise<any>
-}
-
-/** Where the generators are; installs them unless `ROWHOUSE_GENERATORS` says where they are. */
-export async function generators(t: { teardown(fn: () => Promise<void>): unknown }): Promise<string> {
-  const given = process.env['ROWHOUSE_GENERATORS']
-  if (given !== undefined) return given
-  const folder = await installGenerators()
-  if (folder === undefined) throw new Error('the generators cannot be installed: is the npm registry within reach?')
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  return folder
+  load(name: string): any
 }
 
 export async function client(home: string, name: string): Promise<Client> {
@@ -37,13 +26,12 @@ export async function client(home: string, name: string): Promise<Client> {
   const write = (file: string, text: string) => writeFile(join(folder, file), text)
   await write('tsconfig.json', JSON.stringify({ compilerOptions: OPTIONS, include: ['*.ts'] }))
   const run = (args: readonly string[], env: Readonly<Record<string, string>> = {}) => node(folder, args, env)
-  const resolve = createRequire(join(home, 'package.json')).resolve
   return {
     folder,
     write,
     run,
     compile: () => run([TSC, '-p', '.']).then(() => '', complaints),
-    load: (name) => import(pathToFileURL(resolve(name)).href),
+    load: (name) => loadPackage(home, name),
   }
 }
 

@@ -19,8 +19,9 @@ import {
 } from 'graphql'
 import t, { type Test } from 'tap'
 import { ADMIN_SECRET, type As, testServer, type TestServer } from '../../kit/server.js'
+import { packages } from '../packages.js'
 import * as awkward from './awkward.js'
-import { type Client, client, generators } from './client.js'
+import { type Client, client } from './client.js'
 
 type Row = Readonly<Record<string, unknown>>
 /** What to do with a table: a row that is inserted, what its update sets, what finds the row. */
@@ -31,7 +32,7 @@ interface Sample {
 }
 type Samples = Readonly<Record<string, Sample>>
 
-const home = await generators(t)
+const home = await packages(t, 'codegen')
 const buyer: As = { role: 'customer', variables: { 'x-service-user-id': '786' } }
 
 t.test('clients of the sample shop', async (t) => {
@@ -297,11 +298,11 @@ function selection(type: GraphQLObjectType, depth: number): string {
 }
 
 async function generate({ load, write }: Client, schema: GraphQLSchema, operations: readonly Operation[]) {
-  const { codegen } = await load('@graphql-codegen/core')
+  const { codegen } = load('@graphql-codegen/core')
   const pluginMap = {
-    types: await load('@graphql-codegen/typescript'),
-    operations: await load('@graphql-codegen/typescript-operations'),
-    documents: await load('@graphql-codegen/typed-document-node'),
+    types: load('@graphql-codegen/typescript'),
+    operations: load('@graphql-codegen/typescript-operations'),
+    documents: load('@graphql-codegen/typed-document-node'),
   }
   const config = {
     strictScalars: true,

@@ -1,8 +1,9 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
 import { ADMIN_SECRET, type As, testServer, type TestServer } from '../../kit/server.js'
+import { packages } from '../packages.js'
 import * as awkward from './awkward.js'
-import { client, generators } from './client.js'
+import { client } from './client.js'
 
 type Args = Readonly<Record<string, unknown>>
 /** A template and the arguments of a call of it. */
@@ -11,7 +12,7 @@ interface Sample {
   readonly args: Args
 }
 
-const home = await generators(t)
+const home = await packages(t, 'codegen')
 
 t.test('clients of the templates of the sample shop', async (t) => {
   const server = await testServer(t, {
