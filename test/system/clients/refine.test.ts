@@ -346,6 +346,61 @@ t.test('requests of its own', async (t) => {
   t.strictSame(document.data, { orders_by_pk: { note: 'fragile' } }, 'a document')
 })
 
+t.test('the naming convention graphql-default', async (t) => {
+  const namingConvention = 'graphql-default'
+  const there = await shop(t, { namingConvention }, here.databaseUrl)
+  const staff = providerOf('staff', there, namingConvention)
+  const fields = ['id', 'placedAt', 'customerId', { customer: ['name'] }]
+  const orders = `select o.id, placed_at as "placedAt", customer_id as "customerId",
+    json_build_object('name', name) as customer from orders o join customer c on c.id = customer_id`
+  const { data, total } = await staff.getList({
+    resource: 'orders',
+    filters: [
+      { field: 'customer.city', operator: 'contains', value: 'UNE' },
+      { field: 'note', operator: 'null', value: true },
+      { field: 'customerId', operator: 'gte', value: 100 },
+    ],
+    sorters: [
+      { field: 'customerId', order: 'asc' },
+      { field: 'placedAt', order: 'desc' },
+    ],
+    pagination: { currentPage: 2, pageSize: 6 },
+    meta: { fields },
+  })
+  const where = "where city ilike '%une%' and note is null and customer_id >= 100"
+  const page = `${orders} ${where} order by customer_id, placed_at desc limit 6 offset 6`
+  t.strictSame(data, await here.rows(page), 'getList')
+  t.equal(total, await here.value(`select count(*) from (${orders} ${where}) t`))
+  const one = await staff.getOne({ resource: 'orders', id: 77, meta: { fields } })
+  t.strictSame([one.data], await here.rows(`${orders} where o.id = 77`), 'getOne')
+  const two = await staff.getMany({ resource: 'orders', ids: [78, 79], meta: { fields } })
+  t.strictSame(two.data, await here.rows(`${orders} where o.id in (78, 79) order by o.id`), 'getMany')
+
+  const provider = providerOf('admin', there, namingConvention)
+  const review = async (method: string, params: object) =>
+    (await provider[method]({ resource: 'review', ...params })).data
+  const stored = (where: string) =>
+    here.rows(`select id, product_id as "productId", customer_id as "customerId", stars from review where ${where}`)
+  const meta = { fields: ['id', 'productId', 'customerId', 'stars'] }
+  const free = await here.rows(`select p.id as "productId", ${BUYER} as "customerId", 3 as stars from product p
+    where not exists (select from review where customer_id = ${BUYER} and product_id = p.id) order by p.id limit 3`)
+  const first = await review('create', { variables: free[0], meta })
+  t.strictSame([first], await stored(`id = ${first.id}`), 'create')
+  const more = await review('createMany', { variables: free.slice(1), meta })
+  const ids = more.map(({ id }: Row) => id)
+  t.strictSame(more, await stored(`id in (${ids.join()}) order by id`), 'createMany')
+  t.strictSame(
+    await review('update', { id: first.id, variables: { stars: 1 }, meta }),
+    { ...first, stars: 1 },
+    'update',
+  )
+  const both = await review('updateMany', { ids, variables: { stars: 4 }, meta })
+  t.strictSame(both, await stored(`id in (${ids.join()}) and stars = 4 order by id`), 'updateMany')
+  t.strictSame(await review('deleteOne', { id: first.id, meta }), { ...first, stars: 1 }, 'deleteOne')
+  t.strictSame(await review('deleteMany', { ids, meta }), both, 'deleteMany')
+  t.strictSame(await stored(`id in (${[first.id, ...ids].join()})`), [])
+})
+
 t.test('errors', async (t) => {
   const [admin, buyer] = [providerOf('admin'), providerOf('customer')]
   const failed = async (request: Promise<unknown>, code: string, name: string) => {
@@ -374,7 +429,7 @@ function filterOf(filter: Filter): object {
     : { field: filter[0], operator: filter[1], value: filter[2] }
 }
 
-function providerOf(role: Role) {
-  const client = new GraphQLClient(here.url, { headers: here.headers(role) })
-  return dataProvider(client, { idType: 'Int', namingConvention: 'hasura-default' })
+function providerOf(role: Role, { url } = here, namingConvention = 'hasura-default') {
+  const client = new GraphQLClient(url, { headers: here.headers(role) })
+  return dataProvider(client, { idType: 'Int', namingConvention })
 }

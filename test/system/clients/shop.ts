@@ -11,6 +11,7 @@ export const BUYER = 786
 /** The sample shop for clients that were made for Hasura. */
 export interface Shop {
   readonly url: string
+  readonly databaseUrl: string
   headers(role: Role): Record<string, string>
   /** The rows of a select as PostgreSQL writes them as JSON. */
   rows(sql: string): Promise<readonly Row[]>
@@ -19,10 +20,12 @@ export interface Shop {
   value(sql: string): Promise<any>
 }
 
-export async function shop(t: Test): Promise<Shop> {
+/** @param databaseUrl of a shop that is there already */
+export async function shop(t: Test, graphql: object = {}, databaseUrl?: string): Promise<Shop> {
   const server = await testServer(t, {
+    databaseUrl,
     builtins: { sample: new URL('../../../plugins/sample/index.js', import.meta.url) },
-    config: { auth: { hasuraNames: true } },
+    config: { auth: { hasuraNames: true }, plugins: { graphql } },
   })
   const rows = async (sql: string) => {
     const found = await rowsOf<{ row: Row }>(server.databaseUrl, `select to_json(t) as row from (${sql}) t`)
@@ -30,6 +33,7 @@ export async function shop(t: Test): Promise<Shop> {
   }
   return {
     url: `${server.url}/v1/graphql`,
+    databaseUrl: server.databaseUrl,
     headers: (role) => ({
       'x-hasura-admin-secret': ADMIN_SECRET,
       ...(role === 'admin' ? {} : { 'x-hasura-role': role }),
