@@ -255,7 +255,8 @@ function refusePatterns(exp: BoolExp, path: string): void {
     case 'aggregate':
       return refusePatterns(exp.where, path)
     case 'compare':
-      if (!PATTERNS.has(exp.op) || exp.to.kind !== 'session' || exp.to.name !== USER_ID) return
+      if (exp.to.kind !== 'session' || exp.to.name !== USER_ID) return
+      if (!PATTERNS.has(exp.op) && exp.to.type.search === undefined) return
       throw unexpectedPayload('X-SERVICE-USER-ID cannot be a pattern; compare it with $eq', path)
     case 'columns':
     case 'null':

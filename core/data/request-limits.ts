@@ -43,7 +43,7 @@ export const limitsConfig = {
         operators: count(10, 'Maximum number of pattern operators, such as $like and $regex. 0 disables the limit.'),
         characters: count(
           100,
-          'Maximum total length of all regular expressions, including $similar and $matches, in characters. 0 disables the limit.',
+          'Maximum total length of all regular expressions, including $similar and $matches, in characters. The text of $trigram may have at most 200 characters. 0 disables both limits.',
         ),
         wildcards: count(
           20,
@@ -69,7 +69,7 @@ export const nothingSpent = (): Spent => ({ points: 0, patterns: 0, characters: 
  */
 export function checkPrice(
   { price, patterns: most }: Limits,
-  { terms, patterns }: Price,
+  { terms, patterns, arrays }: Price,
   values: readonly Json[],
   rowCount: (table: string) => number,
   { session, transaction }: { readonly session: Session; readonly transaction?: { readonly spent: Spent } },
@@ -87,18 +87,24 @@ export function checkPrice(
   spent.patterns += patterns.length
   if (most.operators > 0 && spent.patterns > most.operators) {
     const allowed = `at most ${most.operators} are allowed (limits.patterns.operators)`
-    throw tooMuch(`the request has ${spent.patterns} pattern operators, and ${allowed}`, patterns[0])
+    throw tooMuch(`the request has ${spent.patterns} pattern operators, and ${allowed}`, patterns[0]?.to)
+  }
+  for (const to of arrays) {
+    const count = elementsOf(valueOf(to, values))
+    if (count > LONGEST_ARRAY)
+      throw tooMuch(`the array has ${count} elements, and at most ${LONGEST_ARRAY} are allowed`, to)
   }
   for (const pattern of patterns) {
     const text = textOf(valueOf(pattern.to, values))
     if (pattern.op.endsWith('like')) checkWildcards(text, most.wildcards, pattern)
+    else if (pattern.op === 'trigram_matches') checkTrigrams(text, most.characters, pattern)
     else if (!pattern.op.endsWith('_matches')) {
       spent.characters += text.length
-      if (most.characters > 0 && BACK_REFERENCE.test(text)) throw tooMuch(NO_BACK_REFERENCES, pattern)
+      if (most.characters > 0 && BACK_REFERENCE.test(text)) throw tooMuch(NO_BACK_REFERENCES, pattern.to)
     }
     if (most.characters > 0 && spent.characters > most.characters) {
       const allowed = `at most ${most.characters} are allowed (limits.patterns.characters)`
-      throw tooMuch(`the request has ${spent.characters} characters of regular expressions, and ${allowed}`, pattern)
+      throw tooMuch(`the request has ${spent.characters} characters of regular expressions, and ${allowed}`, pattern.to)
     }
   }
 }
@@ -116,18 +122,37 @@ function checkWildcards(text: string, most: number, pattern: Pattern): void {
   if (most > 0 && text.length > LONGEST_LIKE) {
     throw tooMuch(
       `a pattern of $like has at most ${LONGEST_LIKE} characters (limits.patterns.wildcards: 0 allows more)`,
-      pattern,
+      pattern.to,
     )
   }
   // Escaped characters match themselves.
   const wildcards = text.replaceAll(/\\[^]|[^%_]/g, '').length
   if (most === 0 || wildcards <= most) return
   const allowed = `at most ${most} are allowed (limits.patterns.wildcards)`
-  throw tooMuch(`the pattern has ${wildcards} wildcards, and ${allowed}`, pattern)
+  throw tooMuch(`the pattern has ${wildcards} wildcards, and ${allowed}`, pattern.to)
 }
 
-const tooMuch = (message: string, pattern?: Pattern): ServiceError =>
-  unexpectedPayload(message, pattern?.to.kind === 'value' ? pattern.to.path : '$.args')
+/** Comparing longer texts is slow enough to reveal by timing which rows were tested, and cannot be interrupted. */
+const LONGEST_TRIGRAM = 200
+
+function checkTrigrams(text: string, most: number, { to }: Pattern): void {
+  if (most === 0 || text.length <= LONGEST_TRIGRAM) return
+  const allowed = `at most ${LONGEST_TRIGRAM} characters (limits.patterns.characters: 0 allows more)`
+  throw tooMuch(`a text to compare by trigrams has ${allowed}`, to)
+}
+
+/** As a multiple of the elements of the stored array, the number of comparisons that PostgreSQL cannot interrupt. */
+const LONGEST_ARRAY = 10_000
+
+/** Returns the number of elements of an array. Counts commas in the text of one. */
+function elementsOf(value: Json | undefined): number {
+  if (Array.isArray(value))
+    return value.reduce((sum: number, each) => sum + (Array.isArray(each) ? elementsOf(each) : 1), 0)
+  return typeof value === 'string' ? value.split(',').length : 1
+}
+
+const tooMuch = (message: string, to?: Operand): ServiceError =>
+  unexpectedPayload(message, to?.kind === 'value' ? to.path : '$.args')
 
 /** Rows of a list whose table has no statistics. */
 const UNKNOWN_ROWS = 100

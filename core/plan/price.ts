@@ -1,5 +1,18 @@
 import { type Catalog, permissionsOf, tableKey } from '../catalog/catalog.js'
-import type { Aggregate, BoolExp, CompareOp, Field, Join, Op, Operand, OrderBy, Read, TableRef, Write } from './ir.js'
+import type {
+  Aggregate,
+  BoolExp,
+  CompareOp,
+  Computed,
+  Field,
+  Join,
+  Op,
+  Operand,
+  OrderBy,
+  Read,
+  TableRef,
+  Write,
+} from './ir.js'
 import { INT8 } from './operators.js'
 
 /** The estimated cost of a request. It depends on values and on row counts, which are known only when it runs. */
@@ -7,6 +20,8 @@ export interface Price {
   readonly terms: readonly Term[]
   /** Operators that search text for a pattern. */
   readonly patterns: readonly Pattern[]
+  /** Arrays whose elements are compared with each element of a stored array. */
+  readonly arrays: readonly Operand[]
 }
 /** Points per row, multiplied by the rows of each enclosing list. */
 interface Term {
@@ -41,6 +56,7 @@ const UNCOUNTED: List = { share: 1 }
 export function priceOf(op: Op, role: string, catalog: Catalog): Price {
   const terms = new Map<string, Term>()
   const patterns: Pattern[] = []
+  const arrays: Operand[] = []
 
   const add = (points: number, lists: readonly List[]): void => {
     const key = JSON.stringify(lists)
@@ -73,6 +89,7 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
         const { op, to } = exp
         const isPattern = PATTERNS.has(op)
         if (isPattern) patterns.push({ op, to })
+        if (to.type.kind === 'array' && PAIRWISE.has(op)) arrays.push(to)
         return add(isPattern ? PATTERN : COMPARISON, lists)
       }
       case 'columns':
@@ -81,8 +98,11 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
       case 'known':
         return add(COMPARISON, lists)
       case 'exists':
-      case 'aggregate':
-        return condition(exp.where, exp.table, [...lists, scanned(exp.table, exp.on, table)])
+      case 'aggregate': {
+        const related = [...lists, scanned(exp.table, exp.on, table)]
+        add(COMPARISON, related)
+        return condition(exp.where, exp.table, related)
+      }
     }
   }
 
@@ -104,6 +124,7 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
     const looked = isOne ? outer : [...outer, all]
     condition(where, table, looked)
     for (const each of read.orderBy) order(each, table, looked)
+    if (read.distinctOn) add(COMPARISON * read.distinctOn.length, looked)
     if (isOne) return outer
     const { filter, limit: most } = permissionOn(table) ?? {}
     const left = shareOf(where) * (filter === undefined ? 1 : shareOf(catalog.filters[filter] as BoolExp))
@@ -136,7 +157,7 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
   const aggregate = ({ parts, table }: Aggregate, lists: readonly List[]): void => {
     for (const part of parts) {
       if (part.kind === 'nodes') fields(part.fields, table, lists)
-      else add(part.kind === 'functions' ? part.of.length : 1, lists)
+      else add(part.kind === 'functions' ? part.of.reduce((sum, each) => sum + valuesOf(each), 0) : 1, lists)
     }
   }
 
@@ -151,6 +172,7 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
       fields(op.fields, undefined, [])
       break
     case 'count':
+      add(COMPARISON * (1 + (op.distinct?.length ?? 0)), [scanned(op.table, [], undefined)])
       condition(op.where, op.table, [scanned(op.table, [], undefined)])
       break
     case 'insert':
@@ -166,8 +188,10 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
       break
     }
   }
-  return { terms: [...terms.values()], patterns }
+  return { terms: [...terms.values()], patterns, arrays }
 }
+
+const valuesOf = (each: Computed): number => (each.kind === 'columns' ? each.of.length : 1)
 
 /** The share of rows that equal a value, like PostgreSQL's own default. */
 const EQUAL = 0.005
@@ -213,6 +237,9 @@ export function hasKeyIn(catalog: Catalog, table: TableRef, columns: readonly st
   const keys = catalog.tables.get(tableKey(table))?.keys ?? []
   return keys.some((key) => key.columns.every((column) => columns.includes(column)))
 }
+
+/** Operators that compare each element of one array with each of another. PostgreSQL cannot be interrupted meanwhile. */
+const PAIRWISE: ReadonlySet<CompareOp> = new Set(['contains', 'contained_in', 'overlaps'])
 
 /** Operators that search text for a pattern. */
 export const PATTERNS: ReadonlySet<CompareOp> = new Set(

@@ -24,7 +24,6 @@ import {
   type Returning,
   rowKey,
   startsWith,
-  supports,
   type Table,
   type TableRef,
   TRUE,
@@ -43,7 +42,7 @@ import type {
   UpdateShape,
 } from './lift.js'
 import { planAfter } from './plan/after.js'
-import { isValue, planGroups } from './plan/groups.js'
+import { isValue, planGroups, refuseUnsorted } from './plan/groups.js'
 import { ResultKeys } from './plan/result-keys.js'
 
 const PATH = '$.args'
@@ -109,10 +108,7 @@ function planDistinct(columns: readonly string[], table: Table, names: Names, pa
   return columns.map((name, i) => {
     const here = at(path, i)
     const column = names.column(table, name, 'select', here)
-    if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of distinct', here)
-    if (!supports(column.type, 'sort')) {
-      throw unexpectedPayload(`"${name}" is of type ${column.type.name}, which PostgreSQL cannot compare`, here)
-    }
+    refuseUnsorted(column, 'distinct', here)
     return column.name
   })
 }

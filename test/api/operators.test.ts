@@ -356,6 +356,28 @@ t.test('a time zone that a JSON path would need does not tell of a hidden row', 
   t.same((await server.query('select', { table: 'thing', columns: ['id'], where }, USER)).body, [])
 })
 
+t.test('what PostgreSQL compares without interruption is limited, but for admin', async (t) => {
+  const server = await tableOf(
+    t,
+    'create extension pg_trgm; create table thing (id int primary key, org int, word text, tags int[])',
+  )
+  const tags = (count: number) => Array.from({ length: count }, (_, i) => i)
+  const count = (where: object, as?: As) => server.query('count', { table: 'thing', where }, as)
+  const refused = (path: string, error: RegExp) => ({ status: 400, body: { path: `$.args.where.${path}`, error } })
+
+  t.equal((await count({ word: { $trigram: 'x'.repeat(200) } }, USER)).status, 200)
+  const long = { word: { $trigram: 'x'.repeat(201) } }
+  t.match(await count(long, USER), refused('word.$trigram', /at most 200 characters \(limits.patterns.characters/))
+  t.equal((await count(long)).status, 200)
+  for (const operator of ['$overlaps', '$contains', '$contained_in']) {
+    t.equal((await count({ tags: { [operator]: tags(10_000) } }, USER)).status, 200)
+    const many = { tags: { [operator]: tags(10_001) } }
+    t.match(await count(many, USER), refused(`tags.${operator}`, /has 10001 elements, and at most 10000 are allowed/))
+    t.match(await count({ tags: { [operator]: `{${tags(10_001).join()}}` } }, USER), { status: 400 }, 'as text')
+    t.equal((await count(many)).status, 200)
+  }
+})
+
 t.test('$trigram says which extension it needs', async (t) => {
   const server = await tableOf(t, 'create table thing (id int, org int, word text)')
   const { status, body } = await server.query('count', { table: 'thing', where: { word: { $trigram: 'x' } } })

@@ -6,7 +6,7 @@ create type size as enum ('small', 'large');
 create table shop (id int primary key, name text not null);
 create table item (
   id int primary key, shop_id int references shop, kind text, price numeric, sold bigint, weight int, secret text,
-  size size, tags text[], data jsonb, raw json, added timestamptz default '2024-01-02T03:04:05.123456Z'
+  size size, tags text[], data jsonb, raw json, spot point, added timestamptz default '2024-01-02T03:04:05.123456Z'
 );
 insert into shop values (1, 'one'), (2, 'two'), (3, 'empty');
 insert into item (id, shop_id, kind, price, sold, weight, secret, size, tags, data, raw) values
@@ -257,6 +257,9 @@ t.test('groups and aggregates', async (t) => {
       [{ columns: [{ count: '*' }], group_by: [] }, '$.args.group_by'],
       [{ columns: [{ count: '*' }], group_by: 'kind' }, '$.args.group_by'],
       [{ columns: [{ count: '*' }], group_by: ['raw'] }, '$.args.group_by[0]', /json/i],
+      [{ columns: [{ count: '*' }], group_by: ['spot'] }, '$.args.group_by[0]', /type point, which/],
+      [{ columns: [{ count: 'spot', distinct: true }] }, '$.args.columns[0].count', /type point, which/],
+      [{ columns: [{ array_agg: 'spot', as: 'all' }], order_by: ['all'] }, '$.args.order_by[0]', /cannot compare/],
       [{ columns: [{ count: '*' }], group_by: ['kind', 'kind'] }, '$.args.group_by[1]'],
       [{ columns: [{ count: '*' }], group_by: ['shop'] }, '$.args.group_by[0]'],
       [{ columns: [{ count: '*' }, { count: '*' }] }, '$.args.columns[1]', /twice/],
@@ -489,6 +492,9 @@ t.test('the price counts every row that is aggregated, whatever the limit', asyn
 
   t.match(await select({ columns: [{ sum: 'n' }] }), { status: 400, body: { error: /limits.price/ } })
   t.match(await select({ columns: ['n'], group_by: ['n'] }), { status: 400, body: { error: /limits.price/ } })
+  t.match(await select({ columns: ['n'], distinct_on: ['n', 'id'] }), { status: 200 })
+  const sorts = { columns: ['n'], distinct_on: ['n', 'id'], order_by: ['n', 'id', '-n', '-id'] }
+  t.match(await select(sorts), { status: 400, body: { error: /about 6001 points/ } })
   t.equal((await select({ columns: [{ sum: 'n' }], where: { id: 1 } })).status, 200)
   t.equal((await select({ columns: ['n'] })).status, 200)
 })

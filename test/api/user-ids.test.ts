@@ -309,7 +309,9 @@ tap.test('in development, a 401 says why; the token is never shown', async (t) =
 
 tap.test('a rule cannot use the user id as a pattern, or inside a value', async (t) => {
   const server = await testServer(t)
-  await server.must('run_sql', { sql: 'create table doc (id int primary key, owner text, tags text[], data jsonb)' })
+  await server.must('run_sql', {
+    sql: 'create table doc (id int primary key, owner text, tags text[], data jsonb, words tsvector)',
+  })
   await server.must('track_table', 'doc')
   const define = async (filter: object) =>
     (
@@ -325,6 +327,9 @@ tap.test('a rule cannot use the user id as a pattern, or inside a value', async 
       { error: /cannot be a pattern/, code: 'unexpected-payload' },
       op,
     )
+  }
+  for (const filter of [{ owner: { $matches: { query: USER } } }, { words: { $matches: { query: USER } } }]) {
+    t.match(await define(filter), { error: /cannot be a pattern/ })
   }
   for (const filter of [{ tags: { $contains: [USER] } }, { $not: { data: { $contains: { by: USER } } } }]) {
     t.match(await define(filter), { error: 'a session variable must be the whole value' })

@@ -12,6 +12,7 @@ import {
   type OrderBy,
   planBoolExp,
   type Read,
+  supports,
   type Table,
   TRUE,
   unexpectedPayload,
@@ -35,7 +36,7 @@ export function planGroups(
   shape.groupBy?.forEach((name, i) => {
     const here = at(`${path}.group_by`, i)
     const column = names.column(table, name, 'select', here)
-    if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of group_by', here)
+    refuseUnsorted(column, 'group_by', here)
     if (by.has(name)) throw unexpectedPayload(`the column "${name}" appears twice`, here)
     by.set(name, column)
   })
@@ -87,15 +88,22 @@ function planValue(
     const instead = fn === 'array_agg' && aggregateType('jsonb_agg', column.type) ? '; use jsonb_agg' : ''
     throw unexpectedPayload(`"${name}" is of type ${column.type.name}, which has no ${fn}${instead}`, here)
   }
-  if (distinct && column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of distinct', here)
+  if (distinct) refuseUnsorted(column, 'distinct', here)
   const isList = fn === 'array_agg' || fn === 'jsonb_agg'
   return { key: as, fn, column: column.name, distinct, sorted: isList && comparesAlways(column.type), type }
 }
 
 function planOrder({ path: [name = '', ...more], direction, nulls }: OrderShape, find: Find, path: string): OrderBy {
   const column = find([name, ...more].join('.'), path)
-  if (column.type.kind === 'json') throw unexpectedPayload('JSON column can not be part of order_by', path)
+  refuseUnsorted(column, 'order_by', path)
   return { by: { kind: 'column', column: column.name }, direction, nulls }
+}
+
+/** Refuses a type whose values PostgreSQL cannot sort, and so cannot group. */
+export function refuseUnsorted({ name, type }: Column, part: string, path: string): void {
+  if (type.kind === 'json') throw unexpectedPayload(`JSON column can not be part of ${part}`, path)
+  if (supports(type, 'sort')) return
+  throw unexpectedPayload(`"${name}" is of type ${type.name}, which PostgreSQL cannot compare`, path)
 }
 
 /** Returns names in which a row has the columns of a group, and no relationships. */
