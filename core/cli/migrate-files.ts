@@ -155,6 +155,9 @@ async function run(client: ClientBase, path: string, done: () => Promise<unknown
   const [first = ''] = (await readFile(path, 'utf8')).split('\n', 1)
   const isAlone = NO_TRANSACTION.test(first)
   const take = (statement: Parameters<typeof isTransactionControl>[0]) => {
+    if (/^discard\s+all\b/i.test(statement.text)) {
+      throw new Error('discard all would let another migration begin; use reset all, discard temp and the like')
+    }
     if (isAlone || !isTransactionControl(statement)) return false
     throw new Error('the file is a transaction; to run it without, begin it with a line "-- rowhouse: no transaction"')
   }

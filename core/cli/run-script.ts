@@ -1,4 +1,7 @@
+import type { EventEmitter } from 'node:events'
 import { open } from 'node:fs/promises'
+import type { Socket } from 'node:net'
+import type { Writable } from 'node:stream'
 import pg from 'pg'
 import { placeIn } from '../db/errors.js'
 import { CopyIn } from './copy-in.js'
@@ -11,6 +14,8 @@ export interface ScriptOptions {
   /** Runs or skips a statement in a way of its own. @returns whether it did */
   readonly take?: (statement: Statement) => Promise<boolean> | boolean
   readonly result?: (result: pg.QueryArrayResult<(string | null)[]>) => void
+  /** Where to write the data of `COPY ... TO stdout`. */
+  readonly output?: Writable
   /** Called with the number of bytes read so far. */
   readonly progress?: (bytes: number) => void
 }
@@ -49,7 +54,7 @@ async function runPieces(
         const isTaken = (await options.take?.(statement)) === true
         if (!isTaken && part.kind === 'command')
           throw new Error(`a command of psql, which is not SQL: ${statement.text}`)
-        if (!isTaken && part.kind === 'statement') await runOne(client, statement.text, options.result)
+        if (!isTaken && part.kind === 'statement') await runOne(client, statement.text, options)
         if (!isTaken && part.kind === 'copy') await (copy = new CopyIn(client, statement.text)).started
       }
       if (part.kind !== 'data' && part.kind !== 'copy') statement = undefined
@@ -61,9 +66,34 @@ async function runPieces(
 }
 
 /** Runs one statement. Rows are arrays of texts, because columns may have the same name. */
-export async function runOne(client: pg.ClientBase, text: string, done: ScriptOptions['result']): Promise<void> {
-  const result = await client.query({ text, rowMode: 'array', types: AS_TEXT } as pg.QueryArrayConfig)
-  done?.(result)
+export async function runOne(
+  client: pg.ClientBase,
+  text: string,
+  { result: show, output }: Pick<ScriptOptions, 'result' | 'output'>,
+): Promise<void> {
+  const { connection } = client as unknown as { readonly connection: Wire }
+  let isCopied = false
+  const begin = () => (isCopied = output !== undefined)
+  const write = ({ chunk }: { readonly chunk: Buffer }) => {
+    if (!output || output.write(chunk) || connection.stream.isPaused()) return
+    connection.stream.pause()
+    output.once('drain', () => connection.stream.resume())
+  }
+  const fail = (error: Error) => connection.stream.destroy(error)
+  connection.on('copyOutResponse', begin).on('copyData', write)
+  output?.on('error', fail)
+  try {
+    const result = await client.query({ text, rowMode: 'array', types: AS_TEXT } as pg.QueryArrayConfig)
+    if (!isCopied) show?.(result)
+  } finally {
+    connection.off('copyOutResponse', begin).off('copyData', write)
+    output?.off('error', fail)
+  }
+}
+
+/** pg's connection, which its types omit. */
+interface Wire extends EventEmitter {
+  readonly stream: Socket
 }
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
 
@@ -72,12 +102,16 @@ const AS_TEXT = { getTypeParser: () => (text: string) => text }
  * @param at place of the statement in the file; absent for an error of the file itself
  */
 export function explained(error: unknown, file: string, at?: Statement): Error {
-  if (!(error instanceof Error) || !at) return new Error(`${file}: ${messageOf(error)}`, { cause: error })
+  if (!(error instanceof Error) || !at || PLACED.test(error.message))
+    return new Error(`${file}: ${messageOf(error)}`, { cause: error })
   const { detail, hint, where } = error instanceof pg.DatabaseError ? error : ({} as Partial<pg.DatabaseError>)
   const said = Object.entries({ detail, hint, context: where?.split('\n', 1)[0] })
   const more = said.flatMap(([name, text]) => (text === undefined ? [] : [`\n  ${name}: ${text}`]))
   return new Error(`${file}:${placeOf(error, at)}: ${error.message}${more.join('')}`, { cause: error })
 }
+
+/** An error that says its line itself, because no statement is complete there. */
+const PLACED = /^line \d+: /
 
 function placeOf(error: Error, { text, line, column }: Statement): string {
   if (!(error instanceof pg.DatabaseError)) return `${line}:${column}`

@@ -28,7 +28,8 @@ const COMMENT = /\/\*|\*\//g
 const ESCAPED = /\\[^]|''|'/g
 const ROUTINE = /^create (or replace )?(function|procedure)$/
 const END_OF_DATA = /(?<![^\n])\\\.\r?(?=\n|$)/g
-const FROM_STDIN = /^copy\s[^]*\sfrom\s+stdin\b/i
+/** Not that of a query: `COPY (select ... from stdin) TO ...`. */
+const FROM_STDIN = /^copy\s(?!\s*\()[^]*\sfrom\s+stdin\b/i
 
 /**
  * Splits pieces of SQL as they come. Works on any encoding in which ASCII characters are single units, so a file may be

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline'
 import type pg from 'pg'
 import { requestCancel } from '../db/pooler.js'
-import { explained, runOne, TEXT } from './run-script.js'
+import { explained, runOne, type ScriptOptions, TEXT } from './run-script.js'
 import { SqlSplitter, type SqlPart } from './split-sql.js'
 
 const HELP = `End a statement with a semicolon.
@@ -10,8 +10,18 @@ const HELP = `End a statement with a semicolon.
   \\?         show this help
   \\q         quit`
 
-/** Reads statements from standard input and prints their results, until its end or `\q`. */
-export async function openPrompt(client: pg.Client): Promise<void> {
+/** Prints results and copied data. */
+export const SHOW: ScriptOptions = { result: (found) => console.log(table(found)), output: process.stdout }
+
+/** Exit code of psql for an error in a script. */
+const FAILED = 3
+
+/**
+ * Reads statements from standard input and prints their results, until its end or `\q`. Stops at the first error unless
+ * somebody types.
+ * @returns the exit code
+ */
+export async function openPrompt(client: pg.Client): Promise<number> {
   const isTerminal = process.stdin.isTTY
   const reader = createInterface({ input: process.stdin, output: process.stdout, terminal: isTerminal })
   let splitter = new SqlSplitter()
@@ -32,35 +42,46 @@ export async function openPrompt(client: pg.Client): Promise<void> {
   for await (const line of reader) {
     isRunning = true
     for (const part of splitter.push(`${line}\n`)) {
-      if (part.kind === 'command' && part.text === '\\q') return reader.close()
+      if (part.kind === 'command' && part.text === '\\q') {
+        reader.close()
+        return 0
+      }
       // Data of COPY would be typed lines.
       if (part.kind === 'copy') splitter = new SqlSplitter()
-      await run(client, part)
+      if (!(await run(client, part)) && !isTerminal) {
+        reader.close()
+        return FAILED
+      }
     }
     isRunning = false
     show()
   }
   // Like psql, runs a last statement without a semicolon unless somebody typed it.
-  if (!isTerminal) await runLast(client, splitter)
+  return isTerminal || (await runLast(client, splitter)) ? 0 : FAILED
 }
 
-async function runLast(client: pg.Client, splitter: SqlSplitter): Promise<void> {
+async function runLast(client: pg.Client, splitter: SqlSplitter): Promise<boolean> {
   try {
-    for (const part of splitter.end()) await run(client, part)
+    for (const part of splitter.end()) if (!(await run(client, part))) return false
+    return true
   } catch (error) {
     console.error((error as Error).message)
+    return false
   }
 }
 
-async function run(client: pg.Client, part: SqlPart): Promise<void> {
+/** @returns whether it succeeded; otherwise the error is printed */
+async function run(client: pg.Client, part: SqlPart): Promise<boolean> {
   try {
     if (part.kind === 'command') await runCommand(client, part.text)
     else if (part.kind === 'copy') throw new Error('COPY from stdin works in files only: rowhouse sql FILE')
-    else if (part.kind === 'statement') await runOne(client, part.text, (result) => console.log(table(result)))
+    else if (part.kind === 'statement') await runOne(client, part.text, SHOW)
+    return true
   } catch (error) {
     const { message } =
       part.kind === 'statement' ? explained(error, TEXT, { ...part, line: 1, column: 1 }) : (error as Error)
     console.error(message)
+    return false
   }
 }
 
@@ -93,8 +114,8 @@ const COLUMNS = `
 /** Formats a result as psql does: aligned columns and the number of rows, or the command and its count. */
 export function table({ fields, rows, command, rowCount }: pg.QueryArrayResult<(string | null)[]>): string {
   if (fields.length === 0) return [command, rowCount].filter((part) => part !== null).join(' ')
-  const cells = rows.map((row) => row.map((cell) => (cell ?? '').replaceAll('\n', '\\n')))
-  const names = fields.map(({ name }) => name)
+  const cells = rows.map((row) => row.map((cell) => printable(cell ?? '')))
+  const names = fields.map(({ name }) => printable(name))
   const widths = names.map((name, i) => cells.reduce((width, row) => Math.max(width, lengthOf(row[i])), lengthOf(name)))
   const line = (row: readonly string[]) =>
     row
@@ -104,5 +125,11 @@ export function table({ fields, rows, command, rowCount }: pg.QueryArrayResult<(
   const rule = widths.map((width) => '-'.repeat(width + 2)).join('+')
   return [line(names), rule, ...cells.map(line), `(${rows.length} row${rows.length === 1 ? '' : 's'})`].join('\n')
 }
+
+/** Writes control characters as escapes, because a terminal would obey them. */
+export const printable = (text: string): string =>
+  text.replaceAll(/\p{Cc}/gu, (character) =>
+    character === '\n' ? '\\n' : `\\x${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`,
+  )
 
 const lengthOf = (text = ''): number => Array.from(text).length

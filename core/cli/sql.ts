@@ -4,7 +4,7 @@ import type { Invocation } from '../cli.js'
 import { withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'
 import { runFile, runText } from './run-script.js'
-import { openPrompt, table } from './sql-prompt.js'
+import { openPrompt, printable, SHOW } from './sql-prompt.js'
 
 /** Runs a text or a file of SQL, or opens psql or a prompt. */
 export async function sql({ flags, words: [file] }: Invocation): Promise<number> {
@@ -15,23 +15,29 @@ export async function sql({ flags, words: [file] }: Invocation): Promise<number>
     const code = text === undefined && file === undefined ? await runPsql(url) : undefined
     if (code !== undefined) return code
     return withConnection(url, 'sql', async (client) => {
-      client.on('notice', ({ severity, message }) => console.error(`${severity ?? 'NOTICE'}: ${message ?? ''}`))
-      const result = (found: Parameters<typeof table>[0]) => console.log(table(found))
-      if (file !== undefined) await runFile(client, file, { result })
-      else if (text !== undefined) await runText(client, String(text), { result })
-      else await openPrompt(client)
+      client.on('notice', ({ severity, message }) =>
+        console.error(`${severity ?? 'NOTICE'}: ${printable(message ?? '')}`),
+      )
+      // Whoever reads the output may stop, as head does.
+      process.stdout.on('error', () => {})
+      if (file === undefined && text === undefined) return openPrompt(client)
+      if (file !== undefined) await runFile(client, file, SHOW)
+      else await runText(client, String(text), SHOW)
       return 0
     })
   })
 }
 
-/** Runs psql. @returns its exit code; undefined when it is not installed */
+/** Runs psql, which stops at the first error unless somebody types. @returns its exit code; undefined when it is not installed */
 function runPsql(url: string): Promise<number | undefined> {
   const ignore = () => {}
   // Ctrl-C cancels a query of psql and must not end this process before psql.
   process.on('SIGINT', ignore)
   return new Promise<number | undefined>((resolve, reject) => {
-    const child = spawn('psql', [], { stdio: 'inherit', env: psqlEnvironment(url) })
+    const child = spawn('psql', process.stdin.isTTY ? [] : ['-v', 'ON_ERROR_STOP=1'], {
+      stdio: 'inherit',
+      env: psqlEnvironment(url),
+    })
     child.once('error', (error: NodeJS.ErrnoException) =>
       error.code === 'ENOENT' ? resolve(undefined) : reject(error),
     )

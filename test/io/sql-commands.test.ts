@@ -93,6 +93,11 @@ t.test('a migration that fails names its line, and leaves nothing', async (t) =>
     /bad\.up\.sql:2:3: no\n  hint: ask\n  context: PL/,
   )
   await fails("create table a (id int); select 'x", /bad\.up\.sql: line 1: ' is not closed/)
+  await fails(
+    'create table a (id int);\nCOPY a FROM stdin;\n1\n',
+    /20260101000000_bad\.up\.sql: line 4: the data of COPY must end/,
+  )
+  await fails('-- rowhouse: no transaction\ndiscard all', /bad\.up\.sql:2:1: discard all would let another/)
   await fails('\\d a', /bad\.up\.sql:1:1: a command of psql/)
   await fails('-- rowhouse: no transaction\nselect nope', /bad\.up\.sql:2:8: [^]*The statements before it have run/)
 })
@@ -134,26 +139,53 @@ t.test('sql runs a text, a file, or what is typed', async (t) => {
     out: /CREATE\n[^]* 1  \| é\n\(1 row\)\n/,
     err: 'a.sql:6:8: column "nope" does not exist\n',
   })
-  const typed = await type(
-    '\\d\n\\d note\nselect\n 1 as "first",\n nope;\nselect 7 as seven; \\x\nCOPY note FROM stdin;\nselect 8 as eight;\n\\q\nselect 9 as nine;\n',
-  )
+  const typed = await type('\\d\n\\d note\nselect 7 as seven; select 8 as eight;\n\\q\nselect 9 as nine;\n')
   t.match(typed, {
     code: 0,
     out: /public \| note \| table\n[^]* text +\| text +\| +\| 'none'::text\n[^]*seven\n[^]*eight\n/,
+    err: '',
   })
   t.notMatch(typed.out, 'nine')
   t.match(await type('select 1 as one;\nselect 10 as ten'), { code: 0, out: / one\n[^]* ten\n/, err: '' })
-  t.match(await type("select 'a"), { code: 0, out: '', err: "line 1: ' is not closed\n" })
+  for (const [text, err] of [
+    ["select 'a", "line 1: ' is not closed\n"],
+    ['select\n 1 as "first",\n nope;\nselect 9;', 'SQL:3:2: column "nope" does not exist\n'],
+    ['select nope', 'SQL:1:8: column "nope" does not exist\n'],
+    ['\\x\nselect 9;', 'there is no command \\x; \\? shows help\n'],
+    ['COPY note FROM stdin;\nselect 9;', 'COPY from stdin works in files only: rowhouse sql FILE\n'],
+  ] as const) {
+    t.match(await type(text), { code: 3, out: '', err }, text)
+  }
+})
+
+t.test('sql writes what COPY TO stdout copies, and control characters as escapes', async (t) => {
+  const { run, type } = await place(t)
+  const copies = "copy (select n, E'a\\tb' from generate_series(1, 3) n) to stdout"
+
+  t.match(await run('sql', '-c', `${copies}; select 4 as four`), {
+    code: 0,
+    out: '1\ta\\tb\n2\ta\\tb\n3\ta\\tb\n four\n------\n 4\n(1 row)\n',
+  })
+  t.match(await type(`${copies};\n`), { code: 0, out: /^1\ta/ })
+  t.match(await run('sql', '-c', 'copy (select 1 where false) to stdout'), { code: 0, out: '' })
+  t.match(await run('sql', '-c', "copy (select 1 as a from (select 2) x where 'x from stdin' <> '') to stdout"), {
+    code: 0,
+    out: '1\n',
+  })
   t.equal(
-    typed.err,
-    'SQL:3:2: column "nope" does not exist\nthere is no command \\x; \\? shows help\nCOPY from stdin works in files only: rowhouse sql FILE\n',
+    (await run('sql', '-c', "copy (select repeat('x', 1000) from generate_series(1, 900)) to stdout")).out.length,
+    900_900,
   )
+  t.match(await run('sql', '-c', 'select E\'\\x1b[31m\\u009b\' as "\x1b"'), {
+    code: 0,
+    out: ' \\x1B\n--------------\n \\x1B[31m\\x9B\n(1 row)\n',
+  })
 })
 
 t.test('sql opens psql where there is one, and tells it the password in its environment only', async (t) => {
   const { folder, url, run } = await place(t)
   await mkdir(join(folder, 'bin'))
-  const show = '#!/bin/sh\necho "args:$#"\nenv | grep ^PG | sort\nexit 3\n'
+  const show = '#!/bin/sh\necho "args:$*"\nenv | grep ^PG | sort\nexit 3\n'
   await writeFile(join(folder, 'bin/psql'), show, { mode: 0o755 })
   const { hostname, port, username, password, pathname } = new URL(url)
 
@@ -165,7 +197,7 @@ t.test('sql opens psql where there is one, and tells it the password in its envi
 
   t.equal(code, 3)
   t.same(out.trim().split('\n'), [
-    'args:0',
+    'args:-v ON_ERROR_STOP=1',
     `PGDATABASE=${pathname.slice(1)}`,
     `PGHOST=${hostname}`,
     `PGPASSWORD=${decodeURIComponent(password)}`,
