@@ -193,7 +193,7 @@ const RIGHT: Record<Right, (random: Random, left: Left) => Json> = {
       'secret or',
       '',
       '"',
-      'x'.repeat(501),
+      'x'.repeat(2100),
     ])
     if (random.chance(40)) return query
     return { query, language: random.pick(['english', 'simple', 'simple', 'german', 'no_such', '3748', '']) }

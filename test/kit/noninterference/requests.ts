@@ -1,4 +1,4 @@
-import { operatorsOn } from '../../../core/plan/operators.js'
+import { operatorsOn, TEXT } from '../../../core/plan/operators.js'
 import type { Random } from '../oracle/generate.js'
 import {
   anyId,
@@ -11,7 +11,7 @@ import {
   rightSide,
 } from './conditions.js'
 import { type Document, generateDocument } from './documents.js'
-import type { Era } from './permissions.js'
+import { type Era, grantsOf } from './permissions.js'
 import { GATE, type Json, type Table, tableOf } from './schema.js'
 import { NAMES } from './worlds.js'
 import {
@@ -235,13 +235,24 @@ function generateFields(generator: Generator, asker: Asker, table: Table, depth:
   return [...columns, nested]
 }
 
-function generateOrder(random: Random, asker: Asker, table: Table): readonly string[] {
+function generateOrder(random: Random, asker: Asker, table: Table): readonly Json[] {
   const sign = random.pick(['+', '-', ''])
   if (random.chance(40)) return []
+  if (random.chance(10)) return [generateRank(random, asker, table)]
   const single = Object.entries(table.relations).filter(([, { single }]) => single)
   if (single.length === 0 || random.chance(60)) return [`${sign}${pickColumn(random, asker, table).name}`]
   const [name, relation] = random.pick(single)
   return [`${sign}${name}.${pickColumn(random, asker, tableOf(relation.table)).name}`]
+}
+
+/** How well a text matches, mostly. */
+function generateRank(random: Random, asker: Asker, table: Table): Json {
+  const granted = grantsOf(asker.era, asker.role, table.name).select?.columns ?? []
+  const searched = granted.filter((name) => ['title', 'words', 'name'].includes(name))
+  const column =
+    searched.length > 0 && random.chance(90) ? random.pick(searched) : pickColumn(random, asker, table).name
+  const search = rightSide(random, 'matches', { name: column, type: TEXT })
+  return { rank: typeof search === 'string' ? { column, query: search } : { column, ...(search as Condition) } }
 }
 
 function returning(generator: Generator, asker: Asker, table: Table): { readonly returning?: Json } {

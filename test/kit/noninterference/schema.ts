@@ -42,6 +42,7 @@ function type(name: string, kind: TypeKind, schema = 'pg_catalog'): SqlType {
 const TEXT: SqlType = { ...type('text', 'text'), trigram: 'public' }
 const INT4 = type('int4', 'int4')
 const DATE = type('date', 'other')
+const HSTORE: SqlType = { ...type('hstore', 'hstore', 'public'), lacks: ['order'] }
 
 const column = (name: string, of: SqlType, sql: string, plain: readonly Json[], odd: readonly Json[] = []): Column => ({
   name,
@@ -86,7 +87,16 @@ const WIDE: readonly Column[] = [
     type('jsonb', 'jsonb'),
     'jsonb',
     [{ n: 1, k: ['a'] }, { n: 2 }, { n: 3, k: null }],
-    [[1, 'Secret-1'], 'Secret-2', 5, { n: 'abc' }, { n: {} }, { 'Secret-3': 1 }, null],
+    [
+      [1, 'Secret-1'],
+      'Secret-2',
+      5,
+      { n: 'abc' },
+      { n: '2020-01-01T00:00:00+00:00' },
+      { n: {} },
+      { 'Secret-3': 1 },
+      null,
+    ],
   ),
   column(
     'words',
@@ -95,7 +105,7 @@ const WIDE: readonly Column[] = [
     ["'apple':1 'red':2", ''],
     ["'secret':1", "'secret':1,2 'apple'"],
   ),
-  column('bag', type('hstore', 'hstore', 'public'), 'hstore', ['a=>1, b=>null', ''], ['secret=>1', null]),
+  column('bag', HSTORE, 'hstore', ['a=>1, b=>null', ''], ['secret=>1', null]),
   column('doc', type('json', 'json'), 'json', [{ b: 1 }, [1, 2]], ['Secret-1', { b: 'x' }]),
   column('tags', type('_text', 'array'), 'text[]', [['a', 'b'], [], ['c']], [[null], ['Secret-1'], null]),
   column('nums', type('_int4', 'array'), 'int[]', [[1, 2], [3], []], [[null], [LARGEST], [0, 77]]),

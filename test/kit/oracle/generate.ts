@@ -137,8 +137,10 @@ export function generateExp(
   if (random.chance(20))
     return { [column]: { [random.pick(['$in', '$nin'])]: Array.from({ length: random.below(4) }, value) } }
   if (random.chance(20)) return { [column]: value() }
-  return { [column]: { [random.pick(['$eq', '$ne', '$gt', '$lt', '$gte', '$lte'])]: value() } }
+  return { [column]: { [random.pick(COMPARISONS)]: value() } }
 }
+
+const COMPARISONS = ['$eq', '$ne', '$gt', '$lt', '$gte', '$lte', '$is_distinct', '$is_not_distinct']
 
 /** Columns that a role mostly may use; now and then others too. */
 export function usable(random: Random, table: TableModel | undefined, role: string): readonly string[] {

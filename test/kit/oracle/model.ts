@@ -94,7 +94,10 @@ function compare(op: string, row: Row, column: string, to: Value | readonly Valu
     const parts = list.map((each): Truth => (each === null ? left === null : sql('$eq', left, value(each, caller))))
     return op === '$in' ? any(parts) : all(parts.map((part, i) => (list[i] === null ? left !== null : not(part))))
   }
-  if (to === null) return op === '$eq' ? left === null : op === '$ne' ? left !== null : null
+  if (to === null) {
+    if (op === '$eq' || op === '$is_not_distinct') return left === null
+    return op === '$ne' || op === '$is_distinct' ? left !== null : null
+  }
   return sql(op, left, value(to as Value, caller))
 }
 
@@ -102,7 +105,11 @@ function compare(op: string, row: Row, column: string, to: Value | readonly Valu
 export const value = (each: Value, { userId }: Caller): Value => (each === USER_ID ? userId : each)
 
 function sql(op: string, left: Value, right: Value): Truth {
-  if (left === null || right === null) return null
+  // An id that fits nothing is not known to be distinct, either.
+  if (right === null) return null
+  if (op === '$is_distinct') return left !== right
+  if (op === '$is_not_distinct') return left === right
+  if (left === null) return null
   switch (op) {
     case '$eq':
       return left === right

@@ -32,6 +32,14 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
       '$1',
     ],
   },
+  groups: {
+    what: 'hidden rows are grouped',
+    code: [
+      'core/plan/authorize.js',
+      /checkGroups\(read, group\);\s*return \{ \.\.\.read, \.\.\.rows\(read, table\) \};/,
+      'checkGroups(read, group); return read;',
+    ],
+  },
   update: {
     what: 'hidden rows are updated',
     code: [
@@ -86,6 +94,14 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
       'core/plan/guard.js',
       /return exp\.computed !== undefined \|\| (reads\(exp\.column\) \|\| !isTotal)/,
       'return $1',
+    ],
+  },
+  'JSON paths': {
+    what: 'JSON paths are evaluated on hidden rows, although some need a time zone',
+    code: [
+      'core/plan/guard.js',
+      /(function isTotal\([^{]*\{[^{]*\{)(\s*switch)/,
+      "$1 if (op.startsWith('path_')) return true; $2",
     ],
   },
   composites: {
