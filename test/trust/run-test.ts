@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { TEST_DATABASE_URL } from '../kit/cluster.js'
 
 /** A run that takes longer hangs. */
-const RUN_MS = 900_000
+const RUN_MS = 3_600_000
 const SHOWN = 3000
 
 /**
@@ -30,5 +30,6 @@ export async function runTest(
   const said = out.slice(Math.max(0, out.search(/^ *(not ok|# case)/m)))
   const again = Object.entries(settings).map(([key, value]) => `${key}=${value}`)
   const command = `${again.join(' ')} node build/test/run.js ${relative(process.cwd(), path)}`
-  return { out, failure: `${said.slice(0, SHOWN)}\n${err.slice(0, SHOWN)}\nagain: ${command}` }
+  const stopped = child.signalCode === 'SIGKILL' ? `stopped after ${RUN_MS / 1000} s\n` : ''
+  return { out, failure: `${stopped}${said.slice(0, SHOWN)}\n${err.slice(0, SHOWN)}\nagain: ${command}` }
 }

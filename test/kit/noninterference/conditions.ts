@@ -193,7 +193,8 @@ const RIGHT: Record<Right, (random: Random, left: Left) => Json> = {
       'secret or',
       '',
       '"',
-      'x'.repeat(2100),
+      // Too long a word in lower case only, or PostgreSQL would ignore it.
+      'Ⱥ'.repeat(1000),
     ])
     if (random.chance(40)) return query
     return { query, language: random.pick(['english', 'simple', 'simple', 'german', 'no_such', '3748', '']) }
