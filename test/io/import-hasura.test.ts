@@ -224,8 +224,10 @@ t.test('input that cannot be read', async (t) => {
     'text.yaml': 'hello\n',
     'other.yaml': 'services: {}\n',
     'empty/readme.md': '',
+    'away/readme.md': '',
   })
   await symlink('../../secret.yaml', join(folder, 'link/metadata/a.yaml'))
+  await symlink('../lost/metadata', join(folder, 'away/metadata'))
 
   for (const [place, err] of [
     ['up', /secret\.yaml is outside of/],
@@ -241,6 +243,7 @@ t.test('input that cannot be read', async (t) => {
     ['text.yaml', /expected an object/],
     ['other.yaml', /expected metadata of Hasura/],
     ['empty', /contains no metadata/],
+    ['away', /contains no metadata/],
     ['nowhere', /ENOENT/],
   ] as const) {
     t.match(await run('import-hasura', place), { code: 2, out: '', err }, place)

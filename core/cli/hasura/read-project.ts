@@ -58,7 +58,7 @@ async function metadataFolder(place: string): Promise<string> {
     (found) => found.isDirectory(),
     () => false,
   )
-  if (isFolder && inside(resolve(place), resolve(folder))) return folder
+  if (isFolder && inside(await realpath(place), await realpath(folder))) return folder
   throw new Error(
     `${place} contains no metadata: expected tables.yaml, databases/databases.yaml or the folder metadata`,
   )
