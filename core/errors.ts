@@ -139,8 +139,13 @@ export class ServiceError extends Error {
 
   /** Returns the same error with its path continued from an enclosing request: `$.args[2]` + `$.args.where`. */
   under(prefix: string): ServiceError {
-    const { status, code, message, path, internal, retryAfter, missing } = this
-    return new ServiceError(status, code, message, prefix + path.slice(1), {
+    return this.moved(prefix + this.path.slice(1))
+  }
+
+  /** Returns the same error with another path. */
+  moved(path: string): ServiceError {
+    const { status, code, message, internal, retryAfter, missing } = this
+    return new ServiceError(status, code, message, path, {
       cause: this.cause ?? this,
       internal,
       retryAfter,

@@ -50,7 +50,7 @@ export async function explainStatement(
   undone: Undone,
 ): Promise<Pick<Explained, 'sql' | 'plan'>> {
   const statement = plan.statements[0]
-  if (!statement) throw unexpectedPayload(ONE_KEY_SET, '$.args.objects')
+  if (!statement) throw unexpectedPayload(ONE_STATEMENT, plan.kind === 'insert' ? '$.args.objects' : '$.args')
   const values = bind(statement.params, bindings)
   const text = `explain ${analyze ? '(analyze, buffers) ' : ''}${statement.text}`
   const query = { text, values, rowMode: 'array' as const }
@@ -58,7 +58,7 @@ export async function explainStatement(
   return { sql: statement.text, plan: rows.map(([line]) => line) }
 }
 
-const ONE_KEY_SET = 'the rows have different sets of keys; explain rows with the same keys only'
+const ONE_STATEMENT = 'explain takes no rows of relationships, and only rows with the same keys'
 
 /**
  * Runs a write and rolls it back.

@@ -55,6 +55,8 @@ export async function runTransaction<T>(
 export class Transaction {
   /** Number of bulk members that ran in it, at any nesting depth. */
   members = 0
+  /** Number of statements that wrote related rows in it. */
+  steps = 0
   /** Total cost of these members. */
   readonly spent = nothingSpent()
   /** Total size of their answers in bytes. They are buffered until the end. */

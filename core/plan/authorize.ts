@@ -24,6 +24,7 @@ import {
   type TableRef,
   TRUE,
   type Update,
+  type Write,
 } from './ir.js'
 import { type Action, mayUpsert, namesFor, RULE_ACTIONS } from './names.js'
 
@@ -230,6 +231,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       columns: insert.columns.filter(({ name, present }) => present !== 'none' || !preset.has(name)),
       presets: writtenAt('$.args.objects', permission.set),
       check: filter(permission.check),
+      related: insert.related?.map(write),
       refusal: refusal(insert.onConflict?.action === 'update' ? 'insert or update' : 'insert', table),
       onConflict: insert.onConflict && onConflict(insert.onConflict, table),
       returning: insert.returning && returning(insert.returning, table),
@@ -281,6 +283,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       ],
       where: guard(filter(permission.filter), condition(update.where, table), table, catalog),
       check: permission.check === undefined ? TRUE : filter(permission.check),
+      related: update.related?.map(write),
       refusal: refusal('update', table),
       returning: update.returning && returning(update.returning, table),
     }
@@ -298,6 +301,17 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     }
   }
 
+  const write = (write: Write): Write => {
+    switch (write.kind) {
+      case 'insert':
+        return insert(write)
+      case 'update':
+        return update(write)
+      case 'delete':
+        return remove(write)
+    }
+  }
+
   switch (op.kind) {
     case 'read':
       return read(op)
@@ -306,11 +320,9 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     case 'roots':
       return { ...op, fields: fields(op.fields, undefined) }
     case 'insert':
-      return insert(op)
     case 'update':
-      return update(op)
     case 'delete':
-      return remove(op)
+      return write(op)
   }
 }
 

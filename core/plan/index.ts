@@ -16,6 +16,7 @@ export {
 } from './fields.js'
 export { comparesAlways } from './guard.js'
 export * from './names.js'
+export * from './nested.js'
 export * from './rows.js'
 export { describe, encode, encodeArray, isObject } from './encode.js'
 export {

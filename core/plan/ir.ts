@@ -411,12 +411,8 @@ export interface Preset {
   readonly to: Operand
 }
 
-export interface Insert {
-  readonly kind: 'insert'
-  readonly table: TableRef
-  readonly key: RowKey
-  /** Slot of the JSON text of the rows; in phase `look`, of the keys from phase `write`. */
-  readonly rows: number
+/** What a write does as a part of one that also writes related rows. Not for values of clients. */
+export interface Step {
   /**
    * Absent: writes, checks and returns. `write` only writes and returns the keys of the rows as JSON; `look` checks
    * those rows and returns the result, so that it sees what was written in between.
@@ -426,6 +422,22 @@ export interface Insert {
   readonly link?: readonly string[]
   /** Number of rows of other tables to add to the affected ones. */
   readonly alsoAffected?: Operand
+  /** Restricts an update or delete to rows that join with the rows in a slot: the result of another `write`. */
+  readonly within?: {
+    readonly slot: number
+    /** Columns, with the index and the type of the `link` that they equal. */
+    readonly on: readonly { readonly name: string; readonly link: number; readonly type: SqlType }[]
+  }
+  /** Writes of related rows. They make a request that needs several steps, and nothing is compiled. */
+  readonly related?: readonly Write[]
+}
+
+export interface Insert extends Step {
+  readonly kind: 'insert'
+  readonly table: TableRef
+  readonly key: RowKey
+  /** Slot of the JSON text of the rows; in phase `look`, of the keys from phase `write`. */
+  readonly rows: number
   readonly columns: readonly InsertColumn[]
   /** Whether rows with different keys need separate requests; nothing is compiled. */
   readonly perKeySet: boolean
@@ -473,10 +485,13 @@ export interface OnConflict {
   readonly check: BoolExp
 }
 
-export interface Update {
+export interface Update extends Step {
   readonly kind: 'update'
   readonly table: TableRef
   readonly key: RowKey
+  /** Slot of the keys from phase `write`, in phase `look`. */
+  readonly written?: number
+  /** Empty: changes no column, in a step whose related rows are written. */
   readonly set: readonly Assignment[]
   readonly where: BoolExp
   /** Condition for every written row. Set by `authorize`. */
@@ -493,7 +508,7 @@ export type Assignment =
 /** Changes of a jsonb column. */
 export type JsonChange = 'append' | 'prepend' | 'delete_key' | 'delete_elem' | 'delete_at_path'
 
-export interface Delete {
+export interface Delete extends Step {
   readonly kind: 'delete'
   readonly table: TableRef
   readonly where: BoolExp

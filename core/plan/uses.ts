@@ -48,8 +48,9 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
       })
     })
 
-  const returning = ({ table: here, returning: wanted }: Write): boolean =>
-    wanted?.fields.some((child) => field(here, child)) ?? false
+  const returning = ({ table: here, returning: wanted, related }: Write): boolean =>
+    (wanted?.fields.some((child) => field(here, child)) ?? false) ||
+    (related?.some((each) => usesColumn(each, table, column)) ?? false)
 
   switch (op.kind) {
     case 'read':

@@ -35,8 +35,10 @@ import { alias, ident, join, printedExpression, rowAlias, type Sql, sql, tableTe
 export function emitWrite(write: Write): readonly Statement[] {
   if (write.kind === 'delete') return [emitDelete(write)]
   const after = afterwards(write)
-  if (write.kind === 'insert' && write.phase === 'write') return [emitKeys(write)]
-  if (write.kind === 'insert' && write.phase === 'look') return [emitLook(write.table, write.key, after, write.rows)]
+  if (write.phase === 'write') return [emitKeys(write)]
+  if (write.phase === 'look') {
+    return [emitLook(write.table, write.key, after, write.kind === 'insert' ? write.rows : write.written)]
+  }
   if (write.key.kind === 'none' || !looksElsewhere(after)) {
     const printer = new Printer()
     const t = printer.alias()
@@ -74,8 +76,8 @@ interface Afterwards extends Check {
 }
 
 function afterwards(write: Insert | Update): Afterwards {
-  const more = write.kind === 'insert' && write.alsoAffected ? { alsoAffected: write.alsoAffected } : {}
-  const returning = { ...answering(write), ...more }
+  const { alsoAffected } = write
+  const returning = { ...answering(write), ...(alsoAffected ? { alsoAffected } : {}) }
   const visible = write.returning ? [write.returning.visible] : []
   const message = write.refusal ?? ''
   if (write.kind === 'update' || write.onConflict?.action !== 'update') {
@@ -99,7 +101,7 @@ const isPartitioned = (key: RowKey): boolean => key.kind === 'columns' && key.pa
 function emitDelete(write: Delete): Statement {
   const printer = new Printer()
   const t = printer.alias()
-  const where = printer.where([printer.condition(write.where, t)])
+  const where = matching(write, printer, t)
   const after: Afterwards = {
     check: { kind: 'and', of: [] },
     conditions: [],
@@ -116,8 +118,13 @@ function emitKeys(write: Insert | Update): Statement {
   const printer = new Printer()
   const t = printer.alias()
   const keys = keyColumns(write.key).map((column, i) => sql`${t}.${column.name} as ${alias('k', i)}`)
-  const link = write.kind === 'insert' ? (write.link ?? []) : []
-  keys.push(...link.map((column, i) => sql`${t}.${ident(column)} as ${alias('l', i)}`))
+  keys.push(...(write.link ?? []).map((column, i) => sql`${t}.${ident(column)} as ${alias('l', i)}`))
+  if (write.kind === 'update' && write.set.length === 0) {
+    // Locked, because related rows are written only while these rows meet the condition.
+    const lock = write.key.kind === 'none' ? sql`` : sql` for no key update of ${t}`
+    const met = sql`select ${join(keys, sql`, `)} from ${tableText(write.table)} ${t}${matching(write, printer, t)}${lock}`
+    return printer.statement(sql`with w as (${met}) select array_to_json(array(select w from w))::text`)
+  }
   const fresh = sql`(${t}.xmax = 0) as fresh`
   const upsert = write.kind === 'insert' && write.onConflict?.action === 'update' && !isPartitioned(write.key)
   const written = sql`${change(write, printer, t)} returning ${join(upsert ? [...keys, fresh] : keys, sql`, `)}`
@@ -245,7 +252,19 @@ function change(write: Insert | Update, printer: Printer, t: Sql): Sql {
     write.set.map((each) => assignment(each, printer, t)),
     sql`, `,
   )
-  return sql`update ${tableText(write.table)} ${t} set ${set}${printer.where([printer.condition(write.where, t)])}`
+  return sql`update ${tableText(write.table)} ${t} set ${set}${matching(write, printer, t)}`
+}
+
+/** Prints the condition of an update or delete, and `exists (select 1 from json_to_recordset(...) ...)` for `within`. */
+function matching({ where, within }: Update | Delete, printer: Printer, t: Sql): Sql {
+  const condition = printer.condition(where, t)
+  if (!within) return printer.where([condition])
+  const { slot, on } = within
+  const written = printer.params.place({ kind: 'written', slot })
+  const types = on.map(({ link, type }) => sql`${alias('l', link)} ${typeText(type)}`)
+  const joined = on.map(({ name, link }) => sql`p.${alias('l', link)} = ${t}.${ident(name)}`)
+  const rows = sql`json_to_recordset(${written}::json) as p(${join(types, sql`, `)})`
+  return printer.where([condition, sql`exists (select 1 from ${rows} where ${join(joined, sql` and `)})`])
 }
 
 function assignment(each: Assignment, printer: Printer, t: Sql): Sql {

@@ -22,9 +22,9 @@ export function emit(op: Op, form: Form): readonly Statement[] {
     case 'roots':
       return form === 'rows' ? [emitParts(op)] : [...op.fields.flatMap(emitAhead), emitRoots(op)]
     case 'insert':
-      return op.perKeySet && op.phase !== 'look' ? [] : emitWrite(op)
     case 'update':
     case 'delete':
+      if (op.related || (op.kind === 'insert' && op.perKeySet && op.phase !== 'look')) return []
       return emitWrite(op)
   }
 }

@@ -1,8 +1,28 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { type Call, type Data, type Request, type RowStream, ServiceError, serviceError, timed } from 'rowhouse'
-import { at, type Json, type JsonObject, Rows, rowsOf, splitArray, splitObject, tableKey } from 'rowhouse/plan'
-import { hasRelatedRows, insertNested, type Step } from './nested.js'
+import {
+  type Call,
+  type Data,
+  insertNested,
+  relatedBy,
+  type Request,
+  type RowStream,
+  ServiceError,
+  serviceError,
+  timed,
+} from 'rowhouse'
+import {
+  at,
+  isObject,
+  type Json,
+  type JsonObject,
+  Rows,
+  rowsOf,
+  splitArray,
+  splitObject,
+  tableKey,
+} from 'rowhouse/plan'
+import { nestedRows } from './nested.js'
 import type { Limits } from './plan/document.js'
 import type { GraphqlShape } from './plan/index.js'
 import { type InputTypes, invalid, isGiven, jsonOf, keysIn, liftVariables } from './plan/input.js'
@@ -134,12 +154,7 @@ async function withPath<T>(running: Promise<T>, replace: (error: ServiceError) =
     throw error instanceof ServiceError && /^\$\.args\b/.test(error.path) ? replace(error) : error
   }
 }
-const atSelectionSet = (error: ServiceError): ServiceError =>
-  new ServiceError(error.status, error.code, error.message, '$.selectionSet', {
-    cause: error,
-    internal: error.internal,
-    retryAfter: error.retryAfter,
-  })
+const atSelectionSet = (error: ServiceError): ServiceError => error.moved('$.selectionSet')
 
 /** Without this, a condition on a variable with a mistyped name would match all rows. */
 function refuseUndeclared({ variables }: InputTypes, given: JsonObject): void {
@@ -245,14 +260,16 @@ async function runRoot(
   if (!isGiven(given)) throw invalid('the rows to insert are missing', path)
   const catalog = data.catalogFor(call)
   const parent = table && catalog.tables.get(tableKey(table))
-  if (parent && list.some((row) => hasRelatedRows(row, parent, catalog))) {
-    const step: Step = (nested, part, slots, inner) =>
-      run(
-        { nested, rows: { slot: values.length, columns: part instanceof Rows ? keysOf(part) : [] } },
-        [...values, part, ...slots],
-        inner,
-      )
-    return insertNested(data, parent, list, values.length, step, `${path}.objects`, call)
+  const nested = nestedRows(async (step, part, others, inner) => {
+    const slot = values.length
+    const more = others === undefined ? [] : [others]
+    const shape = { ...step, others: others === undefined ? undefined : slot + 1 }
+    const rows = { slot, columns: part instanceof Rows ? keysOf(part) : [] }
+    return run({ nested: shape, rows }, [...values, part, ...more], inner)
+  }, catalog)
+  const has = (key: string) => list.some((row) => isObject(row) && Object.hasOwn(row, key))
+  if (parent && relatedBy(nested, has, parent, catalog, call).length > 0) {
+    return insertNested(data, parent, list, nested, `${path}.objects`, call)
   }
   const rows = rowsOf(list, `${path}.objects`)
   const empty = rows.count === 0 || undefined

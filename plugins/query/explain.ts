@@ -9,9 +9,8 @@ import {
   type Session,
 } from 'rowhouse'
 import { at, isObject, parseFailed, stringifyJson, unexpectedPayload } from 'rowhouse/plan'
-import { liftCount, liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted } from './lift.js'
+import { liftCount, liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted, PLANNER } from './lift.js'
 import { anything, args, tableOf, tableSchema, text } from './metadata/operation.js'
-import { PLANNER } from './operations.js'
 
 const EXPLAINABLE = new Map<Json | undefined, (args: Json) => Lifted>([
   ['select', liftSelect],

@@ -5,7 +5,8 @@ import { permissionOperations } from './metadata/permission.js'
 import { tableOperations } from './metadata/table.js'
 import { trackAllOperation } from './metadata/track-all.js'
 import { explain, explainPermissionOperation } from './explain.js'
-import { bulkOperation, PLANNER, rowOperations } from './operations.js'
+import { PLANNER } from './lift.js'
+import { bulkOperation, rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
 
 /** The JSON query API: `POST /v1/query`, and `POST /v1/query/explain` for admins. */

@@ -10,7 +10,10 @@ import {
   liftBoolExp,
   liftSearch,
   liftTableRef,
+  type NestedStep,
+  NO_LIMITS,
   NumberText,
+  parseJson,
   parseFailed,
   readOrderText,
   Rows,
@@ -46,6 +49,7 @@ export type Shape =
       readonly table: TableRef
       readonly where: ExpShape
       readonly returning?: ColumnShapes
+      readonly step?: StepShape
     }
 
 /** Columns, wildcards, relationships and aggregates. */
@@ -91,6 +95,19 @@ export interface InsertShape {
   readonly columns: readonly (readonly [name: string, everywhere: boolean])[]
   readonly onConflict?: ConflictShape
   readonly returning?: ColumnShapes
+  readonly step?: StepShape
+  /** Rows of relationships. Without it, those in the rows are unknown. */
+  readonly related?: readonly RelatedShape[]
+}
+/** A step of a write of rows with related rows. `from`: what is done to the rows of the table of the request. */
+export interface StepShape extends NestedStep {
+  readonly from: 'insert' | 'update'
+  /** Slot of the result of phase `write`, in phase `look` of an update. */
+  readonly written?: number
+}
+/** What may be the rows of a relationship. `name` may also be a column, whose values look like them. */
+export interface RelatedShape extends Pick<InsertShape, 'rows' | 'columns' | 'onConflict' | 'related'> {
+  readonly name: string
 }
 export interface ConflictShape {
   readonly action: 'ignore' | 'update'
@@ -103,6 +120,9 @@ export interface UpdateShape {
   readonly where: ExpShape
   readonly set: readonly SetShape[]
   readonly returning?: ColumnShapes
+  readonly step?: StepShape
+  /** Whether it is described and not run. */
+  readonly stored?: true
 }
 export interface SetShape {
   /** The key in the request: `$set`, `values`, `$inc`, `$mul` or `$default`. */
@@ -111,6 +131,8 @@ export interface SetShape {
   readonly column: string
   readonly slot?: number
 }
+
+export const PLANNER = 'query'
 
 const PATH = '$.args'
 /** Keys of a select, and of a relationship to many rows. */
@@ -140,6 +162,15 @@ export function liftCount(args: Json): Lifted {
 
 /** @param rows the part of the rows in `args` to insert; by default all */
 export function liftInsert(args: Json, rows?: Rows): Lifted {
+  return liftRows(args, rows)
+}
+
+/** Lifts an insert that is described and not run: with the rows of relationships. */
+export function liftWholeInsert(args: Json): Lifted {
+  return liftRows(args, undefined, relatedIn)
+}
+
+function liftRows(args: Json, rows?: Rows, related?: typeof relatedIn): Lifted {
   const object = expectKeys(args, ['table', 'objects', 'on_conflict', 'returning'], PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
   const objects = rows ?? rowsIn(object)
@@ -151,12 +182,35 @@ export function liftInsert(args: Json, rows?: Rows): Lifted {
       type: 'insert',
       table,
       rows: slots.add(objects),
-      columns: [...objects.columns].map(([name, column]) => [name, column.present === objects.count]),
+      columns: keysOf(objects),
       onConflict: present(conflict) ? liftConflict(conflict, `${PATH}.on_conflict`) : undefined,
       returning: liftReturning(object, slots),
+      related: related?.(objects, slots),
     },
     values: slots.values,
   }
+}
+
+/** Returns the keys of rows, with whether every row has them. */
+const keysOf = ({ columns, count }: Rows) => [...columns].map(([name, { present: n }]) => [name, n === count] as const)
+
+/** Returns the values `{"data": ..., "on_conflict"?}` in rows, which are rows of relationships. */
+function relatedIn(rows: Rows, slots: Slots): readonly RelatedShape[] {
+  const nested = [...rows.columns].filter(([, { first }]) => first.composite >= 0).map(([name]) => name)
+  if (nested.length === 0) return []
+  const all = parseJson(rows.source, NO_LIMITS) as readonly JsonObject[]
+  return nested.flatMap((name) =>
+    all.flatMap((row): RelatedShape[] => {
+      const given = row[name]
+      if (!present(given) || !isObject(given) || !present(given['data'])) return []
+      const { data, on_conflict: conflict } = given
+      const list = Array.isArray(data) ? data : [data]
+      if (!list.every(isObject)) return []
+      const inner = rowsOf(list, `${PATH}.objects`)
+      const onConflict = present(conflict) ? liftConflict(conflict, at(`${PATH}.objects`, name)) : undefined
+      return [{ name, rows: slots.add(inner), columns: keysOf(inner), onConflict, related: relatedIn(inner, slots) }]
+    }),
+  )
 }
 
 /** Returns the rows of an insert. Those of HTTP requests have been parsed as `Rows` already. */
@@ -167,7 +221,8 @@ function rowsIn(args: JsonObject): Rows {
   throw parseFailed(`expecting an array of objects, but found ${describe(objects)}`, `${PATH}.objects`)
 }
 
-export function liftUpdate(args: Json): Lifted {
+/** @param stored whether the update is described and not run */
+export function liftUpdate(args: Json, stored?: true): Lifted {
   const slots = new Slots()
   const keys = ['table', 'where', '$set', 'values', '$inc', '$mul', '$default', 'returning']
   const object = expectKeys(args, keys, PATH)
@@ -191,7 +246,8 @@ export function liftUpdate(args: Json): Lifted {
     ...liftDefaults(object['$default']),
   ]
   refuseTwice(set)
-  return { shape: { type: 'update', table, where, set, returning: liftReturning(object, slots) }, values: slots.values }
+  const returning = liftReturning(object, slots)
+  return { shape: { type: 'update', table, where, set, returning, stored }, values: slots.values }
 }
 
 export function liftDelete(args: Json): Lifted {
@@ -307,7 +363,7 @@ function liftRank(value: Json, path: string, slots: Slots): Required<Pick<OrderS
   return { path: [column], rank: liftSearch(search, path, slots) }
 }
 
-function liftConflict(value: Json, path: string): ConflictShape {
+export function liftConflict(value: Json, path: string): ConflictShape {
   const object = expectKeys(value, ['action', 'constraint', 'constraint_on'], path)
   required(object, 'action', path)
   const action = oneOf(object['action'], ['ignore', 'update'], `${path}.action`) as 'ignore' | 'update'

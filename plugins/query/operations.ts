@@ -22,9 +22,17 @@ import {
   splitObject,
   unexpectedPayload,
 } from 'rowhouse/plan'
-import { liftCount, liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted } from './lift.js'
-
-export const PLANNER = 'query'
+import {
+  liftCount,
+  liftDelete,
+  liftInsert,
+  liftSelect,
+  liftUpdate,
+  liftWholeInsert,
+  type Lifted,
+  PLANNER,
+} from './lift.js'
+import { insertWithRelated, updateWithRelated } from './nested.js'
 
 const text = (json: string | undefined): Answer => ({ kind: 'text', text: json as string })
 
@@ -64,43 +72,55 @@ export function rowOperations(data: Data): Record<string, Operation> {
     },
     insert: {
       templatable: { objects: 'rows', ...RETURNING },
-      lift: (args) => request(liftInsert)(args),
+      lift: (args) => request(liftWholeInsert)(args),
       async run(args, call) {
         const lifted = request(liftInsert)(args, call)
         const result = await data.run(lifted, call)
-        return text(result ?? (await insertByKeySet(data, args as JsonObject, lifted.values[0] as Rows, call)))
+        return text(result ?? (await insertInSteps(data, args as JsonObject, lifted.values[0] as Rows, call)))
       },
     },
-    update: operation(liftUpdate, { ...WHERE, $set: ASSIGNED, values: ASSIGNED, $inc: ASSIGNED, $mul: ASSIGNED }),
+    update: {
+      templatable: { ...WHERE, $set: ASSIGNED, values: ASSIGNED, $inc: ASSIGNED, $mul: ASSIGNED },
+      lift: (args) => request((each) => liftUpdate(each, true))(args),
+      async run(args, call) {
+        const result = await data.run(request(liftUpdate)(args, call), call)
+        return text(result ?? (await updateWithRelated(data, args as JsonObject, call)))
+      },
+    },
     delete: operation(liftDelete, WHERE),
     count: operation(liftCount, { where: 'condition' }),
   }
 }
 
-/** Inserts rows with different keys in one transaction, with one statement for each set of keys. */
+/** Inserts rows that need several statements, in one transaction. */
+function insertInSteps(data: Data, args: JsonObject, rows: Rows, call: Call): Promise<string> {
+  return data.transaction(call, async (inner) => {
+    return (await insertWithRelated(data, args, rows, inner)) ?? insertByKeySet(data, args, rows, inner)
+  })
+}
+
+/** Inserts rows with different keys, with one statement for each set of keys. */
 async function insertByKeySet(data: Data, args: JsonObject, rows: Rows, call: Call): Promise<string> {
   const groups = rows.groups()
   if (groups.length > MAX_KEY_SETS) {
     throw unexpectedPayload(`the rows have more than ${MAX_KEY_SETS} different sets of keys`, '$.args.objects')
   }
-  return data.transaction(call, async (inner) => {
-    let affected = 0
-    const returning: string[] = []
-    const unordered: string[] = []
-    for (const group of groups) {
-      const answer = await data.run({ planner: PLANNER, ...liftInsert(args, group.rows) }, inner)
-      const result = splitObject(answer as string)
-      affected += Number(result.get('affected_rows'))
-      // If a conflict skipped rows, it is unknown which ones.
-      const returned = splitArray(result.get('returning') ?? '[]')
-      if (returned.length === group.indices.length)
-        returned.forEach((row, i) => (returning[group.indices[i] as number] = row))
-      else unordered.push(...returned)
-    }
-    if (args['returning'] === undefined || args['returning'] === null) return `{"affected_rows":${affected}}`
-    const ordered = Array.from({ length: rows.count }, (_, i) => returning[i]).filter((row) => row !== undefined)
-    return `{"affected_rows":${affected},"returning":[${[...ordered, ...unordered].join(',')}]}`
-  })
+  let affected = 0
+  const returning: string[] = []
+  const unordered: string[] = []
+  for (const group of groups) {
+    const answer = await data.run({ planner: PLANNER, ...liftInsert(args, group.rows) }, call)
+    const result = splitObject(answer as string)
+    affected += Number(result.get('affected_rows'))
+    // If a conflict skipped rows, it is unknown which ones.
+    const returned = splitArray(result.get('returning') ?? '[]')
+    if (returned.length === group.indices.length)
+      returned.forEach((row, i) => (returning[group.indices[i] as number] = row))
+    else unordered.push(...returned)
+  }
+  if (args['returning'] === undefined || args['returning'] === null) return `{"affected_rows":${affected}}`
+  const ordered = Array.from({ length: rows.count }, (_, i) => returning[i]).filter((row) => row !== undefined)
+  return `{"affected_rows":${affected},"returning":[${[...ordered, ...unordered].join(',')}]}`
 }
 
 const MAX_MEMBERS = 1000

@@ -20,11 +20,15 @@ import {
   planOrderTarget,
   planRank,
   planRows,
+  planStep,
   type Read,
+  type Related,
   type Returning,
   rowKey,
   startsWith,
+  type Step,
   type Table,
+  tableOfStep,
   type TableRef,
   TRUE,
   unexpectedPayload,
@@ -39,6 +43,7 @@ import type {
   SelectShape,
   SetShape,
   Shape,
+  StepShape,
   UpdateShape,
 } from './lift.js'
 import { planAfter } from './plan/after.js'
@@ -203,25 +208,93 @@ function planCount(shape: Extract<Shape, { type: 'count' }>, names: Names): Coun
 }
 
 function planInsert(shape: InsertShape, names: Names): Insert {
-  const table = names.table(shape.table, 'insert', TABLE)
+  const { table, path, parts } = planTarget(shape, 'insert', names)
   refuseSystem(table)
-  if (!table.insertable) throw unexpectedPayload(`"${table.name}" does not support inserts`, TABLE)
-  const onConflict = shape.onConflict && planConflict(shape.onConflict, shape, table, names)
+  return {
+    ...planNewRows(shape, table, names, path),
+    ...parts,
+    returning: planReturning(shape.returning, table, names),
+  }
+}
+
+type NewRows = Pick<InsertShape, 'rows' | 'columns' | 'onConflict' | 'related'>
+
+/** Plans rows, and those of relationships in them. */
+function planNewRows(shape: NewRows, table: Table, names: Names, path: string): Insert {
+  if (!table.insertable) throw unexpectedPayload(`"${table.name}" does not support inserts`, beside(path, 'table'))
+  const given = shape.columns.map(([name]) => name)
+  const related = relatedTo(table, given, names)
+  const joined = [...related.values()].flatMap(({ relationship: { type, on } }) => (type === 'object' ? on : []))
+  const columns = [
+    ...shape.columns.filter(([name]) => !related.has(name)),
+    ...joined.filter(([name]) => !given.includes(name)).map(([name]) => [name, true] as const),
+  ]
+  const onConflict =
+    shape.onConflict && planConflict(shape.onConflict, columns, table, names, beside(path, 'on_conflict'))
   return {
     kind: 'insert',
     table: refOf(table),
     key: rowKey(table),
     rows: shape.rows,
-    ...planRows(shape.columns, table, names, shape.onConflict?.action === 'update', `${PATH}.objects`),
+    ...planRows(columns, table, names, shape.onConflict?.action === 'update', path),
     presets: [],
     check: TRUE,
     onConflict,
-    returning: planReturning(shape.returning, table, names),
+    related: related.size > 0 ? planRelated(shape, related, names, path) : undefined,
   }
 }
 
-function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, names: Names): OnConflict {
-  const path = `${PATH}.on_conflict`
+function planRelated(shape: NewRows, all: ReadonlyMap<string, Related>, names: Names, path: string): readonly Insert[] {
+  return (shape.related ?? []).flatMap((rows) => {
+    const found = all.get(rows.name)
+    if (!found) return []
+    const { relationship, table } = found
+    const here = at(path, rows.name)
+    names.table(table, 'insert', here)
+    // The key of the outer row comes from that row.
+    const joined = relationship.type === 'array' ? relationship.on.map(([, column]) => [column, true] as const) : []
+    return [planNewRows({ ...rows, columns: [...rows.columns, ...joined] }, table, names, here)]
+  })
+}
+
+/** Returns the relationships among names that are not columns, as far as the role may know them. */
+function relatedTo(table: Table, used: readonly string[], names: Names): ReadonlyMap<string, Related> {
+  const others = used.filter((name) => !table.columnsByName.has(name))
+  if (others.length === 0) return new Map()
+  const known = names.relationships(table).filter(({ relationship }) => others.includes(relationship.name))
+  return new Map(known.map((each) => [each.relationship.name, each]))
+}
+
+const OBJECTS = `${PATH}.objects`
+/** Returns the path of another argument than the rows, or that of the rows of a relationship. */
+const beside = (rows: string, key: string): string => (rows === OBJECTS ? at(PATH, key) : rows)
+
+/**
+ * Returns the table that a write changes, and what makes it a step of a write of related rows.
+ * @returns as `path`, that of the rows
+ */
+function planTarget(
+  shape: { table: TableRef; step?: StepShape },
+  action: 'insert' | 'update' | 'delete',
+  names: Names,
+) {
+  const { step } = shape
+  const root = names.table(shape.table, step?.from ?? action, TABLE)
+  if (!step) return { table: root, path: OBJECTS, parts: {} as Step }
+  const path = step.via.reduce(at, step.from === 'insert' ? OBJECTS : `${PATH}.$set`)
+  const here = action === 'insert' ? beside(path, 'table') : TABLE
+  const table = tableOfStep(step, root, names, here)
+  if (step.via.length > 0) names.table(table, action, here)
+  return { table, path, parts: planStep(step, root, names, here) }
+}
+
+function planConflict(
+  shape: ConflictShape,
+  given: InsertShape['columns'],
+  table: Table,
+  names: Names,
+  path: string,
+): OnConflict {
   // First, so that a role that may not upsert cannot find out which constraints exist.
   names.upsert(table, path)
   const keys = names.conflictKeys(table)
@@ -237,7 +310,7 @@ function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, n
     action: shape.action,
     constraint: shape.constraint,
     columns,
-    set: update ? insert.columns.map(([name]) => name).filter((name) => !target.has(name)) : [],
+    set: update ? given.map(([name]) => name).filter((name) => !target.has(name)) : [],
     presets: [],
     where: TRUE,
     check: TRUE,
@@ -245,19 +318,28 @@ function planConflict(shape: ConflictShape, insert: InsertShape, table: Table, n
 }
 
 function planUpdate(shape: UpdateShape, names: Names): Update {
-  const table = names.table(shape.table, 'update', TABLE)
+  const { table, parts } = planTarget(shape, 'update', names)
   refuseSystem(table)
   if (!table.updatable) throw unexpectedPayload(`"${table.name}" does not support updates`, TABLE)
-  if (shape.set.length === 0 && !names.presetsUpdate(table)) {
+  const plain = shape.set.filter(({ kind }) => kind === 'set').map(({ column }) => column)
+  const related = relatedTo(table, plain, names)
+  const [first] = related.keys()
+  if (first !== undefined && shape.stored) {
+    throw unexpectedPayload(`a template cannot change the rows of a relationship, such as "${first}"`, `${PATH}.$set`)
+  }
+  if (shape.set.length === 0 && !parts.phase && !names.presetsUpdate(table)) {
     throw unexpectedPayload('atleast one of $set, $inc, $mul has to be present', PATH)
   }
   return {
     kind: 'update',
     table: refOf(table),
     key: rowKey(table),
-    set: shape.set.map((each) => planAssignment(each, table, names)),
+    set: shape.set.filter(({ column }) => !related.has(column)).map((each) => planAssignment(each, table, names)),
     where: planWhere(shape.where, table, names, 'update'),
     check: TRUE,
+    ...parts,
+    written: shape.step?.written,
+    related: related.size > 0 ? [] : undefined,
     returning: planReturning(shape.returning, table, names),
   }
 }
@@ -275,13 +357,14 @@ function planAssignment(shape: SetShape, table: Table, names: Names): Assignment
 }
 
 function planDelete(shape: Extract<Shape, { type: 'delete' }>, names: Names): Delete {
-  const table = names.table(shape.table, 'delete', TABLE)
+  const { table, parts } = planTarget(shape, 'delete', names)
   refuseSystem(table)
   if (!table.deletable) throw unexpectedPayload(`"${table.name}" does not support deletes`, TABLE)
   return {
     kind: 'delete',
     table: refOf(table),
     where: planWhere(shape.where, table, names, 'delete'),
+    ...parts,
     returning: planReturning(shape.returning, table, names),
   }
 }

@@ -67,7 +67,7 @@ export class Meanings {
     const ops: Op[] = []
     const fixed: Operand[] = []
     const types = new Map<string, SqlType>()
-    const tables = new Map<string, Table>()
+    const columns = new Map<string, readonly Column[]>()
     let reads = true
     for (const { request, path, open } of this.requests(template, (place) => placeholder(place, placed))) {
       const op = request && under(path, () => this.data.plan(request, names))
@@ -85,7 +85,7 @@ export class Meanings {
       }
       if (op.kind !== 'insert') continue
       const table = names.table(op.table, 'insert', path)
-      for (const { use, path } of open) if (use === 'rows') tables.set(path, table)
+      for (const { use, path, via } of open) if (use === 'rows') columns.set(path, columnsOf(table, names, via))
       for (const { value, type, path: here } of cells(op, request.values)) {
         const place = placed.get(value)
         if (place) types.set(place.path, type)
@@ -100,7 +100,7 @@ export class Meanings {
       operation: this.operations.get(template.definition['type'] as string) as Operation,
       ops,
       reads,
-      parameters: parametersOf(template.places, typeOf, (place) => tables.get(place.path), names),
+      parameters: parametersOf(template.places, typeOf, (place) => columns.get(place.path)),
       constants: [
         ...fixed,
         ...template.places.flatMap((place) => this.constants(place, typeOf(place), template, names)),
@@ -188,22 +188,43 @@ function operands(node: unknown): { slot: number; type: SqlType; path: string }[
   return Object.values(node).flatMap(operands)
 }
 
-/** Returns the values of the rows of an insert. */
-function cells({ rows, columns }: Insert, values: readonly Json[]): { value: Json; type: SqlType; path: string }[] {
+/** Returns the columns that rows to insert can have. @param via the relationships that lead to them from `table` */
+function columnsOf(table: Table, names: Names, [name, ...rest]: readonly string[] = []): readonly Column[] {
+  const found = names.relationships(table).find(({ relationship }) => relationship.name === name)
+  if (!found) return names.columns(table, 'insert')
+  const { type, on } = found.relationship
+  const columns = columnsOf(found.table, names, rest)
+  const isDetermined = (name: string) => type === 'array' && on.some(([, column]) => column === name)
+  return rest.length > 0 ? columns : columns.filter((column) => !isDetermined(column.name))
+}
+
+interface Cell {
+  readonly value: Json
+  readonly type: SqlType
+  readonly path: string
+}
+
+/** Returns the values of the rows of an insert, and of rows of relationships. */
+function cells(
+  { rows, columns, related = [] }: Insert,
+  values: readonly Json[],
+  place = (i: number, name: string) => at(at('$.args.objects', i), name),
+): readonly Cell[] {
   const all = parseJson((values[rows] as Rows).source) as readonly JsonObject[]
-  return all.flatMap((row, i) =>
-    columns.flatMap(({ name, type }) => {
+  const own = all.flatMap((row, i) =>
+    columns.flatMap(({ name, type }): Cell[] => {
       const value = row[name]
-      return value === undefined ? [] : [{ value, type, path: at(at('$.args.objects', i), name) }]
+      return value === undefined ? [] : [{ value, type, path: place(i, name) }]
     }),
   )
+  const inner = related.filter((each) => each.kind === 'insert')
+  return [...own, ...inner.flatMap((each) => cells(each, values, () => '$.args.objects'))]
 }
 
 function parametersOf(
   places: readonly Place[],
   typeOf: (place: Place) => SqlType | undefined,
-  tableOf: (place: Place) => Table | undefined,
-  names: Names,
+  columnsOf: (place: Place) => readonly Column[] | undefined,
 ): ReadonlyMap<string, Parameter> {
   const parameters = new Map<string, Parameter>()
   for (const place of places) {
@@ -214,13 +235,12 @@ function parametersOf(
       parameters.set(place.param, { ...known, required })
       continue
     }
-    const [type, table] = [typeOf(place), tableOf(place)]
     parameters.set(place.param, {
       name: place.param,
       use: place.use,
       required,
-      type,
-      columns: table && names.columns(table, 'insert'),
+      type: typeOf(place),
+      columns: columnsOf(place),
       default: place.default,
       schema: place.schema,
     })

@@ -32,6 +32,8 @@ export interface Place {
   readonly default?: Json
   /** Schema of the value, if the operation has one. */
   readonly schema?: Schema
+  /** Names of the relationships that lead to the rows. */
+  readonly via?: readonly string[]
 }
 
 /** A stored query with parameters. */
@@ -99,8 +101,7 @@ function fillPart(part: Templatable[string], value: Json, valueOf: ValueOf, path
     case 'condition':
       return fillExp(value, valueOf, path)
     case 'rows':
-      if (!isParam(value)) return fillPart({ '*': 'value' }, value, valueOf, path)
-      break
+      return fillRows(value, valueOf, path, [])
     case 'text':
       if (Array.isArray(value))
         return value.map((each, i) => fillPart(part, each, valueOf, at(path, i), itemsOf(schema)))
@@ -113,7 +114,7 @@ function fillPart(part: Templatable[string], value: Json, valueOf: ValueOf, path
         return value.map((each, i) => fillPart(part, each, valueOf, at(path, i), itemsOf(schema)))
       return isObject(value) ? fillParts(part, value, valueOf, path, schema) : value
   }
-  return isParam(value) ? substitute(value, part, valueOf, path, schema) : value
+  return isParam(value) ? substitute(value, part, valueOf, path, { schema }) : value
 }
 
 function fillParts(
@@ -131,6 +132,23 @@ function fillParts(
     filled[key] = fillPart(part, value, valueOf, at(path, key), propertyOf(schema, key))
   }
   return filled
+}
+
+function fillRows(value: Json, valueOf: ValueOf, path: string, via: readonly string[]): Json {
+  if (isParam(value)) return substitute(value, 'rows', valueOf, path, { via })
+  if (Array.isArray(value)) return value.map((row, i) => fillRow(row, valueOf, at(path, i), via))
+  return fillRow(value, valueOf, path, via)
+}
+
+/** Fills a row. Its rows of relationships are objects with the keys `data` and `on_conflict` only. */
+function fillRow(row: Json, valueOf: ValueOf, path: string, via: readonly string[]): Json {
+  if (!isObject(row)) return row
+  return map(row, path, (key, value, here) => {
+    if (isParam(value)) return substitute(value, 'value', valueOf, here)
+    const isRelated = isObject(value) && Object.keys(value).every((each) => each === 'data' || each === 'on_conflict')
+    if (!isRelated || value['data'] === undefined) return value
+    return { ...value, data: fillRows(value['data'], valueOf, `${here}.data`, [...via, key]) }
+  })
 }
 
 const itemsOf = (schema?: Schema) => (schema && 'items' in schema ? schema.items : undefined)
@@ -193,10 +211,10 @@ function substitute(
   use: Use,
   valueOf: ValueOf,
   path: string,
-  schema?: Schema,
+  more: Pick<Place, 'schema' | 'via'> = {},
 ): Json {
   if (param === '') throw parseFailed('the name of a parameter must not be empty', path)
-  return valueOf({ param, use, path, default: fallback, schema })
+  return valueOf({ param, use, path, default: fallback, ...more })
 }
 
 function map(object: JsonObject, path: string, fn: (key: string, value: Json, path: string) => Json): JsonObject {

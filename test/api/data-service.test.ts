@@ -417,11 +417,11 @@ t.test('writing', async (t) => {
     ],
     ['an unknown column', ADMIN, 'insert', article({ nope: 1 }), refused('not-exists', 'column "nope" does not exist')],
     [
-      'a relationship is no column',
+      'the rows of a relationship are data',
       ADMIN,
       'insert',
       article({ author: {} }),
-      refused('unexpected-payload', "relationships can't be inserted"),
+      refused('unexpected-payload', 'expecting an object with the key data', '$.args.objects[0].author'),
     ],
     [
       'a wrong kind of value has the path of its row',

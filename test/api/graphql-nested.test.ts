@@ -154,6 +154,9 @@ tap.test('rows inserted with their related rows', async (t) => {
       extensions: { path: '$.selectionSet.insert_author.args.objects[0].articles.data' },
     })
     t.match(await errors({ name: 'x', articles: { data: [{ nope: 1 }] } }), { message: /nope/ })
+    t.match(await errors({ name: 'x', articles: { data: [{ title: 'q' }, { title: 5 }] } }), {
+      extensions: { path: '$.selectionSet.insert_author.args.objects[0].articles.data[1].title' },
+    })
     t.match(await errors({ name: 'Ann', articles: { data: [{ title: 'q' }] }, extra: 1 }), { message: /extra/ })
     t.match(await errors({ name: 'x', articles: { data: [{ title: 'q' }, { title: 'r', author_id: 1 }] } }), {
       message: 'the relationship "articles" determines the value of "author_id"; leave it out',

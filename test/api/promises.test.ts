@@ -258,7 +258,7 @@ const CASES: Readonly<Record<PromiseId, Case>> = {
     ADMIN,
     'insert',
     { table: 'thing', objects: [{ id: 9, kind: {} }] },
-    refused('unexpected-payload', "relationships can't be inserted", '$.args.objects'),
+    refused('unexpected-payload', 'expecting an object with the key data', '$.args.objects[0].kind'),
   ],
   'insert.unknown-column': noted(
     ADMIN,

@@ -65,7 +65,7 @@ export const PROMISES = {
   'insert.returning': 'returning keeps the order of the rows',
   'insert.default': 'a missing key takes the default, whatever keys the other rows have',
   'insert.empty': 'objects should not be empty',
-  'insert.relationship-key': 'a relationship cannot be inserted',
+  'insert.relationship-key': 'the rows of a relationship are an object with the key data',
   'insert.unknown-column': 'an unknown column is refused',
   'insert.generated': 'a generated column takes no value',
   'insert.conflict-ignore': 'on_conflict ignore leaves the row alone and does not count it',

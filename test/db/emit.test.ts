@@ -43,10 +43,11 @@ t.test('each request compiles to the SQL that stands here, and PostgreSQL takes 
   t.teardown(() => client.end())
   const catalog = openCatalog(await readCatalog(client))
 
-  for (const { name, type, args, role = 'admin', form = 'array', sql } of CASES) {
+  for (const { name, type, args, role = 'admin', form = 'array', step, sql } of CASES) {
     await t.test(name, async (t) => {
       const request = parseJson(JSON.stringify(args), undefined, (path) => path[0] === 'objects')
-      const { shape, values } = LIFT[type](request)
+      const lifted = LIFT[type](request)
+      const [shape, values] = [{ ...lifted.shape, step }, [...lifted.values, '[]']]
       const compiled = compile({ planner: 'query', shape, role, form }, plan as never, catalog)
 
       t.same(
@@ -92,6 +93,8 @@ interface Case {
   readonly name: string
   readonly type: keyof typeof LIFT
   readonly args: object
+  /** A step of a write of related rows. The result of another step is the last value. */
+  readonly step?: lift.StepShape
   readonly role?: string
   readonly form?: Form
   readonly sql: readonly string[]
@@ -229,6 +232,24 @@ const CASES: readonly Case[] = [
     args: { table: 'article', where: { published: false }, returning: ['id', 'title'] },
     sql: [
       'with w as (delete from "public"."article" t0 where (t0."published" = $1::bool) returning t0."id" as "c0", t0."title" as "c1") select (select row_to_json(r)::text from (select (select count(*) from w) as "affected_rows", array(select x from (select "c0" as "id", "c1" as "title" from w) x) as "returning") r)',
+    ],
+  },
+  {
+    name: 'rows whose related rows are changed are locked',
+    type: 'update',
+    args: { table: 'author', where: { id: 1 }, $set: {} },
+    step: { from: 'update', via: [], phase: 'write', link: ['id'] },
+    sql: [
+      'with w as (select t0."id" as k0, t0."id" as l0 from "public"."author" t0 where (t0."id" = $1::int4) for no key update of t0) select array_to_json(array(select w from w))::text',
+    ],
+  },
+  {
+    name: 'related rows are those of the rows of another step',
+    type: 'delete',
+    args: { table: 'author', where: { published: true } },
+    step: { from: 'update', via: ['articles'], within: { slot: 1, links: [0] } },
+    sql: [
+      'with w as (delete from "public"."article" t0 where (t0."published" = $1::bool) and exists (select 1 from json_to_recordset($2::json) as p(l0 int4) where p.l0 = t0."author_id") returning 1 as one) select (select row_to_json(r)::text from (select (select count(*) from w) as "affected_rows") r)',
     ],
   },
   {

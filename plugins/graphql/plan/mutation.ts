@@ -10,12 +10,15 @@ import {
   type Insert,
   type Json,
   type JsonChange,
+  type NestedStep,
   type OnConflict,
   planRows,
+  planStep,
   type Returning,
   rowKey,
   type SqlType,
   type Table,
+  tableOfStep,
   TEXT,
   TRUE,
   type Update,
@@ -37,15 +40,8 @@ export interface RowsShape {
 }
 
 /** A step of an insert with rows of related tables. */
-export interface NestedShape {
-  readonly phase: 'write' | 'look'
-  /** Columns that join the related rows. */
-  readonly link: readonly string[]
-  /** Names of the relationships from the table of the field to the rows of this step. */
-  readonly via: readonly string[]
+export interface NestedShape extends NestedStep {
   readonly conflict?: Conflict
-  /** Slot of the number of rows inserted into other tables. */
-  readonly others?: number
 }
 
 export interface Conflict {
@@ -108,26 +104,25 @@ export function planNested(
   { action, table }: RootField,
   key: string,
   rows: RowsShape,
-  { phase, link, via, conflict, others }: NestedShape,
+  nested: NestedShape,
 ): Insert {
   const path = at('$.selectionSet', key)
   const { names } = walker
-  const steps = { phase, link, ...(others === undefined ? {} : { alsoAffected: count(others, path) }) }
+  const { phase, via, conflict } = nested
+  const step = planStep(nested, table, names, path)
   const nothing: Answer = { answer: [] }
   if (via.length === 0) {
     const args = walker.args.of(nodes[0] as FieldNode)
     const answer = phase === 'look' ? planAnswer(walker, nodes, action, table, path) : ({} as Answer)
-    return { ...planInsert({ walker, table, args, path, answer, rows }), ...steps }
+    return { ...planInsert({ walker, table, args, path, answer, rows }), ...step }
   }
   const here = `${path}.args.objects.${via.join('.')}`
-  const target = via.reduce((from, name) => names.relationship(from, name, here).table, table)
+  const target = tableOfStep(nested, table, names, here)
   if (conflict) names.upsert(target, here)
   names.table(target, 'insert', here)
   const args: Args = conflict ? { on_conflict: conflictInput(walker, target, conflict, here) } : {}
-  return { ...planInsert({ walker, table: target, args, path: here, answer: nothing, rows }), ...steps }
+  return { ...planInsert({ walker, table: target, args, path: here, answer: nothing, rows }), ...step }
 }
-
-const count = (slot: number, path: string) => ({ kind: 'value' as const, slot, type: INT8, path })
 
 function conflictInput({ names }: Walker, table: Table, { constraint, columns, where }: Conflict, path: string): Input {
   if (!names.conflictKeys(table).some(({ name }) => name === constraint)) {

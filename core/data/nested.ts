@@ -1,0 +1,310 @@
+import { type Catalog, type Table, tableKey } from '../catalog/catalog.js'
+import { at, ServiceError, serviceError, unexpectedPayload } from '../errors.js'
+import { type Json, type JsonObject, NO_LIMITS, parseJson, type Rows, rowsOf, stringifyJson } from '../json/parse.js'
+import { isObject } from '../plan/encode.js'
+import type { TableRef } from '../plan/ir.js'
+import type { NestedStep } from '../plan/nested.js'
+import { namesFor, type Related } from '../plan/names.js'
+import { isAdmin, permissionRole } from '../session.js'
+import type { Data } from './data.js'
+import type { Call } from './operations.js'
+
+/** How a front end writes rows with rows of related tables. `Conflict` is what its planner makes of `on_conflict`. */
+export interface NestedFrontEnd<Conflict> {
+  /** Returns the key of a column in rows. */
+  key(table: Table, column: string): string
+  isColumn(table: Table, key: string): boolean
+  /** Returns the value of a relationship with the keys `data` and `on_conflict`. */
+  related(value: JsonObject): JsonObject
+  conflict(value: Json, path: string): Conflict
+  invalid(message: string, path: string): ServiceError
+  /**
+   * Runs the statement of one step of an insert.
+   * @param part the rows to write; in phase `look`, the result of writing them as JSON text
+   * @param others number of rows that other steps wrote, if the step counts them
+   */
+  insert(
+    step: InsertStep<Conflict>,
+    part: Rows | string,
+    others: number | undefined,
+    call: Call,
+  ): Promise<string | undefined>
+}
+export interface InsertStep<Conflict> extends Required<Pick<NestedStep, 'phase' | 'link' | 'via'>> {
+  readonly conflict?: Conflict
+}
+
+/** Maximum number of statements that write related rows in one transaction. */
+const MAX_STEPS = 2000
+
+/** A row that was written: its key, and the requested columns. */
+type Written = JsonObject
+
+/**
+ * Returns the relationships whose names are keys of rows, as far as the role may know them.
+ * @param has returns whether some row has a key
+ */
+export function relatedBy<Conflict>(
+  front: NestedFrontEnd<Conflict>,
+  has: (key: string) => boolean,
+  table: Table,
+  catalog: Catalog,
+  { session }: Call,
+): readonly Related[] {
+  if (table.relationships.length === 0) return []
+  const known = namesFor(permissionRole(session), catalog).relationships(table)
+  return known.filter(({ relationship: { name } }) => has(name) && !front.isColumn(table, name))
+}
+
+/**
+ * Inserts rows with rows of related tables in one transaction, with a statement for each table and level. Rows that a
+ * row references are inserted before it, and rows that reference it after it. The permissions of every table apply, and
+ * their checks run when all rows are inserted.
+ * @returns the answer of the step that looks at the rows of `table`, which counts all rows
+ */
+export function insertNested<Conflict>(
+  data: Data,
+  table: TableRef,
+  rows: readonly Json[],
+  front: NestedFrontEnd<Conflict>,
+  path: string,
+  call: Call,
+): Promise<string> {
+  return data.transaction(call, (inner) =>
+    new NestedWrite(data.catalogFor(inner), front, inner).insert(table, rows, path),
+  )
+}
+
+/** A write of rows and related rows, in the transaction of `call`. */
+export class NestedWrite<Conflict> {
+  /** Number of rows written so far. */
+  affected = 0
+
+  constructor(
+    private readonly catalog: Catalog,
+    private readonly front: NestedFrontEnd<Conflict>,
+    private readonly call: Call & Required<Pick<Call, 'transaction'>>,
+  ) {}
+
+  async insert(ref: TableRef, rows: readonly Json[], path: string): Promise<string> {
+    const written = await this.level(this.find(ref, path), rows, [], [], path, (i) => at(path, i))
+    const others = this.affected - written.length
+    const look = { phase: 'look', link: [], via: [] } as const
+    return (await this.step(look, stringifyJson(written as Json[]), others, path)) as string
+  }
+
+  /**
+   * Inserts the related rows of rows that have been written.
+   * @param rows with their related rows, each at the path `here`
+   * @param written returned `wanted`
+   */
+  async children(
+    { relationship: { name, on }, table: remote }: Related,
+    rows: readonly JsonObject[],
+    written: readonly Written[],
+    wanted: readonly string[],
+    via: readonly string[],
+    path: string,
+    here: Place,
+  ): Promise<void> {
+    const determined = on.map(([, column]) => this.front.key(remote, column))
+    const inside = [...via, name]
+    for (const { entries, conflict } of this.groups(rows, name, here, true)) {
+      const filled = entries.map(({ row, of, place }): Json => {
+        this.refuseDetermined(row, determined, name, place)
+        const parent = written[of] as Written
+        const keys = on.map(([column], i) => [determined[i], parent[`l${wanted.indexOf(column)}`] as Json])
+        return { ...row, ...Object.fromEntries(keys) } as Json
+      })
+      if (filled.length === 0) continue
+      const place: Place = (i) => (entries[i] as Entry).place()
+      await this.check(await this.level(remote, filled, [], inside, path, place, conflict), inside, path)
+    }
+  }
+
+  /** Counts statements before they run. */
+  count(statements: number, path: string): void {
+    const { transaction } = this.call
+    transaction.steps += statements
+    if (transaction.steps <= MAX_STEPS) return
+    throw unexpectedPayload(`the related rows need more than ${MAX_STEPS} statements`, path)
+  }
+
+  /** Returns the relationships that are keys of some rows, and refuses other values than rows. */
+  related(table: Table, rows: readonly Json[], place: Place): readonly Related[] {
+    const wrong = rows.findIndex((row) => !isObject(row))
+    if (wrong >= 0) throw this.front.invalid('expecting an object', place(wrong))
+    const has = (key: string) => (rows as readonly JsonObject[]).some((row) => Object.hasOwn(row, key))
+    return relatedBy(this.front, has, table, this.catalog, this.call)
+  }
+
+  /**
+   * @param link columns of the rows to return, as `l0`, `l1` and so on
+   * @param place returns the path of a row
+   */
+  private async level(
+    table: Table,
+    all: readonly Json[],
+    link: readonly string[],
+    via: readonly string[],
+    path: string,
+    place: Place,
+    conflict?: Conflict,
+  ): Promise<readonly Written[]> {
+    const known = this.related(table, all, place)
+    const rows = all as readonly JsonObject[]
+    const names = new Set(known.map(({ relationship }) => relationship.name))
+    const used = known.filter(({ relationship: { name } }) => rows.some((row) => isGiven(row[name])))
+    const own = rows.map((row) => Object.fromEntries(Object.entries(row).filter(([key]) => !names.has(key))))
+    const isOne = ({ relationship }: Related) => relationship.type === 'object'
+    for (const { relationship, table: remote } of used.filter(isOne)) {
+      const { name, on } = relationship
+      const determined = on.map(([column]) => this.front.key(table, column))
+      const inside = [...via, name]
+      for (const { entries, conflict: theirs } of this.groups(rows, name, (i) => at(place(i), name), false)) {
+        for (const { of } of entries) this.refuseDetermined(rows[of] as JsonObject, determined, name, () => place(of))
+        const parents = await this.level(
+          remote,
+          entries.map(({ row }) => row),
+          on.map(([, column]) => column),
+          inside,
+          path,
+          (i) => (entries[i] as Entry).place(),
+          theirs,
+        )
+        await this.check(parents, inside, path)
+        parents.forEach((parent, i) => {
+          const target = own[(entries[i] as Entry).of] as JsonObject
+          determined.forEach((key, at) => (target[key] = parent[`l${at}`] as Json))
+        })
+      }
+    }
+    const many = used.filter((each) => !isOne(each))
+    const wanted = [
+      ...new Set([...link, ...many.flatMap(({ relationship }) => relationship.on.map(([column]) => column))]),
+    ]
+    const written = await this.write(own, wanted, via, path, place, conflict)
+    for (const each of many) {
+      const { name } = each.relationship
+      await this.children(each, rows, written, wanted, via, path, (i) => at(place(i), name))
+    }
+    return written
+  }
+
+  /** Writes rows, those with the same keys in one statement. The result has the order of the rows. */
+  private async write(
+    rows: readonly JsonObject[],
+    link: readonly string[],
+    via: readonly string[],
+    path: string,
+    place: Place,
+    conflict: Conflict | undefined,
+  ): Promise<readonly Written[]> {
+    const step = { phase: 'write', link, via, conflict } as const
+    const run = async (part: Rows, placed: Place): Promise<readonly Written[] | undefined> => {
+      const text = await withPlace(this.step(step, part, undefined, path), placed)
+      return text === undefined ? undefined : (parseJson(text, NO_LIMITS) as Written[])
+    }
+    const sent = rowsOf(rows as Json[], path)
+    const written: Written[] = []
+    /** From groups in which a conflict skipped rows. It is unknown which ones, but nothing depends on that. */
+    const unordered: Written[] = []
+    const whole = await run(sent, place)
+    if (whole) written.push(...whole)
+    else {
+      for (const { rows: group, indices } of sent.groups()) {
+        const part = (await run(group, (i) => place(indices[i] as number))) as readonly Written[]
+        if (part.length === indices.length) part.forEach((each, i) => (written[indices[i] as number] = each))
+        else if (link.length > 0) throw skipped(path)
+        else unordered.push(...part)
+      }
+    }
+    const all = [...written.filter((each) => each !== undefined), ...unordered]
+    if (all.length !== rows.length && link.length > 0) throw skipped(path)
+    this.affected += all.length
+    return all
+  }
+
+  private async check(written: readonly Written[], via: readonly string[], path: string): Promise<void> {
+    if (isAdmin(this.call.session)) return
+    await this.step({ phase: 'look', link: [], via }, stringifyJson(written as Json[]), undefined, path)
+  }
+
+  private step(step: InsertStep<Conflict>, part: Rows | string, others: number | undefined, path: string) {
+    this.count(1, path)
+    return this.front.insert(step, part, others, this.call)
+  }
+
+  private find(ref: TableRef, path: string): Table {
+    const table = this.catalog.tables.get(tableKey(ref))
+    if (table) return table
+    throw this.front.invalid(`table "${ref.name}" does not exist`, path)
+  }
+
+  /** Groups the rows of a relationship by their `on_conflict`. */
+  private groups(rows: readonly JsonObject[], name: string, place: Place, many: boolean): readonly Group<Conflict>[] {
+    const { front } = this
+    const groups = new Map<string, Group<Conflict>>()
+    rows.forEach((row, of) => {
+      const given = row[name]
+      if (!isGiven(given)) return
+      const here = place(of)
+      if (!isObject(given) || !isGiven(given['data']))
+        throw front.invalid('expecting an object with the key data', here)
+      const { data, on_conflict: raw } = front.related(given)
+      const conflict = isGiven(raw) ? front.conflict(raw, `${here}.on_conflict`) : undefined
+      const key = JSON.stringify(conflict ?? null)
+      const group = groups.get(key) ?? { entries: [], conflict }
+      groups.set(key, group)
+      const isList = many && Array.isArray(data)
+      const list = isList ? data : [data]
+      list.forEach((each, i) => {
+        if (!isObject(each)) throw front.invalid('expecting an object', `${here}.data`)
+        group.entries.push({ row: each, of, place: () => (isList ? at(`${here}.data`, i) : `${here}.data`) })
+      })
+    })
+    return [...groups.values()]
+  }
+
+  /** Refuses a value for a column that joins a row with a related one. It would be replaced. */
+  private refuseDetermined(row: JsonObject, columns: readonly string[], name: string, place: () => string): void {
+    const given = columns.find((column) => column in row)
+    if (given === undefined) return
+    const message = `the relationship "${name}" determines the value of "${given}"; leave it out`
+    throw this.front.invalid(message, at(place(), given))
+  }
+}
+
+/** Returns the path of a row, or of the related rows of a row. Only errors need it. */
+type Place = (row: number) => string
+
+interface Entry {
+  readonly row: JsonObject
+  /** Index of the outer row. */
+  readonly of: number
+  /** Returns its path. */
+  readonly place: () => string
+}
+interface Group<Conflict> {
+  readonly entries: Entry[]
+  readonly conflict?: Conflict
+}
+
+/** Gives an error about a row of a statement the path of that row in the request. */
+async function withPlace<T>(running: Promise<T>, place: Place): Promise<T> {
+  try {
+    return await running
+  } catch (error) {
+    const [, row, rest] = (error instanceof ServiceError && /^\$\.args\.objects\[(\d+)\](.*)$/s.exec(error.path)) || []
+    throw row === undefined ? error : (error as ServiceError).moved(place(Number(row)) + (rest as string))
+  }
+}
+
+const isGiven = (value: Json | undefined): value is Exclude<Json, null> => value !== undefined && value !== null
+
+const skipped = (path: string) =>
+  serviceError(
+    'unexpected-payload',
+    'on_conflict skipped a row that other rows of the insert belong to; set update_columns to update it',
+    path,
+  )
