@@ -23,7 +23,18 @@ import {
   type Value,
 } from '../kit/oracle/model.js'
 import { DOORS } from '../kit/oracle/doors.js'
-import { count, groups, insert, remove, select, type Update, update, write } from '../kit/oracle/requests.js'
+import {
+  count,
+  groups,
+  insert,
+  insertRelated,
+  remove,
+  select,
+  type Update,
+  update,
+  updateRelated,
+  write,
+} from '../kit/oracle/requests.js'
 import { testServer, type TestServer } from '../kit/server.js'
 
 const CASES = Number(process.env['ROWHOUSE_ORACLE_CASES'] ?? 800)
@@ -37,6 +48,7 @@ t.test(`what a role may see and do is what a naive reading of its permissions sa
     answered: 0,
     refused: 0,
     writes: 0,
+    related: 0,
     ...Object.fromEntries(Object.keys(DOORS).map((door) => [door, 0])),
   }
   for (let done = 0; done < CASES; done += PER_MODEL) {
@@ -46,6 +58,7 @@ t.test(`what a role may see and do is what a naive reading of its permissions sa
   }
   t.comment(JSON.stringify(seen))
   t.ok(seen.answered > CASES / 3 && seen.refused > CASES / 20 && seen.writes > CASES / 10, 'the cases say something')
+  t.ok(seen.related > CASES / 100, 'related rows were written')
   for (const door of Object.keys(DOORS)) t.ok((seen[door] ?? 0) > CASES / 25, `the door ${door} was used`)
 })
 
@@ -177,7 +190,7 @@ async function install(server: TestServer, model: Model): Promise<void> {
   ])
 }
 
-type Seen = Record<string, number> & Record<'answered' | 'refused' | 'writes', number>
+type Seen = Record<string, number> & Record<'answered' | 'refused' | 'writes' | 'related', number>
 
 async function oneCase(
   t: Test,
@@ -192,7 +205,7 @@ async function oneCase(
     userId: random.chance(10) ? null : random.below(6),
   }
   const table = random.pick(Object.values(model))
-  const { type, args, expect } = generateCase(model, table, random, caller)
+  const { type, args, expect, remote } = generateCase(model, table, random, caller)
   const door = random.pick(Object.keys(DOORS))
   const as = { role: caller.role, variables: { 'x-service-user-id': String(caller.userId ?? 'nobody') } }
   const expected = outcome(expect)
@@ -222,11 +235,14 @@ async function oneCase(
   seen[expected === 'refused' ? 'refused' : 'answered']++
   if (!isWrite) return
   if (expected !== 'refused') seen.writes++
-  const stored = await server.must('select', { table: table.name, columns: [...COLUMNS], order_by: ['id'] })
-  const rows = [...table.rows].sort((a, b) => Number(a['id']) - Number(b['id']))
-  if (JSON.stringify(stored) !== JSON.stringify(rows.map(inOrder))) {
-    t.fail(`case ${number}: what is stored`, { caller, type, args, stored, rows })
-    throw new Error(`case ${number} left something else`)
+  if (expected !== 'refused' && remote) seen.related++
+  for (const each of new Set([table, remote ?? table])) {
+    const stored = await server.must('select', { table: each.name, columns: [...COLUMNS], order_by: ['id'] })
+    const rows = [...each.rows].sort((a, b) => Number(a['id']) - Number(b['id']))
+    if (JSON.stringify(stored) !== JSON.stringify(rows.map(inOrder))) {
+      t.fail(`case ${number}: what is stored`, { caller, type, args, stored, rows })
+      throw new Error(`case ${number} left something else`)
+    }
   }
 }
 
@@ -248,7 +264,15 @@ function byKey(type: string, body: unknown): unknown {
 
 const inOrder = (row: Row) => Object.fromEntries(COLUMNS.map((column) => [column, row[column]]))
 
-function generateCase(model: Model, table: TableModel, random: Random, caller: Caller) {
+interface Generated {
+  readonly type: string
+  readonly args: object
+  readonly expect: () => unknown
+  /** The table of related rows that are written too. */
+  readonly remote?: TableModel
+}
+
+function generateCase(model: Model, table: TableModel, random: Random, caller: Caller): Generated {
   const { role } = caller
   const { name } = table
   const columns = usable(random, table, role)
@@ -273,6 +297,7 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
     const args = { table: name, where: where(), distinct: random.some(columns, 30) }
     return { type: 'count', args, expect: () => ({ count: count(model, table, args.where, args.distinct, caller) }) }
   }
+  if (kind < 78 && random.chance(25)) return generateRelated(model, table, random, caller)
   if (kind < 78) {
     const may = role === 'admin' ? COLUMNS.slice(1) : (table.permissions[role]?.update?.columns ?? ['n'])
     const target = (random.chance(93) && may.length > 0 ? random.pick(may) : random.pick(COLUMNS.slice(1))) as string
@@ -288,7 +313,7 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
     return {
       type: 'update',
       args: { table: name, ...rest, ...(inc ? { $inc } : { $set }) },
-      expect: () => write(table, () => update(model, table, args, caller)),
+      expect: () => write([table], () => update(model, table, args, caller)),
     }
   }
   if (kind < 85) {
@@ -296,9 +321,10 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
     return {
       type: 'delete',
       args,
-      expect: () => write(table, () => remove(model, table, args.where, returning, caller)),
+      expect: () => write([table], () => remove(model, table, args.where, returning, caller)),
     }
   }
+  if (random.chance(30)) return generateRelated(model, table, random, caller, 'insert')
   const may = role === 'admin' ? COLUMNS : (table.permissions[role]?.insert?.columns ?? COLUMNS)
   const keys = random.chance(93) ? may : COLUMNS
   const conflict = random.chance(35) ? random.pick(['ignore', 'update'] as const) : undefined
@@ -328,6 +354,76 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
         : {}),
     },
     expect: () =>
-      write(table, () => insert(model, table, { objects, returning, ...(conflict ? { conflict } : {}) }, caller)),
+      write([table], () => insert(model, table, { objects, returning, ...(conflict ? { conflict } : {}) }, caller)),
+  }
+}
+
+/** An insert or update of rows with rows of a relationship. */
+function generateRelated(
+  model: Model,
+  table: TableModel,
+  random: Random,
+  caller: Caller,
+  type: 'insert' | 'update' = 'update',
+): Generated {
+  const { role } = caller
+  const [name, relation] = random.pick(Object.entries(table.relations))
+  const remote = model[relation.table] as TableModel
+  if (remote === table && type === 'update') return generateCase(model, table, random, caller)
+  const first = 100 + random.below(1_000_000)
+  const tables = [table, remote]
+  const returning = ['id']
+  /** @param without the column that the relationship determines */
+  const row = (of: TableModel, id: number, without: string | undefined): Row => {
+    const may = role === 'admin' ? COLUMNS : (of.permissions[role]?.insert?.columns ?? COLUMNS)
+    const keys = random.some((random.chance(93) ? may : COLUMNS) as readonly string[], 70)
+    const all = generateRow(random, id)
+    return Object.fromEntries(
+      ['id', ...keys.filter((key) => key !== 'id')]
+        .filter((key) => key !== without)
+        .map((key) => [key, all[key] as Value]),
+    )
+  }
+  const theirs = (from: number, count: number): Row[] =>
+    Array.from({ length: count }, (_, i) => row(remote, from + i, relation.single ? undefined : relation.remote))
+  if (type === 'insert') {
+    const objects = Array.from({ length: 1 + random.below(3) }, (_, i) =>
+      row(table, first + i, relation.single ? relation.local : undefined),
+    )
+    const some = objects.map((_, i) =>
+      i > 0 && random.chance(30) ? undefined : theirs(first + 10 + i * 5, relation.single ? 1 : 1 + random.below(2)),
+    )
+    const sent = objects.map((each, i) => {
+      const rows = some[i]
+      return rows ? { ...each, [name]: { data: relation.single ? rows[0] : rows } } : each
+    })
+    return {
+      type,
+      remote,
+      args: { table: table.name, objects: sent, returning },
+      expect: () =>
+        write(tables, () => insertRelated(model, table, { objects, relation: name, related: some, returning }, caller)),
+    }
+  }
+  const own = usable(random, table, role)
+  const others = usable(random, remote, role)
+  const target = (of: TableModel) => {
+    const may = role === 'admin' ? COLUMNS.slice(1) : (of.permissions[role]?.update?.columns ?? ['n'])
+    const column = (random.chance(93) && may.length > 0 ? random.pick(may) : random.pick(COLUMNS.slice(1))) as string
+    return { [column]: generateRow(random, 0)[column] as Value }
+  }
+  const where = (of: TableModel, columns: readonly string[]) =>
+    random.chance(40) ? { id: { $gt: 0 } } : generateExp(random, model, of.name, 2, false, columns)
+  const related = {
+    ...(random.chance(40) ? { delete: { where: { $and: [where(remote, others), { id: { $gt: 3 } }] } } } : {}),
+    ...(random.chance(60) ? { update: { where: where(remote, others), $set: target(remote) } } : {}),
+    ...(random.chance(relation.single ? 5 : 30) ? { insert: { data: theirs(first, 1) } } : {}),
+  }
+  const request = { where: where(table, own), $set: random.chance(50) ? target(table) : {}, $inc: {}, returning }
+  return {
+    type,
+    remote,
+    args: { table: table.name, where: request.where, $set: { ...request.$set, [name]: related }, returning },
+    expect: () => write(tables, () => updateRelated(model, table, { ...request, relation: name, related }, caller)),
   }
 }

@@ -209,12 +209,12 @@ export interface Written {
 }
 
 /** Runs a write; whatever it throws, the rows are as before. */
-export function write(table: TableModel, fn: () => Written): Written {
-  const before = table.rows
+export function write(tables: readonly TableModel[], fn: () => Written): Written {
+  const before = tables.map(({ rows }) => rows)
   try {
     return fn()
   } catch (error) {
-    table.rows = before
+    tables.forEach((table, i) => (table.rows = before[i] as Row[]))
     throw error
   }
 }
@@ -232,12 +232,25 @@ export function update(
   { where, $set, $inc, returning }: Update,
   caller: Caller,
 ): Written {
+  const changed = change(model, table, { where, $set, $inc, returning }, caller)
+  mustHold(model, table, changed, table.permissions[caller.role]?.update?.check, caller)
+  return { affected_rows: changed.length, returning: shown(model, table, changed, returning, caller) }
+}
+
+/** Changes the rows that a condition meets. @param among tells which of them may change */
+function change(
+  model: Model,
+  table: TableModel,
+  { where, $set, $inc, returning }: Update,
+  caller: Caller,
+  among: (row: Row) => boolean = () => true,
+): Row[] {
   const permission = permitted(table, caller, 'update')
   touchable([...Object.keys($set), ...Object.keys($inc)], permission?.columns)
   selectable(table, caller.role, Object.keys($inc))
   checkNames(model, table, where, caller.role)
   selectable(table, caller.role, returning)
-  const chosen = new Set(matching(model, table, permission?.filter, where, caller))
+  const chosen = new Set(matching(model, table, permission?.filter, where, caller).filter(among))
   const changed: Row[] = []
   table.rows = table.rows.map((row) => {
     if (!chosen.has(row)) return row
@@ -247,8 +260,50 @@ export function update(
     changed.push(next)
     return next
   })
-  mustHold(model, table, changed, permission?.check, caller)
-  return { affected_rows: changed.length, returning: shown(model, table, changed, returning, caller) }
+  return changed
+}
+
+/** An update with rows of a relationship to another table. */
+export interface UpdateRelated extends Update {
+  readonly relation: string
+  readonly related: {
+    readonly delete?: { readonly where: Exp }
+    readonly update?: { readonly where: Exp; readonly $set: Row }
+    readonly insert?: { readonly data: readonly Row[] }
+  }
+}
+
+export function updateRelated(model: Model, table: TableModel, request: UpdateRelated, caller: Caller): Written {
+  const { returning, related } = request
+  const relation = table.relations[request.relation] as Relation
+  const remote = remoteOf(model, relation, caller)
+  const changed = change(model, table, request, caller)
+  const isTheirs = (row: Row) =>
+    changed.some((outer) => outer[relation.local] !== null && outer[relation.local] === row[relation.remote])
+  let affected = changed.length
+  if (related.delete) affected += remove(model, remote, related.delete.where, [], caller, isTheirs).affected_rows
+  if (related.update) {
+    const theirs = change(model, remote, { ...related.update, $inc: {}, returning: [] }, caller, isTheirs)
+    mustHold(model, remote, theirs, remote.permissions[caller.role]?.update?.check, caller)
+    affected += theirs.length
+  }
+  if (related.insert) {
+    if (relation.single) throw new Refused('one row')
+    const { data } = related.insert
+    const rows = changed.flatMap((outer) =>
+      data.map((row) => ({ ...row, [relation.remote]: outer[relation.local] as Value })),
+    )
+    affected += inserted(model, remote, rows, caller).length
+  }
+  mustHold(model, table, changed, table.permissions[caller.role]?.update?.check, caller)
+  return { affected_rows: affected, returning: shown(model, table, changed, returning, caller) }
+}
+
+/** The table of a relationship. A role knows it only if it may select from it. */
+function remoteOf(model: Model, relation: Relation, { role }: Caller): TableModel {
+  const remote = model[relation.table] as TableModel
+  if (role !== 'admin' && !remote.permissions[role]?.select) throw new Refused('relationship')
+  return remote
 }
 
 export function remove(
@@ -257,11 +312,12 @@ export function remove(
   where: Exp,
   returning: readonly string[],
   caller: Caller,
+  among: (row: Row) => boolean = () => true,
 ): Written {
   const permission = permitted(table, caller, 'delete')
   checkNames(model, table, where, caller.role)
   selectable(table, caller.role, returning)
-  const chosen = matching(model, table, permission?.filter, where, caller)
+  const chosen = matching(model, table, permission?.filter, where, caller).filter(among)
   const result = { affected_rows: chosen.length, returning: shown(model, table, chosen, returning, caller) }
   table.rows = table.rows.filter((row) => !chosen.includes(row))
   return result
@@ -288,19 +344,16 @@ export function insert(
   if (conflict === 'update' && !admin && !upsert) throw new Refused('upsert')
   if (!admin && !table.permissions[caller.role]?.select) throw new Refused('returning')
   selectable(table, caller.role, returning)
-  const presets = Object.entries(permission?.set ?? {}).map(
-    ([column, preset]) => [column, value(preset, caller)] as const,
-  )
-  if (presets.some(([, written]) => written === null)) throw new Refused('preset')
+  const presets = presetsOf(permission, caller)
   const before = { ...table, rows: table.rows }
-  const inserted: Row[] = []
+  const fresh: Row[] = []
   const updated: Row[] = []
   const order: Row[] = []
   for (const object of objects) {
     const old = table.rows.find((row) => row['id'] === object['id'])
     if (!old) {
-      const row: Row = { id: null, n: null, b: null, s: null, ref: null, ...object, ...Object.fromEntries(presets) }
-      inserted.push(row)
+      const row: Row = { ...NULLS, ...object, ...presets }
+      fresh.push(row)
       order.push(row)
       table.rows = [...table.rows, row]
       continue
@@ -314,9 +367,75 @@ export function insert(
     order.push(row)
     table.rows = table.rows.map((each) => (each === old ? row : each))
   }
-  mustHold(model, table, inserted, permission?.check, caller)
+  mustHold(model, table, fresh, permission?.check, caller)
   mustHold(model, table, updated, upsert?.check, caller)
   return { affected_rows: order.length, returning: shown(model, table, order, returning, caller) }
+}
+
+/** An insert with rows of a relationship. Undefined: a row has none. */
+export interface InsertRelated {
+  readonly objects: readonly Row[]
+  readonly relation: string
+  readonly related: readonly (readonly Row[] | undefined)[]
+  readonly returning: readonly string[]
+}
+
+export function insertRelated(model: Model, table: TableModel, request: InsertRelated, caller: Caller): Written {
+  const { objects, related, returning } = request
+  const relation = table.relations[request.relation] as Relation
+  const remote = remoteOf(model, relation, caller)
+  if (caller.role !== 'admin' && !table.permissions[caller.role]?.select) throw new Refused('returning')
+  selectable(table, caller.role, returning)
+  const { local, remote: key } = relation
+  let own: Row[]
+  let others: Row[]
+  if (relation.single) {
+    others = inserted(
+      model,
+      remote,
+      related.flatMap((rows) => rows ?? []),
+      caller,
+    )
+    let next = 0
+    const rows = objects.map((row, i) => (related[i] ? { ...row, [local]: others[next++]?.[key] as Value } : row))
+    own = inserted(model, table, rows, caller, false)
+  } else {
+    own = inserted(model, table, objects, caller, false)
+    const rows = own.flatMap((row, i) => (related[i] ?? []).map((each) => ({ ...each, [key]: row[local] as Value })))
+    others = inserted(model, remote, rows, caller)
+  }
+  mustHold(model, table, own, table.permissions[caller.role]?.insert?.check, caller)
+  return {
+    affected_rows: own.length + others.length,
+    returning: shown(model, table, own, returning, caller),
+  }
+}
+
+/** Inserts rows that have no conflict. Needs no permission for none. */
+function inserted(model: Model, table: TableModel, objects: readonly Row[], caller: Caller, checked = true): Row[] {
+  if (objects.length === 0) return []
+  const admin = caller.role === 'admin'
+  const permission = table.permissions[caller.role]?.insert
+  if (!admin && !permission) throw new Refused('insert')
+  touchable([...new Set(objects.flatMap((object) => Object.keys(object)))], permission?.columns)
+  const presets = presetsOf(permission, caller)
+  const rows = objects.map((object): Row => ({ ...NULLS, ...object, ...presets }))
+  for (const row of rows) {
+    if (table.rows.some(({ id }) => id === row['id'])) throw new Refused('uniqueness')
+    table.rows = [...table.rows, row]
+  }
+  if (checked) mustHold(model, table, rows, permission?.check, caller)
+  return rows
+}
+
+const NULLS: Row = { id: null, n: null, b: null, s: null, ref: null }
+
+function presetsOf(permission: Permissions['insert'], caller: Caller): Row {
+  const presets = Object.entries(permission?.set ?? {}).map(
+    ([column, preset]) => [column, value(preset, caller)] as const,
+  )
+  if (presets.some(([, written]) => written === null)) throw new Refused('preset')
+  return Object.fromEntries(presets)
 }
 
 function permitted<T extends 'update' | 'delete'>(
