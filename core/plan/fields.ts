@@ -64,29 +64,34 @@ export function startsWith(orderBy: readonly OrderBy[], columns: readonly string
   return columns.every((column) => first.includes(column)) && first.length === columns.length
 }
 
-/** Plans a sort key: how well a column matches a full-text query. */
+/**
+ * Plans a sort key: how well a column matches a full-text query.
+ * @param one creates the operand of a slot
+ */
 export function planRank(
   name: string,
   { query, language }: SearchShape,
   table: Table,
   known: Names,
   path: string,
+  one: (slot: number, type: SqlType, path: string) => Operand,
 ): OrderTarget {
   const column = known.column(table, name, 'select', path)
-  const form = operatorOn('matches', column.type)
-  if (form?.op !== 'text_matches' && form?.op !== 'vector_matches') {
-    throw unexpectedPayload(`"${name}" is of type ${column.type.name}; rank is for text and tsvector`, path)
-  }
-  const one = (slot: number, type: SqlType, key: string): Operand => {
-    return { kind: 'value', slot, type, path: `${path}.${key}` }
-  }
+  const op = searchOn(column)
+  if (!op) throw unexpectedPayload(`"${name}" is of type ${column.type.name}; rank is for text and tsvector`, path)
   return {
     kind: 'rank',
     column: column.name,
-    op: form.op,
-    query: one(query, rightType('search', column.type) as SqlType, 'query'),
-    language: language === undefined ? undefined : one(language, LANGUAGE, 'language'),
+    op,
+    query: one(query, rightType('search', column.type) as SqlType, `${path}.query`),
+    language: language === undefined ? undefined : one(language, LANGUAGE, `${path}.language`),
   }
+}
+
+/** Returns the full-text search that a column has, if any. Rows can be sorted by how well they match. */
+export function searchOn({ type, computed }: Column): 'text_matches' | 'vector_matches' | undefined {
+  const op = computed ? undefined : operatorOn('matches', type)?.op
+  return op === 'text_matches' || op === 'vector_matches' ? op : undefined
 }
 
 /** Parses `+name`, `-author.name` or `name`. Returns undefined for anything else. */

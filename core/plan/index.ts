@@ -12,6 +12,7 @@ export {
   planOrderTarget,
   planRank,
   readOrderText,
+  searchOn,
   startsWith,
 } from './fields.js'
 export { comparesAlways } from './guard.js'

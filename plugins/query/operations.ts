@@ -44,6 +44,7 @@ const READ: { [key: string]: Templatable[string] } = {
   limit: 'count',
   offset: 'count',
   after: ASSIGNED,
+  order_by: { rank: { query: 'value', language: 'value' } },
 }
 READ['columns'] = READ
 const RETURNING = { returning: READ }

@@ -25,6 +25,7 @@ import {
   type Related,
   type Returning,
   rowKey,
+  slotOperands,
   startsWith,
   type Step,
   type Table,
@@ -190,7 +191,7 @@ function planRelation(shape: RelationShape, table: Table, names: Names, path: st
 
 function planOrder(shape: OrderShape, table: Table, names: Names, path: string): OrderBy {
   const by = shape.rank
-    ? planRank(shape.path[0] as string, shape.rank, table, names, `${path}.rank`)
+    ? planRank(shape.path[0] as string, shape.rank, table, names, `${path}.rank`, slotOperands.one)
     : planOrderTarget(shape.path, table, names, path)
   return { by, direction: shape.direction, nulls: shape.nulls }
 }

@@ -196,6 +196,9 @@ t.test('names by the convention graphql-default', async (t) => {
         orderBy: [{fullName: DESC_NULLS_LAST}]) { __typename userId fullName orderBy aB a_b } }`),
       { appUsers: [{ __typename: 'AppUsers', userId: 1, fullName: 'Ann', orderBy: 1, aB: 10, a_b: 20 }] },
     )
+    const ranked = `query ($m: FullTextQuery!) { appUsers(where: {fullName: {_matches: $m}},
+      orderBy: [{fullNameRank: {query: "ann", order: ASC}}]) { userId } }`
+    t.same(await data(ranked, { m: { query: 'ann' } }), { appUsers: [{ userId: 1 }] })
     t.same(await data('{ appUsersByPk(userId: 2) { fullName favouriteDay } }'), {
       appUsersByPk: { fullName: 'Bob', favouriteDay: 'MONDAY' },
     })

@@ -264,6 +264,80 @@ t.test('order_by ranks rows by how well they match', async (t) => {
   }
 })
 
+t.test('GraphQL ranks, and searches for a plain text', async (t) => {
+  const server = await tableOf(
+    t,
+    `${TEXTS}; create table note (id int primary key, thing_id int references thing); insert into note values (1, 1), (2, 2), (3, 3);`,
+  )
+  await server.must('track_table', 'note')
+  const using = { foreign_key_constraint_on: 'thing_id' }
+  await server.must('create_object_relationship', { table: 'note', name: 'thing', using })
+  const ask = async (query: string, variables: object = {}, as?: As, path = '/v1/graphql') =>
+    (await server.fetch(path, { method: 'POST', body: JSON.stringify({ query, variables }) }, as)).body
+  const ids = (rows: readonly { id: number }[]) => rows.map(({ id }) => id)
+  const ranked = (rank: string) => `{ thing(order_by: [{body_rank: ${rank}}, {id: asc}]) { id } }`
+
+  t.same(ids((await ask(ranked('{query: "shoe", language: "english"}'))).data.thing), [2, 1, 3, 4])
+  t.same(ids((await ask(ranked('{query: "shoe", language: "english", order: asc}'))).data.thing), [3, 1, 2, 4])
+  const variable = 'query ($o: [thing_order_by!]) { thing(order_by: $o) { id } }'
+  const o = [{ words_rank: { query: 'shoe', language: 'english' } }, { id: 'asc' }]
+  t.same(ids((await ask(variable, { o })).data.thing), [2, 1, 3, 4])
+  const slots = `query ($q: String!) ${ranked('{query: $q, language: "english"}')}`
+  t.same(ids((await ask(slots, { q: 'shoe' })).data.thing), [2, 1, 3, 4])
+  t.same(ids((await ask(slots, { q: 'shoe' }, USER)).data.thing), [2, 1, 4])
+  const related = '{ note(order_by: [{thing: {body_rank: {query: "shoe", language: "english"}}}]) { id } }'
+  t.same(ids((await ask(related)).data.note), [2, 1, 3])
+  const permission = { columns: '*', filter: {} }
+  await server.must('create_select_permission', { table: 'note', role: 'user', permission })
+  const many = Array(11).fill('{thing: {body_rank: {query: "x"}}}')
+  t.match((await ask(`{ note(order_by: [${many.join()}]) { id } }`, {}, USER)).errors, [{ message: /pattern/ }])
+  t.match((await ask(slots, { q: 'x'.repeat(501) })).errors, [{ message: /at most 500/ }])
+  t.match((await ask('{ thing(order_by: {id_rank: {query: "x"}}) { id } }')).errors, [{ message: /id_rank/ }])
+
+  const matching = (value: string, more = '') => `query q${more} { thing(where: {body: {_matches: ${value}}}) { id } }`
+  t.same(ids((await ask(matching('"shoe"'))).data.thing), [1, 2])
+  t.same(ids((await ask(matching('$m', '($m: full_text_query!)'), { m: 'shoe' })).data.thing), [1, 2])
+  const hats = { query: 'hats', language: 'english' }
+  t.same(ids((await ask(matching('$m', '($m: full_text_query!)'), { m: hats })).data.thing), [3])
+  t.same(
+    ids(
+      (await ask('{ thing(where: {body: {_matches: "shoe"}}) { id } }', {}, undefined, '/v1alpha1/graphql')).data.thing,
+    ),
+    [1, 2],
+  )
+  for (const wrong of [
+    '5',
+    '["x"]',
+    '{language: "english"}',
+    '{query: "x", lang: "y"}',
+    '{query: null}',
+    '{query: 5}',
+    'null',
+    '{}',
+  ]) {
+    t.match((await ask(matching(wrong))).errors, [{ extensions: { path: /^\$\.selectionSet/ } }], wrong)
+  }
+  for (const m of [5, ['x'], { language: 'english' }, { query: ['x'] }, { query: null }, {}]) {
+    t.match(
+      (await ask(matching('$m', '($m: full_text_query!)'), { m })).errors,
+      [{ extensions: { code: /./ } }],
+      JSON.stringify(m),
+    )
+  }
+})
+
+t.test('a template ranks by a parameter', async (t) => {
+  const server = await tableOf(t, TEXTS)
+  const rank = { column: 'body', query: { param: 'q' }, language: { param: 'l', default: 'english' } }
+  const args = { table: 'thing', columns: ['id'], order_by: [{ rank }, '+id'] }
+  await server.must('create_query_template', { name: 'ranked', template: { type: 'select', args } })
+  const run = (args: object) => server.query('execute_query_template', { name: 'ranked', args })
+  t.same((await run({ q: 'shoe' })).body, [{ id: 2 }, { id: 1 }, { id: 3 }, { id: 4 }])
+  t.match((await run({ q: 5 })).body, { error: /^when processing parameter "q"/, path: '$.args.args.q' })
+  t.match((await run({ q: 'x', l: 'klingon' })).body, { error: /"klingon" does not exist/ })
+  t.match((await run({})).body, { error: 'missing parameter : "q"' })
+})
+
 t.test('GIN indexes serve full-text search', async (t) => {
   const server = await tableOf(
     t,
@@ -502,6 +576,6 @@ t.test('a column has only the operators of its type', async (t) => {
     '{ order: __type(name: "thing_order_by") { inputFields { name } } point: __type(name: "point_comparison_exp") { inputFields { name } } }'
   const { body } = await server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }) })
   const namesOf = ({ inputFields }: { inputFields: { name: string }[] }) => inputFields.map(({ name }) => name).sort()
-  t.same(namesOf(body.data.order), ['at', 'id', 'name', 'net', 'path', 'span'])
+  t.same(namesOf(body.data.order), ['at', 'id', 'name', 'name_rank', 'net', 'path', 'span'])
   t.same(namesOf(body.data.point), ['_is_null'])
 })

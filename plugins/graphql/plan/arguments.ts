@@ -24,7 +24,9 @@ import {
   planBoolExp,
   planCall,
   planOrderTarget,
+  planRank,
   readOrderText,
+  type SearchShape,
   ServiceError,
   Slots,
   type SqlType,
@@ -32,7 +34,7 @@ import {
   type Table,
   TRUE,
 } from 'rowhouse/plan'
-import { type Args, fieldsOf, type Input, invalid, isAbsent, isTrue, jsonOf, ownOf } from './input.js'
+import { type Args, fieldsOf, type Input, invalid, isAbsent, isTrue, jsonOf, NULL, ownOf } from './input.js'
 import {
   AGGREGATE_END,
   aggregateNamed,
@@ -41,6 +43,7 @@ import {
   enumType,
   isCamel,
   keyOf,
+  rankKeys,
   withWords,
   wordOf,
 } from './names.js'
@@ -272,8 +275,10 @@ export class Arguments {
     }
   }
 
-  private search(input: Input, path: string): OpShape['to'] {
-    const { query, language } = fieldsOf(input)
+  private search(input: Input, path: string): SearchShape {
+    const { query, language, ...rest } = fieldsOf(input)
+    const [unknown] = Object.keys(rest)
+    if (unknown !== undefined) throw invalid(`field "${unknown}" is not in a full-text query`, at(path, unknown))
     if (isAbsent(query)) throw invalid('the field "query" is missing', path)
     return { query: this.slot(query), ...(isAbsent(language) ? {} : { language: this.slot(language) }) }
   }
@@ -323,6 +328,8 @@ export class Arguments {
         const rows = { table: computed.gives.table, on: [], from, computed: computed.name }
         return this.orderAggregate(value, remote, rows, wrap, here)
       }
+      const ranked = rankKeys(table, this.names).get(name)
+      if (ranked !== undefined) return [this.orderRank(value, ranked, table, wrap, here)]
       const found = this.names.columnOrRelationship(table, name, here)
       if (!isRelated(found))
         return [{ by: wrap(planOrderTarget([name], table, this.names, here)), ...direction(value, here) }]
@@ -330,6 +337,21 @@ export class Arguments {
       const { table: ref, on } = relationship
       return this.orderObject(value, remote, (by) => wrap({ kind: 'related', table: ref, on, where: TRUE, by }), here)
     })
+  }
+
+  /** Reads `{query: "red shoe", language: "english", order: asc}`. */
+  private orderRank(
+    input: Input,
+    column: string,
+    table: Table,
+    wrap: (by: OrderTarget) => OrderTarget,
+    path: string,
+  ): OrderBy {
+    const { order, ...search } = objectOf(input, path)
+    const shape = this.search({ kind: 'object', fields: search }, path)
+    const by = planRank(column, shape, table, this.names, path, this.operands.one)
+    const way = isAbsent(order) ? ({ direction: 'desc', nulls: 'last' } as const) : direction(order, `${path}.order`)
+    return { by: wrap(by), ...way }
   }
 
   private orderAggregate(
@@ -368,7 +390,6 @@ export class Arguments {
 type AggregateTarget = Extract<OrderTarget, { kind: 'aggregate' }>
 type Entry = Extract<ExpShape, { all: unknown }>['all'][number]
 
-const NULL: Input = { kind: 'null' }
 const FUNCTIONS = new Set(['count', 'bool_and', 'bool_or'])
 const LIST_OPERATORS = new Set(['_in', '_nin', '_ancestor_any', '_descendant_any'])
 

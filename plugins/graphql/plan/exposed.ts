@@ -210,9 +210,9 @@ function endsOf(all: readonly string[]): readonly string[] {
   return [...new Set(ends)]
 }
 
-/** Names of comparison types. */
-const COMPARISON = /_(comparison|cast)_exp$|^st_d_within_(geography_)?input$/
-const COMPARISON_IN_CAMEL = /(Comparison|Cast)Exp$|^FullTextQuery$/
+/** Names of comparison types, and of their operands. */
+const COMPARISON = /_(comparison|cast)_exp$|^st_d_within_(geography_)?input$|^full_text_(query|rank)$/
+const COMPARISON_IN_CAMEL = /(Comparison|Cast)Exp$|^FullText(Query|Rank)$/
 
 /** What the names of a dialect, or of `graphql-default` in `/v1/graphql`, must not collide with. */
 const NAMES: Record<Dialect | 'camel', NamesOfTypes> = {

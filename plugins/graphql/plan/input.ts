@@ -1,4 +1,4 @@
-import { at, isObject, type Json, NumberText, serviceError } from 'rowhouse/plan'
+import { at, isObject, type Json, type JsonObject, NumberText, serviceError } from 'rowhouse/plan'
 
 /**
  * A GraphQL input value. The value of a variable is the number of its slot, so that it does not change the SQL; a value
@@ -12,6 +12,8 @@ export type Input =
   | { readonly kind: 'enum'; readonly name: string }
   | { readonly kind: 'list'; readonly of: readonly Input[] }
   | { readonly kind: 'object'; readonly fields: Readonly<Record<string, Input>> }
+
+export const NULL: Input = { kind: 'null' }
 
 /** Arguments of a field, or fields of an input object. */
 export type Args = Readonly<Record<string, Input>>
@@ -103,6 +105,7 @@ export function liftVariables(
       case 'object':
         return liftObject(value, named, type, path)
       case 'scalar':
+        if (FULL_TEXT_QUERY.has(type.name as string) && isObject(value)) return searchOf(value)
         check(value, type, path, types)
         // A directive may use the same boolean, and there are two plans at most.
         return keep || typeof value === 'boolean' ? { kind: 'literal', value } : add(value)
@@ -129,6 +132,12 @@ export function liftVariables(
       else if (field.type.nonNull) throw invalid(`the field "${key}" of type ${typeText(field.type)} is missing`, path)
     }
     return { kind: 'object', fields }
+  }
+
+  const searchOf = (value: JsonObject): Input => {
+    count()
+    const fields = Object.entries(value).map(([key, each]) => [key, each === null ? NULL : add(each)] as const)
+    return { kind: 'object', fields: Object.fromEntries(fields) }
   }
 
   const isScalar = (type: TypeRef): boolean => {
@@ -184,6 +193,8 @@ export const ownOf = <T>(record: Readonly<Record<string, T>>, key: string): T | 
   Object.hasOwn(record, key) ? record[key] : undefined
 
 const SCALAR: InputType = { kind: 'scalar' }
+/** The scalar of `_matches` in both conventions. Its values may be objects, whose fields are values. */
+const FULL_TEXT_QUERY = new Set(['full_text_query', 'FullTextQuery'])
 
 /** Builds paths only for errors, because the main thread may check a list of a million elements. */
 function checkAll(list: readonly Json[], of: TypeRef, path: string, types: InputTypes['types']): void {

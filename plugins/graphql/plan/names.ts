@@ -13,6 +13,7 @@ import {
   operatorNames,
   pascalCase,
   type Related,
+  searchOn,
   type SqlType,
   type Table,
   type TableRef,
@@ -180,6 +181,22 @@ export const computedRows = (names: Names, table: Table): readonly ComputedRows[
     const { gives } = field
     return 'table' in gives && gives.many && needsNothing(field.arguments) ? [{ ...field, gives }] : []
   })
+
+/** Returns the keys of `order_by` for columns with full-text search, such as `title_rank`, with the names of the columns. */
+export function rankKeys(table: Table, names: Names): ReadonlyMap<string, string> {
+  const columns = names.columns(table)
+  const taken = new Set([
+    ...columns.map(({ name }) => name),
+    ...names.computedFields(table).map(({ name }) => name),
+    ...names.relationships(table).map(({ relationship }) => relationship.name),
+  ])
+  const searched = columns
+    .filter((column) => searchOn(column))
+    .map(({ name }) => {
+      return [isCamel(names) ? camelCase(`${name}_rank`) : `${name}_rank`, name] as const
+    })
+  return new Map(searched.filter(([key]) => !taken.has(key)))
+}
 
 /** Returns the column with a name in GraphQL. For the database name of a renamed column, returns a name that no column has. */
 function columnOf(table: Table, name: string, naming: Names['naming']): string {

@@ -6,6 +6,7 @@ import {
   type GraphQLInputType,
   GraphQLInt,
   GraphQLList,
+  GraphQLScalarType,
   GraphQLString,
 } from 'graphql'
 import {
@@ -14,12 +15,13 @@ import {
   type ComputedField,
   type FunctionData,
   isEnumName,
+  isGraphqlName,
   operatorsOn,
   type SqlType,
   supports,
   type Table,
 } from 'rowhouse/plan'
-import { argumentKeys, enumType, keyOf } from './names.js'
+import { argumentKeys, enumType, keyOf, rankKeys } from './names.js'
 import { type InputFields, isNumeric, list, type Registry, required, typed } from './registry.js'
 
 type Named = Pick<Column, 'name' | 'type'>
@@ -188,9 +190,18 @@ export class SchemaInputs {
     )
   }
 
-  private search(): GraphQLInputObjectType {
-    return this.registry.input(this.registry.typeNamed('full_text_query'), () =>
-      typed<GraphQLInputType>({ query: required(GraphQLString), language: GraphQLString }),
+  /** A text, or an object like that of `rank`. */
+  private search(): GraphQLInputType {
+    return this.registry.once(this.registry.typeNamed('full_text_query'), (name) => {
+      const description = 'A full-text query: a text, or {query: String!, language: String}'
+      return new GraphQLScalarType({ name, description })
+    })
+  }
+
+  /** `{query: "red shoe", language: "english"}`, the best match first unless there is an order. */
+  private rank(): GraphQLInputObjectType {
+    return this.registry.input(this.registry.typeNamed('full_text_rank'), () =>
+      typed<GraphQLInputType>({ query: required(GraphQLString), language: GraphQLString, order: this.direction() }),
     )
   }
 
@@ -215,6 +226,9 @@ export class SchemaInputs {
       }
       for (const { name, table: remote } of this.registry.computedAggregates(table)) {
         fields[name] ??= { type: this.aggregateOrderBy(remote) }
+      }
+      for (const key of rankKeys(table, this.registry.names).keys()) {
+        if (isGraphqlName(key) && this.registry.keep(key)) fields[key] ??= { type: this.rank() }
       }
       return Object.keys(fields).length > 0 ? fields : typed({ _empty: this.direction() })
     })
