@@ -260,6 +260,7 @@ function refusePatterns(exp: BoolExp, path: string): void {
       throw unexpectedPayload('X-SERVICE-USER-ID cannot be a pattern; compare it with $eq', path)
     case 'columns':
     case 'null':
+    case 'sorted':
     case 'unknown':
     case 'known':
   }

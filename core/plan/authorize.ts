@@ -7,6 +7,7 @@ import {
   type Aggregate,
   type BoolExp,
   type Computed,
+  type Connection,
   type Count,
   type Delete,
   type Field,
@@ -16,6 +17,7 @@ import {
   isConstant,
   type OnConflict,
   type Op,
+  type Opaque,
   type OrderTarget,
   type Preset,
   type Read,
@@ -55,12 +57,15 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   const selectFilter = (table: Table): BoolExp => filter(permissions(table).select?.filter as number)
 
   /** Authorizes the filter, order and limit of rows, for reads and aggregates. */
-  const rows = (read: Read | Aggregate, table: Table) => {
+  const rows = (
+    read: Pick<Read, 'where' | 'orderBy' | 'distinctOn' | 'from'> & { readonly group?: Grouping },
+    table: Table,
+  ) => {
     const limit = permissions(table).select?.limit
     if (read.orderBy.length > MAX_ORDER) {
       throw unexpectedPayload(`rows may be sorted by at most ${MAX_ORDER} columns`, '$.args')
     }
-    const isOfGroups = read.kind === 'read' && read.group !== undefined
+    const isOfGroups = read.group !== undefined
     columns(table, read.distinctOn ?? [], 'select')
     return {
       where: guard(selectFilter(table), condition(read.where, table), table, catalog, read.from !== undefined),
@@ -103,6 +108,31 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     return { ...read, ...rows(read, table), parts }
   }
 
+  const connection = (read: Connection): Connection => {
+    const table = tableFor(read.table, 'select')
+    if (read.from) names.callable(read.from.function, '$.args')
+    const { distinct, outside } = read
+    if (distinct) columns(table, distinct.key, 'select')
+    const beyond = (where: BoolExp | undefined) => where && rows({ ...read, where }, table).where
+    return {
+      ...read,
+      ...rows(read, table),
+      cursor: opaque(read.cursor, table),
+      distinct: distinct && { ...distinct, ...rows({ ...read, ...distinct }, table) },
+      outside: { previous: beyond(outside.previous), next: beyond(outside.next) },
+      parts: read.parts.map((part) => {
+        if (part.kind !== 'edges') return part
+        const of = part.of.map((edge) =>
+          edge.kind === 'node' ? { ...edge, fields: fields(edge.fields, table) } : edge,
+        )
+        return { ...part, of }
+      }),
+    }
+  }
+
+  const opaque = (of: Opaque, table: Table): Opaque =>
+    of.map((part) => ('by' in part ? { ...part, by: target(part.by, table) } : part))
+
   const aggregable = (ref: TableRef): Table => {
     const table = tableFor(ref, 'select')
     if (permissions(table).select?.aggregations) return table
@@ -120,6 +150,11 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
           return { ...field, read: aggregate(field.read) }
         case 'condition':
           throw new Error('a condition as a result')
+        case 'connection':
+          return { ...field, read: connection(field.read) }
+        case 'opaque':
+          if (!table) throw new Error('a value outside a table')
+          return { ...field, of: opaque(field.of, table) }
         case 'column':
           if (!table) throw new Error('a column outside a table')
           shown(table, field)
@@ -165,6 +200,8 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       case 'columns':
         columns(table, [exp.column, exp.to], 'select')
         return exp
+      case 'sorted':
+        return { ...exp, by: target(exp.by, table) }
       case 'unknown':
       case 'known':
         return exp
@@ -345,6 +382,7 @@ function checkGroups({ fields, orderBy, distinctOn }: Read, { by, values, having
         return keys.has(exp.column) && keys.has(exp.to)
       case 'unknown':
         return true
+      case 'sorted':
       case 'known':
       case 'guarded':
       case 'exists':

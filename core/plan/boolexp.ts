@@ -509,6 +509,7 @@ export function needsOtherRows(exp: BoolExp): boolean {
       return needsOtherRows(exp.by) || needsOtherRows(exp.of)
     case 'exists':
     case 'aggregate':
+    case 'sorted':
       return true
     case 'compare':
     case 'null':
@@ -539,6 +540,8 @@ export function operandsOf(exp: BoolExp): readonly Operand[] {
       return [exp.to, ...(exp.more ?? [])]
     case 'known':
       return [exp.to]
+    case 'sorted':
+      return exp.is === 'null' ? [] : [exp.is.to]
     case 'columns':
     case 'null':
     case 'unknown':

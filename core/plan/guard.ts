@@ -47,6 +47,7 @@ function mayRaise(exp: BoolExp, table: Table, catalog: Catalog, derived: boolean
       return exp.computed !== undefined || reads(exp.column) || !isTotal(exp, table.columnsByName.get(exp.column)?.type)
     // Conflicting collations are an error. No index serves this comparison.
     case 'columns':
+    case 'sorted':
       return true
     case 'null':
       return exp.computed !== undefined || reads(exp.column)

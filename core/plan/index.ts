@@ -16,6 +16,7 @@ export {
   startsWith,
 } from './fields.js'
 export { comparesAlways } from './guard.js'
+export { behind, type Bound, reversed, type SortKey, sortKeys } from './keyset.js'
 export * from './names.js'
 export * from './nested.js'
 export * from './rows.js'

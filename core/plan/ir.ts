@@ -190,6 +190,12 @@ export type BoolExp =
       readonly schema?: string
     }
   | { readonly kind: 'null'; readonly column: string; readonly computed?: FunctionCall }
+  /** Compares a sort key of the row with a value. */
+  | {
+      readonly kind: 'sorted'
+      readonly by: OrderTarget
+      readonly is: 'null' | { readonly op: ColumnOp; readonly to: Operand }
+    }
   /** Neither true nor false, like an SQL comparison with null. */
   | { readonly kind: 'unknown' }
   /** True, or unknown when the operand is null. */
@@ -238,7 +244,8 @@ export type Field =
       /** Whether to return it as text, so that a client keeps every digit. */
       readonly asText?: true
     }
-  | { readonly kind: 'constant'; readonly key: string; readonly value: string }
+  | { readonly kind: 'constant'; readonly key: string; readonly value: string | null }
+  | { readonly kind: 'opaque'; readonly key: string; readonly of: Opaque }
   /**
    * Rows of another table. `on` is empty when they do not depend on columns of the row. `computed` is the name of the
    * field whose function returns them.
@@ -261,6 +268,14 @@ export type Field =
       readonly is: BoolExp
       readonly rule?: 'inserted' | 'updated'
     }
+  | { readonly kind: 'connection'; readonly key: string; readonly on: Join; readonly read: Connection }
+
+/** What a global id or a cursor says: a JSON array of constants and of values of the row, encoded in base64. */
+export type Opaque = readonly (
+  | Extract<Operand, { readonly kind: 'const' }>
+  /** `asText`: whether JSON cannot tell the value from null. */
+  | { readonly by: OrderTarget; readonly asText?: boolean }
+)[]
 
 /** A sort key: a column, directly or through object relationships. */
 export type OrderTarget =
@@ -367,6 +382,31 @@ export type AggregateFn =
   | 'var_pop'
   | 'var_samp'
   | 'variance'
+
+/** A page of rows, with a cursor for each of them. */
+export interface Connection extends Omit<Read, 'kind' | 'fields' | 'group' | 'single' | 'distinctOn' | 'offset'> {
+  readonly kind: 'connection'
+  /** Whether it is the last page. `orderBy` is then the reverse of the order of the rows that are returned. */
+  readonly isLast: boolean
+  readonly cursor: Opaque
+  /** Reads the primary keys of the only rows to show, of those with equal values in some columns. */
+  readonly distinct?: Pick<Read, 'where' | 'orderBy' | 'distinctOn'> & { readonly key: readonly string[] }
+  /** Conditions on the rows before the page and after it that a cursor excludes. Absent: there is no such cursor. */
+  readonly outside: { readonly previous?: BoolExp; readonly next?: BoolExp }
+  readonly parts: readonly ConnectionPart[]
+}
+type Constant = Extract<Field, { readonly kind: 'constant' }>
+export type ConnectionPart =
+  | Constant
+  | { readonly kind: 'edges'; readonly key: string; readonly of: readonly EdgePart[] }
+  | { readonly kind: 'pageInfo'; readonly key: string; readonly of: readonly PageInfo[] }
+export type EdgePart =
+  | Constant
+  | { readonly kind: 'cursor'; readonly key: string }
+  | { readonly kind: 'node'; readonly key: string; readonly fields: readonly Field[] }
+export type PageInfo =
+  | Constant
+  | { readonly kind: 'startCursor' | 'endCursor' | 'hasNextPage' | 'hasPreviousPage'; readonly key: string }
 
 /** Several reads that return one object. */
 export interface Roots {

@@ -4,6 +4,7 @@ import type {
   BoolExp,
   CompareOp,
   Computed,
+  Connection,
   Field,
   Join,
   Op,
@@ -92,6 +93,8 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
         if (to.type.kind === 'array' && PAIRWISE.has(op)) arrays.push(to)
         return add(isPattern ? PATTERN : COMPARISON, lists)
       }
+      case 'sorted':
+        return order(exp, table, lists)
       case 'columns':
       case 'null':
       case 'unknown':
@@ -106,7 +109,7 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
     }
   }
 
-  const order = ({ by }: OrderBy, table: TableRef, lists: readonly List[]): void => {
+  const order = ({ by }: Pick<OrderBy, 'by'>, table: TableRef, lists: readonly List[]): void => {
     if (by.kind === 'rank') {
       patterns.push({ op: by.op, to: by.query })
       return add(PATTERN, lists)
@@ -117,14 +120,20 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
   }
 
   /** Adds the cost of the rows of a level, and returns the lists around their fields. */
-  const rows = (read: Read | Aggregate, outer: readonly List[], on: Join = [], parent?: TableRef): readonly List[] => {
+  const rows = (
+    read: Read | Aggregate | Connection,
+    outer: readonly List[],
+    on: Join = [],
+    parent?: TableRef,
+  ): readonly List[] => {
     const { table, where, limit } = read
     const all = read.from ? UNCOUNTED : scanned(table, on, parent)
     const isOne = (read.kind === 'read' && read.single) || hasKeyIn(catalog, table, equalColumns(where))
     const looked = isOne ? outer : [...outer, all]
     condition(where, table, looked)
     for (const each of read.orderBy) order(each, table, looked)
-    if (read.distinctOn) add(COMPARISON * read.distinctOn.length, looked)
+    const { distinctOn } = read.kind === 'connection' ? (read.distinct ?? {}) : read
+    if (distinctOn) add(COMPARISON * distinctOn.length, looked)
     if (isOne) return outer
     const { filter, limit: most } = permissionOn(table) ?? {}
     const left = shareOf(where) * (filter === undefined ? 1 : shareOf(catalog.filters[filter] as BoolExp))
@@ -144,13 +153,16 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
   }
 
   const fields = (all: readonly Field[], table: TableRef | undefined, lists: readonly List[]): void => {
-    const plain = all.filter(({ kind }) => kind === 'column' || kind === 'constant').length
+    const plain = all.filter(({ kind }) => kind === 'column' || kind === 'constant' || kind === 'opaque').length
     if (plain > 0) add(plain, lists)
     for (const field of all) {
       if (field.kind === 'relation') {
         fields(field.read.fields, field.read.table, rows(field.read, lists, field.on, table))
       }
       if (field.kind === 'aggregate') aggregate(field.read, rows(field.read, lists, field.on, table))
+      if (field.kind === 'connection') {
+        connection(field.read, lists, field.on, table, rows(field.read, lists, field.on, table))
+      }
     }
   }
 
@@ -158,6 +170,22 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
     for (const part of parts) {
       if (part.kind === 'nodes') fields(part.fields, table, lists)
       else add(part.kind === 'functions' ? part.of.reduce((sum, each) => sum + valuesOf(each), 0) : 1, lists)
+    }
+  }
+
+  const connection = (
+    { parts, table, cursor, distinct, outside, where }: Connection,
+    outer: readonly List[],
+    on: Join,
+    parent: TableRef | undefined,
+    lists: readonly List[],
+  ): void => {
+    add(cursor.length, lists)
+    const others = [outside.previous, outside.next, distinct && where].filter((exp) => exp !== undefined)
+    for (const exp of others) condition(exp, table, [...outer, scanned(table, on, parent)])
+    for (const part of parts) {
+      if (part.kind !== 'edges') add(1, outer)
+      else for (const edge of part.of) if (edge.kind === 'node') fields(edge.fields, table, lists)
     }
   }
 
@@ -217,6 +245,7 @@ function shareOf(exp: BoolExp): number {
     case 'exists':
       return shareOf(exp.where)
     case 'null':
+    case 'sorted':
     case 'aggregate':
       return SOME
     case 'not':

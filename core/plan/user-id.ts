@@ -48,6 +48,7 @@ export function failClosed(exp: BoolExp): BoolExp {
     }
     case 'columns':
     case 'null':
+    case 'sorted':
     case 'unknown':
     case 'known':
     case 'guarded':

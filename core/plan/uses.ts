@@ -1,5 +1,17 @@
 import { tableKey } from '../catalog/catalog.js'
-import type { Aggregate, BoolExp, Field, Grouping, Join, Op, OrderTarget, Read, TableRef, Write } from './ir.js'
+import type {
+  Aggregate,
+  BoolExp,
+  Connection,
+  Field,
+  Grouping,
+  Join,
+  Op,
+  OrderTarget,
+  Read,
+  TableRef,
+  Write,
+} from './ir.js'
 
 /** Returns whether a plan uses a column of a table anywhere. */
 export function usesColumn(op: Op, table: TableRef, column: string): boolean {
@@ -22,6 +34,10 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
         return joined(here, each.read.table, each.on) || aggregate(each.read)
       case 'condition':
         return here !== undefined && condition(here, each.is)
+      case 'connection':
+        return joined(here, each.read.table, each.on) || connection(each.read)
+      case 'opaque':
+        return here !== undefined && each.of.some((part) => 'by' in part && target(here, part.by))
     }
   }
   const target = (here: TableRef, by: OrderTarget): boolean => {
@@ -29,7 +45,7 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
     if (joined(here, by.table, by.on)) return true
     return by.kind === 'related' ? target(by.table, by.by) : by.of.fn !== 'count' && named(by.table, by.of.column)
   }
-  const rows = (each: Read | Aggregate): boolean =>
+  const rows = (each: Pick<Read, 'table' | 'where' | 'orderBy' | 'distinctOn'>): boolean =>
     condition(each.table, each.where) ||
     named(each.table, ...(each.distinctOn ?? [])) ||
     each.orderBy.some(({ by }) => target(each.table, by))
@@ -47,6 +63,14 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
         return computed.kind === 'columns' && computed.of.some((child) => field(each.table, child))
       })
     })
+  const connection = (each: Connection): boolean =>
+    rows(each) ||
+    (each.distinct !== undefined && (rows({ ...each, ...each.distinct }) || named(each.table, ...each.distinct.key))) ||
+    each.parts.some(
+      (part) =>
+        part.kind === 'edges' &&
+        part.of.some((edge) => edge.kind === 'node' && edge.fields.some((child) => field(each.table, child))),
+    )
 
   const returning = ({ table: here, returning: wanted, related }: Write): boolean =>
     (wanted?.fields.some((child) => field(here, child)) ?? false) ||
@@ -83,6 +107,8 @@ export function mentions(exp: BoolExp, here: string, table: string, column: stri
       return here === table && exp.column === column
     case 'columns':
       return here === table && (exp.column === column || exp.to === column)
+    // The order of the same plan names its key.
+    case 'sorted':
     case 'unknown':
     case 'known':
       return false

@@ -10,6 +10,7 @@ import {
   isTrue,
   type OnConflict,
   type Operand,
+  type OrderTarget,
   type Preset,
   type Returning,
   type RowKey,
@@ -52,13 +53,16 @@ export function emitWrite(write: Write): readonly Statement[] {
 /** Returns whether the result depends on other rows than the written ones. */
 function looksElsewhere({ check, conditions, returning }: Afterwards): boolean {
   if (needsOtherRows({ kind: 'and', of: [check, ...conditions] })) return true
-  return (
-    returning?.fields.some((field) => {
-      if (field.kind === 'condition') return needsOtherRows(field.is)
-      return field.kind !== 'constant' && (field.kind !== 'column' || field.computed)
-    }) ?? false
-  )
+  return returning?.fields.some((field) => !isOfRow(field)) ?? false
 }
+
+/** Returns whether a field depends on the columns of the row alone. */
+function isOfRow(field: Field): boolean {
+  if (field.kind === 'condition') return !needsOtherRows(field.is)
+  if (field.kind === 'opaque') return field.of.every((part) => !('by' in part) || isColumn(part.by))
+  return field.kind === 'constant' || (field.kind === 'column' && !field.computed)
+}
+const isColumn = (by: OrderTarget): boolean => by.kind === 'column' && !by.computed
 
 interface Check {
   readonly check: BoolExp

@@ -3,14 +3,17 @@ import {
   type BoolExp,
   type CompareOp,
   type Computed,
+  type Connection,
   type Field,
   type FunctionCall,
   type Grouping,
   type GroupValue,
   isGeo,
   type Join,
+  type Opaque,
   type OrderBy,
   type OrderTarget,
+  type PageInfo,
   type Read,
   type SqlType,
 } from '../plan/ir.js'
@@ -42,8 +45,8 @@ export class Printer {
   }
 
   /** Prints a select with the given columns. */
-  private rows(rows: Read | Aggregate, t: Sql, selected: Sql, limit: () => Sql, outer: Outer | undefined): Sql {
-    const group = rows.kind === 'read' ? rows.group : undefined
+  private rows(rows: List, t: Sql, selected: Sql, limit: () => Sql, outer: Outer | undefined): Sql {
+    const { group } = rows
     const from = group ? this.groups(rows, group, outer) : this.source(rows, outer)
     const where = group ? [this.condition(group.having, t)] : this.matching(rows, t, outer)
     const distinct = rows.distinctOn?.map((column) => sql`${t}.${ident(column)}`)
@@ -58,7 +61,7 @@ export class Printer {
     return join(parts, sql``)
   }
 
-  private matching(rows: Read | Aggregate, t: Sql, outer: Outer | undefined): readonly Sql[] {
+  private matching(rows: List, t: Sql, outer: Outer | undefined): readonly Sql[] {
     const where = [...(outer ? this.joined(outer.on, outer.alias, t) : []), this.condition(rows.where, t)]
     return rows.from?.single ? [...where, sql`(not ${t}.* is null)`] : where
   }
@@ -68,7 +71,7 @@ export class Printer {
    * t1."kind" offset 0)`. Because of the offset, PostgreSQL evaluates no condition on the groups on rows, among which
    * are those that the role may not select.
    */
-  private groups(rows: Read | Aggregate, { by, values }: Grouping, outer: Outer | undefined): Sql {
+  private groups(rows: List, { by, values }: Grouping, outer: Outer | undefined): Sql {
     const t = this.alias()
     const columns = by.map((name) => sql`${t}.${ident(name)}`)
     const selected = [
@@ -81,7 +84,7 @@ export class Printer {
   }
 
   /** Prints the table, or the function that returns the rows: `"public"."search"("word" => $1::text)`. */
-  private source({ from, table }: Read | Aggregate, outer: Outer | undefined): Sql {
+  private source({ from, table }: List, outer: Outer | undefined): Sql {
     if (from?.ahead) return sql`unnest(${this.params.place({ kind: 'written' })}::${tableText(table)}[])`
     return from ? this.call(from, outer?.alias) : tableText(table)
   }
@@ -125,6 +128,10 @@ export class Printer {
         return sql`(${this.aggregate(field.read, { alias: t, on: field.on })})`
       case 'condition':
         return this.condition(field.is, t)
+      case 'connection':
+        return sql`(${this.connection(field.read, { alias: t, on: field.on })})`
+      case 'opaque':
+        return this.opaque(field.of, t)
     }
   }
 
@@ -186,6 +193,98 @@ export class Printer {
     return row(sql`select ${join(shown, sql`, `)} from (${computed}) ${a}`, all)
   }
 
+  /**
+   * Prints a row with one column: the object of a connection. The page contains one more row, if there is one. `unnest`
+   * makes each row one of the table again, for computed fields:
+   * `with t3 as (select t4.*, row_number() over () as n from (select (t5.*)::"author" as r from "author" t5 where ...
+   * order by ... limit $1::int8 + ($1::int8 >= 0)::int4) t4) select ... array(select ... from t3 cross join
+   * unnest(array[t3.r]) t6 where t3.n <= $1::int8 order by t3.n) as "edges" ...`
+   */
+  private connection(read: Connection, outer: Outer): Sql {
+    const [page, numbered, t, shown] = [this.alias(), this.alias(), this.alias(), this.alias()] as const
+    const most = this.most(read)
+    // A negative number stays negative, so that PostgreSQL refuses it.
+    const limit = most ? sql` limit ${most} + (${most} >= 0)::int4` : sql``
+    const order = read.orderBy.map((each) => this.order(each, t))
+    const rows = sql`select (${t}.*)::${tableText(read.table)} as r from ${this.source(read, outer)} ${t}${this.where(this.shownOf(read, read.where, t, outer))} order by ${join(order, sql`, `)}${limit}`
+    const source = sql`${page} cross join unnest(array[${page}.r]) ${shown}${most ? sql` where ${page}.n <= ${most}` : sql``}`
+    const [forwards, backwards] = read.isLast ? [sql`desc`, sql`asc`] : [sql`asc`, sql`desc`]
+    const cursor = () => this.opaque(read.cursor, shown)
+    const more = most ? sql`exists (select 1 from ${page} where ${page}.n > ${most})` : sql`false`
+    const outside = (where: BoolExp | undefined): Sql => {
+      if (!where) return sql`false`
+      const other = this.alias()
+      const found = this.where(this.shownOf(read, where, other, outer))
+      return sql`exists (select 1 from ${this.source(read, outer)} ${other}${found})`
+    }
+    const { previous, next } = read.outside
+    const info = (kind: Exclude<PageInfo['kind'], 'constant'>): Sql => {
+      switch (kind) {
+        case 'startCursor':
+        case 'endCursor': {
+          const way = kind === 'startCursor' ? forwards : backwards
+          return sql`coalesce((select ${cursor()} from ${source} order by ${page}.n ${way} limit 1), '')`
+        }
+        case 'hasNextPage':
+          return read.isLast ? outside(next) : sql`(${more} or ${outside(next)})`
+        case 'hasPreviousPage':
+          return read.isLast ? sql`(${more} or ${outside(previous)})` : outside(previous)
+      }
+    }
+    const parts = read.parts.map((part) => {
+      const key = ident(part.key)
+      switch (part.kind) {
+        case 'constant':
+          return sql`${this.constant(part.value)} as ${key}`
+        case 'edges': {
+          const of = part.of.map((edge) => {
+            if (edge.kind === 'constant') return this.field(edge, shown)
+            const node = edge.kind === 'node' ? edge.fields.map((field) => this.field(field, shown)) : []
+            const value =
+              edge.kind === 'node' ? sql`(${row(sql`select ${join(node, sql`, `)}`, edge.fields)})` : cursor()
+            return sql`${value} as ${ident(edge.key)}`
+          })
+          const edges = sql`select ${join(of, sql`, `)} from ${source} order by ${page}.n ${forwards}`
+          return sql`array(${row(edges, part.of)}) as ${key}`
+        }
+        case 'pageInfo': {
+          const of = part.of.map((each) =>
+            each.kind === 'constant' ? this.field(each, shown) : sql`${info(each.kind)} as ${ident(each.key)}`,
+          )
+          return sql`(${row(sql`select ${join(of, sql`, `)}`, part.of)}) as ${key}`
+        }
+      }
+    })
+    const all = sql`with ${page} as (select ${numbered}.*, row_number() over () as n from (${rows}) ${numbered})`
+    return sql`${all} ${row(sql`select ${join(parts, sql`, `)}`, read.parts)}`
+  }
+
+  /** Prints the conditions on rows of a connection. */
+  private shownOf(read: Connection, where: BoolExp, t: Sql, outer: Outer): readonly Sql[] {
+    const matching = this.matching({ ...read, where }, t, outer)
+    if (!read.distinct) return matching
+    const { key, ...distinct } = read.distinct
+    const inner = this.alias()
+    const columns = (of: Sql) =>
+      join(
+        key.map((column) => sql`${of}.${ident(column)}`),
+        sql`, `,
+      )
+    const only = this.rows({ ...read, ...distinct }, inner, columns(inner), () => sql``, outer)
+    return [...matching, sql`(${columns(t)}) in (${only})`]
+  }
+
+  /** Prints `translate(encode(convert_to(json_build_array($1::int4, t0."id")::text, 'UTF8'), 'base64'), chr(10), '')`. */
+  private opaque(of: Opaque, t: Sql): Sql {
+    const values = of.map((part) => {
+      if (!('by' in part)) return this.params.operand(part)
+      return part.asText ? sql`(${this.target(part.by, t)})::text` : this.target(part.by, t)
+    })
+    const json = sql`convert_to(json_build_array(${join(values, sql`, `)})::text, 'UTF8')`
+    // PostgreSQL breaks lines.
+    return sql`translate(encode(${json}, 'base64'), chr(10), '')`
+  }
+
   /** Prints a value as clients see it. */
   private shown(value: Sql, { type, path, asText }: Extract<Field, { kind: 'column' }>): Sql {
     if (isGeo(type)) return toGeoJson(value, type)
@@ -204,7 +303,7 @@ export class Printer {
     return sql`coalesce(${json} ->> ${value}::text, ${value}::text)`
   }
 
-  private constant(value: string): Sql {
+  private constant(value: string | null): Sql {
     return this.params.operand({ kind: 'const', value, type: TEXT })
   }
 
@@ -230,6 +329,12 @@ export class Printer {
         return sql`nullif(${this.params.operand(exp.to)} is not null, false)`
       case 'compare':
         return this.compare(exp, this.columnOf(exp, t))
+      case 'sorted': {
+        const value = this.target(exp.by, t)
+        return exp.is === 'null'
+          ? sql`(${value} is null)`
+          : COMPARE[exp.is.op](value, [this.params.operand(exp.is.to)], undefined)
+      }
       case 'columns':
         return COMPARE[exp.op](
           sql`${t}.${ident(exp.column)}`,
@@ -296,15 +401,22 @@ export class Printer {
     return sql`(select ${this.target(by.by, inner)} from ${tableText(by.table)} ${inner}${this.where(where)} limit 1)`
   }
 
-  private limit({ single, limit, maxRows }: Read): Sql {
-    if (single) return sql` limit 1`
+  private limit(read: Read): Sql {
+    if (read.single) return sql` limit 1`
+    const most = this.most(read)
+    return most ? sql` limit ${most}` : sql``
+  }
+
+  private most({ limit, maxRows }: Pick<Read, 'limit' | 'maxRows'>): Sql | undefined {
     const most =
       maxRows === undefined ? undefined : this.params.operand({ kind: 'const', value: String(maxRows), type: INT8 })
     const wanted = limit && this.params.operand(limit)
-    if (most && wanted) return sql` limit least(${wanted}, ${most})`
-    return most ? sql` limit ${most}` : wanted ? sql` limit ${wanted}` : sql``
+    return most && wanted ? sql`least(${wanted}, ${most})` : (most ?? wanted)
   }
 }
+
+/** What reads, aggregates and connections have in common. */
+type List = Omit<Read, 'kind' | 'fields' | 'single'>
 
 interface Outer {
   readonly alias: Sql

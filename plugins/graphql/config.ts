@@ -56,7 +56,13 @@ export const config = {
     digitsAsText: {
       type: 'boolean',
       default: false,
-      description: 'Whether `/v1/graphql` returns bigint and numeric as strings, for clients that would round them.',
+      description:
+        'Whether `/v1/graphql` and `/v1beta1/relay` return bigint and numeric as strings, for clients that would round them.',
+    },
+    relay: {
+      type: 'boolean',
+      default: true,
+      description: 'Whether to serve the schema for Relay at `/v1beta1/relay`.',
     },
     namingConvention: {
       enum: ['hasura-default', 'graphql-default'],
@@ -73,7 +79,7 @@ export const config = {
     introspection: {
       type: 'boolean',
       default: true,
-      description: 'Whether roles other than admin can use introspection on `/v1/graphql`.',
+      description: 'Whether roles other than admin can use introspection on `/v1/graphql` and `/v1beta1/relay`.',
     },
   },
   additionalProperties: false,

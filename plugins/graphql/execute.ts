@@ -97,7 +97,7 @@ export async function executeGraphql(
   const text = prepared.reads ? ((await withPath(data.run(query, call), atSelectionSet)) as string) : '{}'
   if (!prepared.introspects) return text
   if (!options.introspection) throw invalid('introspection is switched off', '$.query')
-  const pieces = await introspect(data, request, prepared.inputs, call)
+  const pieces = await introspect(data, request, prepared.inputs, options.dialect, call)
   if (!prepared.reads && pieces.length > 1) return { chunks: unzipped(pieces) }
   return mergeObjects([text, await textOf({ chunks: unzipped(pieces) })])
 }
@@ -168,12 +168,14 @@ async function introspect(
   data: Data,
   request: GraphqlRequest,
   inputs: InputTypes,
+  dialect: Dialect,
   call: Call,
 ): Promise<readonly string[]> {
   const used = inputs.variables.filter(({ structural }) => structural)
   const all = variableValues(inputs, request)
   const shape: PrepareShape = {
     kind: 'introspection',
+    dialect,
     text: request.text,
     operationName: request.operationName,
     variables: Object.fromEntries(used.flatMap(({ name }) => (name in all ? [[name, all[name] as Json]] : []))),

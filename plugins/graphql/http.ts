@@ -43,7 +43,7 @@ interface Outcome {
   readonly malformed?: boolean
 }
 
-/** Serves `/v1alpha1/graphql` and `/v1/graphql`. */
+/** Serves `/v1alpha1/graphql`, `/v1/graphql` and `/v1beta1/relay`. */
 export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): void {
   const { router } = host
   const documentOf = persistedDocuments(config)
@@ -57,9 +57,9 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     { readOnly = false, streams = true } = {},
   ): Promise<Outcome> => {
     const { session } = ctx.state
-    const call = callOf(ctx, 'json', dialect)
+    const call = callOf(ctx, 'json', dialect === 'alpha' ? 'alpha' : 'modern')
     const limits = limitsOf(session)
-    const digits = dialect === 'modern' ? ctx.get(DIGITS_AS_TEXT) : ''
+    const digits = dialect === 'alpha' ? '' : ctx.get(DIGITS_AS_TEXT)
     if (!['', 'true', 'false'].includes(digits)) {
       throw serviceError('parse-failed', `header "${DIGITS_AS_TEXT}" is neither true nor false`)
     }
@@ -67,7 +67,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       dialect,
       limits,
       introspection: config.introspection || isAdmin(session),
-      digitsAsText: dialect === 'modern' && (digits === '' ? config.digitsAsText : digits === 'true'),
+      digitsAsText: dialect !== 'alpha' && (digits === '' ? config.digitsAsText : digits === 'true'),
       streams,
     }
     let request: GraphqlRequest
@@ -97,33 +97,38 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     return { kind: 'text', text: JSON.stringify({ schema: answer.schema }) }
   })
 
-  host.route('post', '/v1/graphql', async (ctx) => {
-    const type = wantedType(ctx)
-    let batch = false
-    const outcome = await catchMalformed(ctx, 'modern', async () => {
-      const body = await readJson(ctx)
-      if (!Array.isArray(body)) return run(ctx, 'modern', body, '$')
-      batch = true
-      return runBatch(ctx, body as readonly Json[])
+  serve('/v1/graphql', 'modern')
+  if (config.relay) serve('/v1beta1/relay', 'relay')
+
+  function serve(path: string, dialect: 'modern' | 'relay'): void {
+    host.route('post', path, async (ctx) => {
+      const type = wantedType(ctx)
+      let batch = false
+      const outcome = await catchMalformed(ctx, dialect, async () => {
+        const body = await readJson(ctx)
+        if (!Array.isArray(body)) return run(ctx, dialect, body, '$')
+        batch = true
+        return runBatch(ctx, dialect, body as readonly Json[])
+      })
+      return modernAnswer(outcome, type, batch)
     })
-    return modernAnswer(outcome, type, batch)
-  })
 
-  const page = graphiql(router)
-  router.get('/v1/graphql', async (ctx) => {
-    // Only a browser that opens the address prefers HTML.
-    if (ctx.querystring === '' && ctx.accepts(JSON_TYPE, RESPONSE_TYPE, 'html') === 'html') {
-      page(ctx)
-      return
-    }
-    const type = wantedType(ctx)
-    const outcome = await catchMalformed(ctx, 'modern', async () =>
-      run(ctx, 'modern', urlRequest(ctx), '$', { readOnly: true }),
-    )
-    respond(ctx, modernAnswer(outcome, type, false))
-  })
+    const page = dialect === 'modern' ? graphiql(router) : undefined
+    router.get(path, async (ctx) => {
+      // Only a browser that opens the address prefers HTML.
+      if (page && ctx.querystring === '' && ctx.accepts(JSON_TYPE, RESPONSE_TYPE, 'html') === 'html') {
+        page(ctx)
+        return
+      }
+      const type = wantedType(ctx)
+      const outcome = await catchMalformed(ctx, dialect, async () =>
+        run(ctx, dialect, urlRequest(ctx), '$', { readOnly: true }),
+      )
+      respond(ctx, modernAnswer(outcome, type, false))
+    })
+  }
 
-  async function runBatch(ctx: Exchange, body: readonly Json[]): Promise<Outcome> {
+  async function runBatch(ctx: Exchange, dialect: Dialect, body: readonly Json[]): Promise<Outcome> {
     const { maxBatch } = limitsOf(ctx.state.session)
     if (body.length === 0 || body.length > maxBatch) {
       const message = `a batch has 1 to ${maxBatch} operations (plugins.graphql.limits.maxBatch)`
@@ -135,12 +140,12 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       const path = at('$', i)
       try {
         data.mustFit(bytes)
-        const one = await textOf((await run(ctx, 'modern', each, path, { streams: false })).body)
+        const one = await textOf((await run(ctx, dialect, each, path, { streams: false })).body)
         data.mustFit((bytes += Buffer.byteLength(one)))
         bodies.push(one)
       } catch (error) {
         // The requests before it may have written, so the client gets their responses.
-        bodies.push(await textOf(failed(ctx, error, 'modern', path).body))
+        bodies.push(await textOf(failed(ctx, error, dialect, path).body))
       }
     }
     return { status: 200, body: `[${bodies.join(',')}]` }

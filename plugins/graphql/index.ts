@@ -3,7 +3,7 @@ import { config } from './config.js'
 import { PLANNER } from './execute.js'
 import { graphqlRoutes } from './http.js'
 
-/** Serves GraphQL in two dialects: `/v1alpha1/graphql` and `/v1/graphql`. */
+/** Serves GraphQL in two dialects, `/v1alpha1/graphql` and `/v1/graphql`, and the latter for Relay. */
 export default definePlugin({
   name: 'graphql',
   config,

@@ -110,7 +110,9 @@ function counted(catalog: Catalog, role = 'admin'): Counted {
 
 function introspect(type: string, names: Names): string {
   const text = `{ __type(name: "${type}") { name } }`
-  const { compressed } = prepare({ kind: 'introspection', text, variables: {} }, names) as { compressed: string[] }
+  const { compressed } = prepare({ kind: 'introspection', dialect: 'modern', text, variables: {} }, names) as {
+    compressed: string[]
+  }
   return compressed.map((piece) => gunzipSync(Buffer.from(piece, 'base64')).toString()).join('')
 }
 

@@ -3,15 +3,20 @@ import {
   AGGREGATE,
   type AggregateFn,
   type AggregateShape,
+  and,
   arrayOf,
   at,
+  behind,
   type BoolExp,
   camelCase,
+  type Bound,
   type Column,
+  type Connection,
   encode,
   encodeArray,
   type ExpShape,
   INT8,
+  isGeo,
   isRelated,
   type Names,
   NumberText,
@@ -27,11 +32,15 @@ import {
   planRank,
   readOrderText,
   type SearchShape,
+  reversed,
   ServiceError,
   Slots,
+  type SortKey,
+  sortKeys,
   type SqlType,
   startsWith,
   type Table,
+  TEXT,
   TRUE,
 } from 'rowhouse/plan'
 import { type Args, fieldsOf, type Input, invalid, isAbsent, isTrue, jsonOf, NULL, ownOf } from './input.js'
@@ -47,6 +56,7 @@ import {
   withWords,
   wordOf,
 } from './names.js'
+import { fingerprint, readOpaque, type Said } from './opaque.js'
 
 /** The arguments of a field that returns a list of rows. */
 export interface Rows {
@@ -56,6 +66,9 @@ export interface Rows {
   readonly limit?: Operand
   readonly offset?: Operand
 }
+
+/** The arguments of a connection. */
+export type Page = Pick<Connection, 'where' | 'orderBy' | 'limit' | 'isLast' | 'cursor' | 'distinct' | 'outside'>
 
 /** Reads the arguments of fields, with their variables replaced, and plans them. */
 export class Arguments {
@@ -136,6 +149,70 @@ export class Arguments {
     const offset = this.count(args['offset'], `${path}.args.offset`)
     const where = this.where(args['where'], table, `${path}.args.where`)
     return { where, orderBy, distinctOn: distinctOn.length > 0 ? distinctOn : undefined, limit, offset }
+  }
+
+  /** Plans the arguments of a connection. */
+  page(args: Args, table: Table, path: string): Page {
+    const given = (name: string) => (isAbsent(args[name]) ? undefined : args[name])
+    const [first, last, after, before] = ['first', 'last', 'after', 'before'].map(given)
+    if (first && last) throw invalid('"first" and "last" are not allowed at once', path)
+    if (after && before) throw invalid('"after" and "before" are not allowed at once', path)
+    const { where, orderBy, distinctOn } = this.rows(args, table, path)
+    const keys = sortKeys(orderBy, table.primaryKey, table, this.names)
+    const geo = keys.find(({ type }) => isGeo(type))
+    if (geo) throw invalid(`a cursor cannot continue an order by type ${geo.type.name}`, `${path}.args.order_by`)
+    if (keys.length > MAX_KEYS)
+      throw invalid(`rows may be sorted by at most ${MAX_KEYS} columns`, `${path}.args.order_by`)
+    const order = fingerprint(
+      table,
+      keys.map(({ by }) => by),
+    )
+    const start = after && this.bounds(after, keys, order, `${path}.args.after`)
+    const end = before && this.bounds(before, keys, order, `${path}.args.before`)
+    const beyond = start ? behind(start) : end ? behind(reversed(end)) : TRUE
+    const values = keys.map(({ by, type }) => ({ by, asText: isJson(type) || undefined }))
+    return {
+      where: and([where, beyond]),
+      orderBy: last ? reversed(keys) : keys,
+      limit: this.count(first ?? last, `${path}.args.${first ? 'first' : 'last'}`),
+      isLast: last !== undefined,
+      cursor: [{ kind: 'const', value: order, type: TEXT }, ...values],
+      distinct: distinctOn && { where, orderBy: keys, distinctOn, key: table.primaryKey },
+      outside: {
+        previous: start && and([where, behind(reversed(start), true)]),
+        next: end && and([where, behind(end, true)]),
+      },
+    }
+  }
+
+  /** Reads a cursor. Returns undefined for that of an empty page. */
+  private bounds(input: Input, keys: readonly SortKey[], order: string, path: string): readonly Bound[] | undefined {
+    const said = this.said(input)
+    if (said?.names.length === 0) return undefined
+    if (said?.names.length !== 1 || said.names[0] !== order || said.values.length !== keys.length) {
+      throw invalid('invalid cursor: it is damaged, or it belongs to another list or order', path)
+    }
+    return keys.map((key, i) => {
+      const type: SqlType = isJson(key.type) ? { ...key.type, kind: 'other' } : key.type
+      return { ...key, to: said.values[i]?.(type, path) }
+    })
+  }
+
+  /** Returns what a global id or a cursor says, with functions that return its values as operands, or undefined for null. */
+  said(input: Input | undefined): Said<(type: SqlType, path: string) => Operand | undefined> | undefined {
+    if (input?.kind === 'slot' && input.said) {
+      const values = input.said.values.map(
+        (slot) => (type: SqlType, path: string) =>
+          slot === null ? undefined : ({ kind: 'value', slot, type, path } as const),
+      )
+      return { ...input.said, values }
+    }
+    const literal = input?.kind === 'literal' && typeof input.value === 'string' ? readOpaque(input.value) : undefined
+    const values = literal?.values.map(
+      (value) => (type: SqlType, path: string) =>
+        value === null ? undefined : ({ kind: 'const', value: encode(value, type, path), type } as const),
+    )
+    return literal && values && { ...literal, values }
   }
 
   private count(input: Input | undefined, path: string): Operand | undefined {
@@ -293,7 +370,7 @@ export class Arguments {
     if (isAbsent(input)) return []
     return this.elements(input).flatMap((each, i) => {
       const here = at(path, i)
-      if (this.dialect === 'modern') return this.orderObject(each, table, (by) => by, here)
+      if (this.dialect !== 'alpha') return this.orderObject(each, table, (by) => by, here)
       if (each.kind === 'null') return []
       const text = each.kind === 'literal' && typeof each.value === 'string' ? readOrderText(each.value) : undefined
       if (!text) throw invalid('an entry of order_by is a column: "+name", "-name" or "name"', here)
@@ -316,12 +393,12 @@ export class Arguments {
     return Object.entries(objectOf(input, path)).flatMap(([name, value]): OrderBy[] => {
       const here = at(path, name)
       if (value.kind === 'null') return []
-      const aggregated = this.dialect === 'modern' ? aggregateNamed(name, table, this.names) : undefined
+      const aggregated = this.dialect !== 'alpha' ? aggregateNamed(name, table, this.names) : undefined
       if (aggregated) {
         const { on, table: ref } = aggregated.relationship
         return this.orderAggregate(value, aggregated.table, { table: ref, on }, wrap, here)
       }
-      const computed = this.dialect === 'modern' ? computedAggregateNamed(name, table, this.names) : undefined
+      const computed = this.dialect !== 'alpha' ? computedAggregateNamed(name, table, this.names) : undefined
       if (computed) {
         const from = planCall(computed.function, computed.arguments, here)
         const remote = this.names.table(computed.gives.table, 'select', here)
@@ -388,6 +465,12 @@ export class Arguments {
 }
 
 type AggregateTarget = Extract<OrderTarget, { kind: 'aggregate' }>
+/** A cursor holds at most so many values. */
+const MAX_KEYS = 90
+
+/** JSON cannot tell `null` of such a type from a missing value, so a cursor holds its text. */
+const isJson = ({ kind }: SqlType): boolean => kind === 'json' || kind === 'jsonb'
+
 type Entry = Extract<ExpShape, { all: unknown }>['all'][number]
 
 const FUNCTIONS = new Set(['count', 'bool_and', 'bool_or'])

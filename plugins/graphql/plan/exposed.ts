@@ -15,8 +15,8 @@ import {
   type TableRef,
   upperFirst,
 } from 'rowhouse/plan'
-import { type Dialect, isCamel, NUMERIC_FUNCTIONS, scalarName, takesNames, typeEnd } from './names.js'
-import { offeredRoots, ROOT_ACTIONS, type RootField } from './roots.js'
+import { connectionName, type Dialect, isCamel, NUMERIC_FUNCTIONS, scalarName, takesNames, typeEnd } from './names.js'
+import { CONNECTION_ACTION, isNode, NODE, offeredRoots, ROOT_ACTIONS, type RootField } from './roots.js'
 
 /** The tables that a role sees in a dialect, with their names in that dialect. */
 export interface Exposed {
@@ -26,6 +26,8 @@ export interface Exposed {
   readonly mutation: ReadonlyMap<string, RootField>
   /** Returns the name of a table's type, if it has one. */
   nameOf(table: TableRef): string | undefined
+  /** Returns whether the rows of a table have global ids, in Relay. */
+  isNode(table: Table): boolean
   /** Returns the name of the type of a function's arguments. */
   argsOf(call: FunctionData | ComputedField): string
   /** Returns whether a type of a table or of arguments has this name. */
@@ -56,9 +58,10 @@ export function exposed(names: Names, dialect: Dialect): Exposed {
 
 function expose(names: Names, dialect: Dialect): Exposed {
   const camel = isCamel(names, dialect)
-  const { suffixes, comparison, builtIn } = NAMES[camel ? 'camel' : dialect]
+  const { suffixes, comparison, builtIn } = namesIn(dialect, camel)
   const { query, mutation, tables } = exposeTables(names, dialect)
   const byTable = new Map([...tables].map(([name, table]) => [tableKey(table), name]))
+  const nodes = new Set(dialect === 'relay' ? [...tables.values()].filter((table) => isNode(table, names)) : [])
   const types = new Set(builtIn)
   const isType = (type: string) =>
     types.has(type) ||
@@ -72,17 +75,22 @@ function expose(names: Names, dialect: Dialect): Exposed {
     args.set(call, free)
   }
   const nameOf = (table: TableRef) => byTable.get(tableKey(table))
-  if (dialect === 'modern') {
+  if (dialect !== 'alpha') {
     for (const [name, table] of tables) {
       for (const field of names.computedFields(table)) nameArgs(field, `${name}${typeEnd(`_${field.name}`, camel)}`)
     }
     for (const { name, of: call } of inOrder(names.functions(), (call) => functionFieldName(call, names.naming))) {
       const table = tables.get(nameOf(call.table) ?? '')
       if (!table || !isGraphqlName(name) || query.has(name) || mutation.has(name)) continue
+      if (dialect === 'relay' && name === NODE) continue
       if (!takesNames(call.arguments)) continue
+      const isConnection = dialect === 'relay' && call.many && !call.mutation
+      const field = isConnection ? connectionName(name, names) : name
+      if (isConnection && (query.has(field) || !nodes.has(table))) continue
       nameArgs(call, name)
       const roots = call.mutation ? mutation : query
-      roots.set(name, { action: ROOT_ACTIONS.select, table, call })
+      roots.set(field, { action: isConnection ? CONNECTION_ACTION : ROOT_ACTIONS.select, table, call })
+      if (isConnection) continue
       const aggregate = rootFieldName('select_aggregate', call, name, names.naming)
       if (call.many && !call.mutation && names.mayAggregate(table) && !query.has(aggregate)) {
         query.set(aggregate, { action: ROOT_ACTIONS.select_aggregate, table, call })
@@ -94,6 +102,7 @@ function expose(names: Names, dialect: Dialect): Exposed {
     query,
     mutation,
     nameOf,
+    isNode: (table) => nodes.has(table),
     argsOf: (call) => args.get(call) as string,
     isTaken: (type) => isType(type) || comparison.test(type),
     valuesOf(type) {
@@ -136,13 +145,13 @@ function exposeTables(names: Names, dialect: Dialect) {
   const query = new Map<string, RootField>()
   const mutation = new Map<string, RootField>()
   const camel = isCamel(names, dialect)
-  const { suffixes, ends, comparison, builtIn } = NAMES[camel ? 'camel' : dialect]
+  const { suffixes, ends, comparison, builtIn } = namesIn(dialect, camel)
   const isBuiltIn = (name: string) =>
     [...builtIn].some((type) => type.startsWith(name) && suffixes.includes(type.slice(name.length)))
   /** Tables are sorted, so a shorter name has been added already. */
   const sharesType = (name: string) =>
     ends.some((end) => name.endsWith(end) && tables.has(name.slice(0, name.length - end.length)))
-  const customization = (table: Table) => (dialect === 'modern' ? table.customization : undefined)
+  const customization = (table: Table) => (dialect === 'alpha' ? undefined : table.customization)
   const typeOf = (table: Table) => {
     const name = graphqlName(table)
     return customization(table)?.name ?? (camel ? pascalCase(name) : name)
@@ -154,8 +163,10 @@ function exposeTables(names: Names, dialect: Dialect) {
     const fields = offeredRoots(table, names, dialect)
       .map((action) => ({
         action,
-        given: rootFields?.[action.kind],
-        own: rootFieldName(action.kind, table, custom, camel ? names.naming : undefined),
+        given: action.kind && rootFields?.[action.kind],
+        own: action.kind
+          ? rootFieldName(action.kind, table, custom, camel ? names.naming : undefined)
+          : connectionName(custom ?? graphqlName(table), names),
       }))
       // A configured name has priority over a default name.
       .sort((a, b) => Number(b.given !== undefined) - Number(a.given !== undefined))
@@ -179,30 +190,28 @@ function inOrder<T extends TableRef>(all: Iterable<T>, nameOf: (each: T) => stri
 }
 
 /** Suffixes of the types that belong to a table. */
-const SUFFIXES: Record<Dialect, readonly string[]> = {
-  alpha: ['', '_bool_exp', '_input', '_mutation_response'],
-  modern: [
-    '',
-    '_bool_exp',
-    '_order_by',
-    ...['', '_insert', '_obj_rel_insert', '_arr_rel_insert', '_pk_columns'].map((part) => `${part}_input`),
-    ...['_set', '_inc', '_append', '_prepend', '_delete_key', '_delete_elem', '_delete_at_path'].map(
-      (part) => `${part}_input`,
-    ),
-    '_mutation_response',
-    '_aggregate',
-    '_aggregate_fields',
-    '_aggregate_order_by',
-    ...['', '_count', '_bool_and', '_bool_or'].map((part) => `_aggregate_bool_exp${part}`),
-    ...[...NUMERIC_FUNCTIONS, 'max', 'min'].flatMap((fn) => [`_${fn}_fields`, `_${fn}_order_by`]),
-    '_select_column',
-    '_update_column',
-    '_boolean_column',
-    '_constraint',
-    '_on_conflict',
-    '_updates',
-  ],
-}
+const ALPHA_SUFFIXES = ['', '_bool_exp', '_input', '_mutation_response']
+const MODERN_SUFFIXES = [
+  '',
+  '_bool_exp',
+  '_order_by',
+  ...['', '_insert', '_obj_rel_insert', '_arr_rel_insert', '_pk_columns'].map((part) => `${part}_input`),
+  ...['_set', '_inc', '_append', '_prepend', '_delete_key', '_delete_elem', '_delete_at_path'].map(
+    (part) => `${part}_input`,
+  ),
+  '_mutation_response',
+  '_aggregate',
+  '_aggregate_fields',
+  '_aggregate_order_by',
+  ...['', '_count', '_bool_and', '_bool_or'].map((part) => `_aggregate_bool_exp${part}`),
+  ...[...NUMERIC_FUNCTIONS, 'max', 'min'].flatMap((fn) => [`_${fn}_fields`, `_${fn}_order_by`]),
+  '_select_column',
+  '_update_column',
+  '_boolean_column',
+  '_constraint',
+  '_on_conflict',
+  '_updates',
+]
 function endsOf(all: readonly string[]): readonly string[] {
   const ends = all.flatMap((one) =>
     all.filter((other) => one.endsWith(other)).map((other) => one.slice(0, one.length - other.length)),
@@ -214,16 +223,21 @@ function endsOf(all: readonly string[]): readonly string[] {
 const COMPARISON = /_(comparison|cast)_exp$|^st_d_within_(geography_)?input$|^full_text_(query|rank)$/
 const COMPARISON_IN_CAMEL = /(Comparison|Cast)Exp$|^FullText(Query|Rank)$/
 
-/** What the names of a dialect, or of `graphql-default` in `/v1/graphql`, must not collide with. */
-const NAMES: Record<Dialect | 'camel', NamesOfTypes> = {
-  alpha: namesOf(SUFFIXES.alpha, COMPARISON, GRAPHQL_TYPES),
-  modern: namesOf(SUFFIXES.modern, COMPARISON, GRAPHQL_TYPES),
-  camel: namesOf(
-    SUFFIXES.modern.map((suffix) => typeEnd(suffix, true)),
-    COMPARISON_IN_CAMEL,
-    new Set([...GRAPHQL_TYPES, 'OrderBy']),
-  ),
+const RELAY_SUFFIXES = [...MODERN_SUFFIXES, 'Connection', 'Edge']
+const RELAY_TYPES = ['Node', 'PageInfo']
+const inCamel = (suffixes: readonly string[]) => suffixes.map((suffix) => typeEnd(suffix, true))
+
+/** What the names of a dialect, or of `graphql-default` in it, must not collide with. */
+const NAMES: Record<Dialect | 'camel' | 'relayInCamel', NamesOfTypes> = {
+  alpha: namesOf(ALPHA_SUFFIXES, COMPARISON),
+  modern: namesOf(MODERN_SUFFIXES, COMPARISON),
+  relay: namesOf(RELAY_SUFFIXES, COMPARISON, RELAY_TYPES),
+  camel: namesOf(inCamel(MODERN_SUFFIXES), COMPARISON_IN_CAMEL, ['OrderBy']),
+  relayInCamel: namesOf(inCamel(RELAY_SUFFIXES), COMPARISON_IN_CAMEL, ['OrderBy', ...RELAY_TYPES]),
 }
+const namesIn = (dialect: Dialect, camel: boolean): NamesOfTypes =>
+  NAMES[camel ? (dialect === 'relay' ? 'relayInCamel' : 'camel') : dialect]
+
 interface NamesOfTypes {
   readonly suffixes: readonly string[]
   /** Two tables have types of the same name if the name of one table is that of the other plus one of these. */
@@ -232,6 +246,6 @@ interface NamesOfTypes {
   readonly builtIn: ReadonlySet<string>
 }
 
-function namesOf(suffixes: readonly string[], comparison: RegExp, builtIn: ReadonlySet<string>): NamesOfTypes {
-  return { suffixes, ends: endsOf(suffixes), comparison, builtIn }
+function namesOf(suffixes: readonly string[], comparison: RegExp, types: readonly string[] = []): NamesOfTypes {
+  return { suffixes, ends: endsOf(suffixes), comparison, builtIn: new Set([...GRAPHQL_TYPES, ...types]) }
 }

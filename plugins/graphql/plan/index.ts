@@ -29,7 +29,7 @@ export interface GraphqlShape {
 /** Plans a document. Pure; runs in a worker on a cache miss. */
 export default function plan(shape: GraphqlShape, all: Names): Op {
   dropOldSchema(all)
-  const names = shape.dialect === 'modern' ? graphqlNames(all) : all
+  const names = shape.dialect === 'alpha' ? all : graphqlNames(all)
   const { operation, fragments } = documentOf(shape)
   const walker = new Walker({
     names,

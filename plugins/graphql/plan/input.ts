@@ -1,4 +1,5 @@
 import { at, isObject, type Json, type JsonObject, NumberText, serviceError } from 'rowhouse/plan'
+import { readOpaque, type Said } from './opaque.js'
 
 /**
  * A GraphQL input value. The value of a variable is the number of its slot, so that it does not change the SQL; a value
@@ -6,8 +7,8 @@ import { at, isObject, type Json, type JsonObject, NumberText, serviceError } fr
  */
 export type Input =
   | { readonly kind: 'null' }
-  /** A scalar, or a whole list of scalars. */
-  | { readonly kind: 'slot'; readonly slot: number }
+  /** A scalar, or a whole list of scalars. `said`: what it says as a global id or cursor, with the slots of its values. */
+  | { readonly kind: 'slot'; readonly slot: number; readonly said?: Said<number | null> }
   | { readonly kind: 'literal'; readonly value: Json }
   | { readonly kind: 'enum'; readonly name: string }
   | { readonly kind: 'list'; readonly of: readonly Input[] }
@@ -49,6 +50,8 @@ export interface Variable {
   readonly fallback?: Input
   /** Whether its value changes the SQL, as in a directive or in an alpha `order_by`. */
   readonly structural: boolean
+  /** Whether it may be a global id or a cursor. */
+  readonly opaque?: boolean
   /** Whether it holds rows to insert. Only their keys are part of the shape. */
   readonly rows?: boolean
 }
@@ -79,9 +82,14 @@ export function liftVariables(
     if (++containers > MAX_CONTAINERS)
       throw invalid(`the variables hold more than ${MAX_CONTAINERS} objects, rows to insert not counted`, '$.variables')
   }
-  const add = (value: Json): Input => ({ kind: 'slot', slot: values.push(value) - 1 })
+  const add = (value: Json) => ({ kind: 'slot' as const, slot: values.push(value) - 1 })
+  const addOpaque = (value: string): Input => {
+    const said = readOpaque(value)
+    const slots = said && { ...said, values: said.values.map((each) => (each === null ? null : add(each).slot)) }
+    return { ...add(value), said: slots }
+  }
 
-  const lift = (value: Json, type: TypeRef, path: string, keep: boolean): Input => {
+  const lift = (value: Json, type: TypeRef, path: string, keep: boolean, opaque = false): Input => {
     if (value === null) {
       if (type.nonNull) throw invalid(`expecting a value for non-null type: ${typeText(type)} in variableValues`, path)
       return { kind: 'null' }
@@ -107,6 +115,7 @@ export function liftVariables(
       case 'scalar':
         if (FULL_TEXT_QUERY.has(type.name as string) && isObject(value)) return searchOf(value)
         check(value, type, path, types)
+        if (opaque && typeof value === 'string') return addOpaque(value)
         // A directive may use the same boolean, and there are two plans at most.
         return keep || typeof value === 'boolean' ? { kind: 'literal', value } : add(value)
     }
@@ -147,11 +156,11 @@ export function liftVariables(
   }
 
   const shape: Record<string, Input> = Object.create(null)
-  for (const { name, type, fallback, structural, rows } of variables) {
+  for (const { name, type, fallback, structural, opaque, rows } of variables) {
     const path = at('$.variables', name)
     const value = given[name]
     if (rows && value !== undefined && value !== null) continue
-    if (value !== undefined) shape[name] = lift(value, type, path, structural)
+    if (value !== undefined) shape[name] = lift(value, type, path, structural, opaque)
     else if (fallback) shape[name] = fallback
     else if (type.nonNull)
       throw invalid(`expecting a value for non-null type: ${typeText(type)} in variableValues`, path)

@@ -78,7 +78,7 @@ export function planMutation(
   rows: RowsShape | undefined,
   index: number | undefined,
 ): Write {
-  if (!action.write) throw new Error(`${action.kind} changes nothing`)
+  if (!action.write) throw new Error('a query changes nothing')
   const path = at('$.selectionSet', key)
   const args = walker.args.of(nodes[0] as FieldNode)
   const answer = planAnswer(walker, nodes, action, table, path)

@@ -19,15 +19,15 @@ import {
   type TableRef,
 } from 'rowhouse/plan'
 
-/** `alpha` is `/v1alpha1/graphql`, `modern` is `/v1/graphql`. */
-export type Dialect = 'alpha' | 'modern'
+/** `alpha` is `/v1alpha1/graphql`, `modern` is `/v1/graphql`, and `relay`, `/v1beta1/relay`, is like `modern`. */
+export type Dialect = 'alpha' | 'modern' | 'relay'
 
 /** Aggregate functions of numbers. */
 export const NUMERIC_FUNCTIONS = 'avg stddev stddev_pop stddev_samp sum var_pop var_samp variance'.split(' ')
 
 /** Returns whether names follow `graphql-default`. Those of the older dialect never do. */
 export const isCamel = ({ naming }: Pick<Names, 'naming'>, dialect: Dialect = 'modern'): boolean =>
-  dialect === 'modern' && naming === 'graphql-default'
+  dialect !== 'alpha' && naming === 'graphql-default'
 
 /** Words of the schema itself, which `graphql-default` writes in camelCase: arguments, operators and aggregate functions. */
 const WORDS: ReadonlyMap<string, string> = new Map(
@@ -147,12 +147,21 @@ export function argumentKeys(all: readonly FunctionArgument[], camel: boolean): 
 export const isColumn = (table: Table, name: string, naming: Names['naming']): boolean =>
   table.columnsByName.has(columnOf(table, name, naming)) || table.computedByName.has(name)
 
-/** Returns the relationship that `articles_aggregate` aggregates; undefined if a column or relationship has that name. */
-export function aggregateNamed(name: string, table: Table, names: Names): Related | undefined {
+/**
+ * Returns the relationship that `articles_aggregate` aggregates, or that another field shows; undefined if a column or
+ * relationship has that name.
+ * @param nameOf returns the name of the field of a relationship
+ */
+export function aggregateNamed(
+  name: string,
+  table: Table,
+  names: Names,
+  nameOf: (name: string, names: Names) => string = aggregateName,
+): Related | undefined {
   if (isColumn(table, name, names.naming) || table.relationshipsByName.has(name)) return undefined
   return names
     .relationships(table)
-    .find(({ relationship: each }) => each.type === 'array' && aggregateName(each.name, names) === name)
+    .find(({ relationship: each }) => each.type === 'array' && nameOf(each.name, names) === name)
 }
 
 /** Returns the relationship with a name: the one of its aggregate, without the end. */
@@ -167,6 +176,10 @@ export const AGGREGATE_END = 'Aggregate'
 /** Returns the name of the field that aggregates the rows of another. */
 export const aggregateName = (name: string, names: Names): string =>
   isCamel(names) ? camelCase(`${name}${AGGREGATE}`) : `${name}${AGGREGATE}`
+
+/** Returns the name of the connection of a list. */
+export const connectionName = (name: string, names: Names): string =>
+  isCamel(names) ? camelCase(`${name}_connection`) : `${name}_connection`
 
 /** Returns the computed field whose rows `latest_articles_aggregate` aggregates in `order_by`. It needs no arguments. */
 export function computedAggregateNamed(name: string, table: Table, names: Names): ComputedRows | undefined {
@@ -213,11 +226,12 @@ export const takesNames = (all: readonly FunctionArgument[]): boolean =>
 /** Returns the name of a type in the convention. */
 export const typeNamed = (name: string, camel: boolean): string => (camel ? pascalCase(name) : name)
 /** Returns the end of the name of a type, e.g. `_bool_exp`, in the convention. */
-export const typeEnd = (end: string, camel: boolean): string => (camel ? pascalCase(end.slice(1)) : end)
+export const typeEnd = (end: string, camel: boolean): string =>
+  camel && end.startsWith('_') ? pascalCase(end.slice(1)) : end
 
 /** Returns the name of the scalar or enum of a type. */
 export function scalarName(type: SqlType, dialect: Dialect, camel = false): string {
-  if (type.enumTable !== undefined && dialect === 'modern') {
+  if (type.enumTable !== undefined && dialect !== 'alpha') {
     return typeNamed(`${type.enumTable.replaceAll(/\W/g, '_')}_enum`, camel)
   }
   const builtIn = BUILT_IN.get(type.name)

@@ -54,6 +54,7 @@ export type PrepareShape =
     }
   | {
       readonly kind: 'introspection'
+      readonly dialect: Dialect
       readonly text: string
       readonly operationName?: string
       readonly variables: Readonly<Record<string, Json>>
@@ -104,8 +105,7 @@ export type Template =
 
 export default function prepare(shape: PrepareShape, all: Names): unknown {
   dropOldSchema(all)
-  const modern = shape.kind === 'introspection' || shape.dialect === 'modern'
-  const names = modern ? graphqlNames(all) : all
+  const names = shape.dialect === 'alpha' ? all : graphqlNames(all)
   switch (shape.kind) {
     case 'schema':
       return { schema: printSchema(wholeSchema(names, shape.dialect)) }
@@ -210,7 +210,9 @@ const rootFields = ({ operation, fragments }: Pick<Document, 'operation' | 'frag
 
 function inputTypes({ operation, fragments }: Document, schema: GraphQLSchema, dialect: Dialect): InputTypes {
   const types: Record<string, InputType> = Object.create(null)
-  const structural = structuralVariables([operation, ...fragments.values()], dialect)
+  const nodes = [operation, ...fragments.values()]
+  const structural = structuralVariables(nodes, dialect)
+  const opaque = dialect === 'relay' ? opaqueVariables(nodes) : new Set()
   const rows = new Set(
     operation.operation === 'mutation' ? variablesIn(rootFields({ operation, fragments }), ['objects', 'object']) : [],
   )
@@ -221,6 +223,7 @@ function inputTypes({ operation, fragments }: Document, schema: GraphQLSchema, d
       name,
       type: refOf(known, types),
       structural: structural.has(name),
+      opaque: opaque.has(name) || undefined,
       rows: (rows.has(name) && isObjects(known)) || undefined,
       fallback: defaultValue && constant(defaultValue, known),
     }
@@ -295,6 +298,20 @@ function structuralVariables(nodes: readonly ASTNode[], dialect: Dialect): Set<s
   return found
 }
 
+/** Finds variables that may be global ids or cursors. */
+function opaqueVariables(nodes: readonly ASTNode[]): Set<string> {
+  const found = new Set<string>()
+  for (const node of nodes) {
+    visit(node, {
+      Argument({ name, value }) {
+        if (value.kind === Kind.VARIABLE && OPAQUE.has(name.value)) found.add(value.name.value)
+      },
+    })
+  }
+  return found
+}
+const OPAQUE = new Set(['id', 'after', 'before'])
+
 function variablesIn(fields: readonly FieldNode[], args: readonly string[]): string[] {
   const found: string[] = []
   for (const field of fields) {
@@ -357,5 +374,5 @@ function introspect(
 ): { readonly compressed: readonly string[] } {
   const document = readDocument(shape.text, shape.operationName)
   const selections = rootFields(document).filter(isIntrospection)
-  return { compressed: introspectionText(wholeSchema(names, 'modern'), document, selections, shape.variables) }
+  return { compressed: introspectionText(wholeSchema(names, shape.dialect), document, selections, shape.variables) }
 }

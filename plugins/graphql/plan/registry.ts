@@ -28,6 +28,7 @@ import {
   aggregateName,
   computedColumns,
   computedRows,
+  connectionName,
   type Dialect,
   isCamel,
   NUMERIC_FUNCTIONS,
@@ -81,7 +82,7 @@ export class Registry {
     readonly exposed: Exposed,
     readonly keep: (name: string) => boolean,
   ) {
-    this.modern = dialect === 'modern'
+    this.modern = dialect !== 'alpha'
     this.isCamel = isCamel(names, dialect)
   }
 
@@ -180,6 +181,18 @@ export class Registry {
       const isShown = isGraphqlName(name) && this.keep(field) && this.exposed.nameOf(remote) !== undefined
       return isShown && this.names.mayAggregate(remote) ? [{ name: field, table: remote }] : []
     })
+  }
+
+  /** Returns the fields of array relationships as connections. */
+  connections(table: Table): readonly Omit<RelatedField, 'gives'>[] {
+    return this.names
+      .relationships(table)
+      .filter(({ relationship, table: remote }) => relationship.type === 'array' && this.exposed.isNode(remote))
+      .map(({ relationship, table: remote }) => ({
+        name: connectionName(relationship.name, this.names),
+        table: remote,
+      }))
+      .filter(({ name }) => isGraphqlName(name) && this.keep(name))
   }
 
   /** Returns the aggregate functions that apply to at least one column, with their columns. */

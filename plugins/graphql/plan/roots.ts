@@ -1,5 +1,6 @@
 import {
   type FunctionData,
+  isGeo,
   isGraphqlName,
   type Names,
   ROOT_FIELD_KINDS,
@@ -24,15 +25,29 @@ interface Declaration {
   /** Returns whether a role that has the necessary permission sees it. */
   offered?(table: Table, names: Names): boolean
   /** What it returns: `row` is a row or null, `response` the response of a mutation. */
-  readonly gives: 'rows' | 'row' | 'aggregate' | 'response' | 'responses'
+  readonly gives: 'rows' | 'row' | 'aggregate' | 'connection' | 'response' | 'responses'
   /** The method of `SchemaInputs` that declares its arguments. */
-  readonly args: 'select' | 'key' | 'insert' | 'insertOne' | 'update' | 'updateByKey' | 'updateMany' | 'delete'
+  readonly args:
+    | 'select'
+    | 'connection'
+    | 'key'
+    | 'insert'
+    | 'insertOne'
+    | 'update'
+    | 'updateByKey'
+    | 'updateMany'
+    | 'delete'
   /** The method of `Walker` that plans it in a query. */
-  readonly read?: 'rows' | 'rowByKey' | 'aggregate'
+  readonly read?: 'rows' | 'rowByKey' | 'aggregate' | 'connection'
   /** The planner of `mutation.ts` that plans it in a mutation. */
   readonly write?: 'insert' | 'update' | 'updateByKey' | 'updateMany' | 'delete' | 'deleteByKey'
 }
-export type RootAction = Declaration & (typeof ROOT_FIELDS)[RootFieldKind] & { readonly kind: RootFieldKind }
+export interface RootAction extends Declaration {
+  readonly needs: (typeof ROOT_FIELDS)[RootFieldKind]['needs']
+  readonly byKey: boolean
+  /** Absent: it is a connection, which `set_table_customization` cannot rename. */
+  readonly kind?: RootFieldKind
+}
 
 const inserts = ({ insertable }: Table): boolean => insertable
 const updates = (table: Table, names: Names): boolean =>
@@ -66,11 +81,30 @@ const DECLARATIONS: Readonly<Record<RootFieldKind, Declaration>> = {
 
 /** Declares every kind of root field once, for the schema, the permissions and the planner. */
 export const ROOT_ACTIONS = Object.fromEntries(
-  ROOT_FIELD_KINDS.map((kind) => [kind, { kind, ...ROOT_FIELDS[kind], ...DECLARATIONS[kind] }]),
+  ROOT_FIELD_KINDS.map((kind): [RootFieldKind, RootAction] => [
+    kind,
+    { kind, ...ROOT_FIELDS[kind], ...DECLARATIONS[kind] },
+  ]),
 ) as Readonly<Record<RootFieldKind, RootAction>>
 
+/** The root fields of Relay are mutations, `node`, and the connections of tables with a primary key. */
+export const CONNECTION_ACTION: RootAction = {
+  needs: 'select',
+  byKey: true,
+  offered: isNode,
+  gives: 'connection',
+  args: 'connection',
+  read: 'connection',
+}
+/** The root field that finds a row by its global id. */
+export const NODE = 'node'
+
 const MODERN = Object.values(ROOT_ACTIONS)
-const ROOTS: Record<Dialect, readonly RootAction[]> = { alpha: MODERN.filter(({ alpha }) => alpha), modern: MODERN }
+const ROOTS: Record<Dialect, readonly RootAction[]> = {
+  alpha: MODERN.filter(({ alpha }) => alpha),
+  modern: MODERN,
+  relay: [CONNECTION_ACTION, ...MODERN.filter(({ write }) => write)],
+}
 
 /** Returns the kinds of root fields of a table that a role sees. */
 export const offeredRoots = (table: Table, names: Names, dialect: Dialect): readonly RootAction[] =>
@@ -84,4 +118,10 @@ function seesKey(table: Table, names: Names): boolean {
   const seen = new Set(names.columns(table).map(({ name }) => name))
   const keys = table.primaryKey.map((column) => keyOf(table, column, names.naming))
   return keys.length > 0 && keys.every((key) => seen.has(key) && isGraphqlName(key))
+}
+
+/** Returns whether rows of a table have global ids: by a primary key that the role sees, and that JSON keeps unchanged. */
+export function isNode(table: Table, names: Names): boolean {
+  const isExact = table.primaryKey.every((name) => !isGeo(table.columnsByName.get(name)?.type))
+  return isExact && names.may(table, 'select') && seesKey(table, names)
 }

@@ -38,6 +38,13 @@ export class SchemaInputs {
     return this.registry.words<GraphQLInputType>({ distinct_on: distinct, limit, offset, order_by: order, where })
   }
 
+  /** Arguments of a connection. */
+  connection(table: Table): InputFields {
+    const { limit: _, offset: __, ...rows } = this.select(table)
+    const page = { first: GraphQLInt, last: GraphQLInt, after: GraphQLString, before: GraphQLString }
+    return { ...rows, ...typed<GraphQLInputType>(page) }
+  }
+
   /** The primary key. */
   key(table: Table): InputFields {
     const keys = table.primaryKey.map((name) => {

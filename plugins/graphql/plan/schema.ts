@@ -4,7 +4,9 @@ import {
   GraphQLDirective,
   type GraphQLFieldConfig,
   GraphQLFloat,
+  GraphQLID,
   GraphQLInt,
+  GraphQLInterfaceType,
   GraphQLList,
   GraphQLNonNull,
   GraphQLObjectType,
@@ -24,7 +26,7 @@ import {
 import { exposed } from './exposed.js'
 import { type Dialect, takesNames } from './names.js'
 import { Registry, typed } from './registry.js'
-import type { RootAction, RootField } from './roots.js'
+import { NODE, type RootAction, type RootField } from './roots.js'
 import { SchemaInputs } from './schema-inputs.js'
 
 type FieldConfig = GraphQLFieldConfig<unknown, unknown>
@@ -40,15 +42,19 @@ export function buildSchema(
   dialect: Dialect,
   keep: (name: string) => boolean = () => true,
 ): GraphQLSchema {
-  const { query, mutation } = exposed(names, dialect)
+  const { query, mutation, tables, isNode } = exposed(names, dialect)
   const outputs = new SchemaOutputs(new Registry(names, dialect, exposed(names, dialect), keep))
-  const root = (name: string, fields: ReadonlyMap<string, RootField>) =>
+  // Only fragments name the types of nodes.
+  const nodes = dialect === 'relay' ? [...tables].filter(([name, table]) => keep(name) && isNode(table)) : undefined
+  const root = (name: string, fields: ReadonlyMap<string, RootField>, more: Fields = {}) =>
     new GraphQLObjectType({
       name,
-      fields: () =>
-        Object.fromEntries(
+      fields: () => ({
+        ...more,
+        ...Object.fromEntries(
           [...fields].filter(([field]) => keep(field)).map(([field, root]) => [field, outputs.root(root)]),
         ),
+      }),
     })
   const empty = new GraphQLObjectType({
     name: 'query_root',
@@ -56,9 +62,10 @@ export function buildSchema(
     fields: { _empty: { type: GraphQLString } },
   })
   return new GraphQLSchema({
-    query: query.size > 0 ? root('query_root', query) : empty,
+    query: query.size > 0 ? root('query_root', query, nodes && outputs.node()) : empty,
+    types: nodes?.map(([, table]) => outputs.row(table)),
     mutation: mutation.size > 0 ? root('mutation_root', mutation) : undefined,
-    directives: dialect === 'modern' ? [...specifiedDirectives, CACHED] : undefined,
+    directives: dialect === 'alpha' ? undefined : [...specifiedDirectives, CACHED],
     assumeValid: true,
   })
 }
@@ -121,6 +128,8 @@ class SchemaOutputs {
         return this.row(table)
       case 'aggregate':
         return new GraphQLNonNull(this.aggregate(table))
+      case 'connection':
+        return new GraphQLNonNull(this.connection(table))
       case 'response':
         return this.response(table)
       case 'responses':
@@ -146,26 +155,64 @@ class SchemaOutputs {
     return this.registry.modern ? new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(type))) : new GraphQLList(type)
   }
 
-  private row(table: Table): GraphQLObjectType {
-    return this.object(table, '', () => this.rowFields(table))
+  /** The root field of Relay that returns a row of any table. */
+  node(): Fields {
+    return { [NODE]: { type: this.nodeType(), args: typed({ id: new GraphQLNonNull(GraphQLID) }) } }
+  }
+
+  private nodeType(): GraphQLInterfaceType {
+    const make = (name: string) =>
+      new GraphQLInterfaceType({ name, fields: typed({ id: new GraphQLNonNull(GraphQLID) }) })
+    return this.registry.once('Node', make)
+  }
+
+  private connection(table: Table): GraphQLObjectType {
+    const pageInfo = this.registry.once('PageInfo', (name) => {
+      const [cursor, has] = [new GraphQLNonNull(GraphQLString), new GraphQLNonNull(GraphQLBoolean)]
+      const fields = typed({ startCursor: cursor, endCursor: cursor, hasNextPage: has, hasPreviousPage: has })
+      return new GraphQLObjectType({ name, fields })
+    })
+    const edge = this.object(table, 'Edge', () =>
+      typed<GraphQLOutputType>({
+        cursor: new GraphQLNonNull(GraphQLString),
+        node: new GraphQLNonNull(this.row(table)),
+      }),
+    )
+    const edges = new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(edge)))
+    return this.object(table, 'Connection', () =>
+      typed<GraphQLOutputType>({ pageInfo: new GraphQLNonNull(pageInfo), edges }),
+    )
+  }
+
+  row(table: Table): GraphQLObjectType {
+    const make = (name: string) => {
+      const interfaces = this.registry.exposed.isNode(table) ? [this.nodeType()] : []
+      return new GraphQLObjectType({ name, interfaces, fields: () => this.rowFields(table) })
+    }
+    return this.registry.once(this.registry.nameOf(table), make)
   }
 
   private rowFields(table: Table): Fields {
     const { modern } = this.registry
     const fields: Fields = Object.create(null)
+    if (this.registry.exposed.isNode(table)) fields['id'] = { type: new GraphQLNonNull(GraphQLID) }
     for (const { name, type, nullable } of this.registry.columns(table)) {
       const output = this.registry.value(type)
+      if (fields[name]) continue
       // A part of a JSON value may be absent.
       if (modern && (type.kind === 'json' || type.kind === 'jsonb')) {
         fields[name] = { type: output, args: typed({ path: GraphQLString }) }
       } else fields[name] = { type: modern && !nullable ? new GraphQLNonNull(output) : output }
     }
-    for (const field of this.computedFields(table)) fields[field.name] = this.computedField(field)
+    for (const field of this.computedFields(table)) fields[field.name] ??= this.computedField(field)
     for (const { name, gives, table: remote } of this.registry.related(table)) {
       fields[name] ??=
         gives === 'object'
           ? { type: this.row(remote) }
           : { type: this.given(gives === 'array' ? 'rows' : gives, remote), args: this.inputs.select(remote) }
+    }
+    for (const { name, table: remote } of this.registry.connections(table)) {
+      fields[name] ??= { type: this.given('connection', remote), args: this.inputs.connection(remote) }
     }
     if (Object.keys(fields).length === 0) fields['_empty'] = { type: GraphQLString }
     return fields

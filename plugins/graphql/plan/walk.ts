@@ -1,4 +1,10 @@
-import type { FieldNode, FragmentDefinitionNode, OperationDefinitionNode, SelectionNode } from 'graphql'
+import {
+  type FieldNode,
+  type FragmentDefinitionNode,
+  Kind,
+  type OperationDefinitionNode,
+  type SelectionNode,
+} from 'graphql'
 import {
   type AggregateFn,
   type AggregatePart,
@@ -8,6 +14,8 @@ import {
   columnField,
   type Computed,
   type ComputedColumn,
+  type ConnectionPart,
+  type EdgePart,
   encode,
   type Field,
   type FunctionArgument,
@@ -16,6 +24,8 @@ import {
   isRelated,
   type Join,
   type Names,
+  type Opaque,
+  type PageInfo,
   planCall,
   type Roots,
   type SqlType,
@@ -29,8 +39,18 @@ import { fieldsByKey } from './document.js'
 import { type Exposed, exposed } from './exposed.js'
 import { type Args, fieldsOf, invalid, isTrue, ownOf } from './input.js'
 import { readJsonPath } from './json-path.js'
-import { aggregateNamed, argumentKeys, type Dialect, isCamel, isColumn, typeEnd, wordOf } from './names.js'
-import type { RootField } from './roots.js'
+import {
+  aggregateNamed,
+  argumentKeys,
+  connectionName,
+  type Dialect,
+  isCamel,
+  isColumn,
+  typeEnd,
+  wordOf,
+} from './names.js'
+import { VERSION } from './opaque.js'
+import { NODE, type RootField } from './roots.js'
 
 export interface WalkOptions {
   readonly names: Names
@@ -82,6 +102,7 @@ export class Walker {
       if (name === '__typename') return [{ kind: 'constant', key, value: 'query_root' }]
       if (name.startsWith('__')) return []
       if (name === '_empty' && query.size === 0) return [{ kind: 'constant', key, value: '' }]
+      if (name === NODE && this.dialect === 'relay') return [this.node(key, nodes, path)]
       const root = query.get(name)
       if (!root) throw invalid(`field "${name}" is not in type query_root`, path)
       return [this.root(key, root, nodes, path)]
@@ -95,12 +116,41 @@ export class Walker {
   }
 
   private root(key: string, { action, table, call }: RootField, nodes: readonly FieldNode[], path: string): Field {
-    if (!action.read) throw new Error(`${action.kind} reads nothing`)
+    if (!action.read) throw new Error('a mutation reads nothing')
     const selected: Selected = { key, nodes, table, path }
     if (!call) return this[action.read](selected)
     const from = this.call(call, call.arguments, nodes, path)
     const returned = { ...selected, from: call.mutation ? { ...from, ahead: true as const } : from }
     return call.many ? this[action.read](returned) : this.row(returned, TRUE)
+  }
+
+  /**
+   * Plans the row with a global id. One of a table that the role does not see is null, as one of a table that does not
+   * exist.
+   */
+  private node(key: string, nodes: readonly FieldNode[], path: string): Field {
+    const here = `${path}.args.id`
+    const { names: [schema, name] = [], values = [] } = this.args.said(this.args.of(nodes[0] as FieldNode)['id']) ?? {}
+    if (schema === undefined || name === undefined) throw invalid('invalid node id', here)
+    const table = this.exposed.tables.get(this.exposed.nameOf({ schema, name }) ?? '')
+    if (!table || !this.exposed.isNode(table)) return { kind: 'constant', key, value: null }
+    const columns = table.primaryKey.map((column) => table.columnsByName.get(column) as Column)
+    if (columns.length !== values.length) {
+      throw invalid(`invalid node id: expecting ${columns.length} values of the primary key`, here)
+    }
+    const of = columns.map((column, i): BoolExp => {
+      const to = values[i]?.(column.type, here)
+      if (!to) throw invalid('invalid node id: a value of the primary key is null', here)
+      return { kind: 'compare', column: column.name, op: 'eq', to }
+    })
+    return this.row({ key, nodes, table, path }, { kind: 'and', of })
+  }
+
+  /** Returns what the global id of a row says. */
+  private idOf({ schema, name, primaryKey }: Table): Opaque {
+    const version = { kind: 'const', value: String(VERSION), type: INT8 } as const
+    const names = [schema, name].map((value) => ({ kind: 'const', value, type: TEXT }) as const)
+    return [version, ...names, ...primaryKey.map((column) => ({ by: { kind: 'column', column } }) as const)]
   }
 
   private call(
@@ -119,10 +169,20 @@ export class Walker {
     })
   }
 
-  /** Returns the fields in the selections of `nodes` by key, without those that a directive excludes. */
-  selected(nodes: readonly Pick<FieldNode, 'selectionSet'>[]): ReadonlyMap<string, readonly FieldNode[]> {
+  /**
+   * Returns the fields in the selections of `nodes` by key, without those that a directive excludes.
+   * @param type of the rows, which fragments on other types do not apply to
+   */
+  selected(
+    nodes: readonly Pick<FieldNode, 'selectionSet'>[],
+    type?: string,
+  ): ReadonlyMap<string, readonly FieldNode[]> {
     const selections = nodes.flatMap(({ selectionSet }) => selectionSet?.selections ?? [])
-    const fields = fieldsByKey(selections, this.options.fragments, (node) => this.isIncluded(node))
+    const isOn = (node: SelectionNode) => {
+      const condition = this.conditionOf(node)
+      return condition === undefined || type === undefined || condition === type || condition === 'Node'
+    }
+    const fields = fieldsByKey(selections, this.options.fragments, (node) => this.isIncluded(node) && isOn(node))
     for (const key of fields.keys()) {
       if (Buffer.byteLength(key) > 63) throw invalid(`the key "${key}" is longer than 63 bytes`, '$.query')
     }
@@ -136,6 +196,12 @@ export class Walker {
     })
   }
 
+  private conditionOf(node: SelectionNode): string | undefined {
+    if (node.kind === Kind.FIELD) return undefined
+    const fragment = node.kind === Kind.INLINE_FRAGMENT ? node : this.options.fragments.get(node.name.value)
+    return fragment?.typeCondition?.name.value
+  }
+
   /** Returns the name of a type of a table. */
   typeName(table: Table, suffix = ''): string {
     return `${this.exposed.nameOf(table)}${typeEnd(suffix, this.isCamel)}`
@@ -143,7 +209,7 @@ export class Walker {
 
   /** Plans the fields of rows. */
   fields(nodes: readonly FieldNode[], table: Table, path: string): readonly Field[] {
-    return [...this.selected(nodes)].map(([key, same]) => {
+    return [...this.selected(nodes, this.typeName(table))].map(([key, same]) => {
       const here = `${path}.selectionSet${at('', key)}`
       return this.field({ key, nodes: same, table, path: here })
     })
@@ -156,7 +222,12 @@ export class Walker {
     if (name === '_empty' && !isColumn(table, name, this.names.naming) && !table.relationshipsByName.has(name)) {
       return { kind: 'constant', key, value: '' }
     }
-    if (this.dialect === 'modern') {
+    if (name === 'id' && this.exposed.isNode(table)) return { kind: 'opaque', key, of: this.idOf(table) }
+    if (this.dialect === 'relay') {
+      const paged = aggregateNamed(name, table, this.names, connectionName)
+      if (paged) return this.connection({ ...selected, table: paged.table, on: paged.relationship.on })
+    }
+    if (this.dialect !== 'alpha') {
       const aggregated = aggregateNamed(name, table, this.names)
       if (aggregated) return this.aggregate({ ...selected, table: aggregated.table, on: aggregated.relationship.on })
       if (table.computedByName.has(name)) return this.computedField(selected, name)
@@ -221,6 +292,45 @@ export class Walker {
     const { key, on = [], nodes, table, path } = selected
     const parts = this.aggregateParts(nodes, table, path)
     return { kind: 'aggregate', key, on, read: { kind: 'aggregate', ...this.list(selected), parts } }
+  }
+
+  connection(selected: Selected): Field {
+    const { key, on = [], nodes, table, path, from } = selected
+    const page = this.args.page(this.args.of(nodes[0] as FieldNode), table, path)
+    const parts = [...this.selected(nodes)].map(([part, same]): ConnectionPart => {
+      const here = `${path}.selectionSet${at('', part)}`
+      switch (nameOf(same)) {
+        case '__typename':
+          return { kind: 'constant', key: part, value: this.typeName(table, 'Connection') }
+        case 'edges':
+          return { kind: 'edges', key: part, of: this.edge(same, table, here) }
+        default:
+          return { kind: 'pageInfo', key: part, of: this.pageInfo(same) }
+      }
+    })
+    return { kind: 'connection', key, on, read: { kind: 'connection', table: refTo(table), from, ...page, parts } }
+  }
+
+  private edge(nodes: readonly FieldNode[], table: Table, path: string): EdgePart[] {
+    return [...this.selected(nodes)].map(([key, same]): EdgePart => {
+      const here = `${path}.selectionSet${at('', key)}`
+      switch (nameOf(same)) {
+        case '__typename':
+          return { kind: 'constant', key, value: this.typeName(table, 'Edge') }
+        case 'cursor':
+          return { kind: 'cursor', key }
+        default:
+          return { kind: 'node', key, fields: this.fields(same, table, here) }
+      }
+    })
+  }
+
+  private pageInfo(nodes: readonly FieldNode[]): PageInfo[] {
+    return [...this.selected(nodes)].map(([key, same]): PageInfo => {
+      const name = nameOf(same)
+      if (name === '__typename') return { kind: 'constant', key, value: 'PageInfo' }
+      return { kind: name as Exclude<PageInfo['kind'], 'constant'>, key }
+    })
   }
 
   /** Plans the arguments of a list. */

@@ -1,7 +1,9 @@
 import type { TypeKind } from '../../../core/plan/ir.js'
-import { anyId, type Asker, generateCondition, mayAggregate, pickColumn, relationOf } from './conditions.js'
+import { fingerprint } from '../../../plugins/graphql/plan/opaque.js'
+import { anyId, type Asker, generateCondition, mayAggregate, pickColumn, relationOf, rightSide } from './conditions.js'
 import { grantsOf } from './permissions.js'
 import { COMPUTED_ROWS, FUNCTIONS, type Json, type Table, tableOf } from './schema.js'
+import { NAMES } from './worlds.js'
 import { generateIncrement, generateRows, generateSet, type Generator, mayCount, pickTable } from './writes.js'
 
 /** A GraphQL document for a role, to be sent with many variables. */
@@ -10,14 +12,16 @@ export interface Document {
   readonly query: string
   readonly variables: readonly Variable[]
   readonly writes: boolean
+  readonly relay: boolean
 }
 interface Variable {
   readonly name: string
   make(): Json
 }
 
-export function generateDocument(generator: Generator, asker: Asker): Document {
-  const writer = new Writer(generator, asker)
+/** @param relay whether it is for the schema of Relay */
+export function generateDocument(generator: Generator, asker: Asker, relay = false): Document {
+  const writer = new Writer(generator, asker, relay)
   const { random } = generator
   const count = random.chance(85) ? 1 : 2
   const writes = random.chance(30)
@@ -30,21 +34,24 @@ class Writer {
   private readonly declared: string[] = []
   private readonly generator: Generator
   private readonly asker: Asker
+  private readonly relay: boolean
 
-  constructor(generator: Generator, asker: Asker) {
+  constructor(generator: Generator, asker: Asker, relay: boolean) {
     this.generator = generator
     this.asker = asker
+    this.relay = relay
   }
 
   document(kind: 'query' | 'mutation', roots: readonly string[]): Document {
     const declared = this.declared.length > 0 ? `(${this.declared.join(', ')})` : ''
     const query = `${kind} q${declared} { ${roots.join(' ')} }`
-    return { asker: this.asker, query, variables: this.variables, writes: kind === 'mutation' }
+    return { asker: this.asker, query, variables: this.variables, writes: kind === 'mutation', relay: this.relay }
   }
 
   root(): string {
     const { random } = this.generator
     const table = pickTable(this.generator, this.asker.role, 'select')
+    if (this.relay) return random.chance(15) ? this.node(table) : this.connection(table, table.name, 2)
     if (this.asker.dialect === 'alpha') return `${table.name}${this.rows(table)} { ${this.fields(table, 2)} }`
     switch (random.below(10)) {
       case 0:
@@ -58,6 +65,47 @@ class Writer {
       default:
         return `${table.name}${this.rows(table)} { ${this.fields(table, 2)} }`
     }
+  }
+
+  /** A row of any table, which may be hidden or missing. */
+  private node(table: Table): string {
+    const { random } = this.generator
+    const id = () => {
+      const name = random.chance(15) ? random.pick([NAMES[0].shadow, NAMES[1].shadow, 'thing', 'nothing']) : table.name
+      return base64([1, 'public', name, anyId(random)])
+    }
+    return `node(id: ${this.declare(id, 'ID!')}) { id __typename ... on ${table.name} { ${this.fields(table, 1)} } }`
+  }
+
+  /** A page of rows, mostly from a row that may be hidden or missing. */
+  private connection(table: Table, name: string, depth: number): string {
+    const { random } = this.generator
+    const column = random.chance(50) ? pickColumn(random, this.asker, table) : undefined
+    const way = random.pick(['asc', 'desc', 'asc_nulls_first', 'desc_nulls_last'])
+    const own = column ? `[{${column.name}: ${way}}, {id: asc}]` : `{id: ${way}}`
+    const [distinct, other] = random.chance(25) ? this.order(table) : ['', undefined]
+    const cursor = () => {
+      const sorted = column && column.name !== 'id' ? [column.name, 'id'] : ['id']
+      const by = sorted.map((each) => ({ kind: 'column', column: each }) as const)
+      const value = column ? (random.chance(15) ? null : rightSide(random, 'eq', column)) : undefined
+      const values = sorted.length > 1 ? [value as Json, anyId(random)] : [anyId(random)]
+      return base64([fingerprint({ schema: 'public', name: table.name }, by), ...values])
+    }
+    const [count, side] = random.pick([
+      ['first', 'after'],
+      ['first', 'before'],
+      ['last', 'after'],
+      ['last', 'before'],
+    ] as const)
+    const parts = [
+      `order_by: ${other ?? own}`,
+      ...(distinct === '' ? [] : [distinct]),
+      ...(random.chance(80) ? [`where: ${this.where(table)}`] : []),
+      ...(random.chance(80) ? [`${count}: ${random.below(6)}`] : []),
+      ...(other === undefined && random.chance(70) ? [`${side}: ${this.declare(cursor, 'String')}`] : []),
+    ]
+    const info = 'pageInfo { startCursor endCursor hasNextPage hasPreviousPage }'
+    return `${name}_connection(${parts.join(', ')}) { ${info} edges { cursor node { ${this.fields(table, depth)} } } }`
   }
 
   mutation(): string {
@@ -239,6 +287,7 @@ class Writer {
     const [name, relation] = relationOf(random, this.asker, table)
     const remote = tableOf(relation.table)
     if (relation.single) return `${name} { ${this.fields(remote, depth)} }`
+    if (this.relay && random.chance(50)) return this.connection(remote, name, depth)
     const aggregate = modern && random.chance(30) && mayAggregate(random, this.asker, relation.table)
     return `${name}${aggregate ? '_aggregate' : ''}${this.rows(remote)} ${aggregate ? this.aggregate(remote) : `{ ${this.fields(remote, depth)} }`}`
   }
@@ -265,3 +314,5 @@ function functionsOf(kind: TypeKind): readonly (string | undefined)[] {
   if (['int4', 'int8', 'numeric', 'float'].includes(kind)) return ['max', 'min', 'sum', 'avg', 'stddev']
   return ['text', 'other'].includes(kind) ? ['max', 'min'] : [undefined]
 }
+
+const base64 = (value: readonly Json[]): string => Buffer.from(JSON.stringify(value)).toString('base64')

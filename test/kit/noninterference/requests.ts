@@ -59,7 +59,8 @@ function made(generator: Generator, role: string): Made & Partial<Pick<Case, 'ro
   if (kind < 44) return bulkCase(generator, role)
   if (kind < 52) return templateCase(generator)
   if (kind < 60) return documentCase(generator, role, 'alpha')
-  if (kind < 94) return documentCase(generator, role, 'modern')
+  if (kind < 88) return documentCase(generator, role, 'modern')
+  if (kind < 94) return documentCase(generator, role, 'modern', true)
   return kind < 98 ? fileCase(generator) : otherCase(generator, role)
 }
 type Made = Pick<Case, 'door' | 'method' | 'path' | 'writes'> & Partial<Pick<Case, 'body' | 'headers' | 'listed'>>
@@ -266,16 +267,23 @@ function documentCase(
   generator: Generator,
   role: string,
   dialect: 'alpha' | 'modern',
+  relay = false,
 ): Made & Pick<Case, 'role' | 'document'> {
   const { random, documents } = generator
-  const known = documents.filter(({ asker }) => asker.dialect === dialect)
+  const known = documents.filter((each) => each.asker.dialect === dialect && each.relay === relay)
   const isKnown = known.length > 0 && random.chance(93)
-  const document = isKnown ? random.pick(known) : generateDocument(generator, { era: generator.era, role, dialect })
+  const document = isKnown
+    ? random.pick(known)
+    : generateDocument(generator, { era: generator.era, role, dialect }, relay)
   if (!isKnown) documents.push(document)
   const { asker, query, variables, writes } = document
   const body = { query, variables: Object.fromEntries(variables.map(({ name, make }) => [name, make()])) }
-  const path = dialect === 'alpha' ? '/v1alpha1/graphql' : '/v1/graphql'
-  return { ...post(`${dialect} ${writes ? 'mutation' : 'query'}`, path, body, writes), role: asker.role, document }
+  const path = relay ? '/v1beta1/relay' : dialect === 'alpha' ? '/v1alpha1/graphql' : '/v1/graphql'
+  return {
+    ...post(`${relay ? 'relay' : dialect} ${writes ? 'mutation' : 'query'}`, path, body, writes),
+    role: asker.role,
+    document,
+  }
 }
 
 /** A template for each of some columns, with an operator and its value as a parameter. */
@@ -365,8 +373,10 @@ function otherCase(generator: Generator, role: string): Made {
       const { type, args } = generateQuery(generator, role)
       return post('explain', '/v1/query/explain', { query: { type, args } }, false)
     }
-    case 1:
-      return { ...post('introspection', '/v1/graphql', { query: INTROSPECTION }, false), listed: true }
+    case 1: {
+      const path = random.pick(['/v1/graphql', '/v1beta1/relay'])
+      return { ...post('introspection', path, { query: INTROSPECTION }, false), listed: true }
+    }
     case 2:
       return { door: 'openapi', method: 'GET', path: '/v1/openapi.json', writes: false, listed: true }
     case 3:

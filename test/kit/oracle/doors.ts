@@ -33,6 +33,7 @@ export const DOORS: Readonly<Record<string, Door>> = {
   template: (server, test, as, random) => (changesRelated(test) ? undefined : template(server, test, as, random)),
   alpha: (server, test, as, random) => graphql(server, '/v1alpha1/graphql', 'alpha', test, as, random),
   modern: (server, test, as, random) => graphql(server, '/v1/graphql', 'modern', test, as, random),
+  relay,
   /** The function `all_<table>` gives every row of the table. */
   function: (server, test, as, random) =>
     test.type === 'select' ? graphql(server, '/v1/graphql', 'modern', test, as, random, 'all_') : undefined,
@@ -127,6 +128,51 @@ function graphql(
   return send(server, path, document, test, as)
 }
 
+/** Reads page by page, unless a limit says how many rows there are. */
+function relay(server: TestServer, test: Case, as: As, random: Random): Promise<Out> | undefined {
+  if (test.type !== 'select') return undefined
+  const { limit } = test.table.permissions[test.caller.role]?.select ?? {}
+  const isWhole = test.args.limit !== undefined || (limit !== undefined && test.caller.role !== 'admin')
+  let document: { text: string; variables: Record<string, unknown> }
+  try {
+    document = documentOf(test, 'modern', random, '', isWhole ? 'whole' : 'pages')
+  } catch (error) {
+    if (error instanceof Unsayable) return undefined
+    throw error
+  }
+  return readPages(server, document, test, as)
+}
+
+async function readPages(
+  server: TestServer,
+  { text, variables }: { text: string; variables: Record<string, unknown> },
+  test: Case,
+  as: As,
+): Promise<Out> {
+  const rows: unknown[] = []
+  for (let cursor: string | undefined; ;) {
+    const out = await send(server, '/v1beta1/relay', { text, variables: { ...variables, cursor } }, test, as)
+    if (out === 'refused' || 'wrong' in out) return out
+    const page = out.answer as { pageInfo: { hasNextPage: boolean; endCursor: string } }
+    rows.push(...(ofConnections(page) as unknown[]))
+    if (!page.pageInfo.hasNextPage || !text.includes('$cursor')) return { answer: rows }
+    cursor = page.pageInfo.endCursor
+  }
+}
+
+/** Makes rows of connections, and keys of global ids. */
+function ofConnections(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(ofConnections)
+  if (!isObject(value)) return value
+  if ('edges' in value) return (value['edges'] as { node: unknown }[]).map(({ node }) => ofConnections(node))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [
+      key,
+      key === 'id' ? JSON.parse(Buffer.from(each as string, 'base64').toString())[3] : ofConnections(each),
+    ]),
+  )
+}
+
 async function send(
   server: TestServer,
   path: string,
@@ -145,7 +191,14 @@ async function send(
   return fault ? { wrong: `${query} ${JSON.stringify(variables)}: ${text}` } : 'refused'
 }
 
-function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'modern', random: Random, root: string) {
+/** @param relay whether to read connections, and whether the outermost one whole or in pages */
+function documentOf(
+  { type, args, table, caller }: Case,
+  dialect: 'alpha' | 'modern',
+  random: Random,
+  root: string,
+  relay?: 'whole' | 'pages',
+) {
   const variables: Record<string, unknown> = {}
   const declared: string[] = []
   const { name } = table
@@ -157,25 +210,30 @@ function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'mod
     return `$${variable}`
   }
   const where = (exp: Exp, of: string) => say(condition(exp), `${of}_bool_exp!`)
-  const rows = (from: Partial<Select>, of: TableModel | undefined): string => {
-    if (from.after || (from.distinct_on && dialect === 'alpha')) throw new Unsayable()
+  const rows = (from: Partial<Select>, of: TableModel | undefined, isConnection = false): string => {
+    if (from.after || (isConnection && from.offset !== undefined) || (from.distinct_on && dialect === 'alpha'))
+      throw new Unsayable()
+    const isPaged = isConnection && of !== undefined && relay === 'pages'
     const parts = [
+      ...(isPaged ? [`first: ${1 + random.below(3)}, after: $cursor`] : []),
       ...(from.where ? [`where: ${of ? where(from.where, of.name) : literal(condition(from.where))}`] : []),
       ...(from.order_by?.length
         ? [`order_by: ${dialect === 'alpha' ? literal(from.order_by) : literal(from.order_by.map(orderObject), true)}`]
         : []),
       ...(from.distinct_on ? [`distinct_on: ${literal(from.distinct_on, true)}`] : []),
-      ...(from.limit === undefined ? [] : [`limit: ${say(from.limit, 'Int')}`]),
+      ...(from.limit === undefined ? [] : [`${isConnection ? 'first' : 'limit'}: ${say(from.limit, 'Int')}`]),
       ...(from.offset === undefined ? [] : [`offset: ${say(from.offset, 'Int')}`]),
     ]
     return parts.length > 0 ? `(${parts.join(', ')})` : ''
   }
-  const fields = (columns: readonly (string | Nested)[]): string =>
-    columns
-      .map((column) =>
-        typeof column === 'string' ? column : `${column.name}${rows(column, undefined)} { ${fields(column.columns)} }`,
-      )
-      .join(' ')
+  const fields = (columns: readonly (string | Nested)[]): string => columns.map(field).join(' ')
+  const field = (column: string | Nested): string => {
+    if (typeof column === 'string') return column
+    const { name: many, offset, columns } = column
+    const isConnection = relay && column.order_by && offset === undefined && random.chance(50)
+    if (!isConnection) return `${many}${rows(column, undefined)} { ${fields(columns)} }`
+    return `${many}: ${many}_connection${rows(column, undefined, true)} { edges { node { ${fields(columns)} } } }`
+  }
   const written = (returning: readonly string[]) => `{ affected_rows returning { ${returning.join(' ')} } }`
   const done = (kind: 'query' | 'mutation', root: string) => ({
     text: `${kind}${declared.length > 0 ? ` q(${declared.join(', ')})` : ''} { root: ${root} }`,
@@ -186,6 +244,11 @@ function documentOf({ type, args, table, caller }: Case, dialect: 'alpha' | 'mod
     case 'select': {
       if ((args as Select).columns.length === 0 || 'as' in Object(args.columns.at(-1)) || 'group_by' in args)
         throw new Unsayable()
+      if (relay) {
+        if (relay === 'pages') declared.push('$cursor: String')
+        const page = `{ pageInfo { hasNextPage endCursor } edges { node { ${fields((args as Select).columns)} } } }`
+        return done('query', `${name}_connection${rows(args as Select, table, true)} ${page}`)
+      }
       return done('query', `${root}${name}${rows(args as Select, table)} { ${fields((args as Select).columns)} }`)
     }
     case 'count': {

@@ -24,6 +24,14 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
     what: 'rows are sorted by what is computed of hidden rows',
     code: ['core/plan/authorize.js', /return \{ \.\.\.by, where: selectFilter\(remote\) \};/, 'return by;'],
   },
+  'rows outside of pages': {
+    what: 'a page is said to have another one before or after it, which holds hidden rows only',
+    code: [
+      'core/plan/authorize.js',
+      /const beyond = \(where\) => where && rows\(\{ \.\.\.read, where \}, table\)\.where;/,
+      'const beyond = (where) => where;',
+    ],
+  },
   count: {
     what: 'hidden rows are counted',
     code: [
