@@ -65,6 +65,7 @@ export const config = {
       description: 'Whether to serve the schema for Relay at `/v1beta1/relay`.',
     },
     namingConvention: {
+      type: 'string',
       enum: ['hasura-default', 'graphql-default'],
       default: 'hasura-default',
       description:
