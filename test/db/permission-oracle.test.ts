@@ -73,8 +73,7 @@ t.test(`explain_permission says what the request then does (seed ${SEED})`, asyn
     await oneQuestion(t, server, model as Model, random, seen)
   }
   t.comment(JSON.stringify(seen))
-  for (const kind of ['allowed', 'permission', 'row', 'filter', 'check'])
-    t.ok(seen[kind], `${kind} occurred`)
+  for (const kind of ['allowed', 'permission', 'row', 'filter', 'check']) t.ok(seen[kind], `${kind} occurred`)
 
   async function installed(): Promise<Model> {
     const made = generateModel(random)
