@@ -3,7 +3,7 @@ import type { Request } from './data/data.js'
 import type { Answer, Call } from './data/operations.js'
 import { countOf } from './data/request-limits.js'
 import type { Job } from './db/lane.js'
-import { ServiceError } from './errors.js'
+import { ServiceError, serviceError } from './errors.js'
 import type { Json } from './json/parse.js'
 import type { Form } from './sql/emit.js'
 import { timed } from './timing.js'
@@ -62,11 +62,15 @@ export async function answerRequest(
   const plan = await compile(isJson ? 'array' : format === 'csv' ? 'cells' : 'rows')
   steps.checkPrice(plan, request, call)
   if (plan.statements.length === 0) return undefined
+  const writes = plan.statements.length > 1
+  if (writes && !isJson) {
+    throw serviceError('not-acceptable', 'a function that may change the database answers JSON only')
+  }
   const run = (how: 'runCell' | 'runRows', plan: Compiled): Promise<Answer> => {
     const job = timed(timing, 'bind', () => steps.bind(plan, request, call))
     return timed(timing, 'run', () => steps[how](job, call))
   }
-  if (most === undefined || (isJson && Math.min(most, mostRows(plan, request.values)) <= FEW)) {
+  if (writes || most === undefined || (isJson && Math.min(most, mostRows(plan, request.values)) <= FEW)) {
     return run('runCell', plan)
   }
   if (plan.parts && steps.isShort(plan)) {

@@ -94,10 +94,13 @@ export interface ComputedField {
   readonly gives: { readonly type: SqlType } | { readonly table: TableRef; readonly many: boolean }
 }
 
-/** A tracked function: a root field that returns rows of a table. */
+/** A tracked function or procedure. */
 export interface FunctionData extends TableRef {
-  /** Table whose rows it returns. */
+  /** Table whose rows it returns: a tracked one, or that of `resultTable`. */
   readonly table: TableRef
+  /** What it returns, if these are no rows of a tracked table. */
+  readonly result?: FunctionResult
+  readonly procedure?: true
   /** Whether it returns many rows rather than at most one. */
   readonly many: boolean
   readonly arguments: readonly FunctionArgument[]
@@ -108,6 +111,17 @@ export interface FunctionData extends TableRef {
   /** Whether every role that may select from its table may call it. */
   readonly inferred?: true
   readonly customName?: string
+  /** PostgreSQL's estimate of the cost of a call; 1 is that of a simple built-in function. */
+  readonly cost: number
+  /** PostgreSQL's estimate of its rows, if the author of the function gave one. */
+  readonly rows?: number
+}
+export interface FunctionResult {
+  readonly columns: readonly Column[]
+  /** Whether it returns values rather than rows. They are the only column. */
+  readonly values?: true
+  /** Whether the columns are output arguments, which every call has. A composite value can be null. */
+  readonly outputs?: true
 }
 export interface FunctionArgument {
   /** `arg_1` and so on if it has no name in the database. Absent for a row without a name. */
@@ -117,10 +131,13 @@ export interface FunctionArgument {
   readonly type: SqlType
   /** Whether it has a default. */
   readonly optional: boolean
+  /** Whether it is a list of the remaining arguments. */
+  readonly variadic?: true
   /**
-   * Source of the value. `client`: the request; `row`: the row of a computed field; `session`: the session variables.
+   * Source of the value. `client`: the request; `row`: the row of a computed field; `session`: the session variables;
+   * `none`: an output of a procedure.
    */
-  readonly is: 'client' | 'row' | 'session'
+  readonly is: 'client' | 'row' | 'session' | 'none'
 }
 
 /** Custom names of a table in GraphQL. */
@@ -203,6 +220,45 @@ export function nameOfKey(key: string): string {
  */
 export const permissionsOf = ({ permissionsByRole }: Table, role: string): RolePermissions | undefined =>
   permissionsByRole.get(role) ?? permissionsByRole.get(roleName(role))
+
+/** The filter of a permission on all rows. */
+export const ALL_ROWS = -1
+
+/** Returns the reference of `resultTable`. No table has it, because a name cannot contain U+0000. */
+export const resultRef = ({ schema, name }: TableRef): TableRef => ({ schema, name: `${name}\0` })
+
+/**
+ * Returns the result of a function as a table that no other request can read. A role that may call the function may
+ * select all of it.
+ */
+export function resultTable(called: FunctionData): Table {
+  let table = results.get(called)
+  if (!table) results.set(called, (table = openTable(resultData(called))))
+  return table
+}
+const results = new WeakMap<FunctionData, Table>()
+
+function resultData({ table, result, roles }: FunctionData): TableData {
+  const { columns = [] } = result ?? {}
+  const names = columns.map(({ name }) => name)
+  const select = { columns: names, filter: ALL_ROWS, aggregations: true, computedFields: [] }
+  return {
+    ...table,
+    kind: 'view',
+    system: false,
+    insertable: false,
+    updatable: false,
+    deletable: false,
+    columns,
+    primaryKey: [],
+    keys: [],
+    foreignKeys: [],
+    rules: [],
+    relationships: [],
+    computedFields: [],
+    permissions: roles.map((role) => ({ role, select })),
+  }
+}
 
 export function openCatalog(data: CatalogData): Catalog {
   return { ...data, tables: new Map(data.tables.map((table) => [tableKey(table), openOnce(table)])) }

@@ -3,7 +3,15 @@ import type { Json } from '../json/parse.js'
 import { liftTableRef } from '../plan/boolexp.js'
 import { isObject } from '../plan/encode.js'
 import type { TableRef } from '../plan/ir.js'
-import { type ComputedField, type FunctionArgument, type FunctionData, tableKey, tableName } from './catalog.js'
+import {
+  type ComputedField,
+  type FunctionArgument,
+  type FunctionData,
+  type FunctionResult,
+  resultRef,
+  tableKey,
+  tableName,
+} from './catalog.js'
 import { objectOf } from './customization.js'
 import type { FoundArgument, FoundFunction } from './introspect-functions.js'
 import type { ComputedFieldRow, TrackedFunction } from './metadata.js'
@@ -18,8 +26,8 @@ export interface FunctionScope {
 const CONFIGURATION = ['session_argument', 'exposed_as', 'custom_name']
 
 /**
- * Resolves a tracked function, which must return rows of a tracked table.
- * @param infersPermissions whether functions that change nothing need no permission
+ * Resolves a tracked function or procedure. If it returns rows of a table, the table must be tracked.
+ * @param infersPermissions whether functions that return rows of a table, and change nothing, need no permission
  * @throws ServiceError 400 with the path `$` for the function, or one below `$.configuration`
  */
 export function resolveFunction(
@@ -34,32 +42,55 @@ export function resolveFunction(
   } = objectOf(configuration, '$.configuration', CONFIGURATION)
   const found = findFunction(ref, scope, '$')
   const { row: table } = found.result
-  if (!table || !scope.tracked(table)) {
+  if (table && !scope.tracked(table)) {
     throw notSupported(`function "${tableName(ref)}" does not return rows of a tracked table`, '$')
   }
+  const result = table ? undefined : resultOf(found)
   if (exposed !== undefined && exposed !== 'query' && exposed !== 'mutation') {
     throw parseFailed('expecting "query" or "mutation"', '$.configuration.exposed_as')
   }
-  if (exposed === 'query' && found.volatile) {
-    throw notSupported(
-      `function "${tableName(ref)}" is volatile: only a mutation may call it`,
-      '$.configuration.exposed_as',
-    )
+  // A function that returns nothing is called for its effects.
+  const why = found.volatile ? 'is volatile' : isType(found.result, 'void') ? 'returns nothing' : undefined
+  if (exposed === 'query' && why !== undefined) {
+    throw notSupported(`function "${tableName(ref)}" ${why}: only a mutation may call it`, '$.configuration.exposed_as')
   }
   const name = optionalText(customName, '$.configuration.custom_name')
   const sessionArgument = optionalText(session, '$.configuration.session_argument')
-  const mutation = found.volatile || exposed === 'mutation'
+  const mutation = why !== undefined || exposed === 'mutation'
   return {
     ...ref,
-    table,
+    table: table ?? resultRef(ref),
+    result,
+    procedure: found.procedure || undefined,
     many: found.many,
     arguments: clientArguments(found, undefined, sessionArgument, '$.configuration'),
     mutation,
     roles: [...roles],
-    ...(infersPermissions && !mutation ? { inferred: true as const } : {}),
+    ...(infersPermissions && table && !mutation ? { inferred: true as const } : {}),
     customName: name,
+    cost: found.cost,
+    rows: found.rows === DEFAULT_ROWS ? undefined : found.rows,
   }
 }
+
+/** What PostgreSQL assumes if a function does not declare its rows. */
+const DEFAULT_ROWS = 1000
+
+/** Returns the columns of a result, or a value as the column `value`. */
+function resultOf({ columns, result, ...ref }: FoundFunction): FunctionResult {
+  if (columns) {
+    if (columns.length === 0) throw notSupported(`function "${tableName(ref)}" returns rows without columns`, '$')
+    const outputs = result.kind !== 'row' || undefined
+    return { columns: columns.map((column) => ({ ...column, nullable: true })), outputs }
+  }
+  if (isType(result, 'record')) {
+    const message = `function "${tableName(ref)}" returns records; declare their columns by "returns table (...)" or "out"`
+    throw notSupported(message, '$')
+  }
+  return { columns: [{ name: 'value', type: result, nullable: true }], values: true }
+}
+
+const isType = ({ schema, name }: TableRef, type: string): boolean => schema === 'pg_catalog' && name === type
 
 const DEFINITION = ['function', 'table_argument', 'session_argument']
 
@@ -76,6 +107,9 @@ export function resolveComputedField(row: ComputedFieldRow, table: TableRef, sco
   const ref = liftTableRef(named, '$.function')
   const found = findFunction(ref, scope, '$.function')
   if (found.volatile) throw notSupported(`function "${tableName(ref)}" is volatile`, '$.function')
+  if (found.columns && found.result.kind !== 'row') {
+    throw notSupported(`function "${tableName(ref)}" has output arguments`, '$.function')
+  }
   const rowName = optionalText(wanted, '$.table_argument')
   const place = rowName === undefined ? 0 : found.arguments.findIndex(({ name }) => name === rowName)
   const of = found.arguments[place]?.type.row
@@ -113,7 +147,7 @@ function findFunction(ref: TableRef, scope: FunctionScope, path: string): FoundF
   const name = tableName(ref)
   if (!found) throw notExists(`no such function exists in postgres : "${name}"`, path)
   if (found.overloads > 1) throw notSupported(`function "${name}" is overloaded`, path)
-  if (found.unusual) throw notSupported(`function "${name}" has arguments that are not plain inputs`, path)
+  if (found.unfit !== undefined) throw notSupported(`function "${name}" ${found.unfit}`, path)
   return found
 }
 
@@ -125,16 +159,19 @@ function clientArguments(
 ): readonly FunctionArgument[] {
   const names = argumentNames(found, row)
   const last = found.arguments.findLastIndex(({ name }) => name === undefined)
-  const isOf = (i: number) =>
-    i === row ? 'row' : names[i] !== undefined && names[i] === session ? 'session' : 'client'
-  const all = found.arguments.map(({ type, optional }, i): FunctionArgument => {
+  const isOf = (i: number) => {
+    if (i === row) return 'row'
+    if (found.arguments[i]?.out) return 'none'
+    return names[i] !== undefined && names[i] === session ? 'session' : 'client'
+  }
+  const all = found.arguments.map(({ type, optional, variadic }, i): FunctionArgument => {
     const is = isOf(i)
     const { row: _, ...plain } = type
     if (is === 'session') checkSession(found.arguments[i] as FoundArgument, sessionPath)
-    if (i > last) return { name: names[i], type: plain, optional, is }
+    if (i > last) return { name: names[i], type: plain, optional, variadic, is }
     // The default applies only if all positional arguments after it are left out.
     const isLast = found.arguments.slice(0, last + 1).every((_each, at) => at <= i || isOf(at) === 'client')
-    return { name: names[i], positional: true, type: plain, optional: optional && isLast, is }
+    return { name: names[i], positional: true, type: plain, optional: optional && isLast, variadic, is }
   })
   if (session !== undefined && !all.some(({ is }) => is === 'session')) {
     throw notExists(`function "${tableName(found)}" has no argument "${session}"`, at(sessionPath, 'session_argument'))

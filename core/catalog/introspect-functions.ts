@@ -1,31 +1,43 @@
 import type { ClientBase } from 'pg'
 import type { SqlType, TableRef } from '../plan/ir.js'
 import { tableKey } from './catalog.js'
-import { labelsOf, type RawType, readType } from './introspect.js'
+import { labelsOf, lacking, type RawType, readType } from './introspect.js'
 
-/** A function in PostgreSQL. */
+/** A function or procedure in PostgreSQL. */
 export interface FoundFunction extends TableRef {
   readonly oid: number
   /** Number of functions with this name. Overloaded functions cannot be identified by name. */
   readonly overloads: number
+  readonly procedure: boolean
   readonly volatile: boolean
-  /** Whether it is variadic, has output arguments, or is polymorphic. */
-  readonly unusual: boolean
+  /** Why it cannot be tracked, e.g. `is an aggregate`. */
+  readonly unfit?: string
   readonly many: boolean
   readonly result: FoundType
+  /** Columns of the result: its output arguments, or the attributes of its composite type, which is not that of a table. */
+  readonly columns?: readonly FoundColumn[]
+  /** Those of a procedure include its output arguments, which a call must mention. */
   readonly arguments: readonly FoundArgument[]
+  /** PostgreSQL's estimates: the cost of a call, 1 for a simple built-in function, and the number of rows. */
+  readonly cost: number
+  readonly rows: number
+}
+export interface FoundColumn {
+  readonly name: string
+  readonly type: SqlType
 }
 export interface FoundArgument {
   readonly name?: string
   readonly type: FoundType
   readonly optional: boolean
+  readonly variadic?: true
+  readonly out?: true
 }
 /** `row`: the table whose row type it is. */
 export type FoundType = SqlType & { readonly row?: TableRef }
 
 /**
- * Reads the named functions from `pg_catalog` and omits missing ones. Excludes procedures, aggregates and window
- * functions.
+ * Reads the named functions and procedures from `pg_catalog` and omits missing ones.
  * @returns by `tableKey`
  */
 export async function introspectFunctions(
@@ -39,14 +51,21 @@ export async function introspectFunctions(
 
 interface RawFunction extends TableRef {
   readonly oid: number
+  readonly kind: string
   readonly overloads: number
   readonly volatility: string
-  readonly unusual: boolean
+  readonly unfit: string | null
   readonly many: boolean
+  readonly cost: number
+  readonly rows: number
   readonly defaults: number
   readonly names: readonly string[] | null
+  /** `i`, `o`, `b` (both), `v` (variadic) or `t` (a column of `returns table`); null: all are inputs. */
+  readonly modes: readonly string[] | null
   readonly result: number
+  /** All arguments, those of `modes`. */
   readonly arguments: readonly number[]
+  readonly attributes: readonly { readonly name: string; readonly type: number }[] | null
   readonly types: Readonly<Record<string, RawType & { element: RawType | null; row: TableRef | null }>>
 }
 
@@ -55,45 +74,95 @@ function readFunction(raw: RawFunction): FoundFunction {
     const { element, row, ...own } = raw.types[oid] as RawFunction['types'][string]
     return { ...readType(own), ...(element ? { element: readType(element) } : {}), ...(row ? { row } : {}) }
   }
-  const { schema, name, oid, overloads, unusual, many } = raw
-  const first = raw.arguments.length - raw.defaults
+  const plain = (oid: number): SqlType => {
+    const { row: _, ...own } = type(oid)
+    return own
+  }
+  const { schema, name, oid, overloads, many, cost, rows } = raw
+  const procedure = raw.kind === 'p'
+  const all = raw.arguments.map((argument, i) => ({
+    name: raw.names?.[i] ?? '',
+    type: argument,
+    mode: raw.modes?.[i] ?? 'i',
+  }))
+  const outs = all
+    .filter(({ mode }) => 'obt'.includes(mode))
+    // PostgreSQL names them so.
+    .map((out, i) => ({ name: out.name === '' ? `column${i + 1}` : out.name, type: plain(out.type) }))
+  const attributes = raw.attributes?.map((attribute) => ({ name: attribute.name, type: plain(attribute.type) }))
+  const result = type(raw.result)
+  // A function with one output argument of a composite type returns that type.
+  const isComposite = result.kind === 'row' && !procedure
+  const columns = outs.length > 0 && !isComposite ? outs : attributes
+  const inputs = all.filter(({ mode }) => 'ibv'.includes(mode)).length
+  let input = 0
   return {
     schema,
     name,
     oid,
     overloads,
-    unusual,
+    procedure,
+    ...(raw.unfit === null ? {} : { unfit: raw.unfit }),
     many,
-    volatile: raw.volatility === 'v',
-    result: type(raw.result),
-    arguments: raw.arguments.map((argument, i) => {
-      const own = raw.names?.[i] ?? ''
-      return { ...(own === '' ? {} : { name: own }), type: type(argument), optional: i >= first }
-    }),
+    cost,
+    rows,
+    volatile: procedure || raw.volatility === 'v',
+    result,
+    ...(columns ? { columns } : {}),
+    arguments: all
+      .filter(({ mode }) => mode !== 't' && (procedure || mode !== 'o'))
+      .map((argument) => ({
+        ...(argument.name === '' ? {} : { name: argument.name }),
+        type: type(argument.type),
+        optional: argument.mode !== 'o' && input++ >= inputs - raw.defaults,
+        ...(argument.mode === 'v' ? { variadic: true as const } : {}),
+        ...(argument.mode === 'o' ? { out: true as const } : {}),
+      })),
   }
 }
 
-/** Domains are replaced with their base types, as for columns. */
+/**
+ * Domains are replaced with their base types, as for columns. A function is preferred to a procedure and an aggregate
+ * of the same name.
+ */
 const QUERY = `
 with recursive found as (
-  select p.*, n.nspname, count(*) over (partition by p.pronamespace, p.proname)::int as overloads
+  select p.*, n.nspname, coalesce(p.proallargtypes, p.proargtypes::oid[]) as every,
+    count(*) over (partition by p.pronamespace, p.proname, p.prokind)::int as overloads
   from json_to_recordset($1::json) as w(schema text, name text)
   join pg_namespace n on n.nspname = w.schema
-  join pg_proc p on p.pronamespace = n.oid and p.proname = w.name and p.prokind = 'f'
+  join pg_proc p on p.pronamespace = n.oid and p.proname = w.name
 ),
-function as (select distinct on (pronamespace, proname) * from found order by pronamespace, proname, oid),
+function as (
+  select distinct on (pronamespace, proname) * from found order by pronamespace, proname, position(prokind in 'fpaw'), oid
+),
+own(oid, base) as (
+  select t.oid, t.oid from function join pg_type t on t.oid = prorettype or t.oid = any (every)
+  union
+  select own.oid, t.typbasetype from own join pg_type t on t.oid = own.base where t.typtype = 'd'
+),
+attribute as (
+  select function.oid as function, a.attnum, a.attname, a.atttypid
+  from function
+  join own on own.oid = function.prorettype
+  join pg_type t on t.oid = own.base
+  join pg_class c on c.oid = t.typrelid and c.relkind = 'c'
+  join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+),
 base(oid, base) as (
-  select t.oid, t.oid from function join pg_type t on t.oid = prorettype or t.oid = any (proargtypes)
+  select oid, base from own
+  union
+  select atttypid, atttypid from attribute
   union
   select base.oid, t.typbasetype from base join pg_type t on t.oid = base.base where t.typtype = 'd'
 ),
-type as (
+type as materialized (
   select base.oid, json_build_object(
     'schema', n.nspname, 'name', t.typname, 'type', t.typtype, 'category', t.typcategory, 'array', r.typname,
-    'labels', ${labelsOf('t')},
+    'labels', ${labelsOf('t')}, 'lacks', ${lacking('t')},
     'element', case when t.typcategory = 'A' and e.oid is not null then json_build_object(
       'schema', en.nspname, 'name', e.typname, 'type', e.typtype, 'category', e.typcategory, 'array', null,
-      'labels', ${labelsOf('e')}) end,
+      'labels', ${labelsOf('e')}, 'lacks', ${lacking('e')}) end,
     'row', case when c.relkind in ('r', 'p', 'v', 'm', 'f')
       then json_build_object('schema', cn.nspname, 'name', c.relname) end
   ) as type
@@ -106,11 +175,19 @@ type as (
   left join pg_class c on c.oid = t.typrelid
   left join pg_namespace cn on cn.oid = c.relnamespace
 )
-select oid::int8::float8 as oid, nspname as schema, proname as name, overloads, provolatile as volatility,
-  provariadic <> 0 or coalesce(array_to_string(proargmodes, '') ~ '[^i]', false)
-    or exists (select from pg_type t where t.oid = any (proargtypes) and t.typtype = 'p') as unusual,
-  proretset as many, pronargdefaults as defaults, proargnames as names, prorettype::int8::float8 as result,
-  array(select a::int8::float8 from unnest(proargtypes) with ordinality as u(a, ord) order by ord) as arguments,
+select oid::int8::float8 as oid, nspname as schema, proname as name, prokind as kind, overloads,
+  provolatile as volatility, proretset as many, procost::float8 as cost, prorows::float8 as rows,
+  pronargdefaults as defaults, proargnames as names, proargmodes::text[] as modes, prorettype::int8::float8 as result,
+  case when prokind = 'a' then 'is an aggregate' when prokind = 'w' then 'is a window function' else coalesce(
+    (select format('has arguments that are not plain inputs (%s)', t.typname) from pg_type t
+     where t.oid = any (every) and t.typtype = 'p' limit 1),
+    (select format('returns %s, which is no value', t.typname) from pg_type t
+     where t.oid = prorettype and t.typtype = 'p' and t.typname not in ('void', 'record'))
+  ) end as unfit,
+  array(select a::int8::float8 from unnest(every) with ordinality as u(a, ord) order by ord) as arguments,
+  (select json_agg(json_build_object('name', attname, 'type', atttypid::int8) order by attnum)
+   from attribute where attribute.function = function.oid) as attributes,
   (select json_object_agg(type.oid::int8, type.type) from type
-   where type.oid = prorettype or type.oid = any (proargtypes)) as types
+   where type.oid = prorettype or type.oid = any (every)
+     or type.oid in (select atttypid from attribute where attribute.function = function.oid)) as types
 from function order by nspname, proname`

@@ -274,7 +274,7 @@ export const labelsOf = (type: string): string =>
   `case when ${type}.typtype = 'e' then (
     select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = ${type}.oid) end`
 /** What a type has no operators for. Enums, ranges, composites and arrays have those of polymorphic types. */
-const lacking = (
+export const lacking = (
   t: string,
 ): string => `case when ${t}.typtype in ('e', 'r', 'm', 'c') or ${t}.typcategory = 'A' then '{}' else
   array_remove(array[

@@ -12,7 +12,7 @@ export interface Wanted {
 export interface Survey {
   /** Without partitions, unless they are named. */
   readonly tables: readonly SurveyedTable[]
-  /** Functions that return rows of a table. None when tables are named. */
+  /** Functions that could be tracked. None when tables are named. */
   readonly functions: readonly Surveyed[]
 }
 export interface Surveyed extends TableRef {
@@ -74,13 +74,25 @@ where c.relkind in ('r', 'p', 'v', 'm', 'f')
     end
 order by n.nspname, c.relname`
 
+const WITH_ROWS = `'r', 'p', 'v', 'm', 'f'`
+
+/** Functions that take a row of a table are left to computed fields. */
 const FUNCTIONS = `
 select distinct on (n.nspname, p.proname) n.nspname as schema, p.proname as name,
   case when not has_function_privilege(p.oid, 'execute')
-    then 'the database login of the server may not call it' end as reason
+    then 'the database login of the server may not call it'
+    when c.oid is null then 'returns no rows of a table; track_function tracks it' end as reason
 from pg_proc p
 join pg_namespace n on n.oid = p.pronamespace
 join pg_type t on t.oid = p.prorettype
-join pg_class c on c.oid = t.typrelid and c.relkind in ('r', 'p', 'v', 'm', 'f')
-where p.prokind = 'f' and ${extension('pg_proc', 'p.oid')} is null and ${IN_SCHEMAS}
-order by n.nspname, p.proname, p.oid`
+left join pg_class c on c.oid = t.typrelid and c.relkind in (${WITH_ROWS})
+where ${extension('pg_proc', 'p.oid')} is null and ${IN_SCHEMAS}
+  and case when c.oid is not null then p.prokind = 'f'
+    else p.prokind in ('f', 'p') and (t.typtype <> 'p' or t.typname = 'void' or p.proallargtypes is not null)
+      and not exists (
+        select from pg_type a left join pg_class of on of.oid = a.typrelid
+        where a.oid = any (p.proargtypes) and (a.typtype = 'p' or of.relkind in (${WITH_ROWS})))
+      and not exists (
+        select from pg_proc o where o.pronamespace = p.pronamespace and o.proname = p.proname and o.oid <> p.oid)
+    end
+order by n.nspname, p.proname, c.oid is null, p.oid`

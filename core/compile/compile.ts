@@ -129,7 +129,7 @@ function listOf({ key, read }: { readonly key: string; readonly read: Read }, ca
 }
 
 function mostRows(read: Read, catalog: Catalog): number | undefined {
-  if (read.group?.by.length === 0) return 1
+  if (read.single || read.group?.by.length === 0) return 1
   if (read.from) return read.maxRows
   return hasKeyIn(catalog, read.table, equalColumns(read.where)) ? 1 : read.maxRows
 }

@@ -51,6 +51,9 @@ export async function explainStatement(
 ): Promise<Pick<Explained, 'sql' | 'plan'>> {
   const statement = plan.statements[0]
   if (!statement) throw unexpectedPayload(ONE_STATEMENT, plan.kind === 'insert' ? '$.args.objects' : '$.args')
+  if (plan.kind === 'read' && plan.statements.length > 1) {
+    throw unexpectedPayload('a function that may change the database cannot be explained', '$.args.function')
+  }
   const values = bind(statement.params, bindings)
   const text = `explain ${analyze ? '(analyze, buffers) ' : ''}${statement.text}`
   const query = { text, values, rowMode: 'array' as const }

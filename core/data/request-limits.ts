@@ -158,11 +158,11 @@ const tooMuch = (message: string, to?: Operand): ServiceError =>
 const UNKNOWN_ROWS = 100
 
 function estimatedRows(
-  { table, per, share, limits = [] }: List,
+  { table, rows: declared = UNKNOWN_ROWS, per, share, limits = [] }: List,
   values: readonly Json[],
   rowCount: (table: string) => number,
 ): number {
-  const rows = table === undefined ? UNKNOWN_ROWS : rowCount(table) / (per === undefined ? 1 : rowCount(per))
+  const rows = table === undefined ? declared : rowCount(table) / (per === undefined ? 1 : rowCount(per))
   return Math.max(1, Math.min(rows * share, countOf(limits, values)))
 }
 

@@ -36,11 +36,15 @@ export class CellQuery implements Submittable {
   private resolve!: (cell: string | null) => void
   private reject!: (error: Error) => void
 
-  /** @param name of the prepared statement, read by pg; empty: unnamed */
+  /**
+   * @param name of the prepared statement, read by pg; empty: unnamed
+   * @param isRow whether to return all columns of the row, as a JSON list that contains the list of their texts
+   */
   constructor(
     readonly text: string,
     private readonly values: readonly (string | null)[],
     readonly name: string,
+    private readonly isRow = false,
   ) {
     this.answer = new Promise((resolve, reject) => {
       this.resolve = resolve
@@ -69,7 +73,7 @@ export class CellQuery implements Submittable {
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
-    this.cell = fields[0] ?? null
+    this.cell = this.isRow ? JSON.stringify([fields]) : (fields[0] ?? null)
   }
 
   handleError(error: Error): void {

@@ -82,7 +82,7 @@ async function cell(
   values: readonly (string | null)[],
   { prepare, dialect, reader, onTime }: Execution,
 ): Promise<string> {
-  const query = new CellQuery(statement.text, values, prepare ? statement.name : '')
+  const query = new CellQuery(statement.text, values, prepare ? statement.name : '', statement.row)
   client.query(query)
   try {
     const answer = (await query.answer) as string

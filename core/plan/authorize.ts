@@ -1,5 +1,13 @@
 import { isAdmin, roleName } from '../session.js'
-import { type Catalog, type ComputedField, permissionsOf, type Table, tableName } from '../catalog/catalog.js'
+import {
+  ALL_ROWS,
+  type Catalog,
+  type ComputedField,
+  permissionsOf,
+  type Table,
+  tableKey,
+  tableName,
+} from '../catalog/catalog.js'
 import { permissionDenied, unexpectedPayload } from '../errors.js'
 import { and } from './boolexp.js'
 import { guard } from './guard.js'
@@ -28,7 +36,7 @@ import {
   type Update,
   type Write,
 } from './ir.js'
-import { type Action, mayUpsert, namesFor, RULE_ACTIONS } from './names.js'
+import { type Action, mayUpsert, namesFor, rowsReturned, RULE_ACTIONS } from './names.js'
 
 /** Maximum number of sort columns. PostgreSQL compares each with all others while parsing. */
 const MAX_ORDER = 100
@@ -43,7 +51,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   if (isAdmin({ role: key })) return op
   const role = roleName(key)
   const names = namesFor(key, catalog)
-  const filter = (place: number): BoolExp => catalog.filters[place] as BoolExp
+  const filter = (place: number): BoolExp => (place === ALL_ROWS ? TRUE : (catalog.filters[place] as BoolExp))
   const permissions = (table: Table) => permissionsOf(table, key) ?? { role }
   const tableFor = (ref: TableRef, action: Action): Table => names.table(ref, action, '$.args.table')
   const columns = (table: Table, used: Iterable<string>, action: Action) => {
@@ -74,28 +82,31 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     }
   }
 
-  const read = (read: Read): Read => {
-    const table = tableFor(read.table, 'select')
-    if (read.from) names.callable(read.from.function, '$.args')
-    return rowsOf(read, table)
+  const read = (read: Read): Read => rowsOf(read, tableOf(read))
+
+  /** Returns the table that rows come from, which the role may read. */
+  const tableOf = ({ table, from }: Read | Aggregate | Connection): Table => {
+    if (!from) return tableFor(table, 'select')
+    const returned = rowsReturned(names.callable(from.function, '$.args'), names, '$.args')
+    if (tableKey(returned) !== tableKey(table)) throw new Error(`"${from.function.name}" returns other rows`)
+    return returned
   }
 
   const rowsOf = (read: Read, table: Table): Read => {
-    if (read.group) return groups(read, read.group)
+    if (read.group) return groups(read, read.group, table)
     return { ...read, ...rows(read, table), fields: fields(read.fields, table) }
   }
 
   /** As in `aggregate`, the role's limit applies to what is returned, and not to the rows that are aggregated. */
-  const groups = (read: Read, group: Grouping): Read => {
-    const table = aggregable(read.table)
+  const groups = (read: Read, group: Grouping, table: Table): Read => {
+    mayAggregate(table)
     columns(table, [...group.by, ...group.values.flatMap(({ column }) => column ?? [])], 'select')
     checkGroups(read, group)
     return { ...read, ...rows(read, table) }
   }
 
   const aggregate = (read: Aggregate): Aggregate => {
-    const table = aggregable(read.table)
-    if (read.from) names.callable(read.from.function, '$.args')
+    const table = mayAggregate(tableOf(read))
     const computed = (each: Computed): void => {
       if (each.kind === 'count') columns(table, each.columns, 'select')
       if (each.kind === 'columns') fields(each.of, table)
@@ -109,8 +120,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   }
 
   const connection = (read: Connection): Connection => {
-    const table = tableFor(read.table, 'select')
-    if (read.from) names.callable(read.from.function, '$.args')
+    const table = tableOf(read)
     const { distinct, outside } = read
     if (distinct) columns(table, distinct.key, 'select')
     const beyond = (where: BoolExp | undefined) => where && rows({ ...read, where }, table).where
@@ -133,8 +143,9 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   const opaque = (of: Opaque, table: Table): Opaque =>
     of.map((part) => ('by' in part ? { ...part, by: target(part.by, table) } : part))
 
-  const aggregable = (ref: TableRef): Table => {
-    const table = tableFor(ref, 'select')
+  const aggregable = (ref: TableRef): Table => mayAggregate(tableFor(ref, 'select'))
+
+  const mayAggregate = (table: Table): Table => {
     if (permissions(table).select?.aggregations) return table
     throw permissionDenied(`role "${role}" does not have permission to aggregate "${table.name}"`, '$.args.table')
   }

@@ -1,4 +1,4 @@
-import type { Column, ComputedField, FunctionArgument, Table } from '../catalog/catalog.js'
+import type { Column, ComputedField, FunctionArgument, FunctionData, Table } from '../catalog/catalog.js'
 import { unexpectedPayload } from '../errors.js'
 import {
   type CallArgument,
@@ -119,16 +119,29 @@ export function planCall(
 ): FunctionCall {
   const values = all.map(({ name, type, is }): CallArgument['to'] | undefined => {
     if (is === 'row') return { kind: 'row' }
+    if (is === 'none') return { kind: 'const', value: null, type }
     return is === 'session' ? { kind: 'session_all', type } : given(name as string, type)
   })
   const last = values.findLastIndex((to, i) => to !== undefined && all[i]?.positional)
-  const args = all.flatMap(({ name, positional, optional }, i): CallArgument[] => {
+  const args = all.flatMap(({ name, positional, variadic, optional }, i): CallArgument[] => {
     const to = values[i]
-    if (to) return [positional ? { to } : { name, to }]
+    if (to) return [positional ? { variadic, to } : { name, variadic, to }]
     if (optional && i > last) return []
     throw unexpectedPayload(`the argument "${name}" is missing`, path)
   })
   return { function: { schema: ref.schema, name: ref.name }, args }
+}
+
+/** Plans a call of a tracked function, as the origin of the rows of a read. */
+export function planSource(called: FunctionData, path: string, given?: Given): FunctionCall {
+  const { arguments: all, result, mutation, procedure, many } = called
+  return {
+    ...planCall(called, all, path, given),
+    single: (!many && !result?.values && !result?.outputs) || undefined,
+    ahead: mutation || undefined,
+    procedure,
+    columns: result?.columns.map(({ name, type }) => ({ name, type })),
+  }
 }
 
 /** Returns whether a function can be called without a value from the client. */

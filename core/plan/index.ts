@@ -11,6 +11,7 @@ export {
   planCall,
   planOrderTarget,
   planRank,
+  planSource,
   readOrderText,
   searchOn,
   startsWith,
@@ -32,7 +33,7 @@ export {
   TEXT,
 } from './operators.js'
 export type * from '../catalog/catalog.js'
-export { permissionsOf, tableKey, tableName } from '../catalog/catalog.js'
+export { permissionsOf, resultTable, tableKey, tableName } from '../catalog/catalog.js'
 export * from '../catalog/graphql-names.js'
 export {
   at,

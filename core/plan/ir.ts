@@ -96,10 +96,14 @@ export interface FunctionCall {
   readonly single?: true
   /** Whether it may change the database. It is then called once, in a statement before the one that reads its rows. */
   readonly ahead?: true
+  readonly procedure?: true
+  /** Columns of its rows, if these are no rows of a table. */
+  readonly columns?: readonly { readonly name: string; readonly type: SqlType }[]
 }
 export interface CallArgument {
   /** Absent for a positional argument. */
   readonly name?: string
+  readonly variadic?: true
   /** `row`: the row that the call is made for. */
   readonly to: Operand | { readonly kind: 'row' }
 }
@@ -332,6 +336,8 @@ export interface Read {
   readonly maxRows?: number
   /** Whether to return an object or null instead of an array. */
   readonly single: boolean
+  /** Whether to return the values of its only field instead of objects. */
+  readonly values?: true
 }
 
 /** Groups of rows. A group has the columns in `by`, and one for each value. */
@@ -356,7 +362,7 @@ export interface GroupValue {
 }
 
 /** Aggregates of some rows, optionally with the rows. */
-export interface Aggregate extends Omit<Read, 'kind' | 'fields' | 'group' | 'single'> {
+export interface Aggregate extends Omit<Read, 'kind' | 'fields' | 'group' | 'single' | 'values'> {
   readonly kind: 'aggregate'
   readonly parts: readonly AggregatePart[]
 }

@@ -8,6 +8,7 @@ import {
   type RolePermissions,
   nameOfKey,
   permissionsOf,
+  resultTable,
   type Table,
   tableKey,
   tableName,
@@ -70,7 +71,7 @@ export interface Names {
   /** Returns the computed fields: values that the select permission lists, and rows of tables that the role may select from. */
   computedFields(table: Table): readonly ComputedField[]
   computedField(table: Table, name: string, path: string): ComputedField
-  /** Returns the functions that the role may call and whose tables it may select from. */
+  /** Returns the functions that the role may call. If they return rows of a table, it may also select from the table. */
   functions(): readonly FunctionData[]
   callable(ref: TableRef, path: string): FunctionData
 }
@@ -134,7 +135,8 @@ export function allNames(catalog: Tables): Names {
       table.computedByName.get(name) ?? fail(notExists(`computed field "${name}" does not exist`, path)),
     functions: () => catalog.functions,
     callable: (ref, path) =>
-      findFunction(catalog, ref) ?? fail(notExists(`function "${tableName(ref)}" is not tracked`, path)),
+      findFunction(catalog, ref) ??
+      fail(notExists(`function "${tableName(ref)}" is not tracked${nearFunction(ref, catalog.functions)}`, path)),
   }
 }
 
@@ -147,6 +149,9 @@ export function missingTable(ref: TableRef, path: string, tracked: Iterable<stri
 
 const missingColumn = (table: Table, name: string, path: string): ServiceError =>
   notExists(`column "${name}" does not exist${didYouMean(name, [...table.columnsByName.keys()])}`, path)
+
+const nearFunction = (ref: TableRef, known: readonly FunctionData[]): string =>
+  didYouMean(tableName(ref), known.map(tableName))
 
 const findFunction = ({ functions }: Tables, ref: TableRef): FunctionData | undefined =>
   functions.find((each) => each.schema === ref.schema && each.name === ref.name)
@@ -195,8 +200,10 @@ function namesOf(key: string, catalog: Catalog): Names {
     if ('type' in gives) return columnSet(permissionsOf(table, key)?.select?.computedFields).has(name)
     return readable(table) && readable(catalog.tables.get(tableKey(gives.table)))
   }
-  const callable = ({ roles, inferred, table }: FunctionData): boolean =>
-    (inferred === true || roles.includes(role)) && readable(catalog.tables.get(tableKey(table)))
+  const callable = ({ roles, inferred, table, result }: FunctionData): boolean =>
+    result
+      ? roles.includes(role)
+      : (inferred === true || roles.includes(role)) && readable(catalog.tables.get(tableKey(table)))
 
   return {
     snapshot: catalog,
@@ -268,10 +275,18 @@ function namesOf(key: string, catalog: Catalog): Names {
     callable(ref, path) {
       const found = findFunction(catalog, ref)
       if (found && callable(found)) return found
-      throw permissionDenied(`role "${role}" does not have permission to call function "${tableName(ref)}"`, path)
+      const near = nearFunction(ref, catalog.functions.filter(callable))
+      throw permissionDenied(
+        `role "${role}" does not have permission to call function "${tableName(ref)}"${near}`,
+        path,
+      )
     },
   }
 }
+
+/** Returns the table whose rows a function returns. */
+export const rowsReturned = (called: FunctionData, names: Names, path: string): Table =>
+  called.result ? resultTable(called) : names.table(called.table, 'select', path)
 
 /** Returns whether a role may upsert: it may insert, and either may update too or has `allow_upsert`. */
 export const mayUpsert = ({ insert, update }: Partial<RolePermissions> = {}): boolean =>

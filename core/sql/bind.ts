@@ -146,6 +146,8 @@ export interface Statement {
    * that failures do not depend on rows, and finds the index for the language of a full-text search.
    */
   readonly fresh?: true
+  /** Whether its result is a row of texts, as JSON, rather than one text. */
+  readonly row?: true
 }
 
 export type Param =

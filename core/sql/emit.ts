@@ -1,6 +1,6 @@
 import type { Count, Field, Op, Operand, Read, Roots } from '../plan/ir.js'
 import { emitWrite } from './emit-write.js'
-import { Printer } from './printer.js'
+import { Printer, values } from './printer.js'
 import type { Statement } from './bind.js'
 import { alias, ident, integer, join, rowAlias, type Sql, sql, tableText } from './text.js'
 
@@ -16,11 +16,12 @@ export type Form = 'array' | 'rows' | 'cells'
 export function emit(op: Op, form: Form): readonly Statement[] {
   switch (op.kind) {
     case 'read':
-      return [emitRead(op, form)]
+      return [...emitAhead(op), emitRead(op, form)]
     case 'count':
       return [emitCount(op)]
     case 'roots':
-      return form === 'rows' ? [emitParts(op)] : [...op.fields.flatMap(emitAhead), emitRoots(op)]
+      if (form === 'rows') return [emitParts(op)]
+      return [...op.fields.flatMap((field) => (field.kind === 'relation' ? emitAhead(field.read) : [])), emitRoots(op)]
     case 'insert':
     case 'update':
     case 'delete':
@@ -41,8 +42,11 @@ function emitRead(read: Read, form: Form): Statement {
   if (form === 'rows') return printer.statement(oneByOne(printer, read))
   const rows = printer.select(read)
   const x = rowAlias(read.fields.map(({ key }) => key))
+  const each = read.values ? values(rows, read.fields) : sql`select row_to_json(${x}) from (${rows}) ${x}`
   switch (form) {
     case 'array':
+      if (read.single) return printer.statement(sql`select coalesce((${each}), 'null')::text`)
+      if (read.values) return printer.statement(sql`select array_to_json(array(${each}))::text`)
       return printer.statement(sql`select array_to_json(array(select ${x} from (${rows}) ${x}))::text`)
     case 'cells': {
       // Text unchanged, everything else as JSON text, null as null. JSON nulls and strings stay JSON.
@@ -56,9 +60,10 @@ function emitRead(read: Read, form: Form): Statement {
   }
 }
 
-/** `select row_to_json(x)::text from (select t0."id" as "id", ...) x` */
+/** `select row_to_json(x)::text from (select t0."id" as "id", ...) x`. No text is null, which separates parts. */
 function oneByOne(printer: Printer, read: Read): Sql {
   const rows = printer.select(read)
+  if (read.values) return sql`select coalesce(v, 'null')::text from (${values(rows, read.fields)}) v(v)`
   const x = rowAlias(read.fields.map(({ key }) => key))
   return sql`select row_to_json(${x})::text from (${rows}) ${x}`
 }
@@ -120,12 +125,20 @@ function emitParts(roots: Roots): Statement {
 /**
  * Prints the call of a function that may change the database and returns all its rows. The next statement sees its
  * changes: `select coalesce(array_agg(t0.*), array[]::"author"[])::text from "add_author"("name" => $1::text) t0`
+ *
+ * Rows that are not of a table are lists of texts: `select coalesce(json_agg(array[t0."value"::text]), '[]')::text from
+ * "add"("a" => $1::int4) t0("value")`, and of a procedure `call "pay"("id" => $1::int4)`.
  */
-function emitAhead(field: Field): readonly Statement[] {
-  if (field.kind !== 'relation' || !field.read.from?.ahead) return []
-  const { from, table } = field.read
+function emitAhead({ from, table }: Read): readonly Statement[] {
+  if (!from?.ahead) return []
   const printer = new Printer()
+  if (from.procedure) return [{ ...printer.statement(sql`call ${printer.call(from)}`), row: true }]
   const t = printer.alias()
+  if (from.columns) {
+    const texts = from.columns.map(({ name }) => sql`${t}.${ident(name)}::text`)
+    const rows = sql`coalesce(json_agg(array[${join(texts, sql`, `)}]), '[]')`
+    return [printer.statement(sql`select ${rows}::text from ${printer.called(from, t)}`)]
+  }
   const rows = sql`coalesce(array_agg(${t}.*), array[]::${tableText(table)}[])`
   return [printer.statement(sql`select ${rows}::text from ${printer.call(from)} ${t}`)]
 }

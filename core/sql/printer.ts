@@ -20,7 +20,7 @@ import {
 import { INT8, TEXT } from '../plan/operators.js'
 import { castGeo, toGeoJson } from './geojson.js'
 import { Params, type Statement } from './bind.js'
-import { alias, ident, join, rowAlias, type Sql, sql, tableText } from './text.js'
+import { alias, ident, integer, join, rowAlias, type Sql, sql, tableText, typeText } from './text.js'
 
 /** Prints the parts of one statement. Contains its parameters and aliases. */
 export class Printer {
@@ -47,13 +47,13 @@ export class Printer {
   /** Prints a select with the given columns. */
   private rows(rows: List, t: Sql, selected: Sql, limit: () => Sql, outer: Outer | undefined): Sql {
     const { group } = rows
-    const from = group ? this.groups(rows, group, outer) : this.source(rows, outer)
+    const from = group ? sql`${this.groups(rows, group, outer)} ${t}` : this.source(rows, t, outer)
     const where = group ? [this.condition(group.having, t)] : this.matching(rows, t, outer)
     const distinct = rows.distinctOn?.map((column) => sql`${t}.${ident(column)}`)
     const order = rows.orderBy.map((each) => this.order(each, t))
     const parts = [
       sql`select ${distinct ? sql`distinct on (${join(distinct, sql`, `)}) ` : sql``}${selected}`,
-      sql` from ${from} ${t}${this.where(where)}`,
+      sql` from ${from}${this.where(where)}`,
       order.length ? sql` order by ${join(order, sql`, `)}` : sql``,
       limit(),
       rows.offset ? sql` offset ${this.params.operand(rows.offset)}` : sql``,
@@ -78,15 +78,28 @@ export class Printer {
       ...by.map((name) => sql`${t}.${ident(name)} as ${ident(name)}`),
       ...values.map((value) => sql`${groupValue(value, t)} as ${ident(value.key)}`),
     ]
-    const from = sql` from ${this.source(rows, outer)} ${t}${this.where(this.matching(rows, t, outer))}`
+    const from = sql` from ${this.source(rows, t, outer)}${this.where(this.matching(rows, t, outer))}`
     const grouped = columns.length > 0 ? sql` group by ${join(columns, sql`, `)}` : sql``
     return sql`(select ${join(selected, sql`, `)}${from}${grouped} offset 0)`
   }
 
-  /** Prints the table, or the function that returns the rows: `"public"."search"("word" => $1::text)`. */
-  private source({ from, table }: List, outer: Outer | undefined): Sql {
-    if (from?.ahead) return sql`unnest(${this.params.place({ kind: 'written' })}::${tableText(table)}[])`
-    return from ? this.call(from, outer?.alias) : tableText(table)
+  /** Prints the table, or the function that returns the rows: `"public"."search"("word" => $1::text) t0`. */
+  private source({ from, table }: List, t: Sql, outer: Outer | undefined): Sql {
+    if (!from) return sql`${tableText(table)} ${t}`
+    if (!from.ahead) return this.called(from, t, outer?.alias)
+    const rows = this.params.place({ kind: 'written' })
+    if (!from.columns) return sql`unnest(${rows}::${tableText(table)}[]) ${t}`
+    // `(select (r ->> 0)::int4 as "id", ... from json_array_elements($1::json) r) t0`
+    const columns = from.columns.map(({ name, type }, i) => {
+      return sql`(r ->> ${integer(i)})::${typeText(type)} as ${ident(name)}`
+    })
+    return sql`(select ${join(columns, sql`, `)} from json_array_elements(${rows}::json) r) ${t}`
+  }
+
+  /** Prints a call as a source of rows, with the names of its columns unless a table has them: `"add"("a" => $1::int4) t0("value")`. */
+  called(call: FunctionCall, t: Sql, row?: Sql): Sql {
+    const columns = call.columns?.map(({ name }) => ident(name))
+    return sql`${this.call(call, row)} ${t}${columns ? sql`(${join(columns, sql`, `)})` : sql``}`
   }
 
   /**
@@ -95,10 +108,11 @@ export class Printer {
    */
   call({ function: ref, args }: FunctionCall, t?: Sql): Sql {
     this.calls = true
-    const given = args.map(({ name, to }) => {
+    const given = args.map(({ name, variadic, to }) => {
       if (to.kind === 'row' && !t) throw new Error('a function of a row outside a table')
       const value = to.kind === 'row' ? sql`${t as Sql}.*` : this.params.operand(to)
-      return name === undefined ? value : sql`${ident(name)} => ${value}`
+      const named = name === undefined ? value : sql`${ident(name)} => ${value}`
+      return variadic ? sql`variadic ${named}` : named
     })
     return sql`${tableText(ref)}(${join(given, sql`, `)})`
   }
@@ -121,8 +135,11 @@ export class Printer {
       case 'constant':
         return this.constant(field.value)
       case 'relation': {
-        const rows = row(this.select(field.read, { alias: t, on: field.on }), field.read.fields)
-        return field.read.single ? sql`(${rows})` : sql`array(${rows})`
+        const { read } = field
+        const selected = this.select(read, { alias: t, on: field.on })
+        // A list of lists is no array.
+        const rows = read.values ? values(selected, read.fields) : row(selected, read.fields)
+        return read.single ? sql`(${rows})` : sql`array(${rows})`
       }
       case 'aggregate':
         return sql`(${this.aggregate(field.read, { alias: t, on: field.on })})`
@@ -206,7 +223,7 @@ export class Printer {
     // A negative number stays negative, so that PostgreSQL refuses it.
     const limit = most ? sql` limit ${most} + (${most} >= 0)::int4` : sql``
     const order = read.orderBy.map((each) => this.order(each, t))
-    const rows = sql`select (${t}.*)::${tableText(read.table)} as r from ${this.source(read, outer)} ${t}${this.where(this.shownOf(read, read.where, t, outer))} order by ${join(order, sql`, `)}${limit}`
+    const rows = sql`select (${t}.*)::${tableText(read.table)} as r from ${this.source(read, t, outer)}${this.where(this.shownOf(read, read.where, t, outer))} order by ${join(order, sql`, `)}${limit}`
     const source = sql`${page} cross join unnest(array[${page}.r]) ${shown}${most ? sql` where ${page}.n <= ${most}` : sql``}`
     const [forwards, backwards] = read.isLast ? [sql`desc`, sql`asc`] : [sql`asc`, sql`desc`]
     const cursor = () => this.opaque(read.cursor, shown)
@@ -215,7 +232,7 @@ export class Printer {
       if (!where) return sql`false`
       const other = this.alias()
       const found = this.where(this.shownOf(read, where, other, outer))
-      return sql`exists (select 1 from ${this.source(read, outer)} ${other}${found})`
+      return sql`exists (select 1 from ${this.source(read, other, outer)}${found})`
     }
     const { previous, next } = read.outside
     const info = (kind: Exclude<PageInfo['kind'], 'constant'>): Sql => {
@@ -430,6 +447,13 @@ interface Outer {
 function row(rows: Sql, fields: readonly { readonly key: string }[]): Sql {
   const x = rowAlias(fields.map(({ key }) => key))
   return sql`select (${x}.*)::record from (${rows}) ${x}`
+}
+
+/** Prints the values of the only field of rows as JSON. */
+export function values(rows: Sql, [field]: readonly Field[]): Sql {
+  const key = (field as Field).key
+  const x = rowAlias([key])
+  return sql`select to_json(${x}.${ident(key)}) from (${rows}) ${x}`
 }
 
 function count(

@@ -9,12 +9,13 @@ import {
   type Session,
 } from 'rowhouse'
 import { at, isObject, parseFailed, stringifyJson, unexpectedPayload } from 'rowhouse/plan'
-import { liftCount, liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted, PLANNER } from './lift.js'
+import { liftCall, liftCount, liftDelete, liftInsert, liftSelect, liftUpdate, type Lifted, PLANNER } from './lift.js'
 import { anything, args, tableOf, tableSchema, text } from './metadata/operation.js'
 
 const EXPLAINABLE = new Map<Json | undefined, (args: Json) => Lifted>([
   ['select', liftSelect],
   ['count', liftCount],
+  ['call', liftCall],
   ['insert', liftInsert],
   ['update', liftUpdate],
   ['delete', liftDelete],
@@ -26,7 +27,7 @@ export async function explain(data: Data, body: Json, call: Call): Promise<strin
   const { query, role, analyze = false } = body
   const lift = isObject(query) ? EXPLAINABLE.get(query['type']) : undefined
   if (!isObject(query) || !lift)
-    throw parseFailed('expecting a select, count, insert, update or delete query', '$.query')
+    throw parseFailed('expecting a select, count, call, insert, update or delete query', '$.query')
   if (typeof analyze !== 'boolean') throw parseFailed('expecting a boolean', '$.analyze')
   if (role !== undefined && typeof role !== 'string') throw parseFailed('expecting a role name', '$.role')
   const session = {

@@ -29,8 +29,8 @@ import {
  * The arguments of an operation, split into a shape, which contains no value of the client and is a cache key, and the
  * values by slot.
  */
-export interface Lifted {
-  readonly shape: Shape
+export interface Lifted<S extends Shape = Shape> {
+  readonly shape: S
   readonly values: readonly Json[]
 }
 
@@ -42,6 +42,7 @@ export type Shape =
       readonly where?: ExpShape
       readonly distinct?: readonly string[]
     }
+  | CallShape
   | InsertShape
   | UpdateShape
   | {
@@ -86,6 +87,13 @@ export interface OrderShape {
   readonly rank?: SearchShape
   readonly direction?: 'asc' | 'desc'
   readonly nulls?: 'first' | 'last'
+}
+/** A call of a function. Without `columns` it returns all. */
+export interface CallShape extends SelectShape {
+  readonly type: 'call'
+  readonly function: TableRef
+  /** Names of the arguments, with the slots of their values, or null. */
+  readonly arguments: readonly (readonly [name: string, slot: number | null])[]
 }
 export interface InsertShape {
   readonly type: 'insert'
@@ -145,6 +153,16 @@ export function liftSelect(args: Json): Lifted {
   return { shape: { type: 'select', table, ...liftRead(object, PATH, slots, 1) }, values: slots.values }
 }
 
+export function liftCall(args: Json): Lifted {
+  const slots = new Slots()
+  const object = expectKeys(args, ['function', 'arguments', ...READ], PATH)
+  const called = liftTableRef(object['function'], `${PATH}.function`)
+  const { arguments: given, columns } = object
+  const read = liftRead(present(columns) ? object : { ...object, columns: ['*'] }, PATH, slots, 1)
+  const all = present(given) ? liftNamed(given, 'arguments', `${PATH}.arguments`, slots) : []
+  return { shape: { type: 'call', function: called, arguments: all, ...read }, values: slots.values }
+}
+
 export function liftCount(args: Json): Lifted {
   const slots = new Slots()
   const object = expectKeys(args, ['table', 'where', 'distinct'], PATH)
@@ -161,7 +179,7 @@ export function liftCount(args: Json): Lifted {
 }
 
 /** @param rows the part of the rows in `args` to insert; by default all */
-export function liftInsert(args: Json, rows?: Rows): Lifted {
+export function liftInsert(args: Json, rows?: Rows): Lifted<InsertShape> {
   return liftRows(args, rows)
 }
 
@@ -170,7 +188,7 @@ export function liftWholeInsert(args: Json): Lifted {
   return liftRows(args, undefined, relatedIn)
 }
 
-function liftRows(args: Json, rows?: Rows, related?: typeof relatedIn): Lifted {
+function liftRows(args: Json, rows?: Rows, related?: typeof relatedIn): Lifted<InsertShape> {
   const object = expectKeys(args, ['table', 'objects', 'on_conflict', 'returning'], PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
   const objects = rows ?? rowsIn(object)
@@ -222,7 +240,7 @@ function rowsIn(args: JsonObject): Rows {
 }
 
 /** @param stored whether the update is described and not run */
-export function liftUpdate(args: Json, stored?: true): Lifted {
+export function liftUpdate(args: Json, stored?: true): Lifted<UpdateShape> {
   const slots = new Slots()
   const keys = ['table', 'where', '$set', 'values', '$inc', '$mul', '$default', 'returning']
   const object = expectKeys(args, keys, PATH)
@@ -272,12 +290,13 @@ function liftRead(object: JsonObject, path: string, slots: Slots, depth: number)
     orderBy: present(object['order_by']) ? liftOrderBy(object['order_by'], `${path}.order_by`, slots) : undefined,
     limit,
     offset,
-    after: present(object['after']) ? liftAfter(object['after'], `${path}.after`, slots) : undefined,
+    after: present(object['after']) ? liftNamed(object['after'], 'columns', `${path}.after`, slots) : undefined,
   }
 }
 
-function liftAfter(value: Json, path: string, slots: Slots): AfterShape {
-  if (!isObject(value)) throw parseFailed(`expecting an object of columns, but found ${describe(value)}`, path)
+/** Lifts an object of values by name. @param of what the names are */
+function liftNamed(value: Json, of: string, path: string, slots: Slots): AfterShape {
+  if (!isObject(value)) throw parseFailed(`expecting an object of ${of}, but found ${describe(value)}`, path)
   const names = Object.keys(value)
   refuseMany(names, path)
   return names.map((name) => [name, value[name] === null ? null : slots.add(value[name] as Json)])

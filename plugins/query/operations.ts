@@ -23,6 +23,7 @@ import {
   unexpectedPayload,
 } from 'rowhouse/plan'
 import {
+  liftCall,
   liftCount,
   liftDelete,
   liftInsert,
@@ -50,7 +51,7 @@ READ['columns'] = READ
 const RETURNING = { returning: READ }
 const WHERE: Templatable = { where: 'condition', ...RETURNING }
 
-/** The operations select, insert, update, delete and count. */
+/** The operations select, insert, update, delete, count and call. */
 export function rowOperations(data: Data): Record<string, Operation> {
   const request = (lift: (args: Json) => Lifted) => (args: Json, call?: Call) => ({
     planner: PLANNER,
@@ -61,16 +62,17 @@ export function rowOperations(data: Data): Record<string, Operation> {
     lift: (args) => request(lift)(args),
     run: async (args, call) => text(await data.run(request(lift)(args, call), call)),
   })
-  return {
-    select: {
-      formats: true,
-      templatable: READ,
-      lift: (args) => request(liftSelect)(args),
-      async run(args, call) {
-        const limit = isObject(args) ? args['limit'] : undefined
-        return data.read(request(liftSelect)(args, call), call, typeof limit === 'number' ? limit : undefined)
-      },
+  const reading = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
+    formats: true,
+    templatable,
+    lift: (args) => request(lift)(args),
+    async run(args, call) {
+      const limit = isObject(args) ? args['limit'] : undefined
+      return data.read(request(lift)(args, call), call, typeof limit === 'number' ? limit : undefined)
     },
+  })
+  return {
+    select: reading(liftSelect, READ),
     insert: {
       templatable: { objects: 'rows', ...RETURNING },
       lift: (args) => request(liftWholeInsert)(args),
@@ -90,6 +92,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
     },
     delete: operation(liftDelete, WHERE),
     count: operation(liftCount, { where: 'condition' }),
+    call: reading(liftCall, { ...READ, arguments: ASSIGNED }),
   }
 }
 

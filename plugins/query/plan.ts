@@ -20,11 +20,14 @@ import {
   planOrderTarget,
   planRank,
   planRows,
+  planSource,
   planStep,
   type Read,
+  refuseOtherKeys,
   type Related,
   type Returning,
   rowKey,
+  rowsReturned,
   slotOperands,
   startsWith,
   type Step,
@@ -36,6 +39,7 @@ import {
   type Update,
 } from 'rowhouse/plan'
 import type {
+  CallShape,
   ColumnShapes,
   ConflictShape,
   InsertShape,
@@ -62,6 +66,8 @@ export default function plan(shape: Shape, names: Names): Op {
       return planRead(shape, names.table(shape.table, 'select', TABLE), names, PATH, false)
     case 'count':
       return planCount(shape, names)
+    case 'call':
+      return planFunction(shape, names)
     case 'insert':
       return planInsert(shape, names)
     case 'update':
@@ -93,6 +99,31 @@ function planRead(shape: SelectShape, table: Table, names: Names, path: string, 
     offset: int8(shape.offset, 'offset'),
     single,
   }
+}
+
+/** Plans a call of a function, and what to return of its rows or values. */
+function planFunction(shape: CallShape, names: Names): Read {
+  const called = names.callable(shape.function, `${PATH}.function`)
+  const path = `${PATH}.arguments`
+  const given = new Map(shape.arguments)
+  const own = called.arguments.flatMap(({ is, name }) => (is === 'client' && name !== undefined ? [name] : []))
+  refuseOtherKeys(Object.fromEntries(given), own, path)
+  const from = planSource(called, path, (name, type) => {
+    const slot = given.get(name)
+    if (slot === null) return { kind: 'const', value: null, type }
+    return slot === undefined ? undefined : { kind: 'value', slot, type, path: at(path, name) }
+  })
+  const { columns, where, groupBy, having, distinctOn, orderBy, limit, offset } = shape
+  const values = called.result?.values
+  if (values && (groupBy || columns.length !== 1 || columns[0] !== '*')) {
+    throw unexpectedPayload(`"${called.name}" returns values, which have no columns`, `${PATH}.columns`)
+  }
+  const isList = [where, groupBy, having, distinctOn, orderBy, limit, offset].some((each) => each !== undefined)
+  if (!called.many && (isList || columns.some(isValue))) {
+    throw unexpectedPayload(`"${called.name}" does not return a list, which could be filtered or sorted`, PATH)
+  }
+  const read = planRead(shape, rowsReturned(called, names, `${PATH}.function`), names, PATH, !called.many)
+  return { ...read, from, values }
 }
 
 function planEach(

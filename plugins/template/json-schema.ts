@@ -99,8 +99,16 @@ export function answerSchema(op: Op, find: FindTable): JsonSchema {
   }
   const count = { type: 'integer', minimum: 0 }
   switch (op.kind) {
-    case 'read':
-      return { type: 'array', items: object(op.table, op.fields, op.group) }
+    case 'read': {
+      const [field] = op.fields
+      if (op.values && field) {
+        const value = fieldSchema(field, find(op.table))
+        return op.single ? value : { type: 'array', items: value }
+      }
+      const item = object(op.table, op.fields, op.group)
+      if (!op.single) return { type: 'array', items: item }
+      return op.from?.single ? { anyOf: [item, { type: 'null' }] } : item
+    }
     case 'count':
       return { type: 'object', properties: { count }, required: ['count'] }
     case 'roots':

@@ -71,7 +71,7 @@ export class Meanings {
     let reads = true
     for (const { request, path, open } of this.requests(template, (place) => placeholder(place, placed))) {
       const op = request && under(path, () => this.data.plan(request, names))
-      if (op?.kind !== 'read' && op?.kind !== 'count') reads = false
+      if ((op?.kind !== 'read' && op?.kind !== 'count') || (op.kind === 'read' && op.from?.ahead)) reads = false
       if (!op) continue
       ops.push(op)
       for (const { slot, type, path: here } of operands(op)) {

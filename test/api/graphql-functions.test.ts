@@ -33,7 +33,7 @@ create function twice(int, low int default 2, jsonb default '{}') returns setof 
 create function variant(a int) returns setof article language sql stable as $$ select * from article $$;
 create function variant(a text) returns setof article language sql stable as $$ select * from article $$;
 create function anything(a anyelement) returns setof article language sql stable as $$ select * from article $$;
-create function outs(a int, out b int) language sql stable as $$ select 1 $$;
+create function outs(a int) returns record language sql stable as $$ select 1, 2 $$;
 create function secrets() returns setof secret language sql stable as $$ select * from secret $$;
 create function noisy(a author) returns text language sql volatile as $$ select '' $$;
 create function plain() returns setof article language sql stable as $$ select * from article $$;
@@ -346,7 +346,7 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
     await track('variant', /overloaded/, 'not-supported', '$.args')
     await track('anything', /not plain inputs/, 'not-supported', '$.args')
     await track('nothing_there', /no such function/, 'not-exists', '$.args')
-    await track('outs', /not plain inputs|does not return rows/, 'not-supported', '$.args')
+    await track('outs', /declare their columns/, 'not-supported', '$.args')
     await track('secrets', /tracked table/, 'not-supported', '$.args')
     await track(
       { function: 'plain', configuration: { session: 'x' } },
@@ -427,6 +427,13 @@ tap.test('functions and computed fields in GraphQL', async (t) => {
     // A volatile function still needs a permission.
     const write = 'mutation { add_article(args: {title: "x", author_id: 1}) { rating } }'
     t.same(await ids(write, { role: 'counter' }), 'validation-failed')
+    // A function that returns no rows of a table needs one, too.
+    await inferring.must('run_sql', { sql: `create function one() returns int language sql immutable as 'select 1'` })
+    await inferring.must('track_function', 'one')
+    t.same(await ids('{ one }', { role: 'admin' }), [1])
+    t.same(await ids('{ one }', guest), 'validation-failed')
+    t.match((await inferring.query('call', { function: 'one' }, guest)).body, { code: 'permission-denied' })
+    await inferring.must('untrack_function', 'one')
     // After a change of the metadata, too.
     await inferring.must('create_function_permission', { function: 'rated', role: 'user' })
     t.same(await ids(stable, guest), [{ id: 1 }])

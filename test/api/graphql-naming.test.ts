@@ -28,6 +28,8 @@ insert into app_users (full_name, favourite_day, extra_data, login_count, "order
 insert into blog_posts values (1, 1, 'one', true), (2, 1, 'two', false), (3, 2, 'three', true);
 create function search_posts(title_part text, at_most int default 10) returns setof blog_posts language sql stable as
   $$ select * from blog_posts where post_title like '%' || title_part || '%' order by post_id limit at_most $$;
+create function post_stats(min_length int) returns table (blog_post text, title_length int) language sql stable as
+  $$ select post_title, length(post_title) from blog_posts where length(post_title) >= min_length $$;
 create function posts_of(user_row app_users) returns setof blog_posts language sql stable as
   $$ select * from blog_posts where author_id = user_row.user_id $$;
 create function name_length(user_row app_users) returns int language sql stable as 'select length(user_row.full_name)';`
@@ -60,6 +62,7 @@ const METADATA = [
     args: { table: 'blog_posts', name: 'author', using: { foreign_key_constraint_on: 'author_id' } },
   },
   { type: 'track_function', args: 'search_posts' },
+  { type: 'track_function', args: 'post_stats' },
   { type: 'add_computed_field', args: { table: 'app_users', name: 'posts_of', definition: { function: 'posts_of' } } },
   {
     type: 'add_computed_field',
@@ -263,6 +266,12 @@ t.test('names by the convention graphql-default', async (t) => {
         '{ appUsers(orderBy: {postsOfAggregate: {stddevSamp: {postId: ASC_NULLS_LAST}}}, limit: 1) { posts_of(orderBy: {postId: DESC}) { postId } name_length } }',
       ),
       { appUsers: [{ posts_of: [{ postId: 2 }, { postId: 1 }], name_length: 3 }] },
+    )
+    t.same(
+      await data(
+        '{ postStats(args: {minLength: 3}, where: {titleLength: {_gt: 3}}, orderBy: {blogPost: ASC}) { blogPost titleLength __typename } }',
+      ),
+      { postStats: [{ blogPost: 'three', titleLength: 5, __typename: 'PostStatsResult' }] },
     )
     t.same(
       await data(

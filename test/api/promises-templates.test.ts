@@ -627,7 +627,7 @@ const CASES: Readonly<Record<TemplatePromise, Case>> = {
       wrong(
         { type, args: {} },
         'unexpected-payload',
-        'the type of a template must be one of select, insert, update, delete, count, bulk',
+        'the type of a template must be one of select, insert, update, delete, count, call, bulk',
         '$.args.template.type',
       ),
     ),

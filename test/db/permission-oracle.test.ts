@@ -159,8 +159,12 @@ async function install(server: TestServer, model: Model): Promise<void> {
   const functions = tables.map(
     ({ name }) => `create function all_${name}() returns setof ${name} language sql stable as 'select * from ${name}';`,
   )
+  const steps = tables.map(
+    ({ name }) => `drop function if exists steps_${name}; create function steps_${name}(n int)
+      returns table (id int, twice int) language sql stable as 'select i, 2 * i from generate_series(1, n) i';`,
+  )
   const drop = 'drop table if exists t0, t1, t2, t3, t4 cascade;'
-  await server.must('run_sql', { sql: `${drop}${sql.join('')}${functions.join('')}` })
+  await server.must('run_sql', { sql: `${drop}${sql.join('')}${functions.join('')}${steps.join('')}` })
   await server.must('bulk', [
     ...tables.map(({ name }) => ({ type: 'track_table', args: name })),
     ...tables.flatMap(({ name, relations }) =>
@@ -185,9 +189,21 @@ async function install(server: TestServer, model: Model): Promise<void> {
       { type: 'track_function', args: `all_${name}` },
       ...ROLES.map((role) => ({ type: 'create_function_permission', args: { function: `all_${name}`, role } })),
     ]),
+    ...tables.flatMap((table) => [
+      { type: 'track_function', args: stepsOf(table) },
+      ...ROLES.filter((role) => mayCall(role, table)).map((role) => ({
+        type: 'create_function_permission',
+        args: { function: stepsOf(table), role },
+      })),
+    ]),
     ...tables.map(({ name, rows }) => ({ type: 'insert', args: { table: name, objects: rows } })),
   ])
 }
+
+const stepsOf = ({ name }: TableModel): string => `steps_${name}`
+/** Half of the roles may call the function of a table, whatever else they may do. */
+const mayCall = (role: string, { name }: TableModel): boolean =>
+  role === 'admin' || (ROLES.findIndex((each) => each === role) + Number(name.slice(1))) % 2 === 0
 
 type Seen = Record<string, number> & Record<'answered' | 'refused' | 'writes' | 'related', number>
 
@@ -287,6 +303,17 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
   if (kind < 5) {
     const args = generateGroups(random, model, table, role)
     return { type: 'select', args, expect: () => groups(model, args, table, caller) }
+  }
+  if (kind < 10) {
+    const n = random.below(4)
+    const limit = random.below(4)
+    const args = { function: stepsOf(table), arguments: { n }, columns: ['id', 'twice'], order_by: ['-id'], limit }
+    const rows = Array.from({ length: n }, (_, i) => ({ id: n - i, twice: 2 * (n - i) })).slice(0, limit)
+    const expect = () => {
+      if (!mayCall(role, table)) throw new Refused()
+      return rows
+    }
+    return { type: 'call', args, expect }
   }
   if (kind < 57) {
     const args = generateSelect(random, model, table, role)

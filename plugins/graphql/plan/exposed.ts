@@ -8,6 +8,7 @@ import {
   isGraphqlName,
   type Names,
   pascalCase,
+  resultTable,
   rootFieldName,
   type SqlType,
   type Table,
@@ -74,13 +75,20 @@ function expose(names: Names, dialect: Dialect): Exposed {
     types.add(free)
     args.set(call, free)
   }
+  /** Names the type of the rows that only a function returns. */
+  const nameResult = (table: Table, name: string) => {
+    let free = `${camel ? upperFirst(name) : name}${typeEnd('_result', camel)}`
+    while (suffixes.some((suffix) => isType(free + suffix))) free += '_'
+    tables.set(free, table)
+    byTable.set(tableKey(table), free)
+  }
   const nameOf = (table: TableRef) => byTable.get(tableKey(table))
   if (dialect !== 'alpha') {
     for (const [name, table] of tables) {
       for (const field of names.computedFields(table)) nameArgs(field, `${name}${typeEnd(`_${field.name}`, camel)}`)
     }
     for (const { name, of: call } of inOrder(names.functions(), (call) => functionFieldName(call, names.naming))) {
-      const table = tables.get(nameOf(call.table) ?? '')
+      const table = call.result ? resultTable(call) : tables.get(nameOf(call.table) ?? '')
       if (!table || !isGraphqlName(name) || query.has(name) || mutation.has(name)) continue
       if (dialect === 'relay' && name === NODE) continue
       if (!takesNames(call.arguments)) continue
@@ -88,11 +96,12 @@ function expose(names: Names, dialect: Dialect): Exposed {
       const field = isConnection ? connectionName(name, names) : name
       if (isConnection && (query.has(field) || !nodes.has(table))) continue
       nameArgs(call, name)
+      if (call.result && !call.result.values) nameResult(table, name)
       const roots = call.mutation ? mutation : query
       roots.set(field, { action: isConnection ? CONNECTION_ACTION : ROOT_ACTIONS.select, table, call })
       if (isConnection) continue
       const aggregate = rootFieldName('select_aggregate', call, name, names.naming)
-      if (call.many && !call.mutation && names.mayAggregate(table) && !query.has(aggregate)) {
+      if (call.many && !call.mutation && !call.result && names.mayAggregate(table) && !query.has(aggregate)) {
         query.set(aggregate, { action: ROOT_ACTIONS.select_aggregate, table, call })
       }
     }
@@ -135,7 +144,10 @@ function enumsOf(names: Names): ReadonlyMap<string, readonly string[] | null> {
       if ('type' in field.gives) add(field.gives.type)
     }
   }
-  names.functions().forEach(addArguments)
+  for (const call of names.functions()) {
+    addArguments(call)
+    call.result?.columns.forEach(({ type }) => add(type))
+  }
   return enums
 }
 

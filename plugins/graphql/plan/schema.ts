@@ -16,6 +16,7 @@ import {
   specifiedDirectives,
 } from 'graphql'
 import {
+  type Column,
   type ComputedField,
   type FunctionData,
   isGraphqlName,
@@ -115,9 +116,16 @@ class SchemaOutputs {
   }
 
   root({ action, table, call }: RootField): FieldConfig {
+    if (call?.result?.values) return { type: this.values(table, call.many), args: this.inputs.call(call) }
     if (call && !call.many) return this.called(table, false, call)
     const args = this.inputs[action.args](table)
     return { type: this.given(action.gives, table), args: call ? { ...this.inputs.call(call), ...args } : args }
+  }
+
+  /** A value that a function returns, or a list of them. */
+  private values({ columns: [column] }: Table, many: boolean): GraphQLOutputType {
+    const type = this.registry.value((column as Column).type)
+    return many ? new GraphQLNonNull(new GraphQLList(type)) : type
   }
 
   private given(gives: RootAction['gives'], table: Table): GraphQLOutputType {

@@ -20,6 +20,7 @@ import {
   type Field,
   type FunctionArgument,
   type FunctionCall,
+  type Given,
   INT8,
   isRelated,
   type Join,
@@ -27,6 +28,7 @@ import {
   type Opaque,
   type PageInfo,
   planCall,
+  planSource,
   type Roots,
   type SqlType,
   type Table,
@@ -119,9 +121,9 @@ export class Walker {
     if (!action.read) throw new Error('a mutation reads nothing')
     const selected: Selected = { key, nodes, table, path }
     if (!call) return this[action.read](selected)
-    const from = this.call(call, call.arguments, nodes, path)
-    const returned = { ...selected, from: call.mutation ? { ...from, ahead: true as const } : from }
-    return call.many ? this[action.read](returned) : this.row(returned, TRUE)
+    const from = planSource(call, `${path}.args`, this.given(call.arguments, nodes, path))
+    if (call.result?.values) return this.values({ ...selected, from }, call.many)
+    return call.many ? this[action.read]({ ...selected, from }) : this.row({ ...selected, from }, TRUE)
   }
 
   /**
@@ -153,20 +155,23 @@ export class Walker {
     return [version, ...names, ...primaryKey.map((column) => ({ by: { kind: 'column', column } }) as const)]
   }
 
-  private call(
-    ref: TableRef,
-    all: readonly FunctionArgument[],
-    [node]: readonly FieldNode[],
-    path: string,
-  ): FunctionCall {
+  /** Plans the values that a function returns. */
+  private values({ key, nodes, table, path, from }: Selected, many: boolean): Field {
+    const field = this.column(table.columns[0] as Column, 'value', nodes[0], path)
+    const rows = { table: refTo(table), from, where: TRUE, orderBy: [], fields: [field] }
+    return { kind: 'relation', key, on: [], read: { kind: 'read', ...rows, single: !many, values: true } }
+  }
+
+  /** Returns the values of the arguments of a function. */
+  private given(all: readonly FunctionArgument[], [node]: readonly FieldNode[], path: string): Given {
     const given = fieldsOf(this.args.of(node as FieldNode)['args'])
     const keys = argumentKeys(all, this.isCamel)
-    return planCall(ref, all, `${path}.args`, (name, type) => {
+    return (name, type) => {
       const key = keys.get(name) as string
       const input = ownOf(given, key)
       if (input?.kind === 'null') return { kind: 'const', value: null, type }
       return input && this.args.operand(input, type, `${path}.args.args.${key}`)
-    })
+    }
   }
 
   /**
@@ -241,11 +246,13 @@ export class Walker {
   private computedField(selected: Selected, name: string): Field {
     const { key, nodes, table, path } = selected
     const { function: ref, arguments: all, gives } = this.names.computedField(table, name, path)
-    const from = this.call(ref, all, nodes, path)
+    const from = planCall(ref, all, `${path}.args`, this.given(all, nodes, path))
     if ('type' in gives)
       return this.column({ name, type: gives.type, nullable: true, computed: from }, key, nodes[0], path)
-    const returned = { ...selected, table: this.names.table(gives.table, 'select', path), from, computed: name }
-    return gives.many ? this.rows(returned) : this.row(returned, TRUE)
+    const returned = { ...selected, table: this.names.table(gives.table, 'select', path), computed: name }
+    return gives.many
+      ? this.rows({ ...returned, from })
+      : this.row({ ...returned, from: { ...from, single: true } }, TRUE)
   }
 
   /** Plans a column, a part of a JSON value, or a number as text. */
@@ -281,10 +288,9 @@ export class Walker {
   private row(selected: Selected, where: BoolExp): Field {
     const { nodes, table, path, from } = selected
     const fields = this.fields(nodes, table, path)
-    const origin = from ? { from: { ...from, single: true as const } } : {}
     return {
       ...relationOf(selected),
-      read: { kind: 'read', table: refTo(table), ...origin, where, orderBy: [], fields, single: true },
+      read: { kind: 'read', table: refTo(table), from, where, orderBy: [], fields, single: true },
     }
   }
 

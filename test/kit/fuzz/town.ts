@@ -45,6 +45,15 @@ create table vault (id int primary key, town_id int references town, secret text
 create table landmark (id int primary key, name text not null);
 insert into landmark values (1, 'bridge'), (2, 'tower');
 insert into town (name) overriding system value values ('kept');
+create type spot as (name text, at int4range);
+create function mingle(age smallint, mood mood default 'calm', facts jsonb default null, moods mood[] default null,
+    spot spot default null, price small_price default 1, born timestamptz default null, raw bytea default null)
+  returns table (age smallint, mood mood, facts jsonb, moods mood[], spot spot, price small_price, born timestamptz, raw bytea)
+  language sql stable as 'select age, mood, facts, moods, spot, price, born, raw';
+create function tally(variadic numbers numeric[]) returns numeric language sql immutable as
+  'select sum(n) from unnest(numbers) n';
+create procedure measure(inout bits bit(4), inout wait interval default '1 day') language plpgsql as
+  'begin bits := ~bits; wait := wait * 2; end';
 insert into vault select i, 1, md5(i::text) from generate_series(1, 50) i;
 `
 
@@ -109,6 +118,7 @@ export const TOWN_METADATA = {
     { table: 'vault', object_relationships: [{ name: 'town', using: using('town_id') }] },
     { table: 'landmark', select_permissions: [{ role: 'user', permission: { columns: '*', filter: {} } }] },
   ],
+  functions: ['mingle', 'tally', 'measure'].map((name) => ({ function: name, permissions: [{ role: 'user' }] })),
   query_templates: [],
 }
 

@@ -79,6 +79,29 @@ export const VALID: readonly unknown[] = [
   { type: 'delete', args: { table: 'person', where: { name: { $like: 'third%' } }, returning: ['id', 'name'] } },
   { type: 'delete', args: { table: 'town', where: { $and: [{ name: 'b town' }, { $not: { people: {} } }] } } },
   {
+    type: 'call',
+    args: {
+      function: 'mingle',
+      arguments: {
+        age: 3,
+        mood: 'wild',
+        facts: { a: [1] },
+        moods: ['calm', null],
+        spot: { name: 'marker', at: '[1,4)' },
+        price: 1.25,
+        born: '2030-01-01T00:00:00Z',
+        raw: '\\x00ff',
+      },
+      columns: ['age', 'spot', { count: '*' }],
+      where: { mood: { $ne: 'calm' }, facts: { $has_key: 'a' } },
+      group_by: ['age', 'spot'],
+      order_by: ['-age'],
+      limit: 3,
+    },
+  },
+  { type: 'call', args: { function: { schema: 'public', name: 'tally' }, arguments: { numbers: [1, 2.5, null] } } },
+  { type: 'call', args: { function: 'measure', arguments: { bits: '1010', wait: '01:00:00' }, columns: ['*'] } },
+  {
     type: 'bulk',
     args: [
       { type: 'insert', args: { table: 'town', objects: [{ name: 'in bulk' }] } },

@@ -2,7 +2,7 @@ import type { TypeKind } from '../../../core/plan/ir.js'
 import { fingerprint } from '../../../plugins/graphql/plan/opaque.js'
 import { anyId, type Asker, generateCondition, mayAggregate, pickColumn, relationOf, rightSide } from './conditions.js'
 import { grantsOf } from './permissions.js'
-import { COMPUTED_ROWS, FUNCTIONS, type Json, type Table, tableOf } from './schema.js'
+import { COMPUTED_ROWS, FUNCTIONS, type Json, mayCall, PLAIN_FUNCTIONS, type Table, tableOf } from './schema.js'
 import { NAMES } from './worlds.js'
 import { generateIncrement, generateRows, generateSet, type Generator, mayCount, pickTable } from './writes.js'
 
@@ -198,6 +198,7 @@ class Writer {
 
   private call(writes: boolean): string {
     const { random } = this.generator
+    if (random.chance(35)) return this.plainCall(writes)
     if (!this.has(tableOf('note'), 'id', 'select') && random.chance(95)) return writes ? this.mutation() : this.root()
     const some = Object.entries(FUNCTIONS).filter(
       ([, { reads, writes: mayWrite = false }]) =>
@@ -215,6 +216,18 @@ class Writer {
     const aggregate = random.chance(20) && !writes && mayAggregate(random, this.asker, 'note')
     const rows = this.rows(table, given)
     return `${name}${aggregate ? '_aggregate' : ''}${rows} ${aggregate ? this.aggregate(table) : `{ ${this.fields(table, 1)} }`}`
+  }
+
+  /** Calls a function that returns no rows of a table. */
+  private plainCall(writes: boolean): string {
+    const { random } = this.generator
+    const may = mayCall(this.asker.role) || random.chance(5)
+    const some = Object.entries(PLAIN_FUNCTIONS).filter(([, each]) => (each.writes ?? false) === writes)
+    if (!may) return writes ? this.mutation() : this.root()
+    const [name, { args, columns = [] }] = random.pick(some)
+    const given = args === 'n' ? `{n: ${anyId(random)}}` : `{word: ${JSON.stringify(random.pick(['', 'a', 'ab']))}}`
+    const called = `${random.chance(3) ? random.pick(['secret', 'hush']) : name}(args: ${given})`
+    return columns.length > 0 ? `${called} { ${random.pick(columns)} __typename }` : called
   }
 
   private where(table: Table): string {

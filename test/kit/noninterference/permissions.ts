@@ -4,7 +4,9 @@ import {
   FUNCTIONS,
   GATE,
   type Json,
+  mayCall,
   type Names,
+  PLAIN_FUNCTIONS,
   type Row,
   type Table,
   tableOf,
@@ -141,7 +143,7 @@ function generateFilter(random: Random, { name, relations }: Table, open: boolea
 }
 
 /** What an admin says in a bulk, on a server without metadata. */
-export function metadataOf({ roles }: Era, { pin }: Names): readonly object[] {
+export function metadataOf({ roles }: Era, { pin, secret }: Names): readonly object[] {
   const tables = Object.values(TABLES)
   const presets = (table: string, role: string, type: string) =>
     // Half of the roles cannot give the column its value, and have none.
@@ -183,6 +185,13 @@ export function metadataOf({ roles }: Era, { pin }: Names): readonly object[] {
       { type: 'track_function', args: name },
       ...Object.keys(roles).map((role) => ({ type: 'create_function_permission', args: { function: name, role } })),
     ]),
+    ...Object.keys(PLAIN_FUNCTIONS).flatMap((name) => [
+      { type: 'track_function', args: name },
+      ...Object.keys(roles)
+        .filter(mayCall)
+        .map((role) => ({ type: 'create_function_permission', args: { function: name, role } })),
+    ]),
+    { type: 'track_function', args: secret },
   ]
 }
 

@@ -12,7 +12,7 @@ import {
 } from './conditions.js'
 import { type Document, generateDocument } from './documents.js'
 import { type Era, grantsOf } from './permissions.js'
-import { GATE, type Json, type Table, tableOf } from './schema.js'
+import { FUNCTIONS, GATE, type Json, PLAIN_FUNCTIONS, type Table, tableOf } from './schema.js'
 import { NAMES } from './worlds.js'
 import {
   generateIncrement,
@@ -77,7 +77,9 @@ function queryCase(generator: Generator, role: string): Made {
   const { random } = generator
   const { writes, ...body } = generateQuery(generator, role)
   const accept =
-    body.type === 'select' && random.chance(10) ? random.pick(['application/x-ndjson', 'text/csv']) : undefined
+    (body.type === 'select' || body.type === 'call') && random.chance(10)
+      ? random.pick(['application/x-ndjson', 'text/csv'])
+      : undefined
   const made = post(body.type, '/v1/query', body as unknown as Json, writes)
   return accept ? { ...made, headers: { accept } } : made
 }
@@ -98,12 +100,13 @@ interface Query {
   readonly args: Json
   readonly writes: boolean
 }
-const PICKED: readonly ('select' | 'count' | 'update' | 'delete' | 'insert')[] = [
+const PICKED: readonly ('select' | 'call' | 'count' | 'update' | 'delete' | 'insert')[] = [
   'select',
   'select',
   'select',
   'select',
   'select',
+  'call',
   'count',
   'update',
   'update',
@@ -115,7 +118,7 @@ export function generateQuery(generator: Generator, role: string): Query {
   const { random, era, used } = generator
   const asker: Asker = { era, role, dialect: 'query' }
   const type = random.pick(PICKED)
-  const table = pickTable(generator, role, type === 'count' ? 'select' : type)
+  const table = pickTable(generator, role, type === 'count' || type === 'call' ? 'select' : type)
   const where = (): Condition => generateCondition(random, asker, table, used)
   const name: Json = random.chance(1) ? random.pick([NAMES[0].shadow, NAMES[1].shadow, 'share', 'nothing']) : table.name
   switch (type) {
@@ -125,6 +128,8 @@ export function generateQuery(generator: Generator, role: string): Query {
       const args = generateSelect(generator, asker, table, 2)
       return { type, args: { table: name, ...args }, writes: false }
     }
+    case 'call':
+      return generateCall(generator, asker)
     case 'count': {
       const distinct = random.chance(40) ? { distinct: [pickColumn(random, asker, table).name] } : {}
       return { type, args: { table: name, where: where(), ...distinct }, writes: false }
@@ -156,6 +161,30 @@ export function generateQuery(generator: Generator, role: string): Query {
       }
     }
   }
+}
+
+/** A call of a function: of one that the role may call, and now and then of another or of none. */
+function generateCall(generator: Generator, asker: Asker): Query {
+  const { random } = generator
+  const note = tableOf('note')
+  const granted = grantsOf(asker.era, asker.role, 'note').select?.columns ?? []
+  const tracked = Object.entries(FUNCTIONS).filter(([, { reads }]) => reads === undefined || granted.includes(reads))
+  const isPlain = random.chance(40)
+  const [name, { args, writes = false }] = random.pick(isPlain ? Object.entries(PLAIN_FUNCTIONS) : tracked)
+  const given: Json =
+    args === 'none'
+      ? {}
+      : args === 'n'
+        ? { n: anyId(random) }
+        : { word: random.pick(['Secret', 'a', '\\', 'Secret-1']) }
+  const hidden: Json = random.pick([NAMES[0].secret, NAMES[1].secret, 'nothing'])
+  const called = { function: random.chance(8) ? hidden : name, arguments: given }
+  if (isPlain || name === 'one_note') {
+    const columns = isPlain ? undefined : generateFields(generator, asker, note, 1)
+    return { type: 'call', args: { ...called, ...(columns ? { columns } : {}) }, writes }
+  }
+  const { after: _, ...read } = generateSelect(generator, asker, note, 1)
+  return { type: 'call', args: { ...called, ...read }, writes }
 }
 
 function generateChange(generator: Generator, role: string, table: Table): { readonly [key: string]: Json } {

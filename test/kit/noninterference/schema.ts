@@ -237,10 +237,12 @@ export interface Names {
   readonly constraint: string
   /** A table whose rows refer to those of `thing`. */
   readonly shadow: string
+  /** A function that no role may call. */
+  readonly secret: string
 }
 
 /** Statistics are never gathered, so that both worlds have the same query plans. */
-export function schemaSql({ pin, most, constraint, shadow }: Names): string {
+export function schemaSql({ pin, most, constraint, shadow, secret }: Names): string {
   const tables = Object.values(TABLES).map(({ name, columns }) => {
     const more =
       name === 'thing'
@@ -279,6 +281,12 @@ create function one_note(n int) returns note language sql stable as 'select * fr
 create function touch_notes(n int) returns setof note language sql as 'update note set amount = 1 where id = n returning *';
 create function fail_notes(n int) returns setof note language plpgsql stable as
   $f$begin if n < 5 then raise exception 'not below 5'; end if; return query select * from note; end$f$;
+create function double(n int) returns int language sql immutable as 'select 2 * n';
+create function parts(word text) returns table (part text, place bigint) language sql immutable as
+  $f$select part, place from regexp_split_to_table(word, '') with ordinality as p(part, place)$f$;
+create function quarter(n int, out quotient int, out rest int) language plpgsql as
+  $f$begin quotient := n / 4; rest := 4 / (n % 4); end$f$;
+create function "${secret}"(n int) returns table (part text, place bigint) language sql immutable as $f$select 'x', 1$f$;
 `
 }
 interface TrackedFunction {
@@ -294,3 +302,12 @@ export const FUNCTIONS: Readonly<Record<string, TrackedFunction>> = {
   fail_notes: { args: 'n' },
   touch_notes: { args: 'n', writes: true },
 }
+/** Functions that return no rows of a table. Half of the roles may call them. */
+export const PLAIN_FUNCTIONS: Readonly<
+  Record<string, Pick<TrackedFunction, 'args' | 'writes'> & { columns?: string[] }>
+> = {
+  double: { args: 'n' },
+  parts: { args: 'word', columns: ['part', 'place'] },
+  quarter: { args: 'n', writes: true, columns: ['quotient', 'rest'] },
+}
+export const mayCall = (role: string): boolean => role < 'r4'

@@ -15,8 +15,8 @@ export interface Apart {
 }
 
 export const NAMES: readonly [Names, Names] = [
-  { pin: 'pin', most: 'most', constraint: 'most_check', shadow: 'shadow' },
-  { pin: 'nip', most: 'utmost', constraint: 'utmost_check', shadow: 'umbra' },
+  { pin: 'pin', most: 'most', constraint: 'most_check', shadow: 'shadow', secret: 'secret' },
+  { pin: 'nip', most: 'utmost', constraint: 'utmost_check', shadow: 'umbra', secret: 'hush' },
 ]
 /** Ids of rows that both worlds have. A client that writes uses these, or ones above those of hidden rows. */
 export const COMMON_IDS = 12

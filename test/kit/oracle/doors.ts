@@ -22,10 +22,7 @@ const read = (status: number, text: string, body: unknown): Out => {
 }
 
 export const DOORS: Readonly<Record<string, Door>> = {
-  async query(server, { type, args }, as) {
-    const { status, text, body } = await server.query(type, args, as)
-    return read(status, text, body)
-  },
+  query: (server, { type, args }, as) => query(server, type, args, as),
   async bulk(server, { type, args }, as) {
     const { status, text, body } = await server.query('bulk', [{ type, args }], as)
     return read(status, text, status === 200 ? (body as unknown[])[0] : body)
@@ -37,6 +34,16 @@ export const DOORS: Readonly<Record<string, Door>> = {
   /** The function `all_<table>` gives every row of the table. */
   function: (server, test, as, random) =>
     test.type === 'select' ? graphql(server, '/v1/graphql', 'modern', test, as, random, 'all_') : undefined,
+  call(server, { type, args, table }, as) {
+    if (type !== 'select' || 'after' in args) return undefined
+    const { table: _, ...rest } = args
+    return query(server, 'call', { function: `all_${table.name}`, ...rest }, as)
+  },
+}
+
+async function query(server: TestServer, type: string, args: object, as: As): Promise<Out> {
+  const { status, text, body } = await server.query(type, args, as)
+  return read(status, text, body)
 }
 
 /** Only the JSON API changes related rows in an update. */
@@ -250,6 +257,12 @@ function documentOf(
         return done('query', `${name}_connection${rows(args as Select, table, true)} ${page}`)
       }
       return done('query', `${root}${name}${rows(args as Select, table)} { ${fields((args as Select).columns)} }`)
+    }
+    case 'call': {
+      if (dialect === 'alpha') throw new Unsayable()
+      const { function: called, arguments: given, columns, limit } = args
+      const parts = [`args: ${literal(given)}`, 'order_by: {id: desc}', `limit: ${say(limit, 'Int')}`]
+      return done('query', `${called}(${parts.join(', ')}) { ${columns.join(' ')} }`)
     }
     case 'count': {
       // Another permission decides about aggregates.

@@ -72,6 +72,10 @@ export const LEAKS: Readonly<Record<string, Leak>> = {
       'return { ...field.read, fields: fields(field.read.fields, $1) };',
     ],
   },
+  functions: {
+    what: 'a function that returns no rows of a table is called without its permission',
+    code: ['core/plan/names.js', /result\s*\? roles\.includes\(role\)/, 'result ? true'],
+  },
   columns: {
     what: 'every column may be selected',
     code: [
