@@ -102,6 +102,7 @@ export interface NamedTable {
 interface GivenNames {
   readonly custom_name?: string | null
   readonly custom_root_fields?: Readonly<Record<string, string | null>> | null
+  readonly column_config?: Readonly<Record<string, { readonly custom_name?: string | null }>> | null
 }
 
 /** Everything else that GraphQL exposes. */

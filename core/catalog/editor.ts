@@ -21,6 +21,7 @@ import {
   type TrackedTable,
 } from './metadata.js'
 import { parsePermission } from './permission.js'
+import { graphqlName, isGraphqlName, isReserved } from './graphql-names.js'
 import { givenNames, type Others, refuseTakenField, refuseTakenNames } from './customization.js'
 import type { Survey, Wanted } from './survey.js'
 
@@ -225,6 +226,23 @@ export class Editor {
     const { tracked, found } = this.table(ref)
     const named = { found, given: givenNames(tracked.configuration) }
     under('$.args.configuration', () => refuseTakenNames(named, this.others(ref)))
+  }
+
+  /**
+   * Returns the names in GraphQL that the server made for a table and its columns, by their own names, because those are
+   * not valid there.
+   */
+  madeNames(ref: TableRef): Readonly<Record<string, string>> {
+    const { tracked, found } = this.table(ref)
+    const shown = this.change.draft.tables.get(tableKey(ref))?.customization
+    const { custom_name: name, column_config: columns } = givenNames(tracked.configuration)
+    const all = [
+      ...(name || !isReserved(graphqlName(ref)) ? [] : [[ref.name, shown?.name] as const]),
+      ...found.columns
+        .filter((column) => !isGraphqlName(column.name) && !columns?.[column.name]?.custom_name)
+        .map((column) => [column.name, shown?.columns[column.name]] as const),
+    ]
+    return Object.fromEntries(all.flatMap(([own, made]) => (made === undefined ? [] : [[own, made]])))
   }
 
   async trackFunction(row: Omit<TrackedFunction, 'roles'>, path = '$.args'): Promise<void> {

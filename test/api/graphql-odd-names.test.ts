@@ -303,8 +303,26 @@ t.test('tables and columns whose names are not valid in GraphQL get others', asy
       create table "Boolean" (id int primary key, "Order Item" int references "Order Items");
       insert into "Order Items" values (1, 10, 'b', 3, 's', 4, 5)`,
   })
+  const tracked = await server.must(
+    'bulk',
+    ['Order-Items', 'Order Items', 'order_items', 'Boolean'].map((args) => ({ type: 'track_table', args })),
+  )
+  t.match(tracked, [
+    { message: 'success', graphql_names: { 'Order-Items': 'Order_Items' } },
+    {
+      graphql_names: {
+        'Order Items': String,
+        'unit price': 'unit_price',
+        '2nd': '_2nd',
+        größe: 'gr__e',
+        __secret: '_secret',
+        'a b': 'a_b_2',
+      },
+    },
+    { message: 'success', graphql_names: undefined },
+    { graphql_names: { Boolean: 'Boolean_2', 'Order Item': 'Order_Item' } },
+  ])
   await server.must('bulk', [
-    ...['Order-Items', 'Order Items', 'order_items', 'Boolean'].map((args) => ({ type: 'track_table', args })),
     {
       type: 'create_object_relationship',
       args: { table: 'Boolean', name: 'item', using: { foreign_key_constraint_on: 'Order Item' } },

@@ -1,20 +1,23 @@
 import type { Answer, Data, Editor, Operation, Schema } from 'rowhouse'
-import { type Json, liftTableRef, type TableRef } from 'rowhouse/plan'
+import { type Json, type JsonObject, liftTableRef, stringifyJson, type TableRef } from 'rowhouse/plan'
 
 /** The response of every metadata operation that succeeds. */
 export const SUCCESS: Answer = { kind: 'text', text: '{"message":"success"}' }
 
-/** Returns an operation for admins that changes metadata. `Args` is the type of arguments that fit `schema`. */
+/**
+ * Returns an operation for admins that changes metadata. `Args` is the type of arguments that fit `schema`.
+ * @param change may return more keys of the response
+ */
 export const metadataOperation = <Args>(
   data: Data,
   schema: Schema,
-  change: (edit: Editor, args: Args) => Promise<void> | void,
+  change: (edit: Editor, args: Args) => Promise<JsonObject | void> | JsonObject | void,
 ): Operation => ({
   admin: true,
   args: schema,
   async run(args, call) {
-    await data.alter(call, (edit) => change(edit, args as Args))
-    return SUCCESS
+    const more = await data.alter(call, (edit) => change(edit, args as Args))
+    return more ? { kind: 'text', text: stringifyJson({ message: 'success', ...more }) } : SUCCESS
   },
 })
 

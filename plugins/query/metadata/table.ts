@@ -1,5 +1,5 @@
-import type { Data, Operation } from 'rowhouse'
-import { isObject, type Json, type JsonObject, liftTableRef, parseFailed } from 'rowhouse/plan'
+import type { Data, Editor, Operation } from 'rowhouse'
+import { isObject, type Json, type JsonObject, liftTableRef, parseFailed, type TableRef } from 'rowhouse/plan'
 import { anything, args, comment, type Comment, metadataOperation, tableOf, tableSchema, text } from './operation.js'
 
 const flag = { type: 'boolean' } as const
@@ -25,12 +25,20 @@ interface NamedArgs {
   readonly name?: string
 }
 
+/** Returns the names that GraphQL has instead of invalid ones, if there are any. */
+function namesIn(edit: Editor, ref: TableRef): JsonObject | undefined {
+  const made = edit.madeNames(ref)
+  return Object.keys(made).length > 0 ? { graphql_names: { ...made } } : undefined
+}
+
 /** Operations on tracked tables and relationships. */
 export function tableOperations(data: Data): Record<string, Operation> {
-  const track = metadataOperation<Json>(data, trackSchema, (edit, value) => {
+  const track = metadataOperation<Json>(data, trackSchema, async (edit, value) => {
     const { is_enum: isEnum, table, ...own } = isObject(value) ? value : { table: value }
     const path = isObject(value) && table !== undefined ? '$.args.table' : '$.args'
-    return edit.trackTable(liftTableRef(table ?? own, path), path, isEnum === true)
+    const ref = liftTableRef(table ?? own, path)
+    await edit.trackTable(ref, path, isEnum === true)
+    return namesIn(edit, ref)
   })
   const trackNamed = metadataOperation<{ table: Json; configuration?: Json; is_enum?: boolean }>(
     data,
@@ -40,6 +48,7 @@ export function tableOperations(data: Data): Record<string, Operation> {
       await edit.trackTable(ref, '$.args.table', isEnum)
       edit.customize(ref, configuration)
       edit.refuseTakenNames(ref)
+      return namesIn(edit, ref)
     },
   )
   const create = (type: 'object' | 'array'): Operation =>
