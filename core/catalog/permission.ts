@@ -1,18 +1,10 @@
 import { at, notExists, parseFailed, refuseOtherKeys, unexpectedPayload } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
-import {
-  and,
-  arrayOf,
-  encodeList,
-  liftBoolExp,
-  liftTableRef,
-  type Operands,
-  planBoolExp,
-  Slots,
-} from '../plan/boolexp.js'
+import { and, arrayOf, encodeList, type Operands, planBoolExp } from '../plan/boolexp.js'
 import { encode, isObject } from '../plan/encode.js'
 import { computedColumn, needsNothing } from '../plan/fields.js'
 import { type BoolExp, type Join, type Operand, type Preset, type SqlType } from '../plan/ir.js'
+import { liftBoolExp, liftTableRef, Slots } from '../plan/lift-boolexp.js'
 import type { Names } from '../plan/names.js'
 import { COLUMN_OPERATORS, operatorName } from '../plan/operators.js'
 import { PATTERNS } from '../plan/price.js'

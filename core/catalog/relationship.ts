@@ -1,7 +1,7 @@
 import { didYouMean } from '../did-you-mean.js'
 import { at, notExists, parseFailed, refuseOtherKeys, type ServiceError, serviceError } from '../errors.js'
 import type { Json, JsonObject } from '../json/parse.js'
-import { liftTableRef } from '../plan/boolexp.js'
+import { liftTableRef } from '../plan/lift-boolexp.js'
 import { isObject } from '../plan/encode.js'
 import type { Join, TableRef } from '../plan/ir.js'
 import { missingTable } from '../plan/names.js'

@@ -4,6 +4,16 @@ export { isGeo, supports, TRUE } from './ir.js'
 export * from './aggregates.js'
 export * from './boolexp.js'
 export {
+  AGGREGATE,
+  type AggregateShape,
+  type ExpShape,
+  liftBoolExp,
+  liftSearch,
+  liftTableRef,
+  type OpShape,
+  Slots,
+} from './lift-boolexp.js'
+export {
   columnField,
   computedColumn,
   type Given,
