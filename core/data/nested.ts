@@ -118,7 +118,7 @@ export class NestedWrite<Conflict> {
       })
       if (filled.length === 0) continue
       const place: Place = (i) => (entries[i] as Entry).place()
-      await this.check(await this.level(remote, filled, [], inside, path, place, conflict), inside, path)
+      await this.check(await this.level(remote, filled, [], inside, path, place, conflict), inside, path, conflict)
     }
   }
 
@@ -172,7 +172,7 @@ export class NestedWrite<Conflict> {
           (i) => (entries[i] as Entry).place(),
           theirs,
         )
-        await this.check(parents, inside, path)
+        await this.check(parents, inside, path, theirs)
         parents.forEach((parent, i) => {
           const target = own[(entries[i] as Entry).of] as JsonObject
           determined.forEach((key, at) => (target[key] = parent[`l${at}`] as Json))
@@ -225,9 +225,15 @@ export class NestedWrite<Conflict> {
     return all
   }
 
-  private async check(written: readonly Written[], via: readonly string[], path: string): Promise<void> {
+  /** @param conflict after which the rules of updates apply to rows that existed already */
+  private async check(
+    written: readonly Written[],
+    via: readonly string[],
+    path: string,
+    conflict: Conflict | undefined,
+  ): Promise<void> {
     if (isAdmin(this.call.session)) return
-    await this.step({ phase: 'look', link: [], via }, stringifyJson(written as Json[]), undefined, path)
+    await this.step({ phase: 'look', link: [], via, conflict }, stringifyJson(written as Json[]), undefined, path)
   }
 
   private step(step: InsertStep<Conflict>, part: Rows | string, others: number | undefined, path: string) {

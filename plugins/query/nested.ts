@@ -39,6 +39,8 @@ const PATH = '$.args'
 const NO_ROWS = rowsOf([{}], PATH)
 /** Maximum number of rows that an update inserts. */
 const MAX_INSERTED = 10_000
+/** Maximum length of the keys of the rows of an update. They are parsed in the main thread. */
+const MAX_WRITTEN = 8 * 1024 * 1024
 
 /**
  * Returns how the JSON API inserts rows with related rows.
@@ -157,6 +159,9 @@ class NestedUpdate {
     const link = [...new Set(related.flatMap(({ relationship }) => relationship.on.map(([column]) => column)))]
     const changes = () => liftUpdate({ ...rest, [key]: Object.fromEntries(own) })
     const written = await this.run(changes, { ...step, phase: 'write', link }, path)
+    if (written.length > MAX_WRITTEN) {
+      throw unexpectedPayload('the condition meets too many rows to write related rows too', at(path, 'where'))
+    }
     const parents = parseJson(written, NO_LIMITS) as readonly JsonObject[]
     const before = (this.rows.affected += parents.length)
     for (const each of related) {

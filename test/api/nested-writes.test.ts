@@ -126,6 +126,62 @@ tap.test('writes of rows with their related rows in the JSON API', async (t) => 
     t.same(await server.must('select', { table: 'purchase', columns: ['owner'], where: { note: 'u' } }), [{ owner: 7 }])
   })
 
+  await t.test('related rows that existed already must pass the check of updates', async (t) => {
+    const clerk: As = { role: 'clerk' }
+    const may = (type: string, table: string, permission: object) => ({
+      type: `create_${type}_permission`,
+      args: { table, role: 'clerk', permission },
+    })
+    await server.must('bulk', [
+      may('select', 'purchase', { columns: ['id', 'note'], filter: {} }),
+      may('insert', 'purchase', { check: {} }),
+      may('update', 'purchase', { columns: ['note'], filter: {}, check: { note: { $ne: 'locked' } } }),
+      may('select', 'item', { columns: ['id', 'qty'], filter: {} }),
+      may('insert', 'item', { check: {} }),
+      may('update', 'item', { columns: ['qty'], filter: {}, check: { qty: { $lt: 10 } } }),
+    ])
+    await insert([{ note: 'conflict', items: { data: { id: 1_000_000, sku: 'c' } } }])
+    const item = (qty: number) => ({
+      data: { id: 1_000_000, sku: 'c', qty },
+      on_conflict: { action: 'update', constraint: 'item_pkey' },
+    })
+    const purchase = (note: string) => ({
+      data: { id: 1, note },
+      on_conflict: { action: 'update', constraint: 'purchase_pkey' },
+    })
+    const refused = /insert or update check of role "clerk" on /
+    const graphql = (qty: number) =>
+      server.fetch(
+        '/v1/graphql',
+        {
+          method: 'POST',
+          body: JSON.stringify({
+            query: `mutation { insert_purchase(objects: [{note: "g", items: {data: [{id: 1000000, sku: "c", qty: ${qty}}],
+              on_conflict: {constraint: item_pkey, update_columns: [qty]}}}]) { affected_rows } }`,
+          }),
+        },
+        clerk,
+      )
+
+    t.match((await insert([{ note: 'k', items: item(50) }], clerk, {})).body, { error: refused })
+    const into = (qty: number) =>
+      server.query(
+        'update',
+        { table: 'purchase', where: { note: 'conflict' }, $set: { items: { insert: item(qty) } } },
+        clerk,
+      )
+    t.match((await into(50)).body, { error: refused })
+    t.match((await graphql(50)).body, { errors: [{ message: refused }] })
+    const up = (note: string) =>
+      server.query('insert', { table: 'item', objects: [{ sku: note, qty: 50, purchase: purchase(note) }] }, clerk)
+    t.match((await up('locked')).body, { error: refused })
+
+    t.same((await insert([{ note: 'k', items: item(5) }], clerk, {})).body, { affected_rows: 2 })
+    t.match((await into(6)).body, { affected_rows: 2 })
+    t.same((await graphql(7)).body, { data: { insert_purchase: { affected_rows: 2 } } })
+    t.same((await up('open')).body, { affected_rows: 2 })
+  })
+
   await t.test('a hidden relationship is like one that does not exist', async (t) => {
     const answers = await Promise.all(
       ['secrets', 'nothing'].flatMap((name) => [
@@ -301,6 +357,18 @@ tap.test('writes of rows with their related rows in the JSON API', async (t) => 
     t.match(await refused({ insert: { data: Array(5001).fill({ sku: 's' }) } }), { error: /more than 10000 rows/ })
     t.match(await refused({ delete: Array(2001).fill({ where: {} }) }), { error: /more than 2000 statements/ })
     t.match((await update({}, { customer: { insert: { data: {} } } })).body, { path: '$.args.$set.customer.insert' })
+    await server.must('run_sql', {
+      sql: `create table wide (id text primary key);
+        insert into wide select repeat('x', 2000) || i from generate_series(1, 2200) i`,
+    })
+    await server.must('track_table', 'wide')
+    await server.must('create_array_relationship', {
+      table: 'wide',
+      name: 'same',
+      using: { manual_configuration: { remote_table: 'wide', column_mapping: { id: 'id' } } },
+    })
+    const most = await server.query('update', { table: 'wide', where: {}, $set: { same: { delete: [] } } })
+    t.match(most.body, { error: /the condition meets too many rows/, path: '$.args.where' })
     t.match((await update({}, { $inc: { items: 1 } })).status, 400)
   })
 
