@@ -107,7 +107,9 @@ export async function explainTrial(client: ClientBase, trial: Trial): Promise<Pe
   } catch (error) {
     return { verdict: 'refused', reason: 'permission', error: said(error), ...about }
   }
-  const found = { ...about, sql: emit(op, 'array')[0]?.text }
+  const [statement] = emit(op, 'array')
+  if (!statement) throw unexpectedPayload('explain_permission takes no rows of relationships', '$.args.object')
+  const found = { ...about, sql: statement.text }
   try {
     let filter: RuleResult | undefined
     if (read) {

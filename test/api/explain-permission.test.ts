@@ -171,6 +171,18 @@ t.test('only an admin may ask, and a mistake in the question has a path', async 
     error: /more than one row/,
   })
   t.match(await ask({ operation: 'select', key, role: 'admin' }), { path: '$.args.role' })
+  await server.must('create_update_permission', {
+    table: 'customer',
+    role: 'user',
+    permission: { columns: ['city'], filter: {} },
+  })
+  const related = { operation: 'update', key, object: { customer: { update: { where: {}, $set: { city: 'x' } } } } }
+  await server.must('create_select_permission', {
+    table: 'customer',
+    role: 'user',
+    permission: { columns: ['city'], filter: {} },
+  })
+  t.match(await ask(related), { path: '$.args.object', error: /takes no rows of relationships/ })
   t.match(await ask({ operation: 'select', key, table: 'nothing' }), { path: /\$\.args\.table/, code: 'not-exists' })
   t.match(await ask({ operation: 'select', key, session: { a: 1 } }), { path: '$.args.session.a' })
 })
