@@ -383,6 +383,21 @@ t.test('the role of callers without credentials gets the name that it has here',
   })
 })
 
+t.test('a role that has the name of the role of callers without credentials is refused', (t) => {
+  const may = (role: string) => [{ table: 'a', ...permit('select_permissions', { columns: ['id'], filter: {} }, role) }]
+  const wrong = /^the project has a role "anonymous" besides "public"/
+
+  t.throws(() => mapMetadata(source({ tables: may('anonymous') }), undefined, 'public'), { message: wrong })
+  const functions = [{ function: 'find', permissions: [{ role: 'anonymous' }] }]
+  t.throws(() => mapMetadata(source({ tables: [], functions }), undefined, 'public'), { message: wrong })
+  const inherited = { ...source({ tables: may('x') }), inherited_roles: [{ role_name: 'anonymous', role_set: ['x'] }] }
+  t.throws(() => mapMetadata(inherited, undefined, 'public'), { message: wrong })
+  t.match(mapMetadata(source({ tables: may('anonymous') }), undefined, 'anonymous').metadata.tables, [
+    { select_permissions: [{ role: 'anonymous' }] },
+  ])
+  t.end()
+})
+
 t.test('the report says how clients keep their headers', async (t) => {
   const { report } = moveTable(permit('select_permissions', { columns: ['id'], filter: {} }))
 

@@ -20,6 +20,7 @@ const PERMISSIONS = ['insert_permissions', 'select_permissions', 'update_permiss
 /**
  * Renames the role of callers without credentials, and gives inherited roles copies of the permissions of their members.
  * @param anonymous name of the role of callers without credentials in Hasura
+ * @throws Error if another role has the name that this role gets
  */
 export function mapRoles(given: JsonObject, source: JsonObject, anonymous: string | undefined, report: Report): Owners {
   const rename = (role: Json | undefined) =>
@@ -36,6 +37,7 @@ export function mapRoles(given: JsonObject, source: JsonObject, anonymous: strin
     role: rename(each['role_name']),
     members: listOf(each['role_set']).map(rename),
   }))
+  if (anonymous !== undefined && anonymous !== 'anonymous') refuseAnonymous(given, source, anonymous)
   for (const role of inOrder(inheriting, report)) {
     owners = {
       tables: owners.tables.map((table) =>
@@ -49,6 +51,21 @@ export function mapRoles(given: JsonObject, source: JsonObject, anonymous: strin
     report.note('inherited role', role.role, why)
   }
   return owners
+}
+
+/** Otherwise callers without credentials would get the permissions of another role. */
+function refuseAnonymous(given: JsonObject, source: JsonObject, anonymous: string): void {
+  const tables = objects(source['tables']).flatMap((table) => PERMISSIONS.flatMap((list) => objects(table[list])))
+  const functions = objects(source['functions']).flatMap(({ permissions }) => objects(permissions))
+  const inheriting = objects(given['inherited_roles']).flatMap((each) => [
+    each['role_name'],
+    ...listOf(each['role_set']),
+  ])
+  const roles = [...[...tables, ...functions].map(({ role }) => role), ...inheriting]
+  if (!roles.includes('anonymous')) return
+  throw new Error(
+    `the project has a role "anonymous" besides "${anonymous}": rename it first, or callers without credentials would have it`,
+  )
 }
 
 /** Replaces the lists that an object has. */
