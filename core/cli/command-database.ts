@@ -31,7 +31,10 @@ export async function commandDatabase(
   const embedded = await embeddedDatabase()
   const { cluster, server } = await embedded.inspect(dataDir)
   if (server) return { url: server.serverUrl, async close() {} }
-  if (!cluster) throw new Error(`${NO_DATABASE} (${dataDir} contains none; rowhouse dev creates one)`)
+  if (!cluster)
+    throw new Error(
+      `${NO_DATABASE} (${dataDir} contains none; rowhouse dev creates one, and with --no-sample an empty one)`,
+    )
   const started = await embedded.start({ dataDir, progress })
   return { url: started.serverUrl, close: () => started.stop() }
 }

@@ -46,7 +46,9 @@ async function move(place: string, flags: Invocation['flags']): Promise<number> 
   const counts = countsOf(metadata)
   if (flags['json'] === true) console.log(JSON.stringify({ file: out, counts, ...report.toJSON() }, null, 2))
   else {
-    const moved = Object.entries(counts).map(([name, count]) => `${count} ${name.replaceAll('_', ' ')}`)
+    const moved = Object.entries(counts).map(
+      ([name, count]) => `${count} ${(count === 1 ? name.slice(0, -1) : name).replaceAll('_', ' ')}`,
+    )
     console.log(`${flags['apply'] === true ? 'applied, and wrote' : 'wrote'} ${out}: ${moved.join(', ')}`)
     for (const line of report.lines()) console.log(line)
   }

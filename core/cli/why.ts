@@ -13,15 +13,21 @@ export function why({ flags, lists, words }: Invocation): Promise<number> {
   }
   const user = flags['user']
   const object = flags['object']
+  if (key.length === 0 && operation !== 'insert') {
+    throw new Error(`${operation} needs the key of a row, such as id=7; see rowhouse why --help`)
+  }
+  if (object === undefined && (operation === 'insert' || operation === 'update')) {
+    throw new Error(`${operation} needs --object; see rowhouse why --help`)
+  }
   const args = {
     role,
     operation,
     table: tableOf(table),
     session: {
       ...(user === undefined ? {} : { 'X-Service-User-Id': user }),
-      ...Object.fromEntries((lists['session'] ?? []).map((each) => pair(each))),
+      ...Object.fromEntries((lists['session'] ?? []).map((each) => variable(each))),
     },
-    ...(key.length > 0 ? { key: Object.fromEntries(key.map((each) => pair(each))) } : {}),
+    ...(key.length > 0 ? { key: Object.fromEntries(key.map((each) => condition(each))) } : {}),
     ...(typeof object === 'string' ? { object: objectOf(object) } : {}),
   }
   return withDatabase(flags, (url) =>
@@ -36,11 +42,22 @@ export function why({ flags, lists, words }: Invocation): Promise<number> {
 }
 
 /** `id=5` is the name `id` with the value `5`. */
-function pair(word: string): readonly [string, string | boolean] {
+function pair(word: string): readonly [string, string] {
   const equals = word.indexOf('=')
   if (equals < 1) throw new Error(`expected NAME=VALUE instead of "${word}"`)
-  const value = word.slice(equals + 1)
-  return [word.slice(0, equals), value === 'true' || value === 'false' ? value === 'true' : value]
+  return [word.slice(0, equals), word.slice(equals + 1)]
+}
+
+function condition(word: string): readonly [string, string | boolean] {
+  const [name, value] = pair(word)
+  return [name, value === 'true' || value === 'false' ? value === 'true' : value]
+}
+
+function variable(word: string): readonly [string, string] {
+  const [name, value] = pair(word)
+  if (!/^x-service-./i.test(name))
+    throw new Error(`expected a session variable such as X-Service-Org instead of "${name}"`)
+  return [name, value]
 }
 
 function objectOf(text: string): unknown {

@@ -8,7 +8,7 @@ import { readText, type Workload, workloadsOf } from './workload.js'
 /** `rowhouse bench`: sends requests to a running server with more and more clients, and prints how fast it responds. */
 export const bench: PluginCommand = {
   name: 'bench',
-  summary: 'measures how fast a running server responds to your requests',
+  summary: 'measure how fast a running server responds to your requests',
   usage: `rowhouse bench URL [--template NAME [--arg NAME=VALUE]... | --query FILE | --graphql FILE [--variables FILE]]
   [--role R] [--header 'NAME: VALUE']... [--clients 1,16,64] [--seconds 5] [--json] [--writes] [--yes]`,
   help: `Repeats requests with more and more clients, and prints requests/s, percentiles of the response time, and failures.

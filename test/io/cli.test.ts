@@ -214,6 +214,14 @@ columns that user may not select:
     out: /^user may select: the permission allows it\n\nfilter:\n {2}true {3}not\n/,
   })
   t.match(await run(folder, ['why', 'user', 'read', 'person'], env), { code: 1, err: /expected a role, one of select/ })
+  t.match(await run(folder, ['why', 'user', 'select', 'person'], env), {
+    code: 1,
+    err: /select needs the key of a row/,
+  })
+  t.match(await run(folder, ['why', 'user', 'insert', 'person'], env), { code: 1, err: /insert needs --object/ })
+  const variable = ['why', 'user', 'select', 'person', 'id=2', '--user', '1', '--session']
+  t.match(await run(folder, [...variable, 'org=1'], env), { code: 1, err: /expected a session variable such as/ })
+  t.match(await run(folder, [...variable, 'X-Service-Beta=true'], env), { code: 0, err: '' })
 })
 
 t.test('the first dev run makes a database with the shop, and its curl lines work as pasted', async (t) => {

@@ -87,7 +87,7 @@ t.test('a project of version 3 moves to a database', async (t) => {
   t.match(moved, {
     code: 1,
     err: '',
-    out: /^applied, and wrote metadata\.json: 2 tables, 2 relationships, 1 computed fields, 1 permissions, 2 functions, 1 query templates\n/,
+    out: /^applied, and wrote metadata\.json: 2 tables, 2 relationships, 1 computed field, 1 permission, 2 functions, 1 query template\n/,
   })
   t.match(moved.out, /not moved:\n  event trigger \(.*\):\n    note\.wrote\n/)
   t.match(moved.out, /"operations": \{\n +"note": "query/)
