@@ -147,10 +147,11 @@ const POSTGIS_FILE = /(^|\/)(lwgeom|geography|gserialized|shared_gserialized)\w*
 /**
  * Detects invalid input values. Types with their own grammar (ltree, tsquery, jsonpath) report a syntax error, and
  * those for names (regclass, regtype, regnamespace) an undefined name. PostgreSQL uses the same classes for wrong
- * statements. Only errors about input have a position and no context.
+ * statements. Only errors about input have a position and no context. Before PostgreSQL 16, hstore reports XX000.
  */
-const isOfInput = ({ code = '', position, where }: pg.DatabaseError): boolean =>
-  /^(42|3F)/.test(code) && (position === undefined || where !== undefined)
+const isOfInput = ({ code = '', position, where, file = '' }: pg.DatabaseError): boolean =>
+  (/^(42|3F)/.test(code) && (position === undefined || where !== undefined)) ||
+  (code === 'XX000' && file.endsWith('hstore_io.c'))
 
 /**
  * Returns the details of an error, for the admin and the log.

@@ -508,6 +508,10 @@ t.test('hstore and arrays of composites are written as they are read', async (t)
   t.same(await found({ homes: { $eq: first?.homes } }), { count: 3 })
   t.same(await found({ homes: { $contains: [{ street: 'a, "b"', no: 1 }] } }), { count: 3 })
   t.same(await found({ homes: '{"(\\"a, \\"\\"b\\"\\"\\",1)",NULL}' }), { count: 3 }, "PostgreSQL's text")
+  for (const bag of ['[2,9)', 'a=>']) {
+    const { status } = await server.query('insert', { table: 'thing', objects: [{ id: 9, bag }] })
+    t.equal(status, 400, `${bag} is no hstore`)
+  }
 
   await server.must('delete', { table: 'thing', where: {} })
   await server.must('insert', { table: 'thing', objects: [{ id: 1, bag: 'a=>1' }, { id: 2 }] })
