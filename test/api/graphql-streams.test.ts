@@ -4,6 +4,7 @@ import pg from 'pg'
 import t, { type Test } from 'tap'
 import { freshDatabase } from '../kit/database.js'
 import { startProxy } from '../kit/proxy.js'
+import { TEST_POOLER_URL } from '../kit/pooler.js'
 import { ADMIN_SECRET, type TestServer, testServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
@@ -99,7 +100,9 @@ t.test('long lists in GraphQL', async (t) => {
     )
   })
 
-  await t.test('a query whose lists were short is expected to stay so, until one is long', async (t) => {
+  // The test counts statements between the server and the database, and would miss those to a pooler.
+  const skip = process.env[TEST_POOLER_URL] !== undefined
+  await t.test('a query whose lists were short is expected to stay so, until one is long', { skip }, async (t) => {
     const query = 'query ($above: Int) { many(where: {id: {_gt: $above}}) { text } }'
     const count = async (above: number) => (await graphql(query, { above })).body.data.many.length
     const streams = () => proxy.sentTimes('row_to_json(x)::text from (select t0."text" as "text" from "public"."many"')
