@@ -84,7 +84,12 @@ export function explainPermissionOperation(data: Data): Operation {
     async run(given, call) {
       const { role, session: headers, ...question } = given as unknown as Question
       if (isAdmin({ role })) throw unexpectedPayload('the role admin may do everything', '$.args.role')
-      const session: Session = { role, variables: variablesOf(headers, '$.args.session'), via: 'internal' }
+      const variables = variablesOf(headers, '$.args.session')
+      for (const name of variables.keys()) {
+        if (/^x-service-./.test(name)) continue
+        throw unexpectedPayload('a session variable is called X-Service-...', at('$.args.session', name))
+      }
+      const session: Session = { role, variables, via: 'internal' }
       const { operation } = question
       const explained = await asAsked(() =>
         data.explainPermission(

@@ -185,4 +185,5 @@ t.test('only an admin may ask, and a mistake in the question has a path', async 
   t.match(await ask(related), { path: '$.args.object', error: /takes no rows of relationships/ })
   t.match(await ask({ operation: 'select', key, table: 'nothing' }), { path: /\$\.args\.table/, code: 'not-exists' })
   t.match(await ask({ operation: 'select', key, session: { a: 1 } }), { path: '$.args.session.a' })
+  t.match(await ask({ operation: 'select', key, session: { 'User-Id': '1' } }), { error: /is called X-Service-/ })
 })
