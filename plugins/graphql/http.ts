@@ -1,6 +1,7 @@
 import {
   type Answer,
   assertAdmin,
+  type Call,
   callOf,
   type Data,
   type Exchange,
@@ -79,7 +80,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     try {
       const result = await executeGraphql(data, request, options, call, readOnly)
       const failedAt = (position: Position, error: unknown) => failed(ctx, error, dialect, path, position).body
-      return { status: 200, body: withData(result, failedAt, call.signal) }
+      return { status: 200, body: withData(result, failedAt, call) }
     } catch (error) {
       return failed(ctx, error, dialect, path)
     }
@@ -204,11 +205,7 @@ function errorBody(
 }
 
 /** @param failedAt returns a response with the error of a stream that fails late */
-function withData(
-  data: DataText,
-  failedAt: (position: Position, error: unknown) => string,
-  gone: AbortSignal,
-): DataText {
+function withData(data: DataText, failedAt: (position: Position, error: unknown) => string, call: Call): DataText {
   if (typeof data === 'string') return `{"data":${data}}`
   const { chunks, cutOff } = data
   async function* withErrors(): AsyncGenerator<Buffer, void, undefined> {
@@ -217,7 +214,7 @@ function withData(
       yield* chunks
       yield Buffer.from('}')
     } catch (error) {
-      if (!cutOff || gone.aborted) throw error
+      if (!cutOff || call.signal.aborted) throw error
       yield Buffer.from(`,${failedAt(cutOff() ?? [], error).slice(1)}`)
     }
   }
