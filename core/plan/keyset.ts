@@ -3,7 +3,7 @@ import { aggregateType } from './aggregates.js'
 import { and } from './boolexp.js'
 import { type BoolExp, type ColumnOp, type Operand, type OrderBy, type OrderTarget, type SqlType, TRUE } from './ir.js'
 import type { Names } from './names.js'
-import { FLOAT8, INT8 } from './operators.js'
+import { FLOAT4, INT8 } from './operators.js'
 
 /** A sort key of rows that are read page by page. */
 export interface SortKey extends OrderBy {
@@ -35,7 +35,7 @@ function typeOf(by: OrderTarget, table: Table, names: Names): Pick<SortKey, 'typ
       return columnOf(table, by.column)
     }
     case 'rank':
-      return { type: FLOAT8, nullable: true }
+      return { type: FLOAT4, nullable: true }
     case 'related':
       return { ...typeOf(by.by, names.table(by.table, 'select', '$'), names), nullable: true }
     case 'aggregate': {

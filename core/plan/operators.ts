@@ -173,6 +173,7 @@ export const takes = (name: string | undefined, right: Right): boolean =>
 
 export const TEXT: SqlType = { schema: 'pg_catalog', name: 'text', kind: 'text', array: '_text' }
 export const INT8: SqlType = { schema: 'pg_catalog', name: 'int8', kind: 'int8', array: '_int8' }
+export const FLOAT4: SqlType = { schema: 'pg_catalog', name: 'float4', kind: 'float', array: '_float4' }
 export const FLOAT8: SqlType = { schema: 'pg_catalog', name: 'float8', kind: 'float', array: '_float8' }
 export const BOOL: SqlType = { schema: 'pg_catalog', name: 'bool', kind: 'bool', array: '_bool' }
 

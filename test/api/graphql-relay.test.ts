@@ -159,6 +159,23 @@ tap.test('the schema for Relay', async (t) => {
     t.same(found, data.author)
   })
 
+  await t.test('distinct rows need no order', async (t) => {
+    const query = `query q($c: String) { author_connection(distinct_on: name, first: 2, after: $c) { ${PAGE} { name } } } }`
+    const names = ({ edges }: Page) => edges.map(({ node }) => node['name'])
+    const first = (await must(query)).author_connection as Page
+    const second = (await must(query, { c: first.pageInfo.endCursor })).author_connection as Page
+
+    t.same([...names(first), ...names(second)], ['a0', 'a1', 'a2'])
+  })
+
+  await t.test('a cursor continues an order by rank, whatever the order of the variables', async (t) => {
+    const query = `query q($c: String, $n: Int, $word: String!) { article_connection(order_by: {title_rank: {query: $word}}, first: $n, after: $c) { ${PAGE} { id } } } }`
+    const first = (await must(query, { word: 'tt', n: 3 })).article_connection as Page
+    const second = (await must(query, { word: 'tt', n: 20, c: first.pageInfo.endCursor })).article_connection as Page
+
+    t.equal(new Set([...first.edges, ...second.edges].map(({ node }) => node['id'])).size, 23)
+  })
+
   await t.test('an empty page has empty cursors, which mean the beginning', async (t) => {
     const query = `query q($c: String) { author_connection(where: {id: {_lt: 0}}, after: $c) { ${PAGE} { id } } } }`
     const info = { startCursor: '', endCursor: '', hasNextPage: false, hasPreviousPage: false }

@@ -158,7 +158,10 @@ export class Arguments {
     if (first && last) throw invalid('"first" and "last" are not allowed at once', path)
     if (after && before) throw invalid('"after" and "before" are not allowed at once', path)
     const { where, orderBy, distinctOn } = this.rows(args, table, path)
-    const keys = sortKeys(orderBy, table.primaryKey, table, this.names)
+    // The order must start with the columns of distinct_on, not with the primary key.
+    const sorted =
+      orderBy.length > 0 ? orderBy : (distinctOn ?? []).map((column): OrderBy => ({ by: { kind: 'column', column } }))
+    const keys = sortKeys(sorted, table.primaryKey, table, this.names)
     const geo = keys.find(({ type }) => isGeo(type))
     if (geo) throw invalid(`a cursor cannot continue an order by type ${geo.type.name}`, `${path}.args.order_by`)
     if (keys.length > MAX_KEYS)

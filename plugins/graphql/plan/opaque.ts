@@ -32,9 +32,13 @@ function parsed(text: string): Json | undefined {
   }
 }
 
-/** Returns a short text for a list and its order, so that a cursor of another one is noticed. */
+/**
+ * Returns a short text for a list and its order, so that a cursor of another one is noticed. The slots of variables are
+ * not part of it, because they depend on which other variables have a value.
+ */
 export function fingerprint({ schema, name }: TableRef, order: readonly OrderTarget[]): string {
   let hash = 0
-  for (const byte of Buffer.from(JSON.stringify([schema, name, order]))) hash = (Math.imul(hash, 31) + byte) | 0
+  const text = JSON.stringify([schema, name, order], (key, value: unknown) => (key === 'slot' ? undefined : value))
+  for (const byte of Buffer.from(text)) hash = (Math.imul(hash, 31) + byte) | 0
   return (hash >>> 0).toString(36)
 }
