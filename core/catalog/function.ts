@@ -80,6 +80,11 @@ const DEFAULT_ROWS = 1000
 function resultOf({ columns, result, ...ref }: FoundFunction): FunctionResult {
   if (columns) {
     if (columns.length === 0) throw notSupported(`function "${tableName(ref)}" returns rows without columns`, '$')
+    const names = columns.map(({ name }) => name)
+    const twice = names.find((name, i) => names.indexOf(name) < i)
+    if (twice !== undefined) {
+      throw notSupported(`function "${tableName(ref)}" returns two columns named "${twice}"`, '$')
+    }
     const outputs = result.kind !== 'row' || undefined
     return { columns: columns.map((column) => ({ ...column, nullable: true })), outputs }
   }

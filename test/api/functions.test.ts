@@ -32,6 +32,7 @@ create procedure quiet(name text) language sql as $$ insert into author (name) v
 create procedure committing() language plpgsql as $$ begin commit; end $$;
 create function anything(a anyelement) returns anyelement language sql as 'select a';
 create function loose() returns record language sql as 'select 1, 2';
+create function twins(out column2 text, out int) language sql immutable as $$ select 'a', 1 $$;
 create function fires() returns trigger language plpgsql as 'begin return new; end';
 create aggregate total(int) (sfunc = int4pl, stype = int);
 create function variant(a int) returns int language sql as 'select 1';
@@ -192,6 +193,7 @@ tap.test('functions that return values, composites and columns', async (t) => {
     const track = (name: string) => server.query('track_function', name).then(({ body }) => body)
     t.match(await track('anything'), { code: 'not-supported', error: /anyelement/ })
     t.match(await track('loose'), { code: 'not-supported', error: /declare their columns/ })
+    t.match(await track('twins'), { code: 'not-supported', error: /two columns named "column2"/ })
     t.match(await track('fires'), { code: 'not-supported', error: /returns trigger/ })
     t.match(await track('total'), { code: 'not-supported', error: /is an aggregate/ })
     t.match(await track('variant'), { code: 'not-supported', error: /overloaded/ })
