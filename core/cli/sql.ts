@@ -18,7 +18,7 @@ export async function sql({ flags, words: [file] }: Invocation): Promise<number>
       client.on('notice', ({ severity, message }) =>
         console.error(`${severity ?? 'NOTICE'}: ${printable(message ?? '')}`),
       )
-      // Whoever reads the output may stop, as head does.
+      // A reader of the output may stop early, as head does.
       process.stdout.on('error', () => {})
       if (file === undefined && text === undefined) return openPrompt(client)
       if (file !== undefined) await runFile(client, file, SHOW)

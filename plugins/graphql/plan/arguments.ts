@@ -468,7 +468,7 @@ export class Arguments {
 }
 
 type AggregateTarget = Extract<OrderTarget, { kind: 'aggregate' }>
-/** A cursor holds at most so many values. */
+/** Maximum number of values in a cursor. */
 const MAX_KEYS = 90
 
 /** JSON cannot tell `null` of such a type from a missing value, so a cursor holds its text. */
