@@ -13,8 +13,8 @@ import { type Field, type Op, type Operand, type Read, type TableRef, TRUE, type
 import { type Action, type Names, namesFor } from '../plan/names.js'
 import { INT8 } from '../plan/operators.js'
 import { roleName } from '../session.js'
-import { unchecked } from './explain.js'
-import { bind, type Statement } from '../sql/bind.js'
+import { unchecked, unnamed } from './explain.js'
+import { bind } from '../sql/bind.js'
 import { emit } from '../sql/emit.js'
 
 /** Why a role may or may not read or write a row. */
@@ -149,7 +149,7 @@ async function rowsFor(
   rule: RulePart,
 ): Promise<readonly RuleResult[]> {
   const probe = probeOf(rule)
-  const statements = prepared(emit({ ...read, fields: probe.fields, limit: TWO }, 'array'))
+  const statements = unnamed(emit({ ...read, fields: probe.fields, limit: TWO }, 'array'))
   const values = bind(statements[0]!.params, execution.bindings)
   const rows = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject[]
   return rows.map(probe.result)
@@ -164,7 +164,7 @@ async function tryWrite(
 ): Promise<{ readonly refused: boolean; readonly check?: RuleResult }> {
   const probe = write.kind !== 'delete' && rule ? probeOf(rule) : undefined
   const tried = write.kind !== 'delete' && probe ? unchecked(write, probe.fields) : write
-  const statements = prepared(emit(tried, 'array'))
+  const statements = unnamed(emit(tried, 'array'))
   const values = bind(statements[0]!.params, execution.bindings)
   const answer = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject
   await client.query('set constraints all immediate').catch((error: unknown) => {
@@ -177,8 +177,6 @@ async function tryWrite(
   const [check] = rows.map(probe.result)
   return check ? { refused: check.result !== true, check } : { refused: false }
 }
-
-const prepared = (statements: readonly Statement[]) => statements.map((statement) => ({ ...statement, name: '' }))
 
 /** Fields that tell whether a rule and its parts hold, and the reader of their values. */
 interface Probe {

@@ -3,14 +3,14 @@ import { type Catalog, type Table, tableKey, tableName } from '../catalog/catalo
 import type { Reading } from '../catalog/change.js'
 import { type Metadata, permissionKey } from '../catalog/metadata.js'
 import { clausesOf, partsOf } from '../catalog/permission.js'
-import type { Compiled } from '../compile/compile.js'
+import type { Compiled, Prepared } from '../compile/compile.js'
 import { executeIn } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
 import { unexpectedPayload } from '../errors.js'
 import type { JsonObject } from '../json/parse.js'
 import { type Field, type Insert, type Op, TRUE, type Update } from '../plan/ir.js'
 import { namesFor, RULE_ACTIONS } from '../plan/names.js'
-import { bind } from '../sql/bind.js'
+import { bind, type Statement } from '../sql/bind.js'
 import { emit } from '../sql/emit.js'
 import type { Call } from './operations.js'
 import type { Snapshot } from './snapshots.js'
@@ -96,7 +96,7 @@ function trialOf(write: Insert | Update, role: string, catalog: Catalog, metadat
   })
   const fields = clauses.map(({ exp, rule }, i): Field => ({ kind: 'condition', key: `c${i}`, is: exp, rule }))
   return {
-    statements: emit(unchecked(write, fields), 'array').map((statement) => ({ ...statement, name: '' })),
+    statements: unnamed(emit(unchecked(write, fields), 'array')),
     /** @param answer result of the last statement */
     refusal(answer: string): Refusal | undefined {
       const { affected_rows: affected, returning } = JSON.parse(answer) as Tried
@@ -116,6 +116,10 @@ interface Tried {
   /** A row that a trigger moved is missing. */
   readonly returning: readonly Readonly<Record<string, boolean | null>>[]
 }
+
+/** Returns statements that run once, so that no connection keeps them prepared. */
+export const unnamed = (statements: readonly Statement[]): readonly Prepared[] =>
+  statements.map((statement) => ({ ...statement, name: '' }))
 
 /** Returns a write that refuses no row and returns some fields of every row. */
 export function unchecked<W extends Insert | Update>(write: W, fields: readonly Field[]): W {
