@@ -52,6 +52,7 @@ export {
   isInteger,
   isUserId,
   permissionRole,
+  roleName,
   type Session,
   USER_ID,
   USER_ID_RULE,

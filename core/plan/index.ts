@@ -37,6 +37,7 @@ export {
   INT8,
   operatorName,
   operatorNames,
+  operatorsFor,
   operatorsOn,
   type SearchShape,
   takesList,

@@ -164,6 +164,15 @@ export function operatorsOn(type: SqlType): readonly (readonly [name: string, ri
   })
 }
 
+/** Returns the names of all operators in requests that a condition on a column of a type may use. */
+export function operatorsFor(type: SqlType, prefix: string): readonly string[] {
+  const own = operatorsOn(type).map(([name]) => name)
+  const columns =
+    type.kind === 'jsonb' ? [] : [...COLUMN_OPERATORS].flatMap(([name, op]) => (own.includes(op) ? name : []))
+  const others = [...OTHERS].filter((name) => name !== 'cast' || type.kind === 'jsonb' || isGeo(type))
+  return [...own, ...columns, ...others].map((name) => prefix + name)
+}
+
 /** Returns whether an operator takes a list of values. */
 export const takesList = (key: string): boolean => takes(operatorName(key), 'list')
 

@@ -1,0 +1,296 @@
+import t from 'tap'
+import { operatorNames } from '../../core/plan/operators.js'
+import { type As, testServer, type TestServer } from '../kit/server.js'
+
+interface Described {
+  readonly tables: readonly DescribedTable[]
+  readonly functions: readonly { readonly function: { readonly name: string } }[]
+  readonly operators: Readonly<Record<string, readonly string[]>>
+  readonly roles?: readonly string[]
+}
+interface DescribedTable {
+  readonly table: { readonly schema: string; readonly name: string }
+  readonly columns: readonly {
+    readonly name: string
+    readonly type: string
+    readonly select: boolean
+    readonly insert: boolean
+    readonly update: boolean
+  }[]
+  readonly relationships: readonly { readonly name: string }[]
+  readonly actions: Readonly<Record<string, boolean>>
+  readonly aggregations: boolean
+}
+
+let server: TestServer
+
+t.before(async () => {
+  server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create type mood as enum ('calm', 'loud');
+      create table customer (id int primary key, name text not null, email text unique, secret text, moods mood[]);
+      create table orders (id bigint generated always as identity primary key, customer_id int references customer on delete cascade,
+        checked_by int references customer, note jsonb, total numeric default 0 not null, code text, unique (customer_id, code));
+      create table item (order_id bigint references orders on delete set null, place int, at timestamptz, spot point,
+        twice int generated always as (place * 2) stored, primary key (order_id, place));
+      create table private (id int primary key, customer_id int references customer on delete restrict);
+      create table node (id int primary key, parent_id int references node);
+      create view busy as select id, name from customer where name > 'a';
+      create view counts as select count(*) as n from customer;
+      create table untracked (id int primary key, customer_id int references customer);
+      comment on table orders is 'What was "ordered"';
+      comment on column orders.total is 'With tax';
+      create function initials(c customer) returns text language sql stable as 'select left(c.name, 1)';
+      create function found(query text, most int default 10) returns setof customer language sql stable as 'select * from customer';
+      create function sum_of(int, int) returns int language sql immutable as 'select $1 + $2';
+      insert into customer select n, 'c' || n, n || '@x.example' from generate_series(1, 3) n;
+      insert into orders (customer_id, checked_by, code) select 1, 2, n from generate_series(1, 1002) n;
+      insert into item select 1, n from generate_series(1, 3) n;
+      insert into private values (1, 3);
+      insert into node values (1, 1), (2, 1), (3, null);
+      analyze orders`,
+  })
+  const permit = (type: string, table: string, role: string, permission: object) => ({
+    type: `create_${type}_permission`,
+    args: { table, role, permission },
+  })
+  const tables = ['customer', 'orders', 'item', 'private', 'node', 'busy', 'counts']
+  await server.must('track_all', { tables })
+  await server.must('bulk', [
+    { type: 'add_computed_field', args: { table: 'customer', name: 'initials', definition: { function: 'initials' } } },
+    { type: 'track_function', args: 'found' },
+    { type: 'track_function', args: 'sum_of' },
+    { type: 'create_function_permission', args: { function: 'found', role: 'clerk' } },
+    { type: 'create_function_permission', args: { function: 'found', role: 'writer' } },
+    { type: 'create_function_permission', args: { function: 'sum_of', role: 'caller' } },
+    permit('select', 'customer', 'clerk', {
+      columns: ['id', 'name', 'moods'],
+      filter: {},
+      computed_fields: ['initials'],
+    }),
+    permit('select', 'orders', 'clerk', {
+      columns: ['id', 'customer_id', 'note'],
+      filter: { id: { $gt: 1 } },
+      allow_aggregations: true,
+      limit: 5,
+    }),
+    permit('insert', 'orders', 'clerk', { columns: ['customer_id', 'total'], check: {}, allow_upsert: true }),
+    permit('update', 'orders', 'clerk', { columns: ['note'], filter: {} }),
+    permit('select', 'item', 'clerk', { columns: ['place', 'at', 'spot'], filter: {} }),
+    permit('select', 'busy', 'clerk', { columns: '*', filter: {} }),
+    permit('insert', 'counts', 'clerk', { columns: '*', check: {} }),
+    permit('insert', 'customer', 'writer', { columns: ['id', 'name', 'secret'], check: {} }),
+    permit('update', 'item', 'writer', { columns: ['place', 'twice'], filter: {} }),
+    permit('delete', 'orders', 'cleaner', { filter: {} }),
+    permit('select', 'customer', 'cleaner', { columns: ['id'], filter: {} }),
+    permit('select', 'node', 'cleaner', { columns: '*', filter: {} }),
+    permit('delete', 'private', 'keeper', { filter: {}, backend_only: true }),
+  ])
+})
+
+const BACKEND = { 'x-service-use-backend-only-permissions': 'true' }
+const CALLERS: readonly As[] = [
+  {},
+  ...['clerk', 'writer', 'cleaner', 'caller', 'keeper', 'nobody'].map((role) => ({ role })),
+  { role: 'keeper', variables: BACKEND },
+]
+
+async function described(as: As): Promise<Described> {
+  const { status, body, text } = await server.query('describe', {}, as)
+  t.equal(status, 200, 'describe answers', { text })
+  return body as Described
+}
+const tableIn = ({ tables }: Described, name: string) => tables.find(({ table }) => table.name === name)
+
+t.test('describe says what each role can do, and nothing else', async (t) => {
+  const everything = await described({})
+  for (const as of CALLERS) {
+    const who = `${as.role ?? 'admin'}${as.variables ? ' of a backend' : ''}`
+    const found = await described(as)
+    for (const { table, columns, relationships } of everything.tables) {
+      const own = tableIn(found, table.name)
+      const may = async (what: string, expected: boolean, type: string, args: object) => {
+        const { status, body } = await server.fetch(
+          '/v1/query/explain',
+          post({ query: { type, args: { table, ...args } }, role: as.role }),
+        )
+        const refused = status === 400 && REFUSALS.includes(body.code)
+        if (refused === expected) t.fail(`${who} ${what} ${table.name}`, { expected, status, body })
+      }
+      // Explain knows no backends.
+      if (as.variables) continue
+      for (const { name } of columns) {
+        const column = own?.columns.find((each) => each.name === name)
+        await may(`selects ${name} of`, column?.select === true, 'select', { columns: [name] })
+        await may(`inserts ${name} of`, column?.insert === true, 'insert', { objects: [{ [name]: null }] })
+        await may(`updates ${name} of`, column?.update === true, 'update', { where: {}, $set: { [name]: null } })
+      }
+      for (const { name } of relationships) {
+        const isTold = own?.relationships.some((each) => each.name === name) === true
+        if (own?.actions['select'] !== true) continue
+        await may(`follows ${name} of`, isTold, 'select', { columns: [{ name, columns: [] }] })
+      }
+      await may('selects', own?.actions['select'] === true, 'count', {})
+      await may('deletes', own?.actions['delete'] === true, 'delete', { where: {} })
+      const sum = { columns: [{ count: '*', as: 'n' }] }
+      await may('aggregates', own?.aggregations === true, 'select', sum)
+    }
+    for (const { function: called } of everything.functions) {
+      const isTold = found.functions.some((each) => each.function.name === called.name)
+      const { body } = await server.query('call', { function: called }, as)
+      t.equal(body.code === 'permission-denied', !isTold, `${who} calls ${called.name}`)
+    }
+    t.same(found.roles, as.role === undefined ? ['caller', 'cleaner', 'clerk', 'keeper', 'writer'] : undefined)
+  }
+  t.same(await described({ role: 'nobody' }), { tables: [], functions: [], operators: {} })
+  t.same((await described({ role: 'keeper' })).tables, [])
+  t.same((await described({ role: 'keeper', variables: BACKEND })).tables[0]?.actions, {
+    select: false,
+    insert: false,
+    update: false,
+    delete: true,
+    upsert: false,
+  })
+})
+const REFUSALS = ['permission-denied', 'unexpected-payload', 'not-exists']
+
+const post = (body: object): RequestInit => ({ method: 'POST', body: JSON.stringify(body) })
+
+t.test('the operators of a type are those that a condition takes', async (t) => {
+  const { tables, operators } = await described({})
+  const value = (operator: string, column: string) => {
+    if (/n?in$|_any$|_all$/.test(operator)) return []
+    return operator === '$is_null'
+      ? true
+      : operator === '$cast'
+        ? { text: { $is_null: true } }
+        : /^\$c(n?eq?|[gl]te?)$/.test(operator)
+          ? column
+          : null
+  }
+  for (const { table, columns } of tables.filter(({ table }) => table.schema === 'public')) {
+    for (const { name, type } of columns) {
+      for (const operator of operatorNames('$')) {
+        const where = { [name]: { [operator]: value(operator, name) } }
+        const { status, text } = await server.query('count', { table, where })
+        const isTold = operators[type]?.includes(operator) === true
+        if ((status === 200) !== isTold) t.fail(`${operator} on ${type}`, { isTold, text })
+      }
+    }
+  }
+})
+
+t.test('describe tells types, keys, values and comments as far as a role sees them', async (t) => {
+  const of = async (as: As, name: string) => tableIn(await described(as), name) as DescribedTable
+  const column = { has_default: undefined, generated: false, values: undefined, comment: undefined }
+  const no = { select: false, insert: false, update: false }
+  const noActions = { ...no, delete: false, upsert: false }
+
+  const { columns, ...orders } = await of({}, 'orders')
+  t.match(orders, {
+    kind: 'table',
+    comment: 'What was "ordered"',
+    primary_key: ['id'],
+    unique: [
+      { name: 'orders_pkey', columns: ['id'] },
+      { name: 'orders_customer_id_code_key', columns: ['customer_id', 'code'] },
+    ],
+    limit: null,
+  })
+  const total = { name: 'total', type: 'numeric', nullable: false, has_default: true, generated: false }
+  t.same(columns[4], { ...total, comment: 'With tax', select: true, insert: true, update: true })
+
+  t.same(
+    await of({ role: 'clerk' }, 'orders'),
+    plain({
+      table: { schema: 'public', name: 'orders' },
+      kind: 'table',
+      primary_key: ['id'],
+      unique: [{ name: 'orders_pkey', columns: ['id'] }],
+      columns: [
+        { ...column, ...no, name: 'id', type: 'int8', nullable: false, generated: true, select: true },
+        {
+          ...column,
+          ...no,
+          name: 'customer_id',
+          type: 'int4',
+          nullable: true,
+          has_default: false,
+          select: true,
+          insert: true,
+        },
+        { ...column, ...no, name: 'note', type: 'jsonb', nullable: true, select: true, update: true },
+        { ...total, ...no, insert: true },
+      ],
+      computed_fields: [],
+      relationships: [
+        { name: 'customer', type: 'object', table: { schema: 'public', name: 'customer' } },
+        {
+          name: 'customer_by_customer',
+          type: 'object',
+          table: { schema: 'public', name: 'customer' },
+          columns: { customer_id: 'id' },
+        },
+        { name: 'items', type: 'array', table: { schema: 'public', name: 'item' } },
+      ],
+      actions: { ...noActions, select: true, insert: true, update: true, upsert: true },
+      aggregations: true,
+      limit: 5,
+    }),
+  )
+  t.match(await of({ role: 'clerk' }, 'customer'), {
+    columns: [{ name: 'id' }, { name: 'name' }, { name: 'moods', type: 'public.mood[]', values: ['calm', 'loud'] }],
+    computed_fields: [{ name: 'initials', type: 'text', arguments: [] }],
+  })
+  t.match(await of({ role: 'clerk' }, 'item'), { primary_key: [], unique: [] }, 'a part of a key is not told')
+  t.match(await of({ role: 'clerk' }, 'counts'), { actions: noActions }, 'a view that cannot be written to')
+  t.match(await of({ role: 'cleaner' }, 'orders'), {
+    columns: [],
+    relationships: [],
+    actions: { ...noActions, delete: true },
+  })
+})
+
+t.test('describe tells the arguments and results of functions', async (t) => {
+  const { functions } = await described({})
+
+  t.same(functions, [
+    {
+      function: { schema: 'public', name: 'found' },
+      arguments: [
+        { name: 'query', type: 'text', has_default: false },
+        { name: 'most', type: 'int4', has_default: true },
+      ],
+      returns: { table: { schema: 'public', name: 'customer' }, set: true },
+      volatile: false,
+    },
+    {
+      function: { schema: 'public', name: 'sum_of' },
+      arguments: [
+        { name: 'arg_1', type: 'int4', has_default: false },
+        { name: 'arg_2', type: 'int4', has_default: false },
+      ],
+      returns: { type: 'int4', set: false },
+      volatile: false,
+    },
+  ])
+})
+
+t.test('describe follows a change of a permission, also within a bulk', async (t) => {
+  const as = { role: 'changing' }
+  const permit = {
+    type: 'create_select_permission',
+    args: { table: 'node', ...as, permission: { columns: ['id'], filter: {} } },
+  }
+  t.same((await described(as)).tables, [])
+
+  const [, inside] = (await server.must('bulk', [permit, { type: 'describe', args: {} }])) as [unknown, Described]
+
+  t.ok(inside.roles?.includes('changing'))
+  t.match((await described(as)).tables, [{ table: { name: 'node' }, columns: [{ name: 'id' }] }])
+  await server.must('drop_select_permission', { table: 'node', ...as })
+  t.same((await described(as)).tables, [])
+})
+
+/** As JSON has it: without keys that are undefined. */
+const plain = (value: object): unknown => JSON.parse(JSON.stringify(value))
