@@ -21,8 +21,10 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
       graphql: plugin('graphql'),
       filestore: plugin('filestore'),
       notify: plugin('notify'),
+      console: plugin('console'),
       ...(sample ? { sample: plugin('sample') } : {}),
     },
+    follows: { console: 'query' },
     optional: { bench: plugin('bench'), stitch: plugin('stitch') },
     providers: {
       email: provider('email', 'log', 'mailgun', 'memory', 'postmark', 'resend', 'sendgrid', 'ses', 'smtp'),

@@ -117,7 +117,7 @@ async function welcome(
   if (await catchesMail(server)) lines.push(mail(urlOf(server, 'notify'), credential))
   return `
 Rowhouse runs at ${server.url} on ${database}.
-${otherAddresses(server)}${secretLine(file)} Try, from this folder:
+${otherAddresses(server)}${await signInLine(server)}${secretLine(file)} Try, from this folder:
 
 ${lines.join('\n\n')}
 `
@@ -136,6 +136,15 @@ const urlOf = ({ url, addresses }: Server, plugin: string): string =>
 
 const secretLine = (file: string | undefined): string =>
   `The admin secret is in ${file === undefined ? 'ROWHOUSE_ADMIN_SECRET or the configuration' : relative(process.cwd(), file)}.`
+
+/** Returns the line about the console, with a link that signs in once. */
+async function signInLine(server: Server): Promise<string> {
+  const url = urlOf(server, 'console')
+  const headers = { 'X-Service-Admin-Secret': credentialOf(server), 'Content-Type': 'application/json' }
+  const response = await fetch(`${url}/console/sign-in-link`, { method: 'POST', headers })
+  const { path } = (await response.json()) as { readonly path?: string }
+  return path === undefined ? '' : `Open the console, signed in: ${url}${path}\n`
+}
 
 type Curl = (body: object, role?: string) => string
 

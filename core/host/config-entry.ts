@@ -14,6 +14,8 @@ export interface Builtins {
   readonly plugins: Readonly<Record<string, URL>>
   /** Plugins that load when the configuration names them. */
   readonly optional?: Readonly<Record<string, URL>>
+  /** Built-in plugins that are loaded by default unless the other one is disabled. */
+  readonly follows?: Readonly<Record<string, string>>
   /** Provider modules by kind and name. */
   readonly providers: Readonly<Record<string, Readonly<Record<string, URL>>>>
   /** Default provider by kind, for kinds that the configuration does not mention. */

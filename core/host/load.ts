@@ -128,7 +128,10 @@ function pluginEntries({ config, builtins, mistakes }: Loading): readonly Entry[
 
   const top = { key: 'plugins', path: '$.plugins', value: listed, settings: inside(settings, 'plugins') }
   const mentioned = children(top, known)
-  const missing = always.filter((name) => !mentioned.some(({ key }) => key === name))
+  const isOff = (name: string | undefined) => mentioned.some(({ key, value }) => key === name && value === false)
+  const missing = always.filter(
+    (name) => !mentioned.some(({ key }) => key === name) && !isOff(builtins.follows?.[name]),
+  )
   const silent = missing.map((key) => ({ key, path: at('$.plugins', key), value: undefined, settings: [] }))
   return [...silent, ...mentioned]
 }

@@ -13,8 +13,7 @@ export function fromAdminSecret(headers: RequestHeaders, secrets: Secrets): Sess
   const given = secret ?? alias
   if (given === undefined) return null
   if (!secrets.matches(given)) throw wrongSecret('the admin secret is wrong')
-  const role = requestedRole(headers)
-  return makeSession(role ?? 'admin', variables(headers), 'admin-secret', asksForBackend(headers, role))
+  return actingAs({ variables: new Map(), via: 'admin-secret' }, headers)
 }
 
 /**
@@ -37,6 +36,13 @@ export function fromGateway(
   if (role === 'anonymous' && !carried.has(USER_ID)) carried.set(USER_ID, '0')
   const named = headers.service.get('x-service-role') ?? headers.service.get('x-service-user-role')
   return makeSession(role, carried, 'gateway', asksForBackend(headers, named))
+}
+
+/** Returns the session that an admin asks for, who may act as any role. */
+export function actingAs(session: Pick<Session, 'variables' | 'via'>, headers: RequestHeaders): Session {
+  const role = requestedRole(headers)
+  const carried = new Map([...(role === undefined ? session.variables : []), ...variables(headers)])
+  return makeSession(role ?? 'admin', carried, session.via, asksForBackend(headers, role))
 }
 
 /**
@@ -81,6 +87,7 @@ const NO_VARIABLE = new Set([
   'x-service-filestore-range',
 ])
 
+/** Returns the session variables that the headers carry. They are unverified. */
 function variables(headers: RequestHeaders): Map<string, string> {
   const carried = new Map<string, string>()
   for (const [name, value] of headers.service) if (!NO_VARIABLE.has(name)) carried.set(name, value)

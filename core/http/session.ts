@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import { at } from '../errors.js'
 import type { Logger } from '../log.js'
-import { ROLE_NAME, type Session } from '../session.js'
+import { isAdmin, ROLE_NAME, type Session } from '../session.js'
 import { checkAuth } from './check-config.js'
 import type { AuthConfig } from './config.js'
-import { fromAdminSecret, fromGateway, createSecrets } from './secrets.js'
+import { actingAs, createSecrets, fromAdminSecret, fromGateway } from './secrets.js'
 import {
   readHeaders,
   type RequestHeaders,
@@ -109,6 +109,7 @@ async function fromAuthenticators(headers: RequestHeaders, extra: readonly Authe
     const session = await authenticator(credentials)
     if (session === null) continue
     if (!ROLE_NAME.test(session.role)) throw new Error('an authenticator returned an invalid role name')
+    if (isAdmin(session)) return actingAs(session, headers)
     return makeSession(chosenRole(requestedRole(headers), [session.role], session.role), session.variables, session.via)
   }
   return null

@@ -1,15 +1,18 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import type Router from '@koa/router'
 import type { Context } from 'koa'
+import { serviceError } from '../errors.js'
 
 export interface StaticPage {
-  /** HTML that refers to its assets below `assets`. */
-  readonly html: string
+  /** HTML that refers to its assets below `assets`. A function gets the nonce of the style sheets that it permits. */
+  readonly html: string | ((nonce: string) => string)
   /** Path of the assets, e.g. `/v1/graphql/assets`. */
   readonly assets: string
-  /** Files by name, or their text. */
+  /** Files by name, or their text. Names that contain a hash of the content, as in `main-AB12CD34.js`, never change. */
   readonly files: Readonly<Record<string, URL | string>>
 }
 
@@ -17,38 +20,59 @@ const TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
 }
-/** Allows resources from this server only. Inline styles are needed by third-party pages. */
-const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+/**
+ * Allows resources from this server only, and frames from this server only.
+ * @param styles source of inline styles: a nonce, or `'unsafe-inline'`, which third-party pages need
+ */
+const policy = (styles: string) =>
+  `default-src 'none'; script-src 'self'; style-src 'self' ${styles}; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; connect-src 'self'; frame-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`
 
-/** Serves a page that needs no other server. Its assets are read once, on first use. */
+interface Asset {
+  readonly body: Buffer
+  readonly zipped: Buffer
+  readonly tag: string
+}
+
+/** Serves a page that needs no other server. Its assets are read and compressed once, on first use. */
 export function staticPage(router: Router, { html, assets, files }: StaticPage): (ctx: Context) => void {
-  const read = new Map<string, Promise<{ readonly body: Buffer; readonly tag: string }>>()
-  const load = async (file: URL | string) => {
+  const read = new Map<string, Promise<Asset>>()
+  const load = async (file: URL | string): Promise<Asset> => {
     const body = typeof file === 'string' ? Buffer.from(file) : await readFile(file)
-    return { body, tag: `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"` }
+    const tag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
+    return { body, zipped: await promisify(gzip)(body), tag }
   }
-  for (const [name, file] of Object.entries(files)) {
-    router.get(`${assets}/${name}`, async (ctx) => {
-      let loading = read.get(name)
-      if (!loading) {
-        read.set(name, (loading = load(file)))
-        loading.catch(() => read.delete(name))
-      }
-      const { body, tag } = await loading
-      ctx.set('ETag', tag)
-      ctx.set('Cache-Control', 'no-cache')
-      ctx.set('X-Content-Type-Options', 'nosniff')
-      ctx.type = TYPES[extname(name)] ?? 'application/octet-stream'
-      if (ctx.get('If-None-Match') === tag) ctx.status = 304
-      else ctx.body = body
-    })
-  }
+  router.get(`${assets}/:name`, async (ctx) => {
+    const name = ctx.params['name'] as string
+    const file = Object.hasOwn(files, name) ? files[name] : undefined
+    if (file === undefined) throw serviceError('not-found', 'there is no such asset')
+    let loading = read.get(name)
+    if (!loading) {
+      read.set(name, (loading = load(file)))
+      loading.catch(() => read.delete(name))
+    }
+    const { body, zipped, tag } = await loading
+    ctx.set('ETag', tag)
+    ctx.set('Cache-Control', HASHED.test(name) ? 'public, max-age=31536000, immutable' : 'no-cache')
+    ctx.set('X-Content-Type-Options', 'nosniff')
+    ctx.type = TYPES[extname(name)] ?? 'application/octet-stream'
+    ctx.vary('Accept-Encoding')
+    if (ctx.get('If-None-Match') === tag) {
+      ctx.status = 304
+      return
+    }
+    if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
+      ctx.set('Content-Encoding', 'gzip')
+      ctx.body = zipped
+    } else ctx.body = body
+  })
   return (ctx) => {
-    ctx.set('Content-Security-Policy', POLICY)
+    const nonce = randomBytes(16).toString('base64')
+    ctx.set('Content-Security-Policy', policy(typeof html === 'string' ? "'unsafe-inline'" : `'nonce-${nonce}'`))
     ctx.set('Cache-Control', 'no-cache')
     ctx.set('X-Content-Type-Options', 'nosniff')
     ctx.type = 'html'
-    ctx.body = html
+    ctx.body = typeof html === 'string' ? html : html(nonce)
   }
 }
+
+const HASHED = /-[A-Z0-9]{8}\.\w+$/

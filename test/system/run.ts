@@ -99,7 +99,7 @@ async function systemParts(): Promise<boolean[]> {
     notRun.push('PostGIS (needs the package postgresql-<version>-postgis-3)')
   else parts.push(onCluster(filesOf('system/postgis'), { PG_BIN: bin }, { first: true }))
   if (!(await hasChromium())) notRun.push('the pages in a browser (needs the package chromium)')
-  else parts.push(onCluster(filesOf('system/pages'), {}, { first: true }))
+  else parts.push(onCluster([...filesOf('system/pages'), ...filesOf('system/console')], {}, { first: true }))
   if (!(await hasTools()))
     notRun.push('kills, power cuts and faults of the disk under files (need root, strace, e2fsprogs)')
   else parts.push(onCluster(filesOf('system/files'), {}, { first: true }))

@@ -1,7 +1,8 @@
-import { copyFileSync, mkdirSync } from 'node:fs'
+import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
 
 const GRAPHIQL = [
   'graphiql/graphiql.min.css',
@@ -30,13 +31,31 @@ for (const [folder, files] of Object.entries(ASSETS)) {
   }
 }
 for (const [folder, files] of Object.entries(OWN)) {
-  const source = fileURLToPath(new URL(`../../plugins/${folder}/`, import.meta.url))
   const target = assetsOf(folder)
-  for (const file of files) copyFileSync(join(source, file), join(target, file))
+  for (const file of files) copyFileSync(join(sourceOf(folder), file), join(target, file))
+}
+
+await build({
+  entryPoints: { main: sourceOf('console/app/main.tsx') },
+  outdir: assetsOf('console'),
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  target: ['chrome111', 'firefox113', 'safari16.4'],
+  minify: true,
+  chunkNames: '[name]-[hash]',
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  logLevel: 'warning',
+})
+
+function sourceOf(path: string): string {
+  return fileURLToPath(new URL(`../../plugins/${path}`, import.meta.url))
 }
 
 function assetsOf(folder: string): string {
   const target = fileURLToPath(new URL(`./${folder}/assets/`, import.meta.url))
+  rmSync(target, { recursive: true, force: true })
   mkdirSync(target, { recursive: true })
   return target
 }

@@ -1,0 +1,21 @@
+import { render } from 'preact'
+import { LocationProvider } from 'preact-iso'
+import { Shell } from './shell.js'
+import { readSession, signIn } from './session.js'
+import './style.css'
+
+/** Signs in with the code of a sign-in link, and removes it from the address. */
+async function start(): Promise<void> {
+  const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1]
+  if (code !== undefined) {
+    history.replaceState(null, '', location.pathname)
+    await signIn({ code }).catch(() => readSession())
+  } else await readSession()
+}
+
+render(
+  <LocationProvider scope="/console">
+    <Shell starting={start()} />
+  </LocationProvider>,
+  document.body,
+)

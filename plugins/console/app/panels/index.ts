@@ -1,0 +1,17 @@
+import type { ComponentType } from 'preact'
+import { lazy } from 'preact-iso'
+
+/** A panel of the console. Its address is `/console/<path>`, and whatever follows belongs to it. */
+export interface Panel {
+  readonly path: string
+  readonly title: string
+  /** Loaded when it is opened. */
+  readonly component: ComponentType
+  /** Whether only an admin can use it, as whomever it acts. */
+  readonly adminOnly?: boolean
+}
+
+/** The panels, in the order of the menu. */
+export const PANELS: readonly Panel[] = [
+  { path: 'data', title: 'Data', component: lazy(() => import('./data/index.js')) },
+]

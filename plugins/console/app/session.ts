@@ -1,0 +1,75 @@
+import { computed, effect, signal } from '@preact/signals'
+import { type JsonObject, textAt } from './json.js'
+
+/** Who is signed in. */
+export interface Session {
+  readonly role: string
+  readonly via: string
+  readonly variables: Readonly<Record<string, string>>
+}
+
+/** Another caller as whom an admin asks. */
+export interface Acting {
+  readonly role: string
+  /** Session variables by lower-case name, such as `x-service-user-id`. */
+  readonly variables: Readonly<Record<string, string>>
+}
+
+/** undefined until known; null when nobody is signed in. */
+export const session = signal<Session | null | undefined>(undefined)
+export const isAdmin = computed(() => session.value?.role === 'admin')
+
+const SAVED = 'rowhouse-acting'
+
+/** The caller as whom an admin asks; undefined for the admin. Kept for the tab, where framed pages read it too. */
+export const acting = signal<Acting | undefined>(JSON.parse(sessionStorage.getItem(SAVED) ?? 'null') ?? undefined)
+effect(() => {
+  if (acting.value) sessionStorage.setItem(SAVED, JSON.stringify(acting.value))
+  else sessionStorage.removeItem(SAVED)
+})
+
+/** The role whose permissions apply. */
+export const role = computed(() => acting.value?.role ?? session.value?.role ?? 'anonymous')
+
+/** A text that changes with the caller. As the key of a component, it makes sure that no data of another caller stays. */
+export const callerKey = computed(() => JSON.stringify([session.value?.role, acting.value]))
+
+/** Headers of requests for the caller. They name the role, so that an ended session is refused instead of anonymous. */
+export function callerHeaders(as: Acting | null | undefined): Record<string, string> {
+  return { 'X-Service-Role': as?.role ?? session.value?.role ?? 'anonymous', ...as?.variables }
+}
+
+/** Reads who is signed in from the server. */
+export async function readSession(): Promise<void> {
+  const response = await fetch('/console/session')
+  const { signed_in: isSignedIn, ...found } = (await response.json()) as JsonObject
+  if (!response.ok) throw new Error(textAt(found, 'error'))
+  session.value = isSignedIn ? (found as unknown as Session) : null
+}
+
+/**
+ * @param credentials the code of a sign-in link, or headers
+ * @throws Error with the reason of the server
+ */
+export async function signIn({
+  code,
+  headers = {},
+}: {
+  readonly code?: string
+  readonly headers?: Record<string, string>
+}): Promise<void> {
+  const response = await fetch('/console/session', {
+    method: 'POST',
+    headers: { ...headers, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ code }),
+  })
+  if (!response.ok) throw new Error(textAt((await response.json()) as JsonObject, 'error'))
+  acting.value = undefined
+  await readSession()
+}
+
+export async function signOut(): Promise<void> {
+  await fetch('/console/session', { method: 'DELETE' })
+  acting.value = undefined
+  session.value = null
+}

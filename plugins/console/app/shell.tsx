@@ -1,0 +1,107 @@
+import { useEffect, useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso'
+import { ErrorBoundary, Route, Router } from 'preact-iso'
+import { recovered, trouble } from './api.js'
+import { catalog, readCatalog } from './catalog.js'
+import { ActingControl } from './acting.js'
+import { PANELS } from './panels/index.js'
+import { acting, callerKey, isAdmin, session, signOut } from './session.js'
+import { SignIn } from './sign-in.js'
+import { Problem } from './ui/problem.js'
+
+/** The frame of all panels: the sign-in, the menu, and the caller as whom the panels ask. */
+export function Shell({ starting }: { readonly starting: Promise<void> }) {
+  const [broken, setBroken] = useState<unknown>()
+  useEffect(() => {
+    starting.catch(setBroken)
+  }, [starting])
+  if (broken !== undefined) return <Problem of={broken} />
+  if (session.value === undefined) return <p class="wait">Loading …</p>
+  if (session.value === null) return <SignIn />
+  return (
+    <>
+      <TopBar />
+      <Trouble />
+      <div class="frame">
+        <Menu />
+        <main id="main" tabIndex={-1}>
+          <Panels key={callerKey.value} />
+        </main>
+      </div>
+    </>
+  )
+}
+
+function TopBar() {
+  return (
+    <header class={acting.value ? 'top acting' : 'top'}>
+      <a class="brand" href="/console">
+        Rowhouse
+      </a>
+      <ActingControl />
+      <button type="button" class="quiet" onClick={() => void signOut()}>
+        Sign out
+      </button>
+    </header>
+  )
+}
+
+const Trouble = () =>
+  trouble.value === '' ? null : (
+    <p class="trouble" role="alert">
+      {trouble.value} The console tries again every two seconds.
+    </p>
+  )
+
+function Menu() {
+  const { path } = useLocation()
+  const shown = PANELS.filter(({ adminOnly }) => !adminOnly || isAdmin.value)
+  return (
+    <nav class="menu" aria-label="Panels">
+      {shown.map((panel) => (
+        <a
+          key={panel.path}
+          href={`/console/${panel.path}`}
+          aria-current={path.split('/')[2] === panel.path ? 'page' : undefined}
+        >
+          {panel.title}
+        </a>
+      ))}
+    </nav>
+  )
+}
+
+/** The panel of the address. It is a new one for each caller, so that it cannot show data of the former. */
+function Panels() {
+  const { path, route } = useLocation()
+  const [failure, setFailure] = useState<unknown>()
+  const isRecovered = recovered.value
+  useEffect(() => {
+    const reading = new AbortController()
+    setFailure(undefined)
+    readCatalog(reading.signal).catch((error: unknown) => {
+      if (!reading.signal.aborted) setFailure(error)
+    })
+    return () => {
+      reading.abort()
+      catalog.value = undefined
+    }
+  }, [isRecovered])
+  useEffect(() => {
+    if (/^\/console\/?$/.test(path)) route('/console/data', true)
+  }, [path, route])
+  if (failure !== undefined) return <Problem of={failure} />
+  if (catalog.value === undefined) return <p class="wait">Loading …</p>
+  return (
+    <ErrorBoundary>
+      <Router>
+        {PANELS.map((panel) => (
+          <Route key={panel.path} path={`/console/${panel.path}/*`} component={panel.component} />
+        ))}
+        <Route default component={NoPanel} />
+      </Router>
+    </ErrorBoundary>
+  )
+}
+
+const NoPanel = () => <p class="empty">There is no such panel.</p>

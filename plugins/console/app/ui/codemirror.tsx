@@ -1,0 +1,142 @@
+import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from '@codemirror/autocomplete'
+import type { Completion, CompletionContext } from '@codemirror/autocomplete'
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
+import { json } from '@codemirror/lang-json'
+import { PostgreSQL, sql } from '@codemirror/lang-sql'
+import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from '@codemirror/language'
+import { lintGutter, linter } from '@codemirror/lint'
+import { EditorState, type Extension } from '@codemirror/state'
+import { EditorView, keymap, lineNumbers, placeholder } from '@codemirror/view'
+import { tags } from '@lezer/highlight'
+import { useEffect, useRef } from 'preact/hooks'
+
+/** A part of the text that is wrong. */
+export interface Place {
+  readonly from: number
+  readonly to: number
+  readonly message: string
+}
+
+/** What completion knows about the place of the cursor. */
+export interface Completing {
+  readonly text: string
+  readonly position: number
+  /** The document as CodeMirror has it, with its syntax tree. */
+  readonly context: CompletionContext
+}
+
+export interface EditorProps {
+  readonly label: string
+  readonly language: 'json' | 'sql' | 'text'
+  readonly value: string
+  readonly onChange?: (value: string) => void
+  /** Called for Ctrl-Enter. */
+  readonly onRun?: () => void
+  /** Returns what may stand at the cursor, and where the word begins that it replaces. */
+  readonly complete?: (at: Completing) => { readonly from: number; readonly options: readonly Completion[] } | null
+  /** Returns what is wrong with a text. */
+  readonly check?: (text: string) => readonly Place[] | Promise<readonly Place[]>
+  readonly placeholder?: string
+  readonly readOnly?: boolean
+}
+
+const STYLE = HighlightStyle.define([
+  { tag: tags.propertyName, color: 'var(--busy)' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--good)' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--odd)' },
+  { tag: tags.keyword, color: 'var(--brick)' },
+  { tag: tags.comment, color: 'var(--soft)' },
+])
+
+const THEME = EditorView.theme({
+  '&': { height: '100%', color: 'var(--ink)', backgroundColor: 'var(--card)', fontSize: '0.875rem' },
+  '&.cm-focused': { outline: '3px solid var(--brick)', outlineOffset: '-3px' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.5' },
+  '.cm-content': { caretColor: 'var(--ink)' },
+  '.cm-gutters': { backgroundColor: 'var(--paper)', color: 'var(--soft)', border: 'none' },
+  '.cm-cursor': { borderLeftColor: 'var(--ink)' },
+  '&.cm-focused .cm-selectionBackground, .cm-selectionBackground': { backgroundColor: 'var(--line)' },
+  '.cm-tooltip': { backgroundColor: 'var(--card)', color: 'var(--ink)', border: '1px solid var(--line)' },
+  '.cm-tooltip-autocomplete ul li[aria-selected]': { backgroundColor: 'var(--chosen)', color: 'var(--brick)' },
+  '.cm-matchingBracket': { backgroundColor: 'var(--chosen)' },
+})
+
+const LANGUAGES: Readonly<Record<EditorProps['language'], readonly Extension[]>> = {
+  json: [json()],
+  sql: [sql({ dialect: PostgreSQL })],
+  text: [],
+}
+
+/** The editor itself. Only `ui/editor.tsx` imports it, because it is large. */
+export default function CodeMirror(props: EditorProps) {
+  const box = useRef<HTMLDivElement>(null)
+  const view = useRef<EditorView>(undefined)
+  const latest = useRef(props)
+  latest.current = props
+  const { value, label, language, readOnly = false } = props
+
+  useEffect(() => {
+    const made = new EditorView({
+      parent: box.current!,
+      state: EditorState.create({ doc: latest.current.value, extensions: extensionsFor(latest) }),
+    })
+    view.current = made
+    return () => made.destroy()
+  }, [label, language, readOnly])
+
+  useEffect(() => {
+    const shown = view.current
+    if (!shown || shown.state.doc.toString() === value) return
+    shown.dispatch({ changes: { from: 0, to: shown.state.doc.length, insert: value } })
+  }, [value])
+  return <div class="editor" ref={box} />
+}
+
+function extensionsFor(latest: { readonly current: EditorProps }): Extension[] {
+  const { label, language, readOnly = false, placeholder: hint, complete, check } = latest.current
+  const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? ''
+  const run = () => {
+    latest.current.onRun?.()
+    return latest.current.onRun !== undefined
+  }
+  return [
+    EditorView.cspNonce.of(nonce),
+    keymap.of([{ key: 'Mod-Enter', run, preventDefault: true }]),
+    lineNumbers(),
+    history(),
+    bracketMatching(),
+    closeBrackets(),
+    indentOnInput(),
+    EditorView.lineWrapping,
+    EditorState.readOnly.of(readOnly),
+    EditorView.contentAttributes.of({ 'aria-label': label }),
+    syntaxHighlighting(STYLE),
+    THEME,
+    ...LANGUAGES[language],
+    ...(hint === undefined ? [] : [placeholder(hint)]),
+    ...(complete === undefined
+      ? []
+      : [autocompletion({ override: [(context) => completions(latest.current, context)] })]),
+    ...(check === undefined ? [] : [lintGutter(), linter((shown) => problems(latest.current, shown), { delay: 400 })]),
+    keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
+    EditorView.updateListener.of((update) => {
+      if (update.docChanged) latest.current.onChange?.(update.state.doc.toString())
+    }),
+  ]
+}
+
+function completions({ complete }: EditorProps, context: CompletionContext) {
+  const found = complete?.({ text: context.state.doc.toString(), position: context.pos, context })
+  return found ? { from: found.from, options: [...found.options] } : null
+}
+
+async function problems({ check }: EditorProps, { state }: EditorView) {
+  const found = (await check?.(state.doc.toString())) ?? []
+  const { length } = state.doc
+  return found.map(({ from, to, message }) => ({
+    from: Math.min(from, length),
+    to: Math.min(Math.max(to, from), length),
+    severity: 'error' as const,
+    message,
+  }))
+}

@@ -1,0 +1,195 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { type Json, textOf } from '../json.js'
+import { useVirtualRows } from './virtual-rows.js'
+
+export interface GridColumn {
+  readonly key: string
+  readonly title: string
+  /** Shown small beside the title, e.g. the type. */
+  readonly hint?: string
+  readonly numeric?: boolean
+  readonly editable?: boolean
+  readonly sortable?: boolean
+  /** Returns what the cell shows. Defaults to its text. */
+  readonly render?: (value: Json | undefined, row: GridRow) => ComponentChildren
+}
+export type GridRow = { readonly [key: string]: Json | undefined }
+
+export interface GridProps {
+  readonly label: string
+  readonly columns: readonly GridColumn[]
+  readonly rows: readonly GridRow[]
+  /** Columns by which the rows are sorted, `-` before descending ones. */
+  readonly sort?: readonly string[]
+  /** @param more whether to keep the other columns of the sort */
+  readonly onSort?: (key: string, more: boolean) => void
+  /** Called when the last rows come into view. */
+  readonly onEnd?: () => void
+  /** Called for Enter and a double click on a cell. */
+  readonly onOpen?: (row: number, column: GridColumn, cell: HTMLElement) => void
+  /** Index of the row that is chosen. */
+  readonly chosen?: number | undefined
+  readonly onChoose?: (row: number) => void
+  /** Rows that are marked, e.g. as changed. */
+  readonly marked?: ReadonlySet<number>
+}
+
+const ROW_PX = 32
+const HEAD_PX = 34
+
+/** A table of any number of rows. Arrow keys move from cell to cell. */
+export function Grid(props: GridProps) {
+  const { label, columns, rows, sort = [], onSort, onEnd, onOpen, chosen, onChoose, marked } = props
+  const scroller = useRef<HTMLDivElement>(null)
+  const { items, height, scrollTo } = useVirtualRows(scroller, rows.length, ROW_PX, HEAD_PX)
+  const [at, setAt] = useState({ row: 0, column: 0 })
+  const [isFocused, setFocused] = useState(false)
+  const template = useMemo(
+    () => columns.map((column) => `${widthOf(column, rows)}px`).join(' '),
+    [columns, rows.length > 0],
+  )
+
+  const last = items.at(-1)?.index ?? -1
+  useEffect(() => {
+    if (rows.length > 0 && last >= rows.length - 20) onEnd?.()
+  }, [last, rows.length, onEnd])
+
+  const cellId = (row: number, column: number) => `${label}-${row}-${column}`.replaceAll(/\s+/g, '-')
+  const move = (row: number, column: number) => {
+    const to = { row: clamp(row, rows.length), column: clamp(column, columns.length) }
+    setAt(to)
+    scrollTo(to.row)
+    queueMicrotask(() =>
+      document.getElementById(cellId(to.row, to.column))?.scrollIntoView({ inline: 'nearest', block: 'nearest' }),
+    )
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.target !== scroller.current) return
+    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / ROW_PX) - 2)
+    const { row, column } = at
+    const to: Record<string, readonly [number, number]> = {
+      ArrowUp: [row - 1, column],
+      ArrowDown: [row + 1, column],
+      ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1],
+      PageUp: [row - page, column],
+      PageDown: [row + page, column],
+      Home: event.ctrlKey ? [0, 0] : [row, 0],
+      End: event.ctrlKey ? [rows.length - 1, columns.length - 1] : [row, columns.length - 1],
+    }
+    const target = to[event.key]
+    if (target) {
+      event.preventDefault()
+      move(...target)
+    } else if (event.key === 'Enter') {
+      const cell = document.getElementById(cellId(row, column))
+      event.preventDefault()
+      onChoose?.(row)
+      if (cell) onOpen?.(row, columns[column]!, cell)
+    } else if (event.key === ' ') {
+      event.preventDefault()
+      onChoose?.(row)
+    }
+  }
+  return (
+    <div
+      class="grid"
+      ref={scroller}
+      role="grid"
+      tabIndex={0}
+      aria-label={label}
+      aria-rowcount={rows.length + 1}
+      aria-colcount={columns.length}
+      aria-activedescendant={isFocused && rows.length > 0 ? cellId(at.row, at.column) : undefined}
+      onFocus={() => setFocused(true)}
+      onBlur={() => setFocused(false)}
+      onKeyDown={onKeyDown}
+    >
+      <div class="grid-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
+        {columns.map((column) => (
+          <Head key={column.key} column={column} sort={sort} onSort={onSort} />
+        ))}
+      </div>
+      <div class="grid-body" role="rowgroup" style={{ height: `${height}px` }}>
+        {items.map(({ index, start }) => (
+          <div
+            key={index}
+            role="row"
+            aria-rowindex={index + 2}
+            aria-selected={index === chosen}
+            class={`grid-row${marked?.has(index) ? ' marked' : ''}`}
+            style={{ gridTemplateColumns: template, transform: `translateY(${start}px)` }}
+          >
+            {columns.map((column, i) => (
+              <div
+                key={column.key}
+                id={cellId(index, i)}
+                role="gridcell"
+                aria-colindex={i + 1}
+                class={cellClass(column, rows[index]?.[column.key], isFocused && at.row === index && at.column === i)}
+                onClick={() => {
+                  setAt({ row: index, column: i })
+                  onChoose?.(index)
+                }}
+                onDblClick={({ currentTarget }) => onOpen?.(index, column, currentTarget)}
+              >
+                {shown(column, rows[index])}
+              </div>
+            ))}
+          </div>
+        ))}
+      </div>
+    </div>
+  )
+}
+
+function Head({
+  column,
+  sort,
+  onSort,
+}: Pick<GridProps, 'onSort'> & { readonly column: GridColumn; readonly sort: readonly string[] }) {
+  const order = sort.includes(column.key) ? 'ascending' : sort.includes(`-${column.key}`) ? 'descending' : undefined
+  const mark = order === 'ascending' ? ' ▲' : order === 'descending' ? ' ▼' : ''
+  const text = (
+    <>
+      {column.title}
+      {column.hint && <span class="soft"> {column.hint}</span>}
+      {mark}
+    </>
+  )
+  return (
+    <div role="columnheader" aria-sort={order} class={column.numeric ? 'number' : undefined} title={column.hint}>
+      {onSort && column.sortable !== false ? (
+        <button type="button" tabIndex={-1} onClick={(event) => onSort(column.key, event.shiftKey)}>
+          {text}
+        </button>
+      ) : (
+        text
+      )}
+    </div>
+  )
+}
+
+const clamp = (index: number, count: number) => Math.max(0, Math.min(index, count - 1))
+
+function cellClass({ numeric }: GridColumn, value: Json | undefined, isActive: boolean): string {
+  return [numeric ? 'number' : '', value === null ? 'null' : '', isActive ? 'active' : ''].filter(Boolean).join(' ')
+}
+
+/** Maximum characters of a cell; the rest is seen when the cell is opened. */
+const MOST = 300
+
+function shown(column: GridColumn, row: GridRow | undefined): ComponentChildren {
+  const value = row?.[column.key]
+  if (row && column.render) return column.render(value, row)
+  return value === null ? 'null' : textOf(value).slice(0, MOST)
+}
+
+/** Returns a width in pixels that suits the first rows. */
+function widthOf(column: GridColumn, rows: readonly GridRow[]): number {
+  const head = column.title.length + (column.hint?.length ?? 0) + 2
+  const widest = rows.slice(0, 50).reduce((most, row) => Math.max(most, textOf(row[column.key]).length), 4)
+  return Math.min(Math.max(head, widest), 40) * CHARACTER_PX + 24
+}
+const CHARACTER_PX = 8

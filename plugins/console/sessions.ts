@@ -1,0 +1,101 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { Credentials, Data, Session } from 'rowhouse'
+
+/** Signed-in browsers. They are stored, so that all servers of a database know them and a sign-out ends them at once. */
+export class Sessions {
+  readonly #data: Data
+  readonly #maxMs: number
+
+  constructor(data: Data, maxMs: number) {
+    this.#data = data
+    this.#maxMs = maxMs
+  }
+
+  /** @throws ServiceError 503 while the database is unavailable */
+  async find(credentials: Credentials): Promise<Session | null> {
+    const id = credentials.cookie(cookieName(credentials.header('host')))
+    if (id === undefined) return null
+    const [found] = await this.#data.query<Row>(
+      'select role, variables from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now()',
+      [hashOf('session', id)],
+    )
+    return found ? sessionOf(found) : null
+  }
+
+  /**
+   * Signs a browser in.
+   * @param expiresAt when the caller's credentials expire, in milliseconds since 1970
+   */
+  create(session: Caller, expiresAt = Infinity): Promise<Created> {
+    return this.#create('session', session, Math.min(this.#maxMs, expiresAt - Date.now()))
+  }
+
+  /** Creates the code of a sign-in link. */
+  createCode(session: Caller): Promise<Created> {
+    return this.#create('code', session, CODE_MS)
+  }
+
+  /** Returns who signs in with a code, which is then used up; null for any other text. */
+  async redeem(code: string): Promise<Session | null> {
+    const [found] = await this.#data.query<Row>(
+      `delete from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now() returning role, variables`,
+      [hashOf('code', code)],
+    )
+    return found ? sessionOf(found) : null
+  }
+
+  /** Signs the browser with this id out. */
+  async end(id: string): Promise<void> {
+    await this.#data.query('delete from svc_catalog.svc_console_session where id_hash = $1', [hashOf('session', id)])
+  }
+
+  /** Signs all browsers out, and invalidates all sign-in links. */
+  async endAll(): Promise<void> {
+    await this.#data.query('delete from svc_catalog.svc_console_session')
+  }
+
+  async #create(purpose: Purpose, { role, variables }: Caller, ms: number): Promise<Created> {
+    const id = randomBytes(32).toString('base64url')
+    const seconds = Math.floor(ms / 1000)
+    await this.#data.query(
+      `with expired as (delete from svc_catalog.svc_console_session where expires_at < now())
+       insert into svc_catalog.svc_console_session (id_hash, role, variables, expires_at)
+       values ($1, $2, $3, now() + $4 * interval '1 second')`,
+      [hashOf(purpose, id), role, JSON.stringify(Object.fromEntries(variables)), seconds],
+    )
+    return { id, seconds }
+  }
+}
+
+/** Time in which a sign-in link must be used. */
+const CODE_MS = 3_600_000
+
+type Caller = Pick<Session, 'role' | 'variables'>
+type Purpose = 'session' | 'code'
+interface Created {
+  /** The secret id of the browser, or the code. */
+  readonly id: string
+  readonly seconds: number
+}
+interface Row {
+  readonly role: string
+  readonly variables: Readonly<Record<string, string>>
+}
+
+const sessionOf = ({ role, variables }: Row): Session => ({
+  role,
+  variables: new Map(Object.entries(variables)),
+  via: 'cookie',
+})
+
+/** No cookie contains a NUL, so a code is never valid as one. */
+const hashOf = (purpose: Purpose, id: string): Buffer => createHash('sha256').update(`${purpose}\0${id}`).digest()
+
+/**
+ * Returns the name of the cookie. It contains the port, because browsers send the cookies of a host to all of its ports,
+ * and several servers may run on one machine.
+ */
+export const cookieName = (host: string | undefined): string => {
+  const port = /:(\d+)$/.exec(host ?? '')?.[1]
+  return port === undefined ? 'rowhouse' : `rowhouse-${port}`
+}
