@@ -1,0 +1,170 @@
+import { SignJWT } from 'jose'
+import pg from 'pg'
+import t from 'tap'
+import { ADMIN_SECRET, type Answered, testServer } from '../kit/server.js'
+
+const KEY = 'a key of a test with 32 characters or more'
+const server = await testServer(t, {
+  builtins: { console: new URL('../../plugins/console/index.js', import.meta.url) },
+  config: { auth: { jwt: { algorithms: ['HS256'], key: KEY } } },
+})
+await server.must('run_sql', {
+  sql: `create table note (id int primary key, owner text); insert into note values (1, '7')`,
+})
+await server.must('bulk', [
+  { type: 'track_table', args: 'note' },
+  {
+    type: 'create_select_permission',
+    args: { table: 'note', role: 'user', permission: { columns: ['id'], filter: { owner: 'X-Service-User-Id' } } },
+  },
+])
+
+const SAME_ORIGIN = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/json' }
+const SECRET = { 'x-service-admin-secret': ADMIN_SECRET }
+type Headers = Readonly<Record<string, string>>
+
+const signIn = (headers: Headers, body: object = {}): Promise<Answered> =>
+  server.bare('/console/session', {
+    method: 'POST',
+    headers: { ...SAME_ORIGIN, ...headers },
+    body: JSON.stringify(body),
+  })
+const cookieOf = ({ headers }: Answered): string => headers.get('set-cookie')?.split(';')[0] ?? ''
+const signedIn = async (headers: Headers = SECRET): Promise<string> => cookieOf(await signIn(headers))
+const whoIs = async (cookie: string) => (await server.bare('/console/session', { headers: { cookie } })).body
+const select = (cookie: string, headers: Headers = {}): Promise<Answered> =>
+  server.bare('/v1/query', {
+    method: 'POST',
+    headers: { ...SAME_ORIGIN, cookie, ...headers },
+    body: '{"type":"select","args":{"table":"note","columns":["id"]}}',
+  })
+const tokenOf = (expires: string): Promise<string> =>
+  new SignJWT({ rowhouse: { 'x-service-allowed-roles': ['user', 'editor'], 'x-service-user-id': '7' } })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime(expires)
+    .sign(new TextEncoder().encode(KEY))
+
+t.test('the admin secret gives a cookie that scripts cannot read, and that acts as any role', async (t) => {
+  const answer = await signIn(SECRET)
+  t.equal(answer.status, 201)
+  const port = new URL(server.url).port
+  t.match(
+    answer.headers.get('set-cookie'),
+    new RegExp(`^rowhouse-${port}=[\\w-]{43}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict$`),
+  )
+  t.notMatch(JSON.stringify(answer.body), cookieOf(answer).split('=')[1])
+  const cookie = cookieOf(answer)
+  t.same(await whoIs(cookie), {
+    signed_in: true,
+    role: 'admin',
+    via: 'cookie',
+    variables: { 'x-service-role': 'admin' },
+  })
+  t.same((await select(cookie)).body, [{ id: 1 }])
+  t.same((await select(cookie, { 'x-service-role': 'user', 'x-service-user-id': '7' })).body, [{ id: 1 }])
+  t.same((await select(cookie, { 'x-service-role': 'user', 'x-service-user-id': '8' })).body, [])
+  t.same((await select(cookie, { 'x-service-role': 'nobody' })).status, 400)
+})
+
+t.test('a cookie over HTTPS is for HTTPS only', async (t) => {
+  const answer = await signIn({ ...SECRET, origin: 'https://example.com' })
+  t.match(answer.headers.get('set-cookie'), /; Secure$/)
+})
+
+t.test('wrong credentials and other sites get no cookie', async (t) => {
+  for (const [headers, body, status] of [
+    [{ 'x-service-admin-secret': 'wrong' }, {}, 401],
+    [{}, {}, 401],
+    [{}, { code: 'wrong' }, 401],
+    [{ ...SECRET, 'sec-fetch-site': 'cross-site' }, {}, 403],
+    [{ cookie: await signedIn() }, {}, 401],
+  ] as const) {
+    const answer = await signIn(headers, body)
+    t.equal(answer.status, status, JSON.stringify([Object.keys(headers), body]))
+    t.equal(answer.headers.get('set-cookie'), null)
+  }
+})
+
+t.test('another site cannot use the cookie', async (t) => {
+  const cookie = await signedIn()
+  t.match(await select(cookie, { 'sec-fetch-site': 'cross-site' }), { status: 403, body: { code: 'csrf' } })
+  t.equal((await select(cookie, { 'content-type': 'text/plain' })).status, 415)
+  const out = await server.bare('/console/session', {
+    method: 'DELETE',
+    headers: { cookie, 'sec-fetch-site': 'cross-site' },
+  })
+  t.equal(out.status, 403)
+  t.equal((await whoIs(cookie)).signed_in, true)
+})
+
+t.test('a sign-out ends the session at the server, and all sessions if an admin says so', async (t) => {
+  const [one, two] = [await signedIn(), await signedIn()]
+  const user = await signedIn({ authorization: `Bearer ${await tokenOf('1h')}` })
+  const end = (cookie: string, query = '') =>
+    server.bare(`/console/session${query}`, { method: 'DELETE', headers: { ...SAME_ORIGIN, cookie } })
+  const answer = await end(one)
+  t.equal(answer.status, 204)
+  t.match(answer.headers.get('set-cookie'), /=; Path=\/; Max-Age=0/)
+  t.equal((await whoIs(one)).signed_in, false)
+  t.match(await select(one, { 'x-service-role': 'admin' }), { status: 403, body: { code: 'access-denied' } })
+  t.equal((await whoIs(two)).signed_in, true)
+  t.equal((await end(user, '?all')).status, 400, 'a user cannot')
+  t.equal((await end(two, '?all')).status, 204)
+  t.equal((await whoIs(user)).signed_in, false)
+})
+
+t.test('a token gives a session of its role, for as long as it is valid', async (t) => {
+  const answer = await signIn({ authorization: `Bearer ${await tokenOf('10m')}` })
+  const seconds = Number(/Max-Age=(\d+)/.exec(answer.headers.get('set-cookie') ?? '')?.[1])
+  t.ok(seconds > 500 && seconds <= 600)
+  const cookie = cookieOf(answer)
+  t.match(await whoIs(cookie), { role: 'user', variables: { 'x-service-user-id': '7' } })
+  t.same((await select(cookie)).body, [{ id: 1 }])
+  t.same((await select(cookie, { 'x-service-user-id': '8' })).body, [{ id: 1 }], 'headers change nothing')
+  t.equal((await select(cookie, { 'x-service-role': 'admin' })).status, 403)
+  t.equal((await select(cookie, { 'x-service-role': 'editor' })).status, 403)
+})
+
+t.test('a sign-in link works once, and its code is no cookie', async (t) => {
+  const make = async (headers: Headers) =>
+    server.bare('/console/sign-in-link', { method: 'POST', headers: { ...SAME_ORIGIN, ...headers } })
+  t.equal((await make({})).status, 400, 'only an admin makes one')
+  t.equal((await make({ ...SECRET, 'x-service-role': 'user' })).status, 400)
+  const { body } = await make(SECRET)
+  t.match(body, { path: /^\/console#code=[\w-]{43}$/, expires_in_seconds: 3600 })
+  const code = body.path.split('=')[1]
+  t.equal((await whoIs(`rowhouse-${new URL(server.url).port}=${code}`)).signed_in, false)
+  const answer = await signIn({}, { code })
+  t.equal(answer.status, 201)
+  t.equal((await whoIs(cookieOf(answer))).role, 'admin')
+  t.equal((await signIn({}, { code })).status, 401, 'a second time')
+})
+
+t.test('the database has no secret of a session, and an expired one is worth nothing', async (t) => {
+  const cookie = await signedIn()
+  const client = new pg.Client(server.databaseUrl)
+  await client.connect()
+  const { rows } = await client.query('select t::text as row from svc_catalog.svc_console_session t')
+  t.ok(rows.length > 0)
+  t.notOk(rows.some(({ row }) => row.includes(cookie.split('=')[1])))
+  await client.query(`update svc_catalog.svc_console_session set expires_at = now() - interval '1 second'`)
+  t.equal((await whoIs(cookie)).signed_in, false)
+  await signedIn()
+  const left = await client.query('select 1 from svc_catalog.svc_console_session')
+  t.equal(left.rowCount, 1, 'expired ones are deleted')
+  await client.end()
+})
+
+t.test('the page allows no inline script and no other origin', async (t) => {
+  const page = await server.bare('/console/data/note')
+  t.equal(page.status, 200)
+  const policy = page.headers.get('content-security-policy') ?? ''
+  t.match(policy, /script-src 'self';/)
+  t.notMatch(policy, /unsafe/)
+  t.notMatch(page.text, /<script(?![^>]* src=)|\son\w+=/)
+  const script = /src="([^"]+)"/.exec(page.text)?.[1] ?? ''
+  const asset = await server.bare(script, { headers: { 'accept-encoding': 'identity' } })
+  t.match(asset.headers.get('content-type'), /javascript/)
+  t.equal((await server.bare('/console/assets/nothing.js')).status, 404)
+  t.equal((await server.bare('/console/assets/constructor')).status, 404)
+})
