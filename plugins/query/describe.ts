@@ -30,13 +30,17 @@ export function describeOperation(data: Data): Operation {
         const found = describeNames(names, role, new Map(comments.map((each) => [keyOf(each, each.column), each.text])))
         return { kind: 'text', text: JSON.stringify({ ...found, roles: rolesIn(catalog) }) }
       }
-      let text = known.get(names)
-      if (text === undefined) known.set(names, (text = JSON.stringify(describeNames(names, role))))
+      const byNames = known.get(catalog) ?? new Map<Names, string>()
+      known.set(catalog, byNames)
+      const text = byNames.get(names) ?? JSON.stringify(describeNames(names, role))
+      if (byNames.size < MAX_KEPT) byNames.set(names, text)
       return { kind: 'text', text }
     },
   }
 }
-const known = new WeakMap<Names, string>()
+const known = new WeakMap<Catalog, Map<Names, string>>()
+/** Maximum number of roles whose answers are kept. With 1,000 tables an answer may have 3 MB. */
+const MAX_KEPT = 20
 
 /** Comments by `keyOf`. */
 type Comments = ReadonlyMap<string, string>
