@@ -60,6 +60,8 @@ export interface Constraint {
 export interface ForeignKey extends Constraint {
   readonly table: TableRef
   readonly remoteColumns: readonly string[]
+  /** What a delete of the row that it references does. Absent: the delete fails. */
+  readonly onDelete?: 'restrict' | 'cascade' | 'set null' | 'set default'
 }
 
 export interface Column {

@@ -401,14 +401,15 @@ rules as (
   from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype in ('c', 'x') group by con.conrelid
 ),
 foreign_keys as (
-  select con.conrelid, json_agg(json_build_object(
+  select con.conrelid, json_agg(json_strip_nulls(json_build_object(
     'name', conname, 'columns', conkey,
     'remoteColumns', (
       select json_agg(a.attname order by k.ord) from unnest(con.confkey) with ordinality k(num, ord)
       join pg_attribute a on a.attrelid = con.confrelid and a.attnum = k.num
     ),
-    'table', json_build_object('schema', n.nspname, 'name', c.relname)
-  ) order by conname) as foreign_keys
+    'table', json_build_object('schema', n.nspname, 'name', c.relname),
+    'onDelete', case con.confdeltype when 'r' then 'restrict' when 'c' then 'cascade' when 'n' then 'set null' when 'd' then 'set default' end
+  )) order by conname) as foreign_keys
   from wanted join pg_constraint con on con.conrelid = wanted.oid and con.contype = 'f'
     and not exists (select from pg_constraint whole where whole.oid = con.conparentid and whole.conrelid = con.conrelid)
   join pg_class c on c.oid = con.confrelid join pg_namespace n on n.oid = c.relnamespace

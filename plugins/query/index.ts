@@ -4,6 +4,7 @@ import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
 import { tableOperations } from './metadata/table.js'
 import { trackAllOperation } from './metadata/track-all.js'
+import { dependentsOperation } from './dependents.js'
 import { describeOperation } from './describe.js'
 import { explain, explainPermissionOperation } from './explain.js'
 import { PLANNER } from './lift.js'
@@ -28,6 +29,7 @@ export default definePlugin({
       ...functionOperations(data),
       ...allMetadataOperations(data),
       describe: describeOperation(data),
+      dependents: dependentsOperation(data),
       explain_permission: explainPermissionOperation(data),
     }
     // Each statement has a limit of its own.

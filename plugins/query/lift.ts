@@ -52,6 +52,14 @@ export type Shape =
       readonly returning?: ColumnShapes
       readonly step?: StepShape
     }
+  | DependentsShape
+
+/** A question about the rows that reference a row. */
+export interface DependentsShape {
+  readonly type: 'dependents'
+  readonly table: TableRef
+  readonly key: ExpShape
+}
 
 /** Columns, wildcards, relationships and aggregates. */
 export type ColumnShapes = readonly (string | RelationShape | ValueShape)[]
@@ -274,6 +282,14 @@ export function liftDelete(args: Json): Lifted {
   const table = liftTableRef(object['table'], `${PATH}.table`)
   const where = liftBoolExp(required(object, 'where', PATH), `${PATH}.where`, slots)
   return { shape: { type: 'delete', table, where, returning: liftReturning(object, slots) }, values: slots.values }
+}
+
+export function liftDependents(args: Json): Lifted {
+  const slots = new Slots()
+  const object = expectKeys(args, ['table', 'key'], PATH)
+  const table = liftTableRef(object['table'], `${PATH}.table`)
+  const key = liftBoolExp(required(object, 'key', PATH), `${PATH}.key`, slots)
+  return { shape: { type: 'dependents', table, key }, values: slots.values }
 }
 
 function liftRead(object: JsonObject, path: string, slots: Slots, depth: number): SelectShape {

@@ -52,6 +52,7 @@ import type {
   UpdateShape,
 } from './lift.js'
 import { planAfter } from './plan/after.js'
+import { planDependents } from './plan/dependents.js'
 import { isValue, planGroups, refuseUnsorted } from './plan/groups.js'
 import { ResultKeys } from './plan/result-keys.js'
 
@@ -74,6 +75,8 @@ export default function plan(shape: Shape, names: Names): Op {
       return planUpdate(shape, names)
     case 'delete':
       return planDelete(shape, names)
+    case 'dependents':
+      return planDependents(shape, names)
   }
 }
 

@@ -397,7 +397,7 @@ function fileCase(generator: Generator): Made {
 
 function otherCase(generator: Generator, role: string): Made {
   const { random } = generator
-  switch (random.below(5)) {
+  switch (random.below(7)) {
     case 0: {
       const { type, args } = generateQuery(generator, role)
       return post('explain', '/v1/query/explain', { query: { type, args } }, false)
@@ -410,6 +410,13 @@ function otherCase(generator: Generator, role: string): Made {
       return { door: 'openapi', method: 'GET', path: '/v1/openapi.json', writes: false, listed: true }
     case 3:
       return { door: 'templates', method: 'GET', path: '/v1/template', writes: false, listed: true }
+    case 4:
+      return post('describe', '/v1/query', { type: 'describe', args: {} }, false)
+    case 5: {
+      const { name: table } = pickTable(generator, role, 'select')
+      const key = { id: 1 + random.below(30) }
+      return post('dependents', '/v1/query', { type: 'dependents', args: { table, key } }, false)
+    }
     default: {
       const args = {
         table: { schema: 'svc_catalog', name: 'svc_file' },
