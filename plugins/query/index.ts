@@ -10,6 +10,7 @@ import { explain, explainPermissionOperation } from './explain.js'
 import { PLANNER } from './lift.js'
 import { bulkOperation, rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
+import { tableSizesOperation } from './table-sizes.js'
 
 /** The JSON query API: `POST /v1/query`, and `POST /v1/query/explain` for admins. */
 export default definePlugin({
@@ -30,6 +31,7 @@ export default definePlugin({
       ...allMetadataOperations(data),
       describe: describeOperation(data),
       dependents: dependentsOperation(data),
+      table_sizes: tableSizesOperation(data),
       explain_permission: explainPermissionOperation(data),
     }
     // Each statement has a limit of its own.

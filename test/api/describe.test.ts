@@ -350,5 +350,23 @@ t.test('dependents are counted as far as a role sees them, with what a delete do
 })
 const sorted = (all: readonly object[]) => all.map((each) => JSON.stringify(each)).sort()
 
+t.test('table_sizes has estimates, counts of small tables without statistics, and untracked tables', async (t) => {
+  const { tables } = await server.must('table_sizes', {})
+  const of = (name: string) => tables.find((each: DescribedTable) => each.table.name === name)
+
+  t.match(of('orders'), { tracked: true, rows: 1002, estimated: true })
+  t.ok(of('orders').bytes > of('orders').index_bytes && of('orders').index_bytes > 0)
+  t.match(of('customer'), { tracked: true, rows: 3, estimated: false })
+  t.match(of('untracked'), { tracked: false, rows: 0, estimated: true })
+  t.match(of('parted'), { tracked: false, rows: 40, estimated: true })
+  t.notOk(of('busy') ?? of('parted_1'), 'neither views nor partitions')
+  const [inside] = (await server.must('bulk', [{ type: 'table_sizes', args: {} }])) as [typeof tables]
+  t.match(
+    inside.tables.find((each: DescribedTable) => each.table.name === 'customer'),
+    { rows: null },
+  )
+  t.match(await server.query('table_sizes', {}, { role: 'clerk' }), { status: 400, body: { code: 'access-denied' } })
+})
+
 /** As JSON has it: without keys that are undefined. */
 const plain = (value: object): unknown => JSON.parse(JSON.stringify(value))
