@@ -44,7 +44,7 @@ t.before(async () => {
       create function found(query text, most int default 10) returns setof customer language sql stable as 'select * from customer';
       create function sum_of(int, int) returns int language sql immutable as 'select $1 + $2';
       insert into customer select n, 'c' || n, n || '@x.example' from generate_series(1, 3) n;
-      insert into orders (customer_id, checked_by, code) select 1, 2, n from generate_series(1, 1002) n;
+      insert into orders (customer_id, checked_by, code) values (1, 2, '1'), (1, 2, '2');
       insert into item select 1, n from generate_series(1, 3) n;
       insert into private values (1, 3);
       create table parted (id int) partition by range (id);
@@ -52,7 +52,7 @@ t.before(async () => {
       create table parted_2 partition of parted for values from (10) to (1000);
       insert into parted select generate_series(1, 40);
       insert into node values (1, 1), (2, 1), (3, null);
-      analyze orders;
+      analyze customer;
       analyze parted_1;
       analyze parted_2`,
   })
@@ -302,6 +302,9 @@ t.test('describe follows a change of a permission, also within a bulk', async (t
 })
 
 t.test('dependents are counted as far as a role sees them, with what a delete does', async (t) => {
+  const fill = 'insert into orders (customer_id, checked_by, code) select 1, 2, n from generate_series(3, 1002) n'
+  await server.must('run_sql', { sql: fill })
+  t.teardown(() => server.must('run_sql', { sql: 'delete from orders where id > 2' }))
   const of = async (table: string, key: object, as?: As) => {
     const { body } = await server.query('dependents', { table, key }, as)
     return body.dependents ?? body
@@ -354,15 +357,15 @@ t.test('table_sizes has estimates, counts of small tables without statistics, an
   const { tables } = await server.must('table_sizes', {})
   const of = (name: string) => tables.find((each: DescribedTable) => each.table.name === name)
 
-  t.match(of('orders'), { tracked: true, rows: 1002, estimated: true })
-  t.ok(of('orders').bytes > of('orders').index_bytes && of('orders').index_bytes > 0)
-  t.match(of('customer'), { tracked: true, rows: 3, estimated: false })
+  t.match(of('customer'), { tracked: true, rows: 3, estimated: true })
+  t.ok(of('customer').bytes > of('customer').index_bytes && of('customer').index_bytes > 0)
+  t.match(of('node'), { tracked: true, rows: 3, estimated: false })
   t.match(of('untracked'), { tracked: false, rows: 0, estimated: true })
   t.match(of('parted'), { tracked: false, rows: 40, estimated: true })
   t.notOk(of('busy') ?? of('parted_1'), 'neither views nor partitions')
   const [inside] = (await server.must('bulk', [{ type: 'table_sizes', args: {} }])) as [typeof tables]
   t.match(
-    inside.tables.find((each: DescribedTable) => each.table.name === 'customer'),
+    inside.tables.find((each: DescribedTable) => each.table.name === 'node'),
     { rows: null },
   )
   t.match(await server.query('table_sizes', {}, { role: 'clerk' }), { status: 400, body: { code: 'access-denied' } })
