@@ -35,6 +35,8 @@ for (const [folder, files] of Object.entries(OWN)) {
   for (const file of files) copyFileSync(join(sourceOf(folder), file), join(target, file))
 }
 
+copyFileSync(sourceOf('../core/http/tokens.css'), fileURLToPath(new URL('../core/http/tokens.css', import.meta.url)))
+
 await build({
   entryPoints: { main: sourceOf('console/app/main.tsx') },
   outdir: assetsOf('console'),

@@ -37,6 +37,7 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
         http: {
           ...overrides.http,
           metrics: values.http.metrics ?? (isOpen(values.http) ? 'open' : 'secret'),
+          home: values.http.home ?? '/console',
           serverTiming: true,
           refusalReasons: true,
         },

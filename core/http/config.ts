@@ -158,6 +158,12 @@ export const httpConfig = {
       secret: true,
       description: 'Bearer token that grants access to /metrics only.',
     },
+    home: {
+      type: 'string',
+      pattern: '^/[^/]',
+      description:
+        'Page of a plugin to which browsers are redirected from `/`, such as `/console`. Without it they get a list of all routes. `rowhouse dev` sets it to `/console`.',
+    },
     refusalReasons: {
       type: 'boolean',
       default: false,

@@ -52,6 +52,11 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
       ctx.body = facts
       return
     }
+    // The page of a plugin that is not loaded is not found.
+    if (facts.links.some(({ href }) => href === options.config.home)) {
+      ctx.redirect(options.config.home as string)
+      return
+    }
     ctx.set('Content-Security-Policy', PAGE_POLICY)
     ctx.type = 'html'
     ctx.body = page(facts)

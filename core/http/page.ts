@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 
 /** What the page shows besides the facts of the HTTP front. */
 export interface About {
@@ -15,9 +16,7 @@ export interface PageFacts extends About {
   }[]
 }
 
-const STYLE = `
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #57606f; --paper: #fbfaf8; --card: #fff; --line: #dcd8d0; --brick: #9c3b22; --good: #1f6f43; --bad: #a12622 }
-@media (prefers-color-scheme: dark) { :root { --ink: #e9e6e1; --soft: #a9adb6; --paper: #15181d; --card: #1d2127; --line: #343a43; --brick: #f0967d; --good: #7fd6a4; --bad: #ff9a94 } }
+const STYLE = `${readFileSync(new URL('./tokens.css', import.meta.url), 'utf8')}
 * { box-sizing: border-box }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 1rem/1.6 system-ui, sans-serif }
 main { max-width: 46rem; margin: 0 auto; padding: 3rem 1.25rem 4rem }

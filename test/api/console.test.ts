@@ -6,7 +6,7 @@ import { ADMIN_SECRET, type Answered, testServer } from '../kit/server.js'
 const KEY = 'a key of a test with 32 characters or more'
 const server = await testServer(t, {
   builtins: { console: new URL('../../plugins/console/index.js', import.meta.url) },
-  config: { auth: { jwt: { algorithms: ['HS256'], key: KEY } } },
+  config: { http: { home: '/console' }, auth: { jwt: { algorithms: ['HS256'], key: KEY } } },
 })
 await server.must('run_sql', {
   sql: `create table note (id int primary key, owner text); insert into note values (1, '7')`,
@@ -153,6 +153,15 @@ t.test('the database has no secret of a session, and an expired one is worth not
   const left = await client.query('select 1 from svc_catalog.svc_console_session')
   t.equal(left.rowCount, 1, 'expired ones are deleted')
   await client.end()
+})
+
+t.test('the root leads browsers to the console, and lists the routes for others', async (t) => {
+  const html = await server.bare('/', { headers: { accept: 'text/html,*/*;q=0.8' }, redirect: 'manual' })
+  t.equal(html.status, 302)
+  t.equal(html.headers.get('location'), '/console')
+  const json = await server.bare('/', { headers: { accept: 'application/json' } })
+  t.equal(json.body.database, 'up')
+  t.ok(json.body.links.some(({ href }: { href: string }) => href === '/console'))
 })
 
 t.test('the page allows no inline script and no other origin', async (t) => {
