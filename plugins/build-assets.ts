@@ -38,7 +38,7 @@ for (const [folder, files] of Object.entries(OWN)) {
 copyFileSync(sourceOf('../core/http/tokens.css'), fileURLToPath(new URL('../core/http/tokens.css', import.meta.url)))
 
 await build({
-  entryPoints: { main: sourceOf('console/app/main.tsx') },
+  entryPoints: { main: sourceOf('console/app/main.tsx'), panel: sourceOf('console/app/panel.ts') },
   outdir: assetsOf('console'),
   bundle: true,
   splitting: true,

@@ -7,6 +7,7 @@ import type { Operation } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
 import type { Exchange, HandlerRoute } from '../http/exchange.js'
 import { respond } from '../http/respond.js'
+import type { Link } from '../http/page.js'
 import { createRouter } from '../http/router.js'
 import type { Authenticator } from '../http/session.js'
 import { Counter, Gauge, Histogram } from '../metrics.js'
@@ -41,7 +42,7 @@ export interface Shared {
   readonly idempotent: Set<string>
   /** Operations by `type`. */
   readonly operations: Map<string, Operation>
-  readonly links: { readonly plugin: string; readonly title: string; readonly href: string }[]
+  readonly links: (Link & { readonly plugin: string })[]
   /** Planners by name. */
   readonly planners: Map<string, PlannerSource>
   /** Health probes by name. The name starts with the plugin's name. */
@@ -121,7 +122,7 @@ export function createHost(plugin: Uses, shared: Shared): Host {
       add(shared.operations, type, operation, `${owner}: operation "${type}"`)
       lifts ||= operation.lift !== undefined
     },
-    link: (title, href) => void shared.links.push({ plugin: name, title, href }),
+    link: (title, href, { panel } = {}) => void shared.links.push({ plugin: name, title, href, panel }),
     planner: (planner, module) =>
       add(shared.planners, planner, { module, lifts: () => lifts }, `${owner}: planner "${planner}"`),
     formatError: (fn) => add(shared.errorFormats, name, fn, `${owner}: an error format`),

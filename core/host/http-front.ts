@@ -60,7 +60,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       config: listener.http,
       about: async () => {
         const links = shared.links.filter(({ plugin }) => listener.serves(plugin))
-        return { ...(await about()), links: links.map(({ title, href }) => ({ title, href })) }
+        return { ...(await about()), links: links.map(({ plugin: _plugin, ...link }) => link) }
       },
     })
     for (const name of plugins) {

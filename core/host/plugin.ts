@@ -173,8 +173,12 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
   operation(type: string, operation: Operation): void
   /** Adds a pure planner, which the workers import as well: its default export is `(shape, names) => Plan`. */
   planner(name: string, module: URL): void
-  /** Links a page of this plugin at `/`. */
-  link(title: string, href: string): void
+  /**
+   * Links a page of this plugin at `/`.
+   * @param options.panel whether the console shows it too, in a frame. Serve it with `staticPage`, because other pages
+   *   cannot be framed
+   */
+  link(title: string, href: string, options?: { readonly panel?: boolean }): void
   /** Sets the error body of this plugin's routes. Defaults to `{path, error, code}`. */
   formatError(fn: (error: ServiceError, session: Session | undefined) => unknown): void
   /**

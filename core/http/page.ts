@@ -5,8 +5,16 @@ import { readFileSync } from 'node:fs'
 export interface About {
   readonly version: string
   readonly database: 'up' | 'down' | 'none'
-  /** Pages of plugins: a path of this server or a full URL. */
-  readonly links: readonly { readonly title: string; readonly href: string }[]
+  readonly links: readonly Link[]
+}
+
+/** A page of a plugin. */
+export interface Link {
+  readonly title: string
+  /** A path of this server or a full URL. */
+  readonly href: string
+  /** Whether the console shows it, too. */
+  readonly panel?: boolean
 }
 
 export interface PageFacts extends About {

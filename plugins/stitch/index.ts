@@ -24,7 +24,7 @@ export default definePlugin({
       } as const
       host.authenticator(({ header }) => (/^bearer /i.test(header('authorization') ?? '') ? anonymous : null))
     }
-    host.link('GraphQL of all schemas', options.path)
+    host.link('GraphQL of all schemas', options.path, { panel: true })
     stitchRoutes(host, schemas, options)
   },
 })

@@ -1,11 +1,11 @@
 import { useEffect, useState } from 'preact/hooks'
-import { useLocation } from 'preact-iso'
-import { ErrorBoundary, Route, Router } from 'preact-iso'
+import { ErrorBoundary, Route, Router, useLocation, useRoute } from 'preact-iso'
 import { recovered, trouble } from './api.js'
 import { catalog, readCatalog } from './catalog.js'
 import { ActingControl } from './acting.js'
 import { PANELS } from './panels/index.js'
 import { acting, callerKey, isAdmin, session, signOut } from './session.js'
+import { type Link, readLinks } from './links.js'
 import { SignIn } from './sign-in.js'
 import { Problem } from './ui/problem.js'
 
@@ -55,6 +55,7 @@ const Trouble = () =>
 
 function Menu() {
   const { path } = useLocation()
+  const links = useLinks()
   const shown = PANELS.filter(({ adminOnly }) => !adminOnly || isAdmin.value)
   return (
     <nav class="menu" aria-label="Panels">
@@ -65,6 +66,11 @@ function Menu() {
           aria-current={path.split('/')[2] === panel.path ? 'page' : undefined}
         >
           {panel.title}
+        </a>
+      ))}
+      {links.map(({ title, href }) => (
+        <a key={href} href={framePath(href)} aria-current={path === framePath(href) ? 'page' : undefined}>
+          {title}
         </a>
       ))}
     </nav>
@@ -98,10 +104,32 @@ function Panels() {
         {PANELS.map((panel) => (
           <Route key={panel.path} path={`/console/${panel.path}/*`} component={panel.component} />
         ))}
+        <Route path="/console/page/:href" component={Framed} />
         <Route default component={NoPanel} />
       </Router>
     </ErrorBoundary>
   )
 }
+
+const framePath = (href: string) => `/console/page/${encodeURIComponent(href)}`
+
+/** Pages of other plugins that the console shows. */
+function useLinks(): readonly Link[] {
+  const [links, setLinks] = useState<readonly Link[]>([])
+  useEffect(() => {
+    readLinks().then(setLinks, () => {})
+  }, [])
+  return links
+}
+
+/** A page of another plugin. Only linked pages are shown, and none of them can replace the console. */
+function Framed() {
+  const { params } = useRoute()
+  const links = useLinks()
+  const link = links.find(({ href }) => href === params['href'])
+  if (!link) return links.length > 0 ? <NoPanel /> : <p class="wait">Loading …</p>
+  return <iframe class="framed" title={link.title} src={link.href} sandbox={SANDBOX} />
+}
+const SANDBOX = 'allow-scripts allow-forms allow-same-origin allow-downloads'
 
 const NoPanel = () => <p class="empty">There is no such panel.</p>
