@@ -12,12 +12,25 @@ type Counter = Library.Counter
 type Gauge = Library.Gauge
 type Histogram = Library.Histogram
 
+/** Sets the values of a gauge just before they are read. */
+export type Collect = (gauge: Gauge) => Promise<void> | void
+
+export const createGauge = (options: Library.GaugeConfiguration<string>, collect?: Collect): Gauge =>
+  new Gauge({
+    ...options,
+    ...(collect && {
+      collect() {
+        return collect(this)
+      },
+    }),
+  })
+
 /** The metrics registry of a server. Names get the prefix `rowhouse_`; process metrics keep their Prometheus names. */
 export interface Metrics {
   readonly registry: Library.Registry
   counter(name: string, help: string, labels?: readonly string[]): Counter
   /** @param collect sets the value just before it is read */
-  gauge(name: string, help: string, labels?: readonly string[], collect?: (gauge: Gauge) => void): Gauge
+  gauge(name: string, help: string, labels?: readonly string[], collect?: Collect): Gauge
   /** @param buckets upper bounds in the unit of the name; defaults to those of Prometheus (seconds) */
   histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
   /** Adds the standard process metrics: memory, CPU time, event loop. */
@@ -35,15 +48,7 @@ export function createMetrics(): Metrics {
   return {
     registry,
     counter: (name, help, labels = []) => new Counter(named(name, help, labels)),
-    gauge: (name, help, labels = [], collect) =>
-      new Gauge({
-        ...named(name, help, labels),
-        ...(collect && {
-          collect() {
-            collect(this)
-          },
-        }),
-      }),
+    gauge: (name, help, labels = [], collect) => createGauge(named(name, help, labels), collect),
     histogram: (name, help, labels = [], buckets) =>
       new Histogram({ ...named(name, help, labels), ...(buckets && { buckets }) }),
     addProcess() {

@@ -5,6 +5,8 @@ import { CHANNEL } from './change.js'
 
 export interface Watch {
   readonly degraded: string | undefined
+  /** Whether it listens. Otherwise it only polls. */
+  readonly listening: boolean
   close(): Promise<void>
 }
 
@@ -87,6 +89,9 @@ export async function watchCatalog(
   return {
     get degraded() {
       return degraded
+    },
+    get listening() {
+      return listener !== undefined
     },
     async close() {
       closed = true

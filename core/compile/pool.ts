@@ -31,6 +31,7 @@ export interface Sendable {
 /** Compiles in worker threads with a deadline and a memory limit, so that hostile requests cannot delay others. */
 export class CompilePool {
   private readonly pool: Piscina<WorkerTask, WorkerAnswer>
+  private running = 0
 
   constructor(
     private readonly config: PoolConfig,
@@ -90,6 +91,7 @@ export class CompilePool {
         { signal: abort.signal, transferList: more ? [more.buffer] : [] },
       )
     let answer: WorkerAnswer
+    this.running++
     try {
       answer = await ask()
       if ('lacking' in answer) answer = await ask(catalog.encoded(answer.lacking))
@@ -101,6 +103,7 @@ export class CompilePool {
         : `the request could not be compiled: ${messageOf(cause)}`
       throw serviceError('compile-failed', message, '$', { cause, retryAfter: 1 })
     } finally {
+      this.running--
       clearInterval(timer)
     }
     if ('result' in answer) return answer.result
@@ -109,6 +112,12 @@ export class CompilePool {
     if ('bug' in answer) throw new Error(`a planner failed: ${answer.bug}`)
     const { status, code, message, path, missing } = answer.refused
     throw new ServiceError(status, code, message, path, { missing })
+  }
+
+  /** Number of compilations by state. */
+  get load(): { readonly busy: number; readonly waiting: number } {
+    const waiting = this.pool.queueSize
+    return { busy: this.running - waiting, waiting }
   }
 
   async close(): Promise<void> {

@@ -48,6 +48,14 @@ export class Plans {
   constructor(private readonly options: PlansOptions) {
     this.chargeNewQuery = createNewQueryLimit(options.limits.newQueries, options.metrics)
     this.compilations = options.metrics.counter('compilations_total', 'Requests by the source of their plan.', ['by'])
+    options.metrics.gauge(
+      'compile_tasks',
+      'Compilations in worker threads by state. waiting: compilations that wait for a thread.',
+      ['state'],
+      (gauge) => {
+        for (const [state, count] of Object.entries(this.load)) gauge.set({ state }, count)
+      },
+    )
   }
 
   /** Sets the planners of front ends. Imports those that the main thread always needs. */
@@ -65,6 +73,11 @@ export class Plans {
   /** Resolves when a worker is warm, or when none could start. @throws UnloadablePlanner */
   async warm(): Promise<void> {
     await this.warming
+  }
+
+  /** Number of compilations in workers by state. */
+  get load(): CompilePool['load'] {
+    return this.opened?.load ?? { busy: 0, waiting: 0 }
   }
 
   async close(): Promise<void> {

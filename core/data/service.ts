@@ -68,6 +68,16 @@ export async function openData(database: Database, options: DataOptions): Promis
   const limited = limits.lane(retryOnLostConnection(fast?.rows(plain) ?? plain))
   const lane = fast?.shared(limited) ?? limited
 
+  metrics.gauge('metadata_version', 'Version of the metadata that requests use.', [], (gauge) =>
+    gauge.set(Number(snapshots.current.catalog.version)),
+  )
+  metrics.gauge(
+    'metadata_listening',
+    '1 while the server listens for metadata changes, 0 while it polls.',
+    [],
+    (gauge) => gauge.set(snapshots.listening ? 1 : 0),
+  )
+
   const snapshotOf = ({ transaction }: Call) => transaction?.snapshot ?? snapshots.current
   const taskOf = ({ planner, shape }: Request, { session }: Call, form: Form = 'array'): Task => ({
     planner,

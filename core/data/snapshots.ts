@@ -32,6 +32,8 @@ export interface Snapshots {
   watch(): Promise<void>
   /** Explains why changes of other instances may arrive late; undefined normally. */
   readonly degraded: string | undefined
+  /** Whether it listens for changes of other instances. Otherwise it only polls. */
+  readonly listening: boolean
   close(): Promise<void>
 }
 
@@ -92,6 +94,9 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
     },
     get degraded() {
       return watch?.degraded
+    },
+    get listening() {
+      return watch?.listening === true
     },
     describeCatalog: (more) => void (options = { ...options, ...more }),
     readCommitted,

@@ -10,7 +10,7 @@ import { respond } from '../http/respond.js'
 import type { Link } from '../http/page.js'
 import { createRouter } from '../http/router.js'
 import type { Authenticator } from '../http/session.js'
-import { Counter, Gauge, Histogram } from '../metrics.js'
+import { Counter, createGauge, Histogram } from '../metrics.js'
 import type { Session } from '../session.js'
 import type { Hook } from './lifecycle.js'
 import { CORE_SERVICES } from './load-order.js'
@@ -132,7 +132,7 @@ export function createHost(plugin: Uses, shared: Shared): Host {
     },
     metric: {
       counter: (...args) => new Counter(metric(...args)),
-      gauge: (...args) => new Gauge(metric(...args)),
+      gauge: (short, help, labels, collect) => createGauge(metric(short, help, labels), collect),
       histogram: (short, help, labels, buckets) =>
         new Histogram({ ...metric(short, help, labels), ...(buckets === undefined ? {} : { buckets }) }),
     },

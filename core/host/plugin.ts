@@ -9,6 +9,7 @@ import type { Call, Operation, Operations } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
 import type { Exchange, Handler, HandlerRoute } from '../http/exchange.js'
 import type { Authenticator } from '../http/session.js'
+import type { Collect } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
 import type { Session } from '../session.js'
 
@@ -189,7 +190,8 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
   /** Prometheus metrics. Names get the prefix `rowhouse_<plugin>_`. */
   readonly metric: {
     counter(name: string, help: string, labels?: readonly string[]): Counter
-    gauge(name: string, help: string, labels?: readonly string[]): Gauge
+    /** @param collect sets the values just before they are read */
+    gauge(name: string, help: string, labels?: readonly string[], collect?: Collect): Gauge
     histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
   }
   /** Runs `fn` after every plugin is set up and before the first request. */

@@ -151,6 +151,7 @@ export async function startLoaded(
   )
   try {
     const metrics = createMetrics()
+    metrics.gauge('build_info', 'Version of the server. Always 1.', ['version'], (gauge) => gauge.set({ version }, 1))
     const held = createHeld(values.database)
     const dataDir = resolve(options.cwd, values.dataDir)
     const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })

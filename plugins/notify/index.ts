@@ -7,6 +7,7 @@ import type { NewMessage } from './message.js'
 import { MessageList } from './message-list.js'
 import { sendOperations } from './operations.js'
 import { Outbox } from './outbox.js'
+import { addOutboxMetrics } from './outbox-metrics.js'
 import { readEmail, readSms } from './payload.js'
 import { ProviderChain } from './provider-chain.js'
 import { startPruning } from './prune.js'
@@ -62,6 +63,7 @@ export default definePlugin({
       },
     })
     host.formatError(errorBody)
+    addOutboxMetrics(host, outbox)
     eventRoutes(host, suppression)
     templateRoutes(host.router, templates)
     sendRoutes({ ...components, sending, workers, messages: new MessageList(data) })

@@ -26,6 +26,15 @@ export interface IdempotentRequest {
   readonly hash: Buffer
 }
 
+/** The messages of a channel in one state. */
+export interface Backlog {
+  readonly channel: Channel
+  readonly state: 'queued' | 'sending' | 'failed' | 'unknown'
+  readonly count: number
+  /** Seconds since the oldest was queued. */
+  readonly age: number
+}
+
 /** The result of one attempt to send a message. */
 export type AttemptResult =
   | {
@@ -185,6 +194,15 @@ export class Outbox {
       [id],
     )
     return counted?.count ?? 0
+  }
+
+  /** Counts the messages that were not sent. */
+  async backlog(): Promise<readonly Backlog[]> {
+    return this.data.query<Backlog>(
+      `select case kind when 'sms' then 'sms' else 'email' end as channel, state, count(*)::int as count,
+         extract(epoch from now() - min(queued_at))::float8 as age
+       from ${TABLE} where state <> 'sent' group by 1, 2`,
+    )
   }
 
   /** Deletes up to 1,000 old messages and expired keys. @returns whether there may be more */
