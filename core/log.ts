@@ -1,4 +1,5 @@
 import { destination as file, type DestinationStream, type Level, type Logger, pino } from 'pino'
+import type { LogLines } from './log-lines.js'
 
 export type { Logger } from 'pino'
 
@@ -6,13 +7,15 @@ export interface LogOptions {
   readonly level: Level | 'silent'
   /** Output stream; defaults to standard error. */
   readonly destination?: DestinationStream
+  /** Also receives every line. */
+  readonly recent?: LogLines
 }
 
 /**
  * Creates a logger of JSON lines: `{"level":"info","time":"2026-01-31T12:00:00.000Z","msg":"..."}`. Callers select the
  * fields to log; never pass a request or a header map.
  */
-export function createLogger({ level, destination }: LogOptions): Logger {
+export function createLogger({ level, destination = standardError, recent }: LogOptions): Logger {
   return pino(
     {
       level,
@@ -21,9 +24,16 @@ export function createLogger({ level, destination }: LogOptions): Logger {
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describe },
     },
-    destination ?? standardError,
+    recent ? both(recent, destination) : destination,
   )
 }
+
+const both = (recent: LogLines, destination: DestinationStream): DestinationStream => ({
+  write(line) {
+    recent.add(line)
+    destination.write(line)
+  },
+})
 
 let moment = 0
 let timeText = ''

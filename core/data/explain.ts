@@ -6,7 +6,7 @@ import { clausesOf, partsOf } from '../catalog/permission.js'
 import type { Compiled, Prepared } from '../compile/compile.js'
 import { executeIn } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
-import { unexpectedPayload } from '../errors.js'
+import { serviceError, unexpectedPayload } from '../errors.js'
 import type { JsonObject } from '../json/parse.js'
 import { type Field, type Insert, type Op, TRUE, type Update } from '../plan/ir.js'
 import { namesFor, RULE_ACTIONS } from '../plan/names.js'
@@ -59,6 +59,25 @@ export async function explainStatement(
   const query = { text, values, rowMode: 'array' as const }
   const { rows } = await undone((client) => client.query<[string]>(query))
   return { sql: statement.text, plan: rows.map(([line]) => line) }
+}
+
+/**
+ * Returns PostgreSQL's plan of a statement without values for its parameters.
+ * @throws ServiceError 400 not-supported before PostgreSQL 16
+ */
+export async function genericPlan(client: ClientBase, sql: string): Promise<readonly string[]> {
+  const { rows: versions } = await client.query<{ number: number; version: string }>(
+    `select current_setting('server_version_num')::int as number, current_setting('server_version') as version`,
+  )
+  const { number, version } = versions[0]!
+  if (number < 160_000)
+    throw serviceError(
+      'not-supported',
+      `plans without values need PostgreSQL 16, and this is ${version}`,
+      '$.args.plan',
+    )
+  const { rows } = await client.query<[string]>({ text: `explain (generic_plan) ${sql}`, rowMode: 'array' })
+  return rows.map(([line]) => line)
 }
 
 const ONE_STATEMENT = 'explain takes no rows of relationships, and only rows with the same keys'

@@ -21,6 +21,8 @@ export interface Call {
   readonly dialect?: 'alpha' | 'modern' | undefined
   /** Logger with the request id, for details that the caller must not see. */
   readonly log?: () => Logger
+  /** Name of the query template or GraphQL operation that runs, for the list of slow statements. */
+  name?: string | undefined
   /** Collects the durations of the steps, if requested. */
   readonly timing?: Timing | undefined
 }

@@ -11,6 +11,7 @@ import { cancellable, executeIn, plainLane } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
 import { openFastLanes } from '../db/fast/index.js'
 import { answerTooLarge } from '../db/limit-answers.js'
+import { SlowQueries } from '../db/slow-queries.js'
 import { authorize } from '../plan/authorize.js'
 import { type Names, namesFor } from '../plan/names.js'
 import { answerRequest, type RequestSteps } from '../request.js'
@@ -20,7 +21,7 @@ import type { Form } from '../sql/emit.js'
 import { createCallerLimits } from './caller-limits.js'
 import type { Data, Request } from './data.js'
 import { explainTrial } from './explain-permission.js'
-import { explainStatement, refusalOf, type Undone } from './explain.js'
+import { explainStatement, genericPlan, refusalOf, type Undone } from './explain.js'
 import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
@@ -42,6 +43,13 @@ export interface DataService extends Data {
   untracked(): Promise<number>
   /** Explains why metadata changes of other instances may arrive late; undefined normally. */
   readonly degraded: string | undefined
+  /** Whether it listens for metadata changes of other instances. Otherwise it only polls. */
+  readonly listening: boolean
+  /** Number of compilations in workers by state. */
+  readonly compiling: Plans['load']
+  readonly slowQueries: SlowQueries
+  /** Returns PostgreSQL's plan of a statement without its values. The result is for admins only. */
+  genericPlan(sql: string, call: Call): Promise<readonly string[]>
   /** Resources to close, in reverse order. */
   readonly closers: readonly { readonly owner: string; run(): Promise<void> }[]
 }
@@ -63,7 +71,8 @@ export async function openData(database: Database, options: DataOptions): Promis
   const snapshots = await openSnapshots(database, log)
   const counts = openRowCounts(database, log)
   const limits = createCallerLimits(config, options.admit)
-  const fast = options.fast ? openFastLanes(database, log, metrics) : undefined
+  const slowQueries = new SlowQueries(config.slowQueryMs === 0 ? Infinity : config.slowQueryMs, log)
+  const fast = options.fast ? openFastLanes(database, log, metrics, slowQueries) : undefined
   const plain = plainLane(database)
   const limited = limits.lane(retryOnLostConnection(fast?.rows(plain) ?? plain))
   const lane = fast?.shared(limited) ?? limited
@@ -91,12 +100,16 @@ export async function openData(database: Database, options: DataOptions): Promis
     kind: plan?.kind,
     log: call.log,
   })
-  const executionOf = ({ values }: Request, call: Call, plan?: Compiled): Execution => ({
+  const executionOf = ({ values, planner }: Request, call: Call, plan?: Compiled): Execution => ({
     bindings: { values, variables: call.session.variables },
     prepare: !pooled && plan !== undefined && plans.isRepeated(plan),
     dialect: call.dialect ?? 'alpha',
     reader: readerOf(call, plan),
     timeoutMs: limits.timeoutOf(call),
+    planner,
+    name: call.name,
+    // Statements that explain a request run without its plan.
+    slow: plan && slowQueries,
   })
 
   function mustFit(bytes: number): void {
@@ -180,13 +193,13 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   /** Runs `fn` in a transaction that is always rolled back. */
-  const undone = <T>(call: Call, fn: (client: ClientBase) => Promise<T>): Promise<T> =>
+  const undone = <T>(call: Call, fn: (client: ClientBase) => Promise<T>, mode?: string): Promise<T> =>
     limits.run(
       call,
       (signal) =>
         withClient(database.main, (client, discard) =>
           cancellable(database, client, discard, signal, () =>
-            inTransaction(client, () => fn(client), { willClose: () => signal.aborted, undo: true }),
+            inTransaction(client, () => fn(client), { mode, willClose: () => signal.aborted, undo: true }),
           ),
         ),
       limits.timeoutOf(call),
@@ -199,6 +212,14 @@ export async function openData(database: Database, options: DataOptions): Promis
     get degraded() {
       return snapshots.degraded
     },
+    get listening() {
+      return snapshots.listening
+    },
+    get compiling() {
+      return plans.load
+    },
+    slowQueries,
+    genericPlan: (sql, call) => retried(call, () => undone(call, (client) => genericPlan(client, sql), 'read only')),
     untracked: () => countUntracked(database, snapshots.current.catalog),
     async run(request, call) {
       const answered = await answer(request, call)

@@ -29,9 +29,9 @@ export function isFull(client: ClientBase): boolean {
  */
 export class CellQuery implements Submittable {
   readonly answer: Promise<string | null>
-  /** Time from sending to the result, in milliseconds; NaN before. */
+  /** Time from sending to the result or error, in milliseconds; NaN before. */
   ms = NaN
-  private startedAt = 0
+  private startedAt = NaN
   private cell: string | null = null
   private resolve!: (cell: string | null) => void
   private reject!: (error: Error) => void
@@ -77,6 +77,7 @@ export class CellQuery implements Submittable {
   }
 
   handleError(error: Error): void {
+    this.ms = performance.now() - this.startedAt
     this.reject(error)
   }
 

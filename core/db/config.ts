@@ -108,6 +108,13 @@ export const databaseConfig = {
       description:
         'Maximum duration of a statement or of an operation of a plugin, in milliseconds. Longer ones fail with 504.',
     },
+    slowQueryMs: {
+      type: 'integer',
+      minimum: 0,
+      default: 100,
+      description:
+        'Duration, in milliseconds, above which the statement of a request is logged as slow and listed by `slow_queries`. 0 disables this.',
+    },
     lockTimeoutMs: {
       type: 'integer',
       minimum: 1,

@@ -20,6 +20,13 @@ export interface StreamPoolOptions {
   readonly onConnect: (client: pg.PoolClient) => void
 }
 
+export interface PoolUse {
+  /** Maximum number of connections. */
+  readonly max: number
+  /** Returns the number of connections by state. */
+  states(): Readonly<Record<string, number>>
+}
+
 /** Connection pools by purpose, so that one kind of work cannot starve another. */
 export interface Database {
   /** Pool for requests. */
@@ -28,8 +35,8 @@ export interface Database {
   readonly admin: Pool
   readonly config: DatabaseConfig
   readonly breaker: Breaker
-  /** Number of connections per state by pool, for the metrics. */
-  readonly connectionStates: Map<string, () => Readonly<Record<string, number>>>
+  /** Use of the pools by name. */
+  readonly pools: Map<string, PoolUse>
   /** Opens a pool for streamed reads. It has no statement timeout, which would apply to the whole stream. */
   openStreams(options?: StreamPoolOptions): Pool
   /** Opens a connection for requests outside of the pools. The caller ends it. */
@@ -73,8 +80,8 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     log,
     metrics,
   )
-  const pools: Pool[] = []
-  const connectionStates: Database['connectionStates'] = new Map()
+  const opened: Pool[] = []
+  const pools: Database['pools'] = new Map()
   const pool = (
     purpose: string,
     max: number,
@@ -99,14 +106,15 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
       onConnect(client)
       if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
     })
-    const opened = Object.assign(made, { breaker })
-    pools.push(opened)
-    connectionStates.set(purpose, () => ({
+    const pool = Object.assign(made, { breaker })
+    opened.push(pool)
+    const states = () => ({
       idle: made.idleCount,
       busy: made.totalCount - made.idleCount,
       waiting: made.waitingCount,
-    }))
-    return opened
+    })
+    pools.set(purpose, { max, states })
+    return pool
   }
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', 4, config.statementTimeoutMs)
@@ -115,8 +123,8 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     'Connections of a pool by state. waiting: requests that wait for a connection. For shared connections, busy counts requests in progress.',
     ['pool', 'state'],
     (gauge) => {
-      for (const [pool, states] of connectionStates) {
-        for (const [state, count] of Object.entries(states())) gauge.set({ pool, state }, count)
+      for (const [pool, use] of pools) {
+        for (const [state, count] of Object.entries(use.states())) gauge.set({ pool, state }, count)
       }
     },
   )
@@ -125,14 +133,14 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     admin,
     config,
     breaker,
-    connectionStates,
+    pools,
     openStreams: (options) => pool('stream', config.streamPoolSize + SMALL_ANSWERS, 0, options),
     openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
     connect: (purpose) => single(purpose, pooled ? { connectionString: config.directUrl, ...SESSION } : {}),
     async close() {
       closing = true
       breaker.close()
-      await Promise.all(pools.map((each) => each.end()))
+      await Promise.all(opened.map((each) => each.end()))
     },
   }
 }

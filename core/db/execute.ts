@@ -80,8 +80,9 @@ async function cell(
   client: ClientBase,
   statement: Prepared,
   values: readonly (string | null)[],
-  { prepare, dialect, reader, onTime }: Execution,
+  execution: Execution,
 ): Promise<string> {
+  const { prepare, dialect, reader, onTime, slow } = execution
   const query = new CellQuery(statement.text, values, prepare ? statement.name : '', statement.row)
   client.query(query)
   try {
@@ -90,5 +91,7 @@ async function cell(
     return answer
   } catch (error) {
     throw isConnectionError(error) ? error : clientError(error, reader, statement, dialect)
+  } finally {
+    if (slow && query.ms > slow.thresholdMs) slow.record(statement, execution, query.ms)
   }
 }

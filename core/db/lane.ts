@@ -4,9 +4,10 @@ import type { Bindings } from '../sql/bind.js'
 import type { Reader } from './disclosure.js'
 import type { Dialect } from './errors.js'
 import type { RowBatches } from './row-messages.js'
+import type { Origin, SlowQueries } from './slow-queries.js'
 
 /** How to run a request. */
-export interface Execution {
+export interface Execution extends Origin {
   readonly bindings: Bindings
   /** Keeps the statement prepared on its connection, for repeated requests. */
   readonly prepare: boolean
@@ -14,6 +15,8 @@ export interface Execution {
   /** Maximum duration of a statement, in milliseconds. */
   readonly timeoutMs: number
   readonly reader: Reader
+  /** Receives slow statements. */
+  readonly slow?: SlowQueries | undefined
   /** Called with the duration of each statement, in milliseconds. */
   readonly onTime?: (ms: number) => void
 }

@@ -96,6 +96,10 @@ export async function readRows(
     await end(true)
     // The request may be retried on another connection.
     throw isConnectionError(error) ? error : toClientError(error)
+  } finally {
+    const ms = performance.now() - began
+    const { slow } = execution
+    if (slow && ms > slow.thresholdMs) slow.record(statement, execution, ms)
   }
 }
 

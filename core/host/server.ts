@@ -13,11 +13,13 @@ import type { ReadyReport } from '../http/core-routes.js'
 import { createHeld } from '../http/traffic.js'
 import { at } from '../errors.js'
 import { createLogger } from '../log.js'
+import { LEVELS, LogLines } from '../log-lines.js'
 import { createMetrics } from '../metrics.js'
 import type { Schema } from '../schema.js'
 import { version } from '../version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
 import type { Address } from './http-front.js'
+import { healthOperations } from './health-operations.js'
 import type { createHost, Shared } from './host.js'
 import { closeHooks, type Closer, runHooks, runStep, runWithin, type Step } from './lifecycle.js'
 import { type Builtins, loadAll, type Loaded, type Mention, needsDatabase } from './load.js'
@@ -32,7 +34,7 @@ const logConfig = {
   properties: {
     level: {
       type: 'string',
-      enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
+      enum: [...LEVELS, 'silent'],
       default: 'info',
       description: 'Minimum level of the log lines to write.',
     },
@@ -134,7 +136,8 @@ export async function startLoaded(
 ): Promise<Server> {
   const config = listeningAt(options.address, configured)
   const { values } = config
-  const log = options.log ?? createLogger({ level: values.log.level })
+  const lines = new LogLines()
+  const log = options.log ?? createLogger({ level: values.log.level, recent: lines })
   const tell = options.progress ?? ((message: string) => log.info(message))
   for (const warning of [...loaded.warnings, ...loaded.renamed]) log.warn(warning)
   requireAuthentication(values)
@@ -168,6 +171,8 @@ export async function startLoaded(
     if (store) {
       shared.services.set('data', store.data)
       shared.services.set('operations', new Registry(shared.operations, values.database.statementTimeoutMs))
+      const operations = healthOperations({ ...store, loaded, lines })
+      for (const [type, operation] of Object.entries(operations)) shared.operations.set(type, operation)
     }
     closers.push(() => shared.hooks.close)
     for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, createHost(plugin, shared), shared)

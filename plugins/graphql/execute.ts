@@ -79,6 +79,7 @@ export async function executeGraphql(
   if (prepared.operation === 'mutation' && readOnly) {
     throw serviceError('method-not-allowed', 'a mutation must be sent with POST', '$.query')
   }
+  call.name = request.operationName
   if (options.dialect === 'alpha') refuseUndeclared(prepared.inputs, request.variables)
   const lifted = timed(call.timing, 'lift', () => liftVariables(prepared.inputs, request.variables))
   const shape: GraphqlShape = {

@@ -75,6 +75,7 @@ export class Templates {
    */
   async execute(stored: Stored, args: JsonObject, call: Call, path: string): Promise<Answer> {
     const { places, definition } = stored.template
+    call.name = stored.name
     const values = new Map(places.map((place) => [place.path, valueOf(place, args, path)]))
     try {
       const query = fill(definition, this.operations, (place) => argument(place, values.get(place.path) as Json))

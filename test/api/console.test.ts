@@ -66,6 +66,14 @@ t.test('the admin secret gives a cookie that scripts cannot read, and that acts 
   t.same((await select(cookie, { 'x-service-role': 'nobody' })).status, 400)
 })
 
+t.test('the cookie of an admin reads the metrics', async (t) => {
+  const cookie = await signedIn()
+
+  t.match(await server.bare('/metrics', { headers: { cookie } }), { status: 200, text: /^rowhouse_build_info/m })
+  t.equal((await server.bare('/metrics', { headers: { cookie, 'x-service-role': 'user' } })).status, 401)
+  t.equal((await server.bare('/metrics')).status, 401)
+})
+
 t.test('a cookie over HTTPS is for HTTPS only', async (t) => {
   const answer = await signIn({ ...SECRET, origin: 'https://example.com' })
   t.match(answer.headers.get('set-cookie'), /; Secure$/)

@@ -45,8 +45,8 @@ export interface ConnectionOptions {
   onClose(): void
   /** Cancels the running query in PostgreSQL. */
   cancel(): void
-  /** Called when a batch has ended. */
-  onBatch(outcome: Outcome): void
+  /** Called when a batch has ended, `ms` after it was sent. */
+  onBatch(outcome: Outcome, batch: Batch, ms: number): void
 }
 
 /** Maximum number of prepared statements per connection. */
@@ -87,7 +87,7 @@ export abstract class SharedConnection implements Receiver {
       const { batch } = this
       this.batch = undefined
       if (batch) {
-        options.onBatch('lost')
+        options.onBatch('lost', batch, performance.now() - batch.at)
         this.lost(batch)
       }
       this.sendQueueElsewhere('Connection terminated')
@@ -195,7 +195,7 @@ export abstract class SharedConnection implements Receiver {
       for (const { pace } of batch.statements) pace.ranShared((now - batch.at) / batch.statements.length)
     }
     if (batch) {
-      this.options.onBatch(hasFailed ? 'failed' : 'good')
+      this.options.onBatch(hasFailed ? 'failed' : 'good', batch, now - batch.at)
       if (hasFailed) this.blame(batch)
       const waiting = batch.done < batch.statements.length ? this.takeBack(batch) : []
       this.ended(batch, hasFailed)

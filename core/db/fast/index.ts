@@ -3,10 +3,11 @@ import type { Logger } from '../../log.js'
 import type { Metrics } from '../../metrics.js'
 import { cancel, type Database, GRACE_MS, isPooled } from '../database.js'
 import type { Cell, Job, Lane } from '../lane.js'
+import type { Origin, SlowQueries } from '../slow-queries.js'
 import { readRows } from '../stream.js'
 import { Blocks, blockSource, divertRows, openSocket } from './rows.js'
 import { CommitConnection, openPipelines, type PipelineOptions, type Pipelines, ReadConnection } from './pipelines.js'
-import { NotDone, type SharedConnection } from './connection.js'
+import { type Batch, NotDone, type SharedConnection, type Statement } from './connection.js'
 import { COMMIT, Pace, SLOW } from './pace.js'
 
 /** Fast lanes. Each wraps another lane and delegates what it does not handle. */
@@ -18,9 +19,14 @@ export interface FastLanes {
   close(): Promise<void>
 }
 
-export function openFastLanes(database: Database, log: Logger, metrics: Metrics): FastLanes {
+export function openFastLanes(database: Database, log: Logger, metrics: Metrics, slow: SlowQueries): FastLanes {
   const { config } = database
-  const open = openerOf(database, log, metrics)
+  const origins = new WeakMap<Statement, Origin>()
+  const open = openerOf(database, log, metrics, slow.thresholdMs, ({ statements: [queued, ...others] }, ms) => {
+    // Of several statements, the slow one is unknown.
+    const origin = queued && others.length === 0 ? origins.get(queued.statement) : undefined
+    if (queued && origin) slow.record(queued.statement, origin, ms)
+  })
   const reads = open(ReadConnection, config.pipelines, 'pipeline', 2 * SLOW * config.pipelineMaxMs)
   const commits = open(CommitConnection, config.sharedCommits, 'commits', 4 * SLOW * config.pipelineMaxMs)
   const blocks = new Blocks()
@@ -34,8 +40,14 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics)
       rows: (job) => readRows(database, { pool: streams, open: (client) => blockSource(client, blocks) }, job),
     }),
     shared: (lane) => ({
-      cell: shared(reads, config.pipelineMaxMs, lane.cell),
-      write: shared(commits, COMMIT * config.pipelineMaxMs, lane.write, ({ sharesCommit }) => sharesCommit === true),
+      cell: shared(reads, config.pipelineMaxMs, origins, lane.cell),
+      write: shared(
+        commits,
+        COMMIT * config.pipelineMaxMs,
+        origins,
+        lane.write,
+        ({ sharesCommit }) => sharesCommit === true,
+      ),
       rows: lane.rows,
     }),
     async close() {
@@ -47,10 +59,12 @@ export function openFastLanes(database: Database, log: Logger, metrics: Metrics)
 /**
  * Runs requests that are known to be quick on shared connections, and others on the wrapped lane.
  * @param quickMs maximum typical duration of a quick request
+ * @param origins receives the requests of the statements
  */
 function shared(
   pipelines: Pipelines | undefined,
   quickMs: number,
+  origins: WeakMap<Statement, Origin>,
   plain: Lane['cell'],
   mayShare: (plan: Compiled) => boolean = () => true,
 ): Lane['cell'] {
@@ -64,6 +78,8 @@ function shared(
     if (known) return known
     const pace = new Pace(quickMs)
     paces.set(plan, pace)
+    const { planner, reader } = execution
+    origins.set(plan.statements[0] as Prepared, { planner, reader: { role: reader.role, kind: reader.kind } })
     return pace
   }
 
@@ -103,7 +119,14 @@ type Open = (
   slowMs: number,
 ) => Pipelines | undefined
 
-function openerOf(database: Database, log: Logger, metrics: Metrics): Open {
+/** @param onSlow called with each batch that took longer than `slowQueryMs` */
+function openerOf(
+  database: Database,
+  log: Logger,
+  metrics: Metrics,
+  slowQueryMs: number,
+  onSlow: (batch: Batch, ms: number) => void,
+): Open {
   const { config, breaker } = database
   const batches = metrics.counter(
     'database_batches_total',
@@ -122,9 +145,13 @@ function openerOf(database: Database, log: Logger, metrics: Metrics): Open {
       failed: (error) => log.warn({ err: error, purpose }, 'cannot open a shared connection'),
       connect: () => database.openSingle(purpose),
       cancel: (client) => void cancel(database, client),
-      onBatch: (outcome) => batches.inc({ pool: purpose, outcome }),
+      onBatch(outcome, batch, ms) {
+        batches.inc({ pool: purpose, outcome })
+        if (ms > slowQueryMs && outcome === 'good') onSlow(batch, ms)
+      },
     })
-    database.connectionStates.set(purpose, () => ({ open: pipelines.open, busy: pipelines.inFlight }))
+    const states = () => ({ open: pipelines.open, busy: pipelines.inFlight })
+    database.pools.set(purpose, { max: connections, states })
     return pipelines
   }
 }

@@ -7,7 +7,6 @@ import {
   type Batch,
   type ConnectionOptions,
   NotDone,
-  type Outcome,
   OVERTAKEN,
   SharedConnection,
   type Statement,
@@ -32,8 +31,8 @@ export interface PipelineOptions {
   isDown(): boolean
   /** Called when no connection could be opened. */
   failed(error: unknown): void
-  /** Called with the outcome of each batch. */
-  onBatch(outcome: Outcome): void
+  /** @see ConnectionOptions.onBatch */
+  onBatch: ConnectionOptions['onBatch']
 }
 
 /**
