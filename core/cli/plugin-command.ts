@@ -12,6 +12,7 @@ import { createLogger } from '../log.js'
 import { createMetrics } from '../metrics.js'
 import { commandDatabase } from './command-database.js'
 import { builtins, source } from './builtins.js'
+import { withServer } from './temporary-server.js'
 
 /** A command of a plugin, and the function that runs it. */
 export interface FoundCommand {
@@ -131,9 +132,13 @@ async function withContext(
     return await run({
       ...all,
       query: async <Row extends object>(text: string, rowValues: readonly unknown[] = []) => {
-        if (!database)
-          throw new Error(`plugin "${plugin.name}" has "database": false, so its commands cannot use the database`)
+        if (!database) throw new Error(withoutDatabase(plugin))
         return withClient(database.main, async (client) => (await client.query<Row>(text, [...rowValues])).rows)
+      },
+      operation: async (type, args) => {
+        if (!place) throw new Error(withoutDatabase(plugin))
+        const ask = JSON.stringify(args)
+        return JSON.parse(await withServer(place.url, all.flags, (run) => run(type, ask))) as unknown
       },
       provider: (kind, name) => providers.get(kind, name),
       providerName: (kind) => providers.defaultName(kind),
@@ -146,9 +151,15 @@ async function withContext(
   }
 }
 
+const withoutDatabase = ({ name }: Plugin): string =>
+  `plugin "${name}" has "database": false, so its commands cannot use the database`
+
+const noDatabase = () => Promise.reject(new Error('a standalone command has no database'))
+
 /** The context of a standalone command. */
-const NO_SERVER: Pick<CommandContext, 'query' | 'provider' | 'providerName' | 'providerNames'> = {
-  query: () => Promise.reject(new Error('a standalone command has no database')),
+const NO_SERVER: Pick<CommandContext, 'query' | 'operation' | 'provider' | 'providerName' | 'providerNames'> = {
+  query: noDatabase,
+  operation: noDatabase,
   provider: () => Promise.reject(new Error('a standalone command has no providers')),
   providerName: () => undefined,
   providerNames: () => [],

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Invocation } from '../cli.js'
+import type { CommandContext } from '../host/plugin.js'
 import { startServer } from '../host/server.js'
 import { builtins, source } from './builtins.js'
 
@@ -18,7 +18,11 @@ export class Refusal extends Error {
 export type Ask = (type: string, args: string) => Promise<string>
 
 /** Runs `fn` with a temporary server on a free port of this machine, with a random secret. */
-export async function withServer<T>(url: string, flags: Invocation['flags'], fn: (ask: Ask) => Promise<T>): Promise<T> {
+export async function withServer<T>(
+  url: string,
+  flags: CommandContext['flags'],
+  fn: (ask: Ask) => Promise<T>,
+): Promise<T> {
   const adminSecret = randomBytes(32).toString('base64url')
   const { overrides: _, ...from } = source(flags)
   const server = await startServer({

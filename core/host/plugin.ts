@@ -109,6 +109,12 @@ export interface CommandContext {
    * tables are up to date.
    */
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
+  /**
+   * Runs an operation of the JSON query API as admin, on a temporary server without the plugins that `rowhouse dev` adds.
+   * @returns its response
+   * @throws Error with the message of the server
+   */
+  operation(type: string, args: unknown): Promise<unknown>
   provider: Host['provider']
   providerName: Host['providerName']
   /** Returns the names of all configured providers of a kind. */

@@ -1,9 +1,12 @@
+import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { ServiceError } from 'rowhouse'
+import { INTERNAL, ServiceError } from 'rowhouse'
 import { assertIntact, assertReplaced, readBytes } from './bytes.js'
-import type { Storage } from './components.js'
+import type { Components, Storage } from './components.js'
 import { fileTooLarge, internalError } from './errors.js'
+import { readContentType } from './content-type.js'
 import { checkFileId } from './file-id.js'
+import { Meter } from './meter.js'
 
 /** The service for other plugins. */
 export interface Filestore {
@@ -14,6 +17,13 @@ export interface Filestore {
    *   `fatal_internal_error`: its bytes are missing or damaged; 503 `storage_unavailable`. The reason of `signal`
    */
   read(id: string, maxBytes: number, signal: AbortSignal): Promise<FileContent>
+  /**
+   * Stores files, all or none, and replaces those that exist. Does not check permissions, rules or the hook; the caller
+   * must. Their owner is the user 0, or none with the setting `userId: text`.
+   * @throws ServiceError 400 `bad_request`: invalid id or type; 413 `payload_too_large`; 503 `storage_unavailable`. The
+   *   reason of `signal`
+   */
+  write(files: readonly NewContent[], signal: AbortSignal): Promise<void>
 }
 
 export interface FileContent {
@@ -23,14 +33,19 @@ export interface FileContent {
   readonly content: Buffer
 }
 
+export interface NewContent extends FileContent {
+  readonly id: string
+}
+
 declare module 'rowhouse' {
   interface Services {
     filestore: Filestore
   }
 }
 
-export const filestoreService = (storage: Storage): Filestore => ({
-  read: async (id, maxBytes, signal) => read(storage, checkFileId(id), maxBytes, signal),
+export const filestoreService = (components: Components): Filestore => ({
+  read: async (id, maxBytes, signal) => read(components, checkFileId(id), maxBytes, signal),
+  write: async (files, signal) => write(components, files, signal),
 })
 
 async function read(storage: Storage, id: string, maxBytes: number, signal: AbortSignal): Promise<FileContent> {
@@ -54,4 +69,24 @@ async function read(storage: Storage, id: string, maxBytes: number, signal: Abor
     throw error instanceof ServiceError ? error : internalError(error)
   })
   return { contentType, content }
+}
+
+async function write(
+  { uploads, config }: Components,
+  contents: readonly NewContent[],
+  signal: AbortSignal,
+): Promise<void> {
+  const userId = config.userId === 'text' ? null : '0'
+  const files = contents.map(({ id, contentType, content }) => ({
+    file: {
+      id: checkFileId(id),
+      create: false,
+      contentType: readContentType(contentType),
+      userId,
+      role: INTERNAL.role,
+    },
+    size: content.length,
+    open: (maxBytes: number) => new Meter(Readable.from([content]), maxBytes),
+  }))
+  await uploads.store(files, { session: INTERNAL, signal, format: 'json' })
 }

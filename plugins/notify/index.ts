@@ -8,23 +8,27 @@ import { MessageList } from './message-list.js'
 import { sendOperations } from './operations.js'
 import { Outbox } from './outbox.js'
 import { addOutboxMetrics } from './outbox-metrics.js'
-import { readEmail, readSms } from './payload.js'
+import { readEmail, readSms, readTemplateEmail } from './payload.js'
 import { ProviderChain } from './provider-chain.js'
 import { startPruning } from './prune.js'
 import { sendRoutes } from './routes.js'
 import { migrations } from './schema.js'
 import { Sending } from './sending.js'
 import { Suppression } from './suppression.js'
-import { templateRoutes } from './templates/routes.js'
+import { putTemplate, templateRoutes } from './templates/routes.js'
 import { MailTemplates } from './templates/templates.js'
 import { Worker } from './worker.js'
 
-/** The service for other plugins. Takes the bodies of `POST /v1/send/email` and `/v1/send/sms`. */
+/** The service for other plugins. Takes the bodies of `POST /v1/send/email`, `/email-template` and `/sms`. */
 export interface Notify {
   /** @throws ServiceError */
   email(mail: object): Promise<Receipt>
   /** @throws ServiceError */
+  emailTemplate(mail: object): Promise<Receipt>
+  /** @throws ServiceError */
   sms(sms: object): Promise<Receipt>
+  /** Stores a mail template, or replaces it. Takes the body of `PUT /v1/send/template/<name>`. @throws ServiceError */
+  putTemplate(name: string, template: object): Promise<void>
 }
 declare module 'rowhouse' {
   interface Services {
@@ -86,7 +90,9 @@ export default definePlugin({
     const limits = options.email
     return {
       email: async (mail) => receiptOf((await sending.send(readEmail(mail as never, limits))).response),
+      emailTemplate: async (mail) => receiptOf((await sending.send(readTemplateEmail(mail as never, limits))).response),
       sms: async (sms) => receiptOf((await sending.send(readSms(sms as never))).response),
+      putTemplate: async (name, template) => void (await putTemplate(templates, name, template as never)),
     }
   },
 })

@@ -4,7 +4,7 @@ import { Fields } from '../fields.js'
 import { readContent } from '../payload.js'
 import { MAX_SUBJECT } from '../mailbox.js'
 import type { Content, Rendered } from './render.js'
-import { type MailTemplates, parse, TEMPLATE_NAME, type TemplateInput } from './templates.js'
+import { type MailTemplate, type MailTemplates, parse, TEMPLATE_NAME, type TemplateInput } from './templates.js'
 import { adminOnly } from '../routes.js'
 
 const TEMPLATES_PATH = '/v1/send/template'
@@ -25,10 +25,7 @@ export function templateRoutes(router: Host['router'], templates: MailTemplates)
   })
   router.put(TEMPLATE_PATH, async (ctx) => {
     adminOnly(ctx)
-    const name = readName(ctx.params['name'])
-    const input = readTemplate(await readJson(ctx))
-    await parse(input)
-    ctx.body = await templates.put(name, input)
+    ctx.body = await putTemplate(templates, ctx.params['name'], await readJson(ctx))
   })
   router.delete(TEMPLATE_PATH, async (ctx) => {
     adminOnly(ctx)
@@ -49,6 +46,18 @@ export function templateRoutes(router: Host['router'], templates: MailTemplates)
     if (!rendered) throw templateNotFound(name)
     ctx.body = previewOf(rendered)
   })
+}
+
+/** Stores a template as a PUT does. @throws ServiceError 400 */
+export async function putTemplate(
+  templates: MailTemplates,
+  name: string | undefined,
+  body: Json,
+): Promise<MailTemplate> {
+  const checked = readName(name)
+  const input = readTemplate(body)
+  await parse(input)
+  return templates.put(checked, input)
 }
 
 const previewOf = ({ subject, text, html }: Rendered) => ({ subject, text: text ?? null, html: html ?? null })
