@@ -35,7 +35,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     usage: 'rowhouse dev [DATABASE_URL] [--port N] [--host H] [--no-sample] [--config FILE] [--verbose]',
     summary: 'start a development server with an embedded PostgreSQL',
     help: `Starts PostgreSQL in the data directory, unless DATABASE_URL is given, and a server on 127.0.0.1.
-The first start of the embedded PostgreSQL loads a sample shop. Ctrl-C stops both; a second Ctrl-C stops immediately.
+The first start of the embedded PostgreSQL loads a sample shop; rowhouse sample remove takes it out. Ctrl-C stops both; a second Ctrl-C stops immediately.
 
 ${LISTEN_HELP}
   --no-sample     start with an empty database

@@ -171,6 +171,16 @@ const shop = (curl: Curl): readonly string[] => [
     { type: 'select', args: { table: 'orders', columns: ['id', 'status'], limit: 3 } },
     ' -H "X-Service-Role: customer" -H "X-Service-User-Id: 7"',
   ),
+  `Ada Abel, the customer 157, says that her order 46455 is missing. Why?\n\n${curl({
+    type: 'explain_permission',
+    args: {
+      role: 'customer',
+      session: { 'X-Service-User-Id': '157' },
+      operation: 'select',
+      table: 'orders',
+      key: { id: 46455 },
+    },
+  })}`,
 ]
 
 const empty = (curl: Curl): readonly string[] => [

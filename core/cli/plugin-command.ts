@@ -87,7 +87,8 @@ function optionsOf(args: readonly string[]): Options & { readonly builtins: Buil
     strict: false,
     allowPositionals: true,
   })
-  return { ...source({ config: values.config }), builtins: builtins() }
+  // Only rowhouse dev loads the sample shop, but its command is for every server.
+  return { ...source({ config: values.config }), builtins: builtins({ sample: true }) }
 }
 
 async function builtinCommands(

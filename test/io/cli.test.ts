@@ -233,12 +233,13 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
     .output()
     .split('\n')
     .filter((line) => line.startsWith('curl '))
-  t.equal(lines.length, 4)
+  t.equal(lines.length, 5)
   const answers = await Promise.all(lines.map((line) => paste(folder, line)))
   t.match(answers[0], [{ name: String, orders: [{ id: Number }] }])
   t.match(answers[1], { affected_rows: 1, returning: [{ name: 'Teapot' }] })
   t.match(answers[2], [{ id: Number, status: String }])
-  t.match(answers[3], { id: /^memory-/, detail: /kept in memory/ })
+  t.match(answers[3], { verdict: 'refused', reason: 'filter' })
+  t.match(answers[4], { id: /^memory-/, detail: /kept in memory/ })
   const secret = join(folder, '.rowhouse/admin-secret')
   t.equal((await stat(secret)).mode & 0o777, 0o600)
   t.notMatch(server.output(), await readFile(secret, 'utf8'))
@@ -246,7 +247,10 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   const key = await readFile(secret, 'utf8')
   const caught = await fetch(`${server.url}/v1/send`, { headers: { 'X-Service-Admin-Secret': key } })
   const { messages } = (await caught.json()) as { messages: { id: string }[] }
-  t.match(messages, [{ state: 'sent', sub: 'It works', provider: 'memory' }])
+  t.match(messages, [
+    { state: 'sent', sub: 'It works', provider: 'memory' },
+    { state: 'sent', sub: 'Your order 46455 is late', provider: 'memory' },
+  ])
   const mail = await fetch(`${server.url}/v1/send/${messages[0]?.id}`, { headers: { 'X-Service-Admin-Secret': key } })
   t.match(await mail.json(), { text: 'This mail goes nowhere.' })
   t.match(server.output(), /Mail and SMS are not delivered. Open http/)
@@ -267,7 +271,7 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
     headers: { 'X-Service-Admin-Secret': key, 'X-Service-User-Id': '1', 'Content-Type': 'a/b' },
   }
   t.equal((await fetch(`${again.url}/v1/file/x`, init)).status, 200)
-  const checked = { code: 0, out: /^1 files, 1 blobs, 1 objects in the stores; read 0: clean\n$/ }
+  const checked = { code: 0, out: /^17 files, 17 blobs, 17 objects in the stores; read 0: clean\n$/ }
   t.match(await run(folder, ['fsck']), checked)
   t.match(await run(folder, ['metadata', 'export']), { code: 0, out: /"name": "product"|"table": "product"/ })
   t.match(await run(folder, ['migrate']), { code: 0, out: 'nothing to migrate\n' })

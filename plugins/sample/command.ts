@@ -1,0 +1,181 @@
+import type { CommandContext, PluginCommand } from 'rowhouse'
+import { TEMPLATE_NAME } from './mail.js'
+import { FILE_RULES, TEMPLATES } from './metadata.js'
+import { MARK, TABLES } from './schema.js'
+
+/** `rowhouse sample` */
+export const sample: PluginCommand = {
+  name: 'sample',
+  summary: 'remove the sample shop',
+  usage: 'rowhouse sample remove [--yes] | restore [--config FILE]',
+  help: `remove drops the tables that rowhouse dev loaded, with their permissions, relationships, query templates, pictures and
+mails, all or nothing; servers may keep running. Later starts do not load the shop again. It refuses if other tables, views
+or metadata depend on the shop, and if its tables have columns or triggers that it does not know. restore lets the next
+rowhouse dev load the shop, if the database has no tables.
+
+  --yes           also remove rows that were added to the tables of the shop`,
+  flags: { yes: 'boolean' },
+  words: 1,
+  async run(context) {
+    const { words, flags, print, tell } = context
+    if (words[0] === 'remove') return remove(context, flags['yes'] === true)
+    if (words[0] === 'restore') {
+      await context.query('drop table if exists svc_catalog.svc_sample_removed')
+      print('the next rowhouse dev loads the sample shop if the database has no tables')
+      return 0
+    }
+    tell('expected remove or restore; see rowhouse sample --help')
+    return 2
+  },
+}
+
+/** @returns the exit code */
+async function remove({ query, operation, print, tell }: CommandContext, withRows: boolean): Promise<number> {
+  const found = await query<{ name: string }>(`${SHOP} select name from shop`, [MARK])
+  const tables = Object.keys(TABLES).filter((table) => found.some(({ name }) => name === table))
+  if (tables.length === 0) {
+    tell('this database has no sample shop')
+    return 1
+  }
+  const columns = Object.fromEntries(Object.entries(TABLES).map(([table, known]) => [table, known.columns]))
+  const foreign = await query<{ name: string }>(FOREIGN, [MARK, columns])
+  if (foreign.length > 0) {
+    tell(
+      `remove these first, because they depend on the sample shop or extend it:${list(foreign.map(({ name }) => name))}`,
+    )
+    return 1
+  }
+  const added = (await query<{ name: string; count: number }>(addedTo(tables))).filter(({ count }) => count > 0)
+  if (added.length > 0 && !withRows) {
+    const lines = added.map(({ name, count }) => `${name}: ${count}`)
+    tell(`rows were added to the sample shop; rowhouse sample remove --yes removes them, too:${list(lines)}`)
+    return 1
+  }
+  const templates = TEMPLATES.map(({ name }) => name)
+  const metadata = await query<Dropped>(METADATA, [MARK, templates, JSON.stringify(FILE_RULES)])
+  const [{ files, mails } = NO_SERVICES] = await query<{ files: boolean; mails: boolean }>(SERVICES)
+  const hasPictures = files && tables.includes('product')
+  const sql = [...(hasPictures ? [PICTURES] : []), ...tables.map(drop), ...(mails ? [MAILS] : []), REMEMBER].join(';\n')
+  await operation('bulk', [...metadata, { type: 'run_sql', args: { sql } }])
+  print(
+    `removed the sample shop, with its permissions and relationships:${list([
+      ...tables.map((name) => `table ${name}`),
+      ...metadata.flatMap(({ type, args }) => (type === 'drop_query_template' ? [`query template ${args.name}`] : [])),
+      ...(hasPictures ? ['the pictures of its products in the filestore'] : []),
+      ...(mails ? [`the mail template ${TEMPLATE_NAME} and its mails`] : []),
+    ])}`,
+  )
+  return 0
+}
+
+/** A metadata operation, e.g. `drop_query_template`. */
+interface Dropped {
+  readonly type: string
+  readonly args: { readonly name?: string }
+}
+
+const list = (lines: readonly string[]): string => lines.map((line) => `\n  ${line}`).join('')
+
+/** The tables of the shop. `$1` is `MARK`. */
+const SHOP = `
+with shop as (
+  select oid, relname as name, reltype from pg_class
+  where relnamespace = 'public'::regnamespace and relkind in ('r', 'v')
+    and starts_with(obj_description(oid, 'pg_class'), $1)
+)`
+
+/** What would be lost with the tables, or stands in their way. `$2` has the known columns of each table. */
+const FOREIGN = `${SHOP}
+select 'column ' || name || '.' || attname as name
+from shop join pg_attribute on attrelid = shop.oid
+where attnum > 0 and not attisdropped and not coalesce($2::jsonb -> name ? attname::text, false)
+union all
+select 'foreign key ' || conname || ' of table ' || conrelid::regclass
+from pg_constraint join shop on confrelid = shop.oid
+where contype = 'f' and conrelid not in (select oid from shop)
+union all
+select distinct 'view ' || ev_class::regclass
+from pg_depend join shop on refobjid = shop.oid join pg_rewrite on pg_rewrite.oid = objid
+where classid = 'pg_rewrite'::regclass and refclassid = 'pg_class'::regclass and ev_class not in (select oid from shop)
+union all
+select 'function ' || pg_proc.oid::regprocedure
+from pg_proc join shop on prorettype = reltype or reltype = any (proargtypes)
+union all
+select 'trigger ' || tgname || ' of table ' || name from pg_trigger join shop on tgrelid = shop.oid where not tgisinternal
+order by 1`
+
+const addedTo = (tables: readonly string[]): string =>
+  tables
+    .flatMap((table) => {
+      const { added } = TABLES[table] ?? {}
+      return added === undefined
+        ? []
+        : [`select '${table}' as name, count(*)::integer from public.${table} where ${added}`]
+    })
+    .join(' union all ')
+
+/**
+ * The operations that drop the metadata of the shop: everything of its tables, `$2`, the query templates, and `$3`, its
+ * rules for files, unless they were changed. The table of files stays tracked for other rules.
+ */
+const METADATA = `${SHOP},
+on_shop as (select 'public' as table_schema, name as table_name from shop),
+file_rules as (
+  select *, exists (
+    select from jsonb_array_elements($3::jsonb) rule
+    where rule ->> 'role' = role_name and rule ->> 'type' = perm_type and rule -> 'permission' = perm_def
+  ) as is_own
+  from svc_catalog.svc_permission where (table_schema, table_name) = ('svc_catalog', 'svc_file')
+),
+file_relationships as (
+  select *, rel_name = 'product' and rel_def #>> '{manual_configuration,remote_table}' = 'product' as is_own
+  from svc_catalog.svc_relationship where (table_schema, table_name) = ('svc_catalog', 'svc_file')
+),
+permissions as (
+  select table_schema, table_name, role_name, perm_type from svc_catalog.svc_permission natural join on_shop
+  union all
+  select table_schema, table_name, role_name, perm_type from file_rules where is_own
+),
+relationships as (
+  select table_schema, table_name, rel_name from svc_catalog.svc_relationship natural join on_shop
+  union all
+  select table_schema, table_name, rel_name from file_relationships where is_own
+),
+untracked as (
+  select table_schema, table_name from svc_catalog.svc_table natural join on_shop
+  union all
+  select distinct table_schema, table_name from file_relationships
+  where is_own and not exists (select from file_rules where not is_own)
+    and not exists (select from file_relationships where not is_own)
+)
+select type, args from (
+  select 1 as step, 'drop_query_template' as type, jsonb_build_object('name', template_name) as args
+  from svc_catalog.svc_query_template where template_name = any ($2)
+  union all
+  select 2, 'drop_' || perm_type || '_permission', jsonb_build_object('table', ref, 'role', role_name)
+  from permissions, lateral jsonb_build_object('schema', table_schema, 'name', table_name) ref
+  union all
+  select 3, 'drop_relationship', jsonb_build_object('table', ref, 'name', rel_name)
+  from relationships, lateral jsonb_build_object('schema', table_schema, 'name', table_name) ref
+  union all
+  select 4, 'untrack_table', jsonb_build_object('table', jsonb_build_object('schema', table_schema, 'name', table_name))
+  from untracked
+) as steps order by step`
+
+const NO_SERVICES = { files: false, mails: false }
+
+/** Whether the tables of the plugins filestore and notify exist. */
+const SERVICES = `
+select to_regclass('svc_catalog.svc_file') is not null as files,
+  to_regclass('svc_catalog.svc_mail_template') is not null as mails`
+
+const drop = (table: string): string => `drop ${table === 'orders_by_month' ? 'view' : 'table'} public.${table}`
+const PICTURES = `
+delete from svc_catalog.svc_file where file_id in (select picture from public.product where picture = 'products/' || id || '.png')`
+const MAILS = `
+with template as (
+  delete from svc_catalog.svc_mail_template where name = '${TEMPLATE_NAME}' and starts_with(comment, '${MARK}') returning name
+)
+delete from svc_catalog.svc_outbox where template in (select name from template)`
+const REMEMBER = `
+create table if not exists svc_catalog.svc_sample_removed as select now() as removed_at`
