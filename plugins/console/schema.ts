@@ -6,7 +6,7 @@ export const config = {
   properties: {
     sessionHours: {
       type: 'number',
-      exclusiveMinimum: 0,
+      minimum: 0.1,
       maximum: 720,
       default: 12,
       description: 'Hours after which the console asks its users to sign in again.',
