@@ -121,13 +121,15 @@ export class ServiceError extends Error {
     readonly code: string,
     message: string,
     readonly path: string = '$',
-    { cause, internal, retryAfter, missing }: ErrorDetails = {},
+    { cause, internal, retryAfter, missing, denied, refusal }: ErrorDetails = {},
   ) {
     super(shorten(message), cause === undefined ? undefined : { cause })
     this.path = shorten(path)
     this.internal = internal
     this.retryAfter = retryAfter
     this.missing = missing
+    this.denied = denied
+    this.refusal = refusal
   }
 
   /** Details for the role `admin` and the log only: PostgreSQL's own message. */
@@ -135,7 +137,11 @@ export class ServiceError extends Error {
   /** Seconds for a `Retry-After` header. */
   readonly retryAfter?: number
   /** The table that is not tracked. Only admins get such an error. @see core/data/untracked.ts */
-  readonly missing?: MissingTable
+  readonly missing?: TableName
+  /** The permission that the role lacks, or that does not cover the request. Never sent. */
+  readonly denied?: Permission
+  /** Why the role is refused, for an admin who acts as it. @see core/data/refusals.ts */
+  readonly refusal?: unknown
 
   /** Returns the same error with its path continued from an enclosing request: `$.args[2]` + `$.args.where`. */
   under(prefix: string): ServiceError {
@@ -144,13 +150,14 @@ export class ServiceError extends Error {
 
   /** Returns the same error with another path. */
   moved(path: string): ServiceError {
-    const { status, code, message, internal, retryAfter, missing } = this
-    return new ServiceError(status, code, message, path, {
-      cause: this.cause ?? this,
-      internal,
-      retryAfter,
-      missing,
-    })
+    return this.with({ path })
+  }
+
+  /** Returns the same error with other parts. */
+  with({ message = this.message, path = this.path, ...details }: ErrorParts): ServiceError {
+    const { status, code, internal, retryAfter, missing, denied, refusal } = this
+    const same = { cause: this.cause ?? this, internal, retryAfter, missing, denied, refusal }
+    return new ServiceError(status, code, message, path, { ...same, ...details })
   }
 }
 
@@ -165,10 +172,25 @@ export interface ErrorDetails {
   /** Value of `Retry-After`, in seconds. */
   readonly retryAfter?: number
   /** @see ServiceError.missing */
-  readonly missing?: MissingTable
+  readonly missing?: TableName
+  /** @see ServiceError.denied */
+  readonly denied?: Permission
+  /** @see ServiceError.refusal */
+  readonly refusal?: unknown
 }
 
-interface MissingTable {
+interface ErrorParts extends ErrorDetails {
+  readonly message?: string
+  readonly path?: string
+}
+
+/** A role's permission for an action on a table. */
+interface Permission {
+  readonly table: TableName
+  readonly action: 'select' | 'insert' | 'update' | 'delete'
+}
+
+interface TableName {
   readonly schema: string
   readonly name: string
 }
@@ -197,8 +219,19 @@ export const isUnder = (path: string, other: string): boolean =>
 export const parseFailed = (message: string, path: string) => serviceError('parse-failed', message, path)
 export const unexpectedPayload = (message: string, path: string) => serviceError('unexpected-payload', message, path)
 export const notExists = (message: string, path: string) => serviceError('not-exists', message, path)
-/** Returns a 400, never a 403, which means that the caller does not hold the role. */
-export const permissionDenied = (message: string, path: string) => serviceError('permission-denied', message, path)
+/**
+ * Returns a 400, never a 403, which means that the caller does not hold the role.
+ * @param table the table whose permission for the action refuses the request
+ */
+export const permissionDenied = (
+  message: string,
+  path: string,
+  table?: TableName,
+  action: Permission['action'] = 'select',
+): ServiceError => {
+  const denied = table && { table: { schema: table.schema, name: table.name }, action }
+  return serviceError('permission-denied', message, path, { denied })
+}
 
 /** @throws ServiceError 400 unexpected-payload: a key that is none of `known` */
 export function refuseOtherKeys(value: object, known: readonly string[], path: string): void {

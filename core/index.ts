@@ -48,6 +48,7 @@ export type { Infer, Schema } from './schema.js'
 export {
   assertAdmin,
   INTERNAL,
+  internalFor,
   isAdmin,
   isInteger,
   isUserId,

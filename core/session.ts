@@ -1,4 +1,4 @@
-import { serviceError } from './errors.js'
+import { type ServiceError, serviceError } from './errors.js'
 
 /** The caller of a request. Created once from the headers; later code never reads headers to identify the caller. */
 export interface Session {
@@ -11,6 +11,8 @@ export interface Session {
   readonly variables: ReadonlyMap<string, string>
   /** Whether permissions with `backend_only` apply: the caller has proved a secret and asked for them. */
   readonly backend?: boolean
+  /** Whether an admin acts as this role. Such a caller may see why the role is refused. */
+  readonly acting?: true
   /**
    * Key for limits on the server's work: the user in its role, otherwise the address. Absent for the role admin and for
    * the server itself, which are not limited.
@@ -37,6 +39,10 @@ const BACKEND = ':backend'
 export function assertAdmin(session: Pick<Session, 'role'>): void {
   if (!isAdmin(session)) throw serviceError('access-denied', 'restricted access : admin only')
 }
+
+/** Returns the details of an error that the caller may see: an admin who acts as a role sees only why it is refused. */
+export const internalFor = (error: ServiceError, session: Pick<Session, 'role' | 'acting'>): unknown =>
+  isAdmin(session) ? error.internal : session.acting && error.refusal
 
 /** Session of the server's own calls: plugins that act on behalf of no caller. */
 export const INTERNAL: Session = { role: 'admin', variables: new Map(), via: 'internal' }

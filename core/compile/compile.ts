@@ -52,6 +52,10 @@ export interface Task {
 }
 
 export type Preparation = Omit<Task, 'form'> & { readonly form: 'prepare' }
+/** Asks for the plan itself, authorized for the role, to explain it. */
+export type Planning = Omit<Task, 'form'> & { readonly form: 'plan' }
+/** A task for a worker. */
+export type AnyTask = Task | Preparation | Planning
 
 export interface Compiled {
   readonly kind: Op['kind']
@@ -79,6 +83,16 @@ export interface Prepared extends Statement {
   /** Short and unique per text. PostgreSQL would truncate longer names to 63 bytes and confuse them. */
   readonly name: string
 }
+
+/** Performs a task. Its result is plain data. */
+export function perform(task: AnyTask, planner: PlannerModule, catalog: Catalog): unknown {
+  if (task.form === 'prepare') return prepare(task, planner, catalog)
+  return task.form === 'plan' ? planFor(task, planner.default, catalog) : compile(task, planner.default, catalog)
+}
+
+/** Plans a request for a role: plan, authorize. */
+const planFor = ({ shape, role }: Planning, planner: Planner, catalog: Catalog): Op =>
+  authorize(planner(shape as never, namesFor(role, catalog)), role, catalog)
 
 /** Compiles a request: plan, authorize, emit. */
 export function compile(task: Task, planner: Planner, catalog: Catalog): Compiled {
@@ -114,7 +128,7 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
 const MAX_SQL = 1024 * 1024
 
 /** Runs a front end's `prepare` for a role. */
-export function prepare(task: Preparation, { prepare }: PlannerModule, catalog: Catalog): unknown {
+function prepare(task: Preparation, { prepare }: PlannerModule, catalog: Catalog): unknown {
   if (!prepare) throw new Error(`planner "${task.planner}" has nothing to prepare`)
   return prepare(task.shape as never, namesFor(task.role, catalog))
 }

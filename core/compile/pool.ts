@@ -110,8 +110,8 @@ export class CompilePool {
     if ('lacking' in answer) throw new Error('a worker lost the snapshot')
     if ('unloadable' in answer) throw new UnloadablePlanner(answer.unloadable)
     if ('bug' in answer) throw new Error(`a planner failed: ${answer.bug}`)
-    const { status, code, message, path, missing } = answer.refused
-    throw new ServiceError(status, code, message, path, { missing })
+    const { status, code, message, path, missing, denied } = answer.refused
+    throw new ServiceError(status, code, message, path, { missing, denied })
   }
 
   /** Number of compilations by state. */

@@ -2,15 +2,7 @@ import { readlinkSync } from 'node:fs'
 import { workerData } from 'node:worker_threads'
 import type { Catalog } from '../catalog/catalog.js'
 import { ServiceError } from '../errors.js'
-import {
-  compile,
-  importPlanner,
-  isForeign,
-  type PlannerModule,
-  type Preparation,
-  prepare,
-  type Task,
-} from './compile.js'
+import { type AnyTask, importPlanner, isForeign, perform, type PlannerModule } from './compile.js'
 import { type Decoded, decodeCatalog } from './encoded.js'
 
 /**
@@ -20,7 +12,7 @@ import { type Decoded, decodeCatalog } from './encoded.js'
  */
 export interface WorkerTask {
   /** Absent: only imports the planners and stores the snapshot. */
-  readonly task: Task | Preparation | undefined
+  readonly task: AnyTask | undefined
   readonly catalogId: string
   readonly catalog?: Uint8Array
   /** Set to the Linux thread id, otherwise to -1, when the worker holds the snapshot. The deadline starts then. */
@@ -36,7 +28,7 @@ export type WorkerAnswer =
   /** Stack of an unexpected error in a planner. */
   | { readonly bug: string }
   | {
-      readonly refused: Pick<ServiceError, 'status' | 'code' | 'message' | 'path' | 'missing'>
+      readonly refused: Pick<ServiceError, 'status' | 'code' | 'message' | 'path' | 'missing' | 'denied'>
     }
 
 const urls = (workerData as { planners: Record<string, string> }).planners
@@ -59,13 +51,11 @@ export default async function work({ task, catalogId, catalog, started }: Worker
   const planner = planners.get(task.planner) as PlannerModule
   Atomics.store(started, 0, THREAD)
   try {
-    return {
-      result: task.form === 'prepare' ? prepare(task, planner, snapshot) : compile(task, planner.default, snapshot),
-    }
+    return { result: perform(task, planner, snapshot) }
   } catch (error) {
     if (!(error instanceof ServiceError)) return { bug: error instanceof Error ? (error.stack ?? '') : String(error) }
-    const { status, code, message, path, missing } = error
-    return { refused: { status, code, message, path, missing } }
+    const { status, code, message, path, missing, denied } = error
+    return { refused: { status, code, message, path, missing, denied } }
   }
 }
 

@@ -66,18 +66,22 @@ interface Planned {
   readonly execution: Execution
 }
 
-/** The question whether a role may do something. */
-export interface Trial {
+/** The permission of a role for an action. */
+export interface PermissionRef {
   readonly role: string
   readonly action: Action
   readonly catalog: Catalog
   readonly metadata: Metadata
   readonly table: TableRef
+  readonly variables: ReadonlyMap<string, string>
+}
+
+/** The question whether a role may do something. */
+export interface Trial extends PermissionRef {
   /** Read of the row, which finds at most one. Absent for an insert. */
   readonly row?: Planned
   /** The write. Absent for a select. */
   readonly write?: Planned
-  readonly variables: ReadonlyMap<string, string>
 }
 
 /**
@@ -85,22 +89,9 @@ export interface Trial {
  * @param client in a transaction that will be rolled back
  */
 export async function explainTrial(client: ClientBase, trial: Trial): Promise<PermissionExplained> {
-  const { role, action, catalog, metadata, row, write } = trial
-  const names = namesFor('admin', catalog)
-  const table = names.table(trial.table, action, '$.args.table')
-  const read = row?.plan(names) as Read | undefined
-  const definition = metadata.tables.get(tableKey(table))?.permissions.get(permissionKey(roleName(role), action))
-    ?.definition as JsonObject | undefined
-  const about = {
-    ...(action === 'delete' ? {} : { columns: columnsOf(table, role, action, catalog) }),
-    ...(definition?.['set'] ? { presets: definition['set'] } : {}),
-    ...(action === 'select' && typeof definition?.['limit'] === 'number' ? { limit: definition['limit'] } : {}),
-    session: Object.fromEntries(
-      variablesIn(definition ?? null).map((name) => [name, trial.variables.get(name) ?? null]),
-    ),
-  }
-  const rule = (key: 'filter' | 'check') =>
-    definition?.[key] === undefined ? undefined : partsOf(definition, key, table, names)
+  const { role, catalog, row, write } = trial
+  const { table, about, rule } = permissionOf(trial)
+  const read = row?.plan(namesFor('admin', catalog)) as Read | undefined
   let op: Op
   try {
     op = authorize(write?.plan(namesFor(role, catalog)) ?? readOf(table, role, catalog), role, catalog)
@@ -130,6 +121,26 @@ export async function explainTrial(client: ClientBase, trial: Trial): Promise<Pe
   }
 }
 
+/**
+ * Returns a permission: its definition, what it says without a row, and its rules.
+ * @throws ServiceError 400 not-exists: the table is not tracked
+ */
+export function permissionOf({ role, action, catalog, metadata, table: ref, variables }: PermissionRef) {
+  const names = namesFor('admin', catalog)
+  const table = names.table(ref, action, '$.args.table')
+  const definition = metadata.tables.get(tableKey(table))?.permissions.get(permissionKey(roleName(role), action))
+    ?.definition as JsonObject | undefined
+  const about = {
+    ...(action === 'delete' ? {} : { columns: columnsOf(table, role, action, catalog) }),
+    ...(definition?.['set'] ? { presets: definition['set'] } : {}),
+    ...(action === 'select' && typeof definition?.['limit'] === 'number' ? { limit: definition['limit'] } : {}),
+    session: Object.fromEntries(variablesIn(definition ?? null).map((name) => [name, variables.get(name) ?? null])),
+  }
+  const rule = (key: 'filter' | 'check') =>
+    definition?.[key] === undefined ? undefined : partsOf(definition, key, table, names)
+  return { table, definition, about, rule }
+}
+
 /** Path of the row in the question. */
 const KEY = '$.args.key'
 
@@ -141,8 +152,8 @@ function readOf(table: Table, role: string, catalog: Catalog): Read {
   return { kind: 'read', table: refOf(table), fields, where: TRUE, orderBy: [], single: false }
 }
 
-/** Evaluates a rule on the rows of a read. */
-async function rowsFor(
+/** Evaluates a rule on the rows of a read, of which it reads at most two. */
+export async function rowsFor(
   client: ClientBase,
   read: Read,
   execution: Execution,
@@ -155,8 +166,11 @@ async function rowsFor(
   return rows.map(probe.result)
 }
 
-/** Runs a write without its check, and evaluates the check on the written row. Checks deferred constraints too. */
-async function tryWrite(
+/**
+ * Runs a write without its check, and evaluates the check on the written rows. Checks deferred constraints too.
+ * @returns as `check`, the one about the first row that it refuses, otherwise about the first row
+ */
+export async function tryWrite(
   client: ClientBase,
   write: Write,
   execution: Execution,
@@ -167,15 +181,16 @@ async function tryWrite(
   const statements = unnamed(emit(tried, 'array'))
   const values = bind(statements[0]!.params, execution.bindings)
   const answer = parseJson(await executeIn(client, { statements }, values, execution), NO_LIMITS) as JsonObject
+  const rows = probe ? (answer['returning'] as JsonObject[]) : []
+  // A row that was not found again is unchecked, and the write refuses it.
+  if (probe && rows.length < (answer['affected_rows'] as number)) return { refused: true }
+  const checks = probe ? rows.map(probe.result) : []
+  const check = checks.find(({ result }) => result !== true)
+  if (check) return { refused: true, check }
   await client.query('set constraints all immediate').catch((error: unknown) => {
     throw clientError(error, execution.reader)
   })
-  if (!probe) return { refused: false }
-  const rows = answer['returning'] as JsonObject[]
-  // A row that was not found again is unchecked, and the write refuses it.
-  if (rows.length < (answer['affected_rows'] as number)) return { refused: true }
-  const [check] = rows.map(probe.result)
-  return check ? { refused: check.result !== true, check } : { refused: false }
+  return { refused: false, check: checks[0] }
 }
 
 /** Fields that tell whether a rule and its parts hold, and the reader of their values. */
@@ -262,7 +277,7 @@ function columnsOf(table: Table, role: string, action: 'select' | 'insert' | 'up
 }
 
 /** @throws what is no refusal, such as a lost connection */
-function said(error: unknown): PermissionExplained['error'] {
+export function said(error: unknown): PermissionExplained['error'] {
   if (!(error instanceof ServiceError) || error.status >= 500) throw error
   return { path: error.path, error: error.message, code: error.code }
 }

@@ -1,12 +1,12 @@
 import {
-  compile,
+  type AnyTask,
   type Compiled,
   importPlanner,
   isForeign,
+  perform,
   type PlannerModule,
   type PlannerSource,
   type Preparation,
-  prepare,
   type Task,
 } from '../compile/compile.js'
 import type { CompilePool, PoolConfig, Sendable } from '../compile/pool.js'
@@ -117,6 +117,11 @@ export class Plans {
     })
   }
 
+  /** Returns the plan of a request, authorized for the role. It is not cached. */
+  async authorized(snapshot: Snapshot, task: Omit<Task, 'form'>): Promise<Op> {
+    return (await this.work(snapshot, { ...task, form: 'plan' })) as Op
+  }
+
   /** Returns whether a plan was requested repeatedly, so that a prepared statement on each connection is worthwhile. */
   isRepeated(plan: Compiled): boolean {
     return this.repeated.has(plan)
@@ -144,7 +149,7 @@ export class Plans {
     return this.shortAnswers.get(plan) ?? 0
   }
 
-  private async work(snapshot: Snapshot, task: Task | Preparation, patient = false): Promise<unknown> {
+  private async work(snapshot: Snapshot, task: AnyTask, patient = false): Promise<unknown> {
     // Workers cannot see a snapshot inside a transaction.
     if (!this.pool && snapshot.sendable && !this.planners.has(task.planner)) await this.warming
     const { pool } = this
@@ -152,9 +157,7 @@ export class Plans {
     this.compilations.inc(sendable ? WORKER : IN_PROCESS)
     if (pool && sendable) return pool.run(task, sendable, patient)
     const planner = this.planners.get(task.planner) ?? (await this.importPlanner(task.planner))
-    return task.form === 'prepare'
-      ? prepare(task, planner, snapshot.catalog)
-      : compile(task, planner.default, snapshot.catalog)
+    return perform(task, planner, snapshot.catalog)
   }
 
   private async openPool(current: () => Sendable): Promise<void> {

@@ -25,6 +25,7 @@ import { explainStatement, genericPlan, refusalOf, type Undone } from './explain
 import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
+import { refusalExplainer } from './refusals.js'
 import { checkPrice, type Limits } from './request-limits.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
 import { sqlRunner } from './run-sql.js'
@@ -153,7 +154,10 @@ export async function openData(database: Database, options: DataOptions): Promis
   /** Runs a request. Statements inside a transaction are not retried, because the transaction is retried as a whole. */
   function answer(request: Request, call: Call, most?: number): Promise<Answer | undefined> {
     const once = () => answerRequest(steps, request, call, most)
-    return call.transaction ? once() : retried(call, once)
+    const answered = call.transaction ? once() : retried(call, once)
+    return call.session.acting
+      ? answered.catch(async (error) => raise(await explained(error, request, call)))
+      : answered
   }
 
   /** @param call determines the wording of database errors */
@@ -204,6 +208,13 @@ export async function openData(database: Database, options: DataOptions): Promis
         ),
       limits.timeoutOf(call),
     )
+
+  const explained = refusalExplainer({
+    current: () => snapshots.current,
+    plan: (request, call) => plans.authorized(snapshotOf(call), taskOf(request, call)),
+    execution: executionOf,
+    undone,
+  })
 
   return {
     get catalog() {
@@ -305,6 +316,10 @@ export async function openData(database: Database, options: DataOptions): Promis
       { owner: 'listening for metadata changes', run: () => snapshots.close() },
     ],
   }
+}
+
+function raise(error: unknown): never {
+  throw error
 }
 
 /**

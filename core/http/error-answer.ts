@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import type { Context, Middleware } from 'koa'
 import { ServiceError, serviceError } from '../errors.js'
-import { isAdmin } from '../session.js'
+import { internalFor } from '../session.js'
 import { reset } from './traffic.js'
 import type { PluginRoutes } from './router.js'
 
@@ -116,13 +116,15 @@ const GATEWAY_STATUSES = new Set([401, 403, 404, 405, 408, 413, 415, 429, 431, 5
 
 /** Formats errors of plugins without a format of their own. */
 function defaultFormat(ctx: Context, error: ServiceError): object {
-  const { path, message, code, status, internal } = error
+  const { path, message, code, status } = error
+  const { session } = ctx.state
+  const internal = session && internalFor(error, session)
   return {
     path,
     error: message,
     code,
     ...(GATEWAY_STATUSES.has(status) ? { message } : {}),
-    ...(internal !== undefined && isAdmin(ctx.state.session) ? { internal } : {}),
+    ...(internal === undefined ? {} : { internal }),
     ...(status === 500 ? { request_id: ctx.state.requestId } : {}),
   }
 }

@@ -77,9 +77,16 @@ export function makeSession(
   variables: ReadonlyMap<string, string>,
   via: Session['via'],
   backend = false,
+  acting = false,
 ): Session {
   const carried = new Map(variables).set('x-service-role', role)
-  return Object.freeze({ role, variables: carried, via, ...(backend ? { backend } : {}) })
+  return Object.freeze({
+    role,
+    variables: carried,
+    via,
+    ...(backend ? { backend } : {}),
+    ...(acting ? { acting } : {}),
+  })
 }
 
 /** Creates the session of an unauthenticated caller. */

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import { serviceError } from '../errors.js'
-import { ROLE_NAME, type Session, USER_ID } from '../session.js'
+import { isAdmin, ROLE_NAME, type Session, USER_ID } from '../session.js'
 import { chosenRole, makeSession, requestedRole, type RequestHeaders, wrongSecret } from './identity.js'
 
 /** Returns the session that the headers describe, if the admin secret is valid. */
@@ -42,7 +42,8 @@ export function fromGateway(
 export function actingAs(session: Pick<Session, 'variables' | 'via'>, headers: RequestHeaders): Session {
   const role = requestedRole(headers)
   const carried = new Map([...(role === undefined ? session.variables : []), ...variables(headers)])
-  return makeSession(role ?? 'admin', carried, session.via, asksForBackend(headers, role))
+  const isOther = role !== undefined && !isAdmin({ role })
+  return makeSession(role ?? 'admin', carried, session.via, asksForBackend(headers, role), isOther)
 }
 
 /**

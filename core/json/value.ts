@@ -12,4 +12,9 @@ export interface JsonObject {
 export class NumberText {
   /** @param text number as written in the request */
   constructor(readonly text: string) {}
+
+  /** As a text, where `JSON.stringify` writes it: in details of errors. */
+  toJSON(): string {
+    return this.text
+  }
 }

@@ -147,7 +147,11 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
 
   const mayAggregate = (table: Table): Table => {
     if (permissions(table).select?.aggregations) return table
-    throw permissionDenied(`role "${role}" does not have permission to aggregate "${table.name}"`, '$.args.table')
+    throw permissionDenied(
+      `role "${role}" does not have permission to aggregate "${table.name}"`,
+      '$.args.table',
+      table,
+    )
   }
 
   const fields = <F extends Field>(all: readonly F[], table: Table | undefined): readonly F[] =>
@@ -288,13 +292,15 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
 
   const onConflict = (conflict: OnConflict, table: Table): OnConflict => {
     if (!mayUpsert(permissions(table)))
-      throw permissionDenied(`upsert is not allowed for role "${role}"`, '$.args.on_conflict')
+      throw permissionDenied(`upsert is not allowed for role "${role}"`, '$.args.on_conflict', table, 'insert')
     if (conflict.action === 'ignore') return conflict
     const update = permissions(table).update
     if (!update) {
       throw permissionDenied(
         `update on "${table.name}" for role "${role}" is not allowed; "on_conflict" can update only with it`,
         '$.args.on_conflict',
+        table,
+        'update',
       )
     }
     const preset = new Set(update.set.map((each) => each.column))

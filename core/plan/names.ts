@@ -191,7 +191,12 @@ function namesOf(key: string, catalog: Catalog): Names {
   // Suggests names that the role may use, so it says nothing about other names.
   const columnDenied = (table: Table, name: string, action: Action, path: string, others: readonly string[] = []) => {
     const near = didYouMean(name, [...permitted(table, action), ...others])
-    return permissionDenied(`role "${role}" does not have permission to ${action} column "${name}"${near}`, path)
+    return permissionDenied(
+      `role "${role}" does not have permission to ${action} column "${name}"${near}`,
+      path,
+      table,
+      action,
+    )
   }
   const readableFrom = (table: Table): readonly string[] =>
     table.relationships.filter((each) => related(each) !== undefined).map(({ name }) => name)
@@ -215,7 +220,12 @@ function namesOf(key: string, catalog: Catalog): Names {
       const others = [...catalog.tables.values()].filter((each) => permissionsOf(each, key)?.[action])
       const near = didYouMean(tableName(ref), others.map(tableName))
       const more = because === undefined ? near || '. ' : `${near}; ${because}`
-      throw permissionDenied(`${action} on "${tableName(ref)}" for role "${role}" is not allowed${more}`, path)
+      throw permissionDenied(
+        `${action} on "${tableName(ref)}" for role "${role}" is not allowed${more}`,
+        path,
+        ref,
+        action,
+      )
     },
     column(table, name, action, path) {
       const column = table.columnsByName.get(name)
@@ -233,6 +243,7 @@ function namesOf(key: string, catalog: Catalog): Names {
           permissionDenied(
             `role "${role}" does not have permission to read relationship "${name}"${didYouMean(name, readableFrom(table))}`,
             path,
+            relationship?.table ?? table,
           ),
         )
       )
@@ -250,11 +261,12 @@ function namesOf(key: string, catalog: Catalog): Names {
     mayAggregate: (table) => permissionsOf(table, key)?.select?.aggregations === true,
     aggregate(table, path) {
       if (this.mayAggregate(table)) return
-      throw permissionDenied(`role "${role}" does not have permission to aggregate "${table.name}"`, path)
+      throw permissionDenied(`role "${role}" does not have permission to aggregate "${table.name}"`, path, table)
     },
     mayUpsert: (table) => mayUpsert(permissionsOf(table, key)),
     upsert(table, path) {
-      if (!this.mayUpsert(table)) throw permissionDenied(`upsert is not allowed for role "${role}"`, path)
+      if (!this.mayUpsert(table))
+        throw permissionDenied(`upsert is not allowed for role "${role}"`, path, table, 'insert')
     },
     conflictKeys: (table) =>
       permissionsOf(table, key)?.insert?.upsert

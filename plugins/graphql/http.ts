@@ -6,6 +6,7 @@ import {
   type Data,
   type Exchange,
   type Host,
+  internalFor,
   isAdmin,
   readJson,
   respond,
@@ -189,7 +190,8 @@ function errorBody(
   prefix: string,
   position?: Position,
 ): string {
-  const internal = error.internal !== undefined && session && isAdmin(session) ? { internal: error.internal } : {}
+  const details = session && internalFor(error, session)
+  const internal = details === undefined ? {} : { internal: details }
   const failures: readonly Failure[] =
     error instanceof InvalidDocument
       ? error.failures

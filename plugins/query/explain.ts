@@ -131,8 +131,7 @@ async function asAsked(run: () => Promise<PermissionExplained>): Promise<Permiss
     return error ? { ...explained, error: { ...error, path: asked(error.path) } } : explained
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    const { status, code, message, path, internal } = error
-    throw new ServiceError(status, code, message, asked(path), { cause: error, internal })
+    throw error.moved(asked(error.path))
   }
 }
 

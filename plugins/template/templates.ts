@@ -114,8 +114,5 @@ function located(error: ServiceError, places: readonly Place[], path: string): S
   if (!place) return error.under(`${path === '$' ? path : path.slice(0, path.lastIndexOf('.'))}.template`)
   const rest = error.path.slice(place.path.length)
   const message = `when processing parameter "${place.param}" : ${error.message}`
-  return new ServiceError(error.status, error.code, message, at(path, place.param) + rest, {
-    cause: error,
-    internal: error.internal,
-  })
+  return error.with({ message, path: at(path, place.param) + rest, cause: error })
 }

@@ -1,10 +1,13 @@
+import { SignJWT } from 'jose'
 import t, { type Test } from 'tap'
 import { type As, testServer, type TestServer } from '../kit/server.js'
 
 const ANNA = { 'X-Service-User-Id': '1' }
+const KEY = 'a key of a test that is long enough for HS256'
 
 async function shop(t: Test): Promise<TestServer> {
-  const server = await testServer(t, { threads: 1 })
+  const auth = { jwt: { algorithms: ['HS256'], key: KEY } }
+  const server = await testServer(t, { threads: 1, config: { auth } })
   await server.must('run_sql', {
     sql: `create table customer (id int primary key, city text);
       create table orders (id int primary key, customer_id int references customer deferrable initially deferred,
@@ -186,4 +189,149 @@ t.test('only an admin may ask, and a mistake in the question has a path', async 
   t.match(await ask({ operation: 'select', key, table: 'nothing' }), { path: /\$\.args\.table/, code: 'not-exists' })
   t.match(await ask({ operation: 'select', key, session: { a: 1 } }), { path: '$.args.session.a' })
   t.match(await ask({ operation: 'select', key, session: { 'User-Id': '1' } }), { error: /is called X-Service-/ })
+})
+
+const AS_ANNA: As = { role: 'user', variables: { ...ANNA, 'X-Service-City': 'Quito' }, acting: true }
+
+/** `POST` by somebody who has a token of the role, and no secret. */
+async function withToken(server: TestServer, body: object, path = '/v1/query') {
+  const rowhouse = {
+    'x-service-allowed-roles': ['user'],
+    'x-service-default-role': 'user',
+    'x-service-user-id': '1',
+    'x-service-city': 'Quito',
+  }
+  const token = await new SignJWT({ rowhouse })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1h')
+    .sign(Buffer.from(KEY))
+  const headers = { authorization: `Bearer ${token}` }
+  return server.bare(path, { method: 'POST', headers, body: JSON.stringify(body) })
+}
+
+t.test('an admin who acts as a role sees why it is refused, and nobody else does', async (t) => {
+  const server = await shop(t)
+  /** Sends the same as an admin who acts as the role, and with a token of the role. */
+  const internal = async (t: Test, type: string, args: object, path = '/v1/query') => {
+    const acting = await server.query(type, args, AS_ANNA)
+    const own = await withToken(server, { type, args }, path)
+    const { internal, ...others } = acting.body
+    t.equal(acting.status, 400)
+    t.same({ status: acting.status, body: others }, { status: own.status, body: own.body }, 'the answer is the same')
+    return internal
+  }
+  const insert = (...objects: object[]) => ({ table: 'orders', objects })
+
+  await t.test('a check: the tree of the rule', async (t) => {
+    const row = { id: 20, state: 'old' }
+    t.match(await internal(t, 'insert', insert(row)), {
+      verdict: 'refused',
+      reason: 'check',
+      table: 'orders',
+      operation: 'insert',
+      permission: { columns: ['id', 'state'], check: { state: 'new' } },
+      check: { path: '$.check.state', result: false, clause: { state: 'new' }, values: { state: 'old' } },
+      columns: { allowed: ['id', 'state'], refused: ['customer_id', 'total', 'secret'] },
+      presets: { customer_id: 'X-Service-User-Id' },
+      session: { 'x-service-user-id': '1' },
+      sql: /^with .*insert into/,
+    })
+    const several = await internal(t, 'insert', insert({ id: 20, state: 'new' }, { id: 21, state: 'late' }))
+    t.match(several.check, { result: false, values: { state: 'late' } })
+    t.match(await internal(t, 'update', { table: 'orders', where: { id: 10 }, $set: { state: 'gone' } }), {
+      reason: 'check',
+      operation: 'update',
+      filter: { result: true, values: { customer_id: 1 } },
+      check: { result: false, not: { result: true, values: { state: 'gone' } } },
+    })
+  })
+
+  await t.test('many rows, and requests in a transaction: the permission', async (t) => {
+    const rows = Array.from({ length: 101 }, (_, i) => ({ id: 100 + i, state: i === 7 ? 'old' : 'new' }))
+    const only = { reason: 'check', operation: 'insert', permission: { check: { state: 'new' } }, check: undefined }
+    t.match(await internal(t, 'insert', insert(...rows)), only)
+    const members = [{ type: 'insert', args: insert({ id: 20, state: 'old' }) }]
+    t.match(await internal(t, 'bulk', members), only)
+    await server.must('insert', { table: 'orders', objects: [{ id: 13, customer_id: 1, state: 'new' }] })
+    const both = await internal(t, 'update', { table: 'orders', where: {}, $set: { state: 'gone' } })
+    t.match(both, { reason: 'check', operation: 'update', permission: {}, check: undefined })
+    await server.must('delete', { table: 'orders', where: { id: 13 } })
+  })
+
+  await t.test('a permission that is missing, or lacks a column: also of a related table', async (t) => {
+    t.match(await internal(t, 'delete', { table: 'orders', where: {} }), {
+      verdict: 'refused',
+      reason: 'permission',
+      operation: 'delete',
+      permission: null,
+    })
+    t.match(await internal(t, 'select', { table: 'orders', columns: ['id', 'total'] }), {
+      reason: 'permission',
+      operation: 'select',
+      permission: { limit: 10 },
+      columns: { allowed: ['id', 'state'], refused: ['customer_id', 'total', 'secret'] },
+      limit: 10,
+      session: { 'x-service-city': 'Quito' },
+    })
+    const related = { table: 'orders', columns: ['id', { name: 'customer', columns: ['city'] }] }
+    t.match(await internal(t, 'select', related), { table: 'customer', operation: 'select', permission: null })
+    t.match(await internal(t, 'select', { table: 'nothing', columns: ['id'] }), {
+      table: 'nothing',
+      error: { code: 'not-exists', error: /table "nothing" does not exist/ },
+    })
+  })
+
+  await t.test('a session variable that is missing', async (t) => {
+    const args = { table: 'orders', columns: ['id'] }
+    const { body } = await server.query('select', args, { ...AS_ANNA, variables: ANNA })
+    t.match(body, { code: 'not-found', internal: { reason: 'request', session: { 'x-service-city': null } } })
+  })
+
+  await t.test('other errors are as they were', async (t) => {
+    t.equal(await internal(t, 'insert', insert({ id: 10, state: 'new' })), undefined, 'a unique key')
+    t.equal(await internal(t, 'insert', insert({ id: 'x', state: 'new' })), undefined, 'a value')
+    t.equal(await internal(t, 'run_sql', { sql: 'select 1' }), undefined, 'an operation for admins')
+  })
+
+  await t.test('templates and GraphQL carry it too', async (t) => {
+    const args = { table: 'orders', objects: [{ id: { param: 'id' }, state: { param: 'state' } }] }
+    await server.must('create_query_template', { name: 'add', template: { type: 'insert', args } })
+    const given = { name: 'add', args: { id: 20, state: 'old' } }
+    t.match(await internal(t, 'execute_query_template', given), {
+      reason: 'check',
+      check: { values: { state: 'old' } },
+    })
+    t.match(await internal(t, 'execute_query_template', { name: 'add', args: { id: 20, state: { a: 1 } } }), undefined)
+
+    const query = 'mutation { insert_orders(objects: [{id: 20, state: "old"}]) { affected_rows } }'
+    const body = JSON.stringify({ query })
+    const { body: acting } = await server.fetch('/v1/graphql', { method: 'POST', body }, AS_ANNA)
+    t.match(acting.errors[0], {
+      extensions: { code: 'permission-error', internal: { check: { values: { state: 'old' } } } },
+    })
+    const { body: own } = await withToken(server, { query }, '/v1/graphql')
+    t.same(Object.keys(own.errors[0].extensions), ['path', 'code'])
+  })
+
+  t.same(await server.must('count', { table: 'orders' }), { count: 3 }, 'nothing was written')
+})
+
+t.test('a failure to explain leaves the error as it is', async (t) => {
+  const server = await shop(t)
+  await server.must('run_sql', {
+    sql: `create sequence tries;
+      create function once() returns trigger language plpgsql as $$ begin
+        if nextval('tries') > 1 then raise exception 'only once'; end if; return new; end $$;
+      create trigger once before insert on orders for each row execute function once()`,
+  })
+
+  const { status, body } = await server.query(
+    'insert',
+    { table: 'orders', objects: [{ id: 20, state: 'old' }] },
+    AS_ANNA,
+  )
+
+  t.equal(status, 400)
+  t.match(body, { error: /would not pass the insert check/, internal: { reason: 'check', permission: {} } })
+  t.equal(body.internal.check, undefined)
 })

@@ -11,6 +11,8 @@ export interface As {
   readonly role?: string
   /** Session variables, e.g. `{'x-service-user-id': '1'}`. */
   readonly variables?: Readonly<Record<string, string>>
+  /** Whether an admin acts as the role, who sees more than the role's own callers. */
+  readonly acting?: true
 }
 export interface Answered {
   readonly status: number
@@ -58,6 +60,8 @@ export interface TestOptions {
 }
 
 export const ADMIN_SECRET = 'a secret of a test, 32 characters.'
+/** Of the gateway, through which a role's own callers come. */
+export const GATEWAY_SECRET = 'the gateway of a test, 32 letters.'
 const builtin = (path: string): URL => new URL(`../../${path}`, import.meta.url)
 
 const STORES = ['disk', 'memory', 's3']
@@ -99,7 +103,7 @@ export async function testServer(
         lockTimeoutMs: patience(30_000),
         ...(config['database'] as object | undefined),
       },
-      auth: { adminSecret: ADMIN_SECRET, ...(config['auth'] as object | undefined) },
+      auth: { adminSecret: ADMIN_SECRET, gatewaySecret: GATEWAY_SECRET, ...(config['auth'] as object | undefined) },
       http: { port: 0, ...(config['http'] as object | undefined) },
     },
     builtins: {
@@ -128,8 +132,9 @@ export async function testServer(
   })
 
   async function ask(path: string, init: RequestInit = {}, as: As = {}): Promise<Answered> {
+    const isAdmin = as.role === undefined || as.acting
     const headers = new Headers({
-      'x-service-admin-secret': ADMIN_SECRET,
+      ...(isAdmin ? { 'x-service-admin-secret': ADMIN_SECRET } : { 'x-service-gateway-secret': GATEWAY_SECRET }),
       ...(as.role === undefined ? {} : { 'x-service-role': as.role }),
       ...as.variables,
     })

@@ -33,6 +33,7 @@ t.test('a number is a JavaScript number only when that prints the same text', as
   }
   const kept = ['-0', '1.10', '1.0', '9007199254740993', '12345678901234567890', '1e400', '1E5', '1e5', '-0.0', '0e0']
   for (const text of kept) t.same(parseJson(text), new NumberText(text), text)
+  t.equal(JSON.stringify([parseJson('1.10')]), '["1.10"]', 'as a text where JavaScript writes it')
 })
 
 t.test('what is parsed and printed again keeps the text of every number', async () => {

@@ -1,7 +1,7 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import pg from 'pg'
 import { rowsOf } from '../database.js'
-import { ADMIN_SECRET, testServer, type TestServer } from '../server.js'
+import { GATEWAY_SECRET, testServer, type TestServer } from '../server.js'
 import { type Era, metadataOf } from './permissions.js'
 import type { Case } from './requests.js'
 import { FILES } from './requests.js'
@@ -119,7 +119,7 @@ function answer(url: string, agent: Agent, test: Case, number: number): Promise<
         method,
         agent,
         headers: {
-          'x-service-admin-secret': ADMIN_SECRET,
+          'x-service-gateway-secret': GATEWAY_SECRET,
           'x-service-role': role,
           'x-service-user-id': String(user),
           'x-service-org-id': String(org),
