@@ -56,11 +56,11 @@ export interface Data {
   /** Sets how the catalog is read: the resolver of stored templates, and names in GraphQL. Call it during setup. */
   describeCatalog(options: CatalogOptions): void
   /**
-   * Returns the SQL of a request for a role, and PostgreSQL's plan of it. An insert or update also runs, in a
-   * transaction that is rolled back. The result is for admins only. The planner must lift requests.
+   * Returns the SQL of a request for a role, and PostgreSQL's plan of it: of each root field of a GraphQL query, or of
+   * the whole. An insert or update also runs, in a transaction that is rolled back. The result is for admins only.
    * @param analyze also runs the statement, to measure it
    */
-  explain(request: Request, call: Call, analyze?: boolean): Promise<Explained>
+  explain(request: Request, call: Call, analyze?: boolean): Promise<readonly Explained[]>
   /** Explains why a session may or may not read or write a row. Nothing is written. The result shows hidden rows. */
   explainPermission(question: PermissionQuestion, call: Call): Promise<PermissionExplained>
   /**

@@ -3,7 +3,7 @@ import { type Catalog, type Table, tableKey, tableName } from '../catalog/catalo
 import type { Reading } from '../catalog/change.js'
 import { type Metadata, permissionKey } from '../catalog/metadata.js'
 import { clausesOf, partsOf } from '../catalog/permission.js'
-import type { Compiled, Prepared } from '../compile/compile.js'
+import type { Prepared } from '../compile/compile.js'
 import { executeIn } from '../db/execute.js'
 import type { Execution } from '../db/lane.js'
 import { serviceError, unexpectedPayload } from '../errors.js'
@@ -16,6 +16,8 @@ import type { Call } from './operations.js'
 import type { Snapshot } from './snapshots.js'
 
 export interface Explained {
+  /** Key of the root field in GraphQL; absent for other requests. */
+  readonly field?: string
   /** SQL of the first statement, if a request needs two. */
   readonly sql: string
   readonly plan: readonly string[]
@@ -39,19 +41,24 @@ export interface Refusal {
   }[]
 }
 
+/** Returns the parts of a request that are explained separately: the root fields of a query, or the whole. */
+export const fieldsOf = (op: Op): readonly { readonly op: Op; readonly field?: string }[] =>
+  op.kind === 'roots' ? op.fields.map((field) => ({ op: { ...op, fields: [field] }, field: field.key })) : [{ op }]
+
 /**
  * Returns PostgreSQL's plan of the first statement of a request.
+ * @param op authorized for the caller's role
  * @param analyze also runs the statement, and returns its times, rows and buffers
  */
 export async function explainStatement(
-  plan: Compiled,
+  op: Op,
   { bindings }: Execution,
   analyze: boolean,
   undone: Undone,
 ): Promise<Pick<Explained, 'sql' | 'plan'>> {
-  const statement = plan.statements[0]
-  if (!statement) throw unexpectedPayload(ONE_STATEMENT, plan.kind === 'insert' ? '$.args.objects' : '$.args')
-  if (plan.kind === 'read' && plan.statements.length > 1) {
+  const [statement, another] = emit(op, 'array')
+  if (!statement) throw unexpectedPayload(ONE_STATEMENT, op.kind === 'insert' ? '$.args.objects' : '$.args')
+  if (another && (op.kind === 'read' || op.kind === 'roots')) {
     throw unexpectedPayload('a function that may change the database cannot be explained', '$.args.function')
   }
   const values = bind(statement.params, bindings)

@@ -56,6 +56,11 @@ export interface Operation {
    * for a count, a row without columns for rows.
    */
   readonly lift?: (args: Json) => Request | undefined
+  /**
+   * Runs `fn` with the query that the operation runs in its place, such as the query of a template. Throws errors about
+   * that query with paths in `args`.
+   */
+  readonly resolve?: <T>(args: Json, call: Call, fn: (query: Json) => Promise<T>) => Promise<T>
   /** JSON Schema of its response, for the OpenAPI document. Defaults to the response of the request of `lift`. */
   readonly answer?: Readonly<Record<string, unknown>>
   /** The operation that a query with `version: 2` runs. Without it, such a query fails with 400. */

@@ -12,8 +12,7 @@ import type { Execution } from '../db/lane.js'
 import { openFastLanes } from '../db/fast/index.js'
 import { answerTooLarge } from '../db/limit-answers.js'
 import { SlowQueries } from '../db/slow-queries.js'
-import { authorize } from '../plan/authorize.js'
-import { type Names, namesFor } from '../plan/names.js'
+import type { Names } from '../plan/names.js'
 import { answerRequest, type RequestSteps } from '../request.js'
 import { isAdmin, permissionRole, type Session } from '../session.js'
 import { bind } from '../sql/bind.js'
@@ -21,7 +20,7 @@ import type { Form } from '../sql/emit.js'
 import { createCallerLimits } from './caller-limits.js'
 import type { Data, Request } from './data.js'
 import { explainTrial } from './explain-permission.js'
-import { explainStatement, genericPlan, refusalOf, type Undone } from './explain.js'
+import { type Explained, explainStatement, fieldsOf, genericPlan, refusalOf, type Undone } from './explain.js'
 import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
@@ -263,16 +262,16 @@ export async function openData(database: Database, options: DataOptions): Promis
     explain: (request, call, analyze = false) =>
       retried(call, async () => {
         const snapshot = snapshots.current
-        const role = permissionRole(call.session)
-        const plan = await plans.compiled(snapshot, taskOf(request, call), call.session.caller)
-        plans.assertBranded(plan)
+        // Refuses what is too large.
+        await plans.compiled(snapshot, taskOf(request, call), call.session.caller)
         const execution = executionOf(request, call)
         const inUndone: Undone = (run) => undone(call, run)
-        const explained = await explainStatement(plan, execution, analyze, inUndone)
-        const { catalog } = snapshot
-        const op = authorize(plans.plan(request.planner, request.shape, namesFor(role, catalog)), role, catalog)
-        const refused = await refusalOf(op, call, snapshot, execution, inUndone)
-        return { ...explained, refused }
+        const all: Explained[] = []
+        for (const { op, field } of fieldsOf(await plans.authorized(snapshot, taskOf(request, call)))) {
+          const explained = await explainStatement(op, execution, analyze, inUndone)
+          all.push({ field, ...explained, refused: await refusalOf(op, call, snapshot, execution, inUndone) })
+        }
+        return all
       }),
     explainPermission: ({ action, table, row, write, session }, call) =>
       retried(call, () => {

@@ -20,6 +20,8 @@ import {
   rowsOf,
   splitArray,
   splitObject,
+  stringifyJson,
+  type Table,
   tableKey,
 } from 'rowhouse/plan'
 import { nestedRows } from './nested.js'
@@ -80,20 +82,12 @@ export async function executeGraphql(
     throw serviceError('method-not-allowed', 'a mutation must be sent with POST', '$.query')
   }
   call.name = request.operationName
-  if (options.dialect === 'alpha') refuseUndeclared(prepared.inputs, request.variables)
-  const lifted = timed(call.timing, 'lift', () => liftVariables(prepared.inputs, request.variables))
-  const shape: GraphqlShape = {
-    dialect: options.dialect,
-    text: request.text,
-    operationName: request.operationName,
-    variables: lifted.shape,
-    digitsAsText: options.digitsAsText || undefined,
-  }
+  const lifted = liftRequest(prepared, request, options, call)
   if (prepared.operation === 'mutation') {
-    const variables = variableValues(prepared.inputs, request)
-    return withPath(mutate(data, { shape, values: lifted.values, variables }, prepared.roots, call), atSelectionSet)
+    const mutation = { ...lifted, variables: variableValues(prepared.inputs, request) }
+    return withPath(mutate(data, mutation, prepared.roots, call), atSelectionSet)
   }
-  const query = { planner: PLANNER, shape, values: lifted.values }
+  const query = { planner: PLANNER, ...lifted }
   if (!prepared.introspects && options.streams) return withPath(read(data, query, call), atSelectionSet)
   const text = prepared.reads ? ((await withPath(data.run(query, call), atSelectionSet)) as string) : '{}'
   if (!prepared.introspects) return text
@@ -101,6 +95,60 @@ export async function executeGraphql(
   const pieces = await introspect(data, request, prepared.inputs, options.dialect, call)
   if (!prepared.reads && pieces.length > 1) return { chunks: unzipped(pieces) }
   return mergeObjects([text, await textOf({ chunks: unzipped(pieces) })])
+}
+
+/**
+ * Explains each root field of a request, without running it: those of a mutation as if each were the only one.
+ * @returns JSON text
+ */
+export async function explainGraphql(
+  data: Data,
+  request: GraphqlRequest,
+  options: ExecuteOptions,
+  call: Call,
+  analyze: boolean,
+): Promise<string> {
+  const prepared = await prepare(data, request, options, call)
+  const lifted = liftRequest(prepared, request, options, call)
+  const explained: JsonObject[] = []
+  const explain = async (request: Request, key?: string): Promise<void> => {
+    for (const { field = key, sql, plan, refused } of await data.explain(request, call, analyze)) {
+      explained.push({ field, sql, plans: plan, ...(refused && { refused }) } as unknown as JsonObject)
+    }
+  }
+  if (prepared.operation === 'query') {
+    if (prepared.reads) await withPath(explain({ planner: PLANNER, ...lifted }), atSelectionSet)
+    return stringifyJson(explained)
+  }
+  const mutation = { ...lifted, variables: variableValues(prepared.inputs, request) }
+  for (const root of includedRoots(prepared.roots, mutation)) {
+    if (!root.action) continue
+    await withPath(explainRoot(data, mutation, root, call, explain), (error) =>
+      error.under(at('$.selectionSet', root.key)),
+    )
+  }
+  return stringifyJson(explained)
+}
+
+async function explainRoot(
+  data: Data,
+  mutation: Mutation,
+  root: MutationRoot,
+  call: Call,
+  explain: (request: Request, key: string) => Promise<void>,
+): Promise<void> {
+  const { key, action } = root
+  if (action === 'update_many') {
+    for (const index of (entriesOf(root, mutation) ?? []).keys())
+      await explain(requestOf(mutation, key, { index }), key)
+  } else if (isInsert(root)) {
+    const list = newRows(root, mutation)
+    const nested = nestedRows(() => Promise.reject(new Error('explain writes no related rows')), data.catalogFor(call))
+    if (relatedRows(data, list, root, nested, call)) {
+      throw invalid('explain takes no rows of relationships', pathOf(key))
+    }
+    await explain(insertOf(mutation, key, rowsOf(list, `${pathOf(key)}.objects`)), key)
+  } else await explain(requestOf(mutation, key), key)
 }
 
 /** Waits for the first rows of a stream, so that an early error is an ordinary one. */
@@ -145,6 +193,18 @@ async function prepare(
   const prepared = await data.prepare<Prepared>(PLANNER, shape, call)
   if ('failed' in prepared) throw new InvalidDocument(prepared.failed)
   return prepared
+}
+
+function liftRequest(
+  { inputs }: Pick<Extract<Prepared, { inputs: unknown }>, 'inputs'>,
+  request: GraphqlRequest,
+  { dialect, digitsAsText }: ExecuteOptions,
+  call: Call,
+): Pick<Mutation, 'shape' | 'values'> {
+  if (dialect === 'alpha') refuseUndeclared(inputs, request.variables)
+  const { shape: variables, values } = timed(call.timing, 'lift', () => liftVariables(inputs, request.variables))
+  const { text, operationName } = request
+  return { shape: { dialect, text, operationName, variables, digitsAsText: digitsAsText || undefined }, values }
 }
 
 /** Replaces the path of an error about a whole statement, which is `$.args` as in the JSON query API. */
@@ -222,9 +282,7 @@ interface Mutation {
 }
 
 async function mutate(data: Data, mutation: Mutation, all: readonly MutationRoot[], call: Call): Promise<string> {
-  const roots = all.filter(({ when }) =>
-    when.some((conditions) => conditions.every(({ is, value }) => fillTemplate(value, mutation.variables) === is)),
-  )
+  const roots = includedRoots(all, mutation)
   const run = async (root: MutationRoot, inner: Call): Promise<string> => {
     const text = root.action
       ? await withPath(runRoot(data, mutation, root, inner), (error) => error.under(at('$.selectionSet', root.key)))
@@ -241,45 +299,82 @@ async function mutate(data: Data, mutation: Mutation, all: readonly MutationRoot
   })
 }
 
-async function runRoot(
-  data: Data,
-  { shape, values, variables }: Mutation,
-  { key, action, objects, table, calls }: MutationRoot,
-  call: Call,
-): Promise<string> {
-  const path = `$.selectionSet.${key}.args`
-  const run = (more: Partial<GraphqlShape>, all = values, inner = call) =>
-    data.run({ planner: PLANNER, shape: { ...shape, ...more, root: key }, values: all }, inner)
-  if (calls) return splitObject((await run({})) as string).get(key) as string
-  const given = objects && fillTemplate(objects, variables)
-  const list = (Array.isArray(given) ? given : isGiven(given) ? [given] : []) as Json[]
+async function runRoot(data: Data, mutation: Mutation, root: MutationRoot, call: Call): Promise<string> {
+  const { shape, values } = mutation
+  const { key, action, calls } = root
+  const path = pathOf(key)
+  const run = async (more?: Partial<GraphqlShape>) => (await data.run(requestOf(mutation, key, more), call)) as string
+  if (calls) return splitObject(await run()).get(key) as string
   if (action === 'update_many') {
     const texts: string[] = []
-    for (const index of list.keys()) texts.push((await run({ index })) as string)
+    for (const index of (entriesOf(root, mutation) ?? []).keys()) texts.push(await run({ index }))
     return `[${texts.join(',')}]`
   }
-  if (action !== 'insert' && action !== 'insert_one') return (await run({})) as string
+  if (!isInsert(root)) return run()
 
-  if (!isGiven(given)) throw invalid('the rows to insert are missing', path)
-  const catalog = data.catalogFor(call)
-  const parent = table && catalog.tables.get(tableKey(table))
+  const list = newRows(root, mutation)
   const nested = nestedRows(async (step, part, others, inner) => {
     const slot = values.length
     const more = others === undefined ? [] : [others]
     const shape = { ...step, others: others === undefined ? undefined : slot + 1 }
     const rows = { slot, columns: part instanceof Rows ? keysOf(part) : [] }
-    return run({ nested: shape, rows }, [...values, part, ...more], inner)
-  }, catalog)
-  const has = (key: string) => list.some((row) => isObject(row) && Object.hasOwn(row, key))
-  if (parent && relatedBy(nested, has, parent, catalog, call).length > 0) {
-    return insertNested(data, parent, list, nested, `${path}.objects`, call)
-  }
+    return data.run(requestOf(mutation, key, { nested: shape, rows }, [...values, part, ...more]), inner)
+  }, data.catalogFor(call))
+  const parent = relatedRows(data, list, root, nested, call)
+  if (parent) return insertNested(data, parent, list, nested, `${path}.objects`, call)
   const rows = rowsOf(list, `${path}.objects`)
-  const empty = rows.count === 0 || undefined
-  if (empty && shape.dialect === 'alpha') throw invalid('objects should not be empty', `${path}.objects`)
-  const insert = (part: Rows, inner: Call) =>
-    run({ rows: { slot: values.length, columns: keysOf(part), empty } }, [...values, part], inner)
-  return insertRows(rows, insert, data, call)
+  if (rows.count === 0 && shape.dialect === 'alpha') throw invalid('objects should not be empty', `${path}.objects`)
+  return insertRows(rows, (part, inner) => data.run(insertOf(mutation, key, part), inner), data, call)
+}
+
+const pathOf = (key: string): string => `$.selectionSet.${key}.args`
+
+const requestOf = (
+  { shape, values }: Mutation,
+  root: string,
+  more?: Partial<GraphqlShape>,
+  all: readonly Json[] = values,
+): Request => ({ planner: PLANNER, shape: { ...shape, ...more, root }, values: all })
+
+function insertOf(mutation: Mutation, key: string, part: Rows): Request {
+  const { values } = mutation
+  const rows = { slot: values.length, columns: keysOf(part), empty: part.count === 0 || undefined }
+  return requestOf(mutation, key, { rows }, [...values, part])
+}
+
+const isInsert = ({ action, calls }: MutationRoot): boolean =>
+  !calls && (action === 'insert' || action === 'insert_one')
+
+/** Returns the root fields that directives do not exclude. */
+const includedRoots = (roots: readonly MutationRoot[], { variables }: Mutation): readonly MutationRoot[] =>
+  roots.filter(({ when }) =>
+    when.some((conditions) => conditions.every(({ is, value }) => fillTemplate(value, variables) === is)),
+  )
+
+/** Returns the rows of an insert, or the entries of `updates`; undefined if they are absent. */
+function entriesOf({ objects }: MutationRoot, { variables }: Mutation): Json[] | undefined {
+  const given = objects && fillTemplate(objects, variables)
+  return Array.isArray(given) ? given : isGiven(given) ? [given as Json] : undefined
+}
+
+function newRows(root: MutationRoot, mutation: Mutation): Json[] {
+  const rows = entriesOf(root, mutation)
+  if (!rows) throw invalid('the rows to insert are missing', pathOf(root.key))
+  return rows
+}
+
+/** Returns the table of the rows if some of them have rows of relationships. */
+function relatedRows(
+  data: Data,
+  list: readonly Json[],
+  { table }: MutationRoot,
+  nested: ReturnType<typeof nestedRows>,
+  call: Call,
+): Table | undefined {
+  const catalog = data.catalogFor(call)
+  const parent = table && catalog.tables.get(tableKey(table))
+  const has = (key: string) => list.some((row) => isObject(row) && Object.hasOwn(row, key))
+  return parent && relatedBy(nested, has, parent, catalog, call).length > 0 ? parent : undefined
 }
 
 const keysOf = (rows: Rows) => [...rows.columns].map(([name, { present }]) => [name, present === rows.count] as const)

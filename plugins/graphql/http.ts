@@ -20,6 +20,7 @@ import {
   type DataText,
   type ExecuteOptions,
   executeGraphql,
+  explainGraphql,
   type GraphqlRequest,
   InvalidDocument,
   PATIENT,
@@ -56,7 +57,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     dialect: Dialect,
     body: Json,
     path: string,
-    { readOnly = false, streams = true } = {},
+    { readOnly = false, streams = true, explain = false, analyze = false } = {},
   ): Promise<Outcome> => {
     const { session } = ctx.state
     const call = callOf(ctx, 'json', dialect === 'alpha' ? 'alpha' : 'modern')
@@ -79,6 +80,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       return { ...failed(ctx, error, dialect, path), malformed: true }
     }
     try {
+      if (explain) return { status: 200, body: await explainGraphql(data, request, options, call, analyze) }
       const result = await executeGraphql(data, request, options, call, readOnly)
       const failedAt = (position: Position, error: unknown) => failed(ctx, error, dialect, path, position).body
       return { status: 200, body: withData(result, failedAt, call) }
@@ -97,6 +99,17 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     const shape: PrepareShape = { kind: 'schema', dialect: 'alpha' }
     const answer = await data.prepare<{ schema: string }>(PLANNER, shape, callOf(ctx), PATIENT)
     return { kind: 'text', text: JSON.stringify({ schema: answer.schema }) }
+  })
+
+  host.route('post', '/v1/graphql/explain', async (ctx) => {
+    if (!ctx.state.session.acting) assertAdmin(ctx.state.session)
+    const { status, body } = await catchMalformed(ctx, 'modern', async () => {
+      const request = await readJson(ctx)
+      const { analyze = false } = isObject(request) ? request : {}
+      if (typeof analyze !== 'boolean') throw parseFailed('expecting a boolean', '$.analyze')
+      return run(ctx, 'modern', request, '$', { explain: true, analyze })
+    })
+    return answerWith(body, JSON_TYPE, status)
   })
 
   serve('/v1/graphql', 'modern')

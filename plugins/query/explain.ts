@@ -1,9 +1,11 @@
 import {
   type Call,
   type Data,
+  type Explained,
   isAdmin,
   type Json,
   type Operation,
+  type Operations,
   type PermissionExplained,
   ServiceError,
   type Session,
@@ -21,13 +23,13 @@ const EXPLAINABLE = new Map<Json | undefined, (args: Json) => Lifted>([
   ['delete', liftDelete],
 ])
 
-/** Returns the SQL of a query, PostgreSQL's plan for it, and the clauses by which the role's permission refuses a write. */
-export async function explain(data: Data, body: Json, call: Call): Promise<string> {
+/**
+ * Returns the SQL of a query or of the query of a template, PostgreSQL's plan for it, and the clauses by which the role's
+ * permission refuses a write.
+ */
+export async function explain(data: Data, operations: Operations, body: Json, call: Call): Promise<string> {
   if (!isObject(body)) throw parseFailed('expecting an object', '$')
   const { query, role, analyze = false } = body
-  const lift = isObject(query) ? EXPLAINABLE.get(query['type']) : undefined
-  if (!isObject(query) || !lift)
-    throw parseFailed('expecting a select, count, call, insert, update or delete query', '$.query')
   if (typeof analyze !== 'boolean') throw parseFailed('expecting a boolean', '$.analyze')
   if (role !== undefined && typeof role !== 'string') throw parseFailed('expecting a role name', '$.role')
   const session = {
@@ -35,14 +37,27 @@ export async function explain(data: Data, body: Json, call: Call): Promise<strin
     role: role ?? call.session.role,
     variables: variablesOf(body['headers'], '$.headers'),
   }
-  try {
-    const lifted = lift(query['args'] ?? null)
-    const { sql, plan, refused } = await data.explain({ planner: PLANNER, ...lifted }, { ...call, session }, analyze)
+  const run = async (query: Json): Promise<string> => {
+    const { type, args = null } = isObject(query) ? query : {}
+    const resolve = typeof type === 'string' ? operations.get(type)?.resolve : undefined
+    if (resolve) {
+      operations.lift(query)
+      return resolve(args, call, run)
+    }
+    const lift = EXPLAINABLE.get(type)
+    if (!lift) throw parseFailed(NOT_EXPLAINABLE, '$')
+    const [explained] = await data.explain({ planner: PLANNER, ...lift(args) }, { ...call, session }, analyze)
+    const { sql, plan, refused } = explained as Explained
     return stringifyJson({ sql, plans: plan, ...(refused && { refused }) } as unknown as Json)
+  }
+  try {
+    return await run(query ?? null)
   } catch (error) {
     throw error instanceof ServiceError ? error.under('$.query') : error
   }
 }
+
+const NOT_EXPLAINABLE = 'expecting a select, count, call, insert, update or delete query, or a template of one'
 
 function variablesOf(headers: Json | undefined, path: string): ReadonlyMap<string, string> {
   if (headers === undefined) return new Map()

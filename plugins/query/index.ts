@@ -45,7 +45,7 @@ export default definePlugin({
     host.route('post', '/v1/query/explain', async (exchange) => {
       assertAdmin(exchange.state.session)
       const body = await readJson(exchange)
-      return { kind: 'text', text: await explain(data, body, callOf(exchange)) }
+      return { kind: 'text', text: await explain(data, operations, body, callOf(exchange)) }
     })
   },
 })

@@ -32,6 +32,10 @@ export function templateOperations(data: Data, templates: Templates): Record<str
         const { name, args } = value as { name: string; args: JsonObject }
         return templates.execute(templates.find(name, data.catalogFor(call), '$.args.name'), args, call, '$.args.args')
       },
+      async resolve(value, call, fn) {
+        const { name, args } = value as { name: string; args: JsonObject }
+        return templates.resolve(templates.find(name, data.catalogFor(call), '$.args.name'), args, '$.args.args', fn)
+      },
     },
     drop_query_template: {
       admin: true,

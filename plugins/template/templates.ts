@@ -69,17 +69,21 @@ export class Templates {
     return this.meanings.describe(stored.template.definition, names)
   }
 
+  /** Runs the query with arguments instead of its parameters, as if the caller had sent it. */
+  execute(stored: Stored, args: JsonObject, call: Call, path: string): Promise<Answer> {
+    call.name = stored.name
+    return this.resolve(stored, args, path, (query) => this.operations.run(query, call))
+  }
+
   /**
-   * Runs the query with arguments instead of its parameters, as if the caller had sent it.
+   * Runs `fn` with the query that has arguments instead of its parameters.
    * @param path path of the arguments in the request, e.g. `$.args.args`
    */
-  async execute(stored: Stored, args: JsonObject, call: Call, path: string): Promise<Answer> {
+  async resolve<T>(stored: Stored, args: JsonObject, path: string, fn: (query: Json) => Promise<T>): Promise<T> {
     const { places, definition } = stored.template
-    call.name = stored.name
     const values = new Map(places.map((place) => [place.path, valueOf(place, args, path)]))
     try {
-      const query = fill(definition, this.operations, (place) => argument(place, values.get(place.path) as Json))
-      return await this.operations.run(query, call)
+      return await fn(fill(definition, this.operations, (place) => argument(place, values.get(place.path) as Json)))
     } catch (error) {
       throw error instanceof ServiceError ? located(error, places, path) : error
     }

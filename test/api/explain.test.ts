@@ -218,6 +218,85 @@ t.test('deletes and counts are explained, and a statement that is analyzed is un
   await nothingWritten(t, server)
 })
 
+t.test('the query of a template is explained for a role', async (t) => {
+  const server = await notes(t)
+  await server.must('create_query_template', {
+    name: 'add',
+    template: {
+      type: 'insert',
+      args: { table: 'note', objects: [{ id: { param: 'id' }, owner_id: { param: 'owner' }, state: 'draft' }] },
+    },
+  })
+  await server.must('create_query_template', { name: 'two', template: { type: 'bulk', args: [] } })
+  const ask = async (name: string, args: object) =>
+    (await explain(server, 'execute_query_template', { name, args })).body
+
+  const refusing = await ask('add', { id: 1, owner: 2 })
+  t.match(refusing.sql, /^with w as \(insert into "public"."note"/)
+  t.same(refusing.refused, refused(refusedBy('insert', '$.check.$and[1].owner_id', OWN)))
+  t.strictSame(Object.keys(await ask('add', { id: 1, owner: 1 })), ['sql', 'plans'])
+  t.match(await ask('add', { id: 1 }), { code: 'invalid-params', path: '$.query.args.args' })
+  t.match(await ask('add', { id: 'x', owner: 1 }), { code: 'postgres-error' })
+  t.match(await ask('none', {}), { code: 'not-exists', path: '$.query.args.name' })
+  t.match(await ask('two', {}), { code: 'parse-failed', path: '$.query.args.template' })
+  t.match((await explain(server, 'execute_query_template', { name: 'add' })).body, { path: '$.query.args' })
+  await nothingWritten(t, server)
+})
+
+t.test('each root field of a GraphQL request is explained for a role', async (t) => {
+  const server = await notes(t, 1)
+  const ask = async (query: string, more: object = {}, as: As = { ...USER, acting: true }) => {
+    const body = JSON.stringify({ query, ...more })
+    return server.fetch('/v1/graphql/explain', { method: 'POST', body }, as)
+  }
+
+  const read = await ask(
+    'query ($id: Int!) { mine: note(where: {id: {_eq: $id}}) { title } all: note_by_pk(id: 11) { id } }',
+    {
+      variables: { id: 10 },
+      analyze: true,
+    },
+  )
+  t.equal(read.status, 200)
+  t.match(read.body, [
+    { field: 'mine', sql: /^select .*"title"/, plans: /Execution Time/ },
+    { field: 'all', sql: /^select .*"id"/ },
+  ])
+  t.match(read.body[0].plans.join('\n'), /actual [^]*Buffers/)
+  t.notMatch(read.body[1].sql, /title/)
+
+  const { body } = await ask(
+    `mutation ($rows: [note_insert_input!]!) {
+      insert_note(objects: $rows) { affected_rows }
+      gone: update_note(where: {}, _set: {state: "gone"}) { affected_rows }
+      __typename
+    }`,
+    { variables: { rows: [{ id: 1, owner_id: 2, state: 'draft' }] } },
+  )
+  t.match(body, [
+    { field: 'insert_note', sql: /insert into/, refused: { clauses: [{ path: '$.check.$and[1].owner_id' }] } },
+    { field: 'gone', sql: /update/, plans: [], refused: { clauses: [{ path: '$.check._and[0].state' }] } },
+  ])
+  t.equal(body.length, 2)
+  const many =
+    'mutation { update_note_many(updates: [{where: {}, _set: {title: "x"}}, {where: {id: {_eq: 10}}, _set: {title: "y"}}]) { affected_rows } }'
+  t.match((await ask(many)).body, [{ field: 'update_note_many' }, { field: 'update_note_many' }])
+
+  for (const [made, expected] of [
+    [await ask('{ nothing { id } }'), { errors: [{ extensions: { code: 'validation-failed' } }] }],
+    [await ask('{ note { id } }', { analyze: 'yes' }), { errors: [{ extensions: { path: '$.analyze' } }] }],
+    [
+      await ask('mutation { insert_note(objects: [{id: 1, owner: {data: {id: 9}}}]) { affected_rows } }', {}, {}),
+      { errors: [{ message: 'explain takes no rows of relationships' }] },
+    ],
+  ] as const) {
+    t.match(made, { status: 400, body: expected })
+  }
+  const noSecret = await server.bare('/v1/graphql/explain', { method: 'POST', body: '{"query":"{ note { id } }"}' })
+  t.match(noSecret, { status: 400, body: { code: 'access-denied' } })
+  await nothingWritten(t, server)
+})
+
 t.test('explain writes for nobody but an admin, and takes single queries only', async (t) => {
   const server = await notes(t)
   const row = { id: 1, owner_id: 1, state: 'draft' }
