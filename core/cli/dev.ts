@@ -40,6 +40,7 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
           home: values.http.home ?? '/console',
           serverTiming: true,
           refusalReasons: true,
+          explainPermissions: values.http.explainPermissions || isOpen(values.http),
         },
         ...(secret === undefined ? {} : { auth: { adminSecret: secret } }),
         log: { level: flags['verbose'] === true ? 'info' : quieter(values.log.level) },

@@ -25,6 +25,8 @@ export interface Call {
   name?: string | undefined
   /** Collects the durations of the steps, if requested. */
   readonly timing?: Timing | undefined
+  /** Whether callers other than admins may run the operations with `explains`. */
+  readonly explains?: boolean
 }
 
 /** A request that a front end has split into its shape and its values. */
@@ -41,6 +43,8 @@ export interface Request {
 export interface Operation {
   /** Only the role `admin` may run it; others get 400 `access-denied`. */
   readonly admin?: boolean
+  /** Whether all callers may run it if `http.explainPermissions` is on, although it is for admins otherwise. */
+  readonly explains?: boolean
   /** Whether it is a single read, which supports formats other than JSON. */
   readonly formats?: boolean
   /** Schema of `args`, checked before `run`. Without it, `run` checks them. */

@@ -26,7 +26,7 @@ export class Registry implements Operations {
 
   async run(query: Json, call: Parameters<Operations['run']>[1]): ReturnType<Operations['run']> {
     const { type, args, operation } = this.find(query, call.session)
-    if (operation.admin) assertAdmin(call.session)
+    if (operation.admin && !(operation.explains && call.explains)) assertAdmin(call.session)
     if (call.format !== 'json' && !operation.formats) {
       throw serviceError('not-acceptable', `"${type}" answers with application/json only`, '$.type')
     }

@@ -251,6 +251,7 @@ export function callOf(
     },
     log: () => state.log,
     timing: state.timing,
+    explains: state.limits.explainPermissions,
     format,
     dialect,
   }

@@ -170,6 +170,12 @@ export const httpConfig = {
       description:
         'Whether a 401 says in `internal` why the credentials were refused. For development only: the reason helps an attacker. `rowhouse dev` turns it on.',
     },
+    explainPermissions: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Whether every caller may run `explain_permission` about its own role and session, not only admins. For development only: the answer shows data that the caller may not read. `rowhouse dev` turns it on if it listens on loopback only.',
+    },
     serverTiming: {
       type: 'boolean',
       default: false,

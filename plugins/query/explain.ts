@@ -8,6 +8,7 @@ import {
   type Operations,
   type PermissionExplained,
   ServiceError,
+  serviceError,
   type Session,
 } from 'rowhouse'
 import { at, isObject, parseFailed, stringifyJson, unexpectedPayload } from 'rowhouse/plan'
@@ -73,7 +74,7 @@ function variablesOf(headers: Json | undefined, path: string): ReadonlyMap<strin
 const ACTIONS = ['select', 'insert', 'update', 'delete'] as const
 
 interface Question {
-  readonly role: string
+  readonly role?: string
   readonly session?: Json
   readonly operation: (typeof ACTIONS)[number]
   readonly table: Json
@@ -81,10 +82,14 @@ interface Question {
   readonly object?: Json
 }
 
-/** The operation that explains why a role may or may not read or write a row. */
+/**
+ * The operation that explains why a role may or may not read or write a row. Where others than admins may run it, they
+ * ask about themselves.
+ */
 export function explainPermissionOperation(data: Data): Operation {
   return {
     admin: true,
+    explains: true,
     args: args(
       {
         role: text,
@@ -94,17 +99,11 @@ export function explainPermissionOperation(data: Data): Operation {
         key: { type: 'object' },
         object: { type: 'object' },
       },
-      ['session', 'key', 'object'],
+      ['role', 'session', 'key', 'object'],
     ),
     async run(given, call) {
       const { role, session: headers, ...question } = given as unknown as Question
-      if (isAdmin({ role })) throw unexpectedPayload('the role admin may do everything', '$.args.role')
-      const variables = variablesOf(headers, '$.args.session')
-      for (const name of variables.keys()) {
-        if (/^x-service-./.test(name)) continue
-        throw unexpectedPayload('a session variable is called X-Service-...', at('$.args.session', name))
-      }
-      const session: Session = { role, variables, via: 'internal' }
+      const session = sessionOf(role, variablesOf(headers, '$.args.session'), call.session)
       const { operation } = question
       const explained = await asAsked(() =>
         data.explainPermission(
@@ -116,6 +115,27 @@ export function explainPermissionOperation(data: Data): Operation {
     },
   }
 }
+
+/** Returns the session in question: for all callers but admins their own, which they need not name. */
+function sessionOf(role: string | undefined, variables: ReadonlyMap<string, string>, own: Session): Session {
+  if (isAdmin(own)) {
+    if (role === undefined) throw parseFailed("the key 'role' was not present", '$.args')
+    if (isAdmin({ role })) throw unexpectedPayload('the role admin may do everything', '$.args.role')
+    for (const name of variables.keys()) {
+      if (/^x-service-./.test(name)) continue
+      throw unexpectedPayload('a session variable is called X-Service-...', at('$.args.session', name))
+    }
+    return { role, variables, via: 'internal' }
+  }
+  if (role !== undefined && role !== own.role) throw notOwn('role', '$.args.role')
+  for (const [name, value] of variables) {
+    if (own.variables.get(name) !== value) throw notOwn('session', at('$.args.session', name))
+  }
+  return own
+}
+
+const notOwn = (what: string, path: string) =>
+  serviceError('access-denied', `only admins may name another ${what}`, path)
 
 /** Returns the select that finds the row, and the write in question. */
 function requestsOf({ operation, table, key, object }: Omit<Question, 'role' | 'session'>) {

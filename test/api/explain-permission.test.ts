@@ -5,9 +5,9 @@ import { type As, testServer, type TestServer } from '../kit/server.js'
 const ANNA = { 'X-Service-User-Id': '1' }
 const KEY = 'a key of a test that is long enough for HS256'
 
-async function shop(t: Test): Promise<TestServer> {
+async function shop(t: Test, http: object = {}): Promise<TestServer> {
   const auth = { jwt: { algorithms: ['HS256'], key: KEY } }
-  const server = await testServer(t, { threads: 1, config: { auth } })
+  const server = await testServer(t, { threads: 1, config: { auth, http } })
   await server.must('run_sql', {
     sql: `create table customer (id int primary key, city text);
       create table orders (id int primary key, customer_id int references customer deferrable initially deferred,
@@ -334,4 +334,29 @@ t.test('a failure to explain leaves the error as it is', async (t) => {
   t.equal(status, 400)
   t.match(body, { error: /would not pass the insert check/, internal: { reason: 'check', permission: {} } })
   t.equal(body.internal.check, undefined)
+})
+
+t.test('with http.explainPermissions everybody may ask about themselves, and only then', async (t) => {
+  const args = { operation: 'select', table: 'orders', key: { id: 11 } }
+  const type = 'explain_permission'
+  const server = await shop(t, { explainPermissions: true })
+  const ask = async (more: object) => (await withToken(server, { type, args: { ...args, ...more } })).body
+  const refused = { verdict: 'refused', reason: 'filter', session: { 'x-service-user-id': '1' } }
+
+  t.match(await ask({}), refused)
+  t.match(await ask({ role: 'user', session: ANNA }), refused)
+  t.match(await ask({ role: 'guest' }), { code: 'access-denied', path: '$.args.role' })
+  t.match(await ask({ session: { 'X-Service-User-Id': '2' } }), {
+    code: 'access-denied',
+    path: '$.args.session.x-service-user-id',
+  })
+  t.match((await server.query(type, args)).body, { code: 'parse-failed', error: /'role' was not present/ })
+  t.match((await withToken(server, { type: 'run_sql', args: { sql: 'select 1' } })).body, { code: 'access-denied' })
+
+  const usual = await shop(t)
+  t.same((await withToken(usual, { type, args })).body, {
+    path: '$',
+    error: 'restricted access : admin only',
+    code: 'access-denied',
+  })
 })

@@ -240,6 +240,9 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   t.match(answers[2], [{ id: Number, status: String }])
   t.match(answers[3], { verdict: 'refused', reason: 'filter' })
   t.match(answers[4], { id: /^memory-/, detail: /kept in memory/ })
+  const why = { type: 'explain_permission', args: { operation: 'select', table: 'orders', key: { id: 1 } } }
+  const anonymous = await fetch(`${server.url}/v1/query`, { method: 'POST', body: JSON.stringify(why) })
+  t.match(await anonymous.json(), { verdict: 'refused', reason: 'permission' }, 'everybody may ask about themselves')
   const secret = join(folder, '.rowhouse/admin-secret')
   t.equal((await stat(secret)).mode & 0o777, 0o600)
   t.notMatch(server.output(), await readFile(secret, 'utf8'))
