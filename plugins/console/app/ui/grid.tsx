@@ -19,13 +19,16 @@ export type GridRow = { readonly [key: string]: Json | undefined }
 export interface GridProps {
   readonly label: string
   readonly columns: readonly GridColumn[]
-  readonly rows: readonly GridRow[]
+  /** Rows that are not loaded are undefined. */
+  readonly rows: readonly (GridRow | undefined)[]
   /** Columns by which the rows are sorted, `-` before descending ones. */
   readonly sort?: readonly string[]
   /** @param more whether to keep the other columns of the sort */
   readonly onSort?: (key: string, more: boolean) => void
   /** Called when the last rows come into view. */
   readonly onEnd?: () => void
+  /** Called with the indexes of the first and the last row in view. */
+  readonly onView?: (first: number, last: number) => void
   /** Called for Enter and a double click on a cell. */
   readonly onOpen?: (row: number, column: GridColumn, cell: HTMLElement) => void
   /** Index of the row that is chosen. */
@@ -33,31 +36,59 @@ export interface GridProps {
   readonly onChoose?: (row: number) => void
   /** Rows that are marked, e.g. as changed. */
   readonly marked?: ReadonlySet<number>
+  /**
+   * Called for the space bar and the box at the head of a row. Without it, rows have no boxes.
+   * @param isRange whether to mark all rows from the chosen one
+   */
+  readonly onMark?: ((row: number, isRange: boolean) => void) | undefined
+  /** Called for Enter and a click on the head of a row. Without it, rows have no heads unless they can be marked. */
+  readonly onDetails?: (row: number) => void
 }
 
 const ROW_PX = 32
+const ROW_HEAD_PX = 60
 const HEAD_PX = 34
 
 /** A table of any number of rows. Arrow keys move from cell to cell. */
 export function Grid(props: GridProps) {
-  const { label, columns, rows, sort = [], onSort, onEnd, onOpen, chosen, onChoose, marked } = props
+  const {
+    label,
+    columns,
+    rows,
+    sort = [],
+    onSort,
+    onEnd,
+    onView,
+    onOpen,
+    chosen,
+    onChoose,
+    marked,
+    onMark,
+    onDetails,
+  } = props
+  const heads = onMark || onDetails ? 1 : 0
+  const count = columns.length + heads
   const scroller = useRef<HTMLDivElement>(null)
   const { items, height, scrollTo } = useVirtualRows(scroller, rows.length, ROW_PX, HEAD_PX)
   const [at, setAt] = useState({ row: 0, column: 0 })
   const [isFocused, setFocused] = useState(false)
   const template = useMemo(
-    () => columns.map((column) => `${widthOf(column, rows)}px`).join(' '),
-    [columns, rows.length > 0],
+    () => [...(heads ? [`${ROW_HEAD_PX}px`] : []), ...columns.map((column) => `${widthOf(column, rows)}px`)].join(' '),
+    [columns, rows.length > 0, heads],
   )
 
   const last = items.at(-1)?.index ?? -1
   useEffect(() => {
     if (rows.length > 0 && last >= rows.length - 20) onEnd?.()
   }, [last, rows.length, onEnd])
+  const first = items[0]?.index ?? 0
+  useEffect(() => {
+    if (last >= 0) onView?.(first, last)
+  }, [first, last, rows.length, onView])
 
   const cellId = (row: number, column: number) => `${label}-${row}-${column}`.replaceAll(/\s+/g, '-')
   const move = (row: number, column: number) => {
-    const to = { row: clamp(row, rows.length), column: clamp(column, columns.length) }
+    const to = { row: clamp(row, rows.length), column: clamp(column, count) }
     setAt(to)
     scrollTo(to.row)
     queueMicrotask(() =>
@@ -76,7 +107,7 @@ export function Grid(props: GridProps) {
       PageUp: [row - page, column],
       PageDown: [row + page, column],
       Home: event.ctrlKey ? [0, 0] : [row, 0],
-      End: event.ctrlKey ? [rows.length - 1, columns.length - 1] : [row, columns.length - 1],
+      End: event.ctrlKey ? [rows.length - 1, count - 1] : [row, count - 1],
     }
     const target = to[event.key]
     if (target) {
@@ -86,10 +117,12 @@ export function Grid(props: GridProps) {
       const cell = document.getElementById(cellId(row, column))
       event.preventDefault()
       onChoose?.(row)
-      if (cell) onOpen?.(row, columns[column]!, cell)
+      if (column < heads) onDetails?.(row)
+      else if (cell) onOpen?.(row, columns[column - heads]!, cell)
     } else if (event.key === ' ') {
       event.preventDefault()
-      onChoose?.(row)
+      if (onMark) onMark(row, event.shiftKey)
+      else onChoose?.(row)
     }
   }
   return (
@@ -100,13 +133,14 @@ export function Grid(props: GridProps) {
       tabIndex={0}
       aria-label={label}
       aria-rowcount={rows.length + 1}
-      aria-colcount={columns.length}
+      aria-colcount={count}
       aria-activedescendant={isFocused && rows.length > 0 ? cellId(at.row, at.column) : undefined}
       onFocus={() => setFocused(true)}
       onBlur={() => setFocused(false)}
       onKeyDown={onKeyDown}
     >
       <div class="grid-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
+        {heads > 0 && <div role="columnheader" aria-label="Row" />}
         {columns.map((column) => (
           <Head key={column.key} column={column} sort={sort} onSort={onSort} />
         ))}
@@ -121,15 +155,48 @@ export function Grid(props: GridProps) {
             class={`grid-row${marked?.has(index) ? ' marked' : ''}`}
             style={{ gridTemplateColumns: template, transform: `translateY(${start}px)` }}
           >
+            {heads > 0 && (
+              <div
+                id={cellId(index, 0)}
+                role="gridcell"
+                aria-colindex={1}
+                class={isFocused && at.row === index && at.column === 0 ? 'row-head active' : 'row-head'}
+                onClick={() => setAt({ row: index, column: 0 })}
+              >
+                {onMark && (
+                  <input
+                    type="checkbox"
+                    tabIndex={-1}
+                    aria-label={`Mark row ${index + 1}`}
+                    checked={marked?.has(index) ?? false}
+                    onClick={({ shiftKey }) => onMark(index, shiftKey)}
+                  />
+                )}
+                {onDetails && (
+                  <button
+                    type="button"
+                    tabIndex={-1}
+                    aria-label={`Open row ${index + 1}`}
+                    onClick={() => onDetails(index)}
+                  >
+                    ›
+                  </button>
+                )}
+              </div>
+            )}
             {columns.map((column, i) => (
               <div
                 key={column.key}
-                id={cellId(index, i)}
+                id={cellId(index, i + heads)}
                 role="gridcell"
-                aria-colindex={i + 1}
-                class={cellClass(column, rows[index]?.[column.key], isFocused && at.row === index && at.column === i)}
+                aria-colindex={i + heads + 1}
+                class={cellClass(
+                  column,
+                  rows[index]?.[column.key],
+                  isFocused && at.row === index && at.column === i + heads,
+                )}
                 onClick={() => {
-                  setAt({ row: index, column: i })
+                  setAt({ row: index, column: i + heads })
                   onChoose?.(index)
                 }}
                 onDblClick={({ currentTarget }) => onOpen?.(index, column, currentTarget)}
@@ -187,9 +254,9 @@ function shown(column: GridColumn, row: GridRow | undefined): ComponentChildren 
 }
 
 /** Returns a width in pixels that suits the first rows. */
-function widthOf(column: GridColumn, rows: readonly GridRow[]): number {
+function widthOf(column: GridColumn, rows: readonly (GridRow | undefined)[]): number {
   const head = column.title.length + (column.hint?.length ?? 0) + 2
-  const widest = rows.slice(0, 50).reduce((most, row) => Math.max(most, textOf(row[column.key]).length), 4)
+  const widest = rows.slice(0, 50).reduce((most, row) => Math.max(most, textOf(row?.[column.key]).length), 4)
   return Math.min(Math.max(head, widest), 40) * CHARACTER_PX + 24
 }
 const CHARACTER_PX = 8

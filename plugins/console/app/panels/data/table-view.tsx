@@ -1,82 +1,397 @@
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso'
 import { query } from '../../api.js'
-import { isNumeric, labelOf, type Table, wireName } from '../../catalog.js'
+import { type Column, isNumeric, labelOf, type Table, wireName } from '../../catalog.js'
+import { type JsonObject, textOf } from '../../json.js'
 import { Grid, type GridColumn, type GridRow } from '../../ui/grid.js'
 import { Problem } from '../../ui/problem.js'
+import { CellEditor, type Editing } from './cell-editor.js'
+import { ColumnsDialog } from './columns-dialog.js'
+import { CsvIn } from './csv-in.js'
+import { CsvOut } from './csv-out.js'
+import { DeleteDialog } from './delete-dialog.js'
+import { FilterBar } from './filter-bar.js'
+import { InsertSheet } from './insert-sheet.js'
+import { RequestSheet } from './request-sheet.js'
+import { relatedAddress, RowSheet } from './row-sheet.js'
+import { countText, type Size } from './sizes.js'
+import { MOST_ROWS, TableRows } from './table-rows.js'
+import { addressOf, type Choice, choicesOf, columnAt, keyColumns, keyOf, readView, titleOf, type View } from './view.js'
+import { isEditable, MOST_DELETED } from './writes.js'
 
-const PAGE = 200
+/** The rows of a table as the address says, with what can be done with them. */
+export function TableView({ table, size }: { readonly table: Table; readonly size: Size | undefined }) {
+  const { query: search, route } = useLocation()
+  const { where, sort, columns } = search
+  const read = useMemo(
+    () => attempt(() => readView({ where, sort, columns } as Record<string, string>)),
+    [where, sort, columns],
+  )
+  if (!table.actions.select) return <WriteOnly table={table} />
+  if ('error' in read) {
+    return (
+      <div class="body">
+        <Problem of={read.error}>
+          <a href={addressOf(table)}>Show the whole table</a>
+        </Problem>
+      </div>
+    )
+  }
+  return <Rows table={table} view={read.value} size={size} onView={(view) => route(addressOf(table, view))} />
+}
 
-/** The rows of a table, read page by page as they are scrolled into view. */
-export function TableView({ table }: { readonly table: Table }) {
-  const [sort, setSort] = useState<readonly string[]>([])
-  const { rows, isComplete, failure, more } = useRows(table, sort)
-  const columns: readonly GridColumn[] = table.columns
-    .filter(({ select }) => select)
-    .map((column) => ({ key: column.name, title: column.name, hint: column.type, numeric: isNumeric(column) }))
-  const onSort = (key: string, keep: boolean) => {
-    const next = sort.includes(key) ? [`-${key}`] : sort.includes(`-${key}`) ? [] : [key]
-    setSort([...(keep ? sort.filter((each) => each.replace(/^-/, '') !== key) : []), ...next])
+function attempt<T>(run: () => T): { readonly value: T } | { readonly error: unknown } {
+  try {
+    return { value: run() }
+  } catch (error) {
+    return { error }
+  }
+}
+
+type Beside =
+  | { readonly kind: 'row'; readonly index: number }
+  | { readonly kind: 'request' }
+  | { readonly kind: 'insert' }
+type Over = 'columns' | 'delete' | 'csv-out' | { readonly file: File | undefined }
+
+function Rows({
+  table,
+  view,
+  size,
+  onView,
+}: {
+  readonly table: Table
+  readonly view: View
+  readonly size: Size | undefined
+  readonly onView: (view: View) => void
+}) {
+  const [generation, setGeneration] = useState(0)
+  const source = useMemo(() => new TableRows(table, view), [table, view, generation])
+  const [beside, setBeside] = useState<Beside>()
+  const [over, setOver] = useState<Over>()
+  const [editing, setEditing] = useState<Editing>()
+  const [chosen, setChosen] = useState<number>()
+  const [marked, setMarked] = useState<ReadonlySet<number>>(NO_ROWS)
+  const grid = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    setMarked(NO_ROWS)
+    setChosen(undefined)
+    setBeside((now) => (now?.kind === 'row' ? undefined : now))
+    source.see(0, 50)
+    return () => source.close()
+  }, [source])
+
+  const rows = source.rows.value
+  const failure = source.failure.value
+  const isEmpty = rows.length === 0 && source.isComplete.value
+  const canMark = table.actions.delete && keyColumns(table).length > 0
+  const focusGrid = () => grid.current?.querySelector<HTMLElement>('[role="grid"]')?.focus()
+  const stopEditing = useCallback(() => {
+    setEditing(undefined)
+    focusGrid()
+  }, [])
+  const open = (index: number) => setBeside({ kind: 'row', index })
+  const mark = (index: number, isRange: boolean) => {
+    const next = new Set(marked)
+    const from = isRange && chosen !== undefined ? chosen : index
+    const isOn = isRange || !marked.has(index)
+    for (let i = Math.min(from, index); i <= Math.max(from, index); i++) {
+      if (isOn && next.size < MOST_DELETED) next.add(i)
+      else if (!isOn) next.delete(i)
+    }
+    setMarked(next)
+    setChosen(index)
+  }
+  const gridColumns = useMemo(() => gridColumnsOf(table, view), [table, view])
+  const onOpen = (index: number, { key }: GridColumn, cell: HTMLElement) => {
+    const row = rows[index]
+    const column = table.columns.find(({ name }) => name === key)
+    if (row && column && isEditable(table, column))
+      setEditing({ index, row, column, box: cell.getBoundingClientRect() })
+    else open(index)
+  }
+  const onSaved = (row: JsonObject | undefined) => {
+    if (editing && row) source.replace(editing.index, row)
+    if (editing && !row) source.remove(new Set([editing.index]))
+    stopEditing()
+  }
+  const besideRow = beside?.kind === 'row' ? rows[beside.index] : undefined
+  const doomed = over !== 'delete' ? [] : marked.size > 0 ? [...marked] : beside?.kind === 'row' ? [beside.index] : []
+  const onDeleted = () => {
+    source.remove(new Set(doomed))
+    setMarked(NO_ROWS)
+    if (beside?.kind === 'row') setBeside(undefined)
   }
   return (
-    <>
-      <div class="bar">
-        <h2>{labelOf(table.table)}</h2>
-        <span class="soft">
-          {rows.length} rows{isComplete ? '' : ' so far'}
-        </span>
+    <div
+      class={beside ? 'data with-sheet' : 'data'}
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault()
+        const [file] = event.dataTransfer?.files ?? []
+        if (file && table.actions.insert) setOver({ file })
+      }}
+    >
+      <div class="page" ref={grid}>
+        <div class="bar">
+          <h2>{labelOf(table.table)}</h2>
+          <Count table={table} view={view} source={source} size={size} />
+          <span class="row push">
+            {canMark && marked.size > 0 && (
+              <button type="button" class="danger" onClick={() => setOver('delete')}>
+                Delete {marked.size} {marked.size === 1 ? 'row' : 'rows'}
+              </button>
+            )}
+            {table.actions.insert && (
+              <button type="button" onClick={() => setBeside({ kind: 'insert' })}>
+                New row
+              </button>
+            )}
+            <button type="button" onClick={() => setOver('columns')}>
+              Columns
+            </button>
+            {table.actions.insert && (
+              <button type="button" onClick={() => setOver({ file: undefined })}>
+                CSV in
+              </button>
+            )}
+            <button type="button" onClick={() => setOver('csv-out')}>
+              CSV out
+            </button>
+            <button
+              type="button"
+              aria-pressed={beside?.kind === 'request'}
+              onClick={() => setBeside(beside?.kind === 'request' ? undefined : { kind: 'request' })}
+            >
+              Request
+            </button>
+            <button
+              type="button"
+              aria-label="Read the rows again"
+              title="Read the rows again"
+              onClick={() => setGeneration(generation + 1)}
+            >
+              ↻
+            </button>
+          </span>
+        </div>
+        <FilterBar table={table} where={view.where} onWhere={(where) => onView({ ...view, where })} />
+        {failure !== undefined && (
+          <Problem of={failure}>
+            <p class="row">
+              <button type="button" onClick={() => source.retry()}>
+                Try again
+              </button>
+              <a href={addressOf(table)}>Show the whole table</a>
+            </p>
+          </Problem>
+        )}
+        {isEmpty && <p class="empty">{emptyText(table, view)}</p>}
+        {!isEmpty && (failure === undefined || rows.length > 0) && (
+          <Grid
+            label={labelOf(table.table)}
+            columns={gridColumns}
+            rows={rows}
+            sort={view.sort}
+            onSort={(key, more) => onView({ ...view, sort: nextSort(view.sort, key, more) })}
+            onView={source.see}
+            onOpen={onOpen}
+            chosen={chosen}
+            onChoose={setChosen}
+            marked={marked}
+            onMark={canMark ? mark : undefined}
+            onDetails={open}
+          />
+        )}
+        {rows.length >= MOST_ROWS && (
+          <p class="body soft">These are the first {MOST_ROWS.toLocaleString('en')} rows. Filter them to see others.</p>
+        )}
       </div>
-      {failure !== undefined && <Problem of={failure} />}
-      <Grid label={labelOf(table.table)} columns={columns} rows={rows} sort={sort} onSort={onSort} onEnd={more} />
+      {beside?.kind === 'row' && besideRow && (
+        <RowSheet
+          key={JSON.stringify(keyColumns(table).map((name) => besideRow[name]))}
+          table={table}
+          row={besideRow}
+          index={beside.index}
+          onEdit={setEditing}
+          onDelete={() => {
+            setMarked(NO_ROWS)
+            setOver('delete')
+          }}
+          close={() => setBeside(undefined)}
+        />
+      )}
+      {beside?.kind === 'request' && (
+        <RequestSheet table={table} view={view} timing={source.timing.value} close={() => setBeside(undefined)} />
+      )}
+      {beside?.kind === 'insert' && (
+        <InsertSheet table={table} onInserted={() => setGeneration((n) => n + 1)} close={() => setBeside(undefined)} />
+      )}
+      {editing && <CellEditor {...{ editing, table, view, onSaved }} close={stopEditing} />}
+      {over === 'columns' && (
+        <ColumnsDialog
+          table={table}
+          view={view}
+          onColumns={(columns) => onView({ ...view, columns })}
+          close={() => setOver(undefined)}
+        />
+      )}
+      {over === 'delete' && doomed.length > 0 && (
+        <DeleteDialog
+          table={table}
+          rows={doomed.flatMap((index) => (rows[index] ? [rows[index]] : []))}
+          onDeleted={onDeleted}
+          close={() => setOver(undefined)}
+        />
+      )}
+      {over === 'csv-out' && <CsvOut table={table} view={view} close={() => setOver(undefined)} />}
+      {typeof over === 'object' && (
+        <CsvIn
+          table={table}
+          dropped={over.file}
+          onInserted={() => setGeneration((n) => n + 1)}
+          close={() => setOver(undefined)}
+        />
+      )}
+    </div>
+  )
+}
+
+const NO_ROWS: ReadonlySet<number> = new Set()
+
+/** Puts a column first, or behind the others; a second click turns its order, a third drops it. */
+function nextSort(sort: readonly string[], key: string, more: boolean): readonly string[] {
+  const next = sort.includes(key) ? [`-${key}`] : sort.includes(`-${key}`) ? [] : [key]
+  if (!more) return next
+  const index = sort.findIndex((each) => each === key || each === `-${key}`)
+  return index < 0 ? [...sort, ...next] : sort.flatMap((each, i) => (i === index ? next : [each]))
+}
+
+function emptyText(table: Table, view: View): string {
+  if (Object.keys(view.where).length > 0) return 'No row meets the filter.'
+  return table.actions.insert
+    ? 'This table has no rows that this role sees. Insert the first one.'
+    : 'There are no rows that this role sees.'
+}
+
+function gridColumnsOf(table: Table, view: View): readonly GridColumn[] {
+  return choicesOf(table, view).map((choice): GridColumn => {
+    const column =
+      typeof choice === 'string' || Array.isArray(choice) ? columnAt(table, [choice].flat() as string[]) : undefined
+    const reference = typeof choice === 'string' ? referenceAt(table, choice) : undefined
+    return {
+      key: keyOf(choice),
+      title: titleOf(choice),
+      hint: column?.type,
+      numeric: column ? isNumeric(column) : isCount(choice),
+      sortable:
+        column !== undefined && isSortable(column) && (typeof choice === 'string' || isPlainPath(table, choice)),
+      render:
+        reference === undefined
+          ? undefined
+          : (value, row) => <Reference table={table} name={reference} row={row} text={textOf(value)} />,
+    }
+  })
+}
+
+const isCount = (choice: Choice): boolean => typeof choice === 'object' && 'count' in choice
+/** Only rows to one row sort others. */
+const isPlainPath = (table: Table, choice: Choice): boolean =>
+  Array.isArray(choice) &&
+  choice.every((name) => /^\w+$/.test(name)) &&
+  table.relationships.some(({ name, type }) => name === choice[0] && type === 'object')
+const isSortable = ({ type }: Column): boolean => !/^(json|xml|point|line|lseg|box|path|polygon|circle)$/.test(type)
+
+/** Returns the relationship to one row that a column alone makes. */
+const referenceAt = (table: Table, column: string): string | undefined =>
+  table.relationships.find(({ type, columns = {} }) => type === 'object' && Object.keys(columns).join() === column)
+    ?.name
+
+function Reference({
+  table,
+  name,
+  row,
+  text,
+}: {
+  readonly table: Table
+  readonly name: string
+  readonly row: GridRow
+  readonly text: string
+}) {
+  const href = relatedAddress(table, name, row)
+  if (href === undefined) return <>{text === '' ? 'null' : text}</>
+  return (
+    <>
+      {text}{' '}
+      <a class="reference" href={href} tabIndex={-1} title={`Open ${name}`} aria-label={`Open ${name} ${text}`}>
+        ↗
+      </a>
     </>
   )
 }
 
-/** Reads the rows of a table in an order, one page after another. */
-function useRows(table: Table, sort: readonly string[]) {
-  const [state, setState] = useState<{ readonly rows: readonly GridRow[]; readonly isComplete: boolean }>(NOTHING)
-  const [failure, setFailure] = useState<unknown>()
-  const reading = useRef<AbortController>(undefined)
-  const key = sort.join()
-
-  const read = useCallback(
-    async (rows: readonly GridRow[]) => {
-      const { signal } = (reading.current = new AbortController())
-      const order = sort.length > 0 ? sort : table.primary_key
-      const last = rows.at(-1)
-      const names = [...order.map((name) => name.replace(/^-/, '')), ...table.primary_key]
-      const canPage = table.primary_key.length > 0
-      const after = last ? Object.fromEntries(names.map((name) => [name, last[name]])) : {}
-      try {
-        const page = await query<readonly GridRow[]>(
-          'select',
-          {
-            table: wireName(table.table),
-            columns: table.columns.filter(({ select }) => select).map(({ name }) => name),
-            ...(order.length > 0 ? { order_by: order } : {}),
-            limit: PAGE,
-            ...(canPage ? { after } : { offset: rows.length }),
-          },
-          { signal },
-        )
-        setState({ rows: [...rows, ...page], isComplete: page.length < PAGE })
-      } catch (error) {
-        if (!signal.aborted) setFailure(error)
-      } finally {
-        if (reading.current?.signal === signal) reading.current = undefined
-      }
-    },
-    [table, key],
+function Count({
+  table,
+  view,
+  source,
+  size,
+}: {
+  readonly table: Table
+  readonly view: View
+  readonly source: TableRows
+  readonly size: Size | undefined
+}) {
+  const [counted, setCounted] = useState<number | 'busy' | undefined>()
+  useEffect(() => setCounted(undefined), [source])
+  const loaded = source.rows.value.length
+  const text = loaded.toLocaleString('en')
+  if (source.isComplete.value) return <span class="soft">{loaded === 1 ? '1 row' : `${text} rows`}</span>
+  const count = async () => {
+    setCounted('busy')
+    try {
+      const found = await query<{ readonly count: number }>('count', {
+        table: wireName(table.table),
+        where: view.where,
+      })
+      setCounted(found.count)
+    } catch (error) {
+      source.failure.value = error
+      setCounted(undefined)
+    }
+  }
+  const isWhole = Object.keys(view.where).length === 0
+  const about = isWhole && size && size.rows !== null ? ` of about ${countText(size.rows)}` : ' so far'
+  return (
+    <span class="soft row">
+      {text} rows{typeof counted === 'number' ? ` of ${counted.toLocaleString('en')}` : about}
+      {typeof counted !== 'number' && (
+        <button type="button" class="quiet" disabled={counted === 'busy'} onClick={() => void count()}>
+          Count
+        </button>
+      )}
+    </span>
   )
-  useEffect(() => {
-    setFailure(undefined)
-    setState(NOTHING)
-    void read([])
-    return () => reading.current?.abort()
-  }, [read])
-  const more = useCallback(() => {
-    if (!reading.current && !state.isComplete && failure === undefined) void read(state.rows)
-  }, [read, state, failure])
-  return { ...state, failure, more }
 }
 
-const NOTHING = { rows: [], isComplete: false } as const
+/** A table of which the role may only insert rows. */
+function WriteOnly({ table }: { readonly table: Table }) {
+  const [isOpen, setOpen] = useState(true)
+  return (
+    <div class={isOpen && table.actions.insert ? 'data with-sheet' : 'data'}>
+      <div class="page">
+        <div class="bar">
+          <h2>{labelOf(table.table)}</h2>
+          {table.actions.insert && (
+            <button type="button" class="push" onClick={() => setOpen(true)}>
+              New row
+            </button>
+          )}
+        </div>
+        <p class="empty">This role may not read these rows.</p>
+      </div>
+      {isOpen && table.actions.insert && (
+        <InsertSheet table={table} onInserted={() => {}} close={() => setOpen(false)} />
+      )}
+    </div>
+  )
+}
