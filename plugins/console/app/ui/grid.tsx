@@ -1,20 +1,9 @@
-import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { type Json, textOf } from '../json.js'
+import { textOf } from '../json.js'
+import { type GridColumn, type GridRow, Row, type RowActions } from './grid-row.js'
 import { useVirtualRows } from './virtual-rows.js'
 
-export interface GridColumn {
-  readonly key: string
-  readonly title: string
-  /** Shown small beside the title, e.g. the type. */
-  readonly hint?: string
-  readonly numeric?: boolean
-  readonly editable?: boolean
-  readonly sortable?: boolean
-  /** Returns what the cell shows. Defaults to its text. */
-  readonly render?: (value: Json | undefined, row: GridRow) => ComponentChildren
-}
-export type GridRow = { readonly [key: string]: Json | undefined }
+export type { GridColumn, GridRow } from './grid-row.js'
 
 export interface GridProps {
   readonly label: string
@@ -72,10 +61,11 @@ export function Grid(props: GridProps) {
   const { items, height, scrollTo } = useVirtualRows(scroller, rows.length, ROW_PX, HEAD_PX)
   const [at, setAt] = useState({ row: 0, column: 0 })
   const [isFocused, setFocused] = useState(false)
-  const template = useMemo(
-    () => [...(heads ? [`${ROW_HEAD_PX}px`] : []), ...columns.map((column) => `${widthOf(column, rows)}px`)].join(' '),
-    [columns, rows.length > 0, heads],
-  )
+  const { template, width } = useMemo(() => {
+    const widths = [...(heads ? [ROW_HEAD_PX] : []), ...columns.map((column) => widthOf(column, rows))]
+    const sum = widths.reduce((all, each) => all + each, 0)
+    return { template: widths.map((each) => `${each}px`).join(' '), width: `${sum}px` }
+  }, [columns, rows.length > 0, heads])
 
   const last = items.at(-1)?.index ?? -1
   useEffect(() => {
@@ -86,14 +76,16 @@ export function Grid(props: GridProps) {
     if (last >= 0) onView?.(first, last)
   }, [first, last, rows.length, onView])
 
-  const cellId = (row: number, column: number) => `${label}-${row}-${column}`.replaceAll(/\s+/g, '-')
+  const activeId = `${label}-active`.replaceAll(/\s+/g, '-')
+  const cellAt = (row: number, column: number) =>
+    scroller.current?.querySelector<HTMLElement>(`[aria-rowindex="${row + 2}"] > [aria-colindex="${column + 1}"]`)
+  // Rows that leave the view become those that come into view.
+  const pool = Math.max(64, items.length)
   const move = (row: number, column: number) => {
     const to = { row: clamp(row, rows.length), column: clamp(column, count) }
     setAt(to)
     scrollTo(to.row)
-    queueMicrotask(() =>
-      document.getElementById(cellId(to.row, to.column))?.scrollIntoView({ inline: 'nearest', block: 'nearest' }),
-    )
+    queueMicrotask(() => cellAt(to.row, to.column)?.scrollIntoView({ inline: 'nearest', block: 'nearest' }))
   }
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.target !== scroller.current) return
@@ -114,7 +106,7 @@ export function Grid(props: GridProps) {
       event.preventDefault()
       move(...target)
     } else if (event.key === 'Enter') {
-      const cell = document.getElementById(cellId(row, column))
+      const cell = cellAt(row, column)
       event.preventDefault()
       onChoose?.(row)
       if (column < heads) onDetails?.(row)
@@ -125,6 +117,18 @@ export function Grid(props: GridProps) {
       else onChoose?.(row)
     }
   }
+  const latest = useRef<GridProps>(props)
+  latest.current = props
+  const act = useMemo<RowActions>(
+    () => ({
+      activate: (row, column) => setAt({ row, column }),
+      choose: (row) => latest.current.onChoose?.(row),
+      mark: (row, isRange) => latest.current.onMark?.(row, isRange),
+      details: (row) => latest.current.onDetails?.(row),
+      open: (row, column, cell) => latest.current.onOpen?.(row, column, cell),
+    }),
+    [],
+  )
   return (
     <div
       class="grid"
@@ -134,77 +138,34 @@ export function Grid(props: GridProps) {
       aria-label={label}
       aria-rowcount={rows.length + 1}
       aria-colcount={count}
-      aria-activedescendant={isFocused && rows.length > 0 ? cellId(at.row, at.column) : undefined}
+      aria-activedescendant={isFocused && rows.length > 0 ? activeId : undefined}
       onFocus={() => setFocused(true)}
       onBlur={() => setFocused(false)}
       onKeyDown={onKeyDown}
     >
-      <div class="grid-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
+      <div class="grid-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template, width }}>
         {heads > 0 && <div role="columnheader" aria-label="Row" />}
         {columns.map((column) => (
           <Head key={column.key} column={column} sort={sort} onSort={onSort} />
         ))}
       </div>
-      <div class="grid-body" role="rowgroup" style={{ height: `${height}px` }}>
+      <div class="grid-body" role="rowgroup" style={{ height: `${height}px`, width }}>
         {items.map(({ index, start }) => (
-          <div
-            key={index}
-            role="row"
-            aria-rowindex={index + 2}
-            aria-selected={index === chosen}
-            class={`grid-row${marked?.has(index) ? ' marked' : ''}`}
-            style={{ gridTemplateColumns: template, transform: `translateY(${start}px)` }}
-          >
-            {heads > 0 && (
-              <div
-                id={cellId(index, 0)}
-                role="gridcell"
-                aria-colindex={1}
-                class={isFocused && at.row === index && at.column === 0 ? 'row-head active' : 'row-head'}
-                onClick={() => setAt({ row: index, column: 0 })}
-              >
-                {onMark && (
-                  <input
-                    type="checkbox"
-                    tabIndex={-1}
-                    aria-label={`Mark row ${index + 1}`}
-                    checked={marked?.has(index) ?? false}
-                    onClick={({ shiftKey }) => onMark(index, shiftKey)}
-                  />
-                )}
-                {onDetails && (
-                  <button
-                    type="button"
-                    tabIndex={-1}
-                    aria-label={`Open row ${index + 1}`}
-                    onClick={() => onDetails(index)}
-                  >
-                    ›
-                  </button>
-                )}
-              </div>
-            )}
-            {columns.map((column, i) => (
-              <div
-                key={column.key}
-                id={cellId(index, i + heads)}
-                role="gridcell"
-                aria-colindex={i + heads + 1}
-                class={cellClass(
-                  column,
-                  rows[index]?.[column.key],
-                  isFocused && at.row === index && at.column === i + heads,
-                )}
-                onClick={() => {
-                  setAt({ row: index, column: i + heads })
-                  onChoose?.(index)
-                }}
-                onDblClick={({ currentTarget }) => onOpen?.(index, column, currentTarget)}
-              >
-                {shown(column, rows[index])}
-              </div>
-            ))}
-          </div>
+          <Row
+            key={index % pool}
+            activeId={activeId}
+            index={index}
+            start={start}
+            row={rows[index]}
+            columns={columns}
+            template={template}
+            isChosen={index === chosen}
+            isMarked={marked?.has(index) ?? false}
+            canMark={onMark !== undefined}
+            hasDetails={onDetails !== undefined}
+            active={isFocused && at.row === index ? at.column : undefined}
+            act={act}
+          />
         ))}
       </div>
     </div>
@@ -240,23 +201,10 @@ function Head({
 
 const clamp = (index: number, count: number) => Math.max(0, Math.min(index, count - 1))
 
-function cellClass({ numeric }: GridColumn, value: Json | undefined, isActive: boolean): string {
-  return [numeric ? 'number' : '', value === null ? 'null' : '', isActive ? 'active' : ''].filter(Boolean).join(' ')
-}
-
-/** Maximum characters of a cell; the rest is seen when the cell is opened. */
-const MOST = 300
-
-function shown(column: GridColumn, row: GridRow | undefined): ComponentChildren {
-  const value = row?.[column.key]
-  if (row && column.render) return column.render(value, row)
-  return value === null ? 'null' : textOf(value).slice(0, MOST)
-}
-
 /** Returns a width in pixels that suits the first rows. */
 function widthOf(column: GridColumn, rows: readonly (GridRow | undefined)[]): number {
   const head = column.title.length + (column.hint?.length ?? 0) + 2
   const widest = rows.slice(0, 50).reduce((most, row) => Math.max(most, textOf(row?.[column.key]).length), 4)
-  return Math.min(Math.max(head, widest), 40) * CHARACTER_PX + 24
+  return Math.round(Math.min(Math.max(head, widest), 40) * CHARACTER_PX) + 20
 }
-const CHARACTER_PX = 8
+const CHARACTER_PX = 8.8

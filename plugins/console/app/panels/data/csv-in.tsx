@@ -45,7 +45,7 @@ export function CsvIn({
           />
         </label>
       )}
-      {file && <p class="soft">{file.name}</p>}
+      {file && (isRunning || file === dropped) && <p class="soft">{file.name}</p>}
       {failure !== undefined && <Problem of={failure} />}
       {isEmpty && <p class="soft">This file has no rows below its head.</p>}
       {file && sample && !isEmpty && !isRunning && (

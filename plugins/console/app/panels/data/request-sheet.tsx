@@ -29,7 +29,7 @@ export function RequestSheet({
     { key: 'graphql', title: 'GraphQL' },
     { key: 'curl', title: 'curl' },
     { key: 'fetch', title: 'fetch' },
-    ...(isAdmin.value ? [{ key: 'plan', title: 'SQL and plan' } as const] : []),
+    ...(isAdmin.value ? [{ key: 'plan', title: 'SQL, plan' } as const] : []),
   ] as const
   return (
     <Sheet title="Request" close={close}>

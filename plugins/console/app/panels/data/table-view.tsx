@@ -1,22 +1,23 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
-import { query } from '../../api.js'
-import { type Column, isNumeric, labelOf, type Table, wireName } from '../../catalog.js'
-import { type JsonObject, textOf } from '../../json.js'
-import { Grid, type GridColumn, type GridRow } from '../../ui/grid.js'
+import { labelOf, type Table } from '../../catalog.js'
+import type { JsonObject } from '../../json.js'
+import { Grid, type GridColumn } from '../../ui/grid.js'
 import { Problem } from '../../ui/problem.js'
 import { CellEditor, type Editing } from './cell-editor.js'
 import { ColumnsDialog } from './columns-dialog.js'
+import { Count } from './count.js'
 import { CsvIn } from './csv-in.js'
 import { CsvOut } from './csv-out.js'
 import { DeleteDialog } from './delete-dialog.js'
 import { FilterBar } from './filter-bar.js'
+import { gridColumnsOf } from './grid-columns.js'
 import { InsertSheet } from './insert-sheet.js'
 import { RequestSheet } from './request-sheet.js'
-import { relatedAddress, RowSheet } from './row-sheet.js'
-import { countText, type Size } from './sizes.js'
+import { RowSheet } from './row-sheet.js'
+import type { Size } from './sizes.js'
 import { MOST_ROWS, TableRows } from './table-rows.js'
-import { addressOf, type Choice, choicesOf, columnAt, keyColumns, keyOf, readView, titleOf, type View } from './view.js'
+import { addressOf, keyColumns, readView, type View } from './view.js'
 import { isEditable, MOST_DELETED } from './writes.js'
 
 /** The rows of a table as the address says, with what can be done with them. */
@@ -272,105 +273,6 @@ function emptyText(table: Table, view: View): string {
   return table.actions.insert
     ? 'This table has no rows that this role sees. Insert the first one.'
     : 'There are no rows that this role sees.'
-}
-
-function gridColumnsOf(table: Table, view: View): readonly GridColumn[] {
-  return choicesOf(table, view).map((choice): GridColumn => {
-    const column =
-      typeof choice === 'string' || Array.isArray(choice) ? columnAt(table, [choice].flat() as string[]) : undefined
-    const reference = typeof choice === 'string' ? referenceAt(table, choice) : undefined
-    return {
-      key: keyOf(choice),
-      title: titleOf(choice),
-      hint: column?.type,
-      numeric: column ? isNumeric(column) : isCount(choice),
-      sortable:
-        column !== undefined && isSortable(column) && (typeof choice === 'string' || isPlainPath(table, choice)),
-      render:
-        reference === undefined
-          ? undefined
-          : (value, row) => <Reference table={table} name={reference} row={row} text={textOf(value)} />,
-    }
-  })
-}
-
-const isCount = (choice: Choice): boolean => typeof choice === 'object' && 'count' in choice
-/** Only rows to one row sort others. */
-const isPlainPath = (table: Table, choice: Choice): boolean =>
-  Array.isArray(choice) &&
-  choice.every((name) => /^\w+$/.test(name)) &&
-  table.relationships.some(({ name, type }) => name === choice[0] && type === 'object')
-const isSortable = ({ type }: Column): boolean => !/^(json|xml|point|line|lseg|box|path|polygon|circle)$/.test(type)
-
-/** Returns the relationship to one row that a column alone makes. */
-const referenceAt = (table: Table, column: string): string | undefined =>
-  table.relationships.find(({ type, columns = {} }) => type === 'object' && Object.keys(columns).join() === column)
-    ?.name
-
-function Reference({
-  table,
-  name,
-  row,
-  text,
-}: {
-  readonly table: Table
-  readonly name: string
-  readonly row: GridRow
-  readonly text: string
-}) {
-  const href = relatedAddress(table, name, row)
-  if (href === undefined) return <>{text === '' ? 'null' : text}</>
-  return (
-    <>
-      {text}{' '}
-      <a class="reference" href={href} tabIndex={-1} title={`Open ${name}`} aria-label={`Open ${name} ${text}`}>
-        ↗
-      </a>
-    </>
-  )
-}
-
-function Count({
-  table,
-  view,
-  source,
-  size,
-}: {
-  readonly table: Table
-  readonly view: View
-  readonly source: TableRows
-  readonly size: Size | undefined
-}) {
-  const [counted, setCounted] = useState<number | 'busy' | undefined>()
-  useEffect(() => setCounted(undefined), [source])
-  const loaded = source.rows.value.length
-  const text = loaded.toLocaleString('en')
-  if (source.isComplete.value) return <span class="soft">{loaded === 1 ? '1 row' : `${text} rows`}</span>
-  const count = async () => {
-    setCounted('busy')
-    try {
-      const found = await query<{ readonly count: number }>('count', {
-        table: wireName(table.table),
-        where: view.where,
-      })
-      setCounted(found.count)
-    } catch (error) {
-      source.failure.value = error
-      setCounted(undefined)
-    }
-  }
-  const isWhole = Object.keys(view.where).length === 0
-  const about = isWhole && size && size.rows !== null ? ` of about ${countText(size.rows)}` : ' so far'
-  return (
-    <span class="soft row">
-      {text} rows{typeof counted === 'number' ? ` of ${counted.toLocaleString('en')}` : about}
-      {typeof counted !== 'number' && (
-        <button type="button" class="quiet" disabled={counted === 'busy'} onClick={() => void count()}>
-          Count
-        </button>
-      )}
-    </span>
-  )
 }
 
 /** A table of which the role may only insert rows. */
