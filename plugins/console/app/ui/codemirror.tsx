@@ -38,6 +38,8 @@ export interface EditorProps {
   readonly check?: (text: string) => readonly Place[] | Promise<readonly Place[]>
   readonly placeholder?: string
   readonly readOnly?: boolean
+  /** Whether it takes the focus when it is shown. */
+  readonly isFocused?: boolean
 }
 
 const STYLE = HighlightStyle.define([
@@ -54,6 +56,7 @@ const THEME = EditorView.theme({
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.5' },
   '.cm-content': { caretColor: 'var(--ink)' },
   '.cm-gutters': { backgroundColor: 'var(--paper)', color: 'var(--soft)', border: 'none' },
+  '.cm-placeholder': { color: 'var(--soft)' },
   '.cm-cursor': { borderLeftColor: 'var(--ink)' },
   '&.cm-focused .cm-selectionBackground, .cm-selectionBackground': { backgroundColor: 'var(--line)' },
   '.cm-tooltip': { backgroundColor: 'var(--card)', color: 'var(--ink)', border: '1px solid var(--line)' },
@@ -81,6 +84,7 @@ export default function CodeMirror(props: EditorProps) {
       state: EditorState.create({ doc: latest.current.value, extensions: extensionsFor(latest) }),
     })
     view.current = made
+    if (latest.current.isFocused) made.focus()
     return () => made.destroy()
   }, [label, language, readOnly])
 

@@ -35,6 +35,9 @@ export function CsvOut({
         {isDone && '. The file is saved.'}
       </p>
       {!isDone && failure === undefined && <progress aria-label="Loading rows" />}
+      {table.limit !== null && (
+        <p class="soft">This role reads at most {table.limit.toLocaleString('en')} rows in one request.</p>
+      )}
       {failure !== undefined && (
         <>
           <Problem of={failure} />

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { query } from '../../api.js'
 import { labelOf, type Table, type TableName, wireName } from '../../catalog.js'
-import type { JsonObject } from '../../json.js'
+import { type JsonObject, textOf } from '../../json.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Problem } from '../../ui/problem.js'
 import { whereOf } from './view.js'
@@ -47,7 +47,7 @@ export function DeleteDialog({
     }
   }
   const blocks = dependents?.some((each) => each.blocks)
-  const name = rows.length === 1 ? `the row ${JSON.stringify(keyText(table, rows[0]!))}` : `${rows.length} rows`
+  const name = rows.length === 1 ? `the row with ${keyText(table, rows[0]!)}` : `${rows.length} rows`
   return (
     <Dialog title={rows.length === 1 ? 'Delete this row?' : `Delete ${rows.length} rows?`} close={close}>
       <p>
@@ -72,8 +72,11 @@ export function DeleteDialog({
   )
 }
 
+/** Returns e.g. `order_id 5, product_id 7`. */
 const keyText = (table: Table, row: JsonObject) =>
-  Object.fromEntries(Object.keys(whereOf(table, row)).map((name) => [name, row[name]]))
+  Object.keys(whereOf(table, row))
+    .map((name) => `${name} ${textOf(row[name])}`)
+    .join(', ')
 
 function Dependents({ dependents }: { readonly dependents: readonly Dependent[] }) {
   const found = dependents.filter(({ rows }) => rows > 0)

@@ -16,7 +16,7 @@ const PAGE = 500
 /** Rows that are read before they come into view. */
 const AHEAD = 2000
 /** Rows that are kept. Others are read again when they come into view. */
-const KEPT = 20_000
+const KEPT = 10_000
 /** Browsers do not scroll a table that is much higher. */
 export const MOST_ROWS = 500_000
 

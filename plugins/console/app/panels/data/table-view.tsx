@@ -18,7 +18,7 @@ import { RowSheet } from './row-sheet.js'
 import type { Size } from './sizes.js'
 import { MOST_ROWS, TableRows } from './table-rows.js'
 import { addressOf, keyColumns, readView, type View } from './view.js'
-import { isEditable, MOST_DELETED } from './writes.js'
+import { isEditable, mostDeleted } from './writes.js'
 
 /** The rows of a table as the address says, with what can be done with them. */
 export function TableView({ table, size }: { readonly table: Table; readonly size: Size | undefined }) {
@@ -97,7 +97,7 @@ function Rows({
     const from = isRange && chosen !== undefined ? chosen : index
     const isOn = isRange || !marked.has(index)
     for (let i = Math.min(from, index); i <= Math.max(from, index); i++) {
-      if (isOn && next.size < MOST_DELETED) next.add(i)
+      if (isOn && next.size < mostDeleted(table)) next.add(i)
       else if (!isOn) next.delete(i)
     }
     setMarked(next)
@@ -136,7 +136,7 @@ function Rows({
       <div class="page" ref={grid}>
         <div class="bar">
           <h2>{labelOf(table.table)}</h2>
-          <Count table={table} view={view} source={source} size={size} />
+          {failure === undefined && <Count {...{ table, view, source, size }} />}
           <span class="row push">
             {canMark && marked.size > 0 && (
               <button type="button" class="danger" onClick={() => setOver('delete')}>
@@ -187,7 +187,12 @@ function Rows({
             </p>
           </Problem>
         )}
-        {isEmpty && <p class="empty">{emptyText(table, view)}</p>}
+        {isEmpty && (
+          <p class="empty">
+            {emptyText(table, view)}{' '}
+            {Object.keys(view.where).length > 0 && <a href={addressOf(table)}>Show all rows</a>}
+          </p>
+        )}
         {!isEmpty && (failure === undefined || rows.length > 0) && (
           <Grid
             label={labelOf(table.table)}

@@ -3,7 +3,7 @@ import type { Column } from '../../catalog.js'
 import { Editor } from '../../ui/editor.js'
 import { kindOf } from './values.js'
 
-/** A field for a value of a column. Enter submits the form around it. */
+/** A field for a value of a column. Enter submits the form around it, and Ctrl-Enter in an editor. */
 export function ValueInput({
   column,
   label,
@@ -19,6 +19,7 @@ export function ValueInput({
   readonly placeholder?: string | undefined
   readonly isFocused?: boolean
 }) {
+  const box = useRef<HTMLDivElement>(null)
   const field = useRef<HTMLInputElement & HTMLTextAreaElement & HTMLSelectElement>(null)
   useEffect(() => {
     if (!isFocused) return
@@ -37,8 +38,16 @@ export function ValueInput({
   }
   if (kind === 'json') {
     return (
-      <div class="value-editor">
-        <Editor label={label} language="json" value={text} onChange={onText} placeholder={placeholder ?? ''} />
+      <div class="value-editor" ref={box}>
+        <Editor
+          label={label}
+          language="json"
+          value={text}
+          onChange={onText}
+          onRun={() => box.current?.closest('form')?.requestSubmit()}
+          placeholder={placeholder ?? ''}
+          isFocused={isFocused}
+        />
       </div>
     )
   }

@@ -52,5 +52,5 @@ export async function deleteRows(table: Table, rows: readonly JsonObject[]): Pro
   return affected
 }
 
-/** Maximum number of rows that are deleted together. A condition has at most 2,000 parts. */
-export const MOST_DELETED = 500
+/** Returns how many rows can be deleted together: a condition has at most 2,000 parts. */
+export const mostDeleted = (table: Table): number => Math.floor(1000 / Math.max(2, keyColumns(table).length))
