@@ -89,8 +89,8 @@ function Rows({
   const focusGrid = () => grid.current?.querySelector<HTMLElement>('[role="grid"]')?.focus()
   const stopEditing = useCallback(() => {
     setEditing(undefined)
-    focusGrid()
-  }, [])
+    if (beside?.kind !== 'row') focusGrid()
+  }, [beside])
   const open = (index: number) => setBeside({ kind: 'row', index })
   const mark = (index: number, isRange: boolean) => {
     const next = new Set(marked)
@@ -125,7 +125,7 @@ function Rows({
   }
   return (
     <div
-      class={beside ? 'data with-sheet' : 'data'}
+      class={beside ? 'data-panel with-sheet' : 'data-panel'}
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => {
         event.preventDefault()
@@ -284,7 +284,7 @@ function emptyText(table: Table, view: View): string {
 function WriteOnly({ table }: { readonly table: Table }) {
   const [isOpen, setOpen] = useState(true)
   return (
-    <div class={isOpen && table.actions.insert ? 'data with-sheet' : 'data'}>
+    <div class={isOpen && table.actions.insert ? 'data-panel with-sheet' : 'data-panel'}>
       <div class="page">
         <div class="bar">
           <h2>{labelOf(table.table)}</h2>
