@@ -5,7 +5,7 @@ import { Dialog } from '../../ui/dialog.js'
 import { Problem } from '../../ui/problem.js'
 import { save } from './csv.js'
 import { bytesText } from './sizes.js'
-import { keyColumns, orderOf, selectArgs, type View } from './view.js'
+import { selectArgs, type View } from './view.js'
 
 /** Saves all rows of a view as a CSV file, while they arrive. */
 export function CsvOut({
@@ -62,12 +62,10 @@ async function download(
   signal: AbortSignal,
   onProgress: (progress: { readonly rows: number; readonly bytes: number; readonly isDone: boolean }) => void,
 ): Promise<void> {
-  const order = orderOf(table, view.sort.length > 0 ? view.sort : keyColumns(table))
-  const args = { ...selectArgs(table, view), ...(order.length > 0 ? { order_by: order } : {}) }
   const response = await send('/v1/query', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', Accept: 'text/csv' },
-    body: JSON.stringify({ type: 'select', args }),
+    body: JSON.stringify({ type: 'select', args: selectArgs(table, view) }),
     signal,
   })
   const counter = new RowCounter()

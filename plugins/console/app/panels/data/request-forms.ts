@@ -1,7 +1,7 @@
 import { type Table, labelOf } from '../../catalog.js'
 import { BigNumber, type Json, type JsonObject, textOf } from '../../json.js'
 import { acting, isAdmin } from '../../session.js'
-import { choicesOf, isObject, keyOf, related, selectArgs, sortedBy, type View } from './view.js'
+import { choicesOf, isObject, keyOf, related, selectArgs, sortedBy, sortOf, type View } from './view.js'
 
 const LIMIT = 100
 
@@ -62,7 +62,7 @@ const credentialOf = (value: string): string =>
  * @throws Error if GraphQL has no such names or operators
  */
 export function graphqlOf(table: Table, view: View): string {
-  const order = view.sort.map((key) => {
+  const order = sortOf(table, view).map((key) => {
     const { path, isDescending } = sortedBy(table, key)
     return path.reduceRight<string>((inner, name) => `{${nameOf(name)}: ${inner}}`, isDescending ? 'desc' : 'asc')
   })

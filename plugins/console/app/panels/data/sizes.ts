@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { query } from '../../api.js'
 import { labelOf, type TableName } from '../../catalog.js'
-import { isAdmin } from '../../session.js'
+import { acting, isAdmin } from '../../session.js'
 
 export interface Size {
   readonly table: TableName
@@ -11,12 +11,12 @@ export interface Size {
   readonly bytes: number
 }
 
-/** Numbers of rows and bytes by table, for an admin. */
+/** Numbers of rows and bytes by table, for an admin who acts as nobody else. */
 export function useSizes(): ReadonlyMap<string, Size> {
   const [sizes, setSizes] = useState<ReadonlyMap<string, Size>>(new Map())
   useEffect(() => {
-    if (!isAdmin.value) return
-    query<{ readonly tables: readonly Size[] }>('table_sizes', {}, { as: null })
+    if (!isAdmin.value || acting.value) return
+    query<{ readonly tables: readonly Size[] }>('table_sizes', {})
       .then(({ tables }) => setSizes(new Map(tables.map((each) => [labelOf(each.table), each]))))
       .catch(() => {})
   }, [])

@@ -3,7 +3,7 @@ import { query } from '../../api.js'
 import type { Table } from '../../catalog.js'
 import type { JsonObject } from '../../json.js'
 import type { GridRow } from '../../ui/grid.js'
-import { choicesOf, flatten, keyColumns, orderOf, selectArgs, sortedBy, type View } from './view.js'
+import { choicesOf, flatten, keyColumns, selectArgs, sortedBy, type View } from './view.js'
 
 interface Page {
   count: number
@@ -123,9 +123,7 @@ export class TableRows {
 
   #args(after: JsonObject | number): JsonObject {
     const args = selectArgs(this.#table, this.#view)
-    if (typeof after === 'number') return { ...args, offset: after }
-    const order = orderOf(this.#table, this.#view.sort.length > 0 ? this.#view.sort : keyColumns(this.#table))
-    return { ...args, order_by: order, after }
+    return typeof after === 'number' ? { ...args, offset: after } : { ...args, after }
   }
 
   /** Returns where the page after the last one begins. */

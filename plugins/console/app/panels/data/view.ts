@@ -116,8 +116,8 @@ const countAlias = (table: Table, name: string): string => {
 
 /** Returns the arguments of a select without a limit. */
 export function selectArgs(table: Table, view: View): JsonObject {
-  const { where, sort } = view
-  const order = orderOf(table, sort)
+  const { where } = view
+  const order = orderOf(table, sortOf(table, view))
   return {
     table: wireName(table.table) as Json,
     columns: columnsOf(table, view),
@@ -154,8 +154,11 @@ function listOf(table: Table, choice: Choice): readonly Json[] {
   return [{ name: choice.rows, columns: ['*'], limit: FIRST_ROWS }]
 }
 
+/** Returns how the rows of a view are sorted: by the key if nothing else is chosen. */
+export const sortOf = (table: Table, { sort }: View): readonly string[] => (sort.length > 0 ? sort : keyColumns(table))
+
 /** Returns the `order_by` of a sort. */
-export const orderOf = (table: Table, sort: readonly string[]): readonly Json[] =>
+const orderOf = (table: Table, sort: readonly string[]): readonly Json[] =>
   sort.map((key) => {
     const { path, isDescending } = sortedBy(table, key)
     const [name = ''] = path
