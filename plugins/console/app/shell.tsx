@@ -88,15 +88,18 @@ function Panels() {
     readCatalog(reading.signal).catch((error: unknown) => {
       if (!reading.signal.aborted) setFailure(error)
     })
-    return () => {
-      reading.abort()
-      catalog.value = undefined
-    }
+    return () => reading.abort()
   }, [isRecovered])
+  useEffect(
+    () => () => {
+      catalog.value = undefined
+    },
+    [],
+  )
   useEffect(() => {
     if (/^\/console\/?$/.test(path)) route('/console/data', true)
   }, [path, route])
-  if (failure !== undefined) return <Problem of={failure} />
+  if (catalog.value === undefined && failure !== undefined) return <Problem of={failure} />
   if (catalog.value === undefined) return <p class="wait">Loading …</p>
   return (
     <ErrorBoundary>

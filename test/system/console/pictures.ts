@@ -34,7 +34,7 @@ const PICTURES: readonly Picture[] = [
   { name: 'data', path: 'data/orders' },
   { name: 'ask', path: 'ask' },
   { name: 'diagram', path: 'structure/diagram' },
-  { name: 'permissions', path: `permissions/why?${WHY}` },
+  { name: 'permissions', path: `permissions/why?${WHY.toString()}` },
   { name: 'messages', path: 'messages' },
   { name: 'health', path: 'health' },
 ]
