@@ -2,17 +2,10 @@ import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
+import { build, type BuildOptions } from 'esbuild'
 
-const GRAPHIQL = [
-  'graphiql/graphiql.min.css',
-  'graphiql/graphiql.min.js',
-  'react/umd/react.production.min.js',
-  'react-dom/umd/react-dom.production.min.js',
-]
 /** Files of npm packages for pages, by the folder that serves them. They are copied to `build/` with their licences. */
 const ASSETS: Readonly<Record<string, readonly string[]>> = {
-  'graphql/page': GRAPHIQL,
   'template/page': ['swagger-ui-dist/swagger-ui.css', 'swagger-ui-dist/swagger-ui-bundle.js'],
 }
 /** Our own files for browsers, which TypeScript does not compile. */
@@ -37,19 +30,34 @@ for (const [folder, files] of Object.entries(OWN)) {
 
 copyFileSync(sourceOf('../core/http/tokens.css'), fileURLToPath(new URL('../core/http/tokens.css', import.meta.url)))
 
-await build({
-  entryPoints: { main: sourceOf('console/app/main.tsx'), panel: sourceOf('console/app/panel.ts') },
-  outdir: assetsOf('console'),
+const COMMON: BuildOptions = {
   bundle: true,
-  splitting: true,
   format: 'esm',
   target: ['chrome111', 'firefox113', 'safari16.4'],
   minify: true,
+  logLevel: 'warning',
+}
+await build({
+  ...COMMON,
+  entryPoints: { main: sourceOf('console/app/main.tsx'), panel: sourceOf('console/app/panel.ts') },
+  outdir: assetsOf('console'),
+  splitting: true,
   chunkNames: '[name]-[hash]',
   jsx: 'automatic',
   jsxImportSource: 'preact',
-  logLevel: 'warning',
 })
+
+const graphql = assetsOf('graphql/page')
+await build({
+  ...COMMON,
+  entryPoints: { graphiql: sourceOf('graphql/page/graphiql.js') },
+  outdir: graphql,
+  define: { 'process.env.NODE_ENV': '"production"' },
+})
+for (const name of ['graphiql', 'react', 'react-dom']) {
+  const licence = join(dirname(resolve(`${name}/package.json`)), 'LICENSE')
+  copyFileSync(licence, join(graphql, `${name}.LICENSE`))
+}
 
 function sourceOf(path: string): string {
   return fileURLToPath(new URL(`../../plugins/${path}`, import.meta.url))

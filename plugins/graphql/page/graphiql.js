@@ -1,0 +1,54 @@
+import { explorerPlugin } from '@graphiql/plugin-explorer'
+import { createGraphiQLFetcher } from '@graphiql/toolkit'
+import { GraphiQL } from 'graphiql'
+import { createElement } from 'react'
+import { createRoot } from 'react-dom/client'
+import { firstQuery } from './first-query.js'
+import '@graphiql/react/dist/style.css'
+import 'graphiql/src/style.css'
+import '@graphiql/plugin-explorer/dist/style.css'
+import './graphiql.css'
+
+/** Starts GraphiQL in the page that has the element `graphiql`. Its data attributes say what the address offers. */
+async function start() {
+  const root = document.getElementById('graphiql')
+  const caller = 'console' in root.dataset ? await consoleCaller() : undefined
+  const { headers, hint } = root.dataset
+  const fetcher = fetcherFor(caller)
+  createRoot(root).render(
+    createElement(
+      GraphiQL,
+      {
+        fetcher,
+        plugins: [explorerPlugin({ showAttribution: false })],
+        defaultEditorToolsVisibility: caller ? false : 'headers',
+        defaultHeaders: caller ? undefined : headers,
+        defaultQuery: `${caller ? '' : `# ${hint}\n`}# Ctrl-Space completes, Ctrl-Enter runs.\n\n${await firstQuery(fetcher)}`,
+        shouldPersistHeaders: false,
+        showPersistHeadersSettings: false,
+      },
+      createElement(GraphiQL.Logo, null, caller && window === top ? `Signed in as ${caller['X-Service-Role']}` : ' '),
+    ),
+  )
+}
+
+/** Returns the headers of the caller whom the console knows; undefined if nobody is signed in there, or without it. */
+async function consoleCaller() {
+  const response = await fetch('/console/session').catch(() => undefined)
+  if (!response?.ok) return undefined
+  const session = await response.json()
+  if (!session.signed_in) return undefined
+  const acting = JSON.parse(sessionStorage.getItem('rowhouse-acting') ?? 'null')
+  return { 'X-Service-Role': acting?.role ?? session.role, ...acting?.variables }
+}
+
+/** Returns a fetcher that sends the headers of the caller, and those that somebody filled in. */
+function fetcherFor(caller) {
+  const send = createGraphiQLFetcher({ url: location.pathname })
+  return (request, options = {}) => {
+    const given = Object.entries(options.headers ?? {}).filter(([, value]) => value !== '')
+    return send(request, { ...options, headers: { ...caller, ...Object.fromEntries(given) } })
+  }
+}
+
+void start()
