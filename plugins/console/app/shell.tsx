@@ -104,9 +104,12 @@ function Panels() {
   return (
     <ErrorBoundary>
       <Router>
-        {PANELS.map((panel) => (
-          <Route key={panel.path} path={`/console/${panel.path}/*`} component={panel.component} />
-        ))}
+        {PANELS.flatMap(({ path: name, component }) =>
+          // `*` does not stand for nothing. One key for both, so that a panel stays when the rest of its address changes.
+          [`/console/${name}`, `/console/${name}/*`].map((each) => (
+            <Route key={name} path={each} component={component} />
+          )),
+        )}
         <Route path="/console/page/:href" component={Framed} />
         <Route default component={NoPanel} />
       </Router>

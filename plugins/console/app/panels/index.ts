@@ -14,4 +14,5 @@ export interface Panel {
 /** The panels, in the order of the menu. */
 export const PANELS: readonly Panel[] = [
   { path: 'data', title: 'Data', component: lazy(() => import('./data/index.js')) },
+  { path: 'ask', title: 'Ask', component: lazy(() => import('./ask/index.js')) },
 ]

@@ -4,9 +4,9 @@ import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
 import { json } from '@codemirror/lang-json'
 import { PostgreSQL, sql } from '@codemirror/lang-sql'
 import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from '@codemirror/language'
-import { lintGutter, linter } from '@codemirror/lint'
-import { EditorState, type Extension } from '@codemirror/state'
-import { EditorView, keymap, lineNumbers, placeholder } from '@codemirror/view'
+import { lintGutter, lintKeymap, linter } from '@codemirror/lint'
+import { Annotation, EditorState, type Extension, StateEffect } from '@codemirror/state'
+import { EditorView, keymap, lineNumbers, placeholder, type ViewUpdate } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
 import { useEffect, useRef } from 'preact/hooks'
 
@@ -25,6 +25,12 @@ export interface Completing {
   readonly context: CompletionContext
 }
 
+export interface Completions {
+  readonly from: number
+  readonly to?: number
+  readonly options: readonly Completion[]
+}
+
 export interface EditorProps {
   readonly label: string
   readonly language: 'json' | 'sql' | 'text'
@@ -32,15 +38,19 @@ export interface EditorProps {
   readonly onChange?: (value: string) => void
   /** Called for Ctrl-Enter. */
   readonly onRun?: () => void
-  /** Returns what may stand at the cursor, and where the word begins that it replaces. */
-  readonly complete?: (at: Completing) => { readonly from: number; readonly options: readonly Completion[] } | null
-  /** Returns what is wrong with a text. */
+  /** Returns what may stand at the cursor, and where the word begins that it replaces. The word ends at the cursor unless `to` is given. */
+  readonly complete?: (at: Completing) => Completions | null
+  /** Returns what is wrong with a text. The text is checked again when this function changes. */
   readonly check?: (text: string) => readonly Place[] | Promise<readonly Place[]>
   readonly placeholder?: string
   readonly readOnly?: boolean
   /** Whether it takes the focus when it is shown. */
   readonly isFocused?: boolean
 }
+
+const CHECK_AGAIN = StateEffect.define<null>()
+/** Marks a change that comes from the value, not from somebody who writes. */
+const GIVEN = Annotation.define<boolean>()
 
 const STYLE = HighlightStyle.define([
   { tag: tags.propertyName, color: 'var(--busy)' },
@@ -74,14 +84,16 @@ const LANGUAGES: Readonly<Record<EditorProps['language'], readonly Extension[]>>
 export default function CodeMirror(props: EditorProps) {
   const box = useRef<HTMLDivElement>(null)
   const view = useRef<EditorView>(undefined)
+  // What was written here and has not come back as the value. Fast writing is ahead of it.
+  const written = useRef<string[]>([])
   const latest = useRef(props)
   latest.current = props
-  const { value, label, language, readOnly = false } = props
+  const { value, label, language, readOnly = false, check } = props
 
   useEffect(() => {
     const made = new EditorView({
       parent: box.current!,
-      state: EditorState.create({ doc: latest.current.value, extensions: extensionsFor(latest) }),
+      state: EditorState.create({ doc: latest.current.value, extensions: extensionsFor(latest, written.current) }),
     })
     view.current = made
     if (latest.current.isFocused) made.focus()
@@ -90,13 +102,19 @@ export default function CodeMirror(props: EditorProps) {
 
   useEffect(() => {
     const shown = view.current
-    if (!shown || shown.state.doc.toString() === value) return
-    shown.dispatch({ changes: { from: 0, to: shown.state.doc.length, insert: value } })
+    const echo = written.current.indexOf(value)
+    written.current.splice(0, echo < 0 ? Infinity : echo + 1)
+    if (!shown || echo >= 0 || shown.state.doc.toString() === value) return
+    shown.dispatch({
+      changes: { from: 0, to: shown.state.doc.length, insert: value },
+      annotations: GIVEN.of(true),
+    })
   }, [value])
+  useEffect(() => view.current?.dispatch({ effects: CHECK_AGAIN.of(null) }), [check])
   return <div class="editor" ref={box} />
 }
 
-function extensionsFor(latest: { readonly current: EditorProps }): Extension[] {
+function extensionsFor(latest: { readonly current: EditorProps }, written: string[]): Extension[] {
   const { label, language, readOnly = false, placeholder: hint, complete, check } = latest.current
   const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? ''
   const run = () => {
@@ -121,17 +139,26 @@ function extensionsFor(latest: { readonly current: EditorProps }): Extension[] {
     ...(complete === undefined
       ? []
       : [autocompletion({ override: [(context) => completions(latest.current, context)] })]),
-    ...(check === undefined ? [] : [lintGutter(), linter((shown) => problems(latest.current, shown), { delay: 400 })]),
-    keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap]),
+    ...(check === undefined ? [] : [lintGutter(), linter((shown) => problems(latest.current, shown), CHECKING)]),
+    keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
     EditorView.updateListener.of((update) => {
-      if (update.docChanged) latest.current.onChange?.(update.state.doc.toString())
+      if (!update.docChanged || update.transactions.some((each) => each.annotation(GIVEN))) return
+      const text = update.state.doc.toString()
+      written.push(text)
+      latest.current.onChange?.(text)
     }),
   ]
 }
 
+const CHECKING = {
+  delay: 400,
+  needsRefresh: ({ transactions }: ViewUpdate) =>
+    transactions.some(({ effects }) => effects.some((each) => each.is(CHECK_AGAIN))),
+}
+
 function completions({ complete }: EditorProps, context: CompletionContext) {
   const found = complete?.({ text: context.state.doc.toString(), position: context.pos, context })
-  return found ? { from: found.from, options: [...found.options] } : null
+  return found ? { ...found, options: [...found.options] } : null
 }
 
 async function problems({ check }: EditorProps, { state }: EditorView) {
