@@ -76,3 +76,45 @@ t.test('run_sql does not write to the tables of the metadata, which would show o
   await server.must('run_sql', { sql: 'delete from svc_table; delete from town' })
   await server.must('run_sql', { sql: 'create table svc_catalog.note (id int); delete from svc_catalog.note' })
 })
+
+t.test('diff_metadata tells what replace_metadata would change, and whether it would be refused', async (t) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: 'create table town (id int primary key, name text, code bigint)' })
+  const permission = (filter: unknown) => ({
+    role: 'user',
+    permission: { columns: ['id'], filter },
+    comment: null,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'town' },
+    { type: 'create_select_permission', args: { table: 'town', ...permission({ code: 1 }) } },
+  ])
+  const now = await server.must('export_metadata', {})
+
+  t.strictSame(await server.must('diff_metadata', now), { changes: [], refused: null })
+  const [town] = now.tables
+  const then = { ...town, select_permissions: [permission({ code: 2 })], insert_permissions: [] }
+  t.strictSame(await server.must('diff_metadata', { ...now, tables: [then] }), {
+    changes: [
+      {
+        change: 'changed',
+        object: 'permission town.user.select',
+        from: { comment: null, permission: { columns: ['id'], filter: { code: 1 } }, role: 'user' },
+        to: { comment: null, permission: { columns: ['id'], filter: { code: 2 } }, role: 'user' },
+      },
+    ],
+    refused: null,
+  })
+  t.match(await server.must('diff_metadata', { tables: [{ table: 'city' }], query_templates: [] }), {
+    changes: [
+      { change: 'added', object: 'table city' },
+      { change: 'removed', object: 'table town' },
+      { change: 'removed', object: 'permission town.user.select' },
+    ],
+    refused: { path: '$.args.tables[0].table', code: 'not-exists' },
+  })
+  const large = JSON.stringify({ ...now, tables: [then] }).replace('"code":2', '"code":9007199254740993')
+  t.match((await server.raw(`{"type": "diff_metadata", "args": ${large}}`)).text, /9007199254740993/)
+  t.strictSame(await server.must('export_metadata', {}), now, 'nothing has changed')
+  t.match(await server.query('diff_metadata', now, { role: 'user' }), { status: 400, body: { code: 'access-denied' } })
+})

@@ -119,6 +119,11 @@ t.test('track_all tracks an existing database, with the documented names', async
   ])
   t.strictSame(report.not_in_graphql, [])
   t.strictSame(report.remove, [])
+  t.match(
+    report.relationships.find(({ table, name }) => table === 'orders' && name === 'order_lines'),
+    { using: { foreign_key_constraint_on: { table: 'order_line', column: 'order_id' } } },
+    'what creates the relationship alone',
+  )
   t.match(report.counts, { tables: 18, relationships: 30, functions: 1, left_out: 2, not_in_graphql: 0, remove: 0 })
   t.same((await must('get_inconsistent_metadata', {})).inconsistent_objects, [])
   await must('replace_metadata', await must('export_metadata', {}))

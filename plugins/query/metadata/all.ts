@@ -1,4 +1,12 @@
-import type { Call, Catalog, Data, Editor, Operation, PermissionType } from 'rowhouse'
+import {
+  type Call,
+  type Catalog,
+  type Data,
+  type Editor,
+  type Operation,
+  type PermissionType,
+  ServiceError,
+} from 'rowhouse'
 import {
   at,
   type Json,
@@ -9,6 +17,7 @@ import {
   type TableRef,
   tableName,
 } from 'rowhouse/plan'
+import { diffMetadata } from './diff.js'
 import {
   anything,
   args,
@@ -70,6 +79,15 @@ export function allMetadataOperations(data: Data): Record<string, Operation> {
   return {
     export_metadata: read(async (call) => stringifyJson(exportMetadata(await data.metadata(call)))),
     replace_metadata: metadataOperation(data, metadataSchema, replaceMetadata),
+    diff_metadata: {
+      admin: true,
+      args: metadataSchema,
+      async run(wanted, call) {
+        const now = exportMetadata(await data.metadata(call))
+        const refused = await refusalOf(data, wanted as JsonObject, call)
+        return { kind: 'text', text: stringifyJson({ changes: diffMetadata(now, wanted as JsonObject), refused }) }
+      },
+    },
     clear_metadata: metadataOperation(data, anything, (edit) => edit.clear()),
     reload_metadata: {
       admin: true,
@@ -88,7 +106,18 @@ export function allMetadataOperations(data: Data): Record<string, Operation> {
   }
 }
 
-function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): Json {
+/** Returns why the metadata cannot be replaced; null if it can be. */
+async function refusalOf(data: Data, wanted: JsonObject, call: Call): Promise<Json> {
+  try {
+    await data.alter(call, (edit) => replaceMetadata(edit.copy(), wanted))
+    return null
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.status !== 400) throw error
+    return { path: error.path, error: error.message, code: error.code }
+  }
+}
+
+function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): JsonObject {
   const tables = sorted(metadata.tables).map((table) => ({
     table: exportedName(table.ref),
     ...(table.configuration === null ? {} : { configuration: table.configuration }),

@@ -77,11 +77,12 @@ async function trackAll(edit: Editor, wanted: Wanted, names: ReadonlyMap<string,
   const remove = edit.inconsistent.map(({ object, reason }) => ({ name: object, reason }))
   const lists = {
     tables: tables.map(exportedName),
-    relationships: relationships.map(({ table, name, type, to }) => ({
+    relationships: relationships.map(({ table, name, type, to, using }) => ({
       table: exportedName(table),
       name,
       type,
       to: exportedName(to),
+      using,
     })),
     functions: functions.map(exportedName),
     left_out: leftOut,
@@ -171,6 +172,7 @@ interface Related {
   readonly name: string
   readonly type: 'object' | 'array'
   readonly to: TableRef
+  readonly using: Json
 }
 
 /** A foreign key between two tracked tables. */
@@ -233,7 +235,7 @@ function relate(
     edit.createRelationship(table, { name, type, definition: using, comment: null })
     taken.add(name)
     joins.add(id)
-    related.push({ table, name, type, to })
+    related.push({ table, name, type, to, using })
   }
   for (const { from, key } of links) {
     const choices = toOne(endOf(key, key.table, names))
