@@ -15,4 +15,10 @@ export interface Panel {
 export const PANELS: readonly Panel[] = [
   { path: 'data', title: 'Data', component: lazy(() => import('./data/index.js')) },
   { path: 'ask', title: 'Ask', component: lazy(() => import('./ask/index.js')) },
+  {
+    path: 'structure',
+    title: 'Structure',
+    component: lazy(() => import('./structure/index.js')),
+    adminOnly: true,
+  },
 ]

@@ -8,7 +8,7 @@ import { lintGutter, lintKeymap, linter } from '@codemirror/lint'
 import { Annotation, EditorState, type Extension, StateEffect } from '@codemirror/state'
 import { EditorView, keymap, lineNumbers, placeholder, type ViewUpdate } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 
 /** A part of the text that is wrong. */
 export interface Place {
@@ -100,7 +100,8 @@ export default function CodeMirror(props: EditorProps) {
     return () => made.destroy()
   }, [label, language, readOnly])
 
-  useEffect(() => {
+  // Not after the browser painted: a letter that is typed until then would be taken back.
+  useLayoutEffect(() => {
     const shown = view.current
     const echo = written.current.indexOf(value)
     written.current.splice(0, echo < 0 ? Infinity : echo + 1)
@@ -130,6 +131,7 @@ function extensionsFor(latest: { readonly current: EditorProps }, written: strin
     closeBrackets(),
     indentOnInput(),
     EditorView.lineWrapping,
+    EditorView.domEventHandlers({ beforeinput: typeOver }),
     EditorState.readOnly.of(readOnly),
     EditorView.contentAttributes.of({ 'aria-label': label }),
     syntaxHighlighting(STYLE),
@@ -154,6 +156,21 @@ const CHECKING = {
   delay: 400,
   needsRefresh: ({ transactions }: ViewUpdate) =>
     transactions.some(({ effects }) => effects.some((each) => each.is(CHECK_AGAIN))),
+}
+
+/**
+ * Replaces the selection by what is typed. Browsers would give it the colour of what was there by a style attribute, which
+ * the page's policy refuses.
+ */
+function typeOver(event: InputEvent, view: EditorView): boolean {
+  const { state } = view
+  const { data } = event
+  const { from, to, empty } = state.selection.main
+  if (event.inputType !== 'insertText' || !data || empty || view.composing) return false
+  const insert = () => view.state.update(view.state.replaceSelection(data), { userEvent: 'input.type' })
+  const isHandled = state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, data, insert))
+  if (!isHandled) view.dispatch(insert())
+  return true
 }
 
 function completions({ complete }: EditorProps, context: CompletionContext) {
