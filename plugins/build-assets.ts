@@ -8,10 +8,6 @@ import { build, type BuildOptions } from 'esbuild'
 const ASSETS: Readonly<Record<string, readonly string[]>> = {
   'template/page': ['swagger-ui-dist/swagger-ui.css', 'swagger-ui-dist/swagger-ui-bundle.js'],
 }
-/** Our own files for browsers, which TypeScript does not compile. */
-const OWN: Readonly<Record<string, readonly string[]>> = {
-  'notify/page': ['messages.css', 'messages.js', 'message.js', 'api.js', 'dom.js'],
-}
 
 const { resolve } = createRequire(import.meta.url)
 for (const [folder, files] of Object.entries(ASSETS)) {
@@ -22,10 +18,6 @@ for (const [folder, files] of Object.entries(ASSETS)) {
     copyFileSync(join(home, ...rest), join(target, basename(file)))
     copyFileSync(join(home, 'LICENSE'), join(target, `${name}.LICENSE`))
   }
-}
-for (const [folder, files] of Object.entries(OWN)) {
-  const target = assetsOf(folder)
-  for (const file of files) copyFileSync(join(sourceOf(folder), file), join(target, file))
 }
 
 copyFileSync(sourceOf('../core/http/tokens.css'), fileURLToPath(new URL('../core/http/tokens.css', import.meta.url)))

@@ -191,7 +191,7 @@ const empty = (curl: Curl): readonly string[] => [
 ]
 
 const mail = (url: string, credential: string): string =>
-  `Mail and SMS are not delivered. Open ${url}/v1/send in a browser and enter the admin secret to read them.
+  `Mail and SMS are not delivered. Open ${url}/v1/send in a browser to read them in the console.
 
 curl -s ${url}/v1/send/email -H "X-Service-Admin-Secret: ${credential}" -d '${JSON.stringify({
     to: 'reader@example.com',

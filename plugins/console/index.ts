@@ -4,6 +4,17 @@ import { config, migrations } from './schema.js'
 import { sessionRoutes } from './routes.js'
 import { Sessions } from './sessions.js'
 
+/** The service for other plugins. */
+export interface Console {
+  /** Returns the path of a panel. */
+  pathOf(panel: string): string
+}
+declare module 'rowhouse' {
+  interface Services {
+    console: Console
+  }
+}
+
 /** A page that shows and changes what the other plugins serve. It uses their public endpoints. */
 export default definePlugin({
   name: 'console',
@@ -16,6 +27,7 @@ export default definePlugin({
     sessionRoutes(host.router, sessions)
     consolePage(host.router)
     host.link('Console', '/console')
+    return { pathOf: (panel) => `/console/${panel}` }
   },
 })
 

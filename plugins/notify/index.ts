@@ -40,7 +40,7 @@ declare module 'rowhouse' {
 export default definePlugin({
   name: 'notify',
   needs: ['operations'],
-  wants: ['filestore'],
+  wants: ['filestore', 'console'],
   config,
   migrations,
   setup(host, options) {

@@ -1,4 +1,4 @@
-import type { Data } from 'rowhouse'
+import type { Attachment, Data } from 'rowhouse'
 import { invalidPayload } from './errors.js'
 
 /** A message as returned by the API, without its contents. */
@@ -81,6 +81,17 @@ export class MessageList {
            order by position) from svc_catalog.svc_outbox_attachment where message_id = id), '[]') as attachments
        from svc_catalog.svc_outbox where id = $1`,
       [id],
+    )
+    return found
+  }
+
+  /** @param position in the list of attachments, from 0. Returns undefined if there is none, or none any more */
+  async attachment(id: string, position: number): Promise<Attachment | undefined> {
+    if (!isId(id)) return undefined
+    const [found] = await this.data.query<Attachment>(
+      `select filename, content_type as "contentType", content from svc_catalog.svc_outbox_attachment
+       where message_id = $1 order by position offset $2 limit 1`,
+      [id, position],
     )
     return found
   }

@@ -13,6 +13,24 @@ const RATE_WAIT_MS = 2000
 /** Maximum time that a provider may take after its signal has aborted. */
 const GRACE_MS = 500
 
+/** A configured provider, as returned by the API. */
+export interface ProviderState {
+  readonly name: string
+  /** Position in the order of calls, from 1; null for a provider that is not called. */
+  readonly position: number | null
+  /** Whether it delivers nothing and keeps messages for inspection instead. */
+  readonly catches: boolean
+  /** Whether it renders templates that are stored at the provider. */
+  readonly templates: boolean
+  /** Domains of sender addresses; null for any. */
+  readonly domains: readonly string[] | null
+  /** Whether it posts delivery events. */
+  readonly events: boolean
+  readonly per_second: number | null
+  /** For how many more seconds this server skips it after failures; null if it does not. */
+  readonly skipped_seconds: number | null
+}
+
 interface Guards {
   readonly breaker: CircuitBreaker
   readonly rate: RateLimiter
@@ -63,6 +81,28 @@ export class ProviderChain {
   /** The providers that are skipped after failures. */
   get failing(): readonly string[] {
     return this.providers.filter((name) => this.guardsOf(name).breaker.open)
+  }
+
+  /** Describes all configured providers, in the order of calls, then those that are not called. */
+  async describe(): Promise<readonly ProviderState[]> {
+    const order = this.providers
+    const unused = this.host.providerNames(this.channel).filter((name) => !order.includes(name))
+    return Promise.all([...order, ...unused].map((name) => this.state(name, order.indexOf(name))))
+  }
+
+  private async state(name: string, index: number): Promise<ProviderState> {
+    const sender: Partial<Omit<EmailSender, 'send'>> | undefined = await this.sender(name).catch(() => undefined)
+    const { seconds } = this.guardsOf(name).breaker
+    return {
+      name,
+      position: index < 0 ? null : index + 1,
+      catches: sender?.catches === true,
+      templates: sender?.sendTemplate !== undefined,
+      domains: sender?.domains ?? null,
+      events: sender?.events !== undefined,
+      per_second: this.config[this.channel].perSecond[name] ?? null,
+      skipped_seconds: seconds > 0 ? Math.ceil(seconds) : null,
+    }
   }
 
   /** @throws ServiceError 500 `default_not_found` or `config_not_found` when there is none */

@@ -7,8 +7,8 @@ import { readMailbox } from './mailbox.js'
 import type { Channel } from './message.js'
 import { isId, type MessageList } from './message-list.js'
 import type { Outbox } from './outbox.js'
-import { messagesPage } from './page/index.js'
 import { type Payload, readEmail, readSms, readTemplateEmail } from './payload.js'
+import type { ProviderChain } from './provider-chain.js'
 import type { Sending } from './sending.js'
 import type { Suppression } from './suppression.js'
 import type { Worker } from './worker.js'
@@ -20,6 +20,7 @@ export interface RouteComponents {
   readonly outbox: Outbox
   readonly messages: MessageList
   readonly suppression: Suppression
+  readonly chains: Readonly<Record<Channel, ProviderChain>>
   readonly workers: Readonly<Record<Channel, Worker>>
 }
 
@@ -28,7 +29,8 @@ export function adminOnly(ctx: Context): void {
   if (!isAdmin(ctx.state.session)) throw unauthorized()
 }
 
-export function sendRoutes({ host, config, sending, outbox, messages, suppression, workers }: RouteComponents): void {
+export function sendRoutes(components: RouteComponents): void {
+  const { host, config, sending, outbox, messages, suppression, chains, workers } = components
   const { router } = host
   const route = (read: (body: Json) => Payload) => async (ctx: Context) => {
     adminOnly(ctx)
@@ -51,11 +53,19 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     router.post(path, route(read))
   }
 
+  router.get('/v1/send/providers', async (ctx) => {
+    adminOnly(ctx)
+    ctx.body = { email: await chains.email.describe(), sms: await chains.sms.describe() }
+  })
+
   router.get('/v1/send/suppressed', async (ctx) => {
     adminOnly(ctx)
-    const after = ctx.query['after'] ?? ''
+    const { after = '', search = '' } = ctx.query
     if (typeof after !== 'string') throw invalidPayload('expecting an address', '$.after')
-    ctx.body = { suppressed: await suppression.list(after, 1000) }
+    if (typeof search !== 'string') throw invalidPayload('expecting one text', '$.search')
+    for (const [key, text] of Object.entries({ after, search }))
+      if (text.includes('\0')) throw invalidPayload('expecting text without U+0000', `$.${key}`)
+    ctx.body = { suppressed: await suppression.list(after, search, MAX_SUPPRESSED) }
   })
   router.post('/v1/send/suppressed', async (ctx) => {
     adminOnly(ctx)
@@ -74,12 +84,11 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     ctx.body = { address }
   })
 
-  const page = messagesPage(router)
-  host.link('Messages', '/v1/send')
+  const page = host.find('console')?.pathOf('messages')
+  if (page !== undefined) host.link('Messages', page)
   router.get('/v1/send', async (ctx) => {
-    // The page contains no messages. It requests them with the secret that the user enters.
     ctx.vary('Accept')
-    if (ctx.accepts('json', 'html') === 'html') return page(ctx)
+    if (page !== undefined && ctx.accepts('json', 'html') === 'html') return ctx.redirect(page)
     adminOnly(ctx)
     ctx.body = await messages.page(ctx.query)
   })
@@ -89,6 +98,16 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     const found = await messages.find(id)
     if (!found) throw notFound(id)
     ctx.body = found
+  })
+  router.get('/v1/send/:id/attachments/:position', async (ctx) => {
+    adminOnly(ctx)
+    const { id, position } = ctx['params'] as { id: string; position: string }
+    const found = /^\d{1,3}$/.test(position) ? await messages.attachment(id, Number(position)) : undefined
+    if (!found) throw serviceError('not-found', `message ${id} has no attachment ${position}`)
+    ctx.set('X-Content-Type-Options', 'nosniff')
+    ctx.attachment(found.filename, { fallback: found.filename.replaceAll(/[^ -~]/g, '?') })
+    ctx.set('Content-Type', found.contentType)
+    ctx.body = found.content
   })
   router.post('/v1/send/:id/retry', async (ctx) => {
     adminOnly(ctx)
@@ -102,6 +121,9 @@ export function sendRoutes({ host, config, sending, outbox, messages, suppressio
     ctx.body = { id, detail: 'queued' }
   })
 }
+
+/** Maximum addresses of one answer. */
+const MAX_SUPPRESSED = 1000
 
 /** Returns an address in the form of the suppression list. */
 function plainAddress(text: string, path: string): string {

@@ -28,11 +28,12 @@ export class Suppression {
     return removed.length > 0
   }
 
-  list(after: string, limit: number): Promise<readonly object[]> {
+  /** Lists addresses that contain `search`, sorted. @param after the last address of the previous page */
+  list(after: string, search: string, limit: number): Promise<readonly object[]> {
     return this.data.query(
       `select address, reason, to_json(created_at) #>> '{}' as created_at from svc_catalog.svc_suppression
-       where address > $1 order by address limit $2`,
-      [after, limit],
+       where address > $1 and ($2 = '' or strpos(address, $2) > 0) order by address limit $3`,
+      [after, search.toLowerCase(), limit],
     )
   }
 }

@@ -6,6 +6,7 @@ import { ADMIN_SECRET, type Answered, testServer } from '../kit/server.js'
 const KEY = 'a key of a test with 32 characters or more'
 const server = await testServer(t, {
   builtins: { console: new URL('../../plugins/console/index.js', import.meta.url) },
+  notify: true,
   config: { http: { home: '/console' }, auth: { jwt: { algorithms: ['HS256'], key: KEY } } },
 })
 await server.must('run_sql', {
@@ -170,6 +171,26 @@ t.test('the root leads browsers to the console, and lists the routes for others'
   const json = await server.bare('/', { headers: { accept: 'application/json' } })
   t.equal(json.body.database, 'up')
   t.ok(json.body.links.some(({ href }: { href: string }) => href === '/console'))
+})
+
+t.test('GET /v1/send leads browsers to the messages in the console', async (t) => {
+  const html = await server.bare('/v1/send', { headers: { accept: 'text/html,*/*;q=0.8' }, redirect: 'manual' })
+  t.equal(html.status, 302)
+  t.equal(html.headers.get('location'), '/console/messages')
+  t.equal(html.headers.get('vary'), 'Accept')
+  t.match(await server.bare('/v1/send', { headers: { accept: '*/*' } }), { status: 401 })
+  t.match(await server.fetch('/v1/send'), { status: 200, body: { messages: [] } })
+  const { links } = (await server.bare('/', { headers: { accept: 'application/json' } })).body
+  t.match(
+    links.find(({ title }: { title: string }) => title === 'Messages'),
+    { href: '/console/messages' },
+  )
+})
+
+t.test('the frame for HTML of others allows no script and no network', async (t) => {
+  const policy = (await server.bare('/console/frame')).headers.get('content-security-policy') ?? ''
+  t.match(policy, /^default-src 'none'; style-src 'unsafe-inline'; img-src data:;/)
+  t.notMatch(policy, /script-src|frame-src|connect-src/)
 })
 
 t.test('the page allows no inline script and no other origin', async (t) => {

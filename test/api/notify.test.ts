@@ -65,19 +65,21 @@ tap.test('what the specification promises of sending', async (t) => {
       t.match(await server.fetch(`/v1/send/${path}`, init, { role: 'user' }), expected)
       t.match(await server.bare(`/v1/send/${path}`, init), expected, 'anonymous')
     }
-    for (const path of ['/v1/send', '/v1/send/x', '/v1/send/suppressed']) {
+    for (const path of [
+      '/v1/send',
+      '/v1/send/x',
+      '/v1/send/x/attachments/0',
+      '/v1/send/suppressed',
+      '/v1/send/providers',
+    ]) {
       t.match(await server.fetch(path, {}, { role: 'user' }), expected, path)
     }
   })
 
-  await t.test('a browser gets a page, which asks for itself', async (t) => {
-    const page = await server.bare('/v1/send', { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } })
-    t.match(page, { status: 200, text: /<title>Messages - Rowhouse/ })
-    t.equal(page.headers.get('vary'), 'Accept')
-    t.match(await server.bare('/v1/send', { headers: { accept: '*/*' } }), { status: 401 })
-    for (const [, asset = ''] of page.text.matchAll(/(?:src|href)="(\/v1\/send\/assets[^"]+)"/g)) {
-      t.equal((await server.bare(asset)).status, 200, asset)
-    }
+  await t.test('without the console a browser gets what other clients get', async (t) => {
+    const accept = 'text/html,application/xhtml+xml,*/*;q=0.8'
+    t.match(await server.bare('/v1/send', { headers: { accept } }), { status: 401, body: { code: 'unauthorized' } })
+    t.match(await server.fetch('/v1/send', { headers: { accept } }), { status: 200, body: { messages: [] } })
   })
 
   await t.test('what a provider did not take', async (t) => {
@@ -303,6 +305,19 @@ tap.test('several recipients, copies, answers elsewhere, attachments', async (t)
       { filename: 'empty', contentType: 'application/octet-stream', content: Buffer.alloc(0) },
     ],
   })
+  email.extra = { catches: true }
+  const { headers } = await server.send('email', { ...MAIL, ...all })
+  const attachment = (position: string) => server.fetch(`${headers.get('location')}/attachments/${position}`)
+  const first = await attachment('0')
+  t.match(first, { status: 200, text: 'hällo' })
+  t.equal(first.headers.get('content-type'), 'text/plain; charset=utf-8')
+  t.match(first.headers.get('content-disposition'), /^attachment; filename="\?\.txt"; filename\*=UTF-8''%C3%BC\.txt$/)
+  t.equal(first.headers.get('x-content-type-options'), 'nosniff')
+  t.match(await attachment('1'), { status: 200, text: '' })
+  for (const position of ['2', '-1', 'x', '1e9', '99999999999'])
+    t.match(await attachment(position), { status: 404, body: { code: 'not_found' } }, position)
+  email.extra = {}
+
   const wrong: [object, RegExp][] = [
     [{ filename: 'a', content: 'no base64!' }, /base64/],
     [{ filename: '../a', content: '' }, /file name/],

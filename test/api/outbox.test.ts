@@ -154,6 +154,13 @@ tap.test('failover, and a provider that is let alone', async (t) => {
   t.equal((await server.send('email', MAIL)).status, 200)
   t.equal(email.handed.length, 2, 'not asked')
   t.equal(second.handed.length, 3)
+  t.match((await server.fetch('/v1/send/providers')).body, {
+    email: [
+      { name: 'first', position: 1, catches: false, domains: null, per_second: null, skipped_seconds: 60 },
+      { name: 'second', position: 2, skipped_seconds: null },
+    ],
+    sms: [{ name: 'first', position: 1, skipped_seconds: null }],
+  })
   t.match((await server.fetch('/readyz')).body, {
     probes: [{}, { name: 'notify.providers', ok: true, detail: /first/ }],
   })
@@ -374,6 +381,16 @@ tap.test('addresses that get no mail any more', async (t) => {
   t.match((await server.fetch('/v1/send/suppressed')).body, {
     suppressed: [{ address: 'reader@example.com', reason: 'asked us' }],
   })
+  await add({ address: 'another@example.org' })
+  const found = async (query: string) =>
+    (await server.fetch(`/v1/send/suppressed?${query}`)).body.suppressed.map(
+      (each: { address: string }) => each.address,
+    )
+  t.same(await found('search=EXAMPLE.com'), ['reader@example.com'])
+  t.same(await found('search=%25'), [], 'a text, no pattern')
+  t.same(await found('after=another@example.org'), ['reader@example.com'])
+  for (const query of ['search=%00', 'after=%00', 'search=a&search=b'])
+    t.match(await server.fetch(`/v1/send/suppressed?${query}`), { status: 400, body: { code: 'invalid_payload' } })
   t.equal((await server.fetch('/v1/send/suppressed/READER@example.com', { method: 'DELETE' })).status, 200)
   t.equal((await server.fetch('/v1/send/suppressed/reader@example.com', { method: 'DELETE' })).status, 404)
   t.equal((await server.send('email', MAIL)).status, 200)

@@ -47,6 +47,11 @@ export async function openConsole(
       const { protocol, origin } = new URL(request.url())
       if (/^https?:$/.test(protocol) && origin !== server.url) elsewhere.push(request.url())
     })
+    page.on('requestfailed', (request) => {
+      // What a policy refuses is reported as a request, but was not sent.
+      const index = request.failure()?.errorText === 'csp' ? elsewhere.indexOf(request.url()) : -1
+      if (index >= 0) elsewhere.splice(index, 1)
+    })
     return page
   }
   const page = await newPage()

@@ -10,6 +10,8 @@ export class Failure extends Error {
   readonly path: string
   /** For an admin who acts as another role: why, as `explain_permission` says. */
   readonly internal: Json | undefined
+  /** The whole answer. */
+  readonly body: JsonObject
 
   constructor(status: number, body: JsonObject) {
     super(textAt(body, 'error') ?? textAt(body, 'message') ?? `the server answered ${status}`)
@@ -17,6 +19,7 @@ export class Failure extends Error {
     this.code = textAt(body, 'code') ?? ''
     this.path = textAt(body, 'path') ?? '$'
     this.internal = body['internal']
+    this.body = body
   }
 }
 

@@ -21,4 +21,10 @@ export const PANELS: readonly Panel[] = [
     component: lazy(() => import('./structure/index.js')),
     adminOnly: true,
   },
+  {
+    path: 'messages',
+    title: 'Messages',
+    component: lazy(() => import('./messages/index.js')),
+    adminOnly: true,
+  },
 ]
