@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,6 +8,9 @@ import { build, type BuildOptions } from 'esbuild'
 const ASSETS: Readonly<Record<string, readonly string[]>> = {
   'template/page': ['swagger-ui-dist/swagger-ui.css', 'swagger-ui-dist/swagger-ui-bundle.js'],
 }
+
+/** The folder of a package in a path: the last one, with its scope. */
+const PACKAGE = /^.*node_modules\/(@[^/]+\/)?[^/]+/
 
 const { resolve } = createRequire(import.meta.url)
 for (const [folder, files] of Object.entries(ASSETS)) {
@@ -22,33 +25,38 @@ for (const [folder, files] of Object.entries(ASSETS)) {
 
 copyFileSync(sourceOf('../core/http/tokens.css'), fileURLToPath(new URL('../core/http/tokens.css', import.meta.url)))
 
-const COMMON: BuildOptions = {
-  bundle: true,
-  format: 'esm',
-  target: ['chrome111', 'firefox113', 'safari16.4'],
-  minify: true,
-  logLevel: 'warning',
-}
-await build({
-  ...COMMON,
+await bundle('console', {
   entryPoints: { main: sourceOf('console/app/main.tsx'), panel: sourceOf('console/app/panel.ts') },
-  outdir: assetsOf('console'),
   splitting: true,
   chunkNames: '[name]-[hash]',
   jsx: 'automatic',
   jsxImportSource: 'preact',
 })
-
-const graphql = assetsOf('graphql/page')
-await build({
-  ...COMMON,
+await bundle('graphql/page', {
   entryPoints: { graphiql: sourceOf('graphql/page/graphiql.js') },
-  outdir: graphql,
   define: { 'process.env.NODE_ENV': '"production"' },
 })
-for (const name of ['graphiql', 'react', 'react-dom']) {
-  const licence = join(dirname(resolve(`${name}/package.json`)), 'LICENSE')
-  copyFileSync(licence, join(graphql, `${name}.LICENSE`))
+
+/** Bundles our own programs for browsers, with the licences of the packages in them. */
+async function bundle(folder: string, options: BuildOptions): Promise<void> {
+  const outdir = assetsOf(folder)
+  const { metafile } = await build({
+    bundle: true,
+    format: 'esm',
+    target: ['chrome111', 'firefox113', 'safari16.4'],
+    minify: true,
+    logLevel: 'warning',
+    metafile: true,
+    outdir,
+    ...options,
+  })
+  const homes = new Set(Object.keys(metafile!.inputs).flatMap((file) => PACKAGE.exec(file)?.[0] ?? []))
+  const licences = [...homes].sort().map((home) => {
+    const file = readdirSync(home).find((name) => /^licen[cs]e/i.test(name))
+    const text = file === undefined ? 'See the package for its licence.\n' : readFileSync(join(home, file), 'utf8')
+    return `${home.replace(/^.*node_modules\//, '')}\n\n${text}`
+  })
+  writeFileSync(join(outdir, 'LICENSES.txt'), licences.join(`\n${'-'.repeat(80)}\n\n`))
 }
 
 function sourceOf(path: string): string {
