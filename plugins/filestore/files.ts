@@ -119,7 +119,16 @@ export class Files {
   async usedBytes(file: Owned, transaction: Transaction): Promise<number> {
     const { id, userId, upload = null } = file
     await this.data.query(LOCK_USER, [userId], transaction)
-    const [row] = await this.data.query<{ used: number }>(USED, [userId, id, upload], transaction)
+    return this.bytesOf([userId, id, upload], transaction)
+  }
+
+  /** Returns all bytes that count towards a user's quota. */
+  usage(userId: string): Promise<number> {
+    return this.bytesOf([userId, '', null])
+  }
+
+  private async bytesOf(values: readonly unknown[], transaction?: Transaction): Promise<number> {
+    const [row] = await this.data.query<{ used: number }>(USED, values, transaction)
     return row?.used ?? 0
   }
 

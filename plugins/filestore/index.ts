@@ -8,6 +8,7 @@ import { errorBody } from './errors.js'
 import { Files } from './files.js'
 import { createHook } from './hook.js'
 import { fsck } from './checking/fsck.js'
+import { checkFiles } from './checking/operation.js'
 import { fileRoutes } from './routes.js'
 import { PLANNER, Rules } from './rules.js'
 import { assertOwners, migrations, textUsersMigration } from './schema.js'
@@ -16,6 +17,7 @@ import { filestoreService } from './service.js'
 import { SignedUrls } from './signed-urls.js'
 import { resumableUploads } from './tus/index.js'
 import { Uploads } from './uploads.js'
+import { fileUsage } from './usage.js'
 
 export type { FileContent, Filestore } from './service.js'
 
@@ -41,6 +43,10 @@ export default definePlugin({
     const components = { host, config: options, files, changes, uploads, rules, access, urls, cache }
     fileRoutes(components)
     await resumableUploads(components)
+    host.operation('file_usage', fileUsage(data, components))
+    const checks = checkFiles(host, options)
+    host.operation('check_files', checks.operation)
+    host.onClose(() => checks.stop())
     const collector = startCollector(host, files, options.collect)
     host.onClose(async () => {
       hook?.close()

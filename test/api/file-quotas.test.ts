@@ -45,6 +45,19 @@ tap.test('the files of a user have a quota', async (t) => {
   t.equal(await chunked(server, 'e', x(31)), 413)
   t.equal(await chunked(server, 'e', x(30)), 200)
   t.match(await server.put('f', x(1), user), full)
+
+  const own = { user_id: '42', used_bytes: 100, max_user_bytes: 100, max_bytes: 500 }
+  t.strictSame((await server.query('file_usage', {}, user)).body, { ...own, role: 'user' })
+  t.match(await server.query('file_usage', {}, { ...user, role: 'none' }), { status: 403 })
+  t.match((await server.query('file_usage', {}, admin)).body, {
+    user_id: '7',
+    max_user_bytes: null,
+    owners: [
+      { user_id: 7, roles: ['admin'], files: 1, bytes: 400, max_user_bytes: null },
+      { user_id: 42, roles: ['user'], files: 3, bytes: 100, max_user_bytes: 100 },
+      { user_id: 43, files: 1 },
+    ],
+  })
 })
 
 tap.test('uploads at once stay within the quota, and give back what they do not use', async (t) => {

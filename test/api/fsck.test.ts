@@ -102,6 +102,14 @@ tap.test('what is wrong is found, what is safe is fixed, and the rest says what 
   )
   const shallow = ['abandoned ', 'missing gone', 'orphan ', 'record dead', 'record etag', 'size short', 'unowned ']
 
+  t.match(await server.must('check_files', { start: true }), { running: { deep: false }, last: null })
+  await until('the check is over', async () => (await server.must('check_files', {})).running === null)
+  const { last } = await server.must('check_files', {})
+  t.same(found({ code: 0, text: '', report: last }), shallow, 'over HTTP too')
+  t.match(last, { clean: false, deep: false, total_findings: 7, ended_at: String })
+  t.match(await server.query('check_files', {}, { role: 'user' }), { status: 400, body: { code: 'access-denied' } })
+  t.match(await server.query('bulk', [{ type: 'check_files', args: { start: true } }]), { status: 400 })
+
   const first = await check()
   t.equal(first.code, 1)
   t.same(found(first), shallow)

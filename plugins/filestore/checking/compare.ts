@@ -4,6 +4,9 @@ import { type Finding, newReport, type Report } from './report.js'
 import { errorText, type ListedStore, listStore, progressTo } from './stores.js'
 import { type Damage, verify, type Written } from './verify.js'
 
+/** What a check needs of its surroundings: of the command line, or of a server. */
+export type CheckContext = Pick<CommandContext, 'query' | 'provider' | 'providerNames' | 'tell' | 'signal'>
+
 export interface Options {
   readonly deep: boolean
   readonly fix: boolean
@@ -17,7 +20,7 @@ export interface Options {
  * since. A finding about a row is checked against the store again, because a blob never changes, and its object exists
  * as long as the blob is live.
  */
-export async function compare(context: CommandContext, options: Options): Promise<Report> {
+export async function compare(context: CheckContext, options: Options): Promise<Report> {
   const { deep, fix, everySeconds } = options
   const progress = progressTo(context.tell)
   const stores = new Map<string, ListedStore>()
@@ -49,7 +52,7 @@ export async function compare(context: CommandContext, options: Options): Promis
 }
 
 interface Run {
-  readonly context: CommandContext
+  readonly context: CheckContext
   readonly options: Options
   readonly report: Report
   readonly stores: ReadonlyMap<string, ListedStore>
@@ -198,7 +201,7 @@ async function inParallel<T>(items: readonly T[], fn: (item: T) => Promise<void>
   await Promise.all(Array.from({ length: PARALLEL_CHECKS }, work))
 }
 
-async function countFiles({ query }: CommandContext): Promise<number> {
+async function countFiles({ query }: CheckContext): Promise<number> {
   const [row] = await query<{ count: number }>('select count(*)::int as count from svc_catalog.svc_file')
   return row?.count ?? 0
 }

@@ -67,15 +67,18 @@ export const newReport = (deep: boolean, fix: boolean): Report => ({
 export const isClean = ({ findings, stores }: Report): boolean =>
   findings.every(({ fixed }) => fixed) && stores.every(({ problem }) => problem === undefined)
 
-export function jsonOf(report: Report): string {
+/** Returns the result for clients, with the first findings. */
+export function resultOf(report: Report, maxFindings = Infinity) {
   const { files, blobs, stores, read, repaired, deep, fix } = report
-  const findings = report.findings.map(({ file, ...finding }) => ({
+  const findings = report.findings.slice(0, maxFindings).map(({ file, ...finding }) => ({
     ...finding,
     file_id: file,
     advice: finding.fixed ? undefined : ADVICE[finding.kind],
   }))
-  return JSON.stringify({ clean: isClean(report), deep, fix, files, blobs, stores, read, repaired, findings }, null, 2)
+  return { clean: isClean(report), deep, fix, files, blobs, stores, read, repaired, findings }
 }
+
+export const jsonOf = (report: Report): string => JSON.stringify(resultOf(report), null, 2)
 
 /** Returns lines: the findings, what to do about them, and a summary. */
 export function linesOf(report: Report): readonly string[] {

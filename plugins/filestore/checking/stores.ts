@@ -17,7 +17,7 @@ export interface ListedStore {
 
 /** @param provider name of a provider. One that is no longer configured is reported as unavailable */
 export async function listStore(
-  context: CommandContext,
+  context: Pick<CommandContext, 'provider' | 'signal'>,
   provider: string,
   deep: boolean,
   progress: (text: () => string) => void,
