@@ -27,4 +27,5 @@ export const PANELS: readonly Panel[] = [
     component: lazy(() => import('./messages/index.js')),
     adminOnly: true,
   },
+  { path: 'files', title: 'Files', component: lazy(() => import('./files/index.js')) },
 ]
