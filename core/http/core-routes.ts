@@ -44,7 +44,9 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
     ctx.status = report.ready ? 200 : 503
     if (!report.ready) ctx.set('Retry-After', '1')
     const status = report.ready ? 'ready' : 'not ready'
-    ctx.body = (await mayReadDetails(ctx)) ? { status, probes: report.probes } : { status }
+    // Readiness must not depend on an external authentication service.
+    const mayRead = await mayReadDetails(ctx).catch(onlyIfUnavailable)
+    ctx.body = mayRead ? { status, probes: report.probes } : { status }
   }
   const home: Middleware = async (ctx) => {
     const facts = { ...(await about()), plugins: options.plugins.map(described) }
@@ -84,8 +86,7 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
     try {
       return isAdmin(await options.identify(ctx))
     } catch (error) {
-      // Readiness must not depend on an external authentication service.
-      if (error instanceof ServiceError && (error.code === 'missing-credentials' || error.status >= 500)) return false
+      if (error instanceof ServiceError && error.code === 'missing-credentials') return false
       throw error
     }
   }
@@ -99,6 +100,11 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
       throw serviceError('method-not-allowed', `this path does not support ${ctx.method}`)
     })
   return { router, middleware }
+}
+
+function onlyIfUnavailable(error: unknown): false {
+  if (error instanceof ServiceError && error.status >= 500) return false
+  throw error
 }
 
 const DRAINING: Probe = { name: 'draining', ok: false, detail: 'the server is shutting down' }

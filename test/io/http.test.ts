@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SignJWT } from 'jose'
 import t from 'tap'
 import type { Test } from 'tap'
-import { permissionDenied, ServiceError } from '../../core/errors.js'
+import { permissionDenied, serviceError, ServiceError } from '../../core/errors.js'
 import { resolveSection } from '../../core/host/resolve-section.js'
 import { createApp } from '../../core/http/app.js'
 import type { AppOptions } from '../../core/http/app.js'
@@ -583,6 +583,15 @@ t.test('the endpoints of the core', async (t) => {
     const text = await (await closed.get('/metrics', { authorization: 'Bearer metrics-token-marker' })).text()
     t.match(text, /rowhouse_http_request_duration_seconds_count\{.*route="\/echo".*plugin="one"/)
     t.match(text, /process_cpu_seconds_total/)
+  })
+  await t.test('/metrics is unavailable while nobody can be recognized, and /readyz names no probes', async (t) => {
+    const unavailable = () => Promise.reject(serviceError('unavailable', 'the database is down'))
+    const unsure = await start(t, { metricsToken: 'metrics-token-marker' }, {}, () => unavailable)
+    const metrics = await unsure.get('/metrics')
+    t.equal(metrics.status, 503)
+    t.match(await metrics.json(), { code: 'unavailable' })
+    t.equal((await unsure.get('/metrics', { authorization: 'Bearer metrics-token-marker' })).status, 200)
+    t.same(await (await unsure.get('/readyz')).json(), { status: 'ready' })
   })
   await t.test('/v1/version', async (t) => {
     t.same(await (await open.get('/v1/version')).json(), { version: '1.2.3' })
