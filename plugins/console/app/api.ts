@@ -33,13 +33,15 @@ export interface Asking {
   readonly body?: BodyInit
   /** The caller to ask as; `null` for the one who signed in. Defaults to the one whom the admin acts as. */
   readonly as?: Acting | null
+  /** Statuses that are no failure, beside 2xx. */
+  readonly answers?: readonly number[]
 }
 
 /**
  * Sends a request to this server.
  * @throws Failure
  */
-export async function send(path: string, { as, headers, ...rest }: Asking = {}): Promise<Response> {
+export async function send(path: string, { as, headers, answers, ...rest }: Asking = {}): Promise<Response> {
   const caller = callerHeaders(as === undefined ? acting.value : as)
   let response: Response
   try {
@@ -49,10 +51,11 @@ export async function send(path: string, { as, headers, ...rest }: Asking = {}):
     lost('The server does not answer.')
     throw new Failure(0, { error: 'the server does not answer', code: 'no-answer' })
   }
-  if (response.ok) return response
+  if (response.ok || answers?.includes(response.status)) return response
   const failure = new Failure(response.status, await bodyOf(response))
   if (response.status === 503) lost(`The database is unavailable: ${failure.message}.`)
-  if (response.status === 401 || (response.status === 403 && failure.code === 'access-denied')) void readSession()
+  if (response.status === 401 || (response.status === 403 && failure.code === 'access-denied'))
+    readSession().catch(() => {})
   throw failure
 }
 

@@ -28,4 +28,5 @@ export const PANELS: readonly Panel[] = [
     adminOnly: true,
   },
   { path: 'files', title: 'Files', component: lazy(() => import('./files/index.js')) },
+  { path: 'health', title: 'Health', component: lazy(() => import('./health/index.js')), adminOnly: true },
 ]

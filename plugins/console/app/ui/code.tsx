@@ -1,7 +1,16 @@
 import { useState } from 'preact/hooks'
 
 /** Code to read and copy. */
-export function Code({ text, label }: { readonly text: string; readonly label: string }) {
+export function Code({
+  text,
+  label,
+  copy: title = 'Copy',
+}: {
+  readonly text: string
+  readonly label: string
+  /** What the button says. */
+  readonly copy?: string
+}) {
   const [isCopied, setCopied] = useState(false)
   const copy = async () => {
     await navigator.clipboard.writeText(text)
@@ -14,7 +23,7 @@ export function Code({ text, label }: { readonly text: string; readonly label: s
         {text}
       </pre>
       <button type="button" onClick={() => void copy()}>
-        {isCopied ? 'Copied' : 'Copy'}
+        {isCopied ? 'Copied' : title}
       </button>
     </div>
   )
