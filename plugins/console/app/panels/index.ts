@@ -21,12 +21,12 @@ export const PANELS: readonly Panel[] = [
     component: lazy(() => import('./structure/index.js')),
     adminOnly: true,
   },
+  { path: 'files', title: 'Files', component: lazy(() => import('./files/index.js')) },
   {
     path: 'messages',
     title: 'Messages',
     component: lazy(() => import('./messages/index.js')),
     adminOnly: true,
   },
-  { path: 'files', title: 'Files', component: lazy(() => import('./files/index.js')) },
   { path: 'health', title: 'Health', component: lazy(() => import('./health/index.js')), adminOnly: true },
 ]

@@ -8,6 +8,8 @@ export interface GridColumn {
   /** Shown small beside the title, e.g. the type. */
   readonly hint?: string
   readonly numeric?: boolean
+  /** In pixels. */
+  readonly minWidth?: number
   readonly editable?: boolean
   readonly sortable?: boolean
   /** Returns what the cell shows. Defaults to its text. */

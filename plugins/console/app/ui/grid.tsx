@@ -205,6 +205,6 @@ const clamp = (index: number, count: number) => Math.max(0, Math.min(index, coun
 function widthOf(column: GridColumn, rows: readonly (GridRow | undefined)[]): number {
   const head = column.title.length + (column.hint?.length ?? 0) + 2
   const widest = rows.slice(0, 50).reduce((most, row) => Math.max(most, textOf(row?.[column.key]).length), 4)
-  return Math.round(Math.min(Math.max(head, widest), 40) * CHARACTER_PX) + 20
+  return Math.max(column.minWidth ?? 0, Math.round(Math.min(Math.max(head, widest), 40) * CHARACTER_PX) + 20)
 }
 const CHARACTER_PX = 8.8

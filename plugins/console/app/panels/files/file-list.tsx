@@ -139,6 +139,7 @@ function columnsFor(table: Table, { marked, mark, isSearch }: Marking): readonly
     {
       key: 'file_id',
       title: 'Name',
+      minWidth: 280,
       render: (id, row) => (
         <bdi>{typeof id === 'string' ? isSearch ? id : nameOf(id) : <b>{nameOf(textOf(row['folder']))}</b>}</bdi>
       ),
