@@ -23,6 +23,10 @@ for (const [folder, files] of Object.entries(ASSETS)) {
   }
 }
 
+for (const name of ['page.css', 'page.js']) {
+  const target = fileURLToPath(new URL(`./template/page/assets/${name}`, import.meta.url))
+  copyFileSync(sourceOf(`template/page/${name}`), target)
+}
 copyFileSync(sourceOf('../core/http/tokens.css'), fileURLToPath(new URL('../core/http/tokens.css', import.meta.url)))
 
 await bundle('console', {

@@ -1,4 +1,5 @@
 import { definePlugin } from 'rowhouse'
+import { CallMetrics } from './call-metrics.js'
 import { Meanings } from './meaning.js'
 import { templateOperations } from './operations.js'
 import { openApiPage } from './page/index.js'
@@ -12,7 +13,7 @@ export default definePlugin({
     const data = host.use('data')
     const operations = host.use('operations')
     const meanings = new Meanings(data, operations)
-    const templates = new Templates(data, operations, meanings)
+    const templates = new Templates(data, operations, meanings, new CallMetrics(host))
     data.describeCatalog({ templates: meanings.resolve })
     // The operations that a template runs have limits of their own.
     for (const [type, operation] of Object.entries(templateOperations(data, templates)))

@@ -11,6 +11,7 @@ import {
   ServiceError,
   serviceError,
 } from 'rowhouse/plan'
+import type { CallMetrics } from './call-metrics.js'
 import { argument, type Described, type Meanings, placeholder } from './meaning.js'
 import { fill, parseTemplate, type Place, type Template } from './template.js'
 
@@ -29,6 +30,7 @@ export class Templates {
     private readonly data: Data,
     private readonly operations: Operations,
     private readonly meanings: Meanings,
+    private readonly calls: CallMetrics,
   ) {}
 
   /** Returns the templates whose tables and columns exist, by name. */
@@ -72,7 +74,9 @@ export class Templates {
   /** Runs the query with arguments instead of its parameters, as if the caller had sent it. */
   execute(stored: Stored, args: JsonObject, call: Call, path: string): Promise<Answer> {
     call.name = stored.name
-    return this.resolve(stored, args, path, (query) => this.operations.run(query, call))
+    return this.calls.measure(stored.name, () =>
+      this.resolve(stored, args, path, (query) => this.operations.run(query, call)),
+    )
   }
 
   /**

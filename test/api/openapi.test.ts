@@ -3,6 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import tap from 'tap'
 import { testServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
 
 const SQL = `
 create table kind (id uuid primary key default gen_random_uuid(), name text not null);
@@ -145,18 +146,27 @@ tap.test('templates as an OpenAPI document', async (t) => {
     const { text: script } = await server.fetch('/v1/openapi/assets/page.js')
     const { text: html } = await server.fetch('/v1/openapi')
     const asked: { requestInterceptor(request: { headers: object }): object }[] = []
+    const sent: object[] = []
+    const element = { addEventListener: () => undefined, hidden: false, textContent: '' }
+    const answers: Record<string, object> = { '/': { links: [] }, '/v1/openapi.json': { paths: {} } }
     runInNewContext(script, {
-      document: { getElementById: () => ({ addEventListener: () => undefined }) },
+      document: { getElementById: () => element },
       location: { pathname: '/v1/openapi' },
+      window: { top: null },
+      fetch: async (path: string, { headers }: { headers: object }) => {
+        sent.push(headers)
+        return { ok: true, json: async () => answers[path] }
+      },
       FormData: function FormData() {
         return Object.entries(fields)
       },
       SwaggerUIBundle: (options: (typeof asked)[number]) => asked.push(options),
     })
 
-    t.same(asked[0]?.requestInterceptor({ headers: {} }), {
-      headers: { 'X-Service-Admin-Secret': 's', 'X-Service-Role': 'customer', 'X-Service-User-Id': '7' },
-    })
+    await until('the page shows the document', () => asked.length > 0)
+    const headers = { 'X-Service-Admin-Secret': 's', 'X-Service-Role': 'customer', 'X-Service-User-Id': '7' }
+    t.same(asked[0]?.requestInterceptor({ headers: {} }), { headers })
+    t.same(sent.at(-1), headers)
     for (const name in fields) t.match(html, `<input name="${name}"`)
   })
 })

@@ -410,4 +410,26 @@ tap.test('query templates', async (t) => {
     })
     t.equal((await call('by_rating')).headers.get('cache-control'), 'no-store')
   })
+
+  await t.test('/metrics counts and times the calls of each template', async (t) => {
+    const name = 'say "so" \\ \n'
+    await create(name, template('count', { table: 'article', where: { id: { $gt: param('above') } } }))
+    await execute(name, { above: 1 })
+    await server.fetch(`/v1/template/${encodeURIComponent(name)}?above=2`)
+    await execute(name)
+    await execute(name, { above: 1 }, { role: 'nobody' })
+    await execute('no such template')
+
+    const { text } = await server.fetch('/metrics')
+    const label = String.raw`template="say \"so\" \\ \n"`
+    const count = (outcome: string) =>
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`rowhouse_template_duration_seconds_count{${label},outcome="${outcome}"}`))
+        ?.split(' ')
+        .at(-1)
+    t.equal(count('ok'), '2')
+    t.equal(count('refused'), '2')
+    t.notMatch(text, /no such template/)
+  })
 })

@@ -21,6 +21,7 @@ export const PANELS: readonly Panel[] = [
     component: lazy(() => import('./structure/index.js')),
     adminOnly: true,
   },
+  { path: 'templates', title: 'Templates', component: lazy(() => import('./templates/index.js')) },
   { path: 'files', title: 'Files', component: lazy(() => import('./files/index.js')) },
   {
     path: 'messages',

@@ -1,6 +1,7 @@
 import { type Table, labelOf } from '../../catalog.js'
 import { BigNumber, type Json, type JsonObject, textOf } from '../../json.js'
-import { acting, isAdmin } from '../../session.js'
+import type { Request } from '../../program.js'
+import { acting } from '../../session.js'
 import { choicesOf, isObject, keyOf, related, selectArgs, sortedBy, sortOf, type View } from './view.js'
 
 const LIMIT = 100
@@ -11,51 +12,12 @@ export const requestOf = (table: Table, view: View) => ({
   args: { ...selectArgs(table, view), limit: Math.min(LIMIT, table.limit ?? LIMIT) },
 })
 
-/** Returns the headers of a request by the caller, for a shell or for JavaScript. */
-function headers(variable: (name: string) => string): readonly (readonly [string, string])[] {
-  const { role, variables = {} } = acting.value ?? {}
-  const credential = isAdmin.value
-    ? (['X-Service-Admin-Secret', variable('ADMIN_SECRET')] as const)
-    : (['Authorization', `Bearer ${variable('TOKEN')}`] as const)
-  const others = Object.entries({ ...(role === undefined ? {} : { 'x-service-role': role }), ...variables })
-  return [
-    credential,
-    ...others.map(([name, value]) => [name.replaceAll(/(^|-)[a-z]/g, (a) => a.toUpperCase()), value] as const),
-  ]
-}
-
-export function curlOf(request: unknown): string {
-  const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
-  const given = headers((name) => `$${name}`).map(([name, value], i) =>
-    i === 0 ? `"${name}: ${value}"` : quoted(`${name}: ${value}`),
-  )
-  const lines = [
-    `curl -s ${location.origin}/v1/query`,
-    '-H "Content-Type: application/json"',
-    ...given.map((each) => `-H ${each}`),
-  ]
-  return [...lines, `-d ${quoted(JSON.stringify(request, null, 2))}`].join(' \\\n  ')
-}
-
-export function fetchOf(request: unknown): string {
-  const given = headers((name) => name)
-  const lines = given.map(
-    ([name, value], i) => `    '${name}': ${i === 0 ? credentialOf(value) : JSON.stringify(value)},`,
-  )
-  return `const response = await fetch('${location.origin}/v1/query', {
+/** Returns a request as a program sends it. */
+export const programOf = (request: unknown): Request => ({
   method: 'POST',
-  headers: {
-    'Content-Type': 'application/json',
-${lines.join('\n')}
-  },
-  body: JSON.stringify(${JSON.stringify(request, null, 2).replaceAll('\n', '\n  ')}),
+  path: '/v1/query',
+  body: JSON.stringify(request, null, 2),
 })
-const rows = await response.json()`
-}
-
-/** `Bearer TOKEN` as an expression with the variable. */
-const credentialOf = (value: string): string =>
-  value.startsWith('Bearer ') ? `\`Bearer \${${value.slice('Bearer '.length)}}\`` : value
 
 /**
  * Returns the GraphQL document of a view.

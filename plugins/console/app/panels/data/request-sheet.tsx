@@ -2,10 +2,11 @@ import { useEffect, useState } from 'preact/hooks'
 import { ask } from '../../api.js'
 import type { Table } from '../../catalog.js'
 import { acting, isAdmin } from '../../session.js'
+import { curlOf, fetchOf } from '../../program.js'
 import { Code } from '../../ui/code.js'
 import { Problem } from '../../ui/problem.js'
 import { Tabs } from '../../ui/tabs.js'
-import { curlOf, explainOf, fetchOf, graphqlOf, requestOf, viewKey } from './request-forms.js'
+import { explainOf, graphqlOf, programOf, requestOf, viewKey } from './request-forms.js'
 import { Sheet } from './sheet.js'
 import type { View } from './view.js'
 
@@ -78,11 +79,11 @@ function RequestText({
           <p class="soft">
             The shell variable <code>{isAdmin.value ? 'ADMIN_SECRET' : 'TOKEN'}</code> holds your credential.
           </p>
-          <Code label="Request for curl" text={curlOf(request)} />
+          <Code label="Request for curl" text={curlOf(programOf(request))} />
         </>
       )
     case 'fetch':
-      return <Code label="Request for fetch" text={fetchOf(request)} />
+      return <Code label="Request for fetch" text={fetchOf(programOf(request))} />
   }
 }
 

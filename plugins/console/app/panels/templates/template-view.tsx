@@ -1,0 +1,66 @@
+import { useState } from 'preact/hooks'
+import { isAdmin, role } from '../../session.js'
+import { Tabs } from '../../ui/tabs.js'
+import { Calls } from './calls.js'
+import { Definition } from './definition.js'
+import { OpenApi } from './openapi.js'
+import { Roles } from './roles.js'
+import { Run } from './run.js'
+import type { Template } from './templates.js'
+
+type View = 'run' | 'definition' | 'calls' | 'roles' | 'openapi'
+
+/** One template: run it, see its definition, who runs it and how it does. */
+export function TemplateView({
+  template,
+  changed,
+}: {
+  readonly template: Template
+  /** @param name the name that the template has now; empty if it was deleted */
+  readonly changed: (name: string) => void
+}) {
+  const { name, comment, runnable } = template
+  const [view, setView] = useState<View>('run')
+  const tabs: readonly { readonly key: View; readonly title: string }[] = [
+    { key: 'run', title: 'Run' },
+    ...(isAdmin.value
+      ? ([
+          { key: 'definition', title: 'Definition' },
+          { key: 'calls', title: 'Calls' },
+          { key: 'roles', title: 'Roles' },
+        ] as const)
+      : []),
+    ...(runnable ? [{ key: 'openapi', title: 'OpenAPI' } as const] : []),
+  ]
+  return (
+    <>
+      <div class="bar">
+        <h2>{name}</h2>
+        {runnable && (
+          <span class="soft">{runnable.reads ? `${runnable.type}, reads` : `${runnable.type}, writes`}</span>
+        )}
+        {comment !== '' && <p class="template-comment soft">{comment}</p>}
+      </div>
+      <Tabs label="Views of the template" tabs={tabs} chosen={view} onChoose={setView} />
+      {view === 'run' &&
+        (runnable ? (
+          // Another definition has other parameters.
+          <Run key={JSON.stringify(runnable.parameters)} template={template} runnable={runnable} />
+        ) : (
+          <NotRunnable />
+        ))}
+      {view === 'definition' && <Definition key={JSON.stringify(template)} template={template} changed={changed} />}
+      {view === 'calls' && <Calls name={name} />}
+      {view === 'roles' && <Roles name={name} />}
+      {view === 'openapi' && runnable && <OpenApi place={runnable.place} />}
+    </>
+  )
+}
+
+const NotRunnable = () => (
+  <p class="empty">
+    {role.value === 'admin'
+      ? 'This template names a table or a column that does not exist any more. Change its definition, or delete it.'
+      : `The role ${role.value} may not run this template: it has no permission for a table or a column that the template names.`}
+  </p>
+)
