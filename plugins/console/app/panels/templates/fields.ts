@@ -49,6 +49,13 @@ function nameOf(type: string, { format, items = {} }: Schema): string {
 
 const plural = (type: string) => (/^(text|JSON)$|s$/.test(type) ? type : `${type}s`)
 
+/** Returns an example of the text of a parameter; empty where its type says enough. */
+export function hintFor(schema: Schema): string {
+  if (schema.format === 'date-time') return '2026-01-31T12:00:00Z'
+  const keys = Object.keys(schema.items?.properties ?? {}).slice(0, 3)
+  return keys.length === 0 ? '' : `[{${keys.map((key) => `${JSON.stringify(key)}: …`).join(', ')}}]`
+}
+
 /** Where the value of a parameter comes from. */
 export type Source = 'value' | 'default' | 'null'
 export interface Entry {
@@ -132,6 +139,7 @@ function numberOf(text: string): Json {
 }
 
 function jsonOf(text: string): Json {
+  if (text.trim() === '') throw new Error('enter JSON')
   try {
     return parse(text)
   } catch (error) {

@@ -1,4 +1,4 @@
-import { type Entry, kindOf, type Source, sourcesOf, typeText } from './fields.js'
+import { type Entry, hintFor, kindOf, type Source, sourcesOf, typeText } from './fields.js'
 import type { Parameter } from './templates.js'
 
 /** The field of one parameter, by its type. Typing into it replaces the default. */
@@ -22,7 +22,7 @@ export function ParameterField({
     'aria-invalid': wrong !== undefined,
     'aria-describedby': `about ${name}`.replaceAll(/\s/g, '-'),
     value: source === 'null' ? '' : text,
-    placeholder: source === 'null' ? 'null' : '',
+    placeholder: source === 'null' ? 'null' : hintFor(schema),
     class: source === 'value' ? 'mono' : 'mono soft',
     onInput: ({ currentTarget }: { readonly currentTarget: { readonly value: string } }) => type(currentTarget.value),
   }
@@ -45,11 +45,7 @@ export function ParameterField({
       case 'json':
         return <textarea rows={5} {...plain} {...common} />
       case 'text':
-        return text.includes('\n') ? (
-          <textarea rows={3} {...plain} {...common} />
-        ) : (
-          <input {...plain} {...common} placeholder={source === 'null' ? 'null' : (HINTS[schema.format ?? ''] ?? '')} />
-        )
+        return text.includes('\n') ? <textarea rows={3} {...plain} {...common} /> : <input {...plain} {...common} />
     }
   }
   return (
@@ -78,5 +74,3 @@ export function ParameterField({
     </div>
   )
 }
-
-const HINTS: Readonly<Record<string, string>> = { 'date-time': '2026-01-31T12:00:00Z' }

@@ -10,7 +10,7 @@ export interface Schema {
   readonly items?: Schema
   readonly description?: string
   readonly default?: Json
-  readonly minimum?: number
+  readonly properties?: Readonly<Record<string, Schema>>
 }
 
 export interface Parameter {
