@@ -1,7 +1,7 @@
 import t from 'tap'
 import { findingsOf } from '../../plugins/console/app/panels/health/findings.js'
 import { kept, pointsOf } from '../../plugins/console/app/panels/health/history.js'
-import { parseMetrics } from '../../plugins/console/app/panels/health/metrics-text.js'
+import { parseMetrics } from '../../plugins/console/app/metrics-text.js'
 import { quantile, type Sample, sampleOf } from '../../plugins/console/app/panels/health/samples.js'
 
 t.test('the text of /metrics becomes numbers with labels', async (t) => {

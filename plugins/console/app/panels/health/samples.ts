@@ -1,4 +1,4 @@
-import type { Metric } from './metrics-text.js'
+import type { Metric } from '../../metrics-text.js'
 
 export const CLASSES = ['2xx', '3xx', '4xx', '5xx'] as const
 export type StatusClass = (typeof CLASSES)[number]

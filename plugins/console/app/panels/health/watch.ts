@@ -3,7 +3,7 @@ import { useEffect } from 'preact/hooks'
 import { ask, query, send } from '../../api.js'
 import { isAdmin } from '../../session.js'
 import { kept } from './history.js'
-import { parseMetrics } from './metrics-text.js'
+import { parseMetrics } from '../../metrics-text.js'
 import { type Sample, sampleOf } from './samples.js'
 
 /** What was read last, which stays when the next reading fails. */

@@ -1,4 +1,5 @@
 import { query, send } from '../../api.js'
+import { parseMetrics } from '../../metrics-text.js'
 
 export interface Figures {
   readonly count: number
@@ -28,12 +29,10 @@ export async function readFigures(name: string, signal: AbortSignal): Promise<Fi
     send('/metrics', { as: null, signal }),
     query<{ readonly queries: readonly Slow[] }>('slow_queries', {}, { as: null, signal }),
   ])
-  const samples = samplesOf(await metrics.text()).filter(({ labels }) => labels['template'] === name)
+  const samples = parseMetrics(await metrics.text()).filter(({ labels }) => labels['template'] === name)
   const sum = (suffix: string, outcome?: string) =>
     samples
-      .filter(
-        (each) => each.metric === METRIC + suffix && (outcome ?? each.labels['outcome']) === each.labels['outcome'],
-      )
+      .filter((each) => each.name === METRIC + suffix && (outcome ?? each.labels['outcome']) === each.labels['outcome'])
       .reduce((all, { value }) => all + value, 0)
   const count = sum('count')
   return {
@@ -46,24 +45,3 @@ export async function readFigures(name: string, signal: AbortSignal): Promise<Fi
 }
 
 const METRIC = 'rowhouse_template_duration_seconds_'
-
-interface Sample {
-  readonly metric: string
-  readonly labels: Readonly<Record<string, string>>
-  readonly value: number
-}
-
-/** Reads the samples of this metric from the text format of Prometheus. */
-function samplesOf(text: string): readonly Sample[] {
-  return text.split('\n').flatMap((line) => {
-    const [, metric, labels = '', value] = /^(\w+)\{(.*)\} (\S+)$/.exec(line) ?? []
-    return metric?.startsWith(METRIC) ? [{ metric, labels: labelsOf(labels), value: Number(value) }] : []
-  })
-}
-
-function labelsOf(text: string): Readonly<Record<string, string>> {
-  const pairs = [...text.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)]
-  return Object.fromEntries(pairs.map(([, name = '', value = '']) => [name, unescaped(value)]))
-}
-
-const unescaped = (value: string) => value.replaceAll(/\\(.)/g, (_, sign: string) => (sign === 'n' ? '\n' : sign))
