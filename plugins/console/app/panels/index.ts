@@ -21,6 +21,12 @@ export const PANELS: readonly Panel[] = [
     component: lazy(() => import('./structure/index.js')),
     adminOnly: true,
   },
+  {
+    path: 'permissions',
+    title: 'Permissions',
+    component: lazy(() => import('./permissions/index.js')),
+    adminOnly: true,
+  },
   { path: 'templates', title: 'Templates', component: lazy(() => import('./templates/index.js')) },
   { path: 'files', title: 'Files', component: lazy(() => import('./files/index.js')) },
   {

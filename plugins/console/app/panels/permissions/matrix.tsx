@@ -1,0 +1,247 @@
+import { useState } from 'preact/hooks'
+import { labelOf, type Table } from '../../catalog.js'
+import { Problem } from '../../ui/problem.js'
+import { countKey, type Counts, useCounts } from './counts.js'
+import { drafts } from './draft.js'
+import { NewRole } from './new-role.js'
+import {
+  ACTIONS,
+  type Action,
+  addressOf,
+  type Mark,
+  markOf,
+  permissionAt,
+  placeKey,
+  type Rules,
+  SPECIAL,
+  titleOf,
+  trackSpecial,
+} from './rules.js'
+import { Session } from './session-fields.js'
+import { Sign } from './sign.js'
+import { useNarrow } from './use-narrow.js'
+
+/** Roles that were named here and have no permission yet. */
+let named: readonly string[] = []
+
+/** All permissions: a row for each table, and columns for the operations of each role. */
+export function Matrix({ rules }: { readonly rules: Rules }) {
+  const [search, setSearch] = useState('')
+  const [chosen, setChosen] = useState('')
+  const [, setNamed] = useState(named)
+  const isNarrow = useNarrow()
+  const { counts, failure, isCounting, count } = useCounts(rules)
+  const roles = [...new Set([...rules.roles, ...named])]
+  const role = roles.includes(chosen) ? chosen : isNarrow ? roles[0] : undefined
+  const shown = role === undefined ? roles : [role]
+  const tables = rules.tables.filter(({ table }) => titleOf(table).toLowerCase().includes(search.trim().toLowerCase()))
+  const add = (name: string) => {
+    named = [...named, name]
+    setNamed(named)
+    setChosen(name)
+  }
+  return (
+    <div class="page permissions">
+      <div class="bar">
+        <h2>Permissions</h2>
+        <input
+          type="search"
+          aria-label="Search tables"
+          placeholder="Search tables"
+          value={search}
+          onInput={({ currentTarget }) => setSearch(currentTarget.value)}
+        />
+        {roles.length > 0 && (
+          <select aria-label="Role" value={role ?? ''} onChange={({ currentTarget }) => setChosen(currentTarget.value)}>
+            {!isNarrow && <option value="">All roles</option>}
+            {roles.map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        )}
+        <NewRole taken={roles} add={add} />
+        <a class="push" href="/console/permissions/why">
+          Why may a role not …?
+        </a>
+      </div>
+      <div class="bar soft legend">
+        <span>
+          <Sign rows="all" /> all rows
+        </span>
+        <span>
+          <Sign rows="some" /> some rows
+        </span>
+        <span>
+          <Sign rows="none" /> nothing
+        </span>
+        <span>
+          <b>2/5</b> two of five columns
+        </span>
+        <form
+          class="row push"
+          onSubmit={(event) => {
+            event.preventDefault()
+            void count(shown)
+          }}
+        >
+          <Session names={['x-service-user-id']} />
+          <button disabled={isCounting}>{isCounting ? 'Counting …' : 'Count rows'}</button>
+        </form>
+      </div>
+      {failure !== undefined && <Problem of={failure} />}
+      {roles.length === 0 ? (
+        <p class="empty">No role has a permission yet. Name the first one: only admin sees any row until then.</p>
+      ) : tables.length === 0 && search !== '' ? (
+        <p class="empty">No table matches.</p>
+      ) : (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Permissions by table and role">
+          <table class="matrix">
+            <Heads roles={shown} isOne={role !== undefined} />
+            <tbody>
+              {tables.map((table) => (
+                <Row key={labelOf(table.table)} table={table} roles={shown} counts={counts} />
+              ))}
+              {search === '' &&
+                Object.entries(SPECIAL)
+                  .filter(
+                    ([name]) =>
+                      !rules.tables.some(({ table }) => table.schema === 'svc_catalog' && table.name === name),
+                  )
+                  .map(([name, title]) => <Untracked key={name} name={name} title={title} span={shown.length * 4} />)}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </div>
+  )
+}
+
+const Heads = ({ roles, isOne }: { readonly roles: readonly string[]; readonly isOne: boolean }) => (
+  <thead>
+    {!isOne && (
+      <tr>
+        <td />
+        {roles.map((role) => (
+          <th key={role} scope="colgroup" colSpan={4} class="first">
+            {role}
+          </th>
+        ))}
+      </tr>
+    )}
+    <tr>
+      <td />
+      {roles.flatMap((role) =>
+        ACTIONS.map((action, i) => (
+          <th key={`${role} ${action}`} scope="col" class={i === 0 ? 'action first' : 'action'}>
+            {action}
+          </th>
+        )),
+      )}
+    </tr>
+  </thead>
+)
+
+function Row({
+  table,
+  roles,
+  counts,
+}: {
+  readonly table: Table
+  readonly roles: readonly string[]
+  readonly counts: Counts
+}) {
+  const total = counts.get(countKey(table))
+  return (
+    <tr>
+      <th scope="row">
+        {titleOf(table.table)}
+        {total !== undefined && <span class="count">{total}</span>}
+      </th>
+      {roles.flatMap((role) =>
+        ACTIONS.map((action, i) => (
+          <td key={`${role} ${action}`} class={i === 0 ? 'first' : undefined}>
+            <Cell
+              table={table}
+              role={role}
+              action={action}
+              count={action === 'select' ? counts.get(countKey(table, role)) : undefined}
+            />
+          </td>
+        )),
+      )}
+    </tr>
+  )
+}
+
+function Cell({
+  table,
+  role,
+  action,
+  count,
+}: {
+  readonly table: Table
+  readonly role: string
+  readonly action: Action
+  readonly count: string | undefined
+}) {
+  const place = { table: table.table, role, action }
+  const mark = markOf(permissionAt(place), action, table)
+  const isChanged = drafts.value.has(placeKey(place))
+  return (
+    <a
+      href={addressOf(place)}
+      class={`cell ${mark.rows}`}
+      aria-label={wordsOf(mark, role, action, titleOf(table.table), isChanged)}
+    >
+      <Sign rows={mark.rows} />
+      {mark.columns && (
+        <small>
+          {mark.columns[0]}/{mark.columns[1]}
+        </small>
+      )}
+      {count !== undefined && <small class="count">{count}</small>}
+      {isChanged && <small class="odd">unsaved</small>}
+    </a>
+  )
+}
+
+const wordsOf = ({ rows, columns }: Mark, role: string, action: Action, table: string, isChanged: boolean): string =>
+  `${role} may ${action} ${rows === 'none' ? 'nothing in' : `${rows} rows of`} ${table}` +
+  (columns ? `, ${columns[0]} of ${columns[1]} columns` : '') +
+  (isChanged ? ', with unsaved changes' : '')
+
+function Untracked({ name, title, span }: { readonly name: string; readonly title: string; readonly span: number }) {
+  const [failure, setFailure] = useState<unknown>()
+  const [isAsking, setAsking] = useState(false)
+  return (
+    <tr>
+      <th scope="row">{title}</th>
+      <td colSpan={span} class="first untracked">
+        {isAsking ? (
+          <div class="row">
+            <span>
+              From then on a role needs a permission in this row
+              {name === 'svc_file' ? ' for each use of a file' : ' to send a message'}.
+            </span>
+            <button type="button" class="primary" onClick={() => void trackSpecial(name).catch(setFailure)}>
+              Apply rules
+            </button>
+            <button type="button" onClick={() => setAsking(false)}>
+              Cancel
+            </button>
+          </div>
+        ) : (
+          <div class="row soft">
+            {name === 'svc_file'
+              ? 'No rules by row: the configuration says which roles may use files.'
+              : 'No rules: only admin can send.'}
+            <button type="button" class="quiet" onClick={() => setAsking(true)}>
+              Set rules …
+            </button>
+          </div>
+        )}
+        {failure !== undefined && <Problem of={failure} />}
+      </td>
+    </tr>
+  )
+}

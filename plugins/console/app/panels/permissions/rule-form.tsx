@@ -1,0 +1,215 @@
+import { useState } from 'preact/hooks'
+import { Failure } from '../../api.js'
+import type { Table } from '../../catalog.js'
+import { Dialog } from '../../ui/dialog.js'
+import { Problem } from '../../ui/problem.js'
+import { ColumnsField } from './columns-field.js'
+import { type Draft, draftOf, type Flag, HAS, keepDraft, permissionOf } from './draft.js'
+import { PresetsField } from './presets-field.js'
+import { RuleField } from './rule-field.js'
+import { ACTIONS, type Permission, permissionAt, type Place, type Rules, savePermission, titleOf } from './rules.js'
+
+const FLAGS: Readonly<Record<Flag, string>> = {
+  allow_aggregations: 'Sums, averages and the like',
+  allow_upsert: 'Update an existing row instead (on_conflict)',
+  backend_only: 'For your own servers only',
+}
+
+/** The form of one permission. */
+export function RuleForm({
+  place,
+  table,
+  rules,
+  draft,
+  isChanged,
+  saved,
+}: {
+  readonly place: Place
+  readonly table: Table
+  readonly rules: Rules
+  readonly draft: Draft
+  readonly isChanged: boolean
+  readonly saved: Permission | undefined
+}) {
+  const { action, role } = place
+  const [failure, setFailure] = useState<unknown>()
+  const [isBusy, setBusy] = useState(false)
+  const [isDropping, setDropping] = useState(false)
+  const has = HAS[action]
+  const change = (by: Partial<Draft>) => {
+    setFailure(undefined)
+    keepDraft(place, { ...draft, ...by })
+  }
+  const save = async (make: () => Permission | undefined) => {
+    setBusy(true)
+    try {
+      await savePermission(place, saved, make())
+      keepDraft(place, undefined)
+      setFailure(undefined)
+    } catch (error) {
+      setFailure(error)
+    }
+    setBusy(false)
+    setDropping(false)
+  }
+  const failing = partOf(failure)
+  const problem = (part: string) => failing === part && <Problem of={failure} />
+  const ruled = { table, rules }
+  return (
+    <form
+      class="rule-form"
+      aria-label="Permission"
+      onSubmit={(event) => {
+        event.preventDefault()
+        void save(() => permissionOf(draft, action))
+      }}
+    >
+      {!saved && (
+        <p class="soft">
+          {role} may not {action} rows of {titleOf(table.table)} yet.
+        </p>
+      )}
+      {has.has('filter') && (
+        <RuleField
+          label={`Rows that ${role} may ${action}`}
+          hint='{"customer_id": "X-Service-User-Id"}'
+          value={draft.filter}
+          onChange={(filter) => change({ filter })}
+          {...ruled}
+        >
+          {problem('filter')}
+        </RuleField>
+      )}
+      {has.has('check') && (
+        <RuleField
+          label="Check of the written row"
+          hint='{"customer_id": "X-Service-User-Id"}'
+          value={draft.check}
+          onChange={(check) => change({ check })}
+          {...ruled}
+        >
+          {problem('check')}
+        </RuleField>
+      )}
+      {has.has('columns') && (
+        <ColumnsField draft={draft} change={change} table={table} hasComputed={has.has('computed')} />
+      )}
+      {problem('columns')}
+      {has.has('presets') && <PresetsField draft={draft} change={change} table={table} />}
+      {problem('set')}
+      <section class="rule-field">
+        <h3>Options</h3>
+        {(Object.keys(FLAGS) as Flag[]).map(
+          (flag) =>
+            has.has(flag) && (
+              <label key={flag}>
+                <input
+                  type="checkbox"
+                  checked={draft.flags[flag]}
+                  onChange={({ currentTarget }) => change({ flags: { ...draft.flags, [flag]: currentTarget.checked } })}
+                />{' '}
+                {FLAGS[flag]}
+              </label>
+            ),
+        )}
+        {has.has('limit') && (
+          <label class="row">
+            Most rows of a request
+            <input
+              type="number"
+              min={0}
+              value={draft.limit}
+              placeholder="no limit"
+              onInput={({ currentTarget }) => change({ limit: currentTarget.value })}
+            />
+          </label>
+        )}
+        {problem('limit')}
+        <label>
+          Comment
+          <input
+            class="wide"
+            value={draft.comment}
+            autocomplete="off"
+            onInput={({ currentTarget }) => change({ comment: currentTarget.value })}
+          />
+        </label>
+      </section>
+      {failing === '' && <Problem of={failure} />}
+      <div class="rule-actions">
+        <button class="primary" disabled={isBusy || (!isChanged && saved !== undefined)}>
+          {saved ? 'Save' : 'Create the permission'}
+        </button>
+        {isChanged && (
+          <button type="button" onClick={() => keepDraft(place, undefined)}>
+            Revert
+          </button>
+        )}
+        {saved && (
+          <button type="button" class="danger" onClick={() => setDropping(true)}>
+            Delete
+          </button>
+        )}
+        {isChanged && <b class="odd">Unsaved</b>}
+        <CopyFrom place={place} rules={rules} copy={(from) => change(draftOf(from, action))} />
+      </div>
+      {isDropping && (
+        <Dialog title="Delete the permission?" close={() => setDropping(false)}>
+          <p>
+            {role} can then {action} no row of {titleOf(table.table)}.
+          </p>
+          <p class="row">
+            <button type="button" class="danger" disabled={isBusy} onClick={() => void save(() => undefined)}>
+              Delete the permission
+            </button>
+          </p>
+        </Dialog>
+      )}
+    </form>
+  )
+}
+
+/** Returns the part of the permission that an error of the server is about; empty for none of them. */
+function partOf(failure: unknown): string | undefined {
+  if (failure === undefined) return undefined
+  return (
+    (failure instanceof Failure && /\.permission\.(filter|check|columns|set|limit)\b/.exec(failure.path)?.[1]) || ''
+  )
+}
+
+function CopyFrom({
+  place,
+  rules,
+  copy,
+}: {
+  readonly place: Place
+  readonly rules: Rules
+  readonly copy: (from: Permission) => void
+}) {
+  const others = rules.roles.flatMap((role) =>
+    ACTIONS.flatMap((action) => {
+      const permission = permissionAt({ ...place, role, action })
+      return permission && !(role === place.role && action === place.action)
+        ? [{ name: `${role}: ${action}`, permission }]
+        : []
+    }),
+  )
+  if (others.length === 0) return null
+  return (
+    <select
+      class="push"
+      aria-label="Copy from another permission"
+      value=""
+      onChange={({ currentTarget }) => {
+        const from = others.find(({ name }) => name === currentTarget.value)
+        currentTarget.value = ''
+        if (from) copy(from.permission)
+      }}
+    >
+      <option value="">Copy from …</option>
+      {others.map(({ name }) => (
+        <option key={name}>{name}</option>
+      ))}
+    </select>
+  )
+}

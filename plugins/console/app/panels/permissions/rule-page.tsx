@@ -1,0 +1,64 @@
+import { useLocation, useRoute } from 'preact-iso'
+import { Tabs } from '../../ui/tabs.js'
+import { draftOf, drafts, isSame } from './draft.js'
+import { RuleForm } from './rule-form.js'
+import { Sign } from './sign.js'
+import {
+  type Action,
+  ACTIONS,
+  addressOf,
+  markOf,
+  permissionAt,
+  placeKey,
+  type Rules,
+  tableNamed,
+  titleOf,
+} from './rules.js'
+import { TryOut } from './try-out.js'
+
+/** One permission, and what it does: `/console/permissions/rule?table=orders&role=customer&operation=select`. */
+export function RulePage({ rules }: { readonly rules: Rules }) {
+  const { route } = useLocation()
+  const { table: name, role = '', operation } = useRoute().query as Readonly<Record<string, string | undefined>>
+  const table = tableNamed(name)
+  const action = ACTIONS.find((each) => each === operation) ?? 'select'
+  if (!table || role === '') {
+    return (
+      <p class="empty">
+        There is no tracked table {name}. <a href="/console/permissions">All permissions</a>
+      </p>
+    )
+  }
+  const place = { table: table.table, role, action }
+  const saved = permissionAt(place)
+  const original = draftOf(saved, action)
+  const draft = drafts.value.get(placeKey(place)) ?? original
+  const isChanged = !isSame(draft, original)
+  const titled = (each: Action) => (
+    <>
+      <Sign rows={markOf(permissionAt({ ...place, action: each }), each, table).rows} /> {each}
+    </>
+  )
+  return (
+    <div class="page permissions">
+      <div class="bar">
+        <a href="/console/permissions">Permissions</a>
+        <h2>
+          {role} <span class="soft">on</span> {titleOf(table.table)}
+        </h2>
+        <div class="push">
+          <Tabs
+            label="Operation"
+            tabs={ACTIONS.map((key) => ({ key, title: titled(key) }))}
+            chosen={action}
+            onChoose={(key) => route(addressOf({ ...place, action: key }))}
+          />
+        </div>
+      </div>
+      <div class="rule-split" key={placeKey(place)}>
+        <RuleForm place={place} table={table} rules={rules} draft={draft} isChanged={isChanged} saved={saved} />
+        <TryOut place={place} table={table} rules={rules} draft={isChanged ? draft : undefined} saved={saved} />
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,127 @@
+import t from 'tap'
+import { accessibility, openConsole, overflow } from '../../kit/console.js'
+
+const HOSTILE = `<img src=x onerror="window.canary=1">'"</script>‮\u0007${'x'.repeat(200)}`
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+const rule = (table: string, operation: string) =>
+  `permissions/rule?${String(new URLSearchParams({ table, role: 'customer', operation }))}`
+
+t.test('an admin finds out why a role does not get a row, changes the rule, and sees the difference', async (t) => {
+  const { server, page, complaints, elsewhere, open } = await openConsole(t)
+  await server.must('run_sql', {
+    sql: `create table orders (id int primary key, customer_id int, status text, note text);
+          insert into orders values (1, 7, 'paid', 'a'), (2, 7, 'late', 'b'), (3, 8, 'late', 'c')`,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'orders' },
+    {
+      type: 'create_select_permission',
+      args: {
+        table: 'orders',
+        role: 'customer',
+        permission: {
+          columns: ['id', 'status'],
+          filter: { customer_id: 'X-Service-User-Id', status: { $in: ['paid'] } },
+        },
+      },
+    },
+    {
+      type: 'create_insert_permission',
+      args: {
+        table: 'orders',
+        role: 'customer',
+        permission: { columns: ['id'], check: { status: 'paid' }, set: { customer_id: 'X-Service-User-Id' } },
+      },
+    },
+  ])
+  await open('permissions')
+  await page.getByLabel('User id').fill('7')
+  await page.getByRole('button', { name: 'Count rows' }).click()
+  const cell = page.getByRole('link', { name: 'customer may select some rows of orders, 2 of 4 columns' })
+  await cell.getByText('1', { exact: true }).waitFor()
+  t.same(await accessibility(page), [])
+
+  await cell.click()
+  await page.getByText('Rows where status is "paid" and customer_id is the user\'s id.').waitFor()
+  await page.getByText('customer may select 1 of these 3 rows').waitFor()
+  await page.getByRole('row', { name: /hidden 2 7 late/ }).click()
+  await page.getByText('customer may not select: the filter of the permission is not true for the row.').waitFor()
+  await page.locator('.rule-tree li', { hasText: 'false status is "paid"' }).getByText('status is "late"').waitFor()
+  t.same(await accessibility(page), [])
+
+  const editor = page.getByRole('textbox', { name: 'Rows that customer may select' })
+  await editor.click()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.type('{"cust')
+  await page.locator('.cm-tooltip-autocomplete').getByText('customer_id').click()
+  await page.keyboard.insertText('"X-Service-User-Id"')
+  await page.getByText('With your changes: customer may select 2 of these 3 rows').waitFor()
+  await page.getByText('Unsaved', { exact: true }).waitFor()
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('customer may select: the permission allows it.').waitFor()
+  t.equal(await page.getByText('Unsaved', { exact: true }).count(), 0)
+  const { body } = await server.query(
+    'select',
+    { table: 'orders', columns: ['id'] },
+    {
+      role: 'customer',
+      variables: { 'x-service-user-id': '7' },
+    },
+  )
+  t.same(body, [{ id: 1 }, { id: 2 }])
+  await page.getByRole('tab', { name: 'What customer gets' }).click()
+  await page.getByRole('grid', { name: 'Rows that customer gets' }).getByText('late').waitFor()
+
+  await page.getByRole('tab', { name: 'insert' }).click()
+  await page.getByRole('button', { name: 'Try the insert' }).click()
+  await page.getByText(/customer may not insert/).waitFor()
+  await page.goto(`${server.url}/console/permissions/why?table=orders&role=customer&operation=select&key=3&user=7`)
+  await page.getByText("customer_id is 8, the user's id is 7").waitFor()
+  t.same(await accessibility(page), [])
+
+  await open(rule('orders', 'delete'))
+  await page.getByText('customer may not delete rows of orders yet.').waitFor()
+  await page.getByRole('button', { name: 'Create the permission' }).click()
+  await page.getByRole('button', { name: 'Delete', exact: true }).click()
+  await page.getByRole('button', { name: 'Delete the permission' }).click()
+  await page.getByText('customer may not delete rows of orders yet.').waitFor()
+  t.same(complaints, [])
+  t.same(elsewhere, [])
+})
+
+t.test('hostile names and values are only text, and a phone is wide enough', async (t) => {
+  const { server, page, complaints, elsewhere, open } = await openConsole(t, {
+    browser: { viewport: { width: 390, height: 844 } },
+  })
+  const column = HOSTILE.slice(0, 50)
+  await server.must('run_sql', {
+    sql: `create table note (id int primary key, ${quoted(column)} text); insert into note values (1, $1)`.replace(
+      '$1',
+      `'${HOSTILE.replaceAll("'", "''")}'`,
+    ),
+  })
+  await server.must('track_table', 'note')
+  await server.must('create_select_permission', {
+    table: 'note',
+    role: 'customer',
+    permission: { columns: '*', filter: { [column]: HOSTILE } },
+    comment: HOSTILE,
+  })
+  await open('permissions')
+  await page.getByRole('link', { name: /customer may select some rows of note/ }).waitFor()
+  t.equal(await overflow(page), 0)
+  await open(rule('note', 'select'))
+  await page.getByRole('gridcell', { name: 'seen' }).click()
+  await page.getByText(/customer may select:/).waitFor()
+  t.equal(await overflow(page), 0)
+  t.same(await accessibility(page), [])
+  await open(`permissions/why?${String(new URLSearchParams({ table: HOSTILE, role: HOSTILE, key: HOSTILE }))}`)
+  await page.getByText(/There is no tracked table/).waitFor()
+  t.equal(await overflow(page), 0)
+  t.equal(await page.evaluate('window.canary'), undefined)
+  t.same(
+    complaints.filter((each) => !each.includes('400')),
+    [],
+  )
+  t.same(elsewhere, [])
+})
