@@ -1,16 +1,15 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { chromium, type Page } from 'playwright-core'
+import { startSample } from './sample.js'
 
 /** `npm run pictures`: takes the pictures of the READMEs from the sample shop. */
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 const MAX_BYTES = 150_000
 const SETTLE_MS = 1_500
+/** Time for plots of the last minutes. */
+const HISTORY_MS = 40_000
 const root = fileURLToPath(new URL('../../../../', import.meta.url))
 const folder = join(root, 'plugins/console/pictures')
 
@@ -28,29 +27,44 @@ const WHY = new URLSearchParams({
   table: 'orders',
   operation: 'select',
   key: '{"id": 46455}',
-})
+}).toString()
+
+const LATE = new URLSearchParams({ where: '{"status": "late"}' }).toString()
 
 const PICTURES: readonly Picture[] = [
-  { name: 'data', path: 'data/orders' },
-  { name: 'ask', path: 'ask' },
+  { name: 'data', path: `data/orders?${LATE}` },
+  {
+    name: 'ask',
+    path: 'ask',
+    async prepare(page) {
+      await page.getByRole('button', { name: 'Plot by month' }).click()
+      await page.getByRole('button', { name: 'Run', exact: true }).click()
+      await page.getByRole('img', { name: /by month/ }).waitFor()
+    },
+  },
   { name: 'diagram', path: 'structure/diagram' },
-  { name: 'permissions', path: `permissions/why?${WHY.toString()}` },
-  { name: 'messages', path: 'messages' },
-  { name: 'health', path: 'health' },
+  { name: 'permissions', path: `permissions/why?${WHY}` },
+  {
+    name: 'messages',
+    path: 'messages',
+    prepare: (page) =>
+      page
+        .getByText(/is late/)
+        .first()
+        .click(),
+  },
+  { name: 'health', path: 'health', prepare: (page) => page.waitForTimeout(HISTORY_MS) },
 ]
 
-const cwd = await mkdtemp(join(tmpdir(), 'rowhouse-pictures-'))
-const server = spawn(process.execPath, [join(root, 'build/core/cli.js'), 'dev', '--port', '0'], { cwd })
-server.stderr.pipe(process.stderr)
+const sample = await startSample()
 try {
-  const link = await signInLink()
   await mkdir(folder, { recursive: true })
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
-  const page = await browser.newPage({ viewport: { width: 1280, height: 760 }, colorScheme: 'light' })
-  await page.goto(link)
+  const page = await browser.newPage({ viewport: { width: 1280, height: 720 }, colorScheme: 'light' })
+  await page.goto(sample.link)
   await page.waitForSelector('#main')
   for (const { name, path, prepare } of PICTURES) {
-    await page.goto(new URL(`/console/${path}`, link).href)
+    await page.goto(new URL(`/console/${path}`, sample.link).href)
     await prepare?.(page)
     await page.waitForTimeout(SETTLE_MS)
     const file = join(folder, `${name}.png`)
@@ -61,16 +75,5 @@ try {
   }
   await browser.close()
 } finally {
-  server.kill()
-  await once(server, 'exit')
-  await rm(cwd, { recursive: true, force: true })
-}
-
-/** Returns the link that the server prints. */
-async function signInLink(): Promise<string> {
-  for await (const line of createInterface(server.stdout)) {
-    const link = /https?:\S+#code=\S+/.exec(line)?.[0]
-    if (link !== undefined) return link
-  }
-  throw new Error('the server printed no sign-in link')
+  await sample.stop()
 }

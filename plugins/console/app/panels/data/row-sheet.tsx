@@ -2,10 +2,11 @@ import { useEffect, useState } from 'preact/hooks'
 import { query } from '../../api.js'
 import { type Column, isJson, type Table, wireName } from '../../catalog.js'
 import { type Json, type JsonObject, textOf } from '../../json.js'
+import { isAdmin } from '../../session.js'
 import { Problem } from '../../ui/problem.js'
 import { type Editing } from './cell-editor.js'
 import { Sheet } from './sheet.js'
-import { addressOf, ownColumns, related, whereOf } from './view.js'
+import { addressOf, keyColumns, ownColumns, related, whereOf, whyAddress } from './view.js'
 import { isEditable } from './writes.js'
 
 /** One row with all of its columns and the rows that belong to it. */
@@ -62,6 +63,11 @@ export function RowSheet({
           </div>
         ))}
       </dl>
+      {isAdmin.value && keyColumns(table).length > 0 && (
+        <p>
+          <a href={whyAddress(table, full ?? row)}>Who sees this row, and why?</a>
+        </p>
+      )}
       <RelatedRows table={table} row={full ?? row} counts={counts} />
       {table.actions.delete && (
         <p>

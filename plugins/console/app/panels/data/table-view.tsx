@@ -1,7 +1,8 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
-import { labelOf, type Table } from '../../catalog.js'
+import { isSystem, labelOf, type Table } from '../../catalog.js'
 import type { JsonObject } from '../../json.js'
+import { acting, isAdmin } from '../../session.js'
 import { Grid, type GridColumn } from '../../ui/grid.js'
 import { Problem } from '../../ui/problem.js'
 import { CellEditor, type Editing } from './cell-editor.js'
@@ -17,7 +18,7 @@ import { RequestSheet } from './request-sheet.js'
 import { RowSheet } from './row-sheet.js'
 import type { Size } from './sizes.js'
 import { MOST_ROWS, TableRows } from './table-rows.js'
-import { addressOf, keyColumns, readView, type View } from './view.js'
+import { addressOf, keyColumns, readView, type View, whyAddress } from './view.js'
 import { isEditable, mostDeleted } from './writes.js'
 
 /** The rows of a table as the address says, with what can be done with them. */
@@ -137,6 +138,7 @@ function Rows({
         <div class="bar">
           <h2>{labelOf(table.table)}</h2>
           {failure === undefined && <Count {...{ table, view, source, size }} />}
+          {isAdmin.value && acting.value && !isSystem(table) && <a href={whyAddress(table)}>Is a row missing?</a>}
           <span class="row push">
             {canMark && marked.size > 0 && (
               <button type="button" class="danger" onClick={() => setOver('delete')}>

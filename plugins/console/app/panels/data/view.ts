@@ -1,5 +1,6 @@
 import { type Column, isSameTable, labelOf, type Table, catalog, wireName } from '../../catalog.js'
 import { type Json, type JsonObject, parse } from '../../json.js'
+import { acting } from '../../session.js'
 
 /** A column of a view: its own, one of a related row by its path, or the number or the first rows of a relationship. */
 export type Choice = string | readonly string[] | { readonly count: string } | { readonly rows: string }
@@ -88,6 +89,21 @@ export function keyColumns(table: Table): readonly string[] {
 /** Returns the condition that finds a row. */
 export const whereOf = (table: Table, row: JsonObject): JsonObject =>
   Object.fromEntries(keyColumns(table).map((name) => [name, { $eq: row[name] }]))
+
+/**
+ * Returns the address that explains to an admin whether the caller sees a row, and why.
+ * @param row without it, the page asks for the row
+ */
+export function whyAddress(table: Table, row?: JsonObject): string {
+  const key = row && Object.fromEntries(keyColumns(table).map((name) => [name, row[name]]))
+  const caller = acting.value
+  return `/console/permissions/why?${new URLSearchParams({
+    table: labelOf(table.table),
+    operation: 'select',
+    ...(caller ? { role: caller.role, session: JSON.stringify(caller.variables) } : {}),
+    ...(key ? { key: JSON.stringify(key) } : {}),
+  }).toString()}`
+}
 
 /** Returns a relationship of a table with the other table, if the caller may see it. */
 export function related(table: Table, name: string) {
