@@ -18,6 +18,8 @@ export interface Session {
    * the server itself, which are not limited.
    */
   readonly caller?: string
+  /** When the caller's credentials expire, in milliseconds since 1970, if that is known. */
+  readonly expiresAt?: number
   /** Authentication method. A `cookie` caller is subject to the CSRF rule. */
   readonly via: 'admin-secret' | 'gateway' | 'token' | 'cookie' | 'webhook' | 'anonymous' | 'internal'
 }

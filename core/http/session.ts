@@ -53,6 +53,8 @@ export function createAuthenticate(
   checkSecrets(config, log, withoutSocket)
   const hasura = config.hasuraNames
   const readToken = config.jwt && createTokenReader(config.jwt, log, hasura)
+  const tokenHeaders = ['authorization', ...(config.jwt ?? []).flatMap(({ header }) => header?.toLowerCase() ?? [])]
+  const hasToken = (headers: RequestHeaders) => tokenHeaders.some((name) => headers.get(name) !== undefined)
   const askWebhook = config.webhook && createWebhook(config.webhook, hasura)
 
   const authenticate: Authenticate = async (req, overSocket = false) => {
@@ -63,7 +65,10 @@ export function createAuthenticate(
     if (proven) return proven
     if (config.mode === 'gateway') throw missingCredentials('this server accepts requests from its gateway only')
 
-    const known = (await fromAuthenticators(headers, extra)) ?? (await readToken?.(headers))
+    const own = await fromAuthenticators(headers, extra)
+    // A browser sends cookies with every request, but a token in a header on purpose.
+    if (own && (own.via !== 'cookie' || !hasToken(headers))) return own
+    const known = await readToken?.(headers)
     if (known) return known
     if (askWebhook) return askWebhook(headers, req.rawHeaders)
     if (bearerToken(headers) !== undefined) throw invalidToken(new Error('auth.jwt is not configured'))

@@ -8,7 +8,7 @@ import type { Context } from 'koa'
 import { serviceError } from '../errors.js'
 
 export interface StaticPage {
-  /** HTML that refers to its assets below `assets`. A function gets the nonce of the style sheets that it permits. */
+  /** HTML that refers to its assets below `assets`. A function gets the nonce that its scripts and inline style sheets need. */
   readonly html: string | ((nonce: string) => string)
   /** Path of the assets, e.g. `/v1/graphql/assets`. */
   readonly assets: string
@@ -22,10 +22,11 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 /**
  * Allows resources from this server only, and frames from this server only.
+ * @param scripts sources of scripts: this server, or with a nonce only the page's own script and what it imports
  * @param styles source of inline styles: a nonce, or `'unsafe-inline'`, which third-party pages need
  */
-const policy = (styles: string) =>
-  `default-src 'none'; script-src 'self'; style-src 'self' ${styles}; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; connect-src 'self'; frame-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`
+const policy = (styles: string, scripts: string) =>
+  `default-src 'none'; script-src ${scripts}; style-src 'self' ${styles}; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; connect-src 'self'; frame-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`
 
 interface Asset {
   readonly body: Buffer
@@ -67,7 +68,12 @@ export function staticPage(router: Router, { html, assets, files }: StaticPage):
   })
   return (ctx) => {
     const nonce = randomBytes(16).toString('base64')
-    ctx.set('Content-Security-Policy', policy(typeof html === 'string' ? "'unsafe-inline'" : `'nonce-${nonce}'`))
+    ctx.set(
+      'Content-Security-Policy',
+      typeof html === 'string'
+        ? policy("'unsafe-inline'", "'self'")
+        : policy(`'nonce-${nonce}'`, `'nonce-${nonce}' 'strict-dynamic'`),
+    )
     ctx.set('Cache-Control', 'no-cache')
     ctx.set('X-Content-Type-Options', 'nosniff')
     ctx.type = 'html'

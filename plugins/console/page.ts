@@ -4,7 +4,7 @@ import { type Host, staticPage } from 'rowhouse'
 const ASSETS = '/console/assets'
 const FOLDER = new URL('./assets/', import.meta.url)
 
-/** @param nonce for the style sheets that CodeMirror adds */
+/** @param nonce for the script, and for the style sheets that CodeMirror adds */
 const html = (nonce: string): string => `<!doctype html>
 <html lang="en">
 <head>
@@ -14,7 +14,7 @@ const html = (nonce: string): string => `<!doctype html>
 <title>Rowhouse</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="${ASSETS}/main.css">
-<script type="module" src="${ASSETS}/main.js"></script>
+<script type="module" nonce="${nonce}" src="${ASSETS}/main.js"></script>
 </head>
 <body>
 <noscript><p>The console needs JavaScript.</p></noscript>

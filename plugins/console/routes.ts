@@ -1,6 +1,6 @@
 import type { Context } from 'koa'
 import { assertAdmin, type Host, isSameOrigin, type JsonObject, readJson, serviceError, type Session } from 'rowhouse'
-import { cookieName, type Sessions } from './sessions.js'
+import { cookieName, type Created, idIn, isOwnPage, SECURE, type Sessions } from './sessions.js'
 
 /** The sign-in. Everything else that the console calls belongs to other plugins. */
 export function sessionRoutes(router: Host['router'], sessions: Sessions): void {
@@ -10,31 +10,30 @@ export function sessionRoutes(router: Host['router'], sessions: Sessions): void 
   })
 
   router.post('/console/session', async (ctx) => {
-    if (!isSameOrigin(ctx)) throw serviceError('csrf', 'sign in from the page of this server')
+    assertOwnPage(ctx)
     const { code } = (await readJson(ctx, { empty: {} })) as JsonObject
-    const session = typeof code === 'string' ? await withCode(sessions, code) : ctx.state.session
-    // A session does not create another, which would last longer.
-    if (session.via === 'anonymous' || (session === ctx.state.session && session.via === 'cookie')) {
-      throw serviceError('missing-credentials', 'send the admin secret, a token, or the code of a sign-in link')
-    }
-    const { id, seconds } = await sessions.create(session, expiryOf(ctx.get('Authorization')))
+    const { session } = ctx.state
+    const { id, seconds } = typeof code === 'string' ? await redeemed(sessions, code) : await created(sessions, session)
     setCookie(ctx, id, seconds)
     ctx.status = 201
-    ctx.body = { signed_in: true, role: session.role }
+    ctx.body = { signed_in: true }
   })
 
   router.post('/console/sign-in-link', async (ctx) => {
     await readJson(ctx, { empty: {} })
-    assertAdmin(ctx.state.session)
-    const { id, seconds } = await sessions.createCode(ctx.state.session)
+    const { session } = ctx.state
+    assertAdmin(session)
+    // What a token or a cookie could create would last longer than they do.
+    if (session.via !== 'admin-secret') throw serviceError('access-denied', 'only the admin secret makes sign-in links')
+    const { id, seconds } = await sessions.createCode(session)
     ctx.status = 201
     ctx.body = { path: `/console#code=${id}`, expires_in_seconds: seconds }
   })
 
   router.delete('/console/session', async (ctx) => {
-    if (!isSameOrigin(ctx)) throw serviceError('csrf', 'sign out from the page of this server')
+    assertOwnPage(ctx)
     const { session } = ctx.state
-    const id = ctx.cookies.get(cookieName(ctx.get('Host')))
+    const id = idIn(ctx.get('Host'), (name) => ctx.cookies.get(name))
     if (ctx.query['all'] !== undefined) {
       assertAdmin(session)
       await sessions.endAll()
@@ -45,27 +44,34 @@ export function sessionRoutes(router: Host['router'], sessions: Sessions): void 
 }
 
 /** @throws ServiceError 401 invalid-token */
-async function withCode(sessions: Sessions, code: string): Promise<Session> {
+async function redeemed(sessions: Sessions, code: string): Promise<Created> {
   const session = await sessions.redeem(code)
-  if (session) return session
+  if (session) return sessions.create(session)
   throw serviceError('invalid-token', 'this sign-in link has expired or was used before')
+}
+
+/** @throws ServiceError 401 missing-credentials */
+async function created(sessions: Sessions, session: Session): Promise<Created> {
+  // A session does not create another, which would last longer.
+  if (session.via !== 'anonymous' && session.via !== 'cookie') return sessions.create(session, endOf(session))
+  throw serviceError('missing-credentials', 'send the admin secret, a token, or the code of a sign-in link')
 }
 
 /** Sets the cookie, for HTTPS only if the browser uses HTTPS. */
 function setCookie(ctx: Context, id: string, seconds: number): void {
-  const secure = ctx.get('Origin').startsWith('https:') ? '; Secure' : ''
-  const name = cookieName(ctx.get('Host'))
+  const isSecure = ctx.get('Origin').startsWith('https:')
+  const name = `${isSecure ? SECURE : ''}${cookieName(ctx.get('Host'))}`
+  const secure = isSecure ? '; Secure' : ''
   ctx.set('Set-Cookie', `${name}=${id}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`)
 }
 
-/** Returns when a JWT expires, in milliseconds since 1970. It was verified before. Other tokens have no known expiry. */
-function expiryOf(authorization: string): number | undefined {
-  const payload = /^bearer +[\w-]+\.([\w-]+)\./i.exec(authorization)?.[1]
-  if (payload === undefined) return undefined
-  try {
-    const { exp } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { readonly exp?: unknown }
-    return typeof exp === 'number' ? exp * 1000 : undefined
-  } catch {
-    return undefined
-  }
+/** @throws ServiceError 403 csrf: the request comes from a page of another origin */
+function assertOwnPage(ctx: Context): void {
+  if (isSameOrigin(ctx) && isOwnPage((name) => ctx.get(name))) return
+  throw serviceError('csrf', 'sign in and out on the page of this server')
 }
+
+/** Returns when a session must end at the latest, in milliseconds since 1970: soon if nobody knows how long the token is valid. */
+const endOf = ({ via, expiresAt }: Session): number =>
+  expiresAt ?? (via === 'admin-secret' ? Infinity : Date.now() + UNKNOWN_MS)
+const UNKNOWN_MS = 3_600_000

@@ -27,6 +27,7 @@ create table svc_catalog.svc_console_session (
   created_at timestamptz not null default now(),
   expires_at timestamptz not null
 );
+create index svc_console_session_expired on svc_catalog.svc_console_session (expires_at);
 `,
   },
 ]

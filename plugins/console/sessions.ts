@@ -11,9 +11,14 @@ export class Sessions {
     this.#maxMs = maxMs
   }
 
-  /** @throws ServiceError 503 while the database is unavailable */
+  /**
+   * Returns who is signed in. Pages of other origins are not, not even of those in `http.cors.origins`: the session may
+   * do more than they were trusted with.
+   * @throws ServiceError 503 while the database is unavailable
+   */
   async find(credentials: Credentials): Promise<Session | null> {
-    const id = credentials.cookie(cookieName(credentials.header('host')))
+    if (!isOwnPage((name) => credentials.header(name))) return null
+    const id = idIn(credentials.header('host'), credentials.cookie)
     if (id === undefined) return null
     const [found] = await this.#data.query<Row>(
       'select role, variables from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now()',
@@ -72,7 +77,7 @@ const CODE_MS = 3_600_000
 
 type Caller = Pick<Session, 'role' | 'variables'>
 type Purpose = 'session' | 'code'
-interface Created {
+export interface Created {
   /** The secret id of the browser, or the code. */
   readonly id: string
   readonly seconds: number
@@ -90,6 +95,21 @@ const sessionOf = ({ role, variables }: Row): Session => ({
 
 /** No cookie contains a NUL, so a code is never valid as one. */
 const hashOf = (purpose: Purpose, id: string): Buffer => createHash('sha256').update(`${purpose}\0${id}`).digest()
+
+/** Returns whether a request may come from a page of this server, or from a program that is no browser. */
+export function isOwnPage(header: (name: string) => string | undefined): boolean {
+  const site = header('sec-fetch-site')
+  if (site) return site === 'same-origin' || site === 'none'
+  const origin = header('origin')
+  return !origin || (URL.canParse(origin) && new URL(origin).host === header('host'))
+}
+
+/** Returns the id of the browser. Only a page over HTTPS of this very host can set the cookie with the prefix. */
+export const idIn = (host: string | undefined, cookie: Credentials['cookie']): string | undefined =>
+  cookie(SECURE + cookieName(host)) ?? cookie(cookieName(host))
+
+/** Prefix of the cookie over HTTPS (RFC 6265bis 4.1.3.2). */
+export const SECURE = '__Host-'
 
 /**
  * Returns the name of the cookie. It contains the port, because browsers send the cookies of a host to all of its ports,

@@ -13,7 +13,7 @@ mails, all or nothing; servers may keep running. Later starts do not load the sh
 or metadata depend on the shop, and if its tables have columns or triggers that it does not know. restore lets the next
 rowhouse dev load the shop, if the database has no tables.
 
-  --yes           also remove rows that were added to the tables of the shop`,
+  --yes           remove it; without it, the command shows what it would remove`,
   flags: { yes: 'boolean' },
   words: 1,
   async run(context) {
@@ -30,7 +30,7 @@ rowhouse dev load the shop, if the database has no tables.
 }
 
 /** @returns the exit code */
-async function remove({ query, operation, print, tell }: CommandContext, withRows: boolean): Promise<number> {
+async function remove({ query, operation, print, tell }: CommandContext, confirmed: boolean): Promise<number> {
   const found = await query<{ name: string }>(`${SHOP} select name from shop`, [MARK])
   const tables = Object.keys(TABLES).filter((table) => found.some(({ name }) => name === table))
   if (tables.length === 0) {
@@ -46,9 +46,11 @@ async function remove({ query, operation, print, tell }: CommandContext, withRow
     return 1
   }
   const added = (await query<{ name: string; count: number }>(addedTo(tables))).filter(({ count }) => count > 0)
-  if (added.length > 0 && !withRows) {
-    const lines = added.map(({ name, count }) => `${name}: ${count}`)
-    tell(`rows were added to the sample shop; rowhouse sample remove --yes removes them, too:${list(lines)}`)
+  if (!confirmed) {
+    const lines = added.map(({ name, count }) => `${count} rows that were added to ${name}`)
+    tell(
+      `rowhouse sample remove --yes removes the shop, whatever was changed in it:${list([...lines, ...tables.map((name) => `table ${name}`)])}`,
+    )
     return 1
   }
   const templates = TEMPLATES.map(({ name }) => name)

@@ -7,7 +7,10 @@ const KEY = 'a key of a test with 32 characters or more'
 const server = await testServer(t, {
   builtins: { console: new URL('../../plugins/console/index.js', import.meta.url) },
   notify: true,
-  config: { http: { home: '/console' }, auth: { jwt: { algorithms: ['HS256'], key: KEY } } },
+  config: {
+    http: { home: '/console', cors: { origins: ['http://127.0.0.1:3999'], credentials: true } },
+    auth: { jwt: { algorithms: ['HS256'], key: KEY } },
+  },
 })
 await server.must('run_sql', {
   sql: `create table note (id int primary key, owner text); insert into note values (1, '7')`,
@@ -77,7 +80,8 @@ t.test('the cookie of an admin reads the metrics', async (t) => {
 
 t.test('a cookie over HTTPS is for HTTPS only', async (t) => {
   const answer = await signIn({ ...SECRET, origin: 'https://example.com' })
-  t.match(answer.headers.get('set-cookie'), /; Secure$/)
+  t.match(answer.headers.get('set-cookie'), /^__Host-rowhouse-\d+=.*; Path=\/;.*; Secure$/)
+  t.equal((await whoIs(cookieOf(answer))).role, 'admin')
 })
 
 t.test('wrong credentials and other sites get no cookie', async (t) => {
@@ -96,7 +100,11 @@ t.test('wrong credentials and other sites get no cookie', async (t) => {
 
 t.test('another site cannot use the cookie', async (t) => {
   const cookie = await signedIn()
-  t.match(await select(cookie, { 'sec-fetch-site': 'cross-site' }), { status: 403, body: { code: 'csrf' } })
+  t.match(await select(cookie, { 'sec-fetch-site': 'cross-site' }), {
+    status: 400,
+    body: { code: 'permission-denied' },
+  })
+  t.equal((await select(cookie, { 'sec-fetch-site': 'cross-site', 'x-service-role': 'admin' })).status, 403)
   t.equal((await select(cookie, { 'content-type': 'text/plain' })).status, 415)
   const out = await server.bare('/console/session', {
     method: 'DELETE',
@@ -132,6 +140,39 @@ t.test('a token gives a session of its role, for as long as it is valid', async 
   t.same((await select(cookie, { 'x-service-user-id': '8' })).body, [{ id: 1 }], 'headers change nothing')
   t.equal((await select(cookie, { 'x-service-role': 'admin' })).status, 403)
   t.equal((await select(cookie, { 'x-service-role': 'editor' })).status, 403)
+})
+
+t.test('a token in a header goes before the cookie', async (t) => {
+  const cookie = await signedIn()
+  t.equal((await select(cookie, { authorization: 'Bearer nonsense' })).status, 401)
+  const own = await select(cookie, { authorization: `Bearer ${await tokenOf('1h')}`, 'x-service-role': 'user' })
+  t.same(own.body, [{ id: 1 }])
+  const admin = await select(cookie, { authorization: `Bearer ${await tokenOf('1h')}`, 'x-service-role': 'admin' })
+  t.equal(admin.status, 403)
+})
+
+t.test('pages of other origins are not signed in, even if CORS lists them', async (t) => {
+  const cookie = await signedIn()
+  for (const headers of [
+    { 'sec-fetch-site': 'same-site' },
+    { 'sec-fetch-site': '', origin: 'http://127.0.0.1:3999' },
+  ]) {
+    const listed = { origin: 'http://127.0.0.1:3999', 'x-service-csrf': '1', 'x-service-role': 'admin', ...headers }
+    t.equal((await select(cookie, listed)).status, 403)
+    t.equal((await server.bare('/console/session', { headers: { cookie, ...listed } })).body.signed_in, undefined)
+  }
+})
+
+t.test('a session does not outlive its token by a sign-in link', async (t) => {
+  const admin = await new SignJWT({ rowhouse: { 'x-service-allowed-roles': ['admin'] } })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1m')
+    .sign(new TextEncoder().encode(KEY))
+  const link = (headers: Headers) =>
+    server.bare('/console/sign-in-link', { method: 'POST', headers: { ...SAME_ORIGIN, ...headers } })
+  t.equal((await link({ authorization: `Bearer ${admin}` })).status, 400)
+  t.equal((await link({ cookie: await signedIn({ authorization: `Bearer ${admin}` }) })).status, 400)
+  t.equal((await link({ cookie: await signedIn() })).status, 400)
 })
 
 t.test('a sign-in link works once, and its code is no cookie', async (t) => {
@@ -177,7 +218,7 @@ t.test('GET /v1/send leads browsers to the messages in the console', async (t) =
   const html = await server.bare('/v1/send', { headers: { accept: 'text/html,*/*;q=0.8' }, redirect: 'manual' })
   t.equal(html.status, 302)
   t.equal(html.headers.get('location'), '/console/messages')
-  t.equal(html.headers.get('vary'), 'Accept')
+  t.match(html.headers.get('vary'), 'Accept')
   t.match(await server.bare('/v1/send', { headers: { accept: '*/*' } }), { status: 401 })
   t.match(await server.fetch('/v1/send'), { status: 200, body: { messages: [] } })
   const { links } = (await server.bare('/', { headers: { accept: 'application/json' } })).body
@@ -197,9 +238,10 @@ t.test('the page allows no inline script and no other origin', async (t) => {
   const page = await server.bare('/console/data/note')
   t.equal(page.status, 200)
   const policy = page.headers.get('content-security-policy') ?? ''
-  t.match(policy, /script-src 'self';/)
+  t.match(policy, /script-src 'nonce-[^']+' 'strict-dynamic';/)
   t.notMatch(policy, /unsafe/)
   t.notMatch(page.text, /<script(?![^>]* src=)|\son\w+=/)
+  t.equal((policy.match(/nonce-([^']+)/) ?? [])[1], /<script[^>]* nonce="([^"]+)"/.exec(page.text)?.[1])
   const script = /src="([^"]+)"/.exec(page.text)?.[1] ?? ''
   const asset = await server.bare(script, { headers: { 'accept-encoding': 'identity' } })
   t.match(asset.headers.get('content-type'), /javascript/)

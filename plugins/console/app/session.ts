@@ -32,12 +32,15 @@ effect(() => {
 export const role = computed(() => acting.value?.role ?? session.value?.role ?? 'anonymous')
 
 /** A text that changes with the caller. As the key of a component, it makes sure that no data of another caller stays. */
-export const callerKey = computed(() => JSON.stringify([session.value?.role, acting.value]))
+export const callerKey = computed(() => JSON.stringify([session.value, acting.value]))
 
 /** Headers of requests for the caller. They name the role, so that an ended session is refused instead of anonymous. */
 export function callerHeaders(as: Acting | null | undefined): Record<string, string> {
   return { 'X-Service-Role': as?.role ?? session.value?.role ?? 'anonymous', ...as?.variables }
 }
+
+/** Why a sign-in link did not work; empty if it did. */
+export const linkRefusal = signal('')
 
 /** Reads who is signed in from the server. */
 export async function readSession(): Promise<void> {
@@ -45,6 +48,8 @@ export async function readSession(): Promise<void> {
   const { signed_in: isSignedIn, ...found } = (await response.json()) as JsonObject
   if (!response.ok) throw new Error(textAt(found, 'error'))
   session.value = isSignedIn ? (found as unknown as Session) : null
+  // Another user may have signed in since the tab acted as somebody.
+  if (!isAdmin.value) acting.value = undefined
 }
 
 /**
@@ -68,8 +73,18 @@ export async function signIn({
   await readSession()
 }
 
+/** @throws Error if the server could not end the session */
 export async function signOut(): Promise<void> {
-  await fetch('/console/session', { method: 'DELETE' })
+  const response = await fetch('/console/session', { method: 'DELETE' })
+  if (!response.ok) throw new Error(textAt((await response.json()) as JsonObject, 'error'))
+  forget()
   acting.value = undefined
   session.value = null
+}
+
+/** Removes what panels keep in the browser. */
+function forget(): void {
+  for (const storage of [sessionStorage, localStorage]) {
+    for (const key of Object.keys(storage)) if (/^(rowhouse|tus)/.test(key)) storage.removeItem(key)
+  }
 }

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { ErrorBoundary, Route, Router, useLocation, useRoute } from 'preact-iso'
 import { recovered, trouble } from './api.js'
 import { catalog, readCatalog } from './catalog.js'
@@ -39,10 +39,29 @@ function TopBar() {
         Rowhouse
       </a>
       <ActingControl />
-      <button type="button" class="quiet" onClick={() => void signOut()}>
+      <SignOut />
+    </header>
+  )
+}
+
+function SignOut() {
+  const [refusal, setRefusal] = useState('')
+  const run = () => {
+    signOut().catch((error: unknown) => {
+      setRefusal(`You are still signed in: ${error instanceof Error ? error.message : String(error)}`)
+    })
+  }
+  return (
+    <>
+      {refusal !== '' && (
+        <span class="bad" role="alert">
+          {refusal}
+        </span>
+      )}
+      <button type="button" class="quiet" onClick={run}>
         Sign out
       </button>
-    </header>
+    </>
   )
 }
 
@@ -57,8 +76,13 @@ function Menu() {
   const { path } = useLocation()
   const links = useLinks()
   const shown = PANELS.filter(({ adminOnly }) => !adminOnly || isAdmin.value)
+  const menu = useRef<HTMLElement>(null)
+  // In a narrow window the menu scrolls.
+  useEffect(() => {
+    menu.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+  }, [path, links])
   return (
-    <nav class="menu" aria-label="Panels">
+    <nav class="menu" aria-label="Panels" ref={menu}>
       {shown.map((panel) => (
         <a
           key={panel.path}

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks'
-import { signIn } from './session.js'
+import { linkRefusal, signIn } from './session.js'
 import { fieldsOf } from './ui/form.js'
 
 /** Asks for the admin secret or a token. Neither is kept in the browser: the server sets a cookie. */
 export function SignIn() {
   const [kind, setKind] = useState<'secret' | 'token'>('secret')
-  const [refusal, setRefusal] = useState('')
+  const [refusal, setRefusal] = useState(linkRefusal.value)
   const [isBusy, setBusy] = useState(false)
   const submit = async (event: SubmitEvent) => {
     const { credential = '', role = '' } = fieldsOf(event)

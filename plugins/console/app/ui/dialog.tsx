@@ -12,7 +12,10 @@ export function Dialog({
   readonly children: ComponentChildren
 }) {
   const dialog = useRef<HTMLDialogElement>(null)
-  useEffect(() => dialog.current?.showModal(), [])
+  useEffect(() => {
+    dialog.current?.showModal()
+    dialog.current?.querySelector<HTMLElement>('input, textarea, select')?.focus()
+  }, [])
   return (
     <dialog ref={dialog} aria-label={title} onClose={close}>
       <header>

@@ -25,7 +25,8 @@ export const chosen = signal('')
 /** What was asked, the latest first: the texts, without their answers. */
 export const asked = signal<readonly Asked[]>([])
 
-const keyOf = (what: string) => `rowhouse-${what}-${session.value?.role ?? ''}`
+const keyOf = (what: string) =>
+  `rowhouse-${what}-${session.value?.role ?? ''}-${session.value?.variables['x-service-user-id'] ?? ''}`
 
 /** Reads what the browser keeps for the role that signed in. */
 export function readQuestions(first: () => string): void {

@@ -12,11 +12,13 @@ type Kind = 'image' | 'text' | 'pdf' | 'audio' | 'video'
 /** Returns how a file of a type is shown. Nothing is shown in a way in which a file could run scripts. */
 export function kindOf(contentType: string): Kind | undefined {
   const type = mediaTypeOf(contentType)
-  if (/^image\/[\w.+-]+$/.test(type)) return 'image'
-  if (/^(audio|video)\/[\w.+-]+$/.test(type)) return type.startsWith('audio') ? 'audio' : 'video'
+  if (type === SVG || /^image\/[\w.-]+$/.test(type)) return 'image'
+  if (/^(audio|video)\/[\w.-]+$/.test(type)) return type.startsWith('audio') ? 'audio' : 'video'
   if (type === 'application/pdf') return 'pdf'
   return /^text\/|[/+](json|xml|yaml|toml|sql|csv|(x-)?javascript|x-sh|x-ndjson)$/.test(type) ? 'text' : undefined
 }
+
+const SVG = 'image/svg+xml'
 
 const mediaTypeOf = (contentType: string) => contentType.split(';', 1)[0]!.trim().toLowerCase()
 
@@ -115,8 +117,21 @@ async function read(id: string, signal: AbortSignal): Promise<Shown | string> {
   const { bytes, isCut } = await readUpTo(response, kind === 'text' ? MAX_TEXT : MAX_BYTES)
   if (kind === 'text') return { kind, content: decoded(bytes, contentType), isCut }
   if (isCut) return `A preview is possible up to ${sizeText(MAX_BYTES)}.`
-  return { kind, content: URL.createObjectURL(new Blob([bytes], { type: mediaTypeOf(contentType) })) }
+  const blob = new Blob([bytes], { type: mediaTypeOf(contentType) })
+  return { kind, content: blob.type === SVG ? await dataUrl(blob) : URL.createObjectURL(blob) }
 }
+
+/**
+ * Returns a `data:` URL, which has an origin of its own. A `blob:` URL has the origin of the console: opened in a tab, a
+ * script of an SVG would act as the user.
+ */
+const dataUrl = (blob: Blob): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const reader = new FileReader()
+    reader.addEventListener('load', () => resolve(reader.result as string))
+    reader.addEventListener('error', () => reject(new Error('the file cannot be read')))
+    reader.readAsDataURL(blob)
+  })
 
 async function readUpTo(response: Response, most: number) {
   const parts: Uint8Array<ArrayBuffer>[] = []

@@ -3,6 +3,7 @@ import { useLocation, useRoute } from 'preact-iso'
 import { labelOf, type Table } from '../../catalog.js'
 import { type Json, type JsonObject, textOf } from '../../json.js'
 import { variablesIn } from '../../sentence.js'
+import { acting } from '../../session.js'
 import { fieldsOf } from '../../ui/form.js'
 import { parsed } from './draft.js'
 import { ObjectField, objectFor } from './object-field.js'
@@ -34,7 +35,7 @@ export function WhyPage({ rules }: { readonly rules: Rules }) {
       </p>
     )
   }
-  const role = given['role'] ?? rules.roles[0] ?? ''
+  const role = given['role'] ?? acting.value?.role ?? rules.roles[0] ?? ''
   const place: Place = {
     table: table.table,
     role,

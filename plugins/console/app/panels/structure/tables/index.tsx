@@ -50,7 +50,8 @@ const countOf = ({ tables, relationships, functions }: Preview) =>
 function TableList({ chosen, untracked }: { readonly chosen: string; readonly untracked: number | undefined }) {
   const { catalog, metadata } = useStructure()
   const [search, setSearch] = useState('')
-  const lost = metadata.tables.map(({ table }) => labelOf(refOf(table)))
+  const existing = catalog.tables.map(({ table }) => labelOf(table))
+  const lost = metadata.tables.map(({ table }) => labelOf(refOf(table))).filter((label) => !existing.includes(label))
   const found = catalog.tables.filter((table) => !isSystem(table)).map(({ table }) => labelOf(table))
   const all = [...new Set([...found, ...lost])].toSorted()
   const shown = all.filter((label) => label.toLowerCase().includes(search.trim().toLowerCase()))
