@@ -37,7 +37,7 @@ export async function openConsole(
   const elsewhere: string[] = []
   const newPage = async (given: BrowserContextOptions = {}) => {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...contextOptions, ...given })
-    context.setDefaultTimeout(patience(15_000))
+    context.setDefaultTimeout(patience(30_000))
     const page = await context.newPage()
     page.on('console', (message) => {
       if (['error', 'warning'].includes(message.type())) complaints.push(message.text())

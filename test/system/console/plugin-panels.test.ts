@@ -18,7 +18,7 @@ t.test('a plugin of a third party adds a panel, which asks as the caller of the 
   ])
   await page.reload()
   t.equal(await page.getByRole('link', { name: 'Elsewhere' }).count(), 0, 'only pages of this server are panels')
-  await page.getByRole('link', { name: 'Guestbook' }).click()
+  await page.getByRole('link', { name: 'Guestbook', exact: true }).click()
   const frame = page.frameLocator('iframe[title="Guestbook"]')
   await frame.getByText('admin: hello,spam').waitFor()
   t.same(await accessibility(page), [])
