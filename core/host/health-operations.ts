@@ -107,7 +107,7 @@ const described = ({ isCut, totalMs, maxMs, lastSeen, ...query }: SlowQuery) => 
 const rounded = (ms: number): number => Math.round(ms * 10) / 10
 
 /**
- * Servers are told apart by the addresses of their connections. Each holds one connection that listens, which is direct
+ * Servers are distinguished by the addresses of their connections. Each holds one connection that listens, which is direct
  * even behind a pooler.
  */
 const STATE = `select json_build_object(

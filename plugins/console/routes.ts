@@ -71,7 +71,7 @@ function assertOwnPage(ctx: Context): void {
   throw serviceError('csrf', 'sign in and out on the page of this server')
 }
 
-/** Returns when a session must end at the latest, in milliseconds since 1970: soon if nobody knows how long the token is valid. */
+/** Returns the latest end of a session, in milliseconds since 1970: within an hour if the expiry of the token is unknown. */
 const endOf = ({ via, expiresAt }: Session): number =>
   expiresAt ?? (via === 'admin-secret' ? Infinity : Date.now() + UNKNOWN_MS)
 const UNKNOWN_MS = 3_600_000

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Credentials, Data, Session } from 'rowhouse'
 
-/** Signed-in browsers. They are stored, so that all servers of a database know them and a sign-out ends them at once. */
+/** Signed-in browsers. They are stored in the database, so all of its servers know them, and a sign-out takes effect immediately. */
 export class Sessions {
   readonly #data: Data
   readonly #maxMs: number

@@ -108,7 +108,7 @@ export function partsOf(text: string): Parts {
       }
       const before = at
       if (!member() && at === before) {
-        // Nobody else could read this character: go on behind it, or leave it to the brackets around.
+        // No other branch reads this character: continue after it, or leave it to the enclosing bracket.
         if (text[at] === '}' || text[at] === ']') return at
         if (text[at] !== ',' && at < text.length) at++
       }

@@ -15,7 +15,7 @@ export interface Acting {
   readonly variables: Readonly<Record<string, string>>
 }
 
-/** undefined until known; null when nobody is signed in. */
+/** The signed-in caller: undefined until it is read, null if the browser is not signed in. */
 export const session = signal<Session | null | undefined>(undefined)
 export const isAdmin = computed(() => session.value?.role === 'admin')
 

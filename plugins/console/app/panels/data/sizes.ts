@@ -11,7 +11,7 @@ export interface Size {
   readonly bytes: number
 }
 
-/** Numbers of rows and bytes by table, for an admin who acts as nobody else. */
+/** Numbers of rows and bytes by table, for an admin who does not act as another role. */
 export function useSizes(): ReadonlyMap<string, Size> {
   const [sizes, setSizes] = useState<ReadonlyMap<string, Size>>(new Map())
   useEffect(() => {

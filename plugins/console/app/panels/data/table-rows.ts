@@ -7,7 +7,7 @@ import { choicesOf, flatten, keyColumns, selectArgs, sortedBy, type View } from 
 
 interface Page {
   count: number
-  /** Where it begins: behind these values, or after so many rows if the rows have no key. */
+  /** Where the page begins: after these values, or after this number of rows if the rows have no key. */
   readonly after: JsonObject | number
   isKept: boolean
 }

@@ -33,7 +33,7 @@ const COLUMNS = [
 
 const USER_ID = 'x-service-user-id'
 
-/** The user whose files the caller stores; undefined for nobody. */
+/** The user who owns the files that the caller stores; undefined if they have no owner. */
 export function userOf(): string | undefined {
   const variables = acting.value?.variables ?? session.value?.variables ?? {}
   const isText = catalog.value?.tables

@@ -143,7 +143,7 @@ async function start({ key, source, id, replace: replaces, tus: former }: Runnin
   if (find(key)?.state === 'running') started.start()
 }
 
-/** Names the caller and the file, so that nobody resumes an upload of somebody else. */
+/** Names the caller and the file, so that a user cannot resume the upload of another user. */
 const fingerprintOf = ({ size, lastModified }: File, id: string, replaces: boolean) =>
   `${callerPrefix()}${[id, size, lastModified, replaces].map(encodeURIComponent).join('/')}`
 

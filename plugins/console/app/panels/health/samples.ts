@@ -11,7 +11,7 @@ export interface Sample {
   readonly process: number
   /** Requests so far. */
   readonly requests: Readonly<Record<StatusClass, number>>
-  /** Requests so far that took at most so many seconds, by ascending bound. */
+  /** Number of requests that took at most this many seconds, by ascending bound. */
   readonly buckets: readonly (readonly [bound: number, count: number])[]
   readonly cpuSeconds: number | undefined
   readonly connections: Readonly<Record<string, number>>
