@@ -71,6 +71,11 @@ export class Change {
     return new Change(client, await read(client, known), options, known)
   }
 
+  /** Starts from a reading, without the lock, to try changes that are never written. */
+  static trying(client: ClientBase, options: CatalogOptions, reading: Reading): Change {
+    return new Change(client, reading, options, reading)
+  }
+
   /** Adds tables of the database to the draft. Reading many takes hardly longer than reading one. */
   async addTables(refs: readonly TableRef[]): Promise<void> {
     const { tables } = await introspect(this.client, refs)

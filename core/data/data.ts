@@ -3,6 +3,7 @@ import type { Catalog } from '../catalog/catalog.js'
 import type { CatalogOptions } from '../catalog/draft.js'
 import type { Metadata } from '../catalog/metadata.js'
 import type { Editor } from '../catalog/editor.js'
+import type { Json } from '../json/parse.js'
 import type { Op, TableRef } from '../plan/ir.js'
 import type { Action, Names } from '../plan/names.js'
 import type { Session } from '../session.js'
@@ -23,6 +24,8 @@ export interface PermissionQuestion {
   readonly row?: Request
   /** The insert, update or delete. Absent for a select. */
   readonly write?: Request
+  /** Definition to try instead of the role's permission. Absent: the one that it has. */
+  readonly permission?: Json
 }
 
 /** Database access for requests. */

@@ -1,5 +1,7 @@
 import type { ClientBase } from 'pg'
-import { type Catalog, type Table, tableKey } from '../catalog/catalog.js'
+import { type Catalog, openCatalog, type Table, tableKey } from '../catalog/catalog.js'
+import type { Change } from '../catalog/change.js'
+import { Editor } from '../catalog/editor.js'
 import { permissionKey, type Metadata } from '../catalog/metadata.js'
 import { partsOf, type RulePart, variablesIn } from '../catalog/permission.js'
 import { clientError } from '../db/errors.js'
@@ -119,6 +121,22 @@ export async function explainTrial(client: ClientBase, trial: Trial): Promise<Pe
     if (error instanceof ServiceError && error.path === KEY) throw error
     return { verdict: 'refused', reason: 'request', error: said(error), ...found }
   }
+}
+
+/**
+ * Replaces the permission of a role in a change that is never written.
+ * @throws ServiceError 400 with a path below `$.args`, like `create_select_permission` and its siblings
+ */
+export async function tryPermission(
+  change: Change,
+  { role, action, table }: Pick<Trial, 'role' | 'action' | 'table'>,
+  permission: Json,
+): Promise<Pick<Trial, 'catalog' | 'metadata'>> {
+  const edit = new Editor(change)
+  const { draft } = change
+  if (draft.tracked(table)?.permissions.has(permissionKey(role, action))) edit.dropPermission(table, role, action)
+  await edit.createPermission(table, role, action, permission, null)
+  return { catalog: openCatalog(change.snapshot()), metadata: draft.metadata }
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg'
-import type { Reading } from '../catalog/change.js'
+import { Change, type Reading } from '../catalog/change.js'
 import { Editor } from '../catalog/editor.js'
 import { readMetadata } from '../catalog/metadata.js'
 import { type Compiled, nameOf, type PlannerSource, type Task } from '../compile/compile.js'
@@ -19,7 +19,7 @@ import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
 import { createCallerLimits } from './caller-limits.js'
 import type { Data, Request } from './data.js'
-import { explainTrial } from './explain-permission.js'
+import { explainTrial, tryPermission } from './explain-permission.js'
 import { type Explained, explainStatement, fieldsOf, genericPlan, refusalOf, type Undone } from './explain.js'
 import { answerRows } from './format.js'
 import type { Answer, Call } from './operations.js'
@@ -273,25 +273,28 @@ export async function openData(database: Database, options: DataOptions): Promis
         }
         return all
       }),
-    explainPermission: ({ action, table, row, write, session }, call) =>
+    explainPermission: ({ action, table, row, write, session, permission }, call) =>
       retried(call, () => {
-        const { catalog, reading } = snapshots.current
+        const { catalog } = snapshots.current
+        const reading = snapshots.current.reading as Reading
+        const asked = { role: permissionRole(session), action, table }
         const planned = (request: Request) => ({
           plan: (names: Names) => plans.plan(request.planner, request.shape, names),
           execution: { ...executionOf(request, { ...call, session }), reader: readerOf(call) },
         })
-        return undone(call, (client) =>
-          explainTrial(client, {
-            role: permissionRole(session),
+        return undone(call, async (client) => {
+          const rules =
+            permission === undefined
+              ? { catalog, metadata: reading.metadata }
+              : await tryPermission(Change.trying(client, snapshots.options, reading), asked, permission)
+          return explainTrial(client, {
+            ...asked,
+            ...rules,
             variables: session.variables,
-            action,
-            table,
-            catalog,
-            metadata: (reading as Reading).metadata,
             row: row && planned(row),
             write: write && planned(write),
-          }),
-        )
+          })
+        })
       }),
     plan: ({ planner, shape }, names) => plans.plan(planner, shape, names),
     async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {

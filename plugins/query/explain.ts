@@ -80,6 +80,7 @@ interface Question {
   readonly table: Json
   readonly key?: Json
   readonly object?: Json
+  readonly permission?: Json
 }
 
 /**
@@ -98,16 +99,20 @@ export function explainPermissionOperation(data: Data): Operation {
         table: tableSchema,
         key: { type: 'object' },
         object: { type: 'object' },
+        permission: anything,
       },
-      ['role', 'session', 'key', 'object'],
+      ['role', 'session', 'key', 'object', 'permission'],
     ),
     async run(given, call) {
       const { role, session: headers, ...question } = given as unknown as Question
       const session = sessionOf(role, variablesOf(headers, '$.args.session'), call.session)
-      const { operation } = question
+      const { operation, permission } = question
+      if (permission !== undefined && !isAdmin(call.session)) {
+        throw serviceError('access-denied', 'only admins may try a permission', '$.args.permission')
+      }
       const explained = await asAsked(() =>
         data.explainPermission(
-          { session, action: operation, table: tableOf(question.table), ...requestsOf(question) },
+          { session, action: operation, table: tableOf(question.table), permission, ...requestsOf(question) },
           call,
         ),
       )

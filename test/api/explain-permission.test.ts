@@ -158,6 +158,57 @@ t.test('each verdict has its reason', async (t) => {
   t.same(await server.must('select', { table: 'log', columns: ['line'] }), [], 'nothing was written')
 })
 
+t.test('a permission can be tried before it is saved', async (t) => {
+  const server = await shop(t, { explainPermissions: true })
+  const before = await server.must('export_metadata', {})
+  const ask = async (question: object) => (await why(server, question)).body
+  const select = (filter: object) =>
+    ask({ operation: 'select', key: { id: 11 }, permission: { columns: ['id'], filter } })
+
+  t.match(await ask({ operation: 'select', key: { id: 11 }, session: { ...ANNA, 'X-Service-City': 'Quito' } }), {
+    reason: 'filter',
+  })
+  t.match(await select({ customer_id: { $gt: 'X-Service-User-Id' } }), {
+    verdict: 'allowed',
+    filter: { result: true, values: { customer_id: 2 } },
+    columns: { allowed: ['id'] },
+    session: { 'x-service-user-id': '1' },
+  })
+  t.match(await select({ total: 1 }), { reason: 'filter', filter: { result: false }, limit: undefined })
+  t.match(await ask({ operation: 'delete', key: { id: 11 }, permission: { filter: {} } }), { verdict: 'allowed' })
+  t.match(await ask({ operation: 'delete', key: { id: 11 }, permission: { filter: { state: 'old' } } }), {
+    reason: 'filter',
+    filter: { values: { state: 'new' } },
+  })
+  t.match(await ask({ operation: 'select', role: 'new', key: { id: 11 }, permission: { columns: [], filter: {} } }), {
+    verdict: 'allowed',
+  })
+  const insert = { operation: 'insert', object: { id: 1, total: 3 } }
+  t.match(await ask(insert), { reason: 'permission' })
+  t.match(await ask({ ...insert, permission: { columns: '*', check: { total: 3 }, set: { state: 'x' } } }), {
+    verdict: 'allowed',
+    check: { values: { total: 3 } },
+    presets: { state: 'x' },
+  })
+
+  t.match(await select({ nr: 1 }), { code: 'not-exists', path: '$.args.permission.filter.nr' })
+  t.match(await select({ total: 'x' }), { code: 'unexpected-payload', path: '$.args.permission' })
+  t.match(await ask({ operation: 'select', key: { id: 11 }, permission: 1 }), { path: '$.args.permission' })
+  t.match(await ask({ operation: 'delete', key: { id: 11 }, permission: { filters: {} } }), {
+    path: '$.args.permission.filters',
+  })
+  t.match(await ask({ operation: 'delete', key: { id: 11 }, role: 'a b', permission: { filter: {} } }), {
+    path: '$.args.role',
+  })
+  const own = { operation: 'select', table: 'orders', key: { id: 11 }, permission: { columns: ['id'], filter: {} } }
+  t.match((await withToken(server, { type: 'explain_permission', args: own })).body, {
+    code: 'access-denied',
+    path: '$.args.permission',
+  })
+  t.same(await server.must('export_metadata', {}), before)
+  t.same(await server.must('count', { table: 'orders' }), { count: 3 })
+})
+
 t.test('only an admin may ask, and a mistake in the question has a path', async (t) => {
   const server = await shop(t)
   const ask = async (question: object, as?: As) => (await why(server, question, as)).body

@@ -16,7 +16,7 @@ const ADMIN_OPERATIONS: Readonly<Record<string, string>> = {
   create_query_template: 'name template | comment',
   drop_query_template: 'name',
   set_query_template_comment: 'name comment',
-  explain_permission: 'role operation table | session key object',
+  explain_permission: 'role operation table | session key object permission',
   track_table: 'table | is_enum',
   untrack_table: 'table | cascade',
   track_all: '| schemas tables names dry_run',
