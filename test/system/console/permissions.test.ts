@@ -45,7 +45,7 @@ t.test('an admin finds out why a role does not get a row, changes the rule, and 
   await page.getByText('Rows where status is "paid" and customer_id is the user\'s id.').waitFor()
   await page.getByText('customer may select 1 of these 3 rows').waitFor()
   await page.getByRole('row', { name: /hidden 2 7 late/ }).click()
-  await page.getByText('customer may not select: the filter of the permission is not true for the row.').waitFor()
+  await page.getByText('customer may not select: the rule of the permission is not true for this row.').waitFor()
   await page.locator('.rule-tree li', { hasText: 'false status is "paid"' }).getByText('status is "late"').waitFor()
   t.same(await accessibility(page), [])
 
@@ -57,7 +57,9 @@ t.test('an admin finds out why a role does not get a row, changes the rule, and 
   await page.keyboard.insertText('"X-Service-User-Id"')
   await page.getByText('With your changes: customer may select 2 of these 3 rows').waitFor()
   await page.getByText('Unsaved', { exact: true }).waitFor()
+  await page.getByText('customer may select: the permission allows it.').waitFor()
   await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('Saved.').waitFor()
   await page.getByText('customer may select: the permission allows it.').waitFor()
   t.equal(await page.getByText('Unsaved', { exact: true }).count(), 0)
   const { body } = await server.query(
@@ -79,11 +81,36 @@ t.test('an admin finds out why a role does not get a row, changes the rule, and 
   await page.getByText("customer_id is 8, the user's id is 7").waitFor()
   t.same(await accessibility(page), [])
 
+  await page.getByRole('link', { name: 'Change the permission' }).click()
+  await page.getByText('customer may not select this row').waitFor()
+  await page.reload()
+  await page.getByText("customer_id is 8, the user's id is 7").waitFor()
+  await editor.click()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.insertText('{"status": "late"}')
+  await page.getByText('With your changes, which are not saved yet:').waitFor()
+  await page.getByText('customer may select: the permission allows it.').waitFor()
+  t.same(await accessibility(page), [])
+  await page.getByRole('button', { name: 'Save changes' }).click()
+  await page.getByText('Saved.').waitFor()
+  await page.getByRole('link', { name: 'Ask why again' }).click()
+  await page.getByText('customer may select: the permission allows it.').waitFor()
+  const asked = new URL(page.url())
+  t.equal(asked.pathname, '/console/permissions/why')
+  t.same(Object.fromEntries(asked.searchParams), {
+    table: 'orders',
+    role: 'customer',
+    operation: 'select',
+    key: '{"id":3}',
+    session: '{"x-service-user-id":"7"}',
+  })
+
   await open(rule('orders', 'delete'))
   await page.getByText('customer may not delete rows of orders yet.').waitFor()
-  await page.getByRole('button', { name: 'Create the permission' }).click()
-  await page.getByRole('button', { name: 'Delete', exact: true }).click()
+  await page.getByRole('button', { name: 'Create this permission' }).click()
+  await page.getByRole('button', { name: 'Delete this permission' }).click()
   await page.getByRole('button', { name: 'Delete the permission' }).click()
+  await page.getByText('Deleted.').waitFor()
   await page.getByText('customer may not delete rows of orders yet.').waitFor()
   t.same(complaints, [])
   t.same(elsewhere, [])

@@ -61,8 +61,24 @@ const STYLE = HighlightStyle.define([
 ])
 
 const THEME = EditorView.theme({
-  '&': { height: '100%', color: 'var(--ink)', backgroundColor: 'var(--card)', fontSize: '0.875rem' },
-  '&.cm-focused': { outline: '3px solid var(--brick)', outlineOffset: '-3px' },
+  '&': {
+    height: '100%',
+    borderRadius: 'inherit',
+    color: 'var(--ink)',
+    backgroundColor: 'var(--card)',
+    fontSize: '0.875rem',
+  },
+  '&.cm-focused': { outline: 'none' },
+  // Above the numbers of lines, which would hide a part of an outline.
+  '&.cm-focused::after': {
+    content: '""',
+    position: 'absolute',
+    zIndex: '300',
+    inset: '0',
+    border: '3px solid var(--brick)',
+    borderRadius: 'inherit',
+    pointerEvents: 'none',
+  },
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.5' },
   '.cm-content': { caretColor: 'var(--ink)' },
   '.cm-gutters': { backgroundColor: 'var(--paper)', color: 'var(--soft)', border: 'none' },

@@ -193,7 +193,7 @@ function Head({
           {text}
         </button>
       ) : (
-        text
+        <span>{text}</span>
       )}
     </div>
   )

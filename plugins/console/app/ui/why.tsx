@@ -68,8 +68,8 @@ export function Why({
         </p>
       )}
       {children}
-      {filter && <Tree title={`The filter, about the row`} rule={filter} session={session} about={about} />}
-      {check && <Tree title="The check, about the written row" rule={check} session={session} about={about} />}
+      {filter && <Tree title="The rule, for this row" rule={filter} session={session} about={about} />}
+      {check && <Tree title="The rule for the row as it is written" rule={check} session={session} about={about} />}
       <dl>
         {Object.entries(session).map(([name, value]) => (
           <Fact key={name} name={variableWords(name)}>
@@ -83,7 +83,7 @@ export function Why({
             <code>{JSON.stringify(presets)}</code>
           </Fact>
         )}
-        {limit !== undefined && <Fact name="Most rows of a request">{limit}</Fact>}
+        {limit !== undefined && <Fact name="Rows per request, at most">{limit}</Fact>}
       </dl>
       {sql !== undefined && (
         <details>
@@ -111,9 +111,9 @@ function reasonOf({ reason, error }: Explained): string {
     case 'row':
       return 'there is no such row.'
     case 'filter':
-      return 'the filter of the permission is not true for the row.'
+      return 'the rule of the permission is not true for this row.'
     case 'check':
-      return 'the check of the permission is not true for the written row.'
+      return 'the rule for the written row is not true.'
     case 'permission':
     case 'request':
       return `${error?.error ?? 'the request fails'}.`

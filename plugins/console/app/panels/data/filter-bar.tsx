@@ -66,7 +66,7 @@ export function FilterBar({
         <span class="row">
           <code class="filter-json">{JSON.stringify(where)}</code>
           <button type="button" class="quiet" onClick={() => onWhere({})}>
-            Clear
+            Remove the filter
           </button>
         </span>
       ) : (

@@ -48,7 +48,7 @@ export function TableList({ chosen, sizes }: { readonly chosen: string; readonly
             checked={showsSystem}
             onChange={({ currentTarget }) => setShowsSystem(currentTarget.checked)}
           />{' '}
-          Tables of Rowhouse
+          Internal tables of Rowhouse
         </label>
       )}
       {tables.length === 0 && <p class="soft">{search === '' ? 'This role may see no table.' : 'No table matches.'}</p>}

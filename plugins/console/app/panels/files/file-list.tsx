@@ -162,6 +162,8 @@ const shownRow = (row: FileRow): GridRow => ({
   created_at: timeText(row['created_at']),
 })
 
-/** Returns an owner for people: the user and the role at the time of the upload. */
+/** Returns an owner for people: the user and the role at the time of the upload. An admin without a user id has 0. */
 export const ownerOf = (user: string, role: string): string =>
-  [user === '' ? '' : `user ${user}`, role].filter((each) => each !== '').join(', ')
+  [user === '' || (user === '0' && role === 'admin') ? '' : `user ${user}`, role]
+    .filter((each) => each !== '')
+    .join(', ')

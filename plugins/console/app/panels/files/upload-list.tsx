@@ -41,7 +41,7 @@ export function UploadList() {
         </b>
         {stored > 0 && (
           <button type="button" class="quiet push" onClick={dropStored}>
-            Clear
+            Hide stored files
           </button>
         )}
       </div>

@@ -34,7 +34,7 @@ export function ColumnsField({
             checked={columns === '*'}
             onChange={({ currentTarget }) => change({ columns: currentTarget.checked ? '*' : all })}
           />{' '}
-          and those that the table will get
+          also columns that are added later
         </label>
       </legend>
       <div class="ticks">

@@ -54,7 +54,7 @@ export function Conditions({
         class="quiet"
         onClick={() => change([...conditions, { column: table.columns[0]?.name ?? '', value: '' }])}
       >
-        and …
+        Add a condition
       </button>
     </>
   )

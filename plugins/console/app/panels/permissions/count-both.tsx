@@ -17,7 +17,7 @@ export function CountBoth({ trial }: { readonly trial: Trial }) {
   }
   return found === '' ? (
     <button type="button" class="quiet" onClick={() => void count()}>
-      Count all
+      Count all rows
     </button>
   ) : (
     <span role="status">{found}</span>

@@ -4,10 +4,10 @@ import { Problem } from '../../ui/problem.js'
 import { countKey, type Counts, useCounts } from './counts.js'
 import { drafts } from './draft.js'
 import { NewRole } from './new-role.js'
+import { addressOf } from './question.js'
 import {
   ACTIONS,
   type Action,
-  addressOf,
   type Mark,
   markOf,
   permissionAt,
@@ -61,7 +61,7 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
         )}
         <NewRole taken={roles} add={add} />
         <a class="push" href="/console/permissions/why">
-          Why may a role not …?
+          Why can a role not see or change a row?
         </a>
       </div>
       <div class="bar soft legend">
@@ -72,7 +72,7 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
           <Sign rows="some" /> some rows
         </span>
         <span>
-          <Sign rows="none" /> nothing
+          <Sign rows="none" /> no rows
         </span>
         <span>
           <b>2/5</b> two of five columns

@@ -15,7 +15,7 @@ export function PresetsField({
     change({ presets: presets.map((each, i) => (i === index ? { ...each, ...by } : each)) })
   return (
     <section class="rule-field">
-      <h3>Set by the server</h3>
+      <h3>Values that the server sets</h3>
       {presets.map(({ column, value }, i) => (
         <div class="preset" key={i}>
           <select

@@ -10,9 +10,9 @@ import { RuleField } from './rule-field.js'
 import { ACTIONS, type Permission, permissionAt, type Place, type Rules, savePermission, titleOf } from './rules.js'
 
 const FLAGS: Readonly<Record<Flag, string>> = {
-  allow_aggregations: 'Sums, averages and the like',
-  allow_upsert: 'Update an existing row instead (on_conflict)',
-  backend_only: 'For your own servers only',
+  allow_aggregations: 'Allow aggregations such as counts and sums',
+  allow_upsert: 'Update an existing row instead of refusing it (on_conflict)',
+  backend_only: 'Only for requests of your own servers (backend_only)',
 }
 
 /** The form of one permission. */
@@ -23,6 +23,7 @@ export function RuleForm({
   draft,
   isChanged,
   saved,
+  why,
 }: {
   readonly place: Place
   readonly table: Table
@@ -30,22 +31,29 @@ export function RuleForm({
   readonly draft: Draft
   readonly isChanged: boolean
   readonly saved: Permission | undefined
+  /** Address of the answer from which the user came. */
+  readonly why: string | undefined
 }) {
   const { action, role } = place
   const [failure, setFailure] = useState<unknown>()
   const [isBusy, setBusy] = useState(false)
   const [isDropping, setDropping] = useState(false)
+  const [done, setDone] = useState('')
   const has = HAS[action]
   const change = (by: Partial<Draft>) => {
     setFailure(undefined)
+    setDone('')
     keepDraft(place, { ...draft, ...by })
   }
   const save = async (make: () => Permission | undefined) => {
     setBusy(true)
+    setDone('')
     try {
-      await savePermission(place, saved, make())
+      const permission = make()
+      await savePermission(place, saved, permission)
       keepDraft(place, undefined)
       setFailure(undefined)
+      setDone(permission ? 'Saved.' : 'Deleted.')
     } catch (error) {
       setFailure(error)
     }
@@ -69,6 +77,7 @@ export function RuleForm({
           {role} may not {action} rows of {titleOf(table.table)} yet.
         </p>
       )}
+      <CopyFrom place={place} rules={rules} copy={(from) => change(draftOf(from, action))} />
       {has.has('filter') && (
         <RuleField
           label={`Rows that ${role} may ${action}`}
@@ -82,7 +91,7 @@ export function RuleForm({
       )}
       {has.has('check') && (
         <RuleField
-          label="Check of the written row"
+          label={`What a row must be after the ${action}`}
           hint='{"customer_id": "X-Service-User-Id"}'
           value={draft.check}
           onChange={(check) => change({ check })}
@@ -114,7 +123,7 @@ export function RuleForm({
         )}
         {has.has('limit') && (
           <label class="row">
-            Most rows of a request
+            Rows per request, at most
             <input
               type="number"
               min={0}
@@ -138,29 +147,38 @@ export function RuleForm({
       {failing === '' && <Problem of={failure} />}
       <div class="rule-actions">
         <button class="primary" disabled={isBusy || (!isChanged && saved !== undefined)}>
-          {saved ? 'Save' : 'Create the permission'}
+          {saved ? 'Save changes' : 'Create this permission'}
         </button>
         {isChanged && (
           <button type="button" onClick={() => keepDraft(place, undefined)}>
-            Revert
-          </button>
-        )}
-        {saved && (
-          <button type="button" class="danger" onClick={() => setDropping(true)}>
-            Delete
+            Undo changes
           </button>
         )}
         {isChanged && <b class="odd">Unsaved</b>}
-        <CopyFrom place={place} rules={rules} copy={(from) => change(draftOf(from, action))} />
+        <span role="status">
+          {done !== '' && !isChanged && (
+            <>
+              <span class="good">{done}</span> {why !== undefined && <a href={why}>Ask why again</a>}
+            </>
+          )}
+        </span>
+        {saved && (
+          <button type="button" class="quiet danger push" onClick={() => setDropping(true)}>
+            Delete this permission
+          </button>
+        )}
       </div>
       {isDropping && (
-        <Dialog title="Delete the permission?" close={() => setDropping(false)}>
+        <Dialog title="Delete this permission?" close={() => setDropping(false)}>
           <p>
             {role} can then {action} no row of {titleOf(table.table)}.
           </p>
           <p class="row">
             <button type="button" class="danger" disabled={isBusy} onClick={() => void save(() => undefined)}>
               Delete the permission
+            </button>
+            <button type="button" onClick={() => setDropping(false)}>
+              Keep it
             </button>
           </p>
         </Dialog>
@@ -197,7 +215,7 @@ function CopyFrom({
   if (others.length === 0) return null
   return (
     <select
-      class="push"
+      class="copy"
       aria-label="Copy from another permission"
       value=""
       onChange={({ currentTarget }) => {
@@ -206,7 +224,7 @@ function CopyFrom({
         if (from) copy(from.permission)
       }}
     >
-      <option value="">Copy from …</option>
+      <option value="">Copy from another permission …</option>
       {others.map(({ name }) => (
         <option key={name}>{name}</option>
       ))}

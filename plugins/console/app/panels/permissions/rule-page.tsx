@@ -1,25 +1,22 @@
 import { useLocation, useRoute } from 'preact-iso'
 import { Tabs } from '../../ui/tabs.js'
 import { draftOf, drafts, isSame } from './draft.js'
+import { addressOf, askedIn, type Given, useGivenSession, whyAddress } from './question.js'
 import { RuleForm } from './rule-form.js'
+import { triedVariables } from './session-fields.js'
 import { Sign } from './sign.js'
-import {
-  type Action,
-  ACTIONS,
-  addressOf,
-  markOf,
-  permissionAt,
-  placeKey,
-  type Rules,
-  tableNamed,
-  titleOf,
-} from './rules.js'
+import { type Action, ACTIONS, markOf, permissionAt, placeKey, type Rules, tableNamed, titleOf } from './rules.js'
 import { TryOut } from './try-out.js'
 
-/** One permission, and what it does: `/console/permissions/rule?table=orders&role=customer&operation=select`. */
+/**
+ * One permission, and what it does: `/console/permissions/rule?table=orders&role=customer&operation=select`, with the
+ * parameters of `WhyPage` to try it with one row.
+ */
 export function RulePage({ rules }: { readonly rules: Rules }) {
   const { route } = useLocation()
-  const { table: name, role = '', operation } = useRoute().query as Readonly<Record<string, string | undefined>>
+  const given = useRoute().query as Given
+  const { table: name, role = '', operation } = given
+  useGivenSession(given)
   const table = tableNamed(name)
   const action = ACTIONS.find((each) => each === operation) ?? 'select'
   if (!table || role === '') {
@@ -34,6 +31,9 @@ export function RulePage({ rules }: { readonly rules: Rules }) {
   const original = draftOf(saved, action)
   const draft = drafts.value.get(placeKey(place)) ?? original
   const isChanged = !isSame(draft, original)
+  const asked = askedIn(given, table)
+  const isAsked = asked.key !== undefined || asked.object !== undefined
+  const variables = isAsked ? triedVariables() : {}
   const titled = (each: Action) => (
     <>
       <Sign rows={markOf(permissionAt({ ...place, action: each }), each, table).rows} /> {each}
@@ -51,13 +51,28 @@ export function RulePage({ rules }: { readonly rules: Rules }) {
             label="Operation"
             tabs={ACTIONS.map((key) => ({ key, title: titled(key) }))}
             chosen={action}
-            onChoose={(key) => route(addressOf({ ...place, action: key }))}
+            onChoose={(key) => route(addressOf({ ...place, action: key }, { key: asked.key }, variables))}
           />
         </div>
       </div>
-      <div class="rule-split" key={placeKey(place)}>
-        <RuleForm place={place} table={table} rules={rules} draft={draft} isChanged={isChanged} saved={saved} />
-        <TryOut place={place} table={table} rules={rules} draft={isChanged ? draft : undefined} saved={saved} />
+      <div class="rule-split" key={JSON.stringify([place, given['key'], given['object']])}>
+        <RuleForm
+          place={place}
+          table={table}
+          rules={rules}
+          draft={draft}
+          isChanged={isChanged}
+          saved={saved}
+          why={isAsked ? whyAddress(place, asked, variables) : undefined}
+        />
+        <TryOut
+          place={place}
+          table={table}
+          rules={rules}
+          draft={isChanged ? draft : undefined}
+          saved={saved}
+          asked={asked}
+        />
       </div>
     </div>
   )

@@ -80,10 +80,6 @@ export const permissionAt = (place: Place): Permission | undefined => rules.valu
 export const tableNamed = (name: string | undefined): Table | undefined =>
   rules.value?.tables.find(({ table }) => labelOf(table) === name)
 
-/** Returns the address of a permission's page. */
-export const addressOf = ({ table, role, action }: Place): string =>
-  `/console/permissions/rule?${new URLSearchParams({ table: labelOf(table), role, operation: action })}`
-
 /** Replaces a permission, or drops it if there is no new one, in one transaction. */
 export async function savePermission(
   { table, role, action }: Place,

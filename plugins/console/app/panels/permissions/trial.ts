@@ -129,15 +129,19 @@ export interface Asked {
   readonly object?: Json
 }
 
-/** Asks why a role may or may not do something. */
+/**
+ * Asks why a role may or may not do something.
+ * @param permission to try instead of the one that the server has
+ */
 export const explain = (
   { table, role, action }: Place,
   session: Variables,
   asked: Asked,
-  signal?: AbortSignal,
+  permission: JsonObject | undefined,
+  signal: AbortSignal,
 ): Promise<Explained> =>
   query(
     'explain_permission',
-    { role, session, operation: action, table: wireName(table), ...asked },
+    { role, session, operation: action, table: wireName(table), ...asked, permission },
     { as: null, signal },
   )

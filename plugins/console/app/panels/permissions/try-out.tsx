@@ -11,11 +11,12 @@ import { CountBoth } from './count-both.js'
 import { type Draft, parsed, permissionOf } from './draft.js'
 import { ObjectField, objectFor } from './object-field.js'
 import { checkRule } from './rule-names.js'
+import { whyAddress } from './question.js'
 import type { Permission, Place, Rules } from './rules.js'
 import { Session, tried as triedSession, triedVariables } from './session-fields.js'
-import { keyOf, rowKey, type Trial } from './trial.js'
+import { type Asked, keyOf, rowKey, type Trial } from './trial.js'
 import { useTrial } from './use-trial.js'
-import { WhyAnswer, whyAddress } from './why-answer.js'
+import { WhyAnswer } from './why-answer.js'
 
 /** Tries a permission: which rows it is about, and why. */
 export function TryOut({
@@ -24,6 +25,7 @@ export function TryOut({
   rules,
   draft,
   saved,
+  asked,
 }: {
   readonly place: Place
   readonly table: Table
@@ -31,9 +33,11 @@ export function TryOut({
   /** The form, if it has changes. */
   readonly draft: Draft | undefined
   readonly saved: Permission | undefined
+  /** The question of the address. */
+  readonly asked: Asked
 }) {
   const { role, action } = place
-  const [conditions, setConditions] = useState<readonly Condition[]>([{ column: firstColumn(table), value: '' }])
+  const [conditions, setConditions] = useState(() => conditionsOf(asked.key, table))
   const definition = draft ? tryParse(draft, place) : saved?.definition
   const names = [...new Set(['x-service-user-id', ...variablesIn(saved?.definition), ...variablesIn(definition)])]
   const variables = triedSession.value && triedVariables()
@@ -49,7 +53,14 @@ export function TryOut({
         {action !== 'insert' && <Conditions table={table} conditions={conditions} change={setConditions} />}
       </div>
       {action === 'insert' ? (
-        <TryInsert place={place} table={table} rules={rules} saved={saved} isChanged={draft !== undefined} />
+        <TryInsert
+          place={place}
+          table={table}
+          rules={rules}
+          definition={definition}
+          isChanged={draft !== undefined}
+          asked={asked}
+        />
       ) : (
         <TryRows
           place={place}
@@ -59,13 +70,23 @@ export function TryOut({
           definition={definition}
           isChanged={draft !== undefined}
           role={role}
+          object={asked.object}
         />
       )}
     </section>
   )
 }
 
-const firstColumn = (table: Table): string => table.primary_key[0] ?? table.columns[0]?.name ?? ''
+/** Returns the fields for a key: those of its columns, or an empty one. */
+function conditionsOf(key: Json | undefined, table: Table): readonly Condition[] {
+  const columns = typeof key === 'object' && key !== null ? Object.entries(key as JsonObject) : []
+  const given = columns.flatMap(([column, value]) =>
+    typeof value !== 'object' && table.columns.some(({ name }) => name === column)
+      ? [{ column, value: textOf(value) }]
+      : [],
+  )
+  return given.length > 0 ? given : [{ column: table.primary_key[0] ?? table.columns[0]?.name ?? '', value: '' }]
+}
 
 function tryParse(draft: Draft, { action }: Place): JsonObject | undefined {
   try {
@@ -86,6 +107,7 @@ function TryRows({
   definition,
   isChanged,
   role,
+  object,
 }: {
   readonly place: Place
   readonly table: Table
@@ -94,6 +116,8 @@ function TryRows({
   readonly definition: JsonObject | undefined
   readonly isChanged: boolean
   readonly role: string
+  /** What to set in an update, if the address has it. */
+  readonly object: Json | undefined
 }) {
   const { action } = place
   const [view, setView] = useState<'all' | 'own'>('all')
@@ -111,7 +135,8 @@ function TryRows({
       ? marked.filter((row) => row[SEEN] === no)
       : marked
   const hidden = marked.filter((row) => row[SEEN] === no).length
-  const row = listed.find((each) => rowKey(each, table) === chosen)
+  const only = !isOwn && listed.length === 1 ? listed[0] : undefined
+  const row = listed.find((each) => rowKey(each, table) === chosen) ?? only
   const mayAsk = table.primary_key.length > 0
   return (
     <>
@@ -130,7 +155,17 @@ function TryRows({
         {!isOwn && seen && (
           <span role="status">
             {isChanged && <b class="odd">With your changes: </b>}
-            {role} may {action} <b>{marked.length - hidden}</b> of these {marked.length} rows
+            {role} may {hidden === marked.length && 'not '}
+            {action}{' '}
+            {marked.length === 1 ? (
+              'this row'
+            ) : hidden === marked.length ? (
+              'any of these rows'
+            ) : (
+              <>
+                <b>{marked.length - hidden}</b> of these {marked.length} rows
+              </>
+            )}
           </span>
         )}
         {!isOwn && hidden > 0 && (
@@ -143,7 +178,7 @@ function TryRows({
             Only {action === 'select' ? 'hidden' : 'other'} rows
           </label>
         )}
-        {isOwn && own && <span role="status">{own.length} rows</span>}
+        {isOwn && own && <span role="status">{own.length === 1 ? '1 row' : `${own.length} rows`}</span>}
         {trial && definition && <CountBoth trial={trial} />}
       </div>
       {trial && failure !== undefined && <Refusal of={failure} />}
@@ -168,13 +203,14 @@ function TryRows({
       )}
       {row && mayAsk ? (
         <Asking
-          key={chosen}
+          key={rowKey(row, table)}
           place={place}
           table={table}
           rules={rules}
           row={row}
           isChanged={isChanged}
           definition={definition}
+          object={object}
         />
       ) : (
         mayAsk && (
@@ -224,6 +260,7 @@ function Asking({
   row,
   isChanged,
   definition,
+  object: given,
 }: {
   readonly place: Place
   readonly table: Table
@@ -231,23 +268,34 @@ function Asking({
   readonly row: JsonObject
   readonly isChanged: boolean
   readonly definition: JsonObject | undefined
+  readonly object: Json | undefined
 }) {
   const { action } = place
-  const [text, setText] = useState(() => (action === 'update' ? objectFor(table, definition, row) : ''))
+  const [text, setText] = useState(() =>
+    action !== 'update' ? '' : given === undefined ? objectFor(table, definition, row) : JSON.stringify(given, null, 2),
+  )
   const object = action === 'update' ? parsed(text) : undefined
   const asked = { key: keyOf(row, table), ...(object !== undefined && { object }) }
   const variables = triedVariables()
   return (
     <div class="body asking">
       {action === 'update' && <ObjectField label="Columns to set" value={text} onChange={setText} />}
-      {isChanged && <p class="odd">This is about the saved permission, without your changes.</p>}
-      {action === 'update' && object === undefined ? (
+      {(action === 'update' && object === undefined) || (isChanged && !definition) ? (
         <p class="bad">This is not JSON yet.</p>
       ) : (
-        <WhyAnswer place={place} table={table} rules={rules} asked={asked} variables={variables} />
+        <WhyAnswer
+          place={place}
+          table={table}
+          rules={rules}
+          asked={asked}
+          variables={variables}
+          permission={isChanged ? definition : undefined}
+        />
       )}
       <p>
-        <a href={whyAddress(place, asked, variables)}>This answer on a page of its own</a>
+        <a href={whyAddress(place, asked, variables)}>
+          {isChanged ? 'The answer without your changes' : 'This answer on a page of its own'}
+        </a>
       </p>
     </div>
   )
@@ -257,17 +305,21 @@ function TryInsert({
   place,
   table,
   rules,
-  saved,
+  definition,
   isChanged,
+  asked: given,
 }: {
   readonly place: Place
   readonly table: Table
   readonly rules: Rules
-  readonly saved: Permission | undefined
+  readonly definition: JsonObject | undefined
   readonly isChanged: boolean
+  readonly asked: Asked
 }) {
-  const [text, setText] = useState(() => objectFor(table, saved?.definition))
-  const [asked, setAsked] = useState<Json>()
+  const [text, setText] = useState(() =>
+    given.object === undefined ? objectFor(table, definition) : JSON.stringify(given.object, null, 2),
+  )
+  const [asked, setAsked] = useState(given.object)
   const object = parsed(text)
   return (
     <div class="body asking">
@@ -278,9 +330,16 @@ function TryInsert({
         </button>
         <span class="soft">Nothing is stored: it is rolled back.</span>
       </p>
-      {isChanged && <p class="odd">This is about the saved permission, without your changes.</p>}
-      {asked !== undefined && (
-        <WhyAnswer place={place} table={table} rules={rules} asked={{ object: asked }} variables={triedVariables()} />
+      {isChanged && !definition && <p class="bad">The permission is not JSON yet.</p>}
+      {asked !== undefined && (!isChanged || definition) && (
+        <WhyAnswer
+          place={place}
+          table={table}
+          rules={rules}
+          asked={{ object: asked }}
+          variables={triedVariables()}
+          permission={isChanged ? definition : undefined}
+        />
       )}
     </div>
   )

@@ -15,7 +15,7 @@ export interface Tried {
 const NOTHING: Tried = { rows: undefined, seen: undefined, own: undefined, failure: undefined }
 
 /** Waits before it tries what somebody types, in milliseconds. */
-const PAUSE_MS = 500
+export const PAUSE_MS = 500
 
 /**
  * Tries a permission whenever something about it changes.

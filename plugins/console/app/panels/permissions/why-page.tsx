@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { useLocation, useRoute } from 'preact-iso'
 import { labelOf, type Table } from '../../catalog.js'
 import { type Json, type JsonObject, textOf } from '../../json.js'
@@ -7,10 +7,11 @@ import { acting } from '../../session.js'
 import { fieldsOf } from '../../ui/form.js'
 import { parsed } from './draft.js'
 import { ObjectField, objectFor } from './object-field.js'
-import { ACTIONS, addressOf, permissionAt, type Place, type Rules, tableNamed, titleOf } from './rules.js'
+import { addressOf, askedIn, type Given, useGivenSession, whyAddress } from './question.js'
+import { ACTIONS, permissionAt, type Place, type Rules, tableNamed, titleOf } from './rules.js'
 import { Session, tried, triedVariables } from './session-fields.js'
 import type { Asked } from './trial.js'
-import { WhyAnswer, whyAddress } from './why-answer.js'
+import { WhyAnswer } from './why-answer.js'
 
 /**
  * Why a role may or may not do something: `/console/permissions/why?role=...&table=...&operation=...`, with `key` or `object`
@@ -18,16 +19,9 @@ import { WhyAnswer, whyAddress } from './why-answer.js'
  */
 export function WhyPage({ rules }: { readonly rules: Rules }) {
   const { route } = useLocation()
-  const given = useRoute().query as Readonly<Record<string, string | undefined>>
+  const given = useRoute().query as Given
   const table = tableNamed(given['table']) ?? rules.tables[0]
-  useEffect(() => {
-    const session = parsed(given['session'] ?? '')
-    if (given['user'] !== undefined) tried.value = { ...tried.value, 'x-service-user-id': given['user'] }
-    if (typeof session === 'object' && session !== null) {
-      const named = Object.entries(session as JsonObject).map(([name, value]) => [name.toLowerCase(), textOf(value)])
-      tried.value = { ...tried.value, ...Object.fromEntries(named) }
-    }
-  }, [given['user'], given['session']])
+  useGivenSession(given)
   if (!table || rules.roles.length === 0) {
     return (
       <p class="empty">
@@ -94,23 +88,13 @@ export function WhyPage({ rules }: { readonly rules: Rules }) {
               variables={tried.value && triedVariables()}
             />
             <p>
-              <a href={addressOf(place)}>Change the permission</a>
+              <a href={addressOf(place, asked, triedVariables())}>Change the permission</a>
             </p>
           </>
         )}
       </div>
     </div>
   )
-}
-
-/** Returns the question of an address. A key that is no JSON object is the value of the primary key. */
-function askedIn({ key, object }: Readonly<Record<string, string | undefined>>, table: Table): Asked {
-  const found = key === undefined ? undefined : (parsed(key) ?? key)
-  const [name] = table.primary_key
-  const isCondition = typeof found === 'object' && found !== null
-  const row = found === undefined || isCondition ? found : name === undefined ? undefined : { [name]: found }
-  const written = object === undefined ? undefined : parsed(object)
-  return { ...(row !== undefined && { key: row }), ...(written !== undefined && { object: written }) }
 }
 
 function Choice<K extends string>({
