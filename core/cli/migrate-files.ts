@@ -1,10 +1,11 @@
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ClientBase } from 'pg'
 import { announce } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
 import { inTransaction } from '../db/database.js'
-import { type Applied, checksumOf, readRecord, record, takeLock } from '../host/migrate.js'
+import { type Applied, readRecord, record, takeLock } from '../host/migrate.js'
+import { type File, OWNER, readFiles, statesOf } from '../host/migration-files.js'
 import { readSections, withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'
 import { applyMetadata } from './metadata.js'
@@ -39,19 +40,8 @@ export async function migrateFiles({ flags, words: [action, word] }: Invocation)
   })
 }
 
-interface File {
-  /** e.g. `20260131120000_add_notes` */
-  readonly id: string
-  readonly up: string
-  readonly down: string | undefined
-  readonly checksum: string
-}
-
-/** Owner of their records. No plugin can have this name. */
-const OWNER = 'sql files'
 /** Advisory lock: "migrate" in ASCII. Not the one of the schema, which a starting server waits for. */
 const LOCK = BigInt('0x' + Buffer.from('migrate').toString('hex')).toString()
-const NAME = /^\d{14}_[\w-]+$/
 const NO_TRANSACTION = /^--\s*rowhouse:\s*no transaction\s*$/m
 
 async function create(dir: string, name: string | undefined): Promise<number> {
@@ -66,27 +56,6 @@ async function create(dir: string, name: string | undefined): Promise<number> {
   return 0
 }
 
-/** Reads the migrations of a folder in their order. @throws Error naming every file that is none */
-async function readFiles(dir: string): Promise<readonly File[]> {
-  const names = await readdir(dir).catch((cause: unknown) => {
-    throw new Error(`cannot read the folder ${dir}; create a migration with: rowhouse migrate new NAME`, { cause })
-  })
-  const all = names.filter((name) => name.endsWith('.sql')).toSorted()
-  const ids = all.filter((name) => name.endsWith('.up.sql')).map((name) => name.slice(0, -'.up.sql'.length))
-  const wrong = all.filter(
-    (name) => !ids.some((id) => NAME.test(id) && [`${id}.up.sql`, `${id}.down.sql`].includes(name)),
-  )
-  if (wrong.length > 0)
-    throw new Error(`${dir}: expected <14 digits>_<name>.up.sql and its .down.sql: ${wrong.join(', ')}`)
-  return Promise.all(
-    ids.map(async (id) => {
-      const up = join(dir, `${id}.up.sql`)
-      const down = all.includes(`${id}.down.sql`) ? join(dir, `${id}.down.sql`) : undefined
-      return { id, up, down, checksum: checksumOf(await readFile(up, 'utf8')) }
-    }),
-  )
-}
-
 /** Returns checksums by id. */
 async function readApplied(client: ClientBase): Promise<ReadonlyMap<string, string>> {
   const { rows } = await client.query(`select to_regclass('svc_catalog.svc_migration') is not null as found`)
@@ -97,15 +66,9 @@ async function readApplied(client: ClientBase): Promise<ReadonlyMap<string, stri
 
 /** @returns whether no file was changed or deleted after it ran */
 function show(action: string, files: readonly File[], applied: ReadonlyMap<string, string>, count?: number): boolean {
-  const missing = [...applied.keys()].filter((id) => !files.some((file) => file.id === id))
-  const changed = files.filter(({ id, checksum }) => applied.has(id) && applied.get(id) !== checksum)
+  const states = statesOf(files, applied)
   if (action === 'status') {
-    const state = (file: File) => (changed.includes(file) ? 'changed' : applied.has(file.id) ? 'applied' : 'pending')
-    const states = new Map([
-      ...files.map((file) => [file.id, state(file)] as const),
-      ...missing.map((id) => [id, 'missing'] as const),
-    ])
-    for (const id of [...states.keys()].toSorted()) console.log(`${states.get(id)}  ${id}`)
+    for (const [id, state] of states) console.log(`${state}  ${id}`)
   } else if (action === 'up') {
     for (const { id } of files.filter(({ id }) => !applied.has(id)).slice(0, count)) console.log(`would apply ${id}`)
   } else {
@@ -115,7 +78,7 @@ function show(action: string, files: readonly File[], applied: ReadonlyMap<strin
       .slice(0, count ?? 1))
       console.log(`would revert ${id}`)
   }
-  return changed.length + missing.length === 0
+  return ![...states.values()].some((state) => state === 'changed' || state === 'missing')
 }
 
 /** @returns whether all files have run now */

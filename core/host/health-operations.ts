@@ -11,16 +11,29 @@ import type { Schema } from '../schema.js'
 import { version } from '../version.js'
 import { runWithin } from './lifecycle.js'
 import type { Loaded } from './load.js'
+import type { Applied } from './migrate.js'
+import { OWNER, readFiles, statesOf } from './migration-files.js'
 
 interface HealthOptions {
   readonly loaded: Loaded
   readonly database: Database
   readonly data: DataService
   readonly lines: LogLines
+  /** Folder of the SQL files of the user. */
+  readonly migrationsDir: string
 }
 
-/** The operations that show an admin what this server does: `server_status`, `slow_queries` and `log_lines`. */
-export function healthOperations({ loaded, database, data, lines }: HealthOptions): Record<string, Operation> {
+/**
+ * The operations that show an admin what this server does: `server_status`, `migration_status`,
+ * `slow_queries` and `log_lines`.
+ */
+export function healthOperations({
+  loaded,
+  database,
+  data,
+  lines,
+  migrationsDir,
+}: HealthOptions): Record<string, Operation> {
   /** Tells servers, and lives of a server, apart. */
   const server = randomUUID()
   const startedAt = new Date()
@@ -48,6 +61,20 @@ export function healthOperations({ loaded, database, data, lines }: HealthOption
       compile: data.compiling,
       database: await stateOf(database),
     })),
+    migration_status: operation({}, async () => {
+      const rows = await data.query<Applied>('select id, checksum from svc_catalog.svc_migration where owner = $1', [
+        OWNER,
+      ])
+      try {
+        const files = await readFiles(migrationsDir)
+        const states = statesOf(files, new Map(rows.map(({ id, checksum }) => [id, checksum])))
+        return { dir: migrationsDir, migrations: [...states].map(([id, state]) => ({ id, state })) }
+      } catch (error) {
+        const ids = rows.map(({ id }) => id).toSorted()
+        const problem = error instanceof Error ? error.message : String(error)
+        return { dir: migrationsDir, problem, migrations: ids.map((id) => ({ id, state: 'applied' })) }
+      }
+    }),
     slow_queries: operation({ plan: { type: 'string' } }, async ({ plan }, call) => {
       const { slowQueries } = data
       if (typeof plan !== 'string') {

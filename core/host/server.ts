@@ -171,7 +171,7 @@ export async function startLoaded(
     if (store) {
       shared.services.set('data', store.data)
       shared.services.set('operations', new Registry(shared.operations, values.database.statementTimeoutMs))
-      const operations = healthOperations({ ...store, loaded, lines })
+      const operations = healthOperations({ ...store, loaded, lines, migrationsDir: values.migrationsDir })
       for (const [type, operation] of Object.entries(operations)) shared.operations.set(type, operation)
     }
     closers.push(() => shared.hooks.close)

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { rowsOf } from '../kit/database.js'
 import { testServer, type TestServer } from '../kit/server.js'
@@ -65,6 +66,33 @@ t.test('an admin sees what the server does', async (t) => {
     t.match(status.database.servers, [{ own: true, servers: 1, since: /^\d{4}-\d\d-\d\dT/ }])
     const [{ connections }] = status.database.servers
     t.ok(connections >= 2, `${connections} connections`)
+  })
+
+  await t.test('migration_status: what ran, what is pending, and a folder that is not there', async (t) => {
+    const dir = t.testdir({
+      '20260101000000_a.up.sql': 'select 1',
+      '20260102000000_b.up.sql': 'select 2',
+      '20260103000000_c.up.sql': 'select 3',
+    })
+    await server.must('run_sql', {
+      sql: `insert into svc_catalog.svc_migration (owner, id, checksum) values
+        ('sql files', '20260101000000_a', '${createHash('sha256').update('select 1').digest('hex')}'),
+        ('sql files', '20260102000000_b', 'other'), ('sql files', '20251231000000_z', 'gone')`,
+    })
+    const other = await testServer(t, { databaseUrl: server.databaseUrl, config: { migrationsDir: dir } })
+    t.same(await other.must('migration_status', {}), {
+      dir,
+      migrations: [
+        { id: '20251231000000_z', state: 'missing' },
+        { id: '20260101000000_a', state: 'applied' },
+        { id: '20260102000000_b', state: 'changed' },
+        { id: '20260103000000_c', state: 'pending' },
+      ],
+    })
+    const { problem, migrations } = await server.must('migration_status', {})
+    t.match(problem, /cannot read the folder/)
+    t.equal(migrations.length, 3)
+    t.ok(migrations.every(({ state }: { state: string }) => state === 'applied'))
   })
 
   await t.test('slow_queries: forms with their times, without values', async (t) => {
@@ -184,7 +212,7 @@ t.test('an admin sees what the server does', async (t) => {
   })
 
   await t.test('other roles get none of it', async (t) => {
-    for (const type of ['server_status', 'slow_queries', 'log_lines']) {
+    for (const type of ['server_status', 'migration_status', 'slow_queries', 'log_lines']) {
       t.match(await server.query(type, {}, USER), { status: 400, body: { code: 'access-denied' } })
     }
   })

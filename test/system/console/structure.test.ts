@@ -42,10 +42,17 @@ const run = async (page: Page, sql: string) => {
 const textIn = async (download: Download) => readFile(await download.path(), 'utf8')
 
 t.test('an admin tracks a database, changes it by SQL, and compares and applies metadata', async (t) => {
-  const { server, page, complaints, elsewhere, open } = await openConsole(t)
+  const migrationsDir = t.testdir({ '20260101000000_add_notes.up.sql': 'select 1' })
+  const { server, page, complaints, elsewhere, open } = await openConsole(t, { config: { migrationsDir } })
   await server.must('run_sql', { sql: SCHEMA })
   const heading = (name: string) => page.getByRole('heading', { name, exact: true })
   const dialog = page.getByRole('dialog')
+
+  await t.test('a migration that has not run is pending', async () => {
+    await open('structure/migrations')
+    await page.getByText('1 not yet').waitFor()
+    await page.getByRole('row', { name: 'your SQL files 20260101000000_add_notes has not run yet' }).waitFor()
+  })
 
   await t.test('tables are tracked by ticks, with names for the relationships', async (t) => {
     await page.getByRole('link', { name: 'Structure' }).click()
