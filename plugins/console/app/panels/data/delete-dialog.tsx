@@ -2,8 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { query } from '../../api.js'
 import { labelOf, type Table, type TableName, wireName } from '../../catalog.js'
 import { type JsonObject, textOf } from '../../json.js'
-import { Dialog } from '../../ui/dialog.js'
-import { Problem } from '../../ui/problem.js'
+import { Confirm } from '../../ui/confirm.js'
 import { whereOf } from './view.js'
 import { deleteRows } from './writes.js'
 
@@ -32,24 +31,20 @@ export function DeleteDialog({
   readonly close: () => void
 }) {
   const { dependents, failure: unknown } = useDependents(table, rows)
-  const [isBusy, setBusy] = useState(false)
-  const [failure, setFailure] = useState<unknown>()
   const remove = async () => {
-    setBusy(true)
-    try {
-      const count = await deleteRows(table, rows)
-      if (count === 0) throw new Error('The rows are gone, or this role may not delete them.')
-      onDeleted()
-      close()
-    } catch (error) {
-      setFailure(error)
-      setBusy(false)
-    }
+    const count = await deleteRows(table, rows)
+    if (count === 0) throw new Error('The rows are gone, or this role may not delete them.')
+    onDeleted()
   }
   const blocks = dependents?.some((each) => each.blocks)
   const name = rows.length === 1 ? `the row with ${keyText(table, rows[0]!)}` : `${rows.length} rows`
   return (
-    <Dialog title={rows.length === 1 ? 'Delete this row?' : `Delete ${rows.length} rows?`} close={close}>
+    <Confirm
+      title={rows.length === 1 ? 'Delete this row?' : `Delete ${rows.length} rows?`}
+      verb={blocks ? 'Try to delete' : 'Delete'}
+      run={remove}
+      close={close}
+    >
       <p>
         This deletes {name} of {labelOf(table.table)}.
       </p>
@@ -59,16 +54,7 @@ export function DeleteDialog({
       )}
       {dependents && <Dependents dependents={dependents} />}
       {rows.length > MOST_CHECKED && <p class="soft">The dependents of the first {MOST_CHECKED} rows are shown.</p>}
-      {failure !== undefined && <Problem of={failure} />}
-      <p class="row">
-        <button type="button" class="danger" disabled={isBusy} onClick={() => void remove()}>
-          {blocks ? 'Try to delete' : 'Delete'}
-        </button>
-        <button type="button" onClick={close} autofocus>
-          Cancel
-        </button>
-      </p>
-    </Dialog>
+    </Confirm>
   )
 }
 

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useState } from 'preact/hooks'
 import { ask, recovered } from '../../api.js'
-import { Dialog } from '../../ui/dialog.js'
+import { Confirm } from '../../ui/confirm.js'
 import { fieldsOf } from '../../ui/form.js'
 import { Problem } from '../../ui/problem.js'
 import { Time } from './parts.js'
@@ -138,32 +138,17 @@ function Remove({
   readonly close: () => void
   readonly done: () => void
 }) {
-  const [failure, setFailure] = useState<unknown>()
   const remove = async () => {
-    try {
-      await ask(`${PATH}/${encodeURIComponent(entry.address)}`, { method: 'DELETE' })
-      done()
-      close()
-    } catch (error) {
-      setFailure(error)
-    }
+    await ask(`${PATH}/${encodeURIComponent(entry.address)}`, { method: 'DELETE' })
+    done()
   }
   return (
-    <Dialog title="Remove from the suppression list" close={close}>
+    <Confirm title="Remove from the suppression list" verb="Remove" run={remove} close={close}>
       <p>
         <b class="recipient">{entry.address}</b> gets mail again. It was suppressed on{' '}
         <Time at={entry.created_at} withDate />:
       </p>
       <blockquote>{entry.reason}</blockquote>
-      {failure !== undefined && <Problem of={failure} />}
-      <p class="row">
-        <button type="button" class="danger" onClick={() => void remove()}>
-          Remove
-        </button>
-        <button type="button" onClick={close}>
-          Cancel
-        </button>
-      </p>
-    </Dialog>
+    </Confirm>
   )
 }

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useState } from 'preact/hooks'
 import { ask, recovered } from '../../api.js'
-import { Dialog } from '../../ui/dialog.js'
+import { Confirm } from '../../ui/confirm.js'
 import { Editor, type Place } from '../../ui/editor.js'
 import { Problem } from '../../ui/problem.js'
 import type { ProvidersByChannel } from './providers.js'
@@ -204,27 +204,13 @@ function Delete({
   readonly close: () => void
   readonly done: () => void
 }) {
-  const [failure, setFailure] = useState<unknown>()
   const remove = async () => {
-    try {
-      await ask(`${TEMPLATES}/${encodeURIComponent(name)}`, { method: 'DELETE' })
-      done()
-    } catch (error) {
-      setFailure(error)
-    }
+    await ask(`${TEMPLATES}/${encodeURIComponent(name)}`, { method: 'DELETE' })
+    done()
   }
   return (
-    <Dialog title={`Delete the template ${name}`} close={close}>
+    <Confirm title={`Delete the template ${name}`} verb="Delete" run={remove} close={close}>
       <p>Requests that name it then fail. Messages that were sent stay.</p>
-      {failure !== undefined && <Problem of={failure} />}
-      <p class="row">
-        <button type="button" class="danger" onClick={() => void remove()}>
-          Delete
-        </button>
-        <button type="button" onClick={close}>
-          Cancel
-        </button>
-      </p>
-    </Dialog>
+    </Confirm>
   )
 }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Failure } from '../../api.js'
 import type { Table } from '../../catalog.js'
-import { Dialog } from '../../ui/dialog.js'
+import { Confirm } from '../../ui/confirm.js'
 import { Problem } from '../../ui/problem.js'
 import { ColumnsField } from './columns-field.js'
 import { type Draft, draftOf, type Flag, HAS, keepDraft, permissionOf } from './draft.js'
@@ -45,20 +45,21 @@ export function RuleForm({
     setDone('')
     keepDraft(place, { ...draft, ...by })
   }
-  const save = async (make: () => Permission | undefined) => {
+  const put = async (permission: Permission | undefined) => {
+    await savePermission(place, saved, permission)
+    keepDraft(place, undefined)
+    setFailure(undefined)
+    setDone(permission ? 'Saved.' : 'Deleted.')
+  }
+  const save = async () => {
     setBusy(true)
     setDone('')
     try {
-      const permission = make()
-      await savePermission(place, saved, permission)
-      keepDraft(place, undefined)
-      setFailure(undefined)
-      setDone(permission ? 'Saved.' : 'Deleted.')
+      await put(permissionOf(draft, action))
     } catch (error) {
       setFailure(error)
     }
     setBusy(false)
-    setDropping(false)
   }
   const failing = partOf(failure)
   const problem = (part: string) => failing === part && <Problem of={failure} />
@@ -69,7 +70,7 @@ export function RuleForm({
       aria-label="Permission"
       onSubmit={(event) => {
         event.preventDefault()
-        void save(() => permissionOf(draft, action))
+        void save()
       }}
     >
       {!saved && (
@@ -169,19 +170,16 @@ export function RuleForm({
         )}
       </div>
       {isDropping && (
-        <Dialog title="Delete this permission?" close={() => setDropping(false)}>
+        <Confirm
+          title="Delete this permission?"
+          verb="Delete the permission"
+          run={() => put(undefined)}
+          close={() => setDropping(false)}
+        >
           <p>
             {role} can then {action} no row of {titleOf(table.table)}.
           </p>
-          <p class="row">
-            <button type="button" class="danger" disabled={isBusy} onClick={() => void save(() => undefined)}>
-              Delete the permission
-            </button>
-            <button type="button" onClick={() => setDropping(false)}>
-              Keep it
-            </button>
-          </p>
-        </Dialog>
+        </Confirm>
       )}
     </form>
   )

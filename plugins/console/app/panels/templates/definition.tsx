@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'preact/hooks'
 import { type Json, parse } from '../../json.js'
-import { Dialog } from '../../ui/dialog.js'
+import { Confirm } from '../../ui/confirm.js'
 import { Editor } from '../../ui/editor.js'
 import { fieldsOf } from '../../ui/form.js'
 import { Problem } from '../../ui/problem.js'
@@ -122,22 +122,11 @@ function Deletion({
   readonly close: () => void
   readonly deleted: () => void
 }) {
-  const [failure, setFailure] = useState<unknown>()
-  const run = () => drop(name).then(deleted, setFailure)
   return (
-    <Dialog title="Delete the template?" close={close}>
+    <Confirm title="Delete the template?" verb={`Delete ${name}`} run={() => drop(name).then(deleted)} close={close}>
       <p>
         Programs that call <b>{name}</b> will get an error. Nothing else in the database depends on it.
       </p>
-      {failure !== undefined && <Problem of={failure} />}
-      <p class="row">
-        <button type="button" class="danger" onClick={() => void run()}>
-          Delete {name}
-        </button>
-        <button type="button" onClick={close}>
-          Keep it
-        </button>
-      </p>
-    </Dialog>
+    </Confirm>
   )
 }
