@@ -1,11 +1,9 @@
 import { useState } from 'preact/hooks'
 import { type ComputedField, labelOf, type Table, wireName } from '../../../catalog.js'
-import { Dialog } from '../../../ui/dialog.js'
-import { fieldsOf } from '../../../ui/form.js'
-import { Problem } from '../../../ui/problem.js'
 import { textOf } from '../../../json.js'
 import { ConfirmDrop } from '../confirm.js'
-import { asAdmin, nameFrom, type TableEntry, useChange } from '../structure.js'
+import { FormDialog } from '../form-dialog.js'
+import { asAdmin, nameFrom, type TableEntry } from '../structure.js'
 
 /** Fields that functions compute from a row. */
 export function ComputedFields({ table, entry }: { readonly table: Table; readonly entry: TableEntry }) {
@@ -63,9 +61,7 @@ function functionIn(name: unknown): string {
 }
 
 function Add({ table, close }: { readonly table: Table; readonly close: () => void }) {
-  const { run, isBusy, failure } = useChange()
-  const submit = async (event: SubmitEvent) => {
-    const fields = fieldsOf(event)
+  const add = (fields: Readonly<Record<string, string>>) => {
     const given = (key: string) => (fields[key] === '' ? undefined : fields[key])
     const definition = {
       function: nameFrom(fields['function'] ?? ''),
@@ -73,33 +69,25 @@ function Add({ table, close }: { readonly table: Table; readonly close: () => vo
       session_argument: given('session_argument'),
     }
     const args = { table: wireName(table.table), name: fields['name'], definition, comment: given('comment') ?? null }
-    if (await run(() => asAdmin('add_computed_field', args))) close()
+    return asAdmin('add_computed_field', args)
   }
   return (
-    <Dialog title={`Add a computed field to ${labelOf(table.table)}`} close={close}>
-      <form class="fields" onSubmit={(event) => void submit(event)}>
-        <label>
-          Name <input name="name" required spellcheck={false} />
-        </label>
-        <label>
-          Function <input name="function" required spellcheck={false} placeholder="full_name or schema.full_name" />
-        </label>
-        <label>
-          Its argument for the row <input name="table_argument" spellcheck={false} placeholder="the first" />
-        </label>
-        <label>
-          Its argument for the session variables <input name="session_argument" spellcheck={false} placeholder="none" />
-        </label>
-        <label>
-          Comment <input name="comment" />
-        </label>
-        {failure !== undefined && <Problem of={failure} />}
-        <p class="row">
-          <button class="primary" disabled={isBusy}>
-            Add
-          </button>
-        </p>
-      </form>
-    </Dialog>
+    <FormDialog title={`Add a computed field to ${labelOf(table.table)}`} verb="Add" change={add} close={close}>
+      <label>
+        Name <input name="name" required spellcheck={false} />
+      </label>
+      <label>
+        Function <input name="function" required spellcheck={false} placeholder="full_name or schema.full_name" />
+      </label>
+      <label>
+        Its argument for the row <input name="table_argument" spellcheck={false} placeholder="the first" />
+      </label>
+      <label>
+        Its argument for the session variables <input name="session_argument" spellcheck={false} placeholder="none" />
+      </label>
+      <label>
+        Comment <input name="comment" />
+      </label>
+    </FormDialog>
   )
 }

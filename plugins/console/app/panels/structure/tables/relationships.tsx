@@ -1,9 +1,8 @@
 import { useState } from 'preact/hooks'
 import { labelOf, type Relationship, type Table, wireName } from '../../../catalog.js'
-import { Dialog } from '../../../ui/dialog.js'
-import { fieldsOf } from '../../../ui/form.js'
 import { Problem } from '../../../ui/problem.js'
-import { ConfirmDrop, dependentsIn, Names } from '../confirm.js'
+import { ConfirmDrop } from '../confirm.js'
+import { FormDialog } from '../form-dialog.js'
 import { addressOf, asAdmin, joinOf, refOf, type Suggestion, type TableEntry, useChange } from '../structure.js'
 import { AddRelationship } from './add-relationship.js'
 
@@ -115,10 +114,7 @@ function Edit({
   readonly comment: string
   readonly close: () => void
 }) {
-  const { run, isBusy, failure } = useChange()
-  const users = dependentsIn(failure)
-  const submit = async (event: SubmitEvent) => {
-    const fields = fieldsOf(event)
+  const save = async (fields: Readonly<Record<string, string>>) => {
     const named = wireName(table.table)
     const renamed = fields['name'] ?? name
     const said = fields['comment'] ?? ''
@@ -133,31 +129,16 @@ function Edit({
             },
           ]),
     ]
-    if (steps.length === 0 || (await run(() => asAdmin('bulk', steps)))) close()
+    if (steps.length > 0) await asAdmin('bulk', steps)
   }
   return (
-    <Dialog title={`The relationship ${name}`} close={close}>
-      <form class="fields" onSubmit={(event) => void submit(event)}>
-        <label>
-          Name <input name="name" defaultValue={name} required spellcheck={false} />
-        </label>
-        <label>
-          Comment <input name="comment" defaultValue={comment} />
-        </label>
-        {users ? (
-          <div class="problem" role="alert">
-            <p>These use the name. Change them first:</p>
-            <Names names={users} />
-          </div>
-        ) : (
-          failure !== undefined && <Problem of={failure} />
-        )}
-        <p class="row">
-          <button class="primary" disabled={isBusy}>
-            Save
-          </button>
-        </p>
-      </form>
-    </Dialog>
+    <FormDialog title={`The relationship ${name}`} verb="Save" change={save} close={close}>
+      <label>
+        Name <input name="name" defaultValue={name} required spellcheck={false} />
+      </label>
+      <label>
+        Comment <input name="comment" defaultValue={comment} />
+      </label>
+    </FormDialog>
   )
 }
