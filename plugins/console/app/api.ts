@@ -76,12 +76,16 @@ export const query = <T = Json>(type: string, args: unknown, asking: Asking = {}
 
 async function bodyOf(response: Response): Promise<JsonObject> {
   try {
-    const body = JSON.parse(await response.text()) as JsonObject
-    const [first] = (body['errors'] ?? []) as readonly JsonObject[]
-    return first ? { ...(first['extensions'] as JsonObject), error: first['message'] } : body
+    return reasonIn(JSON.parse(await response.text()) as JsonObject)
   } catch {
     return {}
   }
+}
+
+/** Returns the first error of a GraphQL response in the form of other errors. */
+export function reasonIn(body: JsonObject): JsonObject {
+  const [first] = (body['errors'] ?? []) as readonly JsonObject[]
+  return first ? { ...(first['extensions'] as JsonObject), error: first['message'] } : body
 }
 
 function lost(why: string): void {

@@ -112,6 +112,12 @@ t.test('somebody asks, plots, explains and keeps a question', async (t) => {
     /secret_note|buyer_id/,
     'the schema of the role',
   )
+  await frame.getByRole('button', { name: /^Explain/ }).click()
+  const dialog = page.getByRole('dialog', { name: 'Explain' })
+  await dialog.getByText('As clerk.').waitFor()
+  await dialog.getByLabel('Plan', { exact: true }).waitFor()
+  t.match(await dialog.getByLabel('SQL').textContent(), /"public"\."sale"/)
+  await page.keyboard.press('Escape')
   await frame.getByRole('button', { name: /GraphiQL Explorer/ }).click()
   await frame.locator('.graphiql-explorer-root').waitFor()
 

@@ -50,7 +50,7 @@ export function Plan({ lines }: { readonly lines: readonly string[] }) {
   const { steps, totals } = readPlan(lines)
   const most = steps[0]?.ms
   return (
-    <div class="plan">
+    <div class="plan" role="group" aria-label="Plan">
       <ul>
         {steps.map((step, i) => (
           <PlanStep key={i} step={step} most={most} />

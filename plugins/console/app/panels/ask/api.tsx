@@ -3,13 +3,14 @@ import { Failure, recovered } from '../../api.js'
 import { type JsonObject, parse } from '../../json.js'
 import { partsOf, pathOf, placeOf } from '../../json-places.js'
 import { isAdmin } from '../../session.js'
+import { Dialog } from '../../ui/dialog.js'
 import { Editor } from '../../ui/editor.js'
+import { Explanation, explainQuery } from '../../ui/explanation.js'
 import { Problem } from '../../ui/problem.js'
 import { Tabs } from '../../ui/tabs.js'
 import { AnswerView, type View } from './answer.js'
 import { complete } from './complete.js'
 import { type Example, examples, firstRequest } from './examples.js'
-import { ExplainDialog } from './explain.js'
 import { pretty } from './flat.js'
 import { EXPLAINED, TEMPLATED } from './operations.js'
 import { PastDialog } from './past.js'
@@ -169,7 +170,11 @@ function Asking({ question: { id, name, text } }: { readonly question: Question 
           )}
         </section>
       </div>
-      {open === 'explain' && request && <ExplainDialog request={request} close={() => setOpen(undefined)} />}
+      {open === 'explain' && request && (
+        <Dialog title="Explain" close={() => setOpen(undefined)}>
+          <Explanation explain={explainQuery(request)} isWrite={['insert', 'update', 'delete'].includes(type)} />
+        </Dialog>
+      )}
       {open === 'template' && request && <TemplateDialog request={request} close={() => setOpen(undefined)} />}
       {open === 'past' && <PastDialog close={() => setOpen(undefined)} />}
     </>

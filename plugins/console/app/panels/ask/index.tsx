@@ -1,6 +1,7 @@
 import { useLocation, useRoute } from 'preact-iso'
 import { Tabs } from '../../ui/tabs.js'
 import { Api } from './api.js'
+import { Graphql } from './graphql.js'
 
 /** Questions to the JSON API, and GraphiQL: `/console/ask` and `/console/ask/graphql`. */
 export default function Ask() {
@@ -18,7 +19,7 @@ export default function Ask() {
         chosen={isGraphql ? 'graphql' : 'json'}
         onChoose={(key) => route(key === 'graphql' ? '/console/ask/graphql' : '/console/ask')}
       />
-      {isGraphql ? <iframe class="graphiql" src="/v1/graphql" title="GraphiQL" /> : <Api />}
+      {isGraphql ? <Graphql /> : <Api />}
     </div>
   )
 }

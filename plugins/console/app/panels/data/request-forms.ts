@@ -1,7 +1,6 @@
 import { type Table, labelOf } from '../../catalog.js'
-import { BigNumber, type Json, type JsonObject, textOf } from '../../json.js'
+import { BigNumber, type Json, textOf } from '../../json.js'
 import type { Request } from '../../program.js'
-import { acting } from '../../session.js'
 import { choicesOf, isObject, keyOf, related, selectArgs, sortedBy, sortOf, type View } from './view.js'
 
 const LIMIT = 100
@@ -97,13 +96,6 @@ function valueText(value: Json): string {
     .map(([key, each = null]) => `${nameOf(key)}: ${valueText(each)}`)
     .join(', ')}}`
 }
-
-/** Returns what the explain endpoint takes for a view. */
-export const explainOf = (table: Table, view: View, analyze: boolean): JsonObject => ({
-  query: requestOf(table, view) as unknown as Json,
-  ...(acting.value ? { role: acting.value.role, headers: acting.value.variables } : {}),
-  ...(analyze ? { analyze: true } : {}),
-})
 
 /** A text that changes with the view. */
 export const viewKey = (view: View): string => JSON.stringify([view.where, view.sort, view.columns?.map(keyOf)])

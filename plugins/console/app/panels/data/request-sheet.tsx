@@ -1,12 +1,11 @@
-import { useEffect, useState } from 'preact/hooks'
-import { ask } from '../../api.js'
+import { useState } from 'preact/hooks'
 import type { Table } from '../../catalog.js'
-import { acting, isAdmin } from '../../session.js'
+import { isAdmin } from '../../session.js'
 import { curlOf, fetchOf } from '../../program.js'
 import { Code } from '../../ui/code.js'
-import { Problem } from '../../ui/problem.js'
+import { Explanation, explainQuery } from '../../ui/explanation.js'
 import { Tabs } from '../../ui/tabs.js'
-import { explainOf, graphqlOf, programOf, requestOf, viewKey } from './request-forms.js'
+import { graphqlOf, programOf, requestOf, viewKey } from './request-forms.js'
 import { Sheet } from './sheet.js'
 import type { View } from './view.js'
 
@@ -37,7 +36,7 @@ export function RequestSheet({
       <Tabs label="Forms of the request" tabs={tabs} chosen={form} onChoose={setForm} />
       <div class="request">
         {form === 'plan' ? (
-          <Plan key={viewKey(view)} table={table} view={view} />
+          <Explanation key={viewKey(view)} explain={explainQuery(requestOf(table, view))} />
         ) : (
           <RequestText form={form} table={table} view={view} />
         )}
@@ -100,52 +99,6 @@ function GraphQL({ table, view }: { readonly table: Table; readonly view: View }
         <code>POST /v1/graphql</code>, unless names were customized.
       </p>
       <Code label="Request as GraphQL" text={text} />
-    </>
-  )
-}
-
-interface Explained {
-  readonly sql: string
-  readonly plans: readonly string[]
-}
-
-function Plan({ table, view }: { readonly table: Table; readonly view: View }) {
-  const [analyze, setAnalyze] = useState(false)
-  const [found, setFound] = useState<Explained>()
-  const [failure, setFailure] = useState<unknown>()
-  useEffect(() => {
-    const reading = new AbortController()
-    setFailure(undefined)
-    ask<Explained>('/v1/query/explain', { json: explainOf(table, view, analyze), as: null, signal: reading.signal })
-      .then(setFound)
-      .catch((error: unknown) => {
-        if (!reading.signal.aborted) setFailure(error)
-      })
-    return () => reading.abort()
-  }, [analyze])
-  return (
-    <>
-      <p class="row">
-        {acting.value && <span class="soft">As {acting.value.role}.</span>}
-        <label>
-          <input
-            type="checkbox"
-            checked={analyze}
-            onChange={({ currentTarget }) => setAnalyze(currentTarget.checked)}
-          />{' '}
-          Run it, and measure
-        </label>
-      </p>
-      {failure !== undefined && <Problem of={failure} />}
-      {!found && failure === undefined && <p class="wait">Loading …</p>}
-      {found && (
-        <>
-          <h3>SQL</h3>
-          <Code label="SQL" text={found.sql} />
-          <h3>Plan</h3>
-          <Code label="Plan" text={found.plans.join('\n')} />
-        </>
-      )}
     </>
   )
 }
