@@ -129,6 +129,7 @@ t.test('somebody filters, changes, inserts and deletes rows', async (t) => {
   await page.keyboard.press('Enter')
   await page.getByRole('region', { name: 'Row 1' }).waitFor()
   await page.keyboard.press('Escape')
+  await page.getByRole('region', { name: 'Row 1' }).waitFor({ state: 'detached' })
 
   await page.keyboard.press('Space')
   await page.keyboard.press('ArrowDown')
@@ -138,6 +139,39 @@ t.test('somebody filters, changes, inserts and deletes rows', async (t) => {
   await button('Delete').click()
   await cell('book 2').waitFor({ state: 'detached' })
   t.same(await server.must('count', { table: 'book' }), { count: BOOKS - 2 })
+
+  // A request without an answer: the rows stay, and one can stop it. No answer is tried again.
+  let isHanging = true
+  await page.route('**/v1/query', async (route) => {
+    const isRows = /"select".*"book"/.test(route.request().postData() ?? '')
+    if (isRows && isHanging) return
+    await route.continue()
+  })
+  await button('Read the rows again').click()
+  await page.getByText('Waiting for an answer').waitFor()
+  t.ok(await cell('book 3').isVisible(), 'the rows of the last time')
+  t.same(await accessibility(page), [])
+  await button('Stop').click()
+  await page.getByText('You stopped waiting for the rows.').waitFor()
+  t.ok(await cell('book 3').isVisible(), 'they stay')
+  isHanging = false
+  await server.must('update', { table: 'book', where: { id: 3 }, $set: { title: 'book three' } })
+  await button('Try again').click()
+  await cell('book three').waitFor()
+  await page.unroute('**/v1/query')
+
+  // Only columns of the same type are compared.
+  const top = async () => (await page.getByRole('grid').boundingBox())?.y
+  const before = await top()
+  await button('Open row 1').click()
+  await page.getByRole('region', { name: 'Row 3' }).waitFor()
+  t.equal(await top(), before, 'what is above a sheet stays where it is')
+  await button('Close').click()
+  await button('Add a condition').click()
+  await page.getByLabel('Operator', { exact: true }).selectOption('> column')
+  t.same(await page.getByLabel('Other column').locator('option').allTextContents(), ['column …', 'author_id'])
+  await page.getByLabel('Column', { exact: true }).selectOption('title')
+  t.equal(await page.getByLabel('Operator', { exact: true }).getByText('> column').count(), 0)
 
   await open('data/author')
   await button('New row').click()

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { catalog, isSameTable, type Table } from '../../catalog.js'
+import { catalog, type Column, isSameTable, type Table } from '../../catalog.js'
 import type { JsonObject } from '../../json.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Editor } from '../../ui/editor.js'
@@ -13,7 +13,7 @@ import {
   whereOfFilter,
 } from './conditions.js'
 import { ValueInput } from './value-input.js'
-import { columnAt, ownColumns } from './view.js'
+import { columnAt, ownColumns, tableAt } from './view.js'
 
 /** Conditions on the rows of a table. They apply when the form is submitted. */
 export function FilterBar({
@@ -122,14 +122,17 @@ function ConditionFields({
   readonly onChange: (by: Partial<Condition>) => void
 }) {
   const column = columnAt(table, path)
-  const operators = column ? operatorsOf(column) : []
-  const choose = (next: readonly string[]) => {
-    const found = columnAt(table, next)
-    const isKept = found && operatorsOf(found).some(({ key }) => key === operator)
-    const first = found && operatorsOf(found)[0]?.key
-    onChange({ path: next, operator: isKept ? operator : (first ?? '$eq') })
-  }
   const operand = column && operandOf(operator, column)
+  const choose = (next: readonly string[]) => {
+    const found = operatorsAt(table, next)
+    const isKept = found.some(({ key }) => key === operator)
+    const first = found[0]?.key
+    onChange({ path: next, operator: isKept ? operator : (first ?? '$eq'), ...(operand === 'column' && { text: '' }) })
+  }
+  const compare = (next: string) => {
+    const isOther = (column && operandOf(next, column) === 'column') !== (operand === 'column')
+    onChange({ operator: next, text: isOther ? '' : text })
+  }
   return (
     <>
       <select
@@ -148,12 +151,8 @@ function ConditionFields({
         })}
         {path.length > 2 && <option value={JSON.stringify(path)}>{path.join('.')}</option>}
       </select>
-      <select
-        aria-label="Operator"
-        value={operator}
-        onChange={({ currentTarget }) => onChange({ operator: currentTarget.value })}
-      >
-        {operators.map(({ key, name }) => (
+      <select aria-label="Operator" value={operator} onChange={({ currentTarget }) => compare(currentTarget.value)}>
+        {operatorsAt(table, path).map(({ key, name }) => (
           <option key={key} value={key}>
             {name}
           </option>
@@ -163,10 +162,11 @@ function ConditionFields({
         <select
           aria-label="Other column"
           value={text}
+          required
           onChange={({ currentTarget }) => onChange({ text: currentTarget.value })}
         >
           <option value="">column …</option>
-          {table.columns.map(({ name }) => (
+          {comparableWith(table, path).map(({ name }) => (
             <option key={name}>{name}</option>
           ))}
         </select>
@@ -184,6 +184,21 @@ function ConditionFields({
       )}
     </>
   )
+}
+
+/** Returns the columns that PostgreSQL can compare with the column of a path: others of its table and type. */
+function comparableWith(table: Table, path: readonly string[]): readonly Column[] {
+  const column = columnAt(table, path)
+  const own = ownColumns(tableAt(table, path) ?? table)
+  return own.filter(({ name, type }) => type === column?.type && name !== column.name)
+}
+
+/** Returns the operators of the column of a path. */
+function operatorsAt(table: Table, path: readonly string[]) {
+  const column = columnAt(table, path)
+  if (!column) return []
+  const hasOthers = comparableWith(table, path).length > 0
+  return operatorsOf(column).filter(({ key }) => hasOthers || operandOf(key, column) !== 'column')
 }
 
 const PLACEHOLDERS: Readonly<Record<string, string>> = { list: 'a, b or ["a", "b"]', json: 'JSON' }

@@ -25,6 +25,8 @@ export class TableRows {
   readonly rows = signal<readonly (GridRow | undefined)[]>([])
   readonly isComplete = signal(false)
   readonly failure = signal<unknown>(undefined)
+  /** When the page that is read now was asked for, on the clock of `performance`. */
+  readonly waiting = signal<number | undefined>(undefined)
   /** How long the last page took. */
   readonly timing = signal<{ readonly ms: number; readonly rows: number } | undefined>(undefined)
   readonly #table: Table
@@ -47,6 +49,11 @@ export class TableRows {
   retry(): void {
     this.failure.value = undefined
     void this.#read()
+  }
+
+  stop(): void {
+    this.close()
+    this.failure.value = new Error('You stopped waiting for the rows.')
   }
 
   close(): void {
@@ -76,7 +83,7 @@ export class TableRows {
     } catch (error) {
       if (!reading.signal.aborted) this.failure.value = error
     } finally {
-      if (this.#reading === reading) this.#reading = undefined
+      if (this.#reading === reading) this.#reading = this.waiting.value = undefined
     }
   }
 
@@ -102,7 +109,7 @@ export class TableRows {
     const known = this.#pages[index]
     const after = known?.after ?? this.#after()
     const limit = known?.count ?? Math.min(PAGE, this.#table.limit ?? PAGE)
-    const started = performance.now()
+    const started = (this.waiting.value = performance.now())
     const found = await query<readonly JsonObject[]>('select', { ...this.#args(after), limit }, { signal })
     this.timing.value = { ms: performance.now() - started, rows: found.length }
     const page = found.map((row) => this.#flat(row))

@@ -3,8 +3,9 @@ import { useLocation } from 'preact-iso'
 import { isSystem, labelOf, type Table } from '../../catalog.js'
 import type { JsonObject } from '../../json.js'
 import { acting, isAdmin } from '../../session.js'
-import { Grid, type GridColumn } from '../../ui/grid.js'
+import { Grid, type GridColumn, type GridRow } from '../../ui/grid.js'
 import { Problem } from '../../ui/problem.js'
+import { Waiting } from '../../ui/waiting.js'
 import { CellEditor, type Editing } from './cell-editor.js'
 import { ColumnsDialog } from './columns-dialog.js'
 import { Count } from './count.js'
@@ -75,25 +76,35 @@ function Rows({
   const [chosen, setChosen] = useState<number>()
   const [marked, setMarked] = useState<ReadonlySet<number>>(NO_ROWS)
   const grid = useRef<HTMLDivElement>(null)
+  const before = useRef<{ readonly view: View; readonly rows: readonly (GridRow | undefined)[] }>(undefined)
   useEffect(() => {
     setMarked(NO_ROWS)
     setChosen(undefined)
     setBeside((now) => (now?.kind === 'row' ? undefined : now))
+    grid.current?.querySelector('[role="grid"]')?.scrollTo({ top: 0 })
     source.see(0, 50)
     return () => source.close()
   }, [source])
 
   const rows = source.rows.value
   const failure = source.failure.value
-  const isEmpty = rows.length === 0 && source.isComplete.value
+  const waiting = source.waiting.value
+  const isRead = rows.length > 0 || source.isComplete.value
+  const isEmpty = isRead && rows.length === 0
+  if (isRead) before.current = { view, rows }
+  // Until the rows are read again, those of the last time stay.
+  const old = !isRead && before.current?.view === view ? before.current.rows : undefined
   const canMark = table.actions.delete && keyColumns(table).length > 0
   const focusGrid = () => grid.current?.querySelector<HTMLElement>('[role="grid"]')?.focus()
   const stopEditing = useCallback(() => {
     setEditing(undefined)
     if (beside?.kind !== 'row') focusGrid()
   }, [beside])
-  const open = (index: number) => setBeside({ kind: 'row', index })
+  const open = (index: number) => {
+    if (rows[index]) setBeside({ kind: 'row', index })
+  }
   const mark = (index: number, isRange: boolean) => {
+    if (!rows[index]) return
     const next = new Set(marked)
     const from = isRange && chosen !== undefined ? chosen : index
     const isOn = isRange || !marked.has(index)
@@ -134,7 +145,7 @@ function Rows({
         if (file && table.actions.insert) setOver({ file })
       }}
     >
-      <div class="page" ref={grid}>
+      <div class={old ? 'page old' : 'page'} aria-busy={old !== undefined} ref={grid}>
         <div class="bar">
           <h2>{labelOf(table.table)}</h2>
           {failure === undefined && <Count {...{ table, view, source, size }} />}
@@ -189,17 +200,18 @@ function Rows({
             </p>
           </Problem>
         )}
+        {waiting !== undefined && <Waiting since={waiting} stop={() => source.stop()} />}
         {isEmpty && (
           <p class="empty">
             {emptyText(table, view)}{' '}
             {Object.keys(view.where).length > 0 && <a href={addressOf(table)}>Show all rows</a>}
           </p>
         )}
-        {!isEmpty && (failure === undefined || rows.length > 0) && (
+        {!isEmpty && (failure === undefined || (old ?? rows).length > 0) && (
           <Grid
             label={labelOf(table.table)}
             columns={gridColumns}
-            rows={rows}
+            rows={old ?? rows}
             sort={view.sort}
             onSort={(key, more) => onView({ ...view, sort: nextSort(view.sort, key, more) })}
             onView={source.see}

@@ -112,13 +112,13 @@ export function related(table: Table, name: string) {
   return relationship && other ? { ...relationship, other } : undefined
 }
 
+/** Returns the table of the column at the end of a path through relationships. */
+export const tableAt = (table: Table, path: readonly string[]): Table | undefined =>
+  path.slice(0, -1).reduce<Table | undefined>((before, name) => before && related(before, name)?.other, table)
+
 /** Returns the column at the end of a path through relationships. */
-export function columnAt(table: Table, path: readonly string[]): Column | undefined {
-  const [first = '', ...rest] = path
-  if (rest.length === 0) return table.columns.find(({ name }) => name === first)
-  const other = related(table, first)?.other
-  return other && columnAt(other, rest)
-}
+export const columnAt = (table: Table, path: readonly string[]): Column | undefined =>
+  tableAt(table, path)?.columns.find(({ name }) => name === path.at(-1))
 
 /** Rows of a relationship that a cell shows. */
 const FIRST_ROWS = 10
