@@ -1,5 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
+import { clockText } from '../time.js'
 
 export interface TimeSeries {
   readonly label: string
@@ -84,7 +85,13 @@ function optionsFor(latest: { readonly current: TimePlotProps }, element: HTMLEl
       y: { range: (_plot, _min, max) => [0, Math.max(latest.current.atLeast ?? 1, max) * 1.1] },
     },
     axes: [
-      { ...axis, size: 28, gap: 6, space: 75, values: (_plot, splits) => splits.map(clockOf) },
+      {
+        ...axis,
+        size: 28,
+        gap: 6,
+        space: 75,
+        values: (_plot, splits) => splits.map((seconds) => clockText(seconds * 1000)),
+      },
       { ...axis, size: 58, space: 30, values: (_plot, splits) => splits.map((each) => latest.current.format(each)) },
     ],
     series: [
@@ -99,6 +106,3 @@ function optionsFor(latest: { readonly current: TimePlotProps }, element: HTMLEl
     hooks: { setCursor: [({ cursor }) => latest.current.onPoint?.(cursor.idx ?? undefined)] },
   }
 }
-
-const clockOf = (seconds: number): string => CLOCK.format(new Date(seconds * 1000))
-const CLOCK = new Intl.DateTimeFormat('en', { timeStyle: 'medium', hourCycle: 'h23' })

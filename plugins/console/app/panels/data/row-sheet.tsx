@@ -3,6 +3,7 @@ import { query } from '../../api.js'
 import { type Column, isJson, type Table, wireName } from '../../catalog.js'
 import { type Json, type JsonObject, textOf } from '../../json.js'
 import { isAdmin } from '../../session.js'
+import { timeText } from '../../time.js'
 import { Problem } from '../../ui/problem.js'
 import { type Editing } from './cell-editor.js'
 import { Sheet } from './sheet.js'
@@ -84,7 +85,14 @@ function Value({ column, value }: { readonly column: Column; readonly value: Jso
   if (value === undefined) return <span class="soft">…</span>
   if (value === null) return <i class="soft">null</i>
   if (isJson(column) || typeof value === 'object') return <pre>{JSON.stringify(value, null, 2)}</pre>
-  return textOf(value) === '' ? <i class="soft">empty text</i> : <span class="value">{textOf(value)}</span>
+  if (textOf(value) === '') return <i class="soft">empty text</i>
+  const local = column.type === 'timestamptz' ? timeText(value) : textOf(value)
+  return (
+    <>
+      <span class="value">{textOf(value)}</span>
+      {local !== textOf(value) && <span class="soft"> {local}</span>}
+    </>
+  )
 }
 
 function RelatedRows({

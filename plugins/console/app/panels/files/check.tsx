@@ -1,7 +1,8 @@
 import { useEffect, useState } from 'preact/hooks'
 import { query, recovered } from '../../api.js'
+import { timeText } from '../../time.js'
 import { Problem } from '../../ui/problem.js'
-import { addressOf, folderOf, sizeText, timeText } from './file-table.js'
+import { addressOf, folderOf, sizeText } from './file-table.js'
 
 interface Finding {
   readonly kind: string

@@ -3,20 +3,11 @@ import { ask, Failure, query, send } from '../../api.js'
 import { type Table, wireName } from '../../catalog.js'
 import { numberOf, textOf } from '../../json.js'
 import { acting, isAdmin, role } from '../../session.js'
+import { timeText } from '../../time.js'
 import { Problem } from '../../ui/problem.js'
 import { DeleteFiles } from './delete-files.js'
 import { ownerOf } from './file-list.js'
-import {
-  columnsOf,
-  FILE_TABLE,
-  type FileRow,
-  nameOf,
-  pathOf,
-  sizeText,
-  timeText,
-  userHeaders,
-  userOf,
-} from './file-table.js'
+import { columnsOf, FILE_TABLE, type FileRow, nameOf, pathOf, sizeText, userHeaders, userOf } from './file-table.js'
 import { Preview } from './preview.js'
 import { SignedAddress } from './signed-address.js'
 import { replace } from './uploads.js'

@@ -2,10 +2,11 @@ import { useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import type { Table } from '../../catalog.js'
 import { numberOf, textOf } from '../../json.js'
+import { timeText } from '../../time.js'
 import { Grid, type GridColumn, type GridRow } from '../../ui/grid.js'
 import { Problem } from '../../ui/problem.js'
 import { DeleteFiles } from './delete-files.js'
-import { addressOf, type FileRow, maySelect, nameOf, type Place, sizeText, timeText } from './file-table.js'
+import { addressOf, type FileRow, maySelect, nameOf, type Place, sizeText } from './file-table.js'
 import { useListing } from './listing.js'
 
 interface Props {

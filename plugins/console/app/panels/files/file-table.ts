@@ -1,5 +1,4 @@
 import { catalog, isSameTable, type Table } from '../../catalog.js'
-import { type Json, textOf } from '../../json.js'
 import { acting, role, session } from '../../session.js'
 import type { GridRow } from '../../ui/grid.js'
 
@@ -88,10 +87,3 @@ export function sizeText(bytes: number | undefined): string {
 }
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB']
 const NUMBER = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 })
-
-/** Returns a time of the server for people. */
-export const timeText = (time: Json | undefined): string => {
-  const at = new Date(textOf(time))
-  return Number.isNaN(at.getTime()) ? textOf(time) : TIME.format(at)
-}
-const TIME = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' })

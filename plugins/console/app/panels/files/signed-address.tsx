@@ -1,10 +1,11 @@
 import { useState } from 'preact/hooks'
 import { ask, Failure } from '../../api.js'
+import { timeText } from '../../time.js'
 import { Code } from '../../ui/code.js'
 import { Dialog } from '../../ui/dialog.js'
 import { fieldsOf } from '../../ui/form.js'
 import { Problem } from '../../ui/problem.js'
-import { nameOf, timeText, userHeaders } from './file-table.js'
+import { nameOf, userHeaders } from './file-table.js'
 
 const TIMES = [
   [900, '15 minutes'],

@@ -21,11 +21,3 @@ export const share = (value: number): string => `${number(value * 100)}%`
 
 /** `1 message`, `2 messages` */
 export const count = (of: number, noun: string): string => `${number(of)} ${noun}${of === 1 ? '' : 's'}`
-
-/** @param at milliseconds since 1970, or a text with a time; shown in the zone of the browser */
-export const clock = (at: number | string): string => TIME.format(new Date(at))
-export const dateTime = (at: number | string): string =>
-  Number.isNaN(Date.parse(String(at))) ? String(at) : DATE_TIME.format(new Date(at))
-
-const TIME = new Intl.DateTimeFormat('en', { timeStyle: 'medium', hourCycle: 'h23' })
-const DATE_TIME = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' })

@@ -4,7 +4,7 @@ import { isAdmin } from '../../session.js'
 import { Problem } from '../../ui/problem.js'
 import { Tabs } from '../../ui/tabs.js'
 import { type Finding, findingsOf } from './findings.js'
-import { clock } from './format.js'
+import { clockText } from '../../time.js'
 import { EVERY_MS, pointsOf } from './history.js'
 import { Log } from './log.js'
 import { Overview } from './overview.js'
@@ -48,7 +48,9 @@ function AdminHealth() {
       <div class="bar">
         <h1>Health</h1>
         <Headline findings={findings} isStale={isStale} />
-        {at !== undefined && <span class="soft push">{isStale ? `Last figures: ${clock(at)}` : clock(at)}</span>}
+        {at !== undefined && (
+          <span class="soft push">{isStale ? `Last figures: ${clockText(at)}` : clockText(at)}</span>
+        )}
       </div>
       <Tabs label="Health" tabs={TABS} chosen={chosen} onChoose={(key) => route(`/console/health/${key}`)} />
       <div

@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { query, trouble } from '../../api.js'
 import { isAdmin } from '../../session.js'
 import { Problem } from '../../ui/problem.js'
-import { clock } from './format.js'
+import { clockText } from '../../time.js'
 import {
   added,
   type Level,
@@ -120,7 +120,7 @@ function Line({ of: { line } }: { readonly of: NumberedLine }) {
   return (
     <li>
       <time dateTime={time} title={time}>
-        {Number.isNaN(Date.parse(time)) ? time : clock(time)}
+        {clockText(time)}
       </time>{' '}
       <span class={LEVEL_CLASS[level] ?? 'soft'}>{level}</span>{' '}
       <span>

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
+import { clockText } from '../../time.js'
 import { TimePlot, type TimeSeries } from '../../ui/time-plot.js'
-import { bytes, clock, duration, number } from './format.js'
+import { bytes, duration, number } from './format.js'
 import type { Point } from './history.js'
 
 interface Line {
@@ -132,7 +133,7 @@ function Plotted({
     <section class="plot-card">
       <header>
         <h2>{title}</h2>
-        <span class="soft">{index === times.length - 1 ? '' : clock(times[index]! * 1000)}</span>
+        <span class="soft">{index === times.length - 1 ? '' : clockText(times[index]! * 1000)}</span>
       </header>
       <TimePlot
         label={`${title} over time; last: ${words}`}

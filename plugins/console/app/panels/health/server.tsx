@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { Problem } from '../../ui/problem.js'
-import { dateTime } from './format.js'
+import { timeText } from '../../time.js'
 import { type ConnectedServer, type ServerStatus, status } from './watch.js'
 
 /** Versions, connected servers, pools, providers and migrations. */
@@ -55,7 +55,7 @@ function Process({ of: { version, node, platform, host, pid, started_at: started
         ['Rowhouse', version],
         ['Node.js', `${node} on ${platform}`],
         ['Host', `${host}, process ${pid}`],
-        ['Started', dateTime(startedAt)],
+        ['Started', timeText(startedAt)],
         ['Id of this start', <code>{server}</code>],
       ]}
     />
@@ -106,7 +106,7 @@ const Servers = ({ servers }: { readonly servers: readonly ConnectedServer[] }) 
       `${address ?? 'unix socket'}${own ? ' (this server)' : ''}`,
       count,
       connections,
-      dateTime(since),
+      timeText(since),
     ])}
   />
 )

@@ -1,10 +1,10 @@
 import { useEffect, useState } from 'preact/hooks'
-import { textOf } from '../../json.js'
+import { timeText } from '../../time.js'
 import { Code } from '../../ui/code.js'
 import { Grid, type GridColumn } from '../../ui/grid.js'
 import { Plan } from '../../ui/plan.js'
 import { Problem } from '../../ui/problem.js'
-import { dateTime, duration } from './format.js'
+import { duration } from './format.js'
 import { readPlan, readSlowQueries, slowQueries, type SlowQuery, useWatched } from './watch.js'
 
 const EVERY_MS = 10_000
@@ -17,7 +17,7 @@ const COLUMNS: readonly GridColumn[] = [
   { key: 'total_ms', title: 'Total time', ...time },
   { key: 'mean_ms', title: 'Mean', ...time },
   { key: 'max_ms', title: 'Longest', ...time },
-  { key: 'last_seen', title: 'Last', render: (value) => dateTime(textOf(value)) },
+  { key: 'last_seen', title: 'Last', render: (value) => timeText(value) },
   { key: 'sql', title: 'SQL' },
 ]
 

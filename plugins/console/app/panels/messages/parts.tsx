@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact'
+import { clockText, timeText } from '../../time.js'
 
 /** The state of a message or a provider, with a dot in its colour. */
 export const State = ({ of, children }: { readonly of: string; readonly children?: ComponentChildren }) => (
@@ -6,22 +7,13 @@ export const State = ({ of, children }: { readonly of: string; readonly children
 )
 
 export function Time({ at, withDate = false }: { readonly at: string; readonly withDate?: boolean }) {
-  const date = new Date(at)
-  const isToday = date.toDateString() === new Date().toDateString()
-  const text = withDate
-    ? date.toLocaleString()
-    : isToday
-      ? date.toLocaleTimeString(undefined, CLOCK)
-      : date.toLocaleDateString(undefined, DAY)
+  const isToday = new Date(at).toDateString() === new Date().toDateString()
   return (
-    <time dateTime={at} title={date.toLocaleString()}>
-      {text}
+    <time dateTime={at} title={timeText(at)}>
+      {withDate || !isToday ? timeText(at) : clockText(at)}
     </time>
   )
 }
-
-const CLOCK = { hour: '2-digit', minute: '2-digit', second: '2-digit' } as const
-const DAY = { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' } as const
 
 /** A list of the names that have a value. */
 export function Facts({ of }: { readonly of: readonly (readonly [name: string, value: ComponentChildren])[] }) {

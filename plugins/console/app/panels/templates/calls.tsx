@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { recovered } from '../../api.js'
+import { timeText } from '../../time.js'
 import { Problem } from '../../ui/problem.js'
 import { type Figures, readFigures } from './figures.js'
 
@@ -60,7 +61,7 @@ export function Calls({ name }: { readonly name: string }) {
                 <td>{whole(runs)}</td>
                 <td>{time(mean)}</td>
                 <td>{time(longest)}</td>
-                <td>{new Date(last).toLocaleString()}</td>
+                <td>{timeText(last)}</td>
               </tr>
             ))}
           </tbody>
