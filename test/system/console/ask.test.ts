@@ -44,6 +44,16 @@ t.test('somebody asks, plots, explains and keeps a question', async (t) => {
   await page.getByLabel('Plot', { exact: true }).selectOption('line')
   await page.getByRole('img', { name: /: lines,/ }).waitFor()
 
+  // A kept template shows the same plot.
+  await page.getByRole('button', { name: 'Keep as template' }).click()
+  await page.getByLabel('Name', { exact: true }).fill('monthly_sales')
+  await page.getByRole('button', { name: 'Keep', exact: true }).click()
+  await page.getByRole('link', { name: 'Open it' }).click()
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await page.getByRole('img', { name: /^rows by month: lines, placed_at from 2024-01-01 to 2024-12-01/ }).waitFor()
+  t.same(await accessibility(page), [], 'the plot of a template')
+  await open('ask')
+
   // Errors at their place: of the syntax, and of the server.
   await write(page, '{"type": "select" "args": {}}')
   await page.locator('.cm-lintRange-error').waitFor()

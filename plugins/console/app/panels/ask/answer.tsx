@@ -1,13 +1,14 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { catalog } from '../../catalog.js'
 import type { Json } from '../../json.js'
+import { Chart } from '../../ui/chart.js'
+import type { Choice } from '../../ui/figures.js'
+import { type Flat, flatten, pretty } from '../../ui/flat.js'
 import { Grid } from '../../ui/grid.js'
+import { save } from '../../ui/save.js'
 import { Tabs } from '../../ui/tabs.js'
 import { Tree } from '../../ui/tree.js'
-import { Chart } from './chart.js'
-import { type Flat, flatten, pretty } from './flat.js'
 import { type Answer, MOST_ROWS } from './run.js'
-import { save } from './save.js'
 
 export type View = 'grid' | 'plot' | 'tree' | 'json'
 
@@ -16,10 +17,15 @@ export function AnswerView({
   answer,
   wanted,
   onWant,
+  plot,
+  onPlot,
 }: {
   readonly answer: Answer
   readonly wanted: View
   readonly onWant: (view: View) => void
+  /** The plot that was chosen; without it, a guess. */
+  readonly plot: Choice | undefined
+  readonly onPlot: (plot: Choice) => void
 }) {
   const { rows, json, state } = answer
   const flat = useMemo(() => (rows ? flatten(rows) : undefined), [answer])
@@ -47,7 +53,7 @@ export function AnswerView({
       {NOTES[state] && <p class={`note ${state === 'broken' ? 'bad' : 'soft'}`}>{NOTES[state]}</p>}
       <div class="answer-body" role="tabpanel" aria-label="Answer">
         {view === 'grid' && flat && <Rows flat={flat} />}
-        {view === 'plot' && flat && <Chart flat={flat} />}
+        {view === 'plot' && flat && <Chart flat={flat} chosen={plot} onChoose={onPlot} />}
         {view === 'tree' && <Tree label="Answer" value={json} />}
         {view === 'json' && <JsonText json={json} />}
       </div>

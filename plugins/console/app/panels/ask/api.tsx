@@ -6,12 +6,13 @@ import { isAdmin } from '../../session.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Editor } from '../../ui/editor.js'
 import { Explanation, explainQuery } from '../../ui/explanation.js'
+import { type Choice, guess } from '../../ui/figures.js'
+import { flatten, pretty } from '../../ui/flat.js'
 import { Problem } from '../../ui/problem.js'
 import { Tabs } from '../../ui/tabs.js'
 import { AnswerView, type View } from './answer.js'
 import { complete } from './complete.js'
 import { type Example, examples, firstRequest } from './examples.js'
-import { pretty } from './flat.js'
 import { EXPLAINED, TEMPLATED } from './operations.js'
 import { PastDialog } from './past.js'
 import {
@@ -65,6 +66,7 @@ function Asking({ question: { id, name, text } }: { readonly question: Question 
   const [failure, setFailure] = useState<{ readonly of: unknown; readonly text: string }>()
   const [running, setRunning] = useState<AbortController>()
   const [view, setView] = useState<View>('grid')
+  const [plot, setPlot] = useState<Choice>()
   const [open, setOpen] = useState<Open>()
   const current = useRef<AbortController>(undefined)
   useEffect(() => () => current.current?.abort(), [])
@@ -105,6 +107,7 @@ function Asking({ question: { id, name, text } }: { readonly question: Question 
     [failure],
   )
   const edit = (next: string) => changeQuestion(id, { text: next })
+  const shownPlot = () => (view === 'plot' && answer?.rows ? (plot ?? guess(flatten(answer.rows))) : undefined)
   const canExplain = isAdmin.value && EXPLAINED.includes(type)
   const canKeep = isAdmin.value && TEMPLATED.includes(type)
   return (
@@ -158,13 +161,14 @@ function Asking({ question: { id, name, text } }: { readonly question: Question 
             onPick={(example) => {
               edit(example.text)
               setView(example.view ?? 'grid')
+              setPlot(undefined)
             }}
           />
         </section>
         <section class="answer" aria-label="Answer">
           {failure !== undefined && <Problem of={failure.of} />}
           {answer ? (
-            <AnswerView answer={answer} wanted={view} onWant={setView} />
+            <AnswerView answer={answer} wanted={view} onWant={setView} plot={plot} onPlot={setPlot} />
           ) : (
             failure === undefined && <Idle isRunning={running !== undefined} />
           )}
@@ -175,7 +179,9 @@ function Asking({ question: { id, name, text } }: { readonly question: Question 
           <Explanation explain={explainQuery(request)} isWrite={['insert', 'update', 'delete'].includes(type)} />
         </Dialog>
       )}
-      {open === 'template' && request && <TemplateDialog request={request} close={() => setOpen(undefined)} />}
+      {open === 'template' && request && (
+        <TemplateDialog request={request} plot={shownPlot()} close={() => setOpen(undefined)} />
+      )}
       {open === 'past' && <PastDialog close={() => setOpen(undefined)} />}
     </>
   )

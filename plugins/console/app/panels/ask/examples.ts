@@ -1,6 +1,6 @@
 import { catalog, findTable, isNumeric, isSystem, isTime, labelOf, type Table, wireName } from '../../catalog.js'
 import type { Json, JsonObject } from '../../json.js'
-import { pretty } from './flat.js'
+import { pretty } from '../../ui/flat.js'
 
 export interface Example {
   readonly title: string

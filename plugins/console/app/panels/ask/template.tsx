@@ -1,8 +1,10 @@
 import { useMemo, useState } from 'preact/hooks'
 import { query } from '../../api.js'
+import { keepPlot } from '../../kept-plot.js'
 import { type Json, type JsonObject, textOf } from '../../json.js'
 import { Dialog } from '../../ui/dialog.js'
 import { fieldsOf } from '../../ui/form.js'
+import type { Choice } from '../../ui/figures.js'
 import { Problem } from '../../ui/problem.js'
 import { constantsOf, replaced } from './constants.js'
 
@@ -13,7 +15,16 @@ interface Parameter {
 }
 
 /** Keeps a request as a query template. Any of its constants can become a parameter. */
-export function TemplateDialog({ request, close }: { readonly request: JsonObject; readonly close: () => void }) {
+export function TemplateDialog({
+  request,
+  plot,
+  close,
+}: {
+  readonly request: JsonObject
+  /** The plot that is shown of the answer. */
+  readonly plot: Choice | undefined
+  readonly close: () => void
+}) {
   const constants = useMemo(() => constantsOf(request), [request])
   const [parameters, setParameters] = useState<readonly Parameter[]>(() =>
     constants.map(() => ({ name: '', hasDefault: true })),
@@ -33,6 +44,7 @@ export function TemplateDialog({ request, close }: { readonly request: JsonObjec
     try {
       const args = { name, template: replaced(request, changes), ...(comment === '' ? {} : { comment }) }
       await query('create_query_template', args, { as: null })
+      if (plot) keepPlot(name, plot)
       setKept(name)
     } catch (error) {
       setFailure(error)
@@ -100,6 +112,7 @@ export function TemplateDialog({ request, close }: { readonly request: JsonObjec
             )
           })}
         </fieldset>
+        {plot && <p class="soft">Your browser keeps the plot for the template, too, until you sign out.</p>}
         {failure !== undefined && <Problem of={failure} />}
         <p>
           <button class="primary">Keep</button>

@@ -2,7 +2,8 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { type Column, labelOf, type Table } from '../../catalog.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Problem } from '../../ui/problem.js'
-import { type Cell, csvText, save } from './csv.js'
+import { save } from '../../ui/save.js'
+import { type Cell, csvText } from './csv.js'
 import { insertCsv, NOTHING, preview, type Progress } from './csv-insert.js'
 import { insertable } from './writes.js'
 
@@ -243,7 +244,10 @@ function Insertion({
           </button>
         )}
         {state !== 'running' && failedRows.length > 0 && (
-          <button type="button" onClick={() => save('not-inserted.csv', [csvText([head, ...failedRows])])}>
+          <button
+            type="button"
+            onClick={() => save(new Blob([csvText([head, ...failedRows])], { type: 'text/csv' }), 'not-inserted.csv')}
+          >
             Save these rows as CSV
           </button>
         )}

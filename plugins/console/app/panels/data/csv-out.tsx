@@ -3,7 +3,7 @@ import { send } from '../../api.js'
 import { labelOf, type Table } from '../../catalog.js'
 import { Dialog } from '../../ui/dialog.js'
 import { Problem } from '../../ui/problem.js'
-import { save } from './csv.js'
+import { save } from '../../ui/save.js'
 import { bytesText } from './sizes.js'
 import { selectArgs, type View } from './view.js'
 
@@ -93,7 +93,7 @@ async function download(
     }
   }
   keep()
-  save(`${labelOf(table.table).replaceAll(/[^\w.-]/g, '_')}.csv`, parts)
+  save(new Blob(parts, { type: 'text/csv' }), `${labelOf(table.table).replaceAll(/[^\w.-]/g, '_')}.csv`)
   onProgress({ rows: counter.rows, bytes, isDone: true })
 }
 

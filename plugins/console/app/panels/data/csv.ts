@@ -94,11 +94,3 @@ export const csvText = (rows: readonly (readonly Cell[])[]): string =>
   rows.map((row) => row.map((cell) => (cell === null ? '' : quote(cell))).join(',') + '\r\n').join('')
 
 const quote = (text: string): string => (/^$|[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
-
-/** Offers a file to the user. */
-export function save(name: string, parts: readonly BlobPart[]): void {
-  const href = URL.createObjectURL(new Blob([...parts], { type: 'text/csv' }))
-  const link = Object.assign(document.createElement('a'), { href, download: name })
-  link.click()
-  setTimeout(() => URL.revokeObjectURL(href), 60_000)
-}

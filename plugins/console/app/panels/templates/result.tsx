@@ -1,6 +1,9 @@
 import { useMemo, useState } from 'preact/hooks'
 import { type Json, numberOf } from '../../json.js'
+import { keepPlot, keptPlot } from '../../kept-plot.js'
+import { Chart } from '../../ui/chart.js'
 import { Code } from '../../ui/code.js'
+import { flatten } from '../../ui/flat.js'
 import { Grid, type GridColumn, type GridRow } from '../../ui/grid.js'
 import { Tabs } from '../../ui/tabs.js'
 
@@ -12,13 +15,16 @@ export interface Result {
 
 const VIEWS = [
   { key: 'grid', title: 'Grid' },
+  { key: 'plot', title: 'Plot' },
   { key: 'json', title: 'JSON' },
 ] as const
 
-/** The answer of a template as a grid, if it has rows, and as JSON. */
+/** The answer of a template as a grid and a plot, if it has rows, and as JSON. */
 export function ResultView({ result: { json }, name }: { readonly result: Result; readonly name: string }) {
-  const [view, setView] = useState<'grid' | 'json'>('grid')
+  const [plot, setPlot] = useState(() => keptPlot(name))
+  const [view, setView] = useState<(typeof VIEWS)[number]['key']>(plot ? 'plot' : 'grid')
   const rows = useMemo(() => rowsOf(json), [json])
+  const flat = useMemo(() => (rows ? flatten(rows) : undefined), [rows])
   if (rows?.length === 0) return <p class="empty">There are no such rows, or this role may not see them.</p>
   return (
     <section aria-label="Result" class="template-result">
@@ -26,6 +32,17 @@ export function ResultView({ result: { json }, name }: { readonly result: Result
       {rows && view === 'grid' ? (
         <div class="template-grid">
           <Grid label={`Rows of ${name}`} rows={rows} columns={columnsOf(rows)} />
+        </div>
+      ) : flat && view === 'plot' ? (
+        <div class="template-grid plotted">
+          <Chart
+            flat={flat}
+            chosen={plot}
+            onChoose={(next) => {
+              keepPlot(name, next)
+              setPlot(next)
+            }}
+          />
         </div>
       ) : (
         <JsonText json={json} />

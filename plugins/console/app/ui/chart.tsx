@@ -1,20 +1,27 @@
-import { useMemo, useRef, useState } from 'preact/hooks'
-import { Plot, type PlotHandle } from '../../ui/plot.js'
+import { useMemo, useRef } from 'preact/hooks'
 import { type Choice, guess, KINDS, kindsOf, MEASURES, plotOf, STEPS } from './figures.js'
-import { save } from './save.js'
 import type { Flat } from './flat.js'
+import { Plot, type PlotHandle } from './plot.js'
+import { save } from './save.js'
 
 /** The plot of an answer. It begins with a guess, and every part of it can be changed. */
-export function Chart({ flat }: { readonly flat: Flat }) {
-  const [given, setChoice] = useState<Choice>()
+export function Chart({
+  flat,
+  chosen,
+  onChoose,
+}: {
+  readonly flat: Flat
+  readonly chosen: Choice | undefined
+  readonly onChoose: (choice: Choice) => void
+}) {
   const guessed = useMemo(() => guess(flat), [flat])
   const kinds = useMemo(() => kindsOf(flat), [flat])
   const handle = useRef<PlotHandle>(undefined)
-  const choice = given !== undefined && kinds.has(given.x) ? given : guessed
+  const choice = chosen !== undefined && kinds.has(chosen.x) ? chosen : guessed
   const plot = useMemo(() => (choice ? plotOf(flat, choice) : undefined), [flat, choice])
   if (!choice || !plot) return <p class="empty">A plot needs a column with numbers, times or a few different texts.</p>
   const numbers = [...kinds].filter(([, kind]) => kind === 'number').map(([key]) => key)
-  const change = (by: Partial<Choice>) => setChoice({ ...choice, ...by })
+  const change = (by: Partial<Choice>) => onChoose({ ...choice, ...by })
   const isTime = kinds.get(choice.x) === 'time'
   const isHistogram = choice.kind === 'histogram'
   return (

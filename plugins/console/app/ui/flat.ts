@@ -1,5 +1,5 @@
-import { BigNumber, type Json, type JsonObject, numberOf } from '../../json.js'
-import type { GridColumn, GridRow } from '../../ui/grid.js'
+import { BigNumber, type Json, type JsonObject, numberOf } from '../json.js'
+import type { GridColumn, GridRow } from './grid.js'
 
 /** Rows whose values have no parts, as far as that is useful, and their columns. */
 export interface Flat {

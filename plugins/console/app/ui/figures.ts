@@ -1,6 +1,6 @@
-import { type Json, numberOf, textOf } from '../../json.js'
-import type { GridRow } from '../../ui/grid.js'
-import type { PlotProps } from '../../ui/plot.js'
+import { type Json, numberOf, textOf } from '../json.js'
+import type { GridRow } from './grid.js'
+import type { PlotProps } from './plot.js'
 import type { Flat } from './flat.js'
 
 export const KINDS = ['line', 'bar', 'scatter', 'histogram'] as const
