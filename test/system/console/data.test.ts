@@ -160,6 +160,25 @@ t.test('somebody filters, changes, inserts and deletes rows', async (t) => {
   await cell('book three').waitFor()
   await page.unroute('**/v1/query')
 
+  // The width of a column is dragged, or changed by keys, and stays.
+  const title = page.getByRole('columnheader', { name: /title/ })
+  const width = async () => (await title.boundingBox())!.width
+  const first = await width()
+  await title.locator('.grid-grip').hover()
+  await page.mouse.down()
+  await page.mouse.move(1000, 300)
+  await page.mouse.up()
+  const dragged = await width()
+  t.ok(dragged > first, `${dragged} px`)
+  await page.getByRole('grid').focus()
+  await page.keyboard.press('Home')
+  for (let i = 0; i < 3; i++) await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('Shift+ArrowLeft')
+  t.equal(await width(), dragged - 20)
+  await page.reload()
+  await cell('book three').waitFor()
+  t.equal(await width(), dragged - 20)
+
   // Only columns of the same type are compared.
   const top = async () => (await page.getByRole('grid').boundingBox())?.y
   const before = await top()

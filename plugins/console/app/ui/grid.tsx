@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { textOf } from '../json.js'
+import { drag, useColumnWidths } from './column-widths.js'
 import { type GridColumn, type GridRow, Row, type RowActions } from './grid-row.js'
 import { useVirtualRows } from './virtual-rows.js'
 
@@ -37,8 +38,10 @@ export interface GridProps {
 const ROW_PX = 32
 const ROW_HEAD_PX = 60
 const HEAD_PX = 34
+/** By how much a key changes the width of a column. */
+const STEP_PX = 20
 
-/** A table of any number of rows. Arrow keys move from cell to cell. */
+/** A table of any number of rows. Arrow keys move from cell to cell, and change the width of the column with the shift key. */
 export function Grid(props: GridProps) {
   const {
     label,
@@ -61,11 +64,12 @@ export function Grid(props: GridProps) {
   const { items, height, scrollTo } = useVirtualRows(scroller, rows.length, ROW_PX, HEAD_PX)
   const [at, setAt] = useState({ row: 0, column: 0 })
   const [isFocused, setFocused] = useState(false)
-  const { template, width } = useMemo(() => {
-    const widths = [...(heads ? [ROW_HEAD_PX] : []), ...columns.map((column) => widthOf(column, rows))]
-    const sum = widths.reduce((all, each) => all + each, 0)
-    return { template: widths.map((each) => `${each}px`).join(' '), width: `${sum}px` }
-  }, [columns, rows.length > 0, heads])
+  const { widths: chosenWidths, resize } = useColumnWidths(label)
+  const fitting = useMemo(() => columns.map((column) => widthOf(column, rows)), [columns, rows.length > 0])
+  const widths = columns.map(({ key }, i) => chosenWidths.get(key) ?? fitting[i]!)
+  const all = heads ? [ROW_HEAD_PX, ...widths] : widths
+  const template = all.map((each) => `${each}px`).join(' ')
+  const width = `${all.reduce((sum, each) => sum + each, 0)}px`
 
   const last = items.at(-1)?.index ?? -1
   useEffect(() => {
@@ -102,7 +106,11 @@ export function Grid(props: GridProps) {
       End: event.ctrlKey ? [rows.length - 1, count - 1] : [row, count - 1],
     }
     const target = to[event.key]
-    if (target) {
+    const active = columns[column - heads]
+    if (event.shiftKey && active && (event.key === 'ArrowLeft' || event.key === 'ArrowRight')) {
+      event.preventDefault()
+      resize(active.key, widths[column - heads]! + (event.key === 'ArrowLeft' ? -STEP_PX : STEP_PX))
+    } else if (target) {
       event.preventDefault()
       move(...target)
     } else if (event.key === 'Enter') {
@@ -145,8 +153,14 @@ export function Grid(props: GridProps) {
     >
       <div class="grid-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template, width }}>
         {heads > 0 && <div role="columnheader" aria-label="Row" />}
-        {columns.map((column) => (
-          <Head key={column.key} column={column} sort={sort} onSort={onSort} />
+        {columns.map((column, i) => (
+          <Head
+            key={column.key}
+            column={column}
+            sort={sort}
+            onSort={onSort}
+            onGrip={(event) => drag(event, (pixels) => resize(column.key, widths[i]! + pixels))}
+          />
         ))}
       </div>
       <div class="grid-body" role="rowgroup" style={{ height: `${height}px`, width }}>
@@ -176,7 +190,12 @@ function Head({
   column,
   sort,
   onSort,
-}: Pick<GridProps, 'onSort'> & { readonly column: GridColumn; readonly sort: readonly string[] }) {
+  onGrip,
+}: Pick<GridProps, 'onSort'> & {
+  readonly column: GridColumn
+  readonly sort: readonly string[]
+  readonly onGrip: (event: PointerEvent) => void
+}) {
   const order = sort.includes(column.key) ? 'ascending' : sort.includes(`-${column.key}`) ? 'descending' : undefined
   const mark = order === 'ascending' ? ' ▲' : order === 'descending' ? ' ▼' : ''
   const text = (
@@ -195,6 +214,7 @@ function Head({
       ) : (
         <span>{text}</span>
       )}
+      <span class="grid-grip" onPointerDown={onGrip} />
     </div>
   )
 }
