@@ -9,6 +9,8 @@ export interface Session {
    * them.
    */
   readonly variables: ReadonlyMap<string, string>
+  /** The roles among which the caller may choose, if its credentials list them. */
+  readonly roles?: readonly string[]
   /** Whether permissions with `backend_only` apply: the caller has proved a secret and asked for them. */
   readonly backend?: boolean
   /** Whether an admin acts as this role. Such a caller may see why the role is refused. */
@@ -20,6 +22,11 @@ export interface Session {
   readonly caller?: string
   /** When the caller's credentials expire, in milliseconds since 1970, if that is known. */
   readonly expiresAt?: number
+  /**
+   * Keyed hash of the admin secret on which the session depends. The core refuses a session of an authenticator whose
+   * secret is no longer configured.
+   */
+  readonly secretKey?: string
   /** Authentication method. A `cookie` caller is subject to the CSRF rule. */
   readonly via: 'admin-secret' | 'gateway' | 'token' | 'cookie' | 'webhook' | 'anonymous' | 'internal'
 }

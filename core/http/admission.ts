@@ -63,11 +63,11 @@ export function admission(
 
 /** Adds the caller for limits: the user id in its role, or else, as for anonymous callers, the client address. */
 function withCaller(session: Session, client: string): Session {
-  const { role, variables, backend, acting, expiresAt, via } = session
+  const { role, roles, variables, backend, acting, expiresAt, secretKey, via } = session
   if (isAdmin(session)) return session
   const userId = role === 'anonymous' ? undefined : variables.get(USER_ID)
   const caller = userId === undefined ? `address ${addressKey(client)}` : `user ${userId} ${role}`
-  return Object.freeze({ role, variables, backend, acting, expiresAt, via, caller })
+  return Object.freeze({ role, roles, variables, backend, acting, expiresAt, secretKey, via, caller })
 }
 
 const isWrongGuess = (error: unknown): error is ServiceError =>

@@ -175,7 +175,7 @@ function sessionOf(
   const usual = claims.get(DEFAULT_ROLE) ?? held[0]
   if (typeof usual !== 'string' || !held.includes(usual)) throw invalidToken(new Error('the default role is not held'))
   const session = makeSession(chosenRole(requested, held, usual), variablesOf(claims), via)
-  return payload.exp === undefined ? session : Object.freeze({ ...session, expiresAt: payload.exp * 1000 })
+  return Object.freeze({ ...session, roles: held, ...(payload.exp && { expiresAt: payload.exp * 1000 }) })
 }
 
 /** Returns the object with the claims. Some issuers cannot nest claims and send the object as a JSON string. */

@@ -1,4 +1,4 @@
-import { hash, timingSafeEqual } from 'node:crypto'
+import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import { serviceError } from '../errors.js'
 import { isAdmin, ROLE_NAME, type Session, USER_ID } from '../session.js'
 import { chosenRole, makeSession, requestedRole, type RequestHeaders, wrongSecret } from './identity.js'
@@ -12,8 +12,9 @@ export function fromAdminSecret(headers: RequestHeaders, secrets: Secrets): Sess
   }
   const given = secret ?? alias
   if (given === undefined) return null
-  if (!secrets.matches(given)) throw wrongSecret('the admin secret is wrong')
-  return actingAs({ variables: new Map(), via: 'admin-secret' }, headers)
+  const secretKey = secrets.keyOf(given)
+  if (secretKey === undefined) throw wrongSecret('the admin secret is wrong')
+  return Object.freeze({ ...actingAs({ variables: new Map(), via: 'admin-secret' }, headers), secretKey })
 }
 
 /**
@@ -100,6 +101,10 @@ const badHeader = (message: string) => serviceError('parse-failed', message)
 /** A set of secrets, any of which is sufficient. Without any, nothing matches. */
 export interface Secrets {
   matches(candidate: string): boolean
+  /** Returns a keyed hash of the secret that matches. Whoever knows it does not know the secret. */
+  keyOf(candidate: string): string | undefined
+  /** Keyed hashes of all of them. */
+  readonly keys: ReadonlySet<string>
 }
 
 /** Length of the compared buffers, in bytes, for secrets of any length. */
@@ -107,17 +112,21 @@ const LENGTH = 512
 
 /** @param secrets the current secret and the previous ones that are valid during a rotation */
 export function createSecrets(secrets: readonly (string | undefined)[]): Secrets {
-  const known = secrets.filter((secret) => secret !== undefined).map((secret) => padded(secret, Buffer.alloc(LENGTH)))
+  const known = secrets
+    .filter((secret) => secret !== undefined)
+    .map((secret) => ({
+      text: padded(secret, Buffer.alloc(LENGTH)),
+      key: createHmac('sha256', secret).update('secret').digest('base64url'),
+    }))
   const given = Buffer.alloc(LENGTH)
-  return {
-    matches(candidate) {
-      padded(candidate, given)
-      // Compares every secret completely, so that the duration reveals neither which one matched nor how many bytes.
-      let found = false
-      for (const each of known) found = timingSafeEqual(each, given) || found
-      return found
-    },
+  const keyOf = (candidate: string): string | undefined => {
+    padded(candidate, given)
+    // Compares every secret completely, so that the duration reveals neither which one matched nor how many bytes.
+    let found: string | undefined
+    for (const { text, key } of known) found = timingSafeEqual(text, given) ? key : found
+    return found
   }
+  return { keyOf, matches: (candidate) => keyOf(candidate) !== undefined, keys: new Set(known.map(({ key }) => key)) }
 }
 
 /** Encodes a text with a fixed length: padded with 1 and zeros; if it is too long, its hash padded with 2. */

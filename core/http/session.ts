@@ -65,7 +65,7 @@ export function createAuthenticate(
     if (proven) return proven
     if (config.mode === 'gateway') throw missingCredentials('this server accepts requests from its gateway only')
 
-    const own = await fromAuthenticators(headers, extra)
+    const own = await fromAuthenticators(headers, extra, adminSecrets.keys)
     // A browser sends cookies with every request, but a token in a header on purpose.
     if (own && (own.via !== 'cookie' || !hasToken(headers))) return own
     const known = await readToken?.(headers)
@@ -103,7 +103,12 @@ export function gatewayMistake(config: AuthConfig, [unset]: readonly string[]): 
   return `auth.gatewaySecret is required when auth.mode is "gateway" and ${unset} is not set`
 }
 
-async function fromAuthenticators(headers: RequestHeaders, extra: readonly Authenticator[]): Promise<Session | null> {
+/** @param secretKeys keyed hashes of the valid admin secrets */
+async function fromAuthenticators(
+  headers: RequestHeaders,
+  extra: readonly Authenticator[],
+  secretKeys: ReadonlySet<string>,
+): Promise<Session | null> {
   if (extra.length === 0) return null
   const credentials: Credentials = {
     // Plugins see the requested role and no other X-Service header, because those are unverified.
@@ -113,9 +118,13 @@ async function fromAuthenticators(headers: RequestHeaders, extra: readonly Authe
   for (const authenticator of extra) {
     const session = await authenticator(credentials)
     if (session === null) continue
-    if (!ROLE_NAME.test(session.role)) throw new Error('an authenticator returned an invalid role name')
+    const { role, roles, variables, via, secretKey } = session
+    if (secretKey !== undefined && !secretKeys.has(secretKey)) continue
+    if (![role, ...(roles ?? [])].every((name) => ROLE_NAME.test(name)))
+      throw new Error('an authenticator returned an invalid role name')
     if (isAdmin(session)) return actingAs(session, headers)
-    return makeSession(chosenRole(requestedRole(headers), [session.role], session.role), session.variables, session.via)
+    const chosen = chosenRole(requestedRole(headers), roles ?? [role], role)
+    return Object.freeze({ ...makeSession(chosen, variables, via), roles })
   }
   return null
 }

@@ -109,7 +109,8 @@ function sessionOf(answer: object, headers: RequestHeaders, hasura: boolean): Se
   if (usual === undefined || ![usual, ...(list ?? [])].every((role) => ROLE_NAME.test(role))) throw badAnswer()
   if (userId !== undefined && !isUserId(userId)) throw badAnswer(new Error(`the user id ${USER_ID_RULE}`))
   named.delete('x-service-allowed-roles')
-  return makeSession(chosenRole(requestedRole(headers), list ?? [usual], usual), named, via(headers))
+  const session = makeSession(chosenRole(requestedRole(headers), list ?? [usual], usual), named, via(headers))
+  return Object.freeze({ ...session, roles: list })
 }
 
 /** Browsers send cookies and passwords automatically, so these callers are subject to the cookie rules. */

@@ -1,12 +1,21 @@
 import type { Context } from 'koa'
-import { assertAdmin, type Host, isSameOrigin, type JsonObject, readJson, serviceError, type Session } from 'rowhouse'
+import {
+  assertAdmin,
+  assertSameOrigin,
+  type Host,
+  isSameOrigin,
+  type JsonObject,
+  readJson,
+  serviceError,
+  type Session,
+} from 'rowhouse'
 import { cookieName, type Created, idIn, isOwnPage, SECURE, type Sessions } from './sessions.js'
 
 /** The sign-in. Everything else that the console calls belongs to other plugins. */
 export function sessionRoutes(router: Host['router'], sessions: Sessions): void {
   router.get('/console/session', (ctx) => {
-    const { role, via, variables } = ctx.state.session
-    ctx.body = { signed_in: via !== 'anonymous', role, via, variables: Object.fromEntries(variables) }
+    const { role, roles, via, variables } = ctx.state.session
+    ctx.body = { signed_in: via !== 'anonymous', role, roles, via, variables: Object.fromEntries(variables) }
   })
 
   router.post('/console/session', async (ctx) => {
@@ -38,6 +47,15 @@ export function sessionRoutes(router: Host['router'], sessions: Sessions): void 
       assertAdmin(session)
       await sessions.endAll()
     } else if (id !== undefined) await sessions.end(id)
+    setCookie(ctx, '', 0)
+    ctx.status = 204
+  })
+
+  router.delete('/console/sessions', async (ctx) => {
+    const { session } = ctx.state
+    assertSameOrigin(ctx, session)
+    if (session.via === 'anonymous') throw serviceError('missing-credentials', 'sign in to sign out everywhere')
+    await sessions.endAllOf(session)
     setCookie(ctx, '', 0)
     ctx.status = 204
   })

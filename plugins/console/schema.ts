@@ -30,4 +30,18 @@ create table svc_catalog.svc_console_session (
 create index svc_console_session_expired on svc_catalog.svc_console_session (expires_at);
 `,
   },
+  {
+    id: '002-secret-and-roles',
+    sql: `
+-- The browsers sign in again, because it is unknown which admin secret they depend on.
+delete from svc_catalog.svc_console_session;
+alter table svc_catalog.svc_console_session
+  add column secret_key bytea,
+  add column roles text[];
+-- Serves the sessions of one user.
+create index svc_console_session_user on svc_catalog.svc_console_session ((variables ->> 'x-service-user-id'));
+comment on column svc_catalog.svc_console_session.secret_key is
+  'Which admin secret opened the session: a keyed hash, masked with the id of the browser';
+`,
+  },
 ]

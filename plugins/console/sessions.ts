@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import type { Credentials, Data, Session } from 'rowhouse'
+import { type Credentials, type Data, type Session, USER_ID } from 'rowhouse'
 
 /** Signed-in browsers. They are stored in the database, so all of its servers know them, and a sign-out takes effect immediately. */
 export class Sessions {
@@ -21,10 +21,10 @@ export class Sessions {
     const id = idIn(credentials.header('host'), credentials.cookie)
     if (id === undefined) return null
     const [found] = await this.#data.query<Row>(
-      'select role, variables from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now()',
+      `select ${COLUMNS} from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now()`,
       [hashOf('session', id)],
     )
-    return found ? sessionOf(found) : null
+    return found ? sessionOf(found, id) : null
   }
 
   /**
@@ -43,10 +43,10 @@ export class Sessions {
   /** Returns who signs in with a code, which is then used up; null for any other text. */
   async redeem(code: string): Promise<Session | null> {
     const [found] = await this.#data.query<Row>(
-      `delete from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now() returning role, variables`,
+      `delete from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now() returning ${COLUMNS}`,
       [hashOf('code', code)],
     )
-    return found ? sessionOf(found) : null
+    return found ? sessionOf(found, code) : null
   }
 
   /** Signs the browser with this id out. */
@@ -54,19 +54,41 @@ export class Sessions {
     await this.#data.query('delete from svc_catalog.svc_console_session where id_hash = $1', [hashOf('session', id)])
   }
 
+  /** Signs a user out of all browsers, in all roles that the caller holds. */
+  async endAllOf({ role, roles = [role], variables }: Caller): Promise<void> {
+    await this.#data.query(`delete from svc_catalog.svc_console_session where ${OF_USER}`, [
+      variables.get(USER_ID) ?? null,
+      roles,
+    ])
+  }
+
   /** Signs all browsers out, and invalidates all sign-in links. */
   async endAll(): Promise<void> {
     await this.#data.query('delete from svc_catalog.svc_console_session')
   }
 
-  async #create(purpose: Purpose, { role, variables }: Caller, ms: number): Promise<Created> {
+  async #create(purpose: Purpose, { role, roles, variables, secretKey }: Caller, ms: number): Promise<Created> {
     const id = randomBytes(32).toString('base64url')
     const seconds = Math.floor(ms / 1000)
     await this.#data.query(
-      `with expired as (delete from svc_catalog.svc_console_session where expires_at < now())
-       insert into svc_catalog.svc_console_session (id_hash, role, variables, expires_at)
-       values ($1, $2, $3, now() + $4 * interval '1 second')`,
-      [hashOf(purpose, id), role, JSON.stringify(Object.fromEntries(variables)), seconds],
+      `with ended as (
+         delete from svc_catalog.svc_console_session where expires_at < now() or id_hash in (
+           select id_hash from svc_catalog.svc_console_session
+           where ${OF_USER} and expires_at > now() order by created_at desc, id_hash offset ${MAX_SESSIONS - 1}
+         )
+       )
+       insert into svc_catalog.svc_console_session (id_hash, role, roles, variables, secret_key, expires_at)
+       values ($3, $4, $5, $6, $7, now() + $8 * interval '1 second')`,
+      [
+        variables.get(USER_ID) ?? null,
+        [role],
+        hashOf(purpose, id),
+        role,
+        roles,
+        JSON.stringify(Object.fromEntries(variables)),
+        secretKey === undefined ? null : masked(Buffer.from(secretKey, 'base64url'), id),
+        seconds,
+      ],
     )
     return { id, seconds }
   }
@@ -75,8 +97,15 @@ export class Sessions {
 /** Time in which a sign-in link must be used. */
 const CODE_MS = 3_600_000
 
-type Caller = Pick<Session, 'role' | 'variables'>
-type Purpose = 'session' | 'code'
+/** Live sessions and unused sign-in links of one user. One more ends the oldest. */
+const MAX_SESSIONS = 100
+
+const COLUMNS = 'role, roles, variables, secret_key'
+/** The sessions of the user `$1` in the roles `$2`. */
+const OF_USER = `variables ->> '${USER_ID}' is not distinct from $1 and role = any ($2)`
+
+type Caller = Pick<Session, 'role' | 'roles' | 'variables' | 'secretKey'>
+type Purpose = 'session' | 'code' | 'mask'
 export interface Created {
   /** The secret id of the browser, or the code. */
   readonly id: string
@@ -84,14 +113,24 @@ export interface Created {
 }
 interface Row {
   readonly role: string
+  readonly roles: readonly string[] | null
   readonly variables: Readonly<Record<string, string>>
+  readonly secret_key: Buffer | null
 }
 
-const sessionOf = ({ role, variables }: Row): Session => ({
+const sessionOf = ({ role, roles, variables, secret_key: key }: Row, id: string): Session => ({
   role,
+  roles: roles ?? undefined,
   variables: new Map(Object.entries(variables)),
+  secretKey: key ? masked(key, id).toString('base64url') : undefined,
   via: 'cookie',
 })
+
+/** Hides a key from readers of the database, who could guess a weak secret by it, or shows it again. */
+function masked(key: Buffer, id: string): Buffer {
+  const mask = hashOf('mask', id)
+  return key.map((byte, i) => byte ^ mask[i]!) as Buffer
+}
 
 /** No cookie contains a NUL, so a code is never valid as one. */
 const hashOf = (purpose: Purpose, id: string): Buffer => createHash('sha256').update(`${purpose}\0${id}`).digest()

@@ -42,8 +42,8 @@ const select = (cookie: string, headers: Headers = {}): Promise<Answered> =>
     headers: { ...SAME_ORIGIN, cookie, ...headers },
     body: '{"type":"select","args":{"table":"note","columns":["id"]}}',
   })
-const tokenOf = (expires: string): Promise<string> =>
-  new SignJWT({ rowhouse: { 'x-service-allowed-roles': ['user', 'editor'], 'x-service-user-id': '7' } })
+const tokenOf = (expires: string, id = '7'): Promise<string> =>
+  new SignJWT({ rowhouse: { 'x-service-allowed-roles': ['user', 'editor'], 'x-service-user-id': id } })
     .setProtectedHeader({ alg: 'HS256' })
     .setExpirationTime(expires)
     .sign(new TextEncoder().encode(KEY))
@@ -130,6 +130,91 @@ t.test('a sign-out ends the session at the server, and all sessions if an admin 
   t.equal((await whoIs(user)).signed_in, false)
 })
 
+t.test('a session ends with the admin secret that opened it', async (t) => {
+  const OLD = 'an older secret of a test, 32 letters'
+  const builtins = { console: new URL('../../plugins/console/index.js', import.meta.url) }
+  const { databaseUrl } = server
+  const before = await testServer(t, {
+    builtins,
+    databaseUrl,
+    config: { auth: { previousAdminSecrets: [OLD] } },
+  })
+  const post = async (path: string, headers: Headers, body = {}) =>
+    before.bare(path, { method: 'POST', headers: { ...SAME_ORIGIN, ...headers }, body: JSON.stringify(body) })
+  const byOld = { 'x-service-admin-secret': OLD }
+  const codeOf = async (headers: Headers) =>
+    (await post('/console/sign-in-link', headers)).body.path.split('=')[1] as string
+  const valueOf = async (answer: Promise<Answered>) => cookieOf(await answer).split('=')[1] ?? ''
+  const opened = {
+    old: await valueOf(post('/console/session', byOld)),
+    oldByLink: await valueOf(post('/console/session', {}, { code: await codeOf(byOld) })),
+    oldAsUser: await valueOf(post('/console/session', { ...byOld, 'x-service-role': 'user' })),
+    current: await valueOf(post('/console/session', SECRET)),
+    currentByLink: await valueOf(post('/console/session', {}, { code: await codeOf(SECRET) })),
+  }
+  const signedInAt = async ({ url, bare }: typeof server) => {
+    const port = new URL(url).port
+    const answers = Object.entries(opened).map(async ([name, value]) => {
+      const { body } = await bare('/console/session', { headers: { cookie: `rowhouse-${port}=${value}` } })
+      return [name, body.signed_in]
+    })
+    return Object.fromEntries(await Promise.all(answers))
+  }
+  t.same(await signedInAt(before), { old: true, oldByLink: true, oldAsUser: true, current: true, currentByLink: true })
+  t.same(
+    await signedInAt(server),
+    { old: false, oldByLink: false, oldAsUser: false, current: true, currentByLink: true },
+    'a server without the old secret',
+  )
+})
+
+t.test('a user signs out everywhere, and nobody else does', async (t) => {
+  const token = async (id: string, role = 'user') =>
+    ({
+      authorization: `Bearer ${await tokenOf('1h', id)}`,
+      'x-service-role': role,
+    }) satisfies Headers
+  const [one, two, other, admin] = [
+    await signedIn(await token('7')),
+    await signedIn(await token('7', 'editor')),
+    await signedIn(await token('8')),
+    await signedIn(),
+  ]
+  const everywhere = (headers: Headers) => server.bare('/console/sessions', { method: 'DELETE', headers })
+  const who = async () => Promise.all([one, two, other, admin].map(async (cookie) => (await whoIs(cookie)).signed_in))
+  t.equal((await everywhere({ cookie: one, 'sec-fetch-site': 'cross-site' })).status, 401)
+  t.equal((await everywhere({ cookie: one })).status, 403)
+  t.equal((await everywhere({})).status, 401)
+  t.same(await who(), [true, true, true, true])
+  const answer = await everywhere({ ...SAME_ORIGIN, cookie: one })
+  t.equal(answer.status, 204)
+  t.match(answer.headers.get('set-cookie'), /=; Path=\/; Max-Age=0/)
+  t.same(await who(), [false, false, true, true])
+  t.equal((await everywhere(SECRET)).status, 204, 'without a cookie')
+  t.same(await who(), [false, false, true, false])
+})
+
+t.test('a user has at most 100 sessions, and the oldest ends', async (t) => {
+  const headers = { authorization: `Bearer ${await tokenOf('1h', '100')}` }
+  const other = await signedIn({ authorization: `Bearer ${await tokenOf('1h', '101')}` })
+  const cookies: string[] = []
+  for (let i = 0; i < 101; i++) cookies.push(await signedIn(headers))
+  const is = await Promise.all([0, 1, 100].map(async (i) => (await whoIs(cookies[i]!)).signed_in))
+  t.same(is, [false, true, true])
+  t.equal((await whoIs(other)).signed_in, true)
+})
+
+t.test('a session of a token with several roles may choose among them', async (t) => {
+  const cookie = await signedIn({ authorization: `Bearer ${await tokenOf('1h')}` })
+  t.match(await whoIs(cookie), { role: 'user', roles: ['user', 'editor'] })
+  const asEditor = await server.bare('/console/session', { headers: { cookie, 'x-service-role': 'editor' } })
+  t.match(asEditor.body, { role: 'editor', variables: { 'x-service-role': 'editor', 'x-service-user-id': '7' } })
+  t.same((await select(cookie, { 'x-service-role': 'user' })).body, [{ id: 1 }])
+  t.match(await select(cookie, { 'x-service-role': 'editor' }), { status: 400, body: { code: 'permission-denied' } })
+  for (const role of ['admin', 'guest'])
+    t.match(await select(cookie, { 'x-service-role': role }), { status: 403, body: { code: 'access-denied' } })
+})
+
 t.test('a token gives a session of its role, for as long as it is valid', async (t) => {
   const answer = await signIn({ authorization: `Bearer ${await tokenOf('10m')}` })
   const seconds = Number(/Max-Age=(\d+)/.exec(answer.headers.get('set-cookie') ?? '')?.[1])
@@ -139,7 +224,6 @@ t.test('a token gives a session of its role, for as long as it is valid', async 
   t.same((await select(cookie)).body, [{ id: 1 }])
   t.same((await select(cookie, { 'x-service-user-id': '8' })).body, [{ id: 1 }], 'headers change nothing')
   t.equal((await select(cookie, { 'x-service-role': 'admin' })).status, 403)
-  t.equal((await select(cookie, { 'x-service-role': 'editor' })).status, 403)
 })
 
 t.test('a token in a header goes before the cookie', async (t) => {

@@ -1,15 +1,17 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { query } from './api.js'
-import { acting, isAdmin, session } from './session.js'
+import { acting, chooseRole, isAdmin, session } from './session.js'
 import { fieldsOf } from './ui/form.js'
 
 const USER_ID = 'x-service-user-id'
 
-/** Shows as whom the panels ask. An admin can choose another role and user. */
+/** Shows as whom the panels ask. An admin can choose another role and user, and a user with several roles one of them. */
 export function ActingControl() {
   const [isOpen, setOpen] = useState(false)
   const current = acting.value
-  if (!isAdmin.value) return <span class="caller">Signed in as {session.value?.role}</span>
+  const { role = '', roles = [] } = session.value ?? {}
+  if (roles.length > 1) return <OwnRole role={role} roles={roles} />
+  if (!isAdmin.value) return <span class="caller">Signed in as {role}</span>
   return (
     <div class="caller">
       <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
@@ -30,6 +32,17 @@ export function ActingControl() {
     </div>
   )
 }
+
+const OwnRole = ({ role, roles }: { readonly role: string; readonly roles: readonly string[] }) => (
+  <label class="caller">
+    Signed in as
+    <select value={role} onChange={({ currentTarget }) => chooseRole(currentTarget.value)}>
+      {roles.map((each) => (
+        <option key={each}>{each}</option>
+      ))}
+    </select>
+  </label>
+)
 
 const nameOf = (role: string, { [USER_ID]: user, ...others }: Readonly<Record<string, string>>): string =>
   [role, ...(user === undefined ? [] : [`user ${user}`]), ...Object.entries(others).map(([k, v]) => `${k} ${v}`)].join(

@@ -3,7 +3,10 @@ import { type JsonObject, textAt } from './json.js'
 
 /** Who is signed in. */
 export interface Session {
+  /** The role of the sign-in, or the one that the user chose since. */
   readonly role: string
+  /** The roles among which the user may choose. */
+  readonly roles?: readonly string[]
   readonly via: string
   readonly variables: Readonly<Record<string, string>>
 }
@@ -21,12 +24,22 @@ export const isAdmin = computed(() => session.value?.role === 'admin')
 
 const SAVED = 'rowhouse-acting'
 
-/** The caller as whom an admin asks; undefined for the admin. Kept for the tab, where framed pages read it too. */
+/** The caller as whom an admin asks; undefined for the admin. */
 export const acting = signal<Acting | undefined>(JSON.parse(sessionStorage.getItem(SAVED) ?? 'null') ?? undefined)
+/** The role that a user with several roles chose; undefined for that of the sign-in. */
+const chosen = signal<Acting | undefined>(undefined)
+// Both are kept for the tab, where framed pages read them too.
 effect(() => {
-  if (acting.value) sessionStorage.setItem(SAVED, JSON.stringify(acting.value))
+  const asked = acting.value ?? chosen.value
+  if (asked) sessionStorage.setItem(SAVED, JSON.stringify(asked))
   else sessionStorage.removeItem(SAVED)
 })
+
+/** Asks in another role of the user. */
+export function chooseRole(name: string): void {
+  chosen.value = { role: name, variables: {} }
+  session.value = { ...session.value!, role: name }
+}
 
 /** The role whose permissions apply. */
 export const role = computed(() => acting.value?.role ?? session.value?.role ?? 'anonymous')
@@ -48,8 +61,11 @@ export async function readSession(): Promise<void> {
   const { signed_in: isSignedIn, ...found } = (await response.json()) as JsonObject
   if (!response.ok) throw new Error(textAt(found, 'error'))
   session.value = isSignedIn ? (found as unknown as Session) : null
+  if (isAdmin.value) return
   // Another user may have signed in since the tab acted as somebody.
-  if (!isAdmin.value) acting.value = undefined
+  const { role: former = '' } = acting.value ?? chosen.value ?? {}
+  acting.value = chosen.value = undefined
+  if (session.value?.roles?.includes(former)) chooseRole(former)
 }
 
 /**
@@ -69,16 +85,19 @@ export async function signIn({
     body: JSON.stringify({ code }),
   })
   if (!response.ok) throw new Error(textAt((await response.json()) as JsonObject, 'error'))
-  acting.value = undefined
+  acting.value = chosen.value = undefined
   await readSession()
 }
 
-/** @throws Error if the server could not end the session */
-export async function signOut(): Promise<void> {
-  const response = await fetch('/console/session', { method: 'DELETE' })
+/**
+ * @param where only in this browser, or in all browsers of the user
+ * @throws Error if the server could not end the session
+ */
+export async function signOut(where: 'here' | 'everywhere'): Promise<void> {
+  const response = await fetch(where === 'here' ? '/console/session' : '/console/sessions', { method: 'DELETE' })
   if (!response.ok) throw new Error(textAt((await response.json()) as JsonObject, 'error'))
   forget()
-  acting.value = undefined
+  acting.value = chosen.value = undefined
   session.value = null
 }
 

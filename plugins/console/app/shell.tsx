@@ -46,8 +46,8 @@ function TopBar() {
 
 function SignOut() {
   const [refusal, setRefusal] = useState('')
-  const run = () => {
-    signOut().catch((error: unknown) => {
+  const run = (where: 'here' | 'everywhere') => {
+    signOut(where).catch((error: unknown) => {
       setRefusal(`You are still signed in: ${error instanceof Error ? error.message : String(error)}`)
     })
   }
@@ -58,9 +58,17 @@ function SignOut() {
           {refusal}
         </span>
       )}
-      <button type="button" class="quiet" onClick={run}>
+      <button type="button" class="quiet" onClick={() => run('here')}>
         Sign out
       </button>
+      <details class="account">
+        <summary aria-label="Account">▾</summary>
+        <p class="popover">
+          <button type="button" onClick={() => run('everywhere')}>
+            Sign out everywhere
+          </button>
+        </p>
+      </details>
     </>
   )
 }

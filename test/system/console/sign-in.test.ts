@@ -1,3 +1,4 @@
+import { SignJWT } from 'jose'
 import t from 'tap'
 import { accessibility, openConsole, overflow } from '../../kit/console.js'
 
@@ -43,4 +44,59 @@ t.test('somebody signs in, acts as another role, and signs out', async (t) => {
   await other.getByLabel('Admin secret', { exact: true }).waitFor()
   t.same(complaints, [])
   t.same(elsewhere, [])
+})
+
+t.test('a user with several roles chooses among them, and signs out everywhere', async (t) => {
+  const key = 'a key of a test with 32 characters or more'
+  const { server, page, complaints, stranger } = await openConsole(t, {
+    signedIn: false,
+    config: { auth: { jwt: { algorithms: ['HS256'], key } } },
+  })
+  await server.must('run_sql', {
+    sql: `create table note (id int primary key, draft boolean); insert into note values (1, false), (2, true)`,
+  })
+  const select = (role: string, filter: object) => ({
+    type: 'create_select_permission',
+    args: { table: 'note', role, permission: { columns: ['id'], filter } },
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'note' },
+    select('reader', { draft: false }),
+    select('editor', {}),
+  ])
+  const token = await new SignJWT({
+    rowhouse: { 'x-service-allowed-roles': ['reader', 'editor'], 'x-service-user-id': '7' },
+  })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1h')
+    .sign(new TextEncoder().encode(key))
+  const signIn = async (at: typeof page) => {
+    await at.goto(`${server.url}/console/data/note`)
+    await at.getByLabel('a token').check()
+    await at.getByLabel('Token', { exact: true }).fill(token)
+    await at.getByRole('button', { name: 'Sign in' }).click()
+    await at.getByLabel('Signed in as').waitFor()
+  }
+  await signIn(page)
+  const cells = (name: string) => page.getByRole('gridcell', { name, exact: true })
+  await cells('1').waitFor()
+  t.equal(await cells('2').count(), 0)
+
+  await page.getByLabel('Signed in as').selectOption('editor')
+  await cells('2').waitFor()
+  await page.reload()
+  await cells('2').waitFor()
+  t.equal(await page.getByLabel('Signed in as').inputValue(), 'editor', 'the tab keeps the role')
+  t.same(await accessibility(page), [])
+  await page.setViewportSize({ width: 390, height: 844 })
+  await page.getByLabel('Account').click()
+  t.equal(await overflow(page), 0)
+
+  const other = await stranger()
+  await signIn(other)
+  await page.getByRole('button', { name: 'Sign out everywhere' }).click()
+  await page.getByLabel('Admin secret', { exact: true }).waitFor()
+  await other.reload()
+  await other.getByLabel('Admin secret', { exact: true }).waitFor()
+  t.same(complaints, [])
 })
