@@ -8,7 +8,10 @@ import type { Context } from 'koa'
 import { serviceError } from '../errors.js'
 
 export interface StaticPage {
-  /** HTML that refers to its assets below `assets`. A function gets the nonce that its scripts and inline style sheets need. */
+  /**
+   * HTML that refers to its assets below `assets`. Each of its scripts gets a nonce. A function gets the nonce to set it
+   * itself, also for inline style sheets.
+   */
   readonly html: string | ((nonce: string) => string)
   /** Path of the assets, e.g. `/v1/graphql/assets`. */
   readonly assets: string
@@ -21,12 +24,12 @@ const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
 }
 /**
- * Allows resources from this server only, and frames from this server only.
- * @param scripts sources of scripts: this server, or with a nonce only the page's own script and what it imports
- * @param styles source of inline styles: a nonce, or `'unsafe-inline'`, which third-party pages need
+ * Allows the page's own scripts and what they import, other resources from this server only, and frames from this server
+ * only. Stored files are on this server too, so their scripts do not run.
+ * @param styles source of inline styles: the nonce, or `'unsafe-inline'`, which third-party pages need
  */
-const policy = (styles: string, scripts: string) =>
-  `default-src 'none'; script-src ${scripts}; style-src 'self' ${styles}; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; connect-src 'self'; frame-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`
+const policy = (nonce: string, styles: string) =>
+  `default-src 'none'; script-src 'nonce-${nonce}' 'strict-dynamic'; style-src 'self' ${styles}; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:; connect-src 'self'; frame-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`
 
 interface Asset {
   readonly body: Buffer
@@ -68,16 +71,12 @@ export function staticPage(router: Router, { html, assets, files }: StaticPage):
   })
   return (ctx) => {
     const nonce = randomBytes(16).toString('base64')
-    ctx.set(
-      'Content-Security-Policy',
-      typeof html === 'string'
-        ? policy("'unsafe-inline'", "'self'")
-        : policy(`'nonce-${nonce}'`, `'nonce-${nonce}' 'strict-dynamic'`),
-    )
+    const isPlain = typeof html === 'string'
+    ctx.set('Content-Security-Policy', policy(nonce, isPlain ? "'unsafe-inline'" : `'nonce-${nonce}'`))
     ctx.set('Cache-Control', 'no-cache')
     ctx.set('X-Content-Type-Options', 'nosniff')
     ctx.type = 'html'
-    ctx.body = typeof html === 'string' ? html : html(nonce)
+    ctx.body = isPlain ? html.replaceAll(/<script\b/g, `<script nonce="${nonce}"`) : html(nonce)
   }
 }
 

@@ -8,7 +8,7 @@ import { writeConditions } from './conditions.js'
 import { limitsOf } from './config.js'
 import { readContentType } from './content-type.js'
 import { sendFile } from './download.js'
-import { badRequest } from './errors.js'
+import { accessDenied, badRequest } from './errors.js'
 import { readFileId } from './file-id.js'
 import type { NewFile } from './files.js'
 import { filesOf, isForm } from './form.js'
@@ -88,6 +88,7 @@ export function fileRoutes(components: Components): void {
   }
 
   const download = async (exchange: Exchange): Promise<Answer> => {
+    assertNoProgram(exchange)
     const id = readFileId(exchange.path, PREFIX)
     const query = exchange.querystring === '' ? {} : parse(exchange.querystring)
     if (query['signature'] === undefined) await access.check({ operation: 'read', id }, callOf(exchange))
@@ -125,5 +126,15 @@ export function fileRoutes(components: Components): void {
   host.route('head', FILE_PATH, download)
   host.route('delete', FILE_PATH, remove)
 }
+
+/**
+ * Refuses a file as a script or a style sheet of a page of this origin, where it would have the rights of that page.
+ * Browsers say what they need a file for (https://www.w3.org/TR/fetch-metadata/).
+ */
+function assertNoProgram(exchange: Exchange): void {
+  if (exchange.get('Sec-Fetch-Site') !== 'same-origin' || !PROGRAMS.test(exchange.get('Sec-Fetch-Dest'))) return
+  throw accessDenied('a file cannot be a script or a style sheet of a page of this server')
+}
+const PROGRAMS = /script|worker|worklet|style|xslt/
 
 const json = (value: object): Answer => ({ kind: 'text', text: JSON.stringify(value) })

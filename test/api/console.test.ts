@@ -318,6 +318,16 @@ t.test('the frame for HTML of others allows no script and no network', async (t)
   t.notMatch(policy, /script-src|frame-src|connect-src/)
 })
 
+t.test('the pages of other plugins allow no script but their own, either', async (t) => {
+  for (const path of ['/v1/graphql', '/v1/openapi']) {
+    const page = await server.bare(path, { headers: { accept: 'text/html' } })
+    const policy = page.headers.get('content-security-policy') ?? ''
+    const nonce = /script-src 'nonce-([^']+)' 'strict-dynamic';/.exec(policy)?.[1]
+    t.ok(nonce, path)
+    for (const [, attributes] of page.text.matchAll(/<script([^>]*)>/g)) t.match(attributes, `nonce="${nonce}" `)
+  }
+})
+
 t.test('the page allows no inline script and no other origin', async (t) => {
   const page = await server.bare('/console/data/note')
   t.equal(page.status, 200)

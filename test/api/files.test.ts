@@ -18,6 +18,20 @@ const RECORD = {
   created_at: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}\+00:00$/,
 }
 
+tap.test('a file is no script of a page of this server', async (t) => {
+  const server = await filestore(t)
+  await server.put('a.js', 'alert(1)', admin, { 'Content-Type': 'text/javascript' })
+  const get = (site: string, dest: string, id = 'a.js') =>
+    server.get(id, { 'sec-fetch-site': site, 'sec-fetch-dest': dest })
+
+  for (const dest of ['script', 'worker', 'serviceworker', 'sharedworker', 'audioworklet', 'style', 'xslt'])
+    for (const id of ['a.js', 'missing'])
+      t.match(await get('same-origin', dest, id), { status: 403, body: { code: 'access_denied' } }, `${id} ${dest}`)
+  for (const dest of ['empty', 'image', 'video', 'iframe', 'document'])
+    t.equal((await get('same-origin', dest)).status, 200, dest)
+  t.equal((await get('same-site', 'script')).status, 200, 'another origin has no session here')
+})
+
 tap.test('a file comes and goes', async (t) => {
   const server = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 0 } })
 
