@@ -73,6 +73,7 @@ export const ERRORS = {
   quota_exceeded: [413, 'Filestore: the files of the user would exceed the quota.'],
   'unsupported-media-type': [415, 'The `Content-Type` or `Content-Encoding` is not supported.'],
   'expectation-failed': [417, 'The `Expect` header is not `100-continue`.'],
+  'unknown-host': [421, 'The `Host` header is not one of `http.hosts`.'],
   locked: [423, 'Resumable uploads: another request is writing to the upload.'],
   'too-many-failures': [429, 'Too many wrong credentials from this address. Retry after `Retry-After` seconds.'],
   'too-many-requests': [

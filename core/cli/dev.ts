@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { Invocation } from '../cli.js'
 import type { StartedDatabase } from '../contracts.js'
-import { isLocal, listenersOf } from '../host/listeners.js'
+import { hostsOf, isLocal, listenersOf } from '../host/listeners.js'
 import type { HttpConfig } from '../http/config.js'
 import { loadServer, type Server, startLoaded } from '../host/server.js'
 import { isPlain } from '../host/resolve-section.js'
@@ -40,7 +40,8 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
           home: values.http.home ?? '/console',
           serverTiming: true,
           refusalReasons: true,
-          explainPermissions: values.http.explainPermissions || isOpen(values.http),
+          explainPermissions: values.http.explainPermissions ?? isOpen(values.http),
+          hosts: values.http.hosts ?? (isOpen(values.http) ? hostsOf(values.http) : undefined),
         },
         ...(secret === undefined ? {} : { auth: { adminSecret: secret } }),
         log: { level: flags['verbose'] === true ? 'info' : quieter(values.log.level) },

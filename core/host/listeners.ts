@@ -35,6 +35,11 @@ export const isLocal = ({ http: { host, socket } }: Listener): boolean => socket
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
 
+/** Returns the names by which programs on this machine address listeners on loopback, as in `http.hosts`. */
+export const hostsOf = (http: HttpConfig): readonly string[] => [
+  ...new Set(['localhost', '127.0.0.1', '[::1]', ...listenersOf(http).map(({ http: { host } }) => withBrackets(host))]),
+]
+
 /** Returns the address for messages: `127.0.0.1:8081`, or `unix:` and a path. */
 export const placeOf = ({ http: { host, port, socket } }: Listener): string =>
   socket ? `unix:${socket.path}` : `${withBrackets(host)}:${port}`

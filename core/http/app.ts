@@ -114,8 +114,9 @@ export function createApp(options: AppOptions): App {
     })
   const callback: RequestListener = (req, res) => {
     const state = access(req, res)
-    if (req.rawHeaders.length / 2 > config.maxHeaders) {
-      throughKoa(req, res, { state, outcome: () => raise(tooManyHeaders(config.maxHeaders)) })
+    const refusal = refusalOf(req, config)
+    if (refusal) {
+      throughKoa(req, res, { state, outcome: () => raise(refusal) })
       return
     }
     if (pastKoa && middlewares.length === 0 && listener.state !== 'draining' && pastKoa(req, res, state)) return
@@ -137,8 +138,20 @@ interface Arrival {
   readonly outcome?: () => Answer
 }
 
-const tooManyHeaders = (max: number) =>
-  serviceError('too-many-headers', `the request has more than ${max} headers (http.maxHeaders)`)
+function refusalOf(
+  { rawHeaders, headers: { host = '' } }: IncomingMessage,
+  config: HttpConfig,
+): ServiceError | undefined {
+  const { maxHeaders, hosts } = config
+  if (rawHeaders.length / 2 > maxHeaders) {
+    return serviceError('too-many-headers', `the request has more than ${maxHeaders} headers (http.maxHeaders)`)
+  }
+  if (!hosts || hosts.includes(host.toLowerCase().replace(/:\d*$/, ''))) return undefined
+  return serviceError(
+    'unknown-host',
+    `this server is not "${host}": open it as one of http.hosts, or add that name there`,
+  )
+}
 
 function raise(error: unknown): never {
   throw error

@@ -63,6 +63,13 @@ export const httpConfig = {
       default: [],
       description: 'Additional listeners, each serving the plugins that it names.',
     },
+    hosts: {
+      type: 'array',
+      minItems: 1,
+      items: { type: 'string', pattern: '^([a-z0-9._-]+|\\[[0-9a-f:.]+\\])$' },
+      description:
+        'Names and addresses that the `Host` header of a request may contain, in lower case and without a port. Other requests fail with 421, also those of health checks. Protects a server on a private address from pages whose own name resolves to it (DNS rebinding). Defaults to every host, and to the names of loopback for `rowhouse dev` if it listens on loopback only.',
+    },
     trustedProxies: {
       type: 'array',
       items: { type: 'string' },
@@ -172,9 +179,8 @@ export const httpConfig = {
     },
     explainPermissions: {
       type: 'boolean',
-      default: false,
       description:
-        'Whether every caller may run `explain_permission` about its own role and session, not only admins. For development only: the answer shows data that the caller may not read. `rowhouse dev` turns it on if it listens on loopback only.',
+        'Whether every caller may run `explain_permission` about its own role and session, not only admins. For development only: the answer shows data that the caller may not read. Defaults to false, and to true for `rowhouse dev` if it listens on loopback only.',
     },
     serverTiming: {
       type: 'boolean',

@@ -1,5 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -243,6 +244,9 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
   const why = { type: 'explain_permission', args: { operation: 'select', table: 'orders', key: { id: 1 } } }
   const anonymous = await fetch(`${server.url}/v1/query`, { method: 'POST', body: JSON.stringify(why) })
   t.match(await anonymous.json(), { verdict: 'refused', reason: 'permission' }, 'everybody may ask about themselves')
+  const rebound = request(`${server.url}/v1/query`, { method: 'POST', headers: { host: 'evil.test' } })
+  const [refused] = (await once(rebound.end(JSON.stringify(why)), 'response')) as [IncomingMessage]
+  t.equal(refused.resume().statusCode, 421, 'but no page of another site by a name of its own')
   const secret = join(folder, '.rowhouse/admin-secret')
   t.equal((await stat(secret)).mode & 0o777, 0o600)
   t.notMatch(server.output(), await readFile(secret, 'utf8'))
@@ -264,9 +268,12 @@ t.test('the first dev run makes a database with the shop, and its curl lines wor
 
   // The second start finds what the first one left, even when that was killed.
   await server.stop('SIGKILL')
+  await writeFile(join(folder, 'rowhouse.config.json'), '{"http": {"explainPermissions": false}}')
   const again = await start(t, folder, ['dev', '--port', '0'])
   const teapots = { type: 'count', args: { table: 'product', where: { sku: 'NEW-1' } } }
   t.same(await post(again.url, teapots, await readFile(secret, 'utf8')), { count: 1 })
+  const silent = await fetch(`${again.url}/v1/query`, { method: 'POST', body: JSON.stringify(why) })
+  t.match(await silent.json(), { code: 'access-denied' }, 'and nobody if the configuration says so')
   t.match(await run(folder, ['dev', '--port', '0']), { code: 1, err: /is already running/ })
   const init = {
     method: 'PUT',

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { Agent, type IncomingMessage, request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { Readable, Writable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SignJWT } from 'jose'
 import t from 'tap'
@@ -210,6 +211,22 @@ t.test('bodies', async (t) => {
     }
     t.equal((await get('/echo')).status, 200, 'others are still served')
   })
+})
+
+t.test('only requests for hosts of http.hosts are answered', async (t) => {
+  const { base } = await start(t, { hosts: ['localhost', '[::1]', 'shop.test'] })
+  const ask = async (host: string, path = '/echo') => {
+    const headers = { host, 'X-Service-CSRF': '1' }
+    const [response] = (await once(httpRequest(`${base}${path}`, { headers }).end(), 'response')) as [IncomingMessage]
+    return { status: response.statusCode, body: await text(response) }
+  }
+
+  for (const host of ['localhost', 'LocalHost:80', '[::1]:8080', 'shop.test', 'localhost:'])
+    t.equal((await ask(host)).status, 200, host)
+  for (const host of ['127.0.0.1', 'evil.test', 'shop.test.evil.test', 'a.shop.test', 'localhost@evil.test', ''])
+    t.match(await ask(host), { status: 421, body: /"code":"unknown-host"/ }, host)
+  for (const path of ['/healthz', '/', '/metrics', '/nowhere'])
+    t.equal((await ask('evil.test', path)).status, 421, path)
 })
 
 t.test('cookie callers', async (t) => {
