@@ -1,5 +1,5 @@
 import type { CommandContext, PluginCommand } from 'rowhouse'
-import { TEMPLATE_NAME } from './mail.js'
+import { SENDER, TEMPLATE_NAME } from './mail.js'
 import { FILE_RULES, TEMPLATES } from './metadata.js'
 import { MARK, TABLES } from './schema.js'
 
@@ -53,12 +53,15 @@ async function remove({ query, operation, print, tell }: CommandContext, confirm
     )
     return 1
   }
-  const templates = TEMPLATES.map(({ name }) => name)
-  const metadata = await query<Dropped>(METADATA, [MARK, templates, JSON.stringify(FILE_RULES)])
+  const metadata = await query<Dropped>(METADATA, [MARK, JSON.stringify(TEMPLATES), JSON.stringify(FILE_RULES)])
   const [{ files, mails } = NO_SERVICES] = await query<{ files: boolean; mails: boolean }>(SERVICES)
   const hasPictures = files && tables.includes('product')
-  const sql = [...(hasPictures ? [PICTURES] : []), ...tables.map(drop), ...(mails ? [MAILS] : []), REMEMBER].join(';\n')
-  await operation('bulk', [...metadata, { type: 'run_sql', args: { sql } }])
+  const sql = [...(hasPictures ? [PICTURES] : []), ...(mails ? [MAILS] : []), ...tables.map(drop), REMEMBER].join(';\n')
+  await operation('bulk', [
+    { type: 'run_sql', args: { sql: locked(tables, columns) } },
+    ...metadata,
+    { type: 'run_sql', args: { sql } },
+  ])
   print(
     `removed the sample shop, with its permissions and relationships:${list([
       ...tables.map((name) => `table ${name}`),
@@ -77,6 +80,16 @@ interface Dropped {
 }
 
 const list = (lines: readonly string[]): string => lines.map((line) => `\n  ${line}`).join('')
+
+/** Locks the tables for the rest of the transaction, and checks again that nothing would be lost with them. */
+const locked = (tables: readonly string[], columns: object): string => `
+lock table ${tables.map((table) => `public.${table}`).join(', ')} in access exclusive mode;
+do $check$
+begin
+  if exists (${FOREIGN.replaceAll('$1', `'${MARK}'`).replaceAll('$2', `'${JSON.stringify(columns)}'`)}) then
+    raise exception 'the sample shop was just extended; run the command again';
+  end if;
+end $check$`
 
 /** The tables of the shop. `$1` is `MARK`. */
 const SHOP = `
@@ -117,8 +130,8 @@ const addedTo = (tables: readonly string[]): string =>
     .join(' union all ')
 
 /**
- * The operations that drop the metadata of the shop: everything of its tables, `$2`, the query templates, and `$3`, its
- * rules for files, unless they were changed. The table of files stays tracked for other rules.
+ * The operations that drop the metadata of the shop: everything of its tables, and `$2`, its query templates, and `$3`,
+ * its rules for files, unless they were changed. The table of files stays tracked for other rules.
  */
 const METADATA = `${SHOP},
 on_shop as (select 'public' as table_schema, name as table_name from shop),
@@ -152,7 +165,8 @@ untracked as (
 )
 select type, args from (
   select 1 as step, 'drop_query_template' as type, jsonb_build_object('name', template_name) as args
-  from svc_catalog.svc_query_template where template_name = any ($2)
+  from svc_catalog.svc_query_template
+  join jsonb_array_elements($2::jsonb) own on own ->> 'name' = template_name and own -> 'template' = template_defn
   union all
   select 2, 'drop_' || perm_type || '_permission', jsonb_build_object('table', ref, 'role', role_name)
   from permissions, lateral jsonb_build_object('schema', table_schema, 'name', table_name) ref
@@ -178,6 +192,7 @@ const MAILS = `
 with template as (
   delete from svc_catalog.svc_mail_template where name = '${TEMPLATE_NAME}' and starts_with(comment, '${MARK}') returning name
 )
-delete from svc_catalog.svc_outbox where template in (select name from template)`
+delete from svc_catalog.svc_outbox using template
+where template = name and "from" = '${SENDER}' and "to" in (select email from public.customer)`
 const REMEMBER = `
 create table if not exists svc_catalog.svc_sample_removed as select now() as removed_at`

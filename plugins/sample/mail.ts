@@ -3,6 +3,7 @@ import { MARK } from './schema.js'
 
 /** The name of the mail template, which its messages carry, too. */
 export const TEMPLATE_NAME = 'order_late'
+export const SENDER = 'shop@example.com'
 
 const TEMPLATE = {
   subject: 'Your order {{ order }} is late',
@@ -31,7 +32,7 @@ export async function sendMail(host: Host<'data', 'notify'>): Promise<void> {
     if (!late) return
     const { email, ...content } = late
     await notify.emailTemplate({
-      fromEmail: 'shop@example.com',
+      fromEmail: SENDER,
       to: email,
       templateName: TEMPLATE_NAME,
       templateContent: Object.entries(content).map(([name, value]) => ({ name, content: value })),

@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import pg from 'pg'
 import t from 'tap'
 import { rowsOf } from '../kit/database.js'
 import { type As, testServer } from '../kit/server.js'
+import { until } from '../kit/until.js'
 
 const SAMPLE = new URL('../../plugins/sample/index.js', import.meta.url)
 const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
@@ -142,10 +144,33 @@ t.test('the sample shop is the same on every machine, and each role sees its own
     await server.must('run_sql', {
       sql: 'drop view cheap; alter table customer drop birthday; alter table wish drop constraint wish_customer_id_fkey',
     })
+    const mine = { type: 'select', args: { table: 'wish', columns: ['id'] } }
+    await server.must('bulk', [
+      { type: 'drop_query_template', args: { name: 'my_orders' } },
+      { type: 'create_query_template', args: { name: 'my_orders', template: mine } },
+      {
+        type: 'run_sql',
+        args: {
+          sql: `insert into svc_catalog.svc_outbox (kind, "to", "from", template, content)
+                values ('email-template', 'me@example.org', 'shop@example.com', 'order_late', '[]')`,
+        },
+      },
+    ])
     t.match(await sample('remove'), { code: 1, err: /--yes removes the shop.*:\n  1 rows that were added to orders\n/ })
     t.match(await sample('remove', '--yes'), { code: 1, err: /dependent objects : relationship wish.buyer/ })
     t.equal((await server.must('count', { table: 'orders' })).count, 50_001, 'all is still there')
     await server.must('drop_relationship', { table: 'wish', name: 'buyer' })
+
+    const other = new pg.Client(server.databaseUrl)
+    await other.connect()
+    await other.query('begin; alter table customer add birthday date')
+    const removed = sample('remove', '--yes')
+    const waiting = `select from pg_locks where relation = 'customer'::regclass and not granted`
+    await until('the command waits', async () => ((await other.query(waiting)).rowCount ?? 0) > 0)
+    await other.query('commit')
+    t.match(await removed, { code: 1, err: /the sample shop was just extended; run the command again/ })
+    await other.query('alter table customer drop birthday')
+    await other.end()
 
     t.match(await sample('remove', '--yes'), {
       code: 0,
@@ -153,7 +178,8 @@ t.test('the sample shop is the same on every machine, and each role sees its own
     })
 
     const { tables, query_templates: templates } = await server.must('export_metadata', {})
-    t.same(templates, [])
+    t.match(templates, [{ name: 'my_orders', template: mine }])
+    t.equal(templates.length, 1)
     t.same(
       tables.map(({ table }: { table: unknown }) => table),
       ['wish', svcFile],
@@ -164,14 +190,15 @@ t.test('the sample shop is the same on every machine, and each role sees its own
         server.databaseUrl,
         `select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'v', 'S')
          union all select file_id from svc_catalog.svc_file
-         union all select id::text from svc_catalog.svc_outbox
+         union all select "to" from svc_catalog.svc_outbox
          union all select name from svc_catalog.svc_mail_template`,
       ),
-      [{ relname: 'wish' }],
+      [{ relname: 'wish' }, { relname: 'me@example.org' }],
     )
     t.match(await sample('remove'), { code: 1, err: /this database has no sample shop/ })
 
     await server.must('bulk', [
+      { type: 'drop_query_template', args: { name: 'my_orders' } },
       { type: 'untrack_table', args: { table: 'wish' } },
       { type: 'untrack_table', args: { table: svcFile } },
       { type: 'run_sql', args: { sql: 'drop table wish' } },
