@@ -2,7 +2,7 @@
 export interface Periodic {
   /** Runs the task now, unless it is running. */
   run(): void
-  /** Aborts the task and waits for its end. */
+  /** Aborts the task and waits for its end, as `untilEnded`. */
   stop(): Promise<void>
 }
 
@@ -26,7 +26,20 @@ export function runEvery(
     async stop() {
       clearInterval(timer)
       stopping.abort()
-      await running
+      await untilEnded(running)
     },
   }
+}
+
+/** Maximum time for aborted work to end, in milliseconds. */
+const ENDING_MS = 2_000
+
+/** Waits for aborted work to end, but not for a store that never answers: other plugins close too. */
+export async function untilEnded(work: Promise<void> | undefined): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ENDING_MS)
+  })
+  await Promise.race([work, late])
+  clearTimeout(timer)
 }

@@ -4,6 +4,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { readdir, readFile, rename, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import tap from 'tap'
 import { findPluginCommand, loadedCommands } from '../../core/cli/plugin-command.js'
 import { builtins } from '../../core/cli/builtins.js'
@@ -293,4 +294,28 @@ const lost = () => Promise.reject(Object.assign(new Error('not here'), { code: '
 const down = { kind: 'storage', name: 'down', create: () => Promise.reject(new Error('no route')) }
 const mute = { kind: 'storage', name: 'mute', create: () => ({ put: lost, get: lost, delete: async () => {} }) }
 export default { providers: { storage: { default: 'disk', disk: {}, down: { use: down }, mute: { use: mute } } } }
+`
+
+tap.test('a check of a store that never answers delays neither its stop nor the end of the server', async (t) => {
+  const folder = t.testdir({ 'stuck.mjs': STUCK })
+  const server = await testServer(t, {
+    files: true,
+    config: {
+      dataDir: folder,
+      plugins: { filestore: quiet },
+      providers: { storage: { default: 'stuck', stuck: { seconds: 9 } } },
+    },
+    providers: { storage: { stuck: pathToFileURL(join(folder, 'stuck.mjs')) } },
+  })
+
+  await server.must('check_files', { start: true })
+  t.match(await server.must('check_files', { stop: true }), { running: { deep: false }, last: null })
+  await server.close()
+})
+
+const STUCK = `
+const never = () => new Promise(() => {})
+const list = () => ({ [Symbol.asyncIterator]: () => ({ next: never }) })
+const config = { type: 'object', properties: { seconds: { type: 'integer' } } }
+export default { kind: 'storage', name: 'stuck', config, create: () => ({ put: never, get: never, delete: never, list }) }
 `

@@ -54,7 +54,7 @@ export interface TestOptions {
   /** Whether messages may be sent: by the providers of the configuration. */
   readonly notify?: boolean
   /** Built-in providers beside the usual ones, by kind and name. */
-  readonly providers?: Readonly<Record<'email' | 'sms', Readonly<Record<string, URL>>>>
+  readonly providers?: Readonly<Partial<Record<'email' | 'sms' | 'storage', Readonly<Record<string, URL>>>>>
   /** Sections of the configuration. */
   readonly config?: Readonly<Record<string, unknown>>
 }
@@ -114,7 +114,10 @@ export async function testServer(
         ...builtins,
       },
       providers: {
-        storage: Object.fromEntries(STORES.map((name) => [name, provider(`storage/${name}`)])),
+        storage: {
+          ...Object.fromEntries(STORES.map((name) => [name, provider(`storage/${name}`)])),
+          ...providers?.storage,
+        },
         email: { memory: provider('email/memory'), ...providers?.email },
         sms: { memory: provider('sms/memory'), ...providers?.sms },
       },

@@ -1,5 +1,6 @@
 import { type Host, type Operation, serviceError } from 'rowhouse'
 import type { FilestoreConfig } from '../config.js'
+import { untilEnded } from '../periodic.js'
 import { compare } from './compare.js'
 import { resultOf } from './report.js'
 
@@ -57,7 +58,7 @@ export function checkFiles(host: Host, { collect }: Pick<FilestoreConfig, 'colle
       if (start !== undefined && call.transaction) throw serviceError('not-supported', 'a bulk cannot start a check')
       if (stop) {
         stopping.abort()
-        await work
+        await untilEnded(work)
       }
       if (start === true && !state.running) {
         const run = { started_at: new Date().toISOString(), deep }
@@ -72,7 +73,7 @@ export function checkFiles(host: Host, { collect }: Pick<FilestoreConfig, 'colle
     operation,
     async stop() {
       stopping.abort()
-      await work
+      await untilEnded(work)
     },
   }
 }
@@ -88,7 +89,11 @@ const ARGS = {
   properties: {
     start: { type: 'boolean', description: 'Starts a check unless one is running.' },
     deep: { type: 'boolean', description: 'Whether to read the bytes of all files.' },
-    stop: { type: 'boolean', description: 'Stops the check that is running.' },
+    stop: {
+      type: 'boolean',
+      description:
+        'Stops the check that is running. It still runs in the answer if a store does not react within two seconds.',
+    },
   },
   additionalProperties: false,
 } as const
