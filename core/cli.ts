@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { parseArgs, type ParseArgsConfig } from 'node:util'
+import type { COMMAND_NAMES } from './cli/builtins.js'
 import type { FoundCommand } from './cli/plugin-command.js'
 import { nearest } from './did-you-mean.js'
 import { version } from './version.js'
@@ -30,7 +31,7 @@ const CONFIG_HELP = '  --config FILE   configuration file (default: rowhouse.con
 const LISTEN_HELP =
   '  --host H        address to listen on\n  --port N        port to listen on; 0 picks a free port (default 8080)'
 
-const COMMANDS: Readonly<Record<string, Command>> = {
+const COMMANDS: Readonly<Record<(typeof COMMAND_NAMES)[number], Command>> = {
   dev: {
     usage: 'rowhouse dev [DATABASE_URL] [--port N] [--host H] [--no-sample] [--config FILE] [--verbose]',
     summary: 'start a development server with an embedded PostgreSQL',
@@ -202,7 +203,7 @@ async function main([name, ...rest]: readonly string[]): Promise<number> {
     console.log(version)
     return 0
   }
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : await ofPlugin(name, rest)
+  const command = isOwn(name) ? COMMANDS[name] : await ofPlugin(name, rest)
   if (!command) return misused(`there is no command "${name}"${maybe(name, Object.keys(await summaries(rest)))}`)
   const options: Options = { ...command.options, help: { type: 'boolean', short: 'h' } }
   let parsed
@@ -225,6 +226,8 @@ async function main([name, ...rest]: readonly string[]): Promise<number> {
     return 1
   }
 }
+
+const isOwn = (name: string): name is keyof typeof COMMANDS => Object.hasOwn(COMMANDS, name)
 
 function sorted(values: Readonly<Record<string, unknown>>): Pick<Invocation, 'flags' | 'lists'> {
   const entries = Object.entries(values)

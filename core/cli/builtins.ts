@@ -7,6 +7,21 @@ type Flags = Readonly<Record<string, string | boolean | undefined>>
 
 const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, import.meta.url)
 
+/** The commands of `../cli.ts`. */
+export const COMMAND_NAMES = [
+  'check',
+  'dev',
+  'doctor',
+  'import',
+  'import-hasura',
+  'metadata',
+  'migrate',
+  'sql',
+  'start',
+  'track',
+  'why',
+] as const
+
 /**
  * Returns the built-in plugins and providers. Optional plugins load only when configured. `sample` adds the sample
  * shop; `catches` keeps messages instead of sending them.
@@ -25,6 +40,7 @@ export function builtins({ sample = false, catches = false } = {}): Builtins {
       ...(sample ? { sample: plugin('sample') } : {}),
     },
     follows: { console: 'query' },
+    commands: [...COMMAND_NAMES, 'help'],
     optional: { bench: plugin('bench'), stitch: plugin('stitch') },
     providers: {
       email: provider('email', 'log', 'mailgun', 'memory', 'postmark', 'resend', 'sendgrid', 'ses', 'smtp'),

@@ -1,4 +1,6 @@
+import { didYouMean } from '../did-you-mean.js'
 import { isObject } from '../is-object.js'
+import { apiProblem } from './api-version.js'
 import { CORE_SERVICES } from './load-order.js'
 import type { Plugin, Provider } from './plugin.js'
 
@@ -22,18 +24,16 @@ const isNames = (value: unknown) => Array.isArray(value) && value.every((item) =
 
 const NAME = /^[a-z][a-z0-9-]*$/
 
-function pluginProblem({
-  name,
-  database,
-  needs,
-  wants,
-  config,
-  migrations,
-  commands,
-  setup,
-}: Fields): string | undefined {
-  if (typeof name !== 'string' || !NAME.test(name)) return 'has no name of lower case letters, digits and hyphens'
+const PLUGIN_KEYS = ['name', 'api', 'database', 'needs', 'wants', 'config', 'migrations', 'commands', 'setup']
+const PROVIDER_KEYS = ['kind', 'name', 'api', 'config', 'create']
+const COMMAND_KEYS = ['name', 'summary', 'usage', 'help', 'flags', 'words', 'standalone', 'run']
+
+function pluginProblem(plugin: Fields): string | undefined {
+  const { name, api, database, needs, wants, config, migrations, commands, setup } = plugin
+  if (typeof name !== 'string' || !NAME.test(name)) return unnamed(name)
   if (CORE_SERVICES.includes(name)) return `"${name}" has the name of a service of the core`
+  const general = apiProblem(api) ?? unknownKey(plugin, PLUGIN_KEYS)
+  if (general !== undefined) return `"${name}" ${general}`
   if (typeof setup !== 'function') return `"${name}" has no function "setup"`
   if (database !== undefined && database !== false) return `"${name}" has a "database" other than false`
   if (database === false && (isNames(needs) ? (needs as string[]).includes('data') : false))
@@ -46,14 +46,30 @@ function pluginProblem({
     return `"${name}" has "migrations" that are not a list of {id, sql}`
   if (commands !== undefined && !(Array.isArray(commands) && commands.every(isCommand)))
     return `"${name}" has "commands" that are not a list of {name, summary, usage, help, run}`
+  for (const command of (commands ?? []) as readonly Fields[]) {
+    const unknown = unknownKey(command, COMMAND_KEYS)
+    if (unknown !== undefined) return `"${name}" has a command "${String(command['name'])}" that ${unknown}`
+  }
   return configProblem(name, config)
 }
 
-function providerProblem({ kind, name, config, create }: Fields, wanted: string): string | undefined {
-  if (typeof name !== 'string' || !NAME.test(name)) return 'has no name of lower case letters, digits and hyphens'
+function providerProblem(provider: Fields, wanted: string): string | undefined {
+  const { kind, name, api, config, create } = provider
+  if (typeof name !== 'string' || !NAME.test(name)) return unnamed(name)
+  const general = apiProblem(api) ?? unknownKey(provider, PROVIDER_KEYS)
+  if (general !== undefined) return `"${name}" ${general}`
   if (kind !== wanted) return `"${name}" is of kind "${String(kind)}", not "${wanted}"`
   if (typeof create !== 'function') return `"${name}" has no function "create"`
   return configProblem(name, config)
+}
+
+const unnamed = (name: unknown): string =>
+  `has no name of lower case letters, digits and hyphens${typeof name === 'string' ? `: "${name}"` : ''}`
+
+/** Names a key that an object must not have, which may be a misspelt one. */
+export function unknownKey(object: object, known: readonly string[]): string | undefined {
+  const unknown = Object.keys(object).find((key) => !known.includes(key))
+  return unknown === undefined ? undefined : `has the unknown key "${unknown}"${didYouMean(unknown, known)}`
 }
 
 function configProblem(name: string, config: unknown): string | undefined {

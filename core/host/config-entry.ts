@@ -16,6 +16,8 @@ export interface Builtins {
   readonly optional?: Readonly<Record<string, URL>>
   /** Built-in plugins that are loaded by default unless the other one is disabled. */
   readonly follows?: Readonly<Record<string, string>>
+  /** Commands of the command line itself, which no plugin may have. */
+  readonly commands?: readonly string[]
   /** Provider modules by kind and name. */
   readonly providers: Readonly<Record<string, Readonly<Record<string, URL>>>>
   /** Default provider by kind, for kinds that the configuration does not mention. */

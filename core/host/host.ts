@@ -8,10 +8,11 @@ import type { ServiceError } from '../errors.js'
 import type { Exchange, HandlerRoute } from '../http/exchange.js'
 import { respond } from '../http/respond.js'
 import type { Link } from '../http/page.js'
-import { createRouter } from '../http/router.js'
+import { createRouter, tooLate } from '../http/router.js'
 import type { Authenticator } from '../http/session.js'
 import { Counter, createGauge, Histogram } from '../metrics.js'
 import type { Session } from '../session.js'
+import { unknownKey } from './check-shape.js'
 import type { Hook } from './lifecycle.js'
 import { CORE_SERVICES } from './load-order.js'
 import type { Host, Plugin, Probe, ServiceName, Services } from './plugin.js'
@@ -21,6 +22,8 @@ export type ErrorFormat = (error: ServiceError, session: Session | undefined) =>
 
 /** Everything that plugins have registered. One per server. */
 export interface Shared {
+  /** What runs: `setup` of the plugins, then their `ready` hooks, then the server. Some things can be added early only. */
+  stage: 'setup' | 'ready' | 'started'
   readonly log: Logger
   readonly metrics: Registry
   readonly providers: Providers
@@ -56,6 +59,7 @@ export interface Shared {
 export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' | 'dataDir'>): Shared {
   return {
     ...base,
+    stage: 'setup',
     services: new Map(),
     routers: new Map(),
     handlers: new Map(),
@@ -92,9 +96,17 @@ export function createHost(plugin: Uses, shared: Shared): Host {
     registers: [shared.metrics],
   })
 
+  const inSetup = (what: string) => {
+    if (shared.stage !== 'setup') throw tooLate(name, what, '"setup"')
+  }
+  const untilStarted = (what: string) => {
+    if (shared.stage === 'started') throw tooLate(name, what)
+  }
+
   return {
     router,
     route(method, path, handler) {
+      untilStarted('a route')
       handlers.push({ method, path, handler })
       router[method](path, async (ctx) => respond(ctx, await handler(ctx as unknown as Exchange)))
     },
@@ -107,25 +119,41 @@ export function createHost(plugin: Uses, shared: Shared): Host {
     providerName: (kind) => shared.providers.defaultName(kind),
     providerNames: (kind) => shared.providers.names(kind),
     middleware: (fn) => {
+      inSetup('middleware')
       shared.middlewares.push(fn)
       log.info(
         'middleware sends every request through Koa, which costs reads of single rows about a quarter of their throughput',
       )
     },
-    authenticator: (fn) => void shared.authenticators.push(fn),
+    authenticator: (fn) => {
+      untilStarted('an authenticator')
+      shared.authenticators.push(fn)
+    },
     proves: (prefix) => {
+      inSetup('a path that proves its callers')
       if (!/^\/([^/]+\/)+$/.test(prefix)) throw new Error(`${owner}: "${prefix}" is not a path such as "/v1/hooks/"`)
       shared.proofs.push({ plugin: name, prefix })
     },
-    idempotent: (path) => void shared.idempotent.add(path),
+    idempotent: (path) => {
+      inSetup('an idempotent path')
+      shared.idempotent.add(path)
+    },
     operation(type, operation) {
+      untilStarted('an operation')
+      const unknown = unknownKey(operation, OPERATION_KEYS)
+      if (unknown !== undefined) throw new Error(`${owner}: operation "${type}" ${unknown}`)
       add(shared.operations, type, operation, `${owner}: operation "${type}"`)
       lifts ||= operation.lift !== undefined
     },
     link: (title, href, { panel } = {}) => void shared.links.push({ plugin: name, title, href, panel }),
-    planner: (planner, module) =>
-      add(shared.planners, planner, { module, lifts: () => lifts }, `${owner}: planner "${planner}"`),
-    formatError: (fn) => add(shared.errorFormats, name, fn, `${owner}: an error format`),
+    planner: (planner, module) => {
+      inSetup('a planner')
+      add(shared.planners, planner, { module, lifts: () => lifts }, `${owner}: planner "${planner}"`)
+    },
+    formatError: (fn) => {
+      inSetup('an error format')
+      add(shared.errorFormats, name, fn, `${owner}: an error format`)
+    },
     health: (probe, fn) => {
       const key = probe === name ? name : `${name}.${probe}`
       add(shared.probes, key, fn, `${owner}: health probe "${probe}"`)
@@ -136,11 +164,28 @@ export function createHost(plugin: Uses, shared: Shared): Host {
       histogram: (short, help, labels, buckets) =>
         new Histogram({ ...metric(short, help, labels), ...(buckets === undefined ? {} : { buckets }) }),
     },
-    onReady: (run) => void shared.hooks.ready.push({ owner, run }),
+    onReady: (run) => {
+      untilStarted('a ready hook')
+      shared.hooks.ready.push({ owner, run })
+    },
     onDrain: (run) => void shared.hooks.drain.push({ owner, run }),
     onClose: (run) => void shared.hooks.close.push({ owner, run }),
   }
 }
+
+const OPERATION_KEYS = [
+  'admin',
+  'explains',
+  'formats',
+  'args',
+  'templatable',
+  'lift',
+  'resolve',
+  'answer',
+  'version2',
+  'timeoutMs',
+  'run',
+] as const satisfies readonly (keyof Operation)[]
 
 /** Finds a service. The compiler also rejects undeclared needs; this check is for plugins without types. */
 function findService({ name, needs }: Uses, service: string, services: Shared['services']): unknown {

@@ -19,7 +19,10 @@ export interface Address {
 
 /** All listeners of a server. */
 export interface HttpFront {
-  /** @returns the addresses, that of `http` first */
+  /**
+   * @returns the addresses, that of `http` first
+   * @throws Error for duplicate routes, and for an address that cannot be used
+   */
   listen(): Promise<readonly [Address, ...Address[]]>
   /** Stops listening on all listeners without failing a request. */
   drain(): Promise<void>
@@ -79,6 +82,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   return {
     async listen() {
       const addresses: Address[] = []
+      for (const { app } of fronts) app.seal()
       try {
         for (const { app, listener, plugins } of fronts) {
           addresses.push({ url: await listenAt(app, listener), plugins })

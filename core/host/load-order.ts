@@ -1,3 +1,5 @@
+import { didYouMean, nearest } from '../did-you-mean.js'
+
 /** The dependencies of a plugin. A plugin provides the service of its own name. */
 export interface Needing {
   readonly name: string
@@ -12,10 +14,16 @@ export const CORE_SERVICES: readonly string[] = ['log', 'data', 'operations']
  * Sorts plugins so that each follows what it needs, and what it wants if loaded, and otherwise in the given order.
  * Ignores a want that would close a cycle.
  * @param absent names of plugins that failed to load and were reported already
- * @returns the order, and a message for each plugin that cannot be ordered
+ * @param others names of plugins that are not loaded, which a misspelt need may mean
+ * @returns the order, a message for each plugin that cannot be ordered, and one for each want that seems misspelt
  */
-export function loadOrder<P extends Needing>(plugins: readonly P[], absent: readonly string[]) {
+export function loadOrder<P extends Needing>(
+  plugins: readonly P[],
+  absent: readonly string[],
+  others: readonly string[] = [],
+) {
   const byName = new Map(plugins.map((plugin) => [plugin.name, plugin]))
+  const known = [...byName.keys(), ...others, ...CORE_SERVICES]
   const wanted = wantedFirst(plugins, byName)
   const order = new Set<P>()
   const problems: { readonly plugin: P; readonly message: string }[] = []
@@ -31,14 +39,24 @@ export function loadOrder<P extends Needing>(plugins: readonly P[], absent: read
       const provider = byName.get(need)
       if (provider !== undefined) visit(provider, [...waiting, plugin.name])
       else if (!CORE_SERVICES.includes(need) && !absent.includes(need))
-        problems.push({ plugin, message: `plugin "${plugin.name}" needs "${need}", which no loaded plugin provides` })
+        problems.push({ plugin, message: `plugin "${plugin.name}" needs ${unprovided(need, known)}` })
     }
     for (const provider of wanted.get(plugin) ?? []) visit(provider, [...waiting, plugin.name])
     order.add(plugin)
   }
   for (const plugin of plugins) visit(plugin, [])
-  return { order: [...order], problems }
+  const misspelt = plugins.flatMap(({ name, wants = [] }) =>
+    wants.flatMap((want) =>
+      known.includes(want) || nearest(want, known) === undefined
+        ? []
+        : [`plugin "${name}" wants ${unprovided(want, known)}`],
+    ),
+  )
+  return { order: [...order], problems, misspelt }
 }
+
+const unprovided = (name: string, known: readonly string[]): string =>
+  `"${name}", which no loaded plugin provides${known.includes(name) ? '' : didYouMean(name, known)}`
 
 /**
  * Returns for each plugin the wanted ones that may precede it: those that do not depend on it by needs or earlier

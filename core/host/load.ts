@@ -39,8 +39,8 @@ export async function loadAll<const S extends Sections>(
     loadProviders(loading),
   ])
   if (loading.mistakes.length > 0) throw new ConfigError(loading.mistakes)
-  const warnings = [...providers].flatMap(providerWarnings)
-  return { config, loaded: { plugins, providers, warnings, renamed: loading.renamed } }
+  const warnings = [...plugins.misspelt, ...[...providers].flatMap(providerWarnings)]
+  return { config, loaded: { plugins: plugins.order, providers, warnings, renamed: loading.renamed } }
 }
 
 /** Returns whether any plugin uses the database. A server without plugins uses it, too. */
@@ -62,8 +62,11 @@ export interface Mention {
   readonly plugin: string
 }
 
-/** Imports every plugin that is not disabled. @returns the plugins in load order */
-async function loadPlugins(loading: Loading, mentions: readonly Mention[]): Promise<readonly LoadedPlugin[]> {
+/** Imports every plugin that is not disabled. @returns the plugins in load order, and wants that seem misspelt */
+async function loadPlugins(
+  loading: Loading,
+  mentions: readonly Mention[],
+): Promise<{ readonly order: readonly LoadedPlugin[]; readonly misspelt: readonly string[] }> {
   const { config, builtins, mistakes } = loading
   const entries = pluginEntries(loading)
   const disabled = entries.filter(({ value }) => value === false).map(({ key }) => key)
@@ -89,11 +92,21 @@ async function loadPlugins(loading: Loading, mentions: readonly Mention[]): Prom
     const { name, needs = [], wants = [] } = each.plugin
     return { ...each, name, needs, wants }
   })
-  const { order, problems } = loadOrder(needing, absent)
+  const others = [...disabled, ...absent, ...Object.keys({ ...builtins.plugins, ...builtins.optional })]
+  const { order, problems, misspelt } = loadOrder(needing, absent, others)
   for (const { plugin, message } of problems) {
     const off = disabled.find((name) => message.includes(`needs "${name}"`))
     const reason = off === undefined ? '' : ` ("${off}" is disabled)`
     mistakes.push({ path: plugin.entry.path, message: message + reason, where: config.parts.where })
+  }
+  const commands = new Map(builtins.commands?.map((name) => [name, 'rowhouse']))
+  for (const { plugin, entry } of loaded) {
+    for (const { name } of plugin.commands ?? []) {
+      const owner = commands.get(name)
+      const message = `plugin "${plugin.name}" cannot have the command "${name}", which is a command of ${owner}`
+      if (owner !== undefined) mistakes.push({ path: entry.path, message, where: config.parts.where })
+      commands.set(name, `the plugin "${plugin.name}"`)
+    }
   }
   const names = loaded.map(({ plugin }) => plugin.name)
   for (const { path, plugin } of mentions) {
@@ -104,7 +117,7 @@ async function loadPlugins(loading: Loading, mentions: readonly Mention[]): Prom
       : `no plugin "${plugin}" is loaded${didYouMean(plugin, names)}`
     mistakes.push({ path, message, where: config.parts.where })
   }
-  return order.map(({ plugin, config: own, module }) => ({ plugin, config: own, module }))
+  return { order: order.map(({ plugin, config: own, module }) => ({ plugin, config: own, module })), misspelt }
 }
 
 /** Returns the configured entries. Each plugin in a list of imported plugins gets an entry under its own name. */

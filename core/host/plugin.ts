@@ -37,6 +37,11 @@ export interface Plugin<
   /** Lower case. Also the key of its configuration, and the name of its service if it offers one. */
   readonly name: K
   /**
+   * Range of versions of the extension API that it works with, such as `^1` or `^1.2`. A server with another version
+   * does not start.
+   */
+  readonly api?: ApiRange
+  /**
    * `false` if it works without a database. A server on which no plugin needs a database opens none and has no `data`
    * or `operations`.
    */
@@ -65,13 +70,16 @@ export interface Plugin<
   readonly commands?: readonly PluginCommand<Infer<S>>[]
   setup(host: Host<N, W>, config: Infer<S>): Provided<K> | Promise<Provided<K>>
 }
+/** A major version, and the least minor version: `^1`, `^1.2`. */
+type ApiRange = `^${number}`
+
 /** A method, so that a plugin with any configuration is a `Plugin`. */
 type Migrations<C> = { of(config: C): readonly Migration[] }['of']
 type Provided<K> = K extends ServiceName ? Services[K] : void
 
 /** A command of `rowhouse`. It can use the configuration, the database and the providers; no server is running. */
 export interface PluginCommand<C = unknown> {
-  /** Lower case, as in `rowhouse NAME`. Commands of the core take precedence. */
+  /** Lower case, as in `rowhouse NAME`. No two plugins have the same, and none has one of the core. */
   readonly name: string
   /** Short phrase for `rowhouse --help`. */
   readonly summary: string
@@ -211,7 +219,10 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
 /** A provider: an implementation of one kind of external service. */
 export interface Provider<K extends keyof ProviderKinds = keyof ProviderKinds, S extends Schema = Schema> {
   readonly kind: K
+  /** Lower case letters, digits and hyphens. */
   readonly name: string
+  /** Range of versions of the extension API that it works with, as in a plugin. */
+  readonly api?: ApiRange
   readonly config?: S
   create(config: Infer<S>, context: ProviderContext): ProviderKinds[K] | Promise<ProviderKinds[K]>
 }

@@ -177,6 +177,7 @@ export async function startLoaded(
     closers.push(() => shared.hooks.close)
     for (const { plugin, config: own } of loaded.plugins) await setUp(plugin, own, createHost(plugin, shared), shared)
     await store?.data.usePlanners(shared.planners)
+    shared.stage = 'ready'
 
     const front = createHttpFront({
       ...values,
@@ -192,6 +193,7 @@ export async function startLoaded(
     closers.push(() => shared.hooks.drain.toReversed().map((hook): Closer => ({ ...hook, step: 'drain' })))
     closing('http', () => front.drain(), 'drain')
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
+    shared.stage = 'started'
     const addresses = await front.listen()
     await store?.data.start()
     metrics.addProcess()

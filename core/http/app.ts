@@ -14,7 +14,7 @@ import type { About } from './page.js'
 import { createAccess, type RequestState } from './request-state.js'
 import { respond } from './respond.js'
 import { cors, corsHeaders, firstHeaders } from './response-headers.js'
-import { pluginRoutes, type PluginRoutes } from './router.js'
+import { pluginRoutes, type PluginRoutes, sealRoutes } from './router.js'
 import type { Authenticate } from './session.js'
 import type { Traffic } from './traffic.js'
 
@@ -40,6 +40,8 @@ export interface App extends Listener {
   proves(prefix: string): void
   /** Declares that the route at this path honours `Idempotency-Key`. All other routes refuse it. */
   idempotent(path: string): void
+  /** Ends the registration of routes. @throws Error for duplicate ones */
+  seal(): void
   /** Handler for an external `node:http` server. The owner of that server sets its limits and closes it. */
   readonly callback: RequestListener
 }
@@ -129,6 +131,7 @@ export function createApp(options: AppOptions): App {
     middleware: (fn: Middleware) => void middlewares.push(fn),
     proves: (prefix: string) => void unauthenticated.push(prefix),
     idempotent: (path: string) => void idempotent.add(path),
+    seal: () => sealRoutes(core.router, plugins),
   })
 }
 

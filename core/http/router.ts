@@ -75,3 +75,35 @@ export function routesOf(router: Router): { readonly methods: readonly string[];
     .filter((layer) => layer.methods.length > 0)
     .map((layer) => ({ methods: layer.methods, path: String(layer.path) }))
 }
+
+/**
+ * Ends the registration of routes.
+ * @throws Error for a route that another one hides. Within a plugin, a layer of several methods may precede a route, as
+ *   middleware does
+ */
+export function sealRoutes(core: Router, plugins: readonly PluginRoutes[]): void {
+  const reserved = new Set(routesOf(core).map(({ path }) => path))
+  const known = new Map<string, { readonly plugin: string; readonly alone: boolean }>()
+  for (const { name, router } of plugins) {
+    for (const { methods, path } of routesOf(router)) {
+      const alone = methods.length === 1
+      const pattern = path.replaceAll(/([:*])\w+/g, '$1')
+      for (const method of methods) {
+        const first = known.get(`${method} ${pattern}`)
+        const taken = first && (first.plugin !== name || (first.alone && alone))
+        if (taken || reserved.has(path)) {
+          const owner = reserved.has(path) ? 'the core' : first?.plugin === name ? 'it' : `plugin "${first?.plugin}"`
+          throw new Error(`plugin "${name}" adds the route ${method} ${path}, which ${owner} already has`)
+        }
+        if (!first?.alone) known.set(`${method} ${pattern}`, { plugin: name, alone })
+      }
+    }
+    router.register = () => {
+      throw tooLate(name, 'a route')
+    }
+  }
+}
+
+/** Returns the error for something that a plugin adds when it has no effect any more. */
+export const tooLate = (plugin: string, what: string, hooks = '"setup" or "onReady"'): Error =>
+  new Error(`plugin "${plugin}": ${what} can be added in ${hooks} only`)

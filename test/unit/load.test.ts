@@ -73,7 +73,7 @@ async function load(t: { teardown(fn: () => Promise<void>): void }, given: Case)
   }
   const urls = (paths: Readonly<Record<string, string>> = {}) =>
     Object.fromEntries(Object.entries(paths).map(([name, path]) => [name, pathToFileURL(join(cwd, path))]))
-  const builtins = { plugins: urls(given.plugins), providers: { sms: urls(given.sms) } }
+  const builtins = { plugins: urls(given.plugins), providers: { sms: urls(given.sms) }, commands: ['dev'] }
   const { loaded, config: found } = await loadAll({
     sections,
     env: given.env ?? {},
@@ -297,6 +297,68 @@ t.test('what is not a plugin is refused with the reason', async (t) => {
     /^\$\.plugins\.wants: the plugin "wants" has "wants" that are not a list of names$/,
   ])
   t.equal(mistakes.length, 11)
+})
+
+t.test('a plugin and a provider say which version of the extension API they need', async (t) => {
+  const files = {
+    'one.js': `export default { name: 'one', api: '^1', setup() {} }`,
+    'zero.js': `export default { name: 'zero', api: '^1.0', setup() {} }`,
+    'later.js': `export default { name: 'later', api: '^1.7', setup() {}, reload() {} }`,
+    'next.js': `export default { name: 'next', api: '^2', setup() {} }`,
+    'odd.js': `export default { name: 'odd', api: '>=1', setup() {} }`,
+    'sms.js': `export default { kind: 'sms', name: 'gateway', api: '^2', create: () => ({}) }`,
+  }
+  const plugins = Object.fromEntries(['one', 'zero', 'later', 'next', 'odd'].map((name) => [name, `${name}.js`]))
+  const config = { providers: { sms: { gateway: {} } } }
+
+  t.match((await mistakesOf(load(t, { config, files, plugins, sms: { gateway: 'sms.js' } }))).toSorted(), [
+    /^\$\.plugins\.later: the plugin "later" needs version \^1\.7 of the extension API; rowhouse [\d.]+ has version 1\.\d+$/,
+    /^\$\.plugins\.next: the plugin "next" needs version \^2 of the extension API; rowhouse/,
+    /^\$\.plugins\.odd: the plugin "odd" has an "api" that is not a range such as "\^1"$/,
+    /^\$\.providers\.sms\.gateway: the provider "gateway" needs version \^2 of the extension API/,
+  ])
+})
+
+t.test('a misspelt key of a plugin, a command or a provider gets a hint', async (t) => {
+  const files = {
+    'a.js': `export default { name: 'a', setpu() {} }`,
+    'b.js': `export default { name: 'b', migration: [], setup() {} }`,
+    'c.js': `export default { name: 'c', setup() {}, commands: [{ name: 'go', summary: '', usage: '', help: '', flag: {}, run() {} }] }`,
+    'sms.js': `export default { kind: 'sms', name: 'gateway', configs: {}, create: () => ({}) }`,
+  }
+  const config = { providers: { sms: { gateway: {} } } }
+  const plugins = { a: 'a.js', b: 'b.js', c: 'c.js' }
+
+  t.same((await mistakesOf(load(t, { config, files, plugins, sms: { gateway: 'sms.js' } }))).toSorted(), [
+    '$.plugins.a: the plugin "a" has the unknown key "setpu", did you mean "setup"?',
+    '$.plugins.b: the plugin "b" has the unknown key "migration", did you mean "migrations"?',
+    '$.plugins.c: the plugin "c" has a command "go" that has the unknown key "flag", did you mean "flags"?',
+    '$.providers.sms.gateway: the provider "gateway" has the unknown key "configs", did you mean "config"?',
+  ])
+})
+
+t.test('a misspelt need gets a hint, and a misspelt want is a warning', async (t) => {
+  const files = { 'a.js': plugin('a', ['filestor']), 'filestore.js': plugin('filestore') }
+  const plugins = { a: 'a.js', filestore: 'filestore.js' }
+
+  t.same(await mistakesOf(load(t, { files, plugins })), [
+    '$.plugins.a: plugin "a" needs "filestor", which no loaded plugin provides, did you mean "filestore"?',
+  ])
+  const wanting = { ...files, 'a.js': plugin('a', [], ['filestor', 'absent', 'filestore']) }
+  const { warnings } = await load(t, { config: { plugins: { filestore: false } }, files: wanting, plugins })
+  t.same(warnings, ['plugin "a" wants "filestor", which no loaded plugin provides, did you mean "filestore"?'])
+})
+
+t.test('a command has one owner', async (t) => {
+  const commanding = (name: string, ...commands: readonly string[]) =>
+    `const command = (name) => ({ name, summary: '', usage: '', help: '', run() {} })
+     export default { name: '${name}', commands: ${JSON.stringify(commands)}.map(command), setup() {} }`
+  const files = { 'a.js': commanding('a', 'count', 'dev'), 'b.js': commanding('b', 'count') }
+
+  t.same(await mistakesOf(load(t, { files, plugins: { a: 'a.js', b: 'b.js' } })), [
+    '$.plugins.a: plugin "a" cannot have the command "dev", which is a command of rowhouse',
+    '$.plugins.b: plugin "b" cannot have the command "count", which is a command of the plugin "a"',
+  ])
 })
 
 t.test('a package that is not installed is named', async (t) => {

@@ -1,0 +1,106 @@
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t, { type Test } from 'tap'
+import { type Server, startServer } from '../../core/host/server.js'
+
+t.test('a route that another route hides is refused', async (t) => {
+  const get = (path: string) => `host.router.get('${path}', (ctx) => void (ctx.body = 'x'))`
+  const route = (path: string) => `host.route('get', '${path}', async () => ({ kind: 'text', text: '1' }))`
+  const wrong: readonly [Setups, string][] = [
+    [{ a: get('/x'), b: get('/x') }, 'plugin "b" adds the route GET /x, which plugin "a" already has'],
+    [
+      { a: route('/x/:id'), b: get('/x/:name') },
+      'plugin "b" adds the route GET /x/:name, which plugin "a" already has',
+    ],
+    [{ a: route('/x') + '\n' + route('/x') }, 'plugin "a" adds the route GET /x, which it already has'],
+    [{ a: get('/healthz') }, 'plugin "a" adds the route GET /healthz, which the core already has'],
+    [
+      { a: `host.router.post('/metrics', () => {})` },
+      'plugin "a" adds the route POST /metrics, which the core already has',
+    ],
+    [
+      { a: `host.router.all('/x', () => {})`, b: get('/x') },
+      'plugin "b" adds the route GET /x, which plugin "a" already has',
+    ],
+    [
+      { a: `host.onReady(() => { ${get('/x')} })`, b: get('/x') },
+      'plugin "b" adds the route GET /x, which plugin "a" already has',
+    ],
+  ]
+  for (const [setups, message] of wrong) await t.rejects(start(t, setups), { message }, message)
+
+  const { url } = await start(t, {
+    a: `host.router.all('/x', (ctx, next) => (ctx.set('x-passed', 'yes'), next())); ${get('/x')}
+        host.router.post('/x', () => {}); ${get('/x/:id')}; ${get('/x/one')}`,
+    b: get('/y/:id'),
+  })
+  const answer = await fetch(`${url}/x`)
+  t.same([answer.status, answer.headers.get('x-passed')], [200, 'yes'])
+})
+
+t.test('plugins with the same route may have listeners of their own', async (t) => {
+  const get = `host.router.get('/x', (ctx) => void (ctx.body = 'x'))`
+
+  await t.resolves(start(t, { a: get, b: get }, { listeners: [{ plugins: ['b'], port: 0 }] }))
+})
+
+t.test('what is added too late is refused', async (t) => {
+  const late = {
+    a: `host.onReady(() => {
+          host.router.get('/ready', (ctx) => void (ctx.body = 'x'))
+          try { host.middleware(() => {}) } catch (error) { process.emit('late', error.message) }
+        })
+        host.router.get('/later', (ctx) => {
+          const tries = [
+            () => host.router.get('/new', () => {}),
+            () => host.route('get', '/new', async () => ({ kind: 'text', text: '1' })),
+            () => host.operation('new', { run: async () => ({ kind: 'text', text: '1' }) }),
+            () => host.onReady(() => {}),
+          ]
+          ctx.body = tries.map((each) => { try { each(); return '' } catch (error) { return error.message } })
+        })`,
+  }
+  const told = once(process, 'late')
+  const { url } = await start(t, late)
+
+  t.same(await told, ['plugin "a": middleware can be added in "setup" only'])
+  t.equal((await fetch(`${url}/ready`)).status, 200)
+  t.same(await (await fetch(`${url}/later`)).json(), [
+    'plugin "a": a route can be added in "setup" or "onReady" only',
+    'plugin "a": a route can be added in "setup" or "onReady" only',
+    'plugin "a": an operation can be added in "setup" or "onReady" only',
+    'plugin "a": a ready hook can be added in "setup" or "onReady" only',
+  ])
+  t.equal((await fetch(`${url}/new`)).status, 404)
+})
+
+t.test('a misspelt key of an operation does not open it to everybody', async (t) => {
+  await t.rejects(start(t, { a: `host.operation('drop_all', { admni: true, run: async () => {} })` }), {
+    message: /plugin "a": operation "drop_all" has the unknown key "admni", did you mean "admin"\?/,
+  })
+})
+
+/** The bodies of `setup`, by plugin. */
+type Setups = Readonly<Record<string, string>>
+
+/** A server without a database that has these plugins. */
+async function start(t: Test, setups: Setups, http: object = {}): Promise<Server> {
+  const cwd = mkdtempSync(join(tmpdir(), 'rowhouse-extensions-'))
+  t.teardown(() => rmSync(cwd, { recursive: true }))
+  const plugins = Object.entries(setups).map(([name, setup]) => {
+    const file = join(cwd, `${name}.mjs`)
+    writeFileSync(file, `export default { name: '${name}', database: false, setup(host) {\n${setup}\n} }`)
+    return [name, pathToFileURL(file)] as const
+  })
+  const server = await startServer({
+    env: {},
+    cwd,
+    builtins: { plugins: Object.fromEntries(plugins), providers: {} },
+    overrides: { http: { port: 0, ...http }, log: { level: 'fatal' } },
+  })
+  t.teardown(() => server.close())
+  return server
+}
