@@ -1,5 +1,5 @@
 /** Parses JSON. Returns undefined for anything else. */
-export function jsonIn(text: string): unknown {
+export function tryParseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -8,7 +8,7 @@ import {
   SendError,
   shortLine,
 } from 'rowhouse'
-import { jsonIn } from './answer.js'
+import { tryParseJson } from './answer.js'
 
 /** Maximum size of a response, in bytes. Larger than any response of a provider. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -93,7 +93,7 @@ export function createApi(
       const text = redact(body)
       const { status, headers } = answer
       if (status >= 200 && status < 300)
-        return { headers, text, json: jsonIn(body), detail: shortLine(`${status} ${text}`) }
+        return { headers, text, json: tryParseJson(body), detail: shortLine(`${status} ${text}`) }
       const retryAfter = secondsUntil(headers['retry-after'])
       const more = { response: `${status} ${text}`, retryAfter: retryAfter > 0 ? retryAfter : undefined }
       const outcome = refuses(status, body, headers) ? 'refused' : outcomeOf(status)

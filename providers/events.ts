@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { type DeliveryEvent, type ServiceError, serviceError } from 'rowhouse'
 
 /** Compares secrets and signatures in constant time. */
-export const isSame = (a: string, b: string): boolean => timingSafeEqual(hash(a), hash(b))
+export const constantTimeEqual = (a: string, b: string): boolean => timingSafeEqual(hash(a), hash(b))
 const hash = (text: string) => createHash('sha256').update(text).digest()
 
 /** @param seconds Unix time as the provider sent it */
@@ -16,7 +16,7 @@ export const notSigned = (message = 'the signature is wrong, or the event is too
   serviceError('unauthorized', message)
 
 /** @throws ServiceError 400 */
-export function jsonOf(body: Buffer): unknown {
+export function parseEvents(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString())
   } catch (cause) {
@@ -31,5 +31,5 @@ export const notEvents = (message = 'the body is not an event of the provider'):
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** Returns Rowhouse's id of the message, if the event has one. */
-export const ourId = (id: string | undefined): Pick<DeliveryEvent, 'message'> =>
+export const ownMessage = (id: string | undefined): Pick<DeliveryEvent, 'message'> =>
   id !== undefined && UUID.test(id) ? { message: id } : {}

@@ -10,7 +10,7 @@ import {
 } from 'rowhouse'
 import { textAt } from '../answer.js'
 import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
-import { isRecent, isSame, jsonOf, notSigned, ourId } from '../events.js'
+import { isRecent, constantTimeEqual, parseEvents, notSigned, ownMessage } from '../events.js'
 import { byName, domains, formatMailbox } from './mailbox.js'
 
 const RECENT_SECONDS = 15 * 60
@@ -90,12 +90,12 @@ const withoutBrackets = (id: string) => id.replace(/^<(.*)>$/s, '$1')
 function eventReader(signingKey: string) {
   const isNew = replayCheck()
   return ({ body }: PostedEvents): readonly DeliveryEvent[] => {
-    const posted = jsonOf(body)
+    const posted = parseEvents(body)
     const [timestamp, token, signature] = ['timestamp', 'token', 'signature'].map((key) =>
       textAt(posted, 'signature', key),
     )
     const expected = createHmac('sha256', signingKey).update(`${timestamp}${token}`).digest('hex')
-    if (token === undefined || !isSame(signature ?? '', expected)) throw notSigned()
+    if (token === undefined || !constantTimeEqual(signature ?? '', expected)) throw notSigned()
     if (!isRecent(timestamp, RECENT_SECONDS) || !isNew(token, body)) throw notSigned()
     return eventOf(posted)
   }
@@ -132,7 +132,7 @@ function eventOf(posted: unknown): readonly DeliveryEvent[] {
   const reason = text('reason')
   const message = text('delivery-status', 'message') ?? text('delivery-status', 'description')
   const detail = shortLine(message ?? text('reject', 'reason') ?? reason ?? '')
-  const ours = ourId(text('user-variables', 'rowhouse_id'))
+  const ours = ownMessage(text('user-variables', 'rowhouse_id'))
   const about = { id: withoutBrackets(id), ...ours, ...(address === undefined ? {} : { address }), detail }
   switch (text('event') ?? '') {
     case 'delivered':

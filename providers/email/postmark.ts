@@ -8,9 +8,9 @@ import {
   shortLine,
   type TemplateMail,
 } from 'rowhouse'
-import { jsonIn, textAt, valueAt } from '../answer.js'
+import { tryParseJson, textAt, valueAt } from '../answer.js'
 import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
-import { isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
+import { constantTimeEqual, parseEvents, notEvents, notSigned, ownMessage } from '../events.js'
 import { byName, domains, each, formatMailbox } from './mailbox.js'
 
 /**
@@ -20,7 +20,7 @@ import { byName, domains, each, formatMailbox } from './mailbox.js'
 const ACCOUNT_CODES: readonly unknown[] = [400, 401, 405, 412, 413]
 
 const refuses = (status: number, text: string): boolean =>
-  status === 413 || (status === 422 && !ACCOUNT_CODES.includes(valueAt(jsonIn(text), 'ErrorCode')))
+  status === 413 || (status === 422 && !ACCOUNT_CODES.includes(valueAt(tryParseJson(text), 'ErrorCode')))
 
 /** Sends with the email API of Postmark. */
 export default defineProvider({
@@ -106,8 +106,8 @@ const named = (template: string) =>
 function eventReader({ username, password }: { readonly username: string; readonly password: string }) {
   const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
   return ({ headers, body }: PostedEvents): readonly DeliveryEvent[] => {
-    if (!isSame(headers['authorization'] ?? '', authorization)) throw notSigned()
-    const event = jsonOf(body)
+    if (!constantTimeEqual(headers['authorization'] ?? '', authorization)) throw notSigned()
+    const event = parseEvents(body)
     if (textAt(event, 'RecordType') === undefined) throw notEvents()
     return eventOf(event)
   }
@@ -129,7 +129,7 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
   if (id === undefined) return []
   const address = textAt(event, 'Recipient') ?? textAt(event, 'Email')
   const detail = shortLine(textAt(event, 'Details') ?? textAt(event, 'Description') ?? '')
-  const ours = ourId(textAt(event, 'Metadata', 'rowhouse_id'))
+  const ours = ownMessage(textAt(event, 'Metadata', 'rowhouse_id'))
   const about = { id, ...ours, ...(address === undefined ? {} : { address }), detail }
   switch (textAt(event, 'RecordType') ?? '') {
     case 'Delivery':

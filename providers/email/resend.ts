@@ -11,7 +11,7 @@ import {
 } from 'rowhouse'
 import { textAt, valueAt } from '../answer.js'
 import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
-import { isRecent, isSame, jsonOf, notEvents, notSigned, ourId } from '../events.js'
+import { isRecent, constantTimeEqual, parseEvents, notEvents, notSigned, ownMessage } from '../events.js'
 import { byName, domains, each, formatMailbox } from './mailbox.js'
 
 /** Time for which Resend deduplicates a key, in seconds: 24 hours, less one for clock differences and delays. */
@@ -93,9 +93,9 @@ function eventReader(webhookSecret: string) {
       .digest('base64')
     // There are several signatures while a secret is rotated.
     const signatures = (headers['svix-signature'] ?? '').split(' ')
-    if (!isRecent(timestamp, RECENT_SECONDS) || !signatures.some((one) => isSame(one, `v1,${expected}`)))
+    if (!isRecent(timestamp, RECENT_SECONDS) || !signatures.some((one) => constantTimeEqual(one, `v1,${expected}`)))
       throw notSigned()
-    const event = jsonOf(body)
+    const event = parseEvents(body)
     if (textAt(event, 'type') === undefined) throw notEvents()
     return eventOf(event)
   }
@@ -107,7 +107,7 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
   // An event of an email with several recipients does not identify the recipient.
   const all = valueAt(event, 'data', 'to')
   const address = Array.isArray(all) && all.length === 1 ? textAt(all, '0') : undefined
-  const about = { id, ...ourId(tagOf(event)), ...(address === undefined ? {} : { address }) }
+  const about = { id, ...ownMessage(tagOf(event)), ...(address === undefined ? {} : { address }) }
   const detailAt = (key: string, word: string) => shortLine(textAt(event, 'data', key, word) ?? '')
   switch (textAt(event, 'type') ?? '') {
     case 'email.delivered':

@@ -12,7 +12,7 @@ import {
 } from 'rowhouse'
 import { textAt } from '../answer.js'
 import { apiUrl, createApi, endpoint, secret, timeoutMs, unreadable } from '../api.js'
-import { isRecent, jsonOf, notEvents, notSigned, ourId } from '../events.js'
+import { isRecent, parseEvents, notEvents, notSigned, ownMessage } from '../events.js'
 import { byName, domains, each } from './mailbox.js'
 
 /**
@@ -101,7 +101,7 @@ function eventReader(verificationKey: string) {
     const signature = Buffer.from(headers['x-twilio-email-event-webhook-signature'] ?? '', 'base64')
     const signed = Buffer.concat([Buffer.from(timestamp ?? ''), body])
     if (!isRecent(timestamp, RECENT_SECONDS) || !verify('sha256', signed, key, signature)) throw notSigned()
-    const events = jsonOf(body)
+    const events = parseEvents(body)
     if (!Array.isArray(events)) throw notEvents()
     return events.flatMap(eventOf)
   }
@@ -125,7 +125,7 @@ function eventOf(event: unknown): readonly DeliveryEvent[] {
   const address = textAt(event, 'email')
   const reason = textAt(event, 'reason')
   const detail = shortLine(reason ?? textAt(event, 'response') ?? textAt(event, 'status') ?? '')
-  const ours = ourId(textAt(event, 'rowhouse_id'))
+  const ours = ownMessage(textAt(event, 'rowhouse_id'))
   const about = { id, ...ours, ...(address === undefined ? {} : { address }), detail }
   switch (textAt(event, 'event') ?? '') {
     case 'delivered':

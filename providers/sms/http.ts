@@ -1,5 +1,5 @@
 import { defineProvider, SendError, shortLine, valueAtPointer } from 'rowhouse'
-import { jsonIn } from '../answer.js'
+import { tryParseJson } from '../answer.js'
 import { baseOf, createApi, unreadable } from '../api.js'
 import { config, type HttpConfig } from './http/config.js'
 import { checkFields, fillIn, formOf, placeholdersIn, placeholdersOf } from './http/fields.js'
@@ -18,7 +18,7 @@ export default defineProvider({
     const isRefused = (json: unknown) => matches(refused, json)
     const api = createApi(
       { timeoutMs, secrets: textsOf(settings) },
-      (status, text) => refusedStatuses.includes(status) || (refused !== undefined && isRefused(jsonIn(text))),
+      (status, text) => refusedStatuses.includes(status) || (refused !== undefined && isRefused(tryParseJson(text))),
     )
     return {
       sendsOnceForSeconds: deduplicationSeconds,

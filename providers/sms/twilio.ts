@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { defineProvider, type DeliveryEvent, type PostedEvents } from 'rowhouse'
-import { jsonIn, valueAt } from '../answer.js'
+import { tryParseJson, valueAt } from '../answer.js'
 import { apiUrl, baseOf, createApi, secret, timeoutMs, unreadable } from '../api.js'
-import { isSame, notEvents, notSigned } from '../events.js'
+import { constantTimeEqual, notEvents, notSigned } from '../events.js'
 
 /** Sends through the Programmable Messaging API of Twilio. */
 export default defineProvider({
@@ -85,7 +85,7 @@ const REFUSED = new Set([
 ])
 
 /** Returns whether an error response rejects the message permanently. */
-const isRefused = (text: string): boolean => REFUSED.has(Number(valueAt(jsonIn(text), 'code')))
+const isRefused = (text: string): boolean => REFUSED.has(Number(valueAt(tryParseJson(text), 'code')))
 
 /** Kinds by final status. All other statuses precede one of these. */
 const KINDS: Readonly<Record<string, DeliveryEvent['kind']>> = {
@@ -104,7 +104,7 @@ function readCallback({ headers, body }: PostedEvents, url: string, token: strin
   const signature = headers['x-twilio-signature']
   if (signature === undefined) throw notSigned('the status callback is not signed')
   const signed = createHmac('sha1', token).update(signedText(url, fields)).digest('base64')
-  if (!isSame(signature, signed)) throw notSigned('the signature of the status callback is wrong')
+  if (!constantTimeEqual(signature, signed)) throw notSigned('the signature of the status callback is wrong')
 
   const id = fields.get('MessageSid')
   const status = fields.get('MessageStatus')

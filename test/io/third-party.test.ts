@@ -126,23 +126,27 @@ t.test(
   },
 )
 
-t.test('the provider of the documentation compiles, and keeps the contract', async (t) => {
+t.test('the providers of the documentation compile, and keep the contract', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-documented-'))
   t.teardown(() => rm(folder, { recursive: true }))
   const readme = await readFile(join(root, 'providers/README.md'), 'utf8')
-  const [provider, suite] = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, code = '']) => code)
+  const [provider, suite = '', withHelpers] = [...readme.matchAll(/```ts\n(.*?)```/gs)].map(([, code = '']) => code)
   await write(folder, 'package.json', '{"type": "module"}')
   await write(folder, 'gateway.ts', provider ?? '')
-  await write(folder, 'gateway.test.ts', suite ?? '')
+  await write(folder, 'gateway.test.ts', suite)
+  await write(folder, 'helped.ts', withHelpers ?? '')
+  await write(folder, 'helped.test.ts', suite.replace('./gateway.js', './helped.js'))
   await mkdir(join(folder, 'node_modules'))
   await symlink(root, join(folder, 'node_modules/rowhouse'))
 
-  t.equal(compile(folder, ['gateway.ts', 'gateway.test.ts']), '')
+  t.equal(compile(folder, ['gateway.ts', 'gateway.test.ts', 'helped.ts', 'helped.test.ts']), '')
   // Without the loaders that this test runs with.
-  const command = ['-u', 'NODE_OPTIONS', process.execPath, '--test-reporter=tap', 'gateway.test.js']
-  const { stdout, status } = spawnSync('env', command, { cwd: folder, encoding: 'utf8', timeout: 300_000 })
-  t.equal(status, 0, stdout)
-  t.match(stdout, 'ok 1 - a message reaches its number')
+  for (const file of ['gateway.test.js', 'helped.test.js']) {
+    const command = ['-u', 'NODE_OPTIONS', process.execPath, '--test-reporter=tap', file]
+    const { stdout, status } = spawnSync('env', command, { cwd: folder, encoding: 'utf8', timeout: 300_000 })
+    t.equal(status, 0, stdout)
+    t.match(stdout, 'ok 1 - a message reaches its number')
+  }
 })
 
 async function stranger(folder: string, name: string, source: string): Promise<void> {

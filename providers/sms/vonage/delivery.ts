@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { DeliveryEvent, PostedEvents } from 'rowhouse'
-import { jsonIn } from '../../answer.js'
-import { isSame, notEvents, notSigned, ourId } from '../../events.js'
+import { tryParseJson } from '../../answer.js'
+import { constantTimeEqual, notEvents, notSigned, ownMessage } from '../../events.js'
 
 /** Signature methods, as in the account's settings. Vonage's other methods use broken hashes. */
 export type SignatureMethod = 'sha256' | 'sha512'
@@ -26,7 +26,7 @@ export function readReceipt(posted: PostedEvents, secret: string, method: Signat
   const { sig, ...fields } = fieldsOf(posted)
   if (sig === undefined) throw notSigned('the delivery receipt is not signed')
   const signed = createHmac(method, secret).update(signedText(fields)).digest('hex')
-  if (!isSame(sig.toLowerCase(), signed)) throw notSigned('the signature of the delivery receipt is wrong')
+  if (!constantTimeEqual(sig.toLowerCase(), signed)) throw notSigned('the signature of the delivery receipt is wrong')
   const age = Date.now() / 1000 - Number(fields['timestamp'])
   if (!(Math.abs(age) <= MAX_AGE_SECONDS)) throw notSigned('the delivery receipt is too old')
 
@@ -35,7 +35,12 @@ export function readReceipt(posted: PostedEvents, secret: string, method: Signat
   const kind = Object.hasOwn(KINDS, status) ? KINDS[status] : undefined
   if (kind === undefined) return []
   return [
-    { id: messageId, ...ourId(reference), kind, detail: code === undefined ? status : `${status}, error code ${code}` },
+    {
+      id: messageId,
+      ...ownMessage(reference),
+      kind,
+      detail: code === undefined ? status : `${status}, error code ${code}`,
+    },
   ]
 }
 
@@ -56,7 +61,7 @@ function fieldsOf({ headers, body }: PostedEvents): Record<string, string> {
 }
 
 function objectOf(text: string): object {
-  const value = jsonIn(text)
+  const value = tryParseJson(text)
   if (typeof value === 'object' && value !== null) return value
   throw notEvents('the delivery receipt is not a JSON object')
 }
