@@ -35,6 +35,15 @@ type Described<S> = S & {
   readonly formerly?: string
 }
 
+/** A schema of any form. */
+export interface AnySchema {
+  readonly type?: string
+  readonly anyOf?: readonly Schema[]
+  readonly items?: Schema
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: boolean | Schema
+}
+
 /** A mistake in a value, and the keys that lead to it. */
 export interface Issue {
   readonly keys: readonly (string | number)[]
@@ -74,3 +83,18 @@ export type Infer<S> = Schema extends S
                     : S extends { readonly anyOf: readonly (infer U)[] }
                       ? Infer<U>
                       : unknown
+
+/** Returns the schema that refuses unknown keys in objects with known properties, unless it allows them itself. */
+export function refuseUnknownKeys(schema: AnySchema): AnySchema {
+  const properties = Object.entries(schema.properties ?? {}).map(([key, item]) => [key, refuseUnknownKeys(item)])
+  return {
+    ...(schema.properties === undefined ? {} : { additionalProperties: false }),
+    ...schema,
+    ...(schema.properties === undefined ? {} : { properties: Object.fromEntries(properties) }),
+    ...(schema.items === undefined ? {} : { items: refuseUnknownKeys(schema.items) }),
+    ...(schema.anyOf === undefined ? {} : { anyOf: schema.anyOf.map(refuseUnknownKeys) }),
+    ...(typeof schema.additionalProperties === 'object'
+      ? { additionalProperties: refuseUnknownKeys(schema.additionalProperties) }
+      : {}),
+  } as AnySchema
+}

@@ -1,7 +1,7 @@
 import type { Answer, AnswerFormat } from '../answer.js'
 import type { Json } from '../json/parse.js'
 import type { Logger } from '../log.js'
-import type { Schema } from '../schema.js'
+import type { Infer, Schema } from '../schema.js'
 import type { Session } from '../session.js'
 import type { Timing } from '../timing.js'
 import type { Transaction } from './transaction.js'
@@ -40,15 +40,18 @@ export interface Request {
 }
 
 /** One `type` of the JSON query API. */
-export interface Operation {
+export interface Operation<S extends Schema = Schema> {
   /** Only the role `admin` may run it; others get 400 `access-denied`. */
   readonly admin?: boolean
   /** Whether all callers may run it if `http.explainPermissions` is on, although it is for admins otherwise. */
   readonly explains?: boolean
   /** Whether it is a single read, which supports formats other than JSON. */
   readonly formats?: boolean
-  /** Schema of `args`, checked before `run`. Without it, `run` checks them. */
-  readonly args?: Schema
+  /**
+   * Schema of `args`. Before `run`, it validates them, refuses unknown keys like a configuration, and fills in defaults,
+   * but not those inside `anyOf`. Without it, `run` checks them.
+   */
+  readonly args?: S
   /**
    * Parts of `args` that can be parameters of a query template; `queries` when `args` is an array of queries, as in
    * `bulk`. Without it, the operation cannot be used in a template.
@@ -75,9 +78,15 @@ export interface Operation {
    * waits for has its own.
    */
   readonly timeoutMs?: number
-  /** Paths in errors start at `$.args`. `call.signal` also aborts at the timeout. */
-  run(args: Json, call: Call): Promise<Answer>
+  /**
+   * Paths in errors start at `$.args`. `call.signal` also aborts at the timeout.
+   * @param args typed by the schema
+   */
+  run(args: ArgsOf<S>, call: Call): Promise<Answer>
 }
+
+/** The type of arguments that fit a schema; any JSON without one. */
+export type ArgsOf<S extends Schema> = Schema extends S ? Json : Infer<S>
 
 /**
  * Parts of a query that can be parameters of a template, by key of an object or of each object in an array. `*` is

@@ -3,16 +3,16 @@ import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../ajv.js'
 import { at, isUnder, parseFailed, refuseOtherKeys, serviceError, type ServiceError, unexpectedKey } from '../errors.js'
 import { pointerKeys, valueAtPointer } from '../json-pointer.js'
-import type { Json } from '../json/parse.js'
+import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
-import type { Schema } from '../schema.js'
+import { type AnySchema, refuseUnknownKeys, type Schema } from '../schema.js'
 import { assertAdmin, isAdmin, type Session } from '../session.js'
 import type { Request } from './data.js'
 import type { Answer, Call, Operation, Operations } from './operations.js'
 
 /** Operations by `type`. More can be added while plugins are set up. */
 export class Registry implements Operations {
-  private readonly checks = new Map<Operation, (args: Json) => void>()
+  private readonly checks = new Map<Operation, (args: Json) => Json>()
 
   /** @param timeoutMs limit for operations that do not set their own */
   constructor(
@@ -25,19 +25,19 @@ export class Registry implements Operations {
   }
 
   async run(query: Json, call: Parameters<Operations['run']>[1]): ReturnType<Operations['run']> {
-    const { type, args, operation } = this.find(query, call.session)
+    const { type, args: given, operation } = this.find(query, call.session)
     if (operation.admin && !(operation.explains && call.explains)) assertAdmin(call.session)
     if (call.format !== 'json' && !operation.formats) {
       throw serviceError('not-acceptable', `"${type}" answers with application/json only`, '$.type')
     }
-    this.check(operation, args)
+    const args = this.check(operation, given)
     const timeoutMs = operation.timeoutMs ?? this.timeoutMs
     return timeoutMs === 0 ? operation.run(args, call) : runWithin(type, operation, args, call, timeoutMs)
   }
 
   lift(query: Json, placeholders: readonly string[] = []): Request | undefined {
-    const { args, operation } = this.find(query)
-    if (operation.args) checkTemplateArgs(operation.args, args, placeholders)
+    const { args: given, operation } = this.find(query)
+    const args = operation.args ? checkTemplateArgs(operation.args, given, placeholders) : given
     return operation.lift?.(args)
   }
 
@@ -65,11 +65,12 @@ export class Registry implements Operations {
     throw parseFailed(`"${type}" has ${known}`, '$.version')
   }
 
-  private check(operation: Operation, args: Json): void {
-    if (!operation.args) return
+  /** @returns the arguments with defaults */
+  private check(operation: Operation, args: Json): Json {
+    if (!operation.args) return args
     let check = this.checks.get(operation)
     if (!check) this.checks.set(operation, (check = checkArgs(operation.args)))
-    check(args)
+    return check(args)
   }
 }
 
@@ -106,23 +107,60 @@ let ajv: Ajv | undefined
 /** Reports all errors, of which some do not count. */
 let thorough: Ajv | undefined
 
-/** Compiles the schema of an operation's `args` into a check. The check throws with the path of the mistake. */
-function checkArgs(schema: Schema): (args: Json) => void {
+/**
+ * Compiles the schema of an operation's `args` into a check. The check returns the arguments with defaults, or throws
+ * with the path of the mistake.
+ */
+function checkArgs(schema: Schema): (args: Json) => Json {
   ajv ??= newAjv({ strict: true, allowUnionTypes: true })
-  const valid = ajv.compile(schema)
-  return (args) => {
-    if (!valid(args)) throw refusal(valid.errors?.[0] as ErrorObject, schema)
+  const closed = closedOf(schema)
+  const valid = ajv.compile(closed)
+  const fill = defaultsOf(schema)
+  return (given) => {
+    const args = fill(given)
+    if (!valid(args)) throw refusal(valid.errors?.[0] as ErrorObject, closed)
+    return args
   }
+}
+
+/** Schemas that refuse unknown keys. Ajv compiles each of them once. */
+const closedSchemas = new WeakMap<Schema, Schema>()
+
+function closedOf(schema: Schema): Schema {
+  const known = closedSchemas.get(schema) ?? (refuseUnknownKeys(schema) as Schema)
+  closedSchemas.set(schema, known)
+  return known
+}
+
+/** Returns the function that fills in the defaults of a schema. It does nothing if there are none. */
+const defaultsOf = (schema: Schema): ((args: Json) => Json) =>
+  JSON.stringify(schema).includes('"default":') ? (args) => withDefaults(schema, args) : (args) => args
+
+/** Copies arguments, with the defaults of their schema. */
+function withDefaults({ properties = {}, items, additionalProperties }: AnySchema, value: Json): Json {
+  if (Array.isArray(value)) return items ? value.map((item) => withDefaults(items, item)) : value
+  if (!isObject(value)) return value
+  const filled = Object.assign(Object.create(null) as JsonObject, value)
+  const rest = typeof additionalProperties === 'object' ? additionalProperties : {}
+  for (const key of new Set([...Object.keys(value), ...Object.keys(properties)])) {
+    const schema = (Object.hasOwn(properties, key) ? properties[key] : rest) as AnySchema & { readonly default?: Json }
+    const given = filled[key] === undefined ? structuredClone(schema.default) : filled[key]
+    if (given !== undefined) filled[key] = withDefaults(schema, given)
+  }
+  return filled
 }
 
 /**
  * Checks the arguments of a template in the same way.
  * @param placeholders paths of parameter placeholders, which are not checked
+ * @returns the arguments with defaults
  */
-function checkTemplateArgs(schema: Schema, args: Json, placeholders: readonly string[]): void {
+function checkTemplateArgs(schema: Schema, given: Json, placeholders: readonly string[]): Json {
   thorough ??= newAjv({ strict: true, allowUnionTypes: true, allErrors: true })
-  const valid = thorough.compile(schema)
-  if (valid(args)) return
+  const closed = closedOf(schema)
+  const valid = thorough.compile(closed)
+  const args = defaultsOf(schema)(given)
+  if (valid(args)) return args
   const wrong = valid.errors?.find(({ instancePath, schemaPath }) => {
     const path = pathOf(instancePath)
     // An `anyOf` fails as a whole when a placeholder in it does not match.
@@ -130,7 +168,8 @@ function checkTemplateArgs(schema: Schema, args: Json, placeholders: readonly st
       isUnder(path, placeholder) || (schemaPath.includes('/anyOf') && isUnder(placeholder, path))
     return !placeholders.some(isOpen)
   })
-  if (wrong) throw refusal(wrong, schema)
+  if (wrong) throw refusal(wrong, closed)
+  return args
 }
 
 function refusal(error: ErrorObject, schema: Schema): ServiceError {

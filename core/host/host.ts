@@ -138,8 +138,10 @@ export function createHost(plugin: Uses, shared: Shared): Host {
       inSetup('an idempotent path')
       shared.idempotent.add(path)
     },
-    operation(type, operation) {
+    operation(type, typed) {
       untilStarted('an operation')
+      // The registry passes arguments that fit the schema.
+      const operation = typed as unknown as Operation
       const unknown = unknownKey(operation, OPERATION_KEYS)
       if (unknown !== undefined) throw new Error(`${owner}: operation "${type}" ${unknown}`)
       add(shared.operations, type, operation, `${owner}: operation "${type}"`)

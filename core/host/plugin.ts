@@ -184,8 +184,8 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
    * @param path literal, e.g. `/v1/orders`
    */
   idempotent(path: string): void
-  /** Adds a `type` to the JSON query API. */
-  operation(type: string, operation: Operation): void
+  /** Adds a `type` to the JSON query API. The schema `args` types the arguments of `run`. */
+  operation<const S extends Schema>(type: string, operation: Operation<S>): void
   /** Adds a pure planner, which the workers import as well: its default export is `(shape, names) => Plan`. */
   planner(name: string, module: URL): void
   /**

@@ -1,7 +1,7 @@
 import { at, isUnder } from '../errors.js'
-import type { Infer, Issue, Schema } from '../schema.js'
+import type { AnySchema, Infer, Issue, Schema } from '../schema.js'
 import { lowerCamel, sameKey } from './key-case.js'
-import { validate, type AnySchema } from './validate.js'
+import { validate } from './validate.js'
 
 /** A mistake in the configuration. */
 export interface Mistake {

@@ -2,17 +2,8 @@ import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../ajv.js'
 import { fastValidator } from './fast-validate.js'
 import { pointerKeys } from '../json-pointer.js'
-import type { Issue, Schema } from '../schema.js'
+import { type AnySchema, type Issue, refuseUnknownKeys, type Schema } from '../schema.js'
 import { didYouMean } from '../did-you-mean.js'
-
-/** A schema of any form. */
-export interface AnySchema {
-  readonly type?: string
-  readonly anyOf?: readonly Schema[]
-  readonly items?: Schema
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly additionalProperties?: boolean | Schema
-}
 
 export type Validated =
   | { readonly ok: true; readonly value: unknown }
@@ -52,21 +43,6 @@ function compile(schema: object) {
   } catch (error) {
     return `its schema is not valid: ${error instanceof Error ? error.message : String(error)}`
   }
-}
-
-/** Refuses unknown keys in objects with known properties, unless their schema allows them. */
-function refuseUnknownKeys(schema: AnySchema): AnySchema {
-  const properties = Object.entries(schema.properties ?? {}).map(([key, item]) => [key, refuseUnknownKeys(item)])
-  return {
-    ...(schema.properties === undefined ? {} : { additionalProperties: false }),
-    ...schema,
-    ...(schema.properties === undefined ? {} : { properties: Object.fromEntries(properties) }),
-    ...(schema.items === undefined ? {} : { items: refuseUnknownKeys(schema.items) }),
-    ...(schema.anyOf === undefined ? {} : { anyOf: schema.anyOf.map(refuseUnknownKeys) }),
-    ...(typeof schema.additionalProperties === 'object'
-      ? { additionalProperties: refuseUnknownKeys(schema.additionalProperties) }
-      : {}),
-  } as AnySchema
 }
 
 /**

@@ -119,3 +119,36 @@ definePlugin({
     host.use('log').info({ name, other: host.providerName('pigeon') })
   },
 })
+
+definePlugin({
+  name: 'arguments-have-the-type-of-their-schema',
+  setup(host) {
+    const properties = { by: { type: 'integer', default: 1 }, reason: { type: 'string' } } as const
+    host.operation('count_up', {
+      args: { type: 'object', required: ['to'], properties: { ...properties, to: { type: 'string' } } },
+      run: async ({ by, to }) => ({ kind: 'text', text: by.toFixed() + to.trim() }),
+    })
+    host.operation('count_down', {
+      args: { type: 'object', properties },
+      // error TS18048
+      run: async ({ reason }) => ({ kind: 'text', text: reason.trim() }),
+    })
+    host.operation('anything', {
+      // error TS2322
+      run: async (args) => ({ kind: 'text', text: args }),
+    })
+  },
+})
+
+definePlugin({
+  name: 'needs-a-version-of-the-api',
+  api: '^1.2',
+  setup() {},
+})
+
+definePlugin({
+  name: 'needs-no-such-version',
+  // error TS2322
+  api: '>=1',
+  setup() {},
+})

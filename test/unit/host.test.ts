@@ -1,12 +1,14 @@
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
+import { Registry as Operations } from '../../core/data/registry.js'
 import { createHost, createShared } from '../../core/host/host.js'
 import { pluginToBlame } from '../../core/host/blame.js'
 import { closeHooks, runHooks, runStep } from '../../core/host/lifecycle.js'
 import type { LoadedKind } from '../../core/host/load.js'
 import { defineProvider, type Provider } from '../../core/host/plugin.js'
 import { createProviders } from '../../core/host/providers.js'
+import { parseJson } from '../../core/json/parse.js'
 
 const log = pino({ level: 'silent' })
 const receipt = { id: '1', detail: '' }
@@ -208,6 +210,56 @@ t.test('two plugins cannot add the same operation', async (t) => {
 
   t.throws(() => createHost({ name: 'b' }, registry).operation('select', operation), {
     message: 'plugin "b": operation "select" already exists',
+  })
+})
+
+t.test('the arguments of an operation have defaults, and no keys that its schema does not know', async (t) => {
+  const registry = shared()
+  const host = createHost({ name: 'a' }, registry)
+  const seen: unknown[] = []
+  const pair = { type: 'object', properties: { unit: { type: 'string', default: 'day' } } } as const
+  host.operation('remind', {
+    args: {
+      type: 'object',
+      required: ['at'],
+      properties: {
+        at: { ...pair, default: {} },
+        every: { type: 'array', items: pair },
+        named: { type: 'object', additionalProperties: pair },
+        open: { type: 'object', additionalProperties: true, properties: { n: { type: 'integer', default: 1 } } },
+        any: {},
+      },
+    },
+    run: async (args) => {
+      seen.push(args)
+      return { kind: 'text', text: '' }
+    },
+  })
+  const operations = new Operations(registry.operations, 0)
+  const run = (args: string) =>
+    operations.run(parseJson(`{"type": "remind", "args": ${args}}`), {
+      session: { role: 'user', variables: new Map(), via: 'anonymous' },
+      signal: AbortSignal.timeout(60_000),
+      format: 'json',
+    })
+
+  await run('{}')
+  await run('{"every": [{"unit": "hour"}, {}], "named": {"__proto__": {}}, "open": {"x": 1}, "any": {"y": [1.10]}}')
+
+  t.equal(JSON.stringify(seen[0]), '{"at":{"unit":"day"}}')
+  t.equal(
+    JSON.stringify(seen[1]),
+    '{"every":[{"unit":"hour"},{"unit":"day"}],"named":{"__proto__":{"unit":"day"}},"open":{"x":1,"n":1},"any":{"y":["1.10"]},"at":{"unit":"day"}}',
+  )
+  await t.rejects(run('{"evry": []}'), {
+    code: 'unexpected-payload',
+    path: '$.args.evry',
+    message: 'unexpected key "evry", did you mean "every"?',
+  })
+  await t.rejects(run('{"at": {"u": 1}}'), { message: 'unexpected key "u"', path: '$.args.at.u' })
+  t.throws(() => operations.lift(parseJson('{"type": "remind", "args": {"evry": []}}')), {
+    message: /^unexpected key "evry"/,
+    path: '$.args.evry',
   })
 })
 
