@@ -35,10 +35,29 @@ export function pluginToBlame(error: unknown, origins: readonly Origin[]): strin
   return undefined
 }
 
+/** Rowhouse's own folders, compiled or not. A plugin may lie beside them, in a clone. */
+const OWN_FOLDERS = ['build', 'core', 'plugins', 'providers', 'test'].map((name) =>
+  fileURLToPath(new URL(`../../../${name}/`, import.meta.url)),
+)
+
+/**
+ * Returns where an error of a plugin or a provider is from, e.g. `/srv/app/hello.js:12`: the innermost place outside of
+ * Rowhouse, preferably one that is not in a package.
+ */
+export function placeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  const outside = framesOf(error.stack).filter((frame) => !OWN_FOLDERS.some((folder) => frame.file.startsWith(folder)))
+  const first = outside.find((frame) => !frame.file.includes('/node_modules/')) ?? outside[0]
+  return first && `${first.file}:${first.line}`
+}
+
 /** Returns the files of a stack, innermost first. */
-function filesOf(stack = ''): readonly string[] {
-  const places = [...stack.matchAll(/^ +at .*?\(?((?:file:\/\/)?\/[^()]+?):\d+:\d+\)?$/gm)].map(
-    ([, place = '']) => place,
-  )
-  return places.map((place) => (place.startsWith('file:') ? fileURLToPath(place) : place))
+const filesOf = (stack?: string): readonly string[] => framesOf(stack).map(({ file }) => file)
+
+function framesOf(stack = ''): readonly { readonly file: string; readonly line: string }[] {
+  const frames = [...stack.matchAll(/^ +at (?:.*[ (])?((?:file:\/\/)?\/[^()]+?):(\d+):\d+\)?$/gm)]
+  return frames.map(([, place = '', line = '']) => ({
+    file: place.startsWith('file:') ? fileURLToPath(place) : place,
+    line,
+  }))
 }

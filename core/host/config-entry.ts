@@ -82,7 +82,8 @@ export async function importEntry<T>(
   entry: Entry,
   { what, builtins, as }: Expected<T>,
 ): Promise<{ readonly value: T; readonly module: string | undefined } | undefined> {
-  const refuse = (message: string) => void mistakes.push({ path: entry.path, message, where: config.parts.where })
+  const refuse = (message: string, where = config.parts.where) =>
+    void mistakes.push({ path: entry.path, message, where })
   const { use = builtins[entry.key] } = splitUse(entry)
   if (use === undefined) {
     const near = didYouMean(entry.key, Object.keys(builtins)) || '; "use" names a package or a path'
@@ -97,7 +98,8 @@ export async function importEntry<T>(
     if (shaped.ok) return { value: shaped.value, module }
     refuse(shaped.message)
   } catch (error) {
-    refuse(error instanceof Error ? error.message : String(error))
+    const { message = String(error), place }: { message?: string; place?: string } = error instanceof Error ? error : {}
+    refuse(message, place)
   }
   return undefined
 }

@@ -1,3 +1,5 @@
+import { placeOf } from './blame.js'
+
 /** Steps in the life of a plugin. */
 export type Step = 'setup' | 'ready' | 'drain' | 'close'
 
@@ -66,7 +68,9 @@ export async function runWithin<T>(
     return await Promise.race([run(), timeout])
   } catch (error) {
     if (error === late) throw error
-    throw new Error(`${owner} failed in "${step}": ${messageOf(error)}`, { cause: error })
+    const place = step === 'setup' || step === 'ready' ? placeOf(error) : undefined
+    const where = place === undefined ? '' : ` (${place})`
+    throw new Error(`${owner} failed in "${step}": ${messageOf(error)}${where}`, { cause: error })
   } finally {
     clearTimeout(timer)
   }

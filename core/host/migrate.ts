@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ClientBase } from 'pg'
+import pg, { type ClientBase } from 'pg'
 import { inTransaction } from '../db/database.js'
+import { placeIn } from '../db/errors.js'
 import type { Migration } from '../catalog/schema.js'
 
 /** The migrations of one owner: `core`, or a plugin. */
@@ -158,7 +159,9 @@ async function run(client: ClientBase, { owner, id, sql, checksum }: Known): Pro
     })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new Error(`migration "${id}" of "${owner}" failed: ${reason}`, { cause: error })
+    const { line } = (error instanceof pg.DatabaseError && placeIn(sql, error)) || {}
+    const where = line === undefined ? '' : ` (line ${line} of its SQL)`
+    throw new Error(`migration "${id}" of "${owner}" failed: ${reason}${where}`, { cause: error })
   }
 }
 

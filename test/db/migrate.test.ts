@@ -90,6 +90,9 @@ t.test('a migration that fails leaves nothing of itself, keeps those before it, 
   await t.rejects(migrate(client, [core(ONE, bad)]), {
     message: 'migration "002-bad" of "core" failed: division by zero',
   })
+  await t.rejects(migrate(client, [core(ONE, ['002-bad', 'select 1;\ncreate tabel x ()'])]), {
+    message: 'migration "002-bad" of "core" failed: syntax error at or near "tabel" (line 2 of its SQL)',
+  })
 
   t.same(await tables(client), ['svc_migration', 'svc_one'])
   t.same(await migrate(client, [core(ONE, TWO)]), [{ owner: 'core', id: '002-two' }])

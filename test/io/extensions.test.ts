@@ -83,6 +83,16 @@ t.test('a misspelt key of an operation does not open it to everybody', async (t)
   })
 })
 
+t.test('a start that fails in a plugin says in which line', async (t) => {
+  await t.rejects(start(t, { a: '\nhost.use("log")\nundefined.x' }), {
+    message: /^plugin "a" failed in "setup": Cannot read .*'x'\) \(\/.*\/a\.mjs:4\)$/,
+  })
+  await t.rejects(start(t, { a: 'host.use("notify")' }), { message: /without listing it in "needs" \(.*a\.mjs:2\)$/ })
+  await t.rejects(start(t, { a: 'host.onReady(async () => { throw new Error("no") })' }), {
+    message: /^plugin "a" failed in "ready": no \(.*a\.mjs:2\)$/,
+  })
+})
+
 /** The bodies of `setup`, by plugin. */
 type Setups = Readonly<Record<string, string>>
 

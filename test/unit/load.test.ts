@@ -129,6 +129,50 @@ t.test('a path is relative to the configuration file, a package is looked up fro
   )
 })
 
+t.test('a package that can only be imported is looked up from the configuration file', async (t) => {
+  const packed = (exports: unknown) => JSON.stringify({ name: 'x', type: 'module', exports })
+  const { plugins } = await load(t, {
+    config: {
+      plugins: {
+        one: { use: '@acme/one' },
+        two: { use: 'two' },
+        three: { use: 'three/plugin' },
+        four: { use: 'four' },
+      },
+    },
+    files: {
+      'node_modules/@acme/one/package.json': packed({ '.': { types: './one.d.ts', import: './one.js' } }),
+      'node_modules/@acme/one/one.js': plugin('one'),
+      'node_modules/two/package.json': packed({ import: { types: './two.d.ts', node: './lib/two.js' } }),
+      'node_modules/two/lib/two.js': plugin('two'),
+      'node_modules/three/package.json': packed({ './plugin': { import: './three.js' } }),
+      'node_modules/three/three.js': plugin('three'),
+      'node_modules/four/package.json': packed({ import: './four.js', require: './four.cjs' }),
+      'node_modules/four/four.js': plugin('four'),
+      'node_modules/four/four.cjs': `module.exports = ${plugin('four').replace('export default', '')}`,
+    },
+  })
+
+  t.same(plugins.map((one) => one.plugin.name), ['one', 'two', 'three', 'four']) // prettier-ignore
+})
+
+t.test('a mistake in a plugin is at its file and line', async (t) => {
+  const loading = load(t, {
+    files: {
+      'broken.js': 'const luck = 1\nthrow new Error("out of luck")',
+      'syntax.js': 'export default {\n  name: name: 1\n}',
+      'data.js': plugin('data'),
+    },
+    plugins: { broken: 'broken.js', syntax: 'syntax.js', data: 'data.js' },
+  })
+
+  const wheres = await loading.then(
+    () => [],
+    (error: ConfigError) => error.mistakes.map(({ where }) => where),
+  )
+  t.match(wheres.toSorted(), [/\/broken\.js:2$/, /\/rowhouse\.config\.json$/, /\/syntax\.js:2$/])
+})
+
 t.test('a JavaScript configuration may list imported plugins, or name them', async (t) => {
   const files = { 'hello.js': HELLO, 'audit.js': plugin('audit') }
   const imports = `import hello from './hello.js'\nimport audit from './audit.js'\n`
