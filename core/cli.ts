@@ -33,18 +33,22 @@ const LISTEN_HELP =
 
 const COMMANDS: Readonly<Record<(typeof COMMAND_NAMES)[number], Command>> = {
   dev: {
-    usage: 'rowhouse dev [DATABASE_URL] [--port N] [--host H] [--no-sample] [--config FILE] [--verbose]',
+    usage: 'rowhouse dev [DATABASE_URL] [--port N] [--host H] [--no-sample] [--watch] [--config FILE] [--verbose]',
     summary: 'start a development server with an embedded PostgreSQL',
     help: `Starts PostgreSQL in the data directory, unless DATABASE_URL is given, and a server on 127.0.0.1.
 The first start of the embedded PostgreSQL loads a sample shop; rowhouse sample remove takes it out. Ctrl-C stops both; a second Ctrl-C stops immediately.
 
 ${LISTEN_HELP}
   --no-sample     start with an empty database
+  --watch         restart when the configuration, or a plugin or provider named by a path, changes
 ${CONFIG_HELP}
   --verbose       log every request`,
-    options: { port: config, host: config, 'no-sample': flag, config, verbose: flag },
+    options: { port: config, host: config, 'no-sample': flag, watch: flag, config, verbose: flag },
     words: 1,
-    run: async (invocation) => (await import('./cli/dev.js')).dev(invocation),
+    run: async (invocation) =>
+      invocation.flags['watch'] === true
+        ? (await import('./cli/watch.js')).watch(invocation)
+        : (await import('./cli/dev.js')).dev(invocation),
   },
   start: {
     usage: 'rowhouse start [--port N] [--host H] [--config FILE]',

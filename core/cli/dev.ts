@@ -11,11 +11,14 @@ import { embeddedDatabase } from './command-database.js'
 import { serve } from './serve.js'
 import { builtins, readSections, source, wantsDatabase } from './builtins.js'
 import { catchUncaught, pluginsOf } from './uncaught.js'
+import { reportSources } from './watch.js'
 
 /** Runs a development server on this machine only. Creates what is missing: the database, the secret, the sample. */
 export async function dev({ flags, words: [given] }: Invocation): Promise<number> {
   const uncaught = catchUncaught()
-  const { values } = await readSections(flags)
+  const config = await readSections(flags)
+  reportSources(config)
+  const { values } = config
   const { dataDir } = values
   const onSocket = listenersOf(values.http).find(({ http }) => http.socket)
   if (onSocket) throw new Error(`${onSocket.setting}.socket is for rowhouse start: rowhouse dev listens on ports`)

@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,6 +11,7 @@ import { builtins } from '../../core/cli/builtins.js'
 import { loadServer } from '../../core/host/server.js'
 import { inspectEmbedded } from '../../providers/database/embedded/index.js'
 import { freshDatabase, rowsOf } from '../kit/database.js'
+import { freePort } from '../kit/free-port.js'
 import { patience } from '../kit/patience.js'
 import { endKeptConnections } from '../kit/server.js'
 import { until } from '../kit/until.js'
@@ -350,6 +351,51 @@ t.test('where no plugin needs a database, none is started, asked for or opened',
     code: 1,
     err: /plugin "hello" uses "data", which does not exist because no plugin needs a database/,
   })
+})
+
+t.test('dev --watch restarts when a source changes, and survives mistakes in it', async (t) => {
+  const folder = await newFolder(t)
+  const project = join(folder, 'project')
+  const config = (plugins: object) =>
+    writeFile(
+      join(project, 'rowhouse.config.json'),
+      JSON.stringify({
+        plugins: { query: false, template: false, graphql: false, filestore: false, notify: false, ...plugins },
+      }),
+    )
+  const hello = { use: '../shared/hello.mjs' }
+  const plugin = (word: string) => `import { mark } from './lib/mark.mjs'
+export default { name: 'hello', database: false, config: { type: 'object', properties: { to: { type: 'string', default: 'you' } } }, setup(host, { to }) {
+  host.router.get('/v1/hello', (ctx) => void (ctx.body = '${word} ' + to + mark))
+} }`
+  for (const each of ['project', 'shared', 'shared/lib']) await mkdir(join(folder, each))
+  await config({ hello })
+  await writeFile(join(folder, 'shared/hello.mjs'), plugin('Hello'))
+  await writeFile(join(folder, 'shared/lib/mark.mjs'), 'export const mark = "."')
+  const port = await freePort()
+  const dev = await start(t, project, ['dev', '--watch', '--port', String(port)])
+  const says = (word: string) =>
+    until(word, async () => {
+      const text = await fetch(`${dev.url}/v1/hello`).then((answer) => answer.text(), () => '') // prettier-ignore
+      return text === word
+    })
+
+  await says('Hello you.')
+  await writeFile(join(folder, 'shared/hello.mjs'), plugin('Moin'))
+  await says('Moin you.')
+  await writeFile(join(folder, 'shared/lib/mark.mjs'), 'export const mark = "!"')
+  await says('Moin you!')
+  await config({ hello: { ...hello, to: 'all' } })
+  await says('Moin all!')
+  await writeFile(join(folder, 'shared/hello.mjs'), plugin('Oops').replace('} }', '} '))
+  await until('it waits', () => dev.output().includes('rowhouse dev ended; waiting for a change'))
+  t.match(dev.output(), /"\.\.\/shared\/hello\.mjs" cannot be loaded: .* \(\/.*\/shared\/hello\.mjs:\d+\)/)
+  await writeFile(join(folder, 'shared/hello.mjs'), plugin('Back with'))
+  await says('Back with all!')
+
+  t.match(dev.output(), /mark\.mjs changed; restarting/)
+  t.equal(await dev.stop('SIGINT'), 0)
+  await t.rejects(fetch(dev.url))
 })
 
 t.test('a plugin has a listener of its own, of which every command knows', async (t) => {
