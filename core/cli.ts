@@ -51,17 +51,34 @@ ${CONFIG_HELP}
         : (await import('./cli/dev.js')).dev(invocation),
   },
   start: {
-    usage: 'rowhouse start [--port N] [--host H] [--config FILE]',
+    usage: 'rowhouse start [--processes N] [--port N] [--host H] [--config FILE]',
     summary: 'start a production server',
     help: `Requires DATABASE_URL (or database.url in the configuration) if any plugin uses the database, and an authentication
 method such as ROWHOUSE_ADMIN_SECRET or auth.jwt. Logs JSON lines to standard error. SIGTERM finishes in-flight
 requests and stops the server.
 
+With --processes, several processes share the port and the connections to the database. Those that end are replaced.
+SIGHUP reads the configuration again: it replaces all processes, one after the other, without failing a request.
+
+  --processes N   number of processes, or auto for as many as this machine has cores and memory for
 ${LISTEN_HELP}
+${CONFIG_HELP}`,
+    options: { processes: config, port: config, host: config, config },
+    words: 0,
+    run: async (invocation) => (await import('./cli/start.js')).start(invocation),
+  },
+  worker: {
+    usage: 'rowhouse worker [--port N] [--host H] [--config FILE]',
+    summary: 'send queued messages and clean up, without serving requests',
+    help: `Does the work of a server that no request asks for: it sends queued messages, deletes what has expired, and verifies
+stored files. Servers with plugins.notify.queue.concurrency 0 leave the sending to it.
+
+  --port N        also answer /healthz, /readyz and /metrics on this port
+  --host H        address for --port (default 127.0.0.1)
 ${CONFIG_HELP}`,
     options: { port: config, host: config, config },
     words: 0,
-    run: async (invocation) => (await import('./cli/start.js')).start(invocation),
+    run: async (invocation) => (await import('./cli/start.js')).worker(invocation),
   },
   migrate: {
     usage: `rowhouse migrate [--dry-run] [--config FILE]

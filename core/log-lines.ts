@@ -7,17 +7,28 @@ const MAX_LINES = 500
 const MAX_CHARACTERS = 256 * 1024
 
 export interface LogLine {
-  /** Number of the line since the start, from 1. */
+  /** Larger than that of the line before, and larger than that of every line of an earlier millisecond. */
   readonly number: number
   /** JSON object. */
   readonly text: string
 }
 
+/** Numbers of a millisecond: four lines of each of 256 processes. Further lines take numbers of the next one. */
+const PER_MS = 1024
+const PROCESSES = 256
+
+/** Returns a number above those of lines before this moment, and below those of lines from now on. */
+export const lineNumberNow = (): number => Date.now() * PER_MS - 1
+
 /** The last lines of a log, in memory. */
 export class LogLines {
-  private readonly texts = Array.from({ length: MAX_LINES }, () => '')
+  /** @param process number of this process, so that no other one gives a line the same number */
+  constructor(private readonly process = 0) {}
+
+  private readonly lines: LogLine[] = Array.from({ length: MAX_LINES }, () => NONE)
   private characters = 0
-  private first = 1
+  private first = 0
+  private end = 0
   private newest = 0
 
   /** Number of the last line; 0 before the first. */
@@ -25,10 +36,11 @@ export class LogLines {
     return this.newest
   }
 
-  add(line: string): void {
-    if (this.newest - this.first + 1 === MAX_LINES) this.drop()
-    this.texts[++this.newest % MAX_LINES] = line
-    this.characters += line.length
+  add(text: string): void {
+    if (this.end - this.first === MAX_LINES) this.drop()
+    const number = (this.newest = Math.max(this.newest + PROCESSES, Date.now() * PER_MS + (this.process % PROCESSES)))
+    this.lines[this.end++ % MAX_LINES] = { number, text }
+    this.characters += text.length
     while (this.characters > MAX_CHARACTERS) this.drop()
   }
 
@@ -39,16 +51,18 @@ export class LogLines {
   after(number: number, level: Level): readonly LogLine[] {
     const wanted = LEVELS.slice(LEVELS.indexOf(level)).join('|')
     const isWanted = new RegExp(`^\\{"level":"(${wanted})"`)
-    const from = Math.max(this.first, number + 1)
-    return Array.from({ length: Math.max(0, this.newest - from + 1) }, (_, i) => ({
-      number: from + i,
-      text: this.texts[(from + i) % MAX_LINES] as string,
-    })).filter(({ text }) => isWanted.test(text))
+    const kept = Array.from({ length: this.end - this.first }, (_, i) => this.at(this.first + i))
+    return kept.filter((line) => line.number > number && isWanted.test(line.text))
+  }
+
+  private at(index: number): LogLine {
+    return this.lines[index % MAX_LINES]!
   }
 
   private drop(): void {
-    const at = this.first++ % MAX_LINES
-    this.characters -= this.texts[at]!.length
-    this.texts[at] = ''
+    this.characters -= this.at(this.first).text.length
+    this.lines[this.first++ % MAX_LINES] = NONE
   }
 }
+
+const NONE: LogLine = { number: 0, text: '' }

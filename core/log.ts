@@ -9,17 +9,19 @@ export interface LogOptions {
   readonly destination?: DestinationStream
   /** Also receives every line. */
   readonly recent?: LogLines
+  /** Number of this process, which every line then contains. */
+  readonly process?: number | undefined
 }
 
 /**
  * Creates a logger of JSON lines: `{"level":"info","time":"2026-01-31T12:00:00.000Z","msg":"..."}`. Callers select the
  * fields to log; never pass a request or a header map.
  */
-export function createLogger({ level, destination = standardError, recent }: LogOptions): Logger {
+export function createLogger({ level, destination = standardError, recent, process: number }: LogOptions): Logger {
   return pino(
     {
       level,
-      base: null,
+      base: number === undefined ? null : { process: number },
       timestamp: time,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describe },

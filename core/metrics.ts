@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module'
 import type * as Library from 'prom-client'
+import { alone, type Siblings } from './processes/siblings.js'
 
 /** Imports parts of the library, because the whole loads ten times as many files. Process metrics can wait. */
 const require = createRequire(import.meta.url)
@@ -11,6 +12,11 @@ const Registry = require('prom-client/lib/registry.js') as typeof Library.Regist
 type Counter = Library.Counter
 type Gauge = Library.Gauge
 type Histogram = Library.Histogram
+
+const { aggregate } = require('prom-client/lib/cluster.js') as typeof Library.AggregatorRegistry
+
+/** How the values of several processes become one. Counters and histograms are added. */
+export type Across = 'sum' | 'max' | 'min' | 'average' | 'first'
 
 /** Sets the values of a gauge just before they are read. */
 export type Collect = (gauge: Gauge) => Promise<void> | void
@@ -28,17 +34,23 @@ export const createGauge = (options: Library.GaugeConfiguration<string>, collect
 /** The metrics registry of a server. Names get the prefix `rowhouse_`; process metrics keep their Prometheus names. */
 export interface Metrics {
   readonly registry: Library.Registry
+  /** Returns the metrics of all processes in the text format of Prometheus. */
+  scrape(): Promise<string>
   counter(name: string, help: string, labels?: readonly string[]): Counter
-  /** @param collect sets the value just before it is read */
-  gauge(name: string, help: string, labels?: readonly string[], collect?: Collect): Gauge
+  /**
+   * @param collect sets the value just before it is read
+   * @param across how the values of several processes become one; defaults to `sum`
+   */
+  gauge(name: string, help: string, labels?: readonly string[], collect?: Collect, across?: Across): Gauge
   /** @param buckets upper bounds in the unit of the name; defaults to those of Prometheus (seconds) */
   histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
   /** Adds the standard process metrics: memory, CPU time, event loop. */
   addProcess(): void
 }
 
-export function createMetrics(): Metrics {
+export function createMetrics(siblings: Siblings = alone()): Metrics {
   const registry = new Registry()
+  siblings.answer('metrics', () => registry.getMetricsAsJSON())
   const named = (name: string, help: string, labels: readonly string[]) => ({
     name: `rowhouse_${name}`,
     help,
@@ -47,8 +59,13 @@ export function createMetrics(): Metrics {
   })
   return {
     registry,
+    async scrape() {
+      if (siblings.count === 1) return registry.metrics()
+      return aggregate((await siblings.ask('metrics')) as object[]).metrics()
+    },
     counter: (name, help, labels = []) => new Counter(named(name, help, labels)),
-    gauge: (name, help, labels = [], collect) => createGauge(named(name, help, labels), collect),
+    gauge: (name, help, labels = [], collect, across = 'sum') =>
+      createGauge({ ...named(name, help, labels), aggregator: across }, collect),
     histogram: (name, help, labels = [], buckets) =>
       new Histogram({ ...named(name, help, labels), ...(buckets && { buckets }) }),
     addProcess() {

@@ -57,7 +57,10 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
     const server = await uncaught.unless(startLoaded(found, options))
     const file = secret === undefined ? undefined : secretFile(dataDir)
     console.log(wanted ? await welcome(server, embedded, file) : proxyWelcome(server, file))
-    return await serve(server, uncaught, async () => embedded?.stop(), embedded && keepAlive(embedded, progress))
+    return await serve(server, uncaught, {
+      afterwards: async () => embedded?.stop(),
+      failed: embedded && keepAlive(embedded, progress),
+    })
   } catch (error) {
     await embedded?.stop()
     throw error

@@ -1,19 +1,27 @@
 import type { Server } from '../host/server.js'
 import type { Uncaught } from './uncaught.js'
 
+/** What else ends a server, and what follows. */
+export interface Ends {
+  /** Resolves when another process has taken over. It listens already, so there is no reason to wait before the drain. */
+  readonly retired?: Promise<void> | undefined
+  /** Resolves with the reason when the server cannot continue. */
+  readonly failed?: Promise<Error> | undefined
+  readonly afterwards?: () => Promise<void>
+}
+const NEVER = new Promise<never>(() => {})
+
 const FINISHING = 'finishing in-flight requests; press Ctrl-C again to stop immediately'
 
 /**
  * Waits for a signal or an uncaught error, then finishes in-flight requests and closes the server. A second signal ends
  * the process immediately.
- * @param failed resolves with the reason when the server cannot continue
  * @returns the exit code
  */
 export async function serve(
   server: Server,
   uncaught: Uncaught,
-  afterwards: () => Promise<void> = async () => {},
-  failed: Promise<Error> = new Promise(() => {}),
+  { afterwards, failed, retired = NEVER }: Ends = {},
 ): Promise<number> {
   const signalled = new Promise<void>((resolve) => {
     let asked = false
@@ -25,9 +33,11 @@ export async function serve(
     process.on('SIGINT', onSignal)
     process.on('SIGTERM', onSignal)
   })
-  const failure = await Promise.race([signalled, uncaught.first, failed.then(tell)])
-  const told = process.stderr.isTTY && !failure ? setTimeout(() => console.error(FINISHING), 1000) : undefined
-  const closed = await server.close().then(
+  const isRetired = retired.then(() => true as const)
+  const failure = await Promise.race([signalled, isRetired, uncaught.first, failed?.then(tell) ?? NEVER])
+  const told =
+    process.stderr.isTTY && failure === undefined ? setTimeout(() => console.error(FINISHING), 1000) : undefined
+  const closed = await server.close({ atOnce: failure === true }).then(
     () => true,
     (error: Error) => {
       server.log.error(`the shutdown failed: ${error.message}`)
@@ -35,8 +45,8 @@ export async function serve(
     },
   )
   clearTimeout(told)
-  await afterwards()
-  return failure || !closed ? 1 : 0
+  await afterwards?.()
+  return failure instanceof Error || !closed ? 1 : 0
 }
 
 function tell(failure: Error): Error {

@@ -1,20 +1,55 @@
 import type { Invocation } from '../cli.js'
+import { poolSizes, processesWithin } from '../db/pool-sizes.js'
 import { canAuthenticate, NO_AUTHENTICATION } from '../host/listeners.js'
 import { needsDatabase } from '../host/load.js'
-import { loadServer, startLoaded } from '../host/server.js'
+import { loadServer, type ServerOptions, startLoaded } from '../host/server.js'
+import { processesThatFit } from '../processes/machine.js'
+import { supervised } from '../processes/siblings.js'
+import { supervise } from '../processes/supervisor.js'
 import { serve } from './serve.js'
 import { NO_DATABASE } from './command-database.js'
-import { builtins, source } from './builtins.js'
+import { builtins, readSections, source } from './builtins.js'
 import { catchUncaught, pluginsOf } from './uncaught.js'
 
 /** Starts a production server. Creates neither a database nor secrets. */
 export async function start({ flags }: Invocation): Promise<number> {
-  const options = { ...source(flags), builtins: builtins() }
+  const siblings = supervised()
+  if (flags['processes'] !== undefined && !siblings) return supervise(await processesOf(flags))
+  return run(flags, { siblings })
+}
+
+/** Runs what plugins do in the background, such as sending queued messages, without serving requests. */
+export function worker({ flags }: Invocation): Promise<number> {
+  const { host = '127.0.0.1', port } = flags
+  const address = port === undefined ? undefined : { host: String(host), port: Number(port) }
+  return run({ config: flags['config'] }, { isWorker: true, address })
+}
+
+async function run(
+  flags: Invocation['flags'],
+  how: Pick<ServerOptions, 'isWorker' | 'address'> & { readonly siblings?: ReturnType<typeof supervised> },
+): Promise<number> {
+  const options = { ...source(flags), builtins: builtins(), ...how }
   const uncaught = catchUncaught()
   const found = await uncaught.unless(loadServer(options))
   uncaught.plugins = pluginsOf(found.loaded)
   const { values } = found.config
   if (needsDatabase(found.loaded) && values.database.url === undefined) throw new Error(NO_DATABASE)
-  if (!canAuthenticate(values)) throw new Error(NO_AUTHENTICATION)
-  return serve(await uncaught.unless(startLoaded(found, options)), uncaught)
+  if (!how.isWorker && !canAuthenticate(values)) throw new Error(NO_AUTHENTICATION)
+  const server = await uncaught.unless(startLoaded(found, options))
+  how.siblings?.ready(values.shutdownTimeoutMs)
+  return serve(server, uncaught, { retired: how.siblings?.retired })
 }
+
+/** Returns the number of processes that `--processes` asks for. @throws Error */
+async function processesOf(flags: Invocation['flags']): Promise<number> {
+  const text = String(flags['processes'])
+  const { database } = (await readSections(flags)).values
+  if (text === 'auto') return Math.max(1, Math.min(processesThatFit(), processesWithin(database)))
+  const count = Number(text)
+  if (!Number.isInteger(count) || count < 1 || count > MAX) throw new Error(`--processes must be auto, or 1 to ${MAX}`)
+  poolSizes(database, count)
+  return count
+}
+
+const MAX = 256

@@ -14,6 +14,7 @@ import { answerTooLarge } from '../db/limit-answers.js'
 import { SlowQueries } from '../db/slow-queries.js'
 import type { Names } from '../plan/names.js'
 import { answerRequest, type RequestSteps } from '../request.js'
+import type { Siblings } from '../processes/siblings.js'
 import { isAdmin, permissionRole, type Session } from '../session.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
@@ -60,6 +61,7 @@ export interface DataOptions extends PlansOptions {
   readonly fast: boolean
   /** Throws 429 when a caller holds too much memory. */
   readonly admit: (session: Session) => void
+  readonly siblings?: Siblings | undefined
 }
 
 /** Loads the catalog and serves requests. The schema must be migrated. */
@@ -68,7 +70,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   const { config } = database
   const pooled = isPooled(config)
   const plans = new Plans(options)
-  const snapshots = await openSnapshots(database, log)
+  const snapshots = await openSnapshots(database, log, options.siblings)
   const counts = openRowCounts(database, log)
   const limits = createCallerLimits(config, options.admit)
   const slowQueries = new SlowQueries(config.slowQueryMs === 0 ? Infinity : config.slowQueryMs, log)
@@ -77,14 +79,19 @@ export async function openData(database: Database, options: DataOptions): Promis
   const limited = limits.lane(retryOnLostConnection(fast?.rows(plain) ?? plain))
   const lane = fast?.shared(limited) ?? limited
 
-  metrics.gauge('metadata_version', 'Version of the metadata that requests use.', [], (gauge) =>
-    gauge.set(Number(snapshots.current.catalog.version)),
+  metrics.gauge(
+    'metadata_version',
+    'Version of the metadata that requests use.',
+    [],
+    (gauge) => gauge.set(Number(snapshots.current.catalog.version)),
+    'min',
   )
   metrics.gauge(
     'metadata_listening',
     '1 while the server listens for metadata changes, 0 while it polls.',
     [],
     (gauge) => gauge.set(snapshots.listening ? 1 : 0),
+    'min',
   )
 
   const snapshotOf = ({ transaction }: Call) => transaction?.snapshot ?? snapshots.current

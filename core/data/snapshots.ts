@@ -8,6 +8,7 @@ import type { Compiled } from '../compile/compile.js'
 import { encodeCatalog } from '../compile/encoded.js'
 import type { Sendable } from '../compile/pool.js'
 import { type Database, inTransaction, withClient } from '../db/database.js'
+import { alone } from '../processes/siblings.js'
 
 /** Maintains the current snapshot and follows changes of the database. */
 export interface Snapshots {
@@ -44,7 +45,7 @@ const REFRESH_MS = 1000
 /** Number of recent snapshots to keep, so that workers can be sent differences only. */
 const RECENT = 5
 
-export async function openSnapshots(database: Database, log: Logger): Promise<Snapshots> {
+export async function openSnapshots(database: Database, log: Logger, siblings = alone()): Promise<Snapshots> {
   let options: CatalogOptions = {}
   let watch: Watch | undefined
   let refreshedAt = 0
@@ -83,6 +84,9 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
   }
 
   const reload = async (): Promise<void> => swap(await readNow(current.reading))
+  siblings.answer('know metadata', async (version: string) => {
+    if (BigInt(current.catalog.version) < BigInt(version)) await reload()
+  })
   const isKnown = (version: string): boolean => version === current.catalog.version || announced.has(version)
 
   return {
@@ -114,7 +118,10 @@ export async function openSnapshots(database: Database, log: Logger): Promise<Sn
     expect: ({ data }) => void announced.add(data.version),
     async settle(expected, committed = true) {
       try {
-        if (committed) await swap(expected)
+        if (!committed) return
+        await swap(expected)
+        // The caller's next request may reach any of them.
+        if (siblings.count > 1) await siblings.ask('know metadata', expected.data.version).catch(() => [])
       } finally {
         announced.delete(expected.data.version)
       }

@@ -40,6 +40,7 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
     '1 while the database is unavailable and requests that need it fail with 503 immediately.',
     [],
     (gauge) => gauge.set(openSince === undefined ? 0 : 1),
+    'max',
   )
 
   async function run(): Promise<void> {

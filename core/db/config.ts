@@ -22,6 +22,12 @@ export const databaseConfig = {
       description:
         'Maximum size of a buffered response, or of one row of a streamed response, in bytes. Larger responses fail with 400. Also limits the unread responses and unfinished request bodies of one caller; its next request then fails with 429.',
     },
+    maxConnections: {
+      type: 'integer',
+      minimum: 7,
+      description:
+        'Maximum number of connections to the database of all processes of this server together. Smaller than the sizes below, it shrinks them in proportion. Default: no maximum for one process, 80 for several. While processes are replaced, one more of them may be connected.',
+    },
     poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Maximum number of connections for requests.' },
     pipelines: {
       type: 'integer',

@@ -8,6 +8,7 @@ import { isFull } from './cell-query.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
 import type { Metrics } from '../metrics.js'
 import type { DatabaseConfig } from './config.js'
+import { poolSizes } from './pool-sizes.js'
 
 export interface Pool extends pg.Pool {
   readonly breaker: Breaker
@@ -46,7 +47,11 @@ export interface Database {
   close(): Promise<void>
 }
 
-export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metrics): Database {
+/** @param processes number of processes that share the connection budget */
+export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: Metrics, processes = 1): Database {
+  const sizes = poolSizes(configured, processes)
+  const { pipelines, sharedCommits } = sizes
+  const config = { ...configured, poolSize: sizes.main, streamPoolSize: sizes.streams, pipelines, sharedCommits }
   // Abandoned connections may still report that the database stops; that is not worth logging.
   let closing = false
   const pooled = isPooled(config)
@@ -117,7 +122,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     return pool
   }
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
-  const admin = pool('admin', 4, config.statementTimeoutMs)
+  const admin = pool('admin', sizes.admin, config.statementTimeoutMs)
   metrics.gauge(
     'database_connections',
     'Connections of a pool by state. waiting: requests that wait for a connection. For shared connections, busy counts requests in progress.',
@@ -134,7 +139,7 @@ export function openDatabase(config: DatabaseConfig, log: Logger, metrics: Metri
     config,
     breaker,
     pools,
-    openStreams: (options) => pool('stream', config.streamPoolSize + SMALL_ANSWERS, 0, options),
+    openStreams: (options) => pool('stream', sizes.streams + sizes.smallStreams, 0, options),
     openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
     connect: (purpose) => single(purpose, pooled ? { connectionString: config.directUrl, ...SESSION } : {}),
     async close() {
@@ -156,8 +161,6 @@ const SESSION: pg.ClientConfig = {
     .join(' '),
 }
 
-/** Additional connections for streams that turn out to be small, so that slow readers do not delay them. */
-const SMALL_ANSWERS = 4
 /** Additional time for the response of a statement to arrive, in milliseconds. */
 export const GRACE_MS = 2000
 

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Level } from 'pino'
 import type { Operation } from '../data/operations.js'
@@ -6,7 +5,8 @@ import type { DataService } from '../data/service.js'
 import { type Database, withClient } from '../db/database.js'
 import type { SlowQuery } from '../db/slow-queries.js'
 import { unexpectedPayload } from '../errors.js'
-import { LEVELS, type LogLines } from '../log-lines.js'
+import { LEVELS, lineNumberNow, type LogLine, type LogLines } from '../log-lines.js'
+import type { Siblings } from '../processes/siblings.js'
 import type { Schema } from '../schema.js'
 import { version } from '../version.js'
 import { runWithin } from './lifecycle.js'
@@ -21,6 +21,15 @@ interface HealthOptions {
   readonly lines: LogLines
   /** Folder of the SQL files of the user. */
   readonly migrationsDir: string
+  readonly siblings: Siblings
+}
+
+/** What one of several processes contributes. */
+interface OwnState {
+  readonly startedAt: Date
+  readonly metadata: { readonly version: string; readonly listening: boolean }
+  readonly pools: readonly Readonly<{ name: string } & Record<string, number | string>>[]
+  readonly compile: Readonly<Record<string, number>>
 }
 
 /**
@@ -33,20 +42,32 @@ export function healthOperations({
   data,
   lines,
   migrationsDir,
+  siblings,
 }: HealthOptions): Record<string, Operation> {
-  /** Tells servers, and lives of a server, apart. */
-  const server = randomUUID()
+  const { server } = siblings
   const startedAt = new Date()
+  siblings.answer('state', (): OwnState => ({
+    startedAt,
+    metadata: { version: data.catalog.version, listening: data.listening },
+    pools: [...database.pools].map(([name, { max, states }]) => ({ name, max, ...states() })),
+    compile: data.compiling,
+  }))
+  siblings.answer('slow queries', () => data.slowQueries.all)
+  siblings.answer('log lines', ({ after, level }: { readonly after: number; readonly level: Level }) => ({
+    last: lines.last,
+    lines: lines.after(after, level),
+  }))
+  const slowQueries = async () => together((await siblings.ask('slow queries')) as readonly (readonly SlowQuery[])[])
 
   return {
     server_status: operation({}, async () => ({
       server,
+      processes: siblings.count,
       version,
       node: process.version,
       platform: `${process.platform} ${process.arch}`,
       host: hostname(),
-      pid: process.pid,
-      started_at: startedAt,
+      pid: siblings.number === undefined ? process.pid : process.ppid,
       plugins: loaded.plugins.map(({ plugin }) => plugin.name),
       providers: [...loaded.providers].flatMap(([kind, { byName, default: chosen }]) =>
         [...byName].map(([name, { provider }]) => ({
@@ -56,9 +77,7 @@ export function healthOperations({
           default: name === chosen || byName.size === 1,
         })),
       ),
-      metadata: { version: data.catalog.version, listening: data.listening },
-      pools: [...database.pools].map(([name, { max, states }]) => ({ name, max, ...states() })),
-      compile: data.compiling,
+      ...sumOf((await siblings.ask('state')) as readonly OwnState[]),
       database: await stateOf(database),
     })),
     migration_status: operation({}, async () => {
@@ -76,16 +95,12 @@ export function healthOperations({
       }
     }),
     slow_queries: operation({ plan: { type: 'string' } }, async ({ plan }, call) => {
-      const { slowQueries } = data
+      const all = await slowQueries()
       if (typeof plan !== 'string') {
-        const { thresholdMs } = slowQueries
-        return {
-          server,
-          threshold_ms: thresholdMs === Infinity ? null : thresholdMs,
-          queries: slowQueries.all.map(described),
-        }
+        const { thresholdMs } = data.slowQueries
+        return { server, threshold_ms: thresholdMs === Infinity ? null : thresholdMs, queries: all.map(described) }
       }
-      const query = slowQueries.get(plan)
+      const query = all.find(({ id }) => id === plan)
       if (!query) throw unexpectedPayload(`this server has no slow query "${plan}"`, '$.args.plan')
       if (query.isCut) throw unexpectedPayload('its SQL is too long to be kept for its plan', '$.args.plan')
       return { id: query.id, sql: query.sql, plan: await data.genericPlan(query.sql, call) }
@@ -95,13 +110,61 @@ export function healthOperations({
       args: args({ after: { type: 'integer', minimum: 0 }, level: { type: 'string', enum: LEVELS } }),
       async run(given) {
         const { after = 0, level = 'trace' } = given as { readonly after?: number; readonly level?: Level }
-        // A number above the last is that of a line before a restart.
-        const found = lines.after(after > lines.last ? 0 : after, level)
-        const texts = found.map(({ number, text }) => `{"number":${number},"line":${text.trimEnd()}}`)
-        return { kind: 'text', text: `{"server":"${server}","last":${lines.last},"lines":[${texts.join(',')}]}` }
+        // A number from the future is that of a server whose clock was ahead.
+        const before = lineNumberNow()
+        const question = { after: after > before + AHEAD ? 0 : after, level }
+        const answers = (await siblings.ask('log lines', question)) as readonly { last: number; lines: LogLine[] }[]
+        // The next line of another process may be older than the last one here.
+        const last = siblings.count === 1 ? (answers[0]?.last ?? 0) : before
+        const found = answers.flatMap((answer) => answer.lines).filter(({ number }) => number <= last)
+        const texts = found
+          .toSorted((a, b) => a.number - b.number)
+          .map(({ number, text }) => `{"number":${number},"line":${text.trimEnd()}}`)
+        return { kind: 'text', text: `{"server":"${server}","last":${last},"lines":[${texts.join(',')}]}` }
       },
     },
   }
+}
+
+/** How far the number of a line may be ahead, because many lines came at once. */
+const AHEAD = 60_000 * 1024
+
+/** Adds up what several processes know of the same statements. */
+function together(all: readonly (readonly SlowQuery[])[]): readonly SlowQuery[] {
+  const byId = new Map<string, SlowQuery>()
+  for (const query of all.flat()) {
+    const known = byId.get(query.id)
+    byId.set(query.id, known ? sumOfTwo(known, query) : query)
+  }
+  return [...byId.values()].sort((a, b) => b.totalMs - a.totalMs)
+}
+
+const sumOfTwo = (a: SlowQuery, b: SlowQuery): SlowQuery => ({
+  ...(a.lastSeen > b.lastSeen ? a : b),
+  count: a.count + b.count,
+  totalMs: a.totalMs + b.totalMs,
+  maxMs: Math.max(a.maxMs, b.maxMs),
+})
+
+function sumOf(states: readonly OwnState[]) {
+  const add = <T extends Readonly<Record<string, unknown>>>(a: T, b: T): T =>
+    Object.fromEntries(
+      Object.entries(a).map(([key, value]) => [key, typeof value === 'number' ? value + Number(b[key]) : value]),
+    ) as T
+  return states
+    .map(({ startedAt, ...state }) => ({ started_at: startedAt, ...state }))
+    .reduce((a, b) => ({
+      started_at: a.started_at < b.started_at ? a.started_at : b.started_at,
+      metadata: {
+        version: BigInt(a.metadata.version) < BigInt(b.metadata.version) ? a.metadata.version : b.metadata.version,
+        listening: a.metadata.listening && b.metadata.listening,
+      },
+      pools: a.pools.map((pool) => {
+        const same = b.pools.find(({ name }) => name === pool.name)
+        return same ? add(pool, same) : pool
+      }),
+      compile: add(a.compile, b.compile),
+    }))
 }
 
 const args = (properties: Record<string, Schema>): Schema => ({

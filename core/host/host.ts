@@ -29,6 +29,7 @@ export interface Shared {
   readonly providers: Providers
   /** Absolute path of the folder for the server's own files. */
   readonly dataDir: string
+  readonly background: boolean
   /** `data` and `operations`, then the return values of `setup` by plugin name. */
   readonly services: Map<string, unknown>
   /** Routers by plugin, in load order. */
@@ -56,7 +57,7 @@ export interface Shared {
 /**
  * Creates an empty registry. The server adds `data` and `operations` to `services` before the first plugin is set up.
  */
-export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' | 'dataDir'>): Shared {
+export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' | 'dataDir' | 'background'>): Shared {
   return {
     ...base,
     stage: 'setup',
@@ -111,6 +112,7 @@ export function createHost(plugin: Uses, shared: Shared): Host {
       router[method](path, async (ctx) => respond(ctx, await handler(ctx as unknown as Exchange)))
     },
     dataDir: shared.dataDir,
+    background: shared.background,
     use: <K extends ServiceName>(service: K) =>
       (service === 'log' ? log : findService(plugin, service, shared.services)) as Services[K],
     find: <K extends ServiceName>(service: K) =>
@@ -162,7 +164,8 @@ export function createHost(plugin: Uses, shared: Shared): Host {
     },
     metric: {
       counter: (...args) => new Counter(metric(...args)),
-      gauge: (short, help, labels, collect) => createGauge(metric(short, help, labels), collect),
+      gauge: (short, help, labels, collect, across = 'sum') =>
+        createGauge({ ...metric(short, help, labels), aggregator: across }, collect),
       histogram: (short, help, labels, buckets) =>
         new Histogram({ ...metric(short, help, labels), ...(buckets === undefined ? {} : { buckets }) }),
     },

@@ -24,8 +24,8 @@ export interface HttpFront {
    * @throws Error for duplicate routes, and for an address that cannot be used
    */
   listen(): Promise<readonly [Address, ...Address[]]>
-  /** Stops listening on all listeners without failing a request. */
-  drain(): Promise<void>
+  /** Stops listening on all listeners without failing a request. @param atOnce skips `drainDelayMs` */
+  drain(atOnce?: boolean): Promise<void>
   /** Closes all connections immediately. */
   close(): Promise<void>
 }
@@ -93,7 +93,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       }
       return addresses as [Address, ...Address[]]
     },
-    drain: async () => void (await Promise.all(fronts.map(({ app }) => app.drain()))),
+    drain: async (atOnce) => void (await Promise.all(fronts.map(({ app }) => app.drain(atOnce)))),
     close,
   }
 }

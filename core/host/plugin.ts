@@ -9,7 +9,7 @@ import type { Call, Operation, Operations } from '../data/operations.js'
 import type { ServiceError } from '../errors.js'
 import type { Exchange, Handler, HandlerRoute } from '../http/exchange.js'
 import type { Authenticator } from '../http/session.js'
-import type { Collect } from '../metrics.js'
+import type { Across, Collect } from '../metrics.js'
 import type { Infer, Schema } from '../schema.js'
 import type { Session } from '../session.js'
 
@@ -148,6 +148,11 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
   route(method: HandlerRoute['method'], path: string, handler: Handler): void
   /** Absolute path of the folder for the server's own files. Create a subfolder for the plugin there. */
   readonly dataDir: string
+  /**
+   * Whether this process does the plugin's work that no request asks for, such as sending queued messages or deleting what
+   * has expired. Of several processes of one server, one does.
+   */
+  readonly background: boolean
   /** Returns a service of the core, or of a plugin listed in `needs`. */
   use<K extends N | 'log' | 'data' | 'operations'>(service: K): Services[K]
   /**
@@ -204,8 +209,11 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
   /** Prometheus metrics. Names get the prefix `rowhouse_<plugin>_`. */
   readonly metric: {
     counter(name: string, help: string, labels?: readonly string[]): Counter
-    /** @param collect sets the values just before they are read */
-    gauge(name: string, help: string, labels?: readonly string[], collect?: Collect): Gauge
+    /**
+     * @param collect sets the values just before they are read
+     * @param across how the values of several processes become one; defaults to `sum`
+     */
+    gauge(name: string, help: string, labels?: readonly string[], collect?: Collect, across?: Across): Gauge
     histogram(name: string, help: string, labels?: readonly string[], buckets?: number[]): Histogram
   }
   /** Runs `fn` after every plugin is set up and before the first request. */

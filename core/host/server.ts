@@ -15,6 +15,7 @@ import { at } from '../errors.js'
 import { createLogger } from '../log.js'
 import { LEVELS, LogLines } from '../log-lines.js'
 import { createMetrics } from '../metrics.js'
+import { alone, type Siblings } from '../processes/siblings.js'
 import type { Schema } from '../schema.js'
 import { version } from '../version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
@@ -107,20 +108,27 @@ export type ServerOptions = Omit<ConfigOptions<typeof sections>, 'sections' | 'c
   readonly address?: { readonly host: string; readonly port: number }
   /** Called at each slow step of the start. */
   readonly progress?: (message: string) => void
+  /** The processes of this server. Defaults to this one alone. */
+  readonly siblings?: Siblings
+  /** Whether plugins do their work in the background. Defaults to true for the first process. */
+  readonly background?: boolean
+  /** Whether to serve no plugin's routes, and to listen only at `address`, if there is one. */
+  readonly isWorker?: boolean
 }
 
 export interface Server {
   readonly config: Config
-  /** URL of the main listener; for a unix socket `unix:` and its path. */
+  /** URL of the main listener; for a unix socket `unix:` and its path; empty if it does not listen. */
   readonly url: string
   /** Addresses of all listeners, `url` first. */
   readonly addresses: readonly Address[]
   readonly log: Logger
   /**
    * Stops accepting requests, finishes those in progress, and closes everything in reverse order.
+   * @param options.atOnce whether to skip `http.drainDelayMs`, because another process listens at the same addresses
    * @throws AggregateError of all failures, and of the steps not finished within `shutdownTimeoutMs`
    */
-  close(): Promise<void>
+  close(options?: { readonly atOnce?: boolean }): Promise<void>
 }
 
 const STEP_MS = 30_000
@@ -132,29 +140,37 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 /** Starts a server with the result of `loadServer`. */
 export async function startLoaded(
   { config: configured, loaded }: Awaited<ReturnType<typeof loadServer>>,
-  options: Pick<ServerOptions, 'address' | 'cwd' | 'log' | 'progress'>,
+  options: Omit<ServerOptions, 'builtins' | 'env' | 'file' | 'overrides'>,
 ): Promise<Server> {
   const config = listeningAt(options.address, configured)
   const { values } = config
-  const lines = new LogLines()
-  const log = options.log ?? createLogger({ level: values.log.level, recent: lines })
+  const { siblings = alone(), isWorker = false } = options
+  const lines = new LogLines(siblings.number)
+  const { background = (siblings.number ?? 1) === 1 } = options
+  const log = options.log ?? createLogger({ level: values.log.level, recent: lines, process: siblings.number })
   const tell = options.progress ?? ((message: string) => log.info(message))
   for (const warning of [...loaded.warnings, ...loaded.renamed]) log.warn(warning)
-  requireAuthentication(values)
+  if (!isWorker || options.address) requireAuthentication(values)
 
   /** Closed in reverse order. The position of what plugins add later is fixed already. */
   const closers: (() => readonly Closer[])[] = []
   const closing = (owner: string, run: () => Promise<void>, step: Step = 'close') =>
     void closers.push(() => [{ owner, run, step }])
-  const close = once(() =>
+  let atOnce = false
+  const closeOnce = once(() =>
     closeHooks(
       closers.flatMap((each) => each()),
       values.shutdownTimeoutMs,
     ),
   )
+  const close: Server['close'] = (how) => {
+    atOnce ||= how?.atOnce === true
+    return closeOnce()
+  }
   try {
-    const metrics = createMetrics()
-    metrics.gauge('build_info', 'Version of the server. Always 1.', ['version'], (gauge) => gauge.set({ version }, 1))
+    const metrics = createMetrics(siblings)
+    const buildInfo = 'Version of the server. Always 1.'
+    metrics.gauge('build_info', buildInfo, ['version'], (gauge) => gauge.set({ version }, 1), 'max')
     const held = createHeld(values.database)
     const dataDir = resolve(options.cwd, values.dataDir)
     const providers = createProviders(loaded.providers, { log, timeoutMs: STEP_MS, dataDir })
@@ -167,11 +183,12 @@ export async function startLoaded(
       import('./host.js'),
       import('./http-front.js'),
     ])
-    const shared = createShared({ log, metrics: metrics.registry, providers, dataDir })
+    const shared = createShared({ log, metrics: metrics.registry, providers, dataDir, background })
     if (store) {
       shared.services.set('data', store.data)
       shared.services.set('operations', new Registry(shared.operations, values.database.statementTimeoutMs))
-      const operations = healthOperations({ ...store, loaded, lines, migrationsDir: values.migrationsDir })
+      const { migrationsDir } = values
+      const operations = healthOperations({ ...store, loaded, lines, migrationsDir, siblings })
       for (const [type, operation] of Object.entries(operations)) shared.operations.set(type, operation)
     }
     closers.push(() => shared.hooks.close)
@@ -185,27 +202,26 @@ export async function startLoaded(
       metrics,
       held,
       shared,
-      plugins: loaded.plugins.map(({ plugin }) => plugin.name),
+      plugins: isWorker ? [] : loaded.plugins.map(({ plugin }) => plugin.name),
       ready: () => ready(store, shared),
       about: async () => ({ version, database: await stateOf(store) }),
     })
     closing('http', () => front.close())
     closers.push(() => shared.hooks.drain.toReversed().map((hook): Closer => ({ ...hook, step: 'drain' })))
-    closing('http', () => front.drain(), 'drain')
+    closing('http', () => front.drain(atOnce), 'drain')
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     shared.stage = 'started'
-    const addresses = await front.listen()
+    const addresses = isWorker && !options.address ? [] : await front.listen()
     await store?.data.start()
     metrics.addProcess()
 
     for (const address of addresses) log.info(address, 'listening')
     const untracked = (await store?.data.untracked().catch(() => 0)) ?? 0
     if (untracked > 0) tell(`${untracked} tables found, 0 tracked: rowhouse track --all`)
-    const [{ url }] = addresses
-    return { config, url, addresses, log, close }
+    return { config, url: addresses[0]?.url ?? '', addresses, log, close }
 
     async function openMigrated(): Promise<Database> {
-      const opened = openDatabase(values.database, log, metrics)
+      const opened = openDatabase(values.database, log, metrics, siblings.count)
       closing('database', () => opened.close())
       // Opens a connection for the first request. If this fails, that request tries again.
       if (!isPooled(values.database)) withClient(opened.main, async () => {}).catch(() => {})
@@ -234,6 +250,7 @@ export async function startLoaded(
         limits: values.limits,
         fast: values.fast,
         admit: held.check,
+        siblings,
       })
       closers.push(() => data.closers)
       return { database: opened, data }

@@ -76,8 +76,8 @@ export function coreRoutes(options: CoreRoutesOptions): { readonly router: Route
         status: 401,
       })
     }
-    ctx.type = traffic.registry.contentType
-    ctx.body = await traffic.registry.metrics()
+    ctx.type = METRICS_TYPE
+    ctx.body = await traffic.scrape()
   })
   withoutImpliedHead(router)
 
@@ -107,6 +107,7 @@ function onlyIfUnavailable(error: unknown): false {
   throw error
 }
 
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 const DRAINING: Probe = { name: 'draining', ok: false, detail: 'the server is shutting down' }
 
 const described = ({ name, router }: PluginRoutes) => ({ name, routes: routesOf(router) })

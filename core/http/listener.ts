@@ -19,8 +19,11 @@ export interface Listener {
   readonly address: Address | undefined
   /** `leaving`: listening but not ready; `draining`: finishing in-flight requests; `closed`: done. */
   readonly state: 'open' | 'leaving' | 'draining' | 'closed'
-  /** Stops listening without failing a request, within `drainDelayMs` and `drainTimeoutMs`. Calls share one drain. */
-  drain(): Promise<void>
+  /**
+   * Stops listening without failing a request, within `drainDelayMs` and `drainTimeoutMs`. Calls share one drain.
+   * @param atOnce skips `drainDelayMs`
+   */
+  drain(atOnce?: boolean): Promise<void>
   /** Closes all connections immediately. */
   close(): Promise<void>
 }
@@ -112,11 +115,11 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
     else if (!sockets.get(socket)?.size) socket.destroy()
   }
 
-  async function drain(): Promise<void> {
+  async function drain(atOnce = false): Promise<void> {
     if (!server.listening) return close()
     state = 'leaving'
     log.info({ underWay, connections: sockets.size }, 'draining')
-    await sleep(config.drainDelayMs)
+    if (!atOnce) await sleep(config.drainDelayMs)
     state = 'draining'
     // Closes only the listening socket. The server's own `close` also ends idle connections, which may carry the next
     // request already.
@@ -164,7 +167,7 @@ export function createListener(handle: RequestListener, config: HttpConfig, log:
       await listenOnSocket(server, socket, setting)
       lastRequestAt = performance.now()
     },
-    drain: () => (drained ??= drain()),
+    drain: (atOnce) => (drained ??= drain(atOnce)),
     close,
   }
 }

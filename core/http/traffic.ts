@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Counter, Registry } from 'prom-client'
+import type { Counter } from 'prom-client'
 import { type ServiceError, serviceError } from '../errors.js'
 import type { Metrics } from '../metrics.js'
 import { ReaderClock, type ReaderLimits } from '../reader-clock.js'
@@ -11,7 +11,8 @@ import type { HttpConfig } from './config.js'
 
 /** Metrics and limits shared by all listeners of a server. */
 export interface Traffic {
-  readonly registry: Registry
+  /** Returns all metrics in the text format of Prometheus. */
+  readonly scrape: () => Promise<string>
   /** Counts a request as started. */
   begin(): void
   /** Counts a request as finished. */
@@ -45,7 +46,7 @@ export function createTraffic(config: HttpConfig, metrics: Metrics, held: Held):
   const failures = metrics.counter('auth_failures_total', 'Requests with wrong credentials.')
   const rejected = metrics.counter('http_overload_total', 'Requests refused because too many were in progress.')
   return {
-    registry: metrics.registry,
+    scrape: () => metrics.scrape(),
     begin: () => void inFlight++,
     end(method, route, status, plugin, seconds) {
       inFlight--

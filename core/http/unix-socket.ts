@@ -1,3 +1,5 @@
+import cluster from 'node:cluster'
+import { chmodSync } from 'node:fs'
 import { lstat, unlink } from 'node:fs/promises'
 import { connect, type Server } from 'node:net'
 
@@ -36,6 +38,8 @@ function listen(server: Server, path: string, mode: string): Promise<void> {
     try {
       server.listen({ path }, () => {
         server.off('error', reject)
+        // Under a supervisor, that process has created the file, for its owner only.
+        if (cluster.isWorker) chmodSync(path, Number.parseInt(mode, 8))
         resolve()
       })
     } finally {

@@ -47,10 +47,10 @@ export default definePlugin({
     const checks = checkFiles(host, options)
     host.operation('check_files', checks.operation)
     host.onClose(() => checks.stop())
-    const collector = startCollector(host, files, options.collect)
+    const collector = host.background ? startCollector(host, files, options.collect) : undefined
     host.onClose(async () => {
       hook?.close()
-      await collector.stop()
+      await collector?.stop()
     })
     const scrub = startScrub(host, options.scrub)
     host.onClose(() => scrub.stop())

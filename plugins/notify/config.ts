@@ -79,10 +79,11 @@ export const config = {
       properties: {
         concurrency: {
           type: 'integer',
-          minimum: 1,
+          minimum: 0,
           maximum: 100,
           default: 8,
-          description: 'Queued messages of a channel that a server sends at the same time.',
+          description:
+            'Queued messages of a channel that a server sends at the same time. With 0 it only sends messages whose callers wait, and leaves the queue to `rowhouse worker` or another server.',
         },
         pollMs: {
           type: 'integer',

@@ -67,7 +67,7 @@ export default definePlugin({
       },
     })
     host.formatError(errorBody)
-    addOutboxMetrics(host, outbox)
+    if (host.background) addOutboxMetrics(host, outbox)
     eventRoutes(host, suppression)
     templateRoutes(host.router, templates)
     sendRoutes({ ...components, sending, workers, messages: new MessageList(data) })
@@ -80,6 +80,9 @@ export default definePlugin({
     })
     host.onReady(async () => {
       for (const chain of Object.values(chains)) await chain.open()
+      if (!host.background) return
+      if (options.queue.concurrency === 0)
+        host.use('log').info('queued messages are left to other servers (queue.concurrency)')
       for (const worker of Object.values(workers)) worker.start()
       const endPruning = startPruning(host, outbox, options.keepDays)
       host.onClose(endPruning)

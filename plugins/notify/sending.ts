@@ -79,7 +79,7 @@ export class Sending {
       workers[channelOf((messages[0] as NewMessage).kind)].wake()
       return { ids, response: queuedResponse(ids, payload) }
     }
-    const records = await mapConcurrently(stored, config.queue.concurrency, (message) =>
+    const records = await mapConcurrently(stored, Math.max(1, config.queue.concurrency), (message) =>
       delivery.deliver(message, since),
     )
     const response = records.includes(undefined)

@@ -40,7 +40,8 @@ export class Worker {
   /** Checks the outbox for due messages. */
   wake(): void {
     this.mayHaveMore = true
-    if (this.stopped) return
+    const { host, config } = this.components
+    if (this.stopped || !host.background || config.queue.concurrency === 0) return
     this.polling ??= this.poll()
       .catch((error: unknown) => this.log.warn({ err: error }, 'the outbox could not be read; will retry'))
       .finally(() => (this.polling = undefined))

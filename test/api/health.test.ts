@@ -204,7 +204,7 @@ t.test('an admin sees what the server does', async (t) => {
     t.notMatch(JSON.stringify(lines), /marker/)
     t.same((await server.must('log_lines', { after: last })).lines, [])
     t.equal((await server.must('log_lines', { after: last - 1 })).lines.length, 1)
-    t.equal((await server.must('log_lines', { after: last + 1 })).lines.length, lines.length, 'after a restart')
+    t.equal((await server.must('log_lines', { after: 2 * last })).lines.length, lines.length, 'from the future')
     t.same((await server.must('log_lines', { level: 'error' })).lines, [])
     for (const args of [{ after: -1 }, { after: '1' }, { level: 'loud' }, { more: 1 }]) {
       t.match(await server.query('log_lines', args), { status: 400, body: { path: /^\$\.args/ } })

@@ -19,6 +19,7 @@ function shared(kinds: ReadonlyMap<string, LoadedKind> = new Map()) {
     metrics: new Registry(),
     providers: createProviders(kinds, { log, dataDir: '.', timeoutMs: 30_000 }),
     dataDir: '/srv/data',
+    background: true,
   })
 }
 

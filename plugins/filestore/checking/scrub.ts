@@ -59,7 +59,7 @@ export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreC
 
   async function countDamaged(): Promise<number> {
     const count = await results.damaged()
-    gauge.set(count)
+    if (host.background) gauge.set(count)
     return count
   }
 
@@ -68,7 +68,7 @@ export function startScrub(host: Host, { bytesPerSecond, everyDays }: FilestoreC
     const count = await countDamaged().catch(() => 0)
     if (count > 0) return `damaged files: ${count}; rowhouse fsck lists them`
   })
-  const running = bytesPerSecond === 0 ? Promise.resolve() : scrub().catch(() => {})
+  const running = bytesPerSecond > 0 && host.background ? scrub().catch(() => {}) : Promise.resolve()
   return {
     async stop() {
       stopping.abort()
