@@ -37,6 +37,8 @@ async function run(
   if (needsDatabase(found.loaded) && values.database.url === undefined) throw new Error(NO_DATABASE)
   if (!how.isWorker && !canAuthenticate(values)) throw new Error(NO_AUTHENTICATION)
   const server = await uncaught.unless(startLoaded(found, options))
+  // Without this, the signal would end the process at once, with its requests.
+  process.on('SIGHUP', () => how.siblings ?? server.log.warn(RELOADS))
   how.siblings?.ready(values.shutdownTimeoutMs)
   return serve(server, uncaught, { retired: how.siblings?.retired })
 }
@@ -53,3 +55,4 @@ async function processesOf(flags: Invocation['flags']): Promise<number> {
 }
 
 const MAX = 256
+const RELOADS = 'SIGHUP reads the configuration again only with --processes; restart the server instead'
