@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** CPU time spent so far, in ms: user and system. */
 export interface Cpu {
-  /** The process of the server with its threads. */
+  /** The process of the server with its threads, and the processes that it has started. */
   readonly server: number
   /** PostgreSQL: the postmaster, its processes, and those that have ended. */
   readonly database: number
@@ -26,7 +26,8 @@ export function readCpu(server: number | undefined, postmaster: number): Cpu | u
   }
   if (!own || !main) return undefined
   return {
-    server: (server === undefined ? undefined : stat(server))?.own ?? 0,
+    server:
+      server === undefined ? 0 : [stat(server), ...childrenOf(server)].reduce((sum, each) => sum + (each?.own ?? 0), 0),
     database: main.own + main.reaped + backends.reduce((sum, backend) => sum + backend.own, 0),
     load: own.reaped,
   }

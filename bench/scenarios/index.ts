@@ -13,6 +13,7 @@ import { measureHeadOfLine } from './head-of-line.js'
 import { list } from './list.js'
 import { measureMail } from './mail.js'
 import { nested } from './nested.js'
+import { measureProcesses } from './processes.js'
 import { measureRoles } from './roles.js'
 import { measureRules } from './rules.js'
 import type { LoadScenario } from './scenario.js'
@@ -64,5 +65,6 @@ export const SCENARIOS: readonly Scenario[] = [
   { id: 'r', name: 'templates', measure: measureTemplates },
   { id: 's', name: 'outage', measure: measureOutage },
   { id: 't', name: 'attackers', measure: measureAttackers },
+  { id: 'u', name: 'processes', measure: measureProcesses },
   ...GROWTH,
 ]

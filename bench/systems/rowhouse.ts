@@ -1,8 +1,10 @@
 import { pathToFileURL } from 'node:url'
 import type { startServer as StartServer } from '../../core/host/server.js'
+import { supervised } from '../../core/processes/siblings.js'
+import { supervise } from '../../core/processes/supervisor.js'
 
 /** `BUILD` is the folder of compiled files of another build, which is measured in place of this one. */
-const { BUILD: other } = process.env
+const { BUILD: other, PROCESSES } = process.env
 const build = other === undefined ? new URL('../../', import.meta.url) : pathToFileURL(`${other}/`)
 const plugin = (name: string): URL => new URL(`plugins/${name}/index.js`, build)
 const provider = (name: string): URL => new URL(`providers/${name}.js`, build)
@@ -13,13 +15,16 @@ const filestore = { maxBytes: 2 ** 32, permissions: { user: role }, collect: { e
 /**
  * The server under measurement: `DATABASE_URL`, `ROWHOUSE_*` and `PORT` come from the environment. With `FILES`, a folder,
  * it has files there, of the durability that `DURABILITY` says. With `SMTP_PORT` it sends mail there, by as many connections
- * as `CONNECTIONS` says.
+ * as `CONNECTIONS` says. With `PROCESSES` it has that many.
  */
 const { FILES: root, DURABILITY: durability, SMTP_PORT: port, CONNECTIONS: connections } = process.env
 const storage = root === undefined ? undefined : { default: 'disk', disk: { root, durability } }
 const smtp = { host: '127.0.0.1', port: Number(port), security: 'none', connections: Number(connections) }
 const email = port === undefined ? undefined : { default: 'smtp', smtp }
 process.stdin.once('end', () => process.exit()).resume()
+// Otherwise the server is this process alone. Another build may have no processes.
+const siblings = PROCESSES === undefined ? undefined : supervised()
+if (PROCESSES !== undefined && !siblings) process.exit(await supervise(Number(PROCESSES)))
 try {
   const { startServer } = (await import(new URL('core/host/server.js', build).href)) as {
     startServer: typeof StartServer
@@ -27,6 +32,7 @@ try {
   const server = await startServer({
     env: process.env,
     cwd: import.meta.dirname,
+    siblings,
     overrides: {
       http: { port: Number(process.env['PORT']) },
       plugins: storage ? { filestore } : {},
@@ -46,6 +52,7 @@ try {
       },
     },
   })
+  siblings?.ready(server.config.values.shutdownTimeoutMs)
   process.once('SIGTERM', () => void server.close().then(() => process.exit()))
 } catch (error) {
   console.log(error)
