@@ -20,6 +20,7 @@ export const COMMAND_NAMES = [
   'start',
   'track',
   'why',
+  'worker',
 ] as const
 
 /**
