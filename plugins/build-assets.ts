@@ -2,12 +2,20 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { brotliCompress, constants } from 'node:zlib'
 import { build, type BuildOptions } from 'esbuild'
 
-/** Files of npm packages for pages, by the folder that serves them. They are copied to `build/` with their licences. */
+/**
+ * Files of npm packages for pages, by the folder that serves them. They go to `build/` with their licences, compressed
+ * like all that `bundle` writes: that takes a tenth off the package that users install.
+ */
 const ASSETS: Readonly<Record<string, readonly string[]>> = {
   'template/page': ['swagger-ui-dist/swagger-ui.css', 'swagger-ui-dist/swagger-ui-bundle.js'],
 }
+
+/** Quality 11 takes three times as long and saves two percent more. */
+const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 10, [constants.BROTLI_PARAM_LGWIN]: 24 } }
 
 /** The folder of a package in a path: the last one, with its scope. */
 const PACKAGE = /^.*node_modules\/(@[^/]+\/)?[^/]+/
@@ -18,7 +26,7 @@ for (const [folder, files] of Object.entries(ASSETS)) {
   for (const file of files) {
     const [name, ...rest] = file.split('/') as [string, ...string[]]
     const home = dirname(resolve(`${name}/package.json`))
-    copyFileSync(join(home, ...rest), join(target, basename(file)))
+    await writeCompressed(join(target, basename(file)), readFileSync(join(home, ...rest)))
     copyFileSync(join(home, 'LICENSE'), join(target, `${name}.LICENSE`))
   }
 }
@@ -44,16 +52,18 @@ await bundle('graphql/page', {
 /** Bundles our own programs for browsers, with the licences of the packages in them. */
 async function bundle(folder: string, options: BuildOptions): Promise<void> {
   const outdir = assetsOf(folder)
-  const { metafile } = await build({
+  const { metafile, outputFiles } = await build({
     bundle: true,
     format: 'esm',
     target: ['chrome111', 'firefox113', 'safari16.4'],
     minify: true,
     logLevel: 'warning',
     metafile: true,
+    write: false,
     outdir,
     ...options,
   })
+  await Promise.all(outputFiles!.map(({ path, contents }) => writeCompressed(path, contents)))
   const homes = new Set(Object.keys(metafile!.inputs).flatMap((file) => PACKAGE.exec(file)?.[0] ?? []))
   const licences = [...homes].sort().map((home) => {
     const file = readdirSync(home).find((name) => /^licen[cs]e/i.test(name))
@@ -61,6 +71,10 @@ async function bundle(folder: string, options: BuildOptions): Promise<void> {
     return `${home.replace(/^.*node_modules\//, '')}\n\n${text}`
   })
   writeFileSync(join(outdir, 'LICENSES.txt'), licences.join(`\n${'-'.repeat(80)}\n\n`))
+}
+
+async function writeCompressed(file: string, content: Uint8Array): Promise<void> {
+  writeFileSync(`${file}.br`, await promisify(brotliCompress)(content, BROTLI))
 }
 
 function sourceOf(path: string): string {

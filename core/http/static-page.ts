@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
+import { brotliDecompress, gzip } from 'node:zlib'
 import type Router from '@koa/router'
 import type { Context } from 'koa'
 import { serviceError } from '../errors.js'
@@ -15,7 +15,10 @@ export interface StaticPage {
   readonly html: string | ((nonce: string) => string)
   /** Path of the assets, e.g. `/v1/graphql/assets`. */
   readonly assets: string
-  /** Files by name, or their text. Names that contain a hash of the content, as in `main-AB12CD34.js`, never change. */
+  /**
+   * Files by name, or their text. Names that contain a hash of the content, as in `main-AB12CD34.js`, never change. A
+   * file that ends in `.br` is stored compressed with Brotli.
+   */
   readonly files: Readonly<Record<string, URL | string>>
 }
 
@@ -41,7 +44,7 @@ interface Asset {
 export function staticPage(router: Router, { html, assets, files }: StaticPage): (ctx: Context) => void {
   const read = new Map<string, Promise<Asset>>()
   const load = async (file: URL | string): Promise<Asset> => {
-    const body = typeof file === 'string' ? Buffer.from(file) : await readFile(file)
+    const body = typeof file === 'string' ? Buffer.from(file) : await readStored(file)
     const tag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
     return { body, zipped: await promisify(gzip)(body), tag }
   }
@@ -78,6 +81,11 @@ export function staticPage(router: Router, { html, assets, files }: StaticPage):
     ctx.type = 'html'
     ctx.body = isPlain ? html.replaceAll(/<script\b/g, `<script nonce="${nonce}"`) : html(nonce)
   }
+}
+
+async function readStored(file: URL): Promise<Buffer> {
+  const stored = await readFile(file)
+  return file.pathname.endsWith('.br') ? promisify(brotliDecompress)(stored) : stored
 }
 
 const HASHED = /-[A-Z0-9]{8}\.\w+$/

@@ -42,7 +42,7 @@ export function consolePage(router: Host['router']): void {
   const page = staticPage(router, {
     html,
     assets: ASSETS,
-    files: Object.fromEntries(readdirSync(FOLDER).map((name) => [name, new URL(name, FOLDER)])),
+    files: Object.fromEntries(readdirSync(FOLDER).map((name) => [name.replace(/\.br$/, ''), new URL(name, FOLDER)])),
   })
   router.get('/console/frame', (ctx) => {
     ctx.set('Content-Security-Policy', FRAME_POLICY)

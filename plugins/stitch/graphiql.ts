@@ -24,6 +24,6 @@ export function graphiql(router: Host['router'], path: string): (ctx: Context) =
 </body>
 </html>
 `,
-    files: { 'graphiql.css': part('graphiql.css'), 'graphiql.js': part('graphiql.js') },
+    files: { 'graphiql.css': part('graphiql.css.br'), 'graphiql.js': part('graphiql.js.br') },
   })
 }

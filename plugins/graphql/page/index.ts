@@ -32,6 +32,6 @@ export function graphiql(router: Host['router']): (ctx: Context) => void {
   return staticPage(router, {
     html: HTML,
     assets: ASSETS,
-    files: { 'graphiql.css': part('graphiql.css'), 'graphiql.js': part('graphiql.js') },
+    files: { 'graphiql.css': part('graphiql.css.br'), 'graphiql.js': part('graphiql.js.br') },
   })
 }

@@ -37,8 +37,8 @@ export function openApiPage(router: Host['router']): void {
     html: HTML,
     assets: ASSETS,
     files: {
-      'swagger-ui.css': part('swagger-ui.css'),
-      'swagger-ui.js': part('swagger-ui-bundle.js'),
+      'swagger-ui.css': part('swagger-ui.css.br'),
+      'swagger-ui.js': part('swagger-ui-bundle.js.br'),
       'tokens.css': new URL('../../../core/http/tokens.css', import.meta.url),
       'page.css': part('page.css'),
       'page.js': part('page.js'),

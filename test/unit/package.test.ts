@@ -1,0 +1,143 @@
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
+import { dirname, join, normalize } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+
+/** What `npm pack` would put into the package. `npm run test:system` installs it. */
+const MAX_BYTES = 2_000_000
+/** `plugins/strip-comments.ts` removes more than this before a package is made. This test does not run it. */
+const COMMENTS_BYTES = 85_000
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const { size, files } = pack()
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest
+
+interface Manifest {
+  readonly name: string
+  readonly exports: Readonly<Record<string, string>>
+  readonly dependencies: Readonly<Record<string, string>>
+  readonly optionalDependencies: Readonly<Record<string, string>>
+  readonly peerDependencies?: Readonly<Record<string, string>>
+}
+
+t.test('the package is small, and has no source maps, tests and twins', (t) => {
+  const kit = reached('build/test/kit/index.js')
+  const contents = files.map((file) =>
+    createHash('sha256')
+      .update(readFileSync(join(root, file)))
+      .digest('hex'),
+  )
+
+  t.ok(size - COMMENTS_BYTES <= MAX_BYTES, `${size - COMMENTS_BYTES} bytes are at most ${MAX_BYTES}`)
+  t.same(
+    files.filter((file) => /\.(map|tsbuildinfo|tgz)$|\.test\.js$/.test(file)),
+    [],
+  )
+  t.same(
+    files.filter((file) => /^build\/test\/.*\.js$/.test(file) && !kit.has(file)),
+    [],
+    'of the test kit it has what rowhouse/testing needs',
+  )
+  t.same(
+    files.filter((_, i) => contents.indexOf(contents[i] as string) !== i),
+    [],
+    'no file is there twice',
+  )
+  t.end()
+})
+
+t.test('the READMEs of all folders are in the package, and their links lead to files in it', (t) => {
+  const readmes = ['core', 'plugins', 'providers'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => join(folder, name)),
+  )
+  const dead = files
+    .filter((file) => file.endsWith('.md'))
+    .flatMap((file) =>
+      linksOf(readFileSync(join(root, file), 'utf8'))
+        .filter((link) => !isThere(normalize(join(dirname(file), link))))
+        .map((link) => `${file}: ${link}`),
+    )
+
+  t.same(
+    readmes.filter((file) => !files.includes(file)),
+    [],
+  )
+  t.same(dead, [])
+  t.end()
+})
+
+t.test('what files of the package import is in it, or in its dependencies', (t) => {
+  const { dependencies, optionalDependencies, peerDependencies } = manifest
+  const own = new Set([
+    manifest.name,
+    ...Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies }),
+  ])
+  const entries = Object.values(manifest.exports)
+    .filter((path) => /^[^*]*\.js$/.test(path))
+    .map(normalize)
+  const types = entries.flatMap((file) => [...reached(file.replace(/\.js$/, '.d.ts'))])
+  const missing = [...files.filter((file) => file.endsWith('.js')), ...new Set(types)].flatMap((file) =>
+    importsOf(file)
+      .filter((name) => (name.startsWith('.') ? !files.includes(targetOf(file, name)) : !isBuiltin(name)))
+      .filter((name) => name.startsWith('.') || !own.has(packageOf(name)))
+      .map((name) => `${file}: ${name}`),
+  )
+
+  t.same(missing, [])
+  t.same(
+    entries.filter((path) => !files.includes(path)),
+    [],
+    'the entry points are there',
+  )
+  t.end()
+})
+
+function pack(): { readonly size: number; readonly files: readonly string[] } {
+  const args = ['-u', 'NODE_OPTIONS', 'npm', 'pack', '--dry-run', '--json', '--ignore-scripts', '--offline']
+  const text = execFileSync('env', args, { cwd: root, stdio: ['ignore', 'pipe', 'ignore'], encoding: 'utf8' })
+  const [packed] = JSON.parse(text) as [{ readonly size: number; readonly files: readonly { readonly path: string }[] }]
+  return { size: packed.size, files: packed.files.map(({ path }) => path) }
+}
+
+/** Links and pictures of Markdown, without those to other sites and within the page. */
+function linksOf(markdown: string): readonly string[] {
+  const text = markdown.replaceAll(/^```.*?^```/gms, '').replaceAll(/`[^`\n]*`/g, '')
+  const found = [...text.matchAll(/\]\(([^()\s]+)\)/g), ...text.matchAll(/\b(?:src|href)="([^"]+)"/g)]
+  return found.map(([, link = '']) => link.replace(/#.*/, '')).filter((link) => link !== '' && !/^\w+:/.test(link))
+}
+
+function isThere(path: string): boolean {
+  return files.some((file) => file === path || file.startsWith(path.endsWith('/') ? path : `${path}/`))
+}
+
+/** The modules that a compiled file imports. Text in comments and templates never looks like this at the start of a line. */
+function importsOf(file: string): readonly string[] {
+  const text = readFileSync(join(root, file), 'utf8').replaceAll(/\/\*.*?\*\//gs, '')
+  const found = [
+    ...text.matchAll(/^(?:import|export)\b[^'"`;]*?from ['"]([^'"]+)['"]/gm),
+    ...text.matchAll(/^import ['"]([^'"]+)['"]/gm),
+    ...text.matchAll(/\bimport\(['"]([^'"]+)['"]\)/g),
+  ]
+  return found.map(([, name = '']) => name)
+}
+
+function targetOf(file: string, name: string): string {
+  const target = normalize(join(dirname(file), name))
+  return file.endsWith('.d.ts') ? target.replace(/\.js$/, '.d.ts') : target
+}
+
+function packageOf(name: string): string {
+  return name.split('/', name.startsWith('@') ? 2 : 1).join('/')
+}
+
+/** The files of the build that a file imports, and itself. */
+function reached(file: string, found = new Set<string>()): ReadonlySet<string> {
+  if (found.has(file) || !existsSync(join(root, file))) return found
+  found.add(file)
+  for (const name of importsOf(file)) if (name.startsWith('.')) reached(targetOf(file, name), found)
+  return found
+}
