@@ -27,7 +27,8 @@ interface Command {
 
 const config = { type: 'string' } as const
 const flag = { type: 'boolean' } as const
-const CONFIG_HELP = '  --config FILE   configuration file (default: rowhouse.config.js or .json in this folder)'
+const CONFIG_HELP =
+  '  --config FILE   configuration file (default: rowhouse.config.js, .mjs, .cjs, .ts, .mts or .json in this folder)'
 const LISTEN_HELP =
   '  --host H        address to listen on\n  --port N        port to listen on; 0 picks a free port (default 8080)'
 

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -6,6 +6,7 @@ import { at } from '../errors.js'
 import type { Infer, Issue, Schema } from '../schema.js'
 import { isPlain, resolveSection, textValue, type Mistake, type Setting } from './resolve-section.js'
 import { didYouMean, nearest } from '../did-you-mean.js'
+import { importDefault } from './import-module.js'
 import { sameKey } from './key-case.js'
 
 /** Schemas by top-level key, defined by the owners of the sections. */
@@ -17,7 +18,7 @@ export type Checks<S extends Sections> = { readonly [K in keyof S]?: (value: Inf
 export interface ConfigOptions<S extends Sections> {
   readonly sections: S
   readonly checks?: Checks<S>
-  /** Path from the command line. Defaults to `ROWHOUSE_CONFIG`, then to `rowhouse.config.js` or `.json` in `cwd`. */
+  /** Path from the command line. Defaults to `ROWHOUSE_CONFIG`, then to `rowhouse.config.*` in `cwd`. */
   readonly file?: string
   readonly env: Readonly<Record<string, string | undefined>>
   /** Values from the command line, structured like the file. The schema decides how texts are parsed. */
@@ -113,7 +114,9 @@ export async function readConfig<const S extends Sections>(
 const PARTS = ['plugins', 'providers']
 const isOfParts = ({ keys }: Setting) => PARTS.some((part) => sameKey(part, keys[0] ?? ''))
 
-const FILES = ['rowhouse.config.js', 'rowhouse.config.json']
+const FILES = ['js', 'mjs', 'cjs', 'ts', 'mts', 'json'].map((type) => `rowhouse.config.${type}`)
+/** Names that users of other tools expect to work. */
+const IGNORED = /^rowhouse\.config\.(ya?ml|toml|jsonc|json5|cts|[jt]sx|ini|conf)$/i
 
 function findFile(
   options: Omit<ConfigOptions<Sections>, 'sections' | 'checks'>,
@@ -127,16 +130,19 @@ function findFile(
     mistakes.push({ path: '$', message: `file ${path} does not exist`, where })
     return undefined
   }
-  const found = FILES.map((name) => join(options.cwd, name)).filter((path) => existsSync(path))
-  if (found.length > 1)
-    mistakes.push({ path: '$', message: `${FILES.join(' and ')} both exist; keep one`, where: options.cwd })
-  return found[0]
+  const names = existsSync(options.cwd) ? readdirSync(options.cwd) : []
+  for (const name of names.filter((name) => IGNORED.test(name)))
+    mistakes.push({ path: '$', message: `${name} is not read: write ${FILES.join(', ')}`, where: options.cwd })
+  const [found, second] = FILES.filter((name) => names.includes(name))
+  if (second !== undefined)
+    mistakes.push({ path: '$', message: `${found} and ${second} both exist; keep one`, where: options.cwd })
+  return found === undefined ? undefined : join(options.cwd, found)
 }
 
 async function readWritten(file: string, mistakes: Mistake[]): Promise<unknown> {
   const json = file.endsWith('.json')
   try {
-    const written = json ? parseJson(await readFile(file, 'utf8')) : await importDefault(pathToFileURL(file))
+    const written = json ? parseJson(await readFile(file, 'utf8')) : await importDefault(pathToFileURL(file).href)
     if (isPlain(written)) return written
     mistakes.push({
       path: '$',
@@ -156,11 +162,6 @@ function parseJson(text: string): unknown {
   } catch (error) {
     throw new Error(`not JSON${/ at position \d+/.exec(messageOf(error))?.[0] ?? ''}`, { cause: error })
   }
-}
-
-async function importDefault(url: URL): Promise<unknown> {
-  const module = (await import(url.href)) as { readonly default?: unknown }
-  return module.default
 }
 
 interface Sources {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isObject } from '../is-object.js'
 import { placeOf } from './blame.js'
+import { importDefault } from './import-module.js'
 
 /**
  * Imports the package or path in `use`, relative to the configuration file.
@@ -16,16 +17,16 @@ export async function importUse(
   from: { readonly file?: string | undefined; directory: string },
 ): Promise<{ readonly value: unknown; readonly module: string }> {
   const specifier = use instanceof URL ? use.href : locate(use, from.file ?? join(from.directory, 'rowhouse.config.js'))
-  let module: { readonly default?: unknown }
+  let value: unknown
   try {
-    module = (await import(specifier)) as { readonly default?: unknown }
+    value = await importDefault(specifier)
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     const failure = new Error(`"${String(use)}" cannot be loaded: ${reason}`, { cause: error })
     throw Object.assign(failure, { place: placeOf(error) ?? placeOfSyntax(error, specifier) })
   }
-  if (module.default === undefined) throw new Error(`"${String(use)}" has no default export`)
-  return { value: module.default, module: specifier }
+  if (value === undefined) throw new Error(`"${String(use)}" has no default export`)
+  return { value, module: specifier }
 }
 
 /** Returns the place of a syntax error in a file, which the error itself does not have. */

@@ -33,7 +33,7 @@ export async function settingsPage(): Promise<string> {
 const HEAD = `# Settings
 
 Every setting of the core, of the built-in plugins and of the built-in providers, with its default. The configuration is
-\`rowhouse.config.js\` or \`rowhouse.config.json\` in the folder where the server starts, or the file that \`ROWHOUSE_CONFIG\` names:
+\`rowhouse.config.js\`, \`.mjs\`, \`.cjs\`, \`.ts\`, \`.mts\` or \`.json\` in the folder where the server starts, or the file that \`ROWHOUSE_CONFIG\` names:
 
 \`\`\`js
 export default {

@@ -154,6 +154,46 @@ t.test('a JavaScript file exports the configuration by default', async (t) => {
   t.equal(config.values.http.port, 42)
 })
 
+t.test('the file may be an ES module, CommonJS or TypeScript, in a package of either type', async (t) => {
+  const others = { 'package.json': '{"type": "commonjs"}' }
+  const files = {
+    'rowhouse.config.mjs': 'export default { http: { port: 42 } }',
+    'rowhouse.config.cjs': 'module.exports = { http: { port: 42 } }',
+    'rowhouse.config.js': 'module.exports = { http: { port: 42 } }',
+    // As compilers write it.
+    'other.cjs': 'exports.__esModule = true; exports.default = { http: { port: 42 } }',
+    'other.mjs': 'import more from "./more.js"\nexport default { http: { port: more } }',
+  }
+
+  for (const [name, text] of Object.entries(files)) {
+    const env = { ROWHOUSE_CONFIG: name.startsWith('other') ? name : '' }
+    const config = await load(t, { name, text, others: { ...others, 'more.js': 'module.exports = 42' } }, env)
+    t.equal(config.values.http.port, 42, name)
+  }
+  const typed = load(t, {
+    name: 'rowhouse.config.mts',
+    text: 'export default { http: { port: 42 as number } }',
+    others,
+  })
+  if ('typescript' in process.features) t.equal((await typed).values.http.port, 42)
+  else
+    t.match(await mistakesOf(typed), [/^\$: cannot be read: Node.js \S+ does not read TypeScript: use Node.js 22.18/])
+})
+
+t.test('an ES module that Node.js takes for CommonJS is refused, with what to do', async (t) => {
+  const others = { 'package.json': '{"type": "commonjs"}', 'more.js': 'export default 7' }
+  const text = 'import more from "./more.js"\nexport default { http: { port: more } }'
+  const mistakes = (name: string, text: string) => mistakesOf(load(t, { name, text, others }))
+
+  t.match(await mistakes('rowhouse.config.js', 'export default {}'), [
+    /rowhouse.config.js is CommonJS, because \S+package.json has "type": "commonjs": rename it to rowhouse.config.mjs, or change that to "module"$/,
+  ])
+  // Node.js 20 also rejects a promise of its own, which nobody can catch.
+  if (!process.version.startsWith('v20.'))
+    t.match(await mistakes('rowhouse.config.mjs', text), [/more.js is CommonJS, because .* rename it to more.mjs/])
+  t.match(await mistakes('rowhouse.config.mjs', 'export default {'), [/cannot be read: Unexpected end of input$/])
+})
+
 t.test('ROWHOUSE_CONFIG names the file, and paths start in its folder', async (t) => {
   const config = await load(
     t,
@@ -274,6 +314,13 @@ t.test('a documented variable that is misspelt is refused', async (t) => {
 t.test('a named file that does not exist, and two files at once, are mistakes', async (t) => {
   t.match(await mistakesOf(load(t, {}, { ROWHOUSE_CONFIG: 'none.json' })), [/^\$: file .*none\.json does not exist$/])
   t.match(await mistakesOf(load(t, { text: '{}', others: { 'rowhouse.config.js': '' } })), [/both exist/])
+})
+
+t.test('a file with a name that is not read is a mistake, also beside one that is', async (t) => {
+  const others = { 'rowhouse.config.yaml': 'http:', 'rowhouse.config.example.yaml': '', 'rowhouse.config.md': '' }
+
+  t.match(await mistakesOf(load(t, { others })), [/^\$: rowhouse.config.yaml is not read: write rowhouse.config.js, /])
+  t.match(await mistakesOf(load(t, { text: '{}', others })), [/^\$: rowhouse.config.yaml is not read/])
 })
 
 t.test('a file that cannot be read shows no piece of its text', async (t) => {
