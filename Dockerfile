@@ -11,7 +11,7 @@ WORKDIR /app
 RUN cp /src/package-lock.json . && npm ci --omit=dev --omit=optional --no-audit --no-fund
 # Packages of providers that need one. The default is for files in S3.
 ARG PACKAGES="@aws-sdk/client-s3@3.1169.0 @aws-sdk/lib-storage@3.1169.0 @aws-sdk/s3-request-presigner@3.1162.0"
-RUN if [ -n "$PACKAGES" ]; then npm install --no-save --omit=dev --omit=optional --no-audit --no-fund $PACKAGES; fi
+RUN if [ -n "$PACKAGES" ]; then npm install --no-save --save-prod --omit=dev --omit=optional --no-audit --no-fund $PACKAGES; fi
 
 FROM node:24.21.0-bookworm-slim
 ENV NODE_ENV=production ROWHOUSE_HOST=0.0.0.0 ROWHOUSE_DATA_DIR=/var/lib/rowhouse

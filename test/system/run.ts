@@ -9,6 +9,7 @@ import { spawnThrowaway } from '../kit/cluster.js'
 import { PGBOUNCER, startPooler, TEST_POOLER_URL } from '../kit/pooler.js'
 import { TEST_FAST } from '../kit/server.js'
 import { createPool } from '../pool.js'
+import { MMDEBSTRAP } from './deploy/dockerfile.js'
 import { installPackages, type Packages, TEST_PACKAGES } from './packages.js'
 import { canRunSwift, SWIFT_PACKAGES } from './s3/swift.js'
 
@@ -22,6 +23,7 @@ const SERVERS = '/usr/lib/postgresql'
 const CHROMIUM = '/usr/bin/chromium'
 const NGINX = '/usr/sbin/nginx'
 const EXIM = '/usr/sbin/exim4'
+const HAPROXY = '/usr/sbin/haproxy'
 /** Programs and their packages. */
 const TOOLS = { '/usr/bin/strace': 'strace', '/usr/sbin/mkfs.ext4': 'e2fsprogs' }
 
@@ -60,6 +62,7 @@ await calibrate()
 const outcomes = await Promise.all([
   ofRegistry('codegen', 'generated clients'),
   ofRegistry('clients', 'public clients'),
+  deploy(),
   embedded(),
   systemParts(),
 ])
@@ -85,6 +88,13 @@ async function ofRegistry(of: Packages, what: string): Promise<boolean> {
   const ok = await onCluster(filesOf(`system/${of}`), { [TEST_PACKAGES]: folder }, { first: true })
   await rm(folder, { recursive: true, force: true })
   return ok
+}
+
+/** The files of `core/deploy`: a test skips what it has no program for, and says so. */
+async function deploy(): Promise<boolean> {
+  const programs = { [HAPROXY]: 'haproxy', [MMDEBSTRAP]: 'mmdebstrap', [NGINX]: 'nginx-light' }
+  for (const [program, name] of Object.entries(programs)) if (!existsSync(program) && mayInstall) await install(name)
+  return ofRegistry('deploy', 'the image, units and manifests of core/deploy')
 }
 
 /** What needs Debian's packages, each part as soon as its own are there. */
