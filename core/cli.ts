@@ -82,7 +82,7 @@ ${CONFIG_HELP}`,
     run: async (invocation) => (await import('./cli/start.js')).worker(invocation),
   },
   migrate: {
-    usage: `rowhouse migrate [--dry-run] [--config FILE]
+    usage: `rowhouse migrate [--dry-run] [--json] [--config FILE]
        rowhouse migrate new NAME | up [N] | down [N] | status [--dir DIR] [--dry-run] [--config FILE]`,
     summary: 'update the schema svc_catalog; with up, run your own SQL files',
     help: `Alone, updates the schema svc_catalog. A server also does so when it starts.
@@ -94,8 +94,9 @@ line is "-- rowhouse: no transaction".
 
   --dir DIR       folder of the files (default: ./migrations, or migrationsDir of the configuration)
   --dry-run       list the migrations without running them
+  --json          print what was done as JSON, without files of your own
 ${CONFIG_HELP}`,
-    options: { 'dry-run': flag, dir: config, config },
+    options: { 'dry-run': flag, dir: config, json: flag, config },
     words: 2,
     run: async (invocation) =>
       invocation.words.length > 0
@@ -103,23 +104,26 @@ ${CONFIG_HELP}`,
         : (await import('./cli/migrate.js')).migrateDatabase(invocation),
   },
   check: {
-    usage: 'rowhouse check [--config FILE]',
+    usage: 'rowhouse check [--json] [--config FILE]',
     summary: 'check the configuration and the database',
     help: `Reports all mistakes together and exits with 1 if there are any. Changes nothing. Checks for rowhouse start, so it
 ignores the secret and the database that rowhouse dev creates.
 
+  --json          print the result as JSON
 ${CONFIG_HELP}`,
-    options: { config },
+    options: { json: flag, config },
     words: 0,
     run: async (invocation) => (await import('./cli/check.js')).check(invocation),
   },
   doctor: {
-    usage: 'rowhouse doctor [--config FILE]',
+    usage: 'rowhouse doctor [--grants | --json] [--config FILE]',
     summary: 'show the environment and suggest improvements',
     help: `Runs all checks of rowhouse check, and shows the machine, the data directory and the privileges of the database login.
 
+  --grants        print SQL that grants the login what a server needs, and nothing else
+  --json          print the result as JSON
 ${CONFIG_HELP}`,
-    options: { config },
+    options: { grants: flag, json: flag, config },
     words: 0,
     run: async (invocation) => (await import('./cli/doctor.js')).doctor(invocation),
   },

@@ -1,33 +1,48 @@
 import pg from 'pg'
 import { readCatalog } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
+import type { ProviderKinds } from '../contracts.js'
 import { isPooled } from '../db/database.js'
 import { checkSessions } from '../db/pooler.js'
+import { ConfigError } from '../host/config.js'
 import { canAuthenticate, listenersOf, NO_AUTHENTICATION, placeOf, withoutSocket } from '../host/listeners.js'
 import { type Loaded, needsDatabase } from '../host/load.js'
 import { pendingMigrations } from '../host/migrate.js'
+import { createProviders } from '../host/providers.js'
 import { type Config, loadServer, migrationSets } from '../host/server.js'
 import { gatewayMistake } from '../http/session.js'
+import { createLogger } from '../log.js'
 import { builtins, source } from './builtins.js'
-
-/** The result of one check. */
-export interface Finding {
-  readonly ok: boolean
-  readonly text: string
-}
+import { findConnections, findRights, type Finding } from './rights.js'
 
 /** Prints the result of all checks. @returns the exit code */
 export async function check({ flags }: Invocation): Promise<number> {
-  const findings = await findAll(flags)
-  for (const finding of findings) console.log(printed(finding))
-  return findings.every(({ ok }) => ok) ? 0 : 1
+  return report(await findAll(flags), flags)
 }
 
-export const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD '} ${text}`
+/**
+ * Prints findings, with `--json` as an object.
+ * @param more further keys of that object
+ * @returns the exit code
+ */
+export function report(findings: readonly Finding[], flags: Invocation['flags'], more: object = {}): number {
+  const ok = findings.every((finding) => finding.ok)
+  if (flags['json'] === true) console.log(JSON.stringify({ ok, ...more, findings }, undefined, 2))
+  else for (const finding of findings) console.log(printed(finding))
+  return ok ? 0 : 1
+}
 
-/** Runs all checks. @throws ConfigError with every mistake of the configuration */
+const printed = ({ ok, text }: Finding): string => `${ok ? 'ok  ' : 'BAD '} ${text}`
+
+/** Runs all checks. @throws ConfigError with every mistake of the configuration, unless the output is JSON */
 export async function findAll(flags: Invocation['flags']): Promise<readonly Finding[]> {
-  const { config, loaded } = await loadServer({ ...source(flags), builtins: builtins() })
+  const server = await loadServer({ ...source(flags), builtins: builtins() }).catch((error: unknown) => {
+    if (error instanceof ConfigError && flags['json'] === true) return error
+    throw error
+  })
+  if (server instanceof ConfigError)
+    return server.mistakes.map(({ path, message, where }) => ({ ok: false, text: `${path}: ${message} (${where})` }))
+  const { config, loaded } = server
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
   findings.push(...loaded.warnings.map((text) => ({ ok: false, text })))
   findings.push(...loaded.renamed.map((text) => ({ ok: true, text })))
@@ -37,7 +52,7 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   if (adminSecret !== undefined && adminSecret.length < 32) {
     findings.push({ ok: false, text: 'auth.adminSecret is shorter than 32 characters' })
   }
-  findings.push(...findListeners(config.values, loaded))
+  findings.push(...findListeners(config.values, loaded), ...(await findProviders(loaded)))
   if (!needsDatabase(loaded)) return [...findings, { ok: true, text: 'database: no plugin needs one' }]
   const { url } = config.values.database
   if (url === undefined) {
@@ -51,7 +66,8 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   try {
     await client.connect()
     findings.push(...(await findInPooler(config.values.database)))
-    return [...findings, ...(await findInDatabase(client, migrationSets(loaded)))]
+    findings.push(...(await findInDatabase(client, migrationSets(loaded))))
+    return [...findings, await findConnections(client, config.values.database, config.values.fast)]
   } catch (error) {
     return [...findings, { ok: false, text: `database: ${error instanceof Error ? error.message : String(error)}` }]
   } finally {
@@ -83,6 +99,37 @@ async function findInPooler(database: Config['values']['database']): Promise<rea
   )
 }
 
+/** Creates each provider, which fails for wrong settings and missing packages, but not `disk`, which creates folders. */
+async function findProviders({ providers }: Loaded): Promise<readonly Finding[]> {
+  const kinds = [...providers].map(([kind, { byName, ...more }]) => {
+    const created = [...byName].filter(([, { provider }]) => provider.name !== 'disk')
+    return [kind, { ...more, byName: new Map(created) }] as const
+  })
+  const made = createProviders(new Map(kinds), { log: createLogger({ level: 'silent' }), timeoutMs: 5000, dataDir: '' })
+  const names = kinds.flatMap(([kind, { byName }]) => [...byName.keys()].map((name) => ({ kind, name })))
+  try {
+    return await Promise.all(
+      names.map(({ kind, name }) =>
+        made.get(kind as keyof ProviderKinds, name).then(
+          () => ({ ok: true, text: `provider: ${kind}.${name}` }),
+          (error: Error) => ({ ok: false, text: error.message }),
+        ),
+      ),
+    )
+  } finally {
+    await made.close().catch(() => undefined)
+  }
+}
+
+/** Returns whether the login may see which migrations ran, or none ran. */
+async function mayReadRecord(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query<{ may: boolean }>(
+    `select to_regnamespace('svc_catalog') is null or has_schema_privilege('svc_catalog', 'usage')
+       and coalesce(has_table_privilege(to_regclass('svc_catalog.svc_migration'), 'select'), true) as may`,
+  )
+  return rows[0]!.may
+}
+
 async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrationSets>): Promise<readonly Finding[]> {
   const { rows } = await client.query<{ number: number; version: string }>(
     `select current_setting('server_version_num')::int as number, current_setting('server_version') as version`,
@@ -90,7 +137,11 @@ async function findInDatabase(client: pg.Client, sets: ReturnType<typeof migrati
   const { number = 0, version = '' } = rows[0] ?? {}
   const known = number >= 140000 && number < 190000
   const findings: Finding[] = [{ ok: known, text: `PostgreSQL ${version}${known ? '' : ': 14 to 18 are supported'}` }]
-  const pending = await pendingMigrations(client, sets)
+  const isReadable = await mayReadRecord(client)
+  const pending = isReadable ? await pendingMigrations(client, sets) : []
+  const rights = await findRights(client, pending.length)
+  findings.push(...rights)
+  if (rights.some(({ ok }) => !ok)) return findings
   if (pending.length > 0) {
     return [
       ...findings,

@@ -1,15 +1,22 @@
 import pg from 'pg'
 import type { Invocation } from '../cli.js'
 import { version } from '../version.js'
-import { findAll, type Finding, printed } from './check.js'
-import { embeddedDatabase } from './command-database.js'
+import { findAll, report } from './check.js'
+import { embeddedDatabase, NO_DATABASE } from './command-database.js'
 import { readSections } from './builtins.js'
+import { type Finding, grantsFor } from './rights.js'
 
 const SHOWN = 5
 
 /** Prints the environment and suggests improvements. */
 export async function doctor({ flags }: Invocation): Promise<number> {
+  if (flags['json'] === true) return doctorJson(flags)
   const { dataDir, database } = (await readSections(flags)).values
+  if (flags['grants'] === true) {
+    if (database.url === undefined) throw new Error(NO_DATABASE)
+    console.log(await grantsFor(database.directUrl ?? database.url))
+    return 0
+  }
   console.log(`rowhouse ${version}, Node ${process.versions.node} on ${process.platform} ${process.arch}`)
   const state = await (await embeddedDatabase()).inspect(dataDir)
   const { binaries } = state
@@ -30,9 +37,23 @@ export async function doctor({ flags }: Invocation): Promise<number> {
 
   const findings = database.url === undefined ? [] : [...(await findAll(flags)), ...(await harden(database.url))]
   if (database.url === undefined) console.log('no DATABASE_URL: rowhouse dev uses the database of the data directory')
-  for (const finding of findings) console.log(printed(finding))
-  return findings.every(({ ok }) => ok) ? 0 : 1
+  return report(findings, flags)
 }
+
+/** Prints the findings as JSON, those about the configuration included. */
+async function doctorJson(flags: Invocation['flags']): Promise<number> {
+  const findings = [...(await findAll(flags))]
+  const { dataDir, database } = await readSections(flags).then(
+    ({ values }) => values,
+    () => NO_VALUES,
+  )
+  if (database.url !== undefined) findings.push(...(await harden(database.url)))
+  const platform = `${process.platform} ${process.arch}`
+  return report(findings, flags, { version, node: process.versions.node, platform, data_dir: dataDir })
+}
+
+/** Of a configuration with mistakes, which are findings. */
+const NO_VALUES: { readonly dataDir?: string; readonly database: { readonly url?: string } } = { database: {} }
 
 /** Advises on unneeded privileges of the login. These findings are not errors. */
 async function harden(url: string): Promise<readonly Finding[]> {

@@ -9,22 +9,33 @@ import { withConnection } from './command-database.js'
 /** Runs the pending migrations of the schema `svc_catalog`, or lists them. */
 export async function migrateDatabase({ flags }: Invocation): Promise<number> {
   return withDatabase(flags, async (url) => {
-    if ((await migrateAt(url, flags)) === 0) console.log('nothing to migrate')
+    const done = await migrateAt(url, flags)
+    if (flags['json'] === true)
+      console.log(JSON.stringify({ dry_run: flags['dry-run'] === true, ...done }, undefined, 2))
+    else if (done.settings.length + done.migrations.length === 0) console.log('nothing to migrate')
     return 0
   })
 }
 
-/** @returns the number of changes */
-export async function migrateAt(url: string, flags: Invocation['flags']): Promise<number> {
+/** What a migration changed. */
+interface Migrated {
+  /** Defaults of sessions that a pooler needs. */
+  readonly settings: readonly string[]
+  readonly migrations: readonly Pending[]
+}
+
+/** Prints each change, unless the output is JSON. @returns the changes */
+export async function migrateAt(url: string, flags: Invocation['flags']): Promise<Migrated> {
   const { config, loaded } = await loadServer({ ...source(flags), builtins: builtins() })
   const { database } = config.values
   const dry = flags['dry-run'] === true
   const defaults = isPooled(database) ? await setSessionDefaults(database, dry) : []
-  for (const each of defaults) console.log(`${dry ? 'would set' : 'set'} ${each}`)
+  const tell = (text: string) => flags['json'] !== true && console.log(text)
+  for (const each of defaults) tell(`${dry ? 'would set' : 'set'} ${each}`)
   const steps = await migrateSchema(database.directUrl ?? url, migrationSets(loaded), dry)
-  for (const { owner, id } of steps) console.log(`${dry ? 'would run' : 'ran'} ${owner} ${id}`)
+  for (const { owner, id } of steps) tell(`${dry ? 'would run' : 'ran'} ${owner} ${id}`)
   if (isPooled(database) && !dry) await checkSessions(database)
-  return defaults.length + steps.length
+  return { settings: defaults, migrations: steps }
 }
 
 function migrateSchema(url: string, sets: readonly MigrationSet[], dry: boolean): Promise<readonly Pending[]> {

@@ -29,13 +29,15 @@ export const processesWithin = ({ maxConnections = DEFAULT_BUDGET }: Pick<Databa
  */
 export function poolSizes(config: DatabaseConfig, processes = 1): PoolSizes {
   const { maxConnections = processes === 1 ? Infinity : DEFAULT_BUDGET } = config
+  const isShared = config.directUrl === undefined
   const wanted: PoolSizes = {
     main: config.poolSize,
     streams: config.streamPoolSize,
     smallStreams: 4,
     admin: 4,
-    pipelines: config.pipelines,
-    sharedCommits: config.sharedCommits,
+    // Behind a connection pooler requests share no connections.
+    pipelines: isShared ? config.pipelines : 0,
+    sharedCommits: isShared ? config.sharedCommits : 0,
     listen: 1,
   }
   const most = Math.floor(maxConnections / processes)

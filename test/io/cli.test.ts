@@ -18,6 +18,7 @@ import { until } from '../kit/until.js'
 
 const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
 const SECRET = 'a secret for the tests of the command line'
+const ADMIN = { 'x-service-admin-secret': SECRET }
 
 t.test('help is there for the program and for each command, and mistakes get a hint', async (t) => {
   const folder = await newFolder(t)
@@ -158,6 +159,92 @@ t.test('metadata travels between databases', async (t) => {
   t.match(await run(folder, ['check'], secured), { code: 0, out: /1 tables tracked/ })
   t.match(await run(folder, ['check'], b), { code: 1, out: /no way to authenticate/ })
   t.match(await run(folder, ['doctor'], secured), { code: 0, out: /superuser/ })
+})
+
+t.test('a login of few rights serves what doctor --grants grants, and check finds what start would find', async (t) => {
+  const folder = await newFolder(t)
+  const { url } = await freshDatabase(t)
+  const name = new URL(url).pathname.slice(1)
+  const [owner, few] = [`owner_${name}`, `few_${name}`]
+  const as = (role: string) => Object.assign(new URL(url), { username: role, password: 'secret' }).href
+  await rowsOf(url, `create role ${owner} login password 'secret'; create role ${few} login password 'secret'`)
+  await rowsOf(url, `alter database ${name} owner to ${owner}`)
+  t.teardown(async () => {
+    await rowsOf(url, `drop owned by ${few}`)
+    await rowsOf(url, `reassign owned by ${owner} to current_user; drop owned by ${owner}; drop role ${few}, ${owner}`)
+  })
+  const env = { DATABASE_URL: as(few), ROWHOUSE_ADMIN_SECRET: SECRET }
+  const check = async () => JSON.parse((await run(folder, ['check', '--json'], env)).out)
+
+  t.match(await run(folder, ['start', '--port', '0'], env), { code: 1, err: /permission denied for database/ })
+  t.match(await run(folder, ['check'], env), {
+    code: 1,
+    out: /BAD +the login "few_\w+" may not run the \d+ pending migr/,
+  })
+  const migrated = await run(folder, ['migrate', '--json'], { ...env, DATABASE_URL: as(owner) })
+  t.match(JSON.parse(migrated.out), {
+    dry_run: false,
+    settings: [],
+    migrations: [{ owner: 'core', id: '001-metadata' }],
+  })
+  await rowsOf(as(owner), 'create table note (id serial primary key, text text)')
+  t.match(await run(folder, ['track', 'note'], { ...env, DATABASE_URL: as(owner) }), { code: 0 })
+  await rowsOf(
+    as(owner),
+    `insert into svc_catalog.svc_permission (table_schema, table_name, role_name, perm_type, perm_def)
+     values ('public', 'note', 'user', 'insert', '{"columns": ["text"], "check": {}}')`,
+  )
+  t.match(await run(folder, ['check'], env), { code: 1, out: /BAD .*misses usage on schema svc_catalog/ })
+  t.match(await check(), { ok: false })
+
+  const grants = await run(folder, ['doctor', '--grants'], env)
+  t.equal(grants.code, 0, grants.err)
+  await rowsOf(as(owner), grants.out)
+  t.match(await run(folder, ['check'], env), { code: 0, out: /ok +rights: the login "few_\w+" has all/ })
+  t.match(await run(folder, ['doctor'], env), {
+    code: 0,
+    out: /connections: a server opens up to 36 of \d+ for this login/,
+  })
+  t.match(JSON.parse((await run(folder, ['doctor', '--json'], env)).out), { ok: true, version: String, findings: [] })
+
+  const server = await start(t, folder, ['start', '--port', '0'], env)
+  const ask = async (type: string, args: unknown) => {
+    const body = JSON.stringify({ type, args })
+    const answer = await fetch(`${server.url}/v1/query`, { method: 'POST', headers: ADMIN, body })
+    return { status: answer.status, body: (await answer.json()) as unknown }
+  }
+  t.match(await ask('insert', { table: 'note', objects: [{ text: 'one' }] }), { status: 200 })
+  t.match(await ask('select', { table: 'note', columns: ['id', 'text'] }), {
+    status: 200,
+    body: [{ id: 1, text: 'one' }],
+  })
+  const permission = { table: 'note', role: 'user', permission: { columns: ['id'], filter: {} } }
+  t.match(await ask('create_select_permission', permission), { status: 200 }, 'metadata may change')
+  t.match(await ask('run_sql', { sql: 'create table other ()' }), { status: 400 }, 'and the schema may not')
+  const file = await fetch(`${server.url}/v1/file/one`, {
+    method: 'PUT',
+    headers: { ...ADMIN, 'x-service-user-id': '1' },
+    body: 'one',
+  })
+  t.equal(file.status, 200, await file.text())
+  t.equal(await server.stop('SIGTERM'), 0)
+
+  await rowsOf(as(owner), `revoke insert on note from ${few}`)
+  t.match(await check(), { ok: false, findings: [] })
+  t.match(await run(folder, ['check'], env), { code: 1, out: /BAD .*misses insert on note: rowhouse doctor --grants/ })
+  await rowsOf(as(owner), `grant insert on note to ${few}`)
+  await rowsOf(url, `alter role ${few} set default_transaction_read_only = on`)
+  t.match(await run(folder, ['check'], env), { code: 1, out: /BAD +the database is read-only/ })
+  await rowsOf(url, `alter role ${few} reset default_transaction_read_only`)
+
+  const broken = `export default { kind: 'sms', name: 'broken', create() { throw new Error('no such modem') } }`
+  await writeFile(join(folder, 'broken.mjs'), broken)
+  await writeFile(join(folder, 'rowhouse.config.json'), '{"providers": {"sms": {"main": {"use": "./broken.mjs"}}}}')
+  t.match(await run(folder, ['check'], env), { code: 1, out: /BAD .*sms\.main.*no such modem/ })
+  await writeFile(join(folder, 'rowhouse.config.json'), '{"http": {"prot": 1}}')
+  const mistakes = { ok: false, findings: [{ ok: false, text: /^\$\.http\.prot: unknown key/ }] }
+  t.match(await check(), mistakes)
+  t.match(JSON.parse((await run(folder, ['doctor', '--json'], env)).out), mistakes)
 })
 
 t.test('an existing database is tracked by one command, and the server says so when it starts', async (t) => {

@@ -1,0 +1,125 @@
+import pg from 'pg'
+import type { DatabaseConfig } from '../db/config.js'
+import { poolSizes, sumOf } from '../db/pool-sizes.js'
+import { isPooled } from '../db/database.js'
+import { CATALOG_SCHEMA } from '../catalog/schema.js'
+
+/** The result of one check. */
+export interface Finding {
+  readonly ok: boolean
+  readonly text: string
+}
+
+/**
+ * Finds the rights that the login of the server misses: those that each server needs, and those on tracked tables that
+ * permissions offer to roles.
+ */
+export async function findRights(client: pg.Client, pending: number): Promise<readonly Finding[]> {
+  const { rows } = await client.query<{ login: string; isMigrator: boolean; isReadOnly: boolean; missing: string[] }>(
+    `select current_user as login,
+       case when to_regnamespace($1) is null then has_database_privilege(current_database(), 'create')
+         else (select pg_has_role(nspowner, 'usage') from pg_namespace where nspname = $1) end as "isMigrator",
+       current_setting('transaction_read_only')::bool as "isReadOnly",
+       case when to_regnamespace($1) is null then '{}'
+         when not has_schema_privilege($1, 'usage') then array['usage on schema ' || $1]
+         else array(
+           select lower(right_) || ' on ' || case relkind when 'S' then 'sequence ' else '' end || c.oid::regclass
+           from pg_class c
+           cross join lateral unnest(case relkind when 'S' then array['USAGE'] else array['SELECT', 'INSERT', 'UPDATE', 'DELETE'] end) right_
+           where relnamespace = to_regnamespace($1) and relkind in ('r', 'p', 'S')
+             and not case relkind when 'S' then has_sequence_privilege(c.oid, right_) else has_table_privilege(c.oid, right_) end
+           order by c.oid::regclass::text, right_) end as missing`,
+    [CATALOG_SCHEMA],
+  )
+  const { login, isMigrator, isReadOnly, missing } = rows[0]!
+  const findings: Finding[] = []
+  if (isReadOnly)
+    findings.push({
+      ok: false,
+      text: 'the database is read-only: it is a standby, or default_transaction_read_only is on',
+    })
+  if (pending > 0 && !isMigrator) {
+    const text = `the login "${login}" may not run the ${pending} pending migrations: run rowhouse migrate with the login that owns the database`
+    return [...findings, { ok: false, text }]
+  }
+  const needed = missing.length > 0 ? missing : await findTableRights(client)
+  if (needed.length === 0)
+    return [...findings, { ok: true, text: `rights: the login "${login}" has all that it needs` }]
+  const list = `${needed.slice(0, SHOWN).join(', ')}${needed.length > SHOWN ? ` and ${needed.length - SHOWN} more` : ''}`
+  const text = `the login "${login}" misses ${list}: rowhouse doctor --grants prints what grants them`
+  return [...findings, { ok: false, text }]
+}
+
+const SHOWN = 5
+
+/** Returns what permissions of roles offer and the login may not do. */
+async function findTableRights(client: pg.Client): Promise<readonly string[]> {
+  const { rows } = await client.query<{ missing: string }>(
+    `with tracked as (
+       select distinct to_regclass(format('%I.%I', table_schema, table_name)) as id, table_schema as schema, perm_type as "right"
+       from svc_catalog.svc_permission)
+     select distinct case when has_schema_privilege(schema, 'usage') then "right" || ' on ' || id::regclass
+       else format('usage on schema %I', schema) end as missing
+     from tracked
+     where id is not null and not (has_schema_privilege(schema, 'usage')
+       and case "right" when 'delete' then has_table_privilege(id, 'delete') else has_any_column_privilege(id, "right") end)
+     order by missing`,
+  )
+  return rows.map(({ missing }) => missing)
+}
+
+/** Returns a finding that compares the connections of one server with what PostgreSQL has for its login. */
+export async function findConnections(client: pg.Client, config: DatabaseConfig, fast: boolean): Promise<Finding> {
+  const { rows } = await client.query<{ free: number }>(
+    `select least(
+       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+         - coalesce(current_setting('reserved_connections', true)::int, 0),
+       (select nullif(rolconnlimit, -1) from pg_roles where rolname = current_user),
+       (select nullif(datconnlimit, -1) from pg_database where datname = current_database())) as free`,
+  )
+  const free = rows[0]!.free
+  const sizes = poolSizes(config)
+  const most = sumOf(sizes) - (fast ? 0 : sizes.pipelines + sizes.sharedCommits)
+  const behind = isPooled(config) ? 'through the pooler, and 1 directly' : `of ${free} for this login`
+  const fits = isPooled(config) ? '' : `: enough for ${Math.floor(free / most)}`
+  return { ok: isPooled(config) || most <= free, text: `connections: one process opens up to ${most} ${behind}${fits}` }
+}
+
+/** Prints SQL that grants the login of the server what it needs, to be run by the owner of the schemas. */
+export async function grantsFor(url: string): Promise<string> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 5000,
+    application_name: 'rowhouse doctor',
+  })
+  try {
+    await client.connect()
+    const { rows } = await client.query<{ login: string; database: string; schemas: string[] }>(
+      `select quote_ident(current_user) as login, quote_ident(current_database()) as database,
+         array(select quote_ident(nspname) from pg_namespace n
+           where nspname not in ('information_schema', $1) and nspname not like 'pg\\_%'
+             and not exists (select from pg_depend d where d.objid = n.oid and d.deptype = 'e')
+           order by nspname) as schemas`,
+      [CATALOG_SCHEMA],
+    )
+    const { login, database, schemas } = rows[0]!
+    const script = [
+      `-- Grants the login ${login} what a server needs in the database ${database}. Run it after rowhouse migrate, with the`,
+      `-- login that owns the tables: rowhouse doctor --grants | psql OWNER_URL. Leave out schemas that are not served.`,
+      `grant connect on database ${database} to ${login};`,
+    ]
+    for (const schema of [CATALOG_SCHEMA, ...schemas]) script.push('', ...grantsOn(schema, login))
+    return script.join('\n')
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
+/** Includes the tables that the same owner creates later. */
+const grantsOn = (schema: string, login: string): readonly string[] => [
+  `grant usage on schema ${schema} to ${login};`,
+  `grant select, insert, update, delete on all tables in schema ${schema} to ${login};`,
+  `grant usage on all sequences in schema ${schema} to ${login};`,
+  `alter default privileges in schema ${schema} grant select, insert, update, delete on tables to ${login};`,
+  `alter default privileges in schema ${schema} grant usage on sequences to ${login};`,
+]
