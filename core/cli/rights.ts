@@ -81,8 +81,8 @@ export async function findConnections(client: pg.Client, config: DatabaseConfig,
   const sizes = poolSizes(config)
   const most = sumOf(sizes) - (fast ? 0 : sizes.pipelines + sizes.sharedCommits)
   const behind = isPooled(config) ? 'through the pooler, and 1 directly' : `of ${free} for this login`
-  const fits = isPooled(config) ? '' : `: enough for ${Math.floor(free / most)}`
-  return { ok: isPooled(config) || most <= free, text: `connections: one process opens up to ${most} ${behind}${fits}` }
+  const fits = isPooled(config) ? '' : `: enough for ${Math.floor(free / most)} servers`
+  return { ok: isPooled(config) || most <= free, text: `connections: a server opens up to ${most} ${behind}${fits}` }
 }
 
 /** Prints SQL that grants the login of the server what it needs, to be run by the owner of the schemas. */

@@ -69,6 +69,7 @@ const outcomes = await Promise.all([
 // What measures or loads the machine has it to itself.
 for (const file of filesOf('system/alone')) outcomes.push(await onCluster([file], {}))
 pool.summary()
+if (QUICK) notRun.push('the image of the Dockerfile (left out by --quick)')
 if (QUICK) notRun.push('the suites of npm test on another setup (left out by --quick)')
 for (const what of notRun) console.log(`not run here: ${what}`)
 if (!outcomes.flat().every((ok) => ok)) process.exitCode = 1
@@ -79,13 +80,13 @@ function embedded(): Promise<boolean> {
 }
 
 /** What needs packages of the npm registry. */
-async function ofRegistry(of: Packages, what: string): Promise<boolean> {
+async function ofRegistry(of: Packages, what: string, files = filesOf(`system/${of}`)): Promise<boolean> {
   const folder = await installPackages(of)
   if (folder === undefined) {
     notRun.push(`${what} (their packages come from the npm registry)`)
     return true
   }
-  const ok = await onCluster(filesOf(`system/${of}`), { [TEST_PACKAGES]: folder }, { first: true })
+  const ok = await onCluster(files, { [TEST_PACKAGES]: folder }, { first: true })
   await rm(folder, { recursive: true, force: true })
   return ok
 }
@@ -94,7 +95,8 @@ async function ofRegistry(of: Packages, what: string): Promise<boolean> {
 async function deploy(): Promise<boolean> {
   const programs = { [HAPROXY]: 'haproxy', [MMDEBSTRAP]: 'mmdebstrap', [NGINX]: 'nginx-light' }
   for (const [program, name] of Object.entries(programs)) if (!existsSync(program) && mayInstall) await install(name)
-  return ofRegistry('deploy', 'the image, units and manifests of core/deploy')
+  const files = filesOf('system/deploy').filter((file) => !QUICK || !file.endsWith('/image.test.js'))
+  return ofRegistry('deploy', 'the image, units and manifests of core/deploy', files)
 }
 
 /** What needs Debian's packages, each part as soon as its own are there. */
