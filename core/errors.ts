@@ -96,7 +96,6 @@ export const ERRORS = {
   'compile-failed': [503, 'The request could not be compiled in time (`compile.timeoutMs`).'],
   storage_unavailable: [503, 'Filestore: the store is full or cannot be reached.'],
   upload_lost: [503, 'Filestore: the upload took too long. Send it again.'],
-  other_server: [503, 'Resumable uploads: the bytes of the upload are on another server.'],
   timeout: [
     504,
     'The statement or operation took longer than `database.statementTimeoutMs`, or than the role may (`database.roleTimeoutMs`).',

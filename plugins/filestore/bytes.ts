@@ -68,7 +68,7 @@ async function readBuffer(
 }
 
 /** Fails the stream if its length differs from the one announced to the client. */
-function withLength(length: number, bytes: Readable): Readable {
+export function withLength(length: number, bytes: Readable): Readable {
   let left = length
   const count = new Transform({
     transform(chunk: Buffer, _encoding, done) {

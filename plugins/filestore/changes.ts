@@ -1,4 +1,4 @@
-import type { Call, Data } from 'rowhouse'
+import type { Call, Data, Transaction } from 'rowhouse'
 import type { Rule } from 'rowhouse/plan'
 import type { Version } from './conditions.js'
 import { accessDenied, AlreadyExists, notFound, preconditionFailed } from './errors.js'
@@ -12,6 +12,8 @@ export interface Guard {
   readonly rules?: Rules
   /** Returns whether the client's conditions allow the change. Undefined if there are none. */
   readonly conditions?: (current: Version | undefined) => boolean
+  /** Runs in the same transaction, first. The change fails if it throws. */
+  readonly before?: (transaction: Transaction) => Promise<void>
 }
 
 const MAX_TRIES = 3
@@ -39,6 +41,7 @@ export class Changes {
     for (let tries = 1; ; tries++) {
       try {
         return await this.data.transaction(call, async (inTransaction) => {
+          await guard?.before?.(inTransaction.transaction)
           const records: string[] = []
           for (const blob of blobs) records.push(await this.commitOne(blob, guard, inTransaction))
           return records

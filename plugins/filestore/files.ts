@@ -95,7 +95,7 @@ export class Files {
   async reserve(
     blob: string,
     provider: string,
-    { id, create, userId }: NewFile,
+    { id, create, userId }: Pick<NewFile, 'id' | 'create' | 'userId'>,
     size?: number,
     transaction?: Transaction,
   ): Promise<void> {
@@ -190,7 +190,6 @@ export class Files {
       blobs.map(({ file }) => file.contentType),
       blobs.map(({ file }) => file.userId),
       blobs.map(({ file }) => file.role),
-      blobs.map(({ file }) => file.upload ?? null),
     ]
     const rows = await this.data.query<{ blob: string; record: string }>(text, values, transaction)
     const records = new Map(rows.map(({ blob, record }) => [blob, record]))
@@ -209,7 +208,8 @@ export class Files {
   }
 
   /**
-   * Lists blobs to delete: those that no file has used for the grace period, and those whose lease has expired.
+   * Lists blobs to delete: those that no file has used for the grace period, those whose lease has expired, and pieces of
+   * expired uploads.
    * @param except blobs whose deletion has just failed
    */
   async garbage(
@@ -217,6 +217,7 @@ export class Files {
     limit: number,
     except: readonly string[],
   ): Promise<readonly { readonly blob: string; readonly provider: string }[]> {
+    await this.data.query(REMOVE_EXPIRED_UPLOADS)
     await this.data.query(ABANDON_EXPIRED)
     return this.data.query(GARBAGE, [graceSeconds, limit, except])
   }
@@ -273,19 +274,17 @@ select (
 const SET_SIZE = `update svc_catalog.svc_blob set size = $2 where blob_id = $1 and state = 'writing'`
 
 const RENEW = `
-update svc_catalog.svc_blob set leased_until = now() + interval '${LEASE_SECONDS} seconds'
+update svc_catalog.svc_blob set leased_until = greatest(leased_until, now() + interval '${LEASE_SECONDS} seconds')
 where blob_id = any($1) and state = 'writing' returning 1`
 
 /** Stores nothing unless the blob is still `writing`: the bytes of an abandoned one may have been deleted. */
 const storeText = (owner: OwnerType) => `
 with stored as (
-  select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::${owner}[], $7::text[], $8::uuid[])
-    as stored (blob_id, bytes, hex, file_id, content_type, user_id, user_role, upload_id)
+  select * from unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::${owner}[], $7::text[])
+    as stored (blob_id, bytes, hex, file_id, content_type, user_id, user_role)
 ), blob as (
   update svc_catalog.svc_blob as blob set state = 'live', size = bytes, sha256 = decode(hex, 'hex'), leased_until = null
   from stored where blob.blob_id = stored.blob_id and state = 'writing' returning stored.*
-), upload as (
-  update svc_catalog.svc_upload set stored_at = now() where upload_id in (select upload_id from blob)
 )
 insert into svc_catalog.svc_file (file_id, blob_id, content_type, file_size, user_id, user_role, etag)
 select file_id, blob_id, content_type, bytes, user_id, user_role, '"' || hex || '"' from blob`
@@ -314,6 +313,12 @@ function writesOf(owner: OwnerType) {
 const REMOVE = 'delete from svc_catalog.svc_file where file_id = $1 returning 1'
 const FORGET = `delete from svc_catalog.svc_blob where blob_id = $1 and state <> 'live'`
 
+/** A trigger makes their pieces dead. Keeps those that a request is using. */
+const REMOVE_EXPIRED_UPLOADS = `
+delete from svc_catalog.svc_upload where upload_id in (
+  select upload_id from svc_catalog.svc_upload where expires_at <= now() and (holder is null or held_until < now())
+  order by expires_at limit 1000 for update skip locked
+)`
 const ABANDON_EXPIRED = `
 update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch' where state = 'writing' and leased_until < now()`
 /** If the bytes cannot be deleted now, the grace period applies, because the store may still be receiving them. */

@@ -42,7 +42,7 @@ export default definePlugin({
     const cache = createBlobCache(options.cacheBytes)
     const components = { host, config: options, files, changes, uploads, rules, access, urls, cache }
     fileRoutes(components)
-    await resumableUploads(components)
+    resumableUploads(components)
     host.operation('file_usage', fileUsage(data, components))
     const checks = checkFiles(host, options)
     host.operation('check_files', checks.operation)

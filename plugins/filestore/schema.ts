@@ -137,6 +137,42 @@ insert into svc_catalog.svc_file_secret (secret)
 values (uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 `,
   },
+  {
+    id: '008-upload-pieces',
+    sql: `
+-- The bytes of an unfinished upload are pieces. Each is a blob that is being written, with a lease that never expires: so the
+-- collectors and checks of older servers leave it alone, too.
+create table svc_catalog.svc_upload_piece (
+  blob_id uuid primary key references svc_catalog.svc_blob,
+  upload_id uuid not null references svc_catalog.svc_upload on delete cascade,
+  start bigint not null,
+  size bigint not null,
+  unique (upload_id, start)
+);
+
+-- received: the size of all pieces; holder: the request that has the lock, until held_until; wanted_by: the request that gets
+-- it next.
+-- Servers of older versions need place, unchecked_from and svc_upload_place, which newer ones do not use: drop them in the next
+-- major version. The place of new uploads is always alive and is that of no server, so older servers answer 503 and the client
+-- retries.
+insert into svc_catalog.svc_upload_place (place, seen_at) values ('00000000-0000-0000-0000-000000000000', 'infinity');
+alter table svc_catalog.svc_upload
+  alter column place set default '00000000-0000-0000-0000-000000000000',
+  add column received bigint not null default 0,
+  add column holder uuid,
+  add column held_until timestamptz,
+  add column wanted_by uuid;
+
+-- The collector deletes the bytes without a grace period, because no file has used them.
+create function svc_catalog.svc_release_pieces() returns trigger language plpgsql as $$
+begin
+  update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch' where blob_id in (select blob_id from released);
+  return null;
+end $$;
+create trigger svc_release_pieces after delete on svc_catalog.svc_upload_piece
+  referencing old table as released for each statement execute function svc_catalog.svc_release_pieces();
+`,
+  },
 ]
 
 /**

@@ -47,7 +47,7 @@ export class Uploads {
     const { host, files, config } = this
     const store = await host.provider('storage')
     const provider = host.providerName('storage') as string
-    const lease = holdLease(files, host.use('log'), call)
+    const lease = holdLease(files, host.use('log'), call.signal)
     const { signal } = lease
     const stored: StoredBlob[] = []
     try {
@@ -57,7 +57,7 @@ export class Uploads {
         const blob = randomUUID()
         const data = host.use('data')
         const reserved = await reserve({ data, files, config }, { blob, provider }, file, upload.size, call)
-        lease.blobs.push(blob)
+        lease.blobs.add(blob)
         const written =
           (await this.writeBuffered(store, blob, upload, reserved.maxBytes, signal)) ??
           (await writeStream(store, blob, upload.open(reserved.maxBytes), signal))
@@ -97,7 +97,7 @@ export class Uploads {
    * Deletes a blob, unless a commit whose answer was lost has made it the content of a file. Deletes the object first,
    * because the collector finds a row without an object, but not an object without a row.
    */
-  private async discard(store: ObjectStore, blob: string): Promise<void> {
+  async discard(store: ObjectStore, blob: string): Promise<void> {
     try {
       if (!(await this.files.abandon(blob))) return
       await store.delete(blob)
@@ -126,21 +126,31 @@ async function writeStream(
   }
 }
 
-/** Renews the lease of blobs that are being written until `end` is called. */
-function holdLease(files: Files, log: Services['log'], call: Call) {
-  /** Aborts when the lease is lost, or the call aborts. */
+/** The leases of blobs that are being written. */
+export interface Lease {
+  readonly blobs: Set<string>
+  /** Aborts when a lease is lost. */
+  readonly signal: AbortSignal
+  /** The error for the client if a lease was lost. */
+  readonly lost: ServiceError | undefined
+  end(): void
+}
+
+/** Renews the leases of blobs until `end` is called. @param signal makes the signal of the lease abort */
+export function holdLease(files: Files, log: Services['log'], signal?: AbortSignal): Lease {
+  /** Aborts when the lease is lost, or `signal` aborts. */
   const abort = new AbortController()
-  const blobs: string[] = []
+  const blobs = new Set<string>()
   let lost: ServiceError | undefined
-  const stop = () => abort.abort(call.signal.reason)
-  if (call.signal.aborted) stop()
-  else call.signal.addEventListener('abort', stop)
+  const stop = () => abort.abort(signal?.reason)
+  if (signal?.aborted) stop()
+  else signal?.addEventListener('abort', stop)
   const renewal = setInterval(
     () => {
-      const { length } = blobs
-      files.renew(blobs).then(
+      const renewed = [...blobs]
+      files.renew(renewed).then(
         (held) => {
-          if (held !== length) abort.abort((lost ??= uploadLost()))
+          if (held !== renewed.length) abort.abort((lost ??= uploadLost()))
         },
         (error: unknown) => log.warn({ err: error }, 'the lease of an upload could not be renewed'),
       )
@@ -150,13 +160,12 @@ function holdLease(files: Files, log: Services['log'], call: Call) {
   return {
     blobs,
     signal: abort.signal,
-    /** The error for the client if the lease was lost. */
     get lost() {
       return lost
     },
     end() {
       clearInterval(renewal)
-      call.signal.removeEventListener('abort', stop)
+      signal?.removeEventListener('abort', stop)
     },
   }
 }

@@ -1,14 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { createReadStream, existsSync } from 'node:fs'
-import { readdir, rename, stat, writeFile } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { rename, writeFile } from 'node:fs/promises'
 import { type ClientRequest, request } from 'node:http'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { SignJWT } from 'jose'
 import tap, { type Test } from 'tap'
 import { Upload, type UploadOptions } from 'tus-js-client'
-import { freshDatabase } from '../kit/database.js'
+import { freshDatabase, rowsOf } from '../kit/database.js'
+import fc from '../kit/property.js'
 import { startProxy } from '../kit/proxy.js'
+import { serverProcess } from '../kit/server-process.js'
 import { ADMIN_SECRET, type As, type TestOptions, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
@@ -29,12 +31,10 @@ interface Tus extends TestServer {
   head(path: string, as?: As): Answer
   remove(path: string, as?: As): Answer
   /** A PATCH that sends some bytes and stops. */
-  half(path: string, body: string, length?: number): Promise<ClientRequest>
+  half(path: string, body: string | Buffer, headers?: Readonly<Record<string, string | number>>): Promise<ClientRequest>
   file(id: string): Answer
-  /** How many bytes of an upload are on the disk. */
-  staged(path: string): Promise<number>
-  /** Of an upload. */
-  left(path: string): Promise<{ readonly known: boolean; readonly staged: boolean }>
+  /** Whether the record of an upload is there, and pieces of it. */
+  left(path: string): Promise<{ readonly known: boolean; readonly pieces: boolean }>
 }
 
 async function tus(
@@ -71,26 +71,44 @@ async function tus(
       send('PATCH', path, { 'Upload-Offset': String(offset), 'Content-Type': TYPE, ...headers }, as, body),
     head: (path, as = admin) => send('HEAD', path, {}, as),
     remove: (path, as = admin) => send('DELETE', path, {}, as),
-    staged: async (path) => (await stat(join(dataDir, 'uploads', path.split('/').at(-1)!))).size,
-    async half(path, body, length) {
-      const headers = { ...identity, 'tus-resumable': '1.0.0', 'upload-offset': '0', 'content-type': TYPE }
-      const known = length === undefined ? {} : { 'content-length': length }
-      const req = request(server.url + path, { method: 'PATCH', headers: { ...headers, ...known } })
-      req.on('error', () => {})
-      req.write(body)
-      const id = path.split('/').at(-1)!
-      await until('some bytes are staged', async () => (await readdir(join(dataDir, 'uploads'))).includes(id))
-      return req
-    },
+    half: (path, body, headers) => half(server, path, body, headers),
     file: (id) => server.fetch(`/v1/file/${encodeURIComponent(id)}`, {}, admin),
     async left(path) {
-      const id = path.split('/').at(-1)!
-      const sql = `select count(*) from svc_catalog.svc_upload where upload_id = '${id}'`
-      const { result } = await server.must('run_sql', { sql })
-      return { known: result[1][0] === '1', staged: (await readdir(join(dataDir, 'uploads'))).includes(id) }
+      const of = (table: string) => `select upload_id from svc_catalog.${table} where upload_id = '${idOf(path)}'`
+      const rows = await Promise.all(
+        ['svc_upload', 'svc_upload_piece'].map((table) => rowsOf(server.databaseUrl, of(table))),
+      )
+      return { known: rows[0]!.length > 0, pieces: rows[1]!.length > 0 }
     },
   }
 }
+
+/** A PATCH that sends some bytes and stops. */
+async function half(
+  { url, databaseUrl }: { readonly url: string; readonly databaseUrl: string },
+  path: string,
+  body: string | Buffer,
+  headers: Readonly<Record<string, string | number>> = {},
+): Promise<ClientRequest> {
+  const all = { ...identity, 'tus-resumable': '1.0.0', 'upload-offset': 0, 'content-type': TYPE, ...headers }
+  const before = await coming(databaseUrl)
+  const req = request(url + path, { method: 'PATCH', headers: all })
+  req.on('error', () => {})
+  req.write(body)
+  await until('some bytes have come', async () => (await coming(databaseUrl)) > before)
+  return req
+}
+
+/** How many pieces a server is receiving. */
+const coming = async (databaseUrl: string): Promise<number> =>
+  (await rowsOf(databaseUrl, `select from svc_catalog.svc_blob where state = 'writing' and leased_until < 'infinity'`))
+    .length
+
+/** How many pieces the collector will delete. */
+const released = async ({ databaseUrl }: TestServer): Promise<number> =>
+  (await rowsOf(databaseUrl, `select from svc_catalog.svc_blob where dead_at = 'epoch'`)).length
+
+const idOf = (path: string): string => path.split('/').at(-1)!
 
 const identity = { 'x-service-admin-secret': ADMIN_SECRET, 'x-service-user-id': '7' }
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -188,7 +206,7 @@ tap.test('an upload comes in parts and is a file with the last', async (t) => {
 
   t.equal(offsetOf(await server.head(path)), '11', 'and is said to be complete for a while')
   t.match(await server.patch(path, 11), { status: 204 })
-  t.same(await server.left(path), { known: true, staged: false })
+  t.same(await server.left(path), { known: true, pieces: false })
   const record = await server.must('run_sql', {
     sql: 'select content_type, user_id, user_role from svc_catalog.svc_file',
   })
@@ -337,28 +355,25 @@ tap.test('a checksum is compared, and bytes that differ are gone', async (t) => 
   t.equal((await server.file('sums')).text, 'hello'.repeat(4))
 
   const cut = await server.begin(9, { file_id: 'half' })
-  const id = cut.split('/').at(-1)!
-  await server.patch(cut, 0, 'hello')
-  await server.must('run_sql', {
-    sql: `update svc_catalog.svc_upload set unchecked_from = 2 where upload_id = '${id}'`,
-  })
-  t.equal(offsetOf(await server.head(cut)), '2', 'nor does what a killed server had not compared count')
-  t.equal(offsetOf(await server.patch(cut, 2, 'l')), '3')
+  const broken = await server.half(cut, 'hello', { 'content-length': 9, ...checksum('sha1', 'hello, you') })
+  broken.destroy()
+  t.equal(offsetOf(await server.head(cut)), '0', 'nor do bytes count that were not compared')
+  t.equal(offsetOf(await server.patch(cut, 0, 'l')), '1')
 })
 
 tap.test('a later request ends the one before', async (t) => {
   const path = await server.begin(10, { file_id: 'later' })
-  const stuck = await server.half(path, 'hello', 10)
+  const stuck = await server.half(path, 'hello', { 'content-length': 10 })
   const answer = new Promise<number | undefined>((resolve) => stuck.once('response', (res) => resolve(res.statusCode)))
 
   for (const send of [server.head, server.remove]) t.equal((await send(path, user(1))).status, 404)
   t.equal((await server.patch(path, 0, 'x', {}, user(1))).status, 404)
-  stuck.write(', ')
-  await until('it goes on, whatever others ask', async () => (await server.staged(path)) === 7)
-  t.equal(offsetOf(await server.head(path)), '7')
+  const wanted = `select from svc_catalog.svc_upload where upload_id = '${idOf(path)}' and wanted_by is not null`
+  t.same(await rowsOf(server.databaseUrl, wanted), [], 'whatever others ask, it goes on')
+  t.equal(offsetOf(await server.head(path)), '5')
   t.equal(await answer, 423)
   stuck.destroy()
-  t.equal((await server.patch(path, 7, 'you')).status, 204)
+  t.equal((await server.patch(path, 5, ', you')).status, 204)
   t.equal((await server.file('later')).text, 'hello, you')
 
   const both = await server.begin(5, { file_id: 'both' })
@@ -371,16 +386,25 @@ tap.test('a later request ends the one before', async (t) => {
 tap.test('an upload that could not be stored is not complete', async (t) => {
   const path = await server.begin(5, { file_id: 'unstored' })
   const store = join(server.dataDir, 'files')
+  t.equal((await server.patch(path, 0, 'hell')).status, 204)
   await rename(store, `${store}-away`)
 
-  t.equal((await server.patch(path, 0, 'hello')).status, 500)
-  t.equal((await server.head(path)).status, 500)
+  t.equal((await server.patch(path, 4, 'o')).status, 500)
   t.equal((await server.create(0, { file_id: 'none' })).status, 500)
   const begun = await server.must('run_sql', {
     sql: `select count(*) from svc_catalog.svc_upload where file_id = 'none'`,
   })
   t.equal(begun.result[1][0], '0', 'one without bytes has not even begun')
   await rename(`${store}-away`, store)
+  const [piece] = await rowsOf<{ id: string }>(
+    server.databaseUrl,
+    `select blob_id as id from svc_catalog.svc_upload_piece where upload_id = '${idOf(path)}'`,
+  )
+  const bytes = join(store, piece!.id.slice(-2), piece!.id)
+  await rename(bytes, `${bytes}-away`)
+  t.equal((await server.patch(path, 4, 'o')).status, 500)
+  t.equal((await server.head(path)).status, 500)
+  await rename(`${bytes}-away`, bytes)
   t.match(await server.patch(path, 5), { status: 204 })
   t.equal((await server.file('unstored')).text, 'hello')
   t.match(await server.create(0, { file_id: 'none' }), { status: 201 })
@@ -391,15 +415,16 @@ tap.test('an upload is taken back, or expires', async (t) => {
   await server.patch(path, 0, 'he')
   t.match(await server.remove(path), { status: 204 })
   t.equal((await server.head(path)).status, 404)
-  t.same(await server.left(path), { known: false, staged: false })
+  t.same(await server.left(path), { known: false, pieces: false })
 
   const late = await server.begin(5)
   await server.patch(late, 0, 'he')
-  const expire = `update svc_catalog.svc_upload set expires_at = now() where upload_id = '${late.split('/').at(-1)}'`
+  const expire = `update svc_catalog.svc_upload set expires_at = now() where upload_id = '${idOf(late)}'`
   await server.must('run_sql', { sql: expire })
   t.ok([404, 410].includes((await server.patch(late, 2, 'l')).status))
   await until('it is gone', async () => !(await server.left(late)).known)
-  t.same(await server.left(late), { known: false, staged: false })
+  t.same(await server.left(late), { known: false, pieces: false })
+  await until('its bytes are gone', async () => (await released(server)) === 0)
 })
 
 tap.test('another site cannot upload with the cookie of a user', async (t) => {
@@ -461,24 +486,13 @@ tap.test('the public client', async (t) => {
   await t.test('goes on when its connection was cut', async (t) => {
     const proxy = await startProxy(t, server.url)
     const offsets: string[] = []
-    let it: Upload | undefined
-    const ended = upload(
-      big.path,
-      {
-        endpoint: `${new URL(proxy.url).origin}/v1/upload`,
-        metadata: { file_id: 'cut' },
-        fileReader: stallsOnce(big.bytes, 8 * MIB),
-        onBeforeRequest: (req) => void (req.getMethod() === 'PATCH' && offsets.push(req.getHeader('Upload-Offset')!)),
-      },
-      (begun) => (it = begun),
-    )
-    const staged = () => join(server.dataDir, 'uploads', it?.url?.split('/').at(-1) ?? 'not yet')
-    const size = (path: string) =>
-      stat(path).then(
-        ({ size }) => size,
-        () => 0,
-      )
-    await until('some bytes are staged', async () => (await size(staged())) > 0)
+    const ended = upload(big.path, {
+      endpoint: `${new URL(proxy.url).origin}/v1/upload`,
+      metadata: { file_id: 'cut' },
+      fileReader: stallsOnce(big.bytes, 9 * MIB),
+      onBeforeRequest: (req) => void (req.getMethod() === 'PATCH' && offsets.push(req.getHeader('Upload-Offset')!)),
+    })
+    await until('some bytes have come', async () => (await coming(server.databaseUrl)) > 0)
     proxy.killAll()
     await ended
     t.equal(await etagOf(server, 'cut'), big.etag)
@@ -501,35 +515,122 @@ tap.test('the public client', async (t) => {
   })
 })
 
-tap.test('an upload outlives its server, and stays where its bytes are', async (t) => {
+tap.test('an upload goes on at another server', async (t) => {
   const { url: databaseUrl } = await freshDatabase(t)
-  const config = { dataDir: t.testdir({}) }
-  const before = await tus(t, {}, { databaseUrl, config })
-  const path = await before.begin(10, { file_id: 'f' })
-  const theirs = await before.begin(1, { file_id: 'g' }, user(1))
-  const broken = await before.half(path, 'hello', 10)
-  broken.destroy()
-  await before.close()
-  const orphan = join(config.dataDir, 'uploads', '00000000-0000-4000-8000-000000000000')
-  await writeFile(orphan, 'of no upload')
+  const dataDir = t.testdir({})
+  const start = (filestore: object = {}) => tus(t, filestore, { databaseUrl, config: { dataDir } })
+  const [one, two] = [await start(), await start()]
 
-  const server = await tus(t, { permissions: {} }, { databaseUrl, config })
-  t.equal(offsetOf(await server.head(path)), '5')
-  const denied = { status: 403, body: { code: 'access_denied', message: 'no permission for role user' } }
-  t.match(await server.patch(theirs, 0, 'x', {}, user(1)), denied, 'what a role may is asked at the end, too')
-  t.equal((await server.head(theirs, user(1))).status, 403)
-  t.equal((await server.file('g')).status, 404)
-
-  const elsewhere = await tus(t, {}, { databaseUrl, config: { dataDir: join(config.dataDir, 'else') } })
-  const answer = await elsewhere.patch(path, 5, 'world')
-  t.match(answer, { status: 503, body: { code: 'other_server' } })
-  t.ok(answer.headers.get('retry-after'))
-  await until('bytes of no upload are gone', () => !existsSync(orphan))
-  await elsewhere.must('run_sql', {
-    sql: `update svc_catalog.svc_upload_place set seen_at = now() - interval '6 minutes'`,
+  await t.test('that shares the database and the store', async (t) => {
+    const path = await one.begin(12, { file_id: 'f' })
+    t.equal((await one.patch(path, 0, 'hel')).status, 204)
+    t.equal((await two.patch(path, 3, 'lo, ')).status, 204)
+    t.equal(offsetOf(await one.head(path)), '7')
+    t.equal((await one.patch(path, 7, 'you')).status, 204)
+    t.equal((await two.patch(path, 10, 'rs')).status, 204)
+    for (const server of [one, two]) {
+      t.equal((await server.file('f')).text, 'hello, yours')
+      t.equal(offsetOf(await server.head(path)), '12')
+    }
   })
-  t.equal((await elsewhere.head(path)).status, 410, 'one whose server is gone has to start again')
-
-  t.equal((await server.patch(path, 5, 'world')).status, 204)
-  t.equal((await elsewhere.head(path)).status, 200)
+  await t.test('while a request for it has not ended at the first', async (t) => {
+    const path = await one.begin(10, { file_id: 'g' })
+    const stuck = await one.half(path, 'hello', { 'content-length': 10 })
+    const answer = new Promise((resolve) => stuck.once('response', (res) => resolve(res.statusCode)))
+    t.equal(offsetOf(await two.head(path)), '5', 'what it has received counts')
+    t.equal(await answer, 423)
+    t.equal((await two.patch(path, 5, 'there')).status, 204)
+    t.equal((await one.file('g')).text, 'hellothere')
+  })
+  await t.test('and a request that has lost it without knowing stores nothing', async (t) => {
+    const path = await one.begin(5, { file_id: 'h' })
+    const stuck = await one.half(path, 'hel', { 'content-length': 5 })
+    const answer = new Promise((resolve) => stuck.once('response', (res) => resolve(res.statusCode)))
+    await rowsOf(
+      databaseUrl,
+      `update svc_catalog.svc_upload set holder = gen_random_uuid() where upload_id = '${idOf(path)}'`,
+    )
+    stuck.end('lo')
+    t.equal(await answer, 423)
+    await rowsOf(databaseUrl, `update svc_catalog.svc_upload set holder = null where upload_id = '${idOf(path)}'`)
+    t.equal(offsetOf(await two.head(path)), '0')
+  })
+  await t.test('when the first was killed', async (t) => {
+    const first = await serverProcess(t, databaseUrl, [], { ROWHOUSE_DATA_DIR: dataDir })
+    const path = await two.begin(20 * MIB, { file_id: 'k' })
+    const bytes = randomBytes(20 * MIB)
+    const stuck = await half({ ...first, databaseUrl }, path, bytes.subarray(0, 12 * MIB), {
+      'content-length': 20 * MIB,
+    })
+    const recorded = `select from svc_catalog.svc_upload_piece where upload_id = '${idOf(path)}'`
+    await until('a piece is recorded', async () => (await rowsOf(databaseUrl, recorded)).length > 0)
+    await first.kill()
+    stuck.destroy()
+    const at = Number(offsetOf(await two.head(path)))
+    t.ok(at > 0 && at <= 12 * MIB, `it goes on at ${at}`)
+    t.equal((await two.patch(path, at, bytes.subarray(at))).status, 204)
+    t.equal(await etagOf(one, 'k'), `"${createHash('sha256').update(bytes).digest('hex')}"`)
+  })
+  await t.test('with the permissions of that one', async (t) => {
+    const theirs = await one.begin(1, { file_id: 'i' }, user(1))
+    const strict = await start({ permissions: {} })
+    const denied = { status: 403, body: { code: 'access_denied', message: 'no permission for role user' } }
+    t.match(await strict.patch(theirs, 0, 'x', {}, user(1)), denied, 'what a role may is asked at the end, too')
+    t.equal((await strict.head(theirs, user(1))).status, 403)
+    t.equal((await one.file('i')).status, 404)
+  })
+  await t.test('unless an older version has its bytes', async (t) => {
+    const path = await one.begin(1, {})
+    await rowsOf(
+      databaseUrl,
+      "insert into svc_catalog.svc_upload_place values ('00000000-0000-4000-8000-000000000000')",
+    )
+    const place = `update svc_catalog.svc_upload set place = '00000000-0000-4000-8000-000000000000'`
+    await rowsOf(databaseUrl, `${place} where upload_id = '${idOf(path)}'`)
+    t.match(await two.patch(path, 0, 'x'), { status: 410, body: { code: 'gone' } })
+  })
+  await t.test('wherever requests are cut, and however many there are at once', async (t) => {
+    const servers = [one, two]
+    const size = fc.integer({ min: 1, max: 40_000 })
+    const step = fc.record({
+      size,
+      server: fc.nat(1),
+      how: fc.constantFrom('whole', 'whole', 'broken', 'twice', 'checked', 'wrong'),
+    })
+    let n = 0
+    const isWhole = async (steps: readonly { size: number; server: number; how: string }[]): Promise<boolean> => {
+      const bytes = randomBytes(100_000)
+      const id = `random-${n++}`
+      const path = await one.begin(bytes.length, { file_id: id })
+      const at = async () => Number(offsetOf(await two.head(path)))
+      for (const { size, server, how } of steps) {
+        const from = await at()
+        if (from === bytes.length) break
+        const part = bytes.subarray(from, from + size)
+        const it = servers[server]!
+        if (how === 'broken') {
+          const cut = await it.half(path, part, { 'upload-offset': from, 'content-length': bytes.length - from })
+          cut.destroy()
+        } else if (how === 'twice') {
+          await Promise.all(servers.map((each) => each.patch(path, from, part)))
+        } else {
+          const digest = how === 'wrong' ? sum('other bytes') : sum(part)
+          const { status } = await it.patch(
+            path,
+            from,
+            part,
+            how === 'whole' ? {} : { 'Upload-Checksum': `sha256 ${digest}` },
+          )
+          if (status !== (how === 'wrong' ? 460 : 204)) return false
+        }
+        const now = await at()
+        if (now < from || now > from + part.length || (how === 'wrong' && now > from)) return false
+      }
+      const from = await at()
+      if (from < bytes.length && (await one.patch(path, from, bytes.subarray(from))).status !== 204) return false
+      return (await etagOf(two, id)) === `"${createHash('sha256').update(bytes).digest('hex')}"`
+    }
+    await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 6 }), isWhole), { numRuns: 15 })
+    t.pass('it is the same bytes')
+  })
 })

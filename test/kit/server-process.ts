@@ -15,11 +15,12 @@ export async function serverProcess(
   t: { teardown(fn: () => Promise<void>): unknown },
   databaseUrl: string,
   nodeArguments: readonly string[] = [],
+  variables: Readonly<Record<string, string>> = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-test-process-'))
   const child = spawn(process.execPath, [...nodeArguments, CLI, 'start', '--port', '0'], {
     cwd: folder,
-    env: { PATH: process.env['PATH'], DATABASE_URL: databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET },
+    env: { PATH: process.env['PATH'], DATABASE_URL: databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET, ...variables },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   const gone = once(child, 'exit')
@@ -39,6 +40,11 @@ export async function serverProcess(
   return {
     url: found() as string,
     stop,
+    /** Ends it at once, in the midst of whatever it does. */
+    async kill() {
+      child.kill('SIGKILL')
+      await gone
+    },
     /** The most bytes of memory that it ever had. */
     peak: () => Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) * 1024,
   }

@@ -16,8 +16,8 @@ import {
   readUploadHeaders,
   VERSION,
 } from './protocol.js'
-import { unknownUpload } from './records.js'
-import type { Chunk, Progress, ResumableUploads } from './resumable.js'
+import { unknownUpload, type Upload } from './records.js'
+import type { Chunk, ResumableUploads } from './resumable.js'
 
 const PATH = '/v1/upload'
 const UPLOAD_PATH = `${PATH}/:upload_id`
@@ -57,10 +57,10 @@ export function tusRoutes({ host, config, access, changes, rules }: Components, 
     ctx.status = 204
   }
   const head = async (ctx: Context): Promise<void> => {
-    const progress = await resumable.progress(idOf(ctx), callOf(ctx))
-    setProgress(ctx, progress)
-    ctx.set('Upload-Length', String(progress.upload.length))
-    if (progress.upload.metadata !== '') ctx.set('Upload-Metadata', progress.upload.metadata)
+    const upload = await resumable.progress(idOf(ctx), callOf(ctx))
+    setProgress(ctx, upload)
+    ctx.set('Upload-Length', String(upload.length))
+    if (upload.metadata !== '') ctx.set('Upload-Metadata', upload.metadata)
     ctx.status = 200
   }
   /** For clients behind proxies that block PATCH. */
@@ -115,7 +115,7 @@ function setCommonHeaders(ctx: Context): void {
   if (exposed) ctx.set('Access-Control-Expose-Headers', `${exposed}, ${EXPOSED_HEADERS}`)
 }
 
-function setProgress(ctx: Context, { offset, expiresAt }: Progress): void {
+function setProgress(ctx: Context, { offset, expiresAt }: Upload): void {
   ctx.set('Upload-Offset', String(offset))
   ctx.set('Upload-Expires', expiresAt.toUTCString())
 }

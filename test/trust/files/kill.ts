@@ -6,7 +6,7 @@ import pg from 'pg'
 import { freshDatabase } from '../../kit/database.js'
 import type { PartOptions, Score } from '../part.js'
 import { checkDisk, Model } from './model.js'
-import { checkStaged, Parts } from './parts.js'
+import { checkPieces, Parts } from './parts.js'
 import type { Fault } from './plant.js'
 import { tamper } from './tamper.js'
 import { startVictim, type Victim, writeConfig } from './victim.js'
@@ -131,7 +131,8 @@ class Loop {
     const alive = await Promise.race([
       this.model
         .play(victim.url, ['a', ...(this.fault === 'in-place' ? [] : ['b'])])
-        .then(() => this.parts.play(victim.url))
+        // A store with a fault mixes up pieces without any kill.
+        .then(() => (this.fault === undefined ? this.parts.play(victim.url) : undefined))
         .then(() => sleep(COLLECTED_MS, true)),
       victim.gone.then(() => false),
     ]).catch(() => victim.gone.then(() => false))
@@ -143,8 +144,7 @@ class Loop {
     const { url } = this.victim as Victim
     const wrong = [...(await this.model.check(url)), ...(await this.parts.check(url))]
     if (this.fault === undefined) {
-      wrong.push(...(await checkDisk(this.database, this.folder)))
-      await checkStaged(this.folder)
+      wrong.push(...(await checkPieces(this.database)), ...(await checkDisk(this.database, this.folder)))
     }
     this.violations.push(...wrong.map((each) => `${call} ${n}: ${each}`))
     return !alive

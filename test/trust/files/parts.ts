@@ -1,8 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import type pg from 'pg'
 import { ADMIN_SECRET } from '../../kit/server.js'
-import { until } from '../../kit/until.js'
 
 const BYTES = 200_000
 /** Where parts end; the second has a checksum. */
@@ -68,11 +66,10 @@ export class Parts {
   }
 }
 
-/** Every upload has ended: its bytes are not staged any more. */
-export async function checkStaged(folder: string): Promise<void> {
-  const staged = async () =>
-    (await readdir(join(folder, 'data', 'uploads'))).filter((name) => !name.startsWith('place'))
-  await until('no bytes are staged', async () => (await staged()).length === 0)
+/** Every upload has ended: it has no pieces any more. */
+export async function checkPieces(database: pg.Client): Promise<string[]> {
+  const { rows } = await database.query('select blob_id from svc_catalog.svc_upload_piece')
+  return rows.length === 0 ? [] : [`${ID}: ${rows.length} pieces are left of it`]
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
