@@ -3,6 +3,7 @@ import type { Catalog } from '../catalog/catalog.js'
 import type { CatalogOptions } from '../catalog/draft.js'
 import type { Metadata } from '../catalog/metadata.js'
 import type { Editor } from '../catalog/editor.js'
+import type { ServiceError } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import type { Op, TableRef } from '../plan/ir.js'
 import type { Action, Names } from '../plan/names.js'
@@ -66,6 +67,12 @@ export interface Data {
   explain(request: Request, call: Call, analyze?: boolean): Promise<readonly Explained[]>
   /** Explains why a session may or may not read or write a row. Nothing is written. The result shows hidden rows. */
   explainPermission(question: PermissionQuestion, call: Call): Promise<PermissionExplained>
+  /**
+   * Returns an error of a plugin with why a permission is its reason, if an admin acts as the caller's role; otherwise
+   * the same error. `run` does so by itself.
+   * @param request a count of one row under the rule that refuses it. Not needed if the error has `denied`
+   */
+  explainRefusal(error: ServiceError, call: Call, request?: Request): Promise<ServiceError>
   /**
    * Runs and commits one statement of a plugin on its own tables. Checks no permissions: never pass on requests of
    * clients.

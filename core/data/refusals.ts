@@ -5,8 +5,8 @@ import type { Execution } from '../db/lane.js'
 import { ServiceError } from '../errors.js'
 import type { Json } from '../json/parse.js'
 import { Rows } from '../json/rows.js'
-import { type Insert, type Op, type TableRef, type Update } from '../plan/ir.js'
-import type { Action } from '../plan/names.js'
+import type { Count, Insert, Op, Rule, TableRef, Update } from '../plan/ir.js'
+import { type Action, type Names, namesFor, RULE_ACTIONS } from '../plan/names.js'
 import { permissionRole } from '../session.js'
 import { emit } from '../sql/emit.js'
 import type { Request } from './data.js'
@@ -28,8 +28,9 @@ export interface RefusalExplained extends PermissionExplained {
 interface Steps {
   /** Returns the snapshot of new requests. */
   current(): Snapshot
+  plan(request: Request, names: Names): Op
   /** Plans a request, and authorizes it for the caller's role. */
-  plan(request: Request, call: Call): Promise<Op>
+  authorized(request: Request, call: Call): Promise<Op>
   execution(request: Request, call: Call): Execution
   /** Runs `fn` in a transaction that is always rolled back. */
   undone<T>(call: Call, fn: (client: ClientBase) => Promise<T>): Promise<T>
@@ -43,17 +44,16 @@ const MOST_RUNNING = 2
 const MOST_ROWS = 100
 
 /**
- * Returns a function that adds to an error why the role's permission refuses a request. Use it only for sessions with
- * `acting`: the explanation shows hidden rows. If it cannot explain an error, it returns the error unchanged.
+ * Returns functions that add to an error why the role's permission refuses a request, or a row. They leave errors of
+ * sessions without `acting` unchanged, because the explanation shows hidden rows, and errors that they cannot explain.
  */
-export function refusalExplainer({ current, plan, execution, undone }: Steps) {
+export function refusalExplainer({ current, plan, authorized, execution, undone }: Steps) {
   let running = 0
 
   async function explain(error: ServiceError, request: Request, call: Call): Promise<RefusalExplained | undefined> {
-    if (error.denied) return known(error.denied.table, error.denied.action, 'permission', call).explained
     const reason = reasonOf(error)
     if (!reason) return undefined
-    const op = await plan(request, call)
+    const op = await authorized(request, call)
     if (op.kind === 'roots' || (op.kind === 'read' && op.from)) return undefined
     const { explained, rule } = known(op.table, actionOf(op), reason, call)
     const isWrite = op.kind === 'insert' || op.kind === 'update'
@@ -99,22 +99,48 @@ export function refusalExplainer({ current, plan, execution, undone }: Steps) {
       return { sql, refused: await refusalOf(op, call, current(), how, inUndone) }
     }
     return undone(call, async (client) => {
-      const [filter, another] = op.kind === 'update' ? await rowsFor(client, rowsOf(op), how, rule('filter')!) : []
+      const [filter, another] = op.kind === 'update' ? await rowsFor(client, readOf(op), how, rule('filter')!) : []
       if (another) return { sql }
       const { check } = await tryWrite(client, op, how, rule('check'))
       return { sql, filter, check }
     })
   }
 
-  return async (error: unknown, request: Request, call: Call): Promise<unknown> => {
-    if (!(error instanceof ServiceError) || error.status >= 500) return error
+  /** Evaluates the rule under which a request counts one row. */
+  async function explainRule(request: Request, call: Call): Promise<RefusalExplained> {
+    const count = plan(request, namesFor('admin', current().catalog)) as Count
+    const under = count.under as Rule
+    const part = under === 'inserted' || under === 'updated' ? 'check' : 'filter'
+    const { explained, rule } = known(count.table, RULE_ACTIONS[under], part, call)
+    const about = rule?.(part)
+    if (!about) return explained
+    const evaluate = (client: ClientBase) => rowsFor(client, readOf(count), execution(request, call), about)
+    // Only the call's own transaction sees the row that it has written.
+    const [row] = await (call.transaction ? evaluate(call.transaction.client) : undone(call, evaluate))
+    return row ? { ...explained, [part]: row } : { ...explained, reason: 'row' }
+  }
+
+  async function add<E>(
+    error: E,
+    call: Call,
+    why: (error: ServiceError) => Promise<RefusalExplained | undefined>,
+  ): Promise<E | ServiceError> {
+    if (!call.session.acting || !(error instanceof ServiceError) || error.status >= 500) return error
+    const { denied } = error
     try {
-      const refusal = await explain(error, request, call)
+      const refusal = denied ? known(denied.table, denied.action, 'permission', call).explained : await why(error)
       return refusal ? error.with({ refusal }) : error
     } catch (cause) {
       log(cause, call)
       return error
     }
+  }
+
+  return {
+    explainRequest: (thrown: unknown, request: Request, call: Call): Promise<unknown> =>
+      add(thrown, call, (error) => explain(error, request, call)),
+    explainRefusal: (error: ServiceError, call: Call, request?: Request): Promise<ServiceError> =>
+      add(error, call, async () => request && explainRule(request, call)),
   }
 }
 
@@ -125,13 +151,16 @@ function reasonOf({ code, status, cause }: ServiceError): 'check' | 'request' | 
   return code === 'not-found' && status === 400 ? 'request' : undefined
 }
 
-const actionOf = ({ kind }: Op): Action =>
-  kind === 'insert' || kind === 'update' || kind === 'delete' ? kind : 'select'
+function actionOf(op: Op): Action {
+  const { kind } = op
+  if (kind === 'count' && op.under) return RULE_ACTIONS[op.under]
+  return kind === 'insert' || kind === 'update' || kind === 'delete' ? kind : 'select'
+}
 
 const rowCount = (rows: Json | undefined): number => (rows instanceof Rows ? rows.count : Infinity)
 
-/** Returns the read of the rows that an update changes. */
-const rowsOf = ({ table, where }: Update) =>
+/** Returns the read of the rows that an update changes, or that are counted. */
+const readOf = ({ table, where }: Update | Count) =>
   ({ kind: 'read', table, fields: [], where, orderBy: [], single: false }) as const
 
 const log = (cause: unknown, call: Call): void =>

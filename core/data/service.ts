@@ -162,7 +162,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     const once = () => answerRequest(steps, request, call, most)
     const answered = call.transaction ? once() : retried(call, once)
     return call.session.acting
-      ? answered.catch(async (error) => raise(await explained(error, request, call)))
+      ? answered.catch(async (error) => raise(await explainRequest(error, request, call)))
       : answered
   }
 
@@ -215,9 +215,11 @@ export async function openData(database: Database, options: DataOptions): Promis
       limits.timeoutOf(call),
     )
 
-  const explained = refusalExplainer({
+  const plan: Data['plan'] = ({ planner, shape }, names) => plans.plan(planner, shape, names)
+  const { explainRequest, explainRefusal } = refusalExplainer({
     current: () => snapshots.current,
-    plan: (request, call) => plans.authorized(snapshotOf(call), taskOf(request, call)),
+    plan,
+    authorized: (request, call) => plans.authorized(snapshotOf(call), taskOf(request, call)),
     execution: executionOf,
     undone,
   })
@@ -286,7 +288,7 @@ export async function openData(database: Database, options: DataOptions): Promis
         const reading = snapshots.current.reading as Reading
         const asked = { role: permissionRole(session), action, table }
         const planned = (request: Request) => ({
-          plan: (names: Names) => plans.plan(request.planner, request.shape, names),
+          plan: (names: Names) => plan(request, names),
           execution: { ...executionOf(request, { ...call, session }), reader: readerOf(call) },
         })
         return undone(call, async (client) => {
@@ -303,7 +305,8 @@ export async function openData(database: Database, options: DataOptions): Promis
           })
         })
       }),
-    plan: ({ planner, shape }, names) => plans.plan(planner, shape, names),
+    explainRefusal,
+    plan,
     async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {
       const task = { planner, shape, role: permissionRole(call.session), form: 'prepare' as const }
       return (await plans.prepared(snapshotOf(call), task, call.session.caller, patient)) as T

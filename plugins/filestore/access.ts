@@ -60,11 +60,13 @@ export class Access {
 
   /** Rules on the new content are checked in the transaction that stores it. */
   private async requireRule({ operation, id, replaces }: FileRequest, call: Call): Promise<void> {
-    if (operation === 'delete') return this.rules.require('delete', call.session)
+    if (operation === 'delete') return this.rules.require('delete', id, call)
     if (operation === 'create') {
-      if (!replaces) this.rules.require('insert', call.session)
+      if (!replaces) await this.rules.require('inserted', id, call)
       return
     }
-    if (!(await this.rules.accept('select', id, call))) throw notFound(id)
+    if (!(await this.rules.accept('select', id, call))) {
+      throw await this.rules.refused(notFound(id), 'select', id, call)
+    }
   }
 }

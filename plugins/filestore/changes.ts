@@ -1,4 +1,4 @@
-import type { Call, Data, Transaction } from 'rowhouse'
+import type { Call, Data, ServiceError, Transaction } from 'rowhouse'
 import type { Rule } from 'rowhouse/plan'
 import type { Version } from './conditions.js'
 import { accessDenied, AlreadyExists, notFound, preconditionFailed } from './errors.js'
@@ -70,11 +70,11 @@ export class Changes {
     const { rules, conditions } = guard
     await this.data.transaction(guard.call, async (call) => {
       const current = await this.files.version(id, call.transaction)
-      if (!current) throw notFound(id)
+      const refused = (error: ServiceError) => rules?.refused(error, 'delete', id, call) ?? error
+      if (!current) throw await refused(notFound(id))
       if (rules && !(await rules.accept('delete', id, call))) {
-        throw rules.may('select', call.session) && (await rules.accept('select', id, call))
-          ? accessDenied('access denied')
-          : notFound(id)
+        const isSeen = rules.may('select', call.session) && (await rules.accept('select', id, call))
+        throw await refused(isSeen ? accessDenied('access denied') : notFound(id))
       }
       if (conditions?.(current) === false) throw preconditionFailed()
       await this.files.remove(id, call.transaction)
@@ -95,10 +95,10 @@ async function checkChange(
   const visible = current && rules && !(await isVisible(rules, id, call)) ? undefined : current
   if (visible && create) throw new AlreadyExists(id)
   if (rules && visible) await requireRule(rules, 'update', id, call)
-  if (rules && !visible) rules.require('insert', call.session)
+  if (rules && !visible) await rules.require('inserted', id, call)
   if (conditions?.(visible) === false) throw preconditionFailed()
   // The same answer as for a new file that the rules refuse.
-  if (current && !visible) throw accessDenied('access denied')
+  if (rules && current && !visible) throw await refused(rules, create ? 'select' : 'update', id, call)
 }
 
 async function isVisible(rules: Rules, id: string, call: Call): Promise<boolean> {
@@ -109,5 +109,8 @@ async function isVisible(rules: Rules, id: string, call: Call): Promise<boolean>
 }
 
 async function requireRule(rules: Rules, rule: Rule, id: string, call: Call): Promise<void> {
-  if (!(await rules.accept(rule, id, call))) throw accessDenied('access denied')
+  if (!(await rules.accept(rule, id, call))) throw await refused(rules, rule, id, call)
 }
+
+const refused = (rules: Rules, rule: Rule, id: string, call: Call): Promise<ServiceError> =>
+  rules.refused(accessDenied('access denied'), rule, id, call)

@@ -1,5 +1,5 @@
 import { constants } from 'node:os'
-import { ServiceError, serviceError } from 'rowhouse'
+import { ServiceError, serviceError, type Session } from 'rowhouse'
 
 export const badRequest = (message: string): ServiceError => serviceError('bad-request', message)
 export const missingHeader = (name: string): ServiceError => badRequest(`missing header: ${name}`)
@@ -43,8 +43,11 @@ export function storageUnavailable(message: string, cause: unknown): ServiceErro
   return serviceError('storage_unavailable', message, '$', { cause, retryAfter: 30 })
 }
 
-/** `{code, message}`; an unexpected error is `fatal_internal_error`. */
-export const errorBody = ({ status, code, message }: ServiceError): object =>
+/**
+ * `{code, message}`; an unexpected error is `fatal_internal_error`. An admin who acts as a role also gets `internal` if a
+ * rule refuses the role.
+ */
+export const errorBody = ({ status, code, message, refusal }: ServiceError, session: Session | undefined): object =>
   status === 500
     ? { code: 'fatal_internal_error', message: 'internal server error' }
-    : { code: code.replaceAll('-', '_'), message }
+    : { code: code.replaceAll('-', '_'), message, internal: session?.acting && refusal }

@@ -1,5 +1,5 @@
 import { type Call, type Data, permissionRole, ServiceError, type Session } from 'rowhouse'
-import { permissionsOf, type RolePermissions, type Rule, tableKey } from 'rowhouse/plan'
+import { permissionsOf, type Rule, RULE_ACTIONS, tableKey } from 'rowhouse/plan'
 import { noPermission } from './errors.js'
 import { FILE_TABLE } from './plan.js'
 
@@ -25,22 +25,31 @@ export class Rules {
    */
   async accept(under: Rule, id: string, call: Call): Promise<boolean> {
     try {
-      const counted = await this.data.run({ planner: PLANNER, shape: { under }, values: [id] }, call)
+      const counted = await this.data.run(countOf(under, id), call)
       return (JSON.parse(counted as string) as { readonly count: number }).count > 0
     } catch (error) {
-      if (error instanceof ServiceError && error.code === 'permission-denied') throw noPermission(call.session.role)
+      if (error instanceof ServiceError && error.code === 'permission-denied')
+        throw noPermission(call.session.role).with({ refusal: error.refusal })
       throw error
     }
   }
 
-  /** Returns whether the role has a permission of that type. */
-  may(type: keyof Omit<RolePermissions, 'role'>, session: Session): boolean {
+  /** Returns whether the role has the permission with a rule. */
+  may(rule: Rule, session: Session): boolean {
     const table = this.data.catalog.tables.get(KEY)
-    return table !== undefined && permissionsOf(table, permissionRole(session))?.[type] !== undefined
+    return table !== undefined && permissionsOf(table, permissionRole(session))?.[RULE_ACTIONS[rule]] !== undefined
   }
 
-  /** @throws ServiceError 403 unless the role has a permission of that type */
-  require(type: keyof Omit<RolePermissions, 'role'>, session: Session): void {
-    if (!this.may(type, session)) throw noPermission(session.role)
+  /** @throws ServiceError 403 unless the role has the permission with a rule */
+  async require(rule: Rule, id: string, call: Call): Promise<void> {
+    if (!this.may(rule, call.session)) throw await this.refused(noPermission(call.session.role), rule, id, call)
+  }
+
+  /** Returns an error with why a rule refuses a file, if an admin acts as the caller's role. */
+  refused(error: ServiceError, under: Rule, id: string, call: Call): Promise<ServiceError> {
+    const denied = this.may(under, call.session) ? undefined : { table: FILE_TABLE, action: RULE_ACTIONS[under] }
+    return this.data.explainRefusal(error.with({ denied }), call, countOf(under, id))
   }
 }
+
+const countOf = (under: Rule, id: string) => ({ planner: PLANNER, shape: { under }, values: [id] })

@@ -49,14 +49,19 @@ export function sendOperations(
    * Returns the keys whose columns the caller's permission sets.
    * @throws ServiceError 400 when the caller may not send at all
    */
-  const presetsFor = (call: Call): ReadonlySet<string> => {
+  const presetsFor = async (call: Call): Promise<ReadonlySet<string>> => {
     const { role } = call.session
     if (isAdmin(call.session)) return new Set()
     const tracked = trackedOutbox(call)
     if (!tracked) throw serviceError('access-denied', 'restricted access : admin only, as svc_outbox is not tracked')
     const permission = permissionsOf(tracked, permissionRole(call.session))?.insert
-    if (!permission)
-      throw serviceError('permission-denied', `role "${role}" may not insert into "svc_outbox"`, '$.args')
+    if (!permission) {
+      const denied = { table: OUTBOX, action: 'insert' } as const
+      const error = serviceError('permission-denied', `role "${role}" may not insert into "svc_outbox"`, '$.args', {
+        denied,
+      })
+      throw await data.explainRefusal(error, call)
+    }
     const columns = new Set(permission.set.map(({ column }) => column))
     return new Set(Object.entries(COLUMNS).flatMap(([key, column]) => (columns.has(column) ? [key] : [])))
   }
@@ -67,7 +72,7 @@ export function sendOperations(
       try {
         if (isObject(args) && args['queue'] === false)
           throw invalidPayload('messages sent by a query are always queued', '$.queue')
-        const payload = read(args, presetsFor(call))
+        const payload = read(args, await presetsFor(call))
         if (payload.attachments.length > 0)
           throw invalidPayload('only POST /v1/send/email takes attachments', '$.attachments')
         const messages = await sending.prepare(payload.messages)
@@ -115,7 +120,7 @@ function columnsOf(args: Json): object {
 /** Replaces the path of an error in the insert, which the caller did not write. */
 function throwAtArgs(error: unknown): never {
   if (!(error instanceof ServiceError)) throw error
-  throw new ServiceError(error.status, error.code, error.message, '$.args', { cause: error, internal: error.internal })
+  throw error.moved('$.args')
 }
 
 /** Converts an error of a payload into one of the JSON query API. */

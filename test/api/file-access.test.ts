@@ -235,6 +235,88 @@ tap.test('rules on the table of the records decide over files', async (t) => {
   t.equal((await server.blobs()) >= 1, true)
 })
 
+tap.test('an admin who acts as a role sees why a file is refused, and nobody else does', async (t) => {
+  const server = await documents(t)
+  for (const id of ['mine', 'locked', 'new']) await own(server, id)
+  await own(server, 'theirs', 43)
+  for (const id of ['mine', 'locked', 'theirs']) await server.put(id, 'kept')
+  await server.must('update', { table: 'document', $set: { locked: true }, where: { file_id: 'locked' } })
+  await server.must('insert', { table: 'share', objects: [{ file_id: 'theirs', user_id: 42 }] })
+  /** Sends the same as the role, and as an admin who acts as it. */
+  const internal = async (ask: (as: As) => ReturnType<Files['get']>, status: number, as = user) => {
+    const { internal, ...others } = await ask({ ...as, acting: true }).then((answer) => {
+      t.equal(answer.status, status)
+      return answer.body
+    })
+    const role = await ask(as)
+    t.same({ status: role.status, body: role.body }, { status, body: others }, 'the answer is the same')
+    return internal
+  }
+  const rule = { verdict: 'refused', table: 'svc_catalog.svc_file', session: { 'x-service-user-id': '43' } }
+
+  const read = await internal((as) => server.get('mine', {}, as), 404, other)
+  t.match(read, { ...rule, operation: 'select', reason: 'filter' })
+  t.match(read.filter, {
+    result: false,
+    any: [
+      { path: '$.filter.$or[0].document', rows: [{ rule: { values: { owner_id: 42 } } }] },
+      { path: '$.filter.$or[1].document', result: false },
+    ],
+  })
+  t.match(await internal((as) => server.get('none', {}, as), 404), { operation: 'select', reason: 'row' })
+  const url = (as: As) => server.fetch('/v1/file-url', { method: 'POST', body: '{"file_id": "mine"}' }, as)
+  t.match(await internal(url, 404, other), { operation: 'select', reason: 'filter' })
+
+  t.match(await internal((as) => remove(server, 'mine', as), 404, other), { operation: 'delete', reason: 'filter' })
+  t.match(await internal((as) => remove(server, 'theirs', as), 403), {
+    operation: 'delete',
+    filter: { path: '$.filter.document', result: false },
+  })
+  t.match(await internal((as) => remove(server, 'none', as), 404), { operation: 'delete', reason: 'row' })
+
+  t.match(await internal((as) => server.put('locked', 'x', as), 403), {
+    operation: 'update',
+    reason: 'filter',
+    filter: { path: '$.filter.document', rows: [{ rule: { all: [{ values: { locked: true } }, { result: true }] } }] },
+  })
+  t.match(await internal((as) => server.put('mine', 'x', as), 403, other), { operation: 'update', reason: 'filter' })
+  t.match(await internal((as) => server.put('mine', 'x', as, {}, 'POST'), 403, other), {
+    operation: 'select',
+    reason: 'filter',
+  })
+  const check = await internal((as) => server.put('new', 'longer than ten', as), 403)
+  t.match(check, { operation: 'insert', reason: 'check', permission: { check: { file_size: { $lte: 10 } } } })
+  t.match(check.check.all[1], { path: '$.check.file_size', result: false, values: { file_size: 15 } })
+  const form = (as: As) => {
+    const body = new FormData()
+    body.append('file_id', 'new')
+    body.append('f', new Blob(['longer than ten'], { type: 'text/plain' }), 'f')
+    return server.fetch('/v1/file', { method: 'POST', body }, as)
+  }
+  t.match(await internal(form, 403), { operation: 'insert', reason: 'check', check: { result: false } })
+  await server.must('drop_update_permission', { table: FILE, role: 'user' })
+  await server.must('create_update_permission', {
+    table: FILE,
+    role: 'user',
+    permission: { columns: [], filter: {}, check: { file_size: { $lt: 5 } } },
+  })
+  t.match(await internal((as) => server.put('mine', 'larger', as), 403), {
+    operation: 'update',
+    reason: 'check',
+    check: { values: { file_size: 6 } },
+  })
+
+  const guest = { role: 'guest', variables: user.variables ?? {} }
+  const none = { verdict: 'refused', reason: 'permission', permission: null }
+  t.match(await internal((as) => server.get('mine', {}, as), 403, guest), { ...none, operation: 'select' })
+  t.match(await internal((as) => server.put('new', 'x', as, {}, 'POST'), 403, guest), { ...none, operation: 'insert' })
+  t.match(await internal((as) => remove(server, 'mine', as), 403, guest), { ...none, operation: 'delete' })
+  t.equal(await internal((as) => server.put('mine', 'x', as, {}, 'POST'), 400), undefined, 'other errors')
+  t.equal((await server.get('none')).body.internal, undefined, 'an admin who acts as nobody')
+  t.equal((await server.get('mine')).text, 'kept')
+  t.match(await server.get('new'), hidden('new'))
+})
+
 tap.test('resumable uploads and forms are no way around rules and hook', async (t) => {
   const hook = await service(t)
   const server = await documents(t, { hook: { url: hook.url } })

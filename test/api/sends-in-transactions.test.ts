@@ -95,6 +95,36 @@ tap.test('a role sends what its permission allows', async (t) => {
   t.equal((await server.messages()).length, 2)
 })
 
+tap.test('an admin who acts as a role sees why it may not send, and nobody else does', async (t) => {
+  const server = await shop(t)
+  await server.must('track_table', OUTBOX)
+  const columns = ['id', 'kind', 'to', 'from', 'sub', 'text', 'at_most_once']
+  const permission = { columns, check: { to: { $like: '%@example.com' } } }
+  await server.must('create_insert_permission', { table: OUTBOX, role: 'user', permission })
+  const args = mail('Hi')
+  const internal = async (args: object, role = 'user') => {
+    const acting = await server.query('send_email', args, { role, acting: true })
+    const own = await server.query('send_email', args, { role })
+    const { internal, ...others } = acting.body
+    t.equal(acting.status, 400)
+    t.same({ status: acting.status, body: others }, { status: own.status, body: own.body }, 'the answer is the same')
+    return internal
+  }
+
+  t.match(await internal({ ...args, to: 'other@example.org' }), {
+    verdict: 'refused',
+    reason: 'check',
+    table: 'svc_catalog.svc_outbox',
+    operation: 'insert',
+    permission,
+    check: { path: '$.check.to', result: false, values: { to: 'other@example.org' } },
+  })
+  t.match(await internal({ ...args, html: '<p>' }), { reason: 'permission', columns: { allowed: columns } })
+  t.match(await internal(args, 'guest'), { reason: 'permission', operation: 'insert', permission: null })
+  t.equal(await internal({ ...args, to: 'nobody' }), undefined, 'other errors')
+  t.same(await server.messages(), [])
+})
+
 tap.test('a key may be absent where the permission sets its column', async (t) => {
   const server = await shop(t)
   await server.must('track_table', OUTBOX)
