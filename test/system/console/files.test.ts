@@ -129,6 +129,23 @@ t.test('somebody uploads, pauses, resumes, looks at, shares and deletes files', 
   await page.getByRole('button', { name: 'Be admin again' }).click()
   await page.getByRole('button', { name: 'Resume note.txt' }).waitFor()
   t.same(complaints, [])
+
+  await page.unroute('**/v1/upload/*')
+  await server.must('create_insert_permission', {
+    table: { schema: 'svc_catalog', name: 'svc_file' },
+    role: 'reader',
+    permission: { check: { file_size: { $lt: 3 } } },
+  })
+  await page.getByRole('button', { name: 'Acting as admin' }).click()
+  await page.getByLabel('Role').fill('reader')
+  await page.getByLabel('User id').fill('8')
+  await page.getByRole('button', { name: 'Act as this role' }).click()
+  await page.getByText('1 folder, 0 files').waitFor()
+  await page.getByLabel('Files to upload').setInputFiles(note)
+  await page.getByText('Why?').click()
+  await page.getByText('file_size is 5').waitFor()
+  t.same(await accessibility(page), [])
+  t.match(complaints, [/403/])
   t.same(elsewhere, [])
 })
 

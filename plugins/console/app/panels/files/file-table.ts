@@ -41,10 +41,13 @@ export function userOf(): string | undefined {
   return variables[USER_ID] ?? (role.value === 'admin' && isText !== true ? '0' : undefined)
 }
 
-/** Headers of all requests for files. Where user ids are integers, an admin needs one too. */
+/**
+ * Headers of all requests for files. The name is that of the session variable, so that an acting admin sends it once. Where
+ * user ids are integers, an admin needs one too.
+ */
 export function userHeaders(): Record<string, string> {
   const user = userOf()
-  return user === undefined ? {} : { 'X-Service-User-Id': user }
+  return user === undefined ? {} : { [USER_ID]: user }
 }
 
 /** Returns the path of a file's bytes. */

@@ -57,7 +57,7 @@ export function UploadList() {
   )
 }
 
-function Item({ of: { key, id, size, sent, state, reason, exists } }: { readonly of: Upload }) {
+function Item({ of: { key, id, size, sent, state, failure, exists } }: { readonly of: Upload }) {
   const percent = size === 0 ? 100 : Math.floor((sent / size) * 100)
   return (
     <li>
@@ -97,11 +97,12 @@ function Item({ of: { key, id, size, sent, state, reason, exists } }: { readonly
           </button>
         )}
       </span>
-      {state === 'failed' && (
+      {exists && (
         <span class="bad reason" role="alert">
-          {exists ? 'There is a file with this id already.' : reason}
+          There is a file with this id already.
         </span>
       )}
+      {failure && !exists && <Problem of={failure} />}
     </li>
   )
 }

@@ -1,7 +1,7 @@
 import { computed, effect, signal, untracked } from '@preact/signals'
 import type { DetailedError, Upload as TusUpload } from 'tus-js-client'
 import { Failure, send } from '../../api.js'
-import { type Json, type JsonObject, parse, textAt } from '../../json.js'
+import { type JsonObject, parse } from '../../json.js'
 import { acting, callerHeaders, callerKey, role } from '../../session.js'
 import { userHeaders, userOf } from './file-table.js'
 
@@ -15,7 +15,7 @@ export interface Upload {
   readonly sent: number
   readonly state: UploadState
   /** Why it failed. */
-  readonly reason?: string
+  readonly failure?: Error
   /** Whether it failed because there is such a file. */
   readonly exists?: boolean
 }
@@ -74,13 +74,13 @@ export function pause(key: number): void {
 
 /** Goes on with an upload that is paused, or has failed. */
 export function resume(key: number): void {
-  change(key, { state: 'waiting', reason: undefined })
+  change(key, { state: 'waiting', failure: undefined })
   next()
 }
 
 /** Starts an upload again that has failed because the file exists. */
 export function retryAsReplacement(key: number): void {
-  change(key, { state: 'waiting', reason: undefined, exists: false, replace: true, tus: undefined })
+  change(key, { state: 'waiting', failure: undefined, exists: false, replace: true, tus: undefined })
   next()
 }
 
@@ -187,17 +187,16 @@ export async function discard({ storageKey, url }: Unfinished): Promise<void> {
 }
 
 function fail(key: number, error: Error | DetailedError): void {
-  const body = 'originalResponse' in error ? error.originalResponse?.getBody() : undefined
-  const said = body === undefined ? undefined : (messageIn(body) ?? `the server refused it: ${error.message}`)
-  const reason = said ?? ('originalResponse' in error ? 'the server does not answer' : error.message)
-  change(key, { state: 'failed', reason, exists: reason.startsWith('file already exists') })
+  const failure = 'originalResponse' in error ? failureOf(error) : error
+  change(key, { state: 'failed', failure, exists: failure.message.startsWith('file already exists') })
   next()
 }
 
-function messageIn(body: string): string | undefined {
+function failureOf({ originalResponse: response, message }: DetailedError): Error {
+  if (!response) return new Error('the server does not answer')
   try {
-    return textAt(parse(body) as JsonObject & Json, 'message')
+    return new Failure(response.getStatus(), parse(response.getBody()) as JsonObject)
   } catch {
-    return undefined
+    return new Error(`the server refused it: ${message}`)
   }
 }
