@@ -1,4 +1,5 @@
-import { destination as file, type DestinationStream, type Level, type Logger, pino } from 'pino'
+import { destination as file, type DestinationStream, type Level, type LogFn, type Logger, pino } from 'pino'
+import { isOutage } from './db/breaker.js'
 import type { LogLines } from './log-lines.js'
 
 export type { Logger } from 'pino'
@@ -25,10 +26,21 @@ export function createLogger({ level, destination = standardError, recent, proce
       timestamp: time,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describe },
+      hooks: { logMethod: quietInOutage },
     },
     recent ? both(recent, destination) : destination,
   )
 }
+
+/** Moves what failed only because the database is unavailable to level debug, so that an outage does not flood the log. */
+function quietInOutage(this: Logger, args: Parameters<LogFn>, write: LogFn, level: number): void {
+  const [fields] = args as readonly unknown[]
+  const isOfOutage = typeof fields === 'object' && fields !== null && 'err' in fields && isOutage(fields.err)
+  if (isOfOutage && level > DEBUG) this.debug(...args)
+  else write.apply(this, args)
+}
+
+const DEBUG = 20
 
 const both = (recent: LogLines, destination: DestinationStream): DestinationStream => ({
   write(line) {

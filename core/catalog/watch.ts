@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import type { Database } from '../db/database.js'
+import { type Database, isConnectionError } from '../db/database.js'
 import { CHANNEL } from './change.js'
 
 export interface Watch {
@@ -49,7 +49,7 @@ export async function watchCatalog(
       )
       if (rows[0] && !known(rows[0].version)) await reload()
     } catch (error) {
-      if (!closed) log.warn({ error: messageOf(error) }, 'cannot read the metadata version')
+      if (!closed) report(error, 'cannot read the metadata version')
     }
   }
 
@@ -68,8 +68,15 @@ export async function watchCatalog(
     } catch (error) {
       client?.end().catch(() => {})
       degraded = `cannot listen for metadata changes: ${messageOf(error)}`
-      log.warn({ error: messageOf(error) }, 'cannot listen for metadata changes; polling')
+      report(error, 'cannot listen for metadata changes; polling')
     }
+  }
+
+  /** Reports a failure to the log, or to the breaker if the database may be down: the breaker logs that once. */
+  function report(error: unknown, what: string): void {
+    const isLost = isConnectionError(error)
+    if (isLost) database.breaker.failed()
+    log[isLost ? 'debug' : 'warn']({ error: messageOf(error) }, what)
   }
 
   await listen()

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import type { Metrics } from '../metrics.js'
-import { type ServiceError, serviceError } from '../errors.js'
+import { ServiceError, serviceError } from '../errors.js'
 
 /**
  * A circuit breaker: while the database is unavailable, requests fail immediately instead of waiting for a connection.
@@ -25,7 +25,7 @@ const LATE_PROBES = 2
 /**
  * Creates a circuit breaker. A pool may have no free connection because slow queries hold all of them, so a failure
  * only starts a probe. A failed probe opens the breaker, at the second attempt if it timed out. Probes run one at a time
- * until the database responds.
+ * until the database responds. Logs one line when it opens and one when it closes.
  * @param probe connects separately and queries the database; rejects within `PROBE_MS`
  */
 export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: Metrics): Breaker {
@@ -54,7 +54,7 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
       if (closing.signal.aborted) return
       if (error === undefined || isAnswer(error)) {
         if (openSince !== undefined)
-          log.info({ ms: Math.round(probedAt - openSince) }, 'the database is available again')
+          log.warn({ ms: Math.round(probedAt - openSince) }, 'the database is available again')
         openSince = undefined
         return
       }
@@ -62,7 +62,8 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
       const isLate = (error as { readonly code?: string }).code === undefined
       if (openSince === undefined && !(isLate && ++late < LATE_PROBES)) {
         openSince = probedAt
-        log.warn({ err: error }, 'the database is unavailable')
+        log.warn({ error: messageOf(error) }, 'the database is unavailable')
+        log.debug({ err: error }, 'the last probe of the database failed')
       }
       await sleep(PAUSE_MS, undefined, { signal: closing.signal, ref: false }).catch(() => undefined)
     }
@@ -86,8 +87,18 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: 
   }
 }
 
-export const unavailable = (cause: unknown, message = 'the database is not available right now'): ServiceError =>
+export const unavailable = (cause: unknown, message = AWAY): ServiceError =>
   serviceError('unavailable', message, '$', { cause, retryAfter: 1 })
+
+const AWAY = 'the database is not available right now'
+
+/** Returns whether an error only says that the database is unavailable. The breaker logs that once. */
+export const isOutage = (error: unknown): boolean =>
+  error instanceof ServiceError && error.code === 'unavailable' && error.message === AWAY
+
+/** Returns the message of an error, or its code: that of several failed addresses has no message. */
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message || String((error as { readonly code?: string }).code) : String(error)
 
 /**
  * Returns whether an error proves that the database responds, e.g. too many connections or a failed login. A server

@@ -68,7 +68,7 @@ export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: M
   const single = async (purpose: string, more: pg.ClientConfig): Promise<pg.Client> => {
     const client = new pg.Client({ ...base(purpose), ...more })
     client.on('error', (error) => {
-      if (!closing) log.warn({ purpose, error: error.message }, 'lost a database connection')
+      if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
     })
     await client.connect()
     return client
@@ -102,7 +102,7 @@ export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: M
       maxLifetimeSeconds: 1800,
     })
     const lost = (error: Error) => {
-      if (!closing) log.warn({ purpose, error: error.message }, 'lost a database connection')
+      if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
     }
     made.on('error', lost)
     // A connection can also fail while it is checked out without a running query.

@@ -206,7 +206,13 @@ t.test('a PostgreSQL that is restarted is found again without a restart of the s
   })
   const server = await testServer(t, {
     databaseUrl: cluster.url,
-    config: { database: { poolWaitMs: patience(1_000) } },
+    notify: true,
+    config: {
+      database: { poolWaitMs: patience(1_000) },
+      log: { level: 'warn' },
+      plugins: { notify: { queue: { pollMs: 100 } } },
+      providers: { email: { memory: {} } },
+    },
   })
   await server.must('run_sql', { sql: 'create table item (id int primary key, n int); insert into item values (1, 1)' })
   await server.must('track_table', 'item')
@@ -217,11 +223,23 @@ t.test('a PostgreSQL that is restarted is found again without a restart of the s
   isUnavailable(t, await server.query('insert', { table: 'item', objects: [{ id: 2 }] }))
   t.match(await get(server, '/healthz'), { status: 200 })
   t.match(await get(server, '/readyz'), { status: 503, headers: { 'retry-after': '1' } })
+  await until('the breaker opens', async () => (await breakerOf(server)) === 1)
+  for (let i = 0; i < 5; i++) isUnavailable(t, await server.query('select', ITEMS))
 
   cluster = await startEmbedded({ dataDir, throwaway: true })
   await until('it is served again', async () => (await server.query('select', ITEMS)).status === 200)
   t.same((await server.query('select', ITEMS)).body, [{ id: 1, n: 1 }])
   t.match(await server.query('insert', { table: 'item', objects: [{ id: 2 }] }), { status: 200 })
+  await until('the log says that it is back', async () => (await logged(server)).length > 1)
+  t.match(
+    await logged(server),
+    [
+      { level: 'warn', msg: 'the database is unavailable', error: /./, err: undefined },
+      { level: 'warn', msg: 'the database is available again' },
+    ],
+    'the log has one line for the loss and one for the return, and no stack',
+  )
+  t.equal((await logged(server)).length, 2)
   t.match(
     await server.query('create_select_permission', {
       table: 'item',
@@ -608,6 +626,11 @@ async function trackAll(server: TestServer): Promise<void> {
   )
   const using = { foreign_key_constraint_on: 'up' }
   await server.must('create_object_relationship', { table: 'item', name: 'self', using })
+}
+
+async function logged(server: TestServer): Promise<readonly object[]> {
+  const { lines } = (await server.must('log_lines', {})) as { readonly lines: readonly { readonly line: object }[] }
+  return lines.map(({ line }) => line)
 }
 
 /** With an operation `plant` whose planner misbehaves as it is told. */

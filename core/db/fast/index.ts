@@ -1,7 +1,7 @@
 import type { Compiled, Prepared } from '../../compile/compile.js'
 import type { Logger } from '../../log.js'
 import type { Metrics } from '../../metrics.js'
-import { cancel, type Database, GRACE_MS, isPooled } from '../database.js'
+import { cancel, type Database, GRACE_MS, isConnectionError, isPooled } from '../database.js'
 import type { Cell, Job, Lane } from '../lane.js'
 import type { Origin, SlowQueries } from '../slow-queries.js'
 import { readRows } from '../stream.js'
@@ -142,7 +142,9 @@ function openerOf(
       silenceMs: config.statementTimeoutMs + GRACE_MS,
       slowMs,
       isDown: () => breaker.isOpen,
-      failed: (error) => log.warn({ err: error, purpose }, 'cannot open a shared connection'),
+      // If the database is down, the breaker finds out when the pool cannot connect either.
+      failed: (error) =>
+        log[isConnectionError(error) ? 'debug' : 'warn']({ err: error, purpose }, 'cannot open a shared connection'),
       connect: () => database.openSingle(purpose),
       cancel: (client) => void cancel(database, client),
       onBatch(outcome, batch, ms) {
