@@ -116,7 +116,8 @@ t.test('what lasts needs attention, and says why', async (t) => {
     ),
   )
   const attention = (points: typeof calm, known = {}) =>
-    findingsOf(points, known).flatMap(({ title, isFine, words }) => (isFine ? [] : [`${title}: ${words}`]))
+    findingsOf(points, known).flatMap(({ title, isFine, words }) => (isFine === false ? [`${title}: ${words}`] : []))
+  const deaf = pointsOf([0, 2, 4].map((seconds) => sampleAt(seconds * 1000, { listening: 0, oldest: 900 })))
 
   t.same(findingsOf([]), [])
   t.same(attention(calm), [])
@@ -128,14 +129,43 @@ t.test('what lasts needs attention, and says why', async (t) => {
     'Connections: 3 requests or more wait for one',
     'Compile workers: 3 new requests or more wait for one',
     'Event loop (p99): something keeps the process busy too long',
-    'Metadata: does not listen: changes arrive within 5 s',
-    'Outbox: the oldest waits for 15 min',
     'Damaged files: run rowhouse fsck',
   ])
+  t.same(attention(deaf), [
+    'Metadata: does not listen: changes arrive within 5 s',
+    'Outbox: the oldest waits for 15 min',
+  ])
+  t.same(attention(deaf.slice(0, 2).concat(calm.at(-1)!)), [], 'it listens again')
+})
+
+t.test('a latency of more than a second is not ok, not even at first', async (t) => {
+  const points = pointsOf([0, 2].map((seconds) => sampleAt(seconds * 1000, { slow: seconds })))
+
+  t.match(
+    findingsOf(points).find(({ title }) => title === 'Latency (p99)'),
+    { isFine: false, words: /^longer than a second; half of the requests take 5/ },
+  )
+})
+
+t.test('without a database, nothing is said about what only the database knows', async (t) => {
+  const down = pointsOf([0, 2].map((seconds) => sampleAt(seconds * 1000, { breaker: 1, listening: 0, oldest: 900 })))
+  const unknown = findingsOf(down).flatMap(({ title, isFine }) => (isFine === undefined ? [title] : []))
+
+  t.same(unknown, ['Metadata', 'Outbox'])
 })
 
 function sampleAt(at: number, given: Readonly<Record<string, number>> = {}): Sample {
-  const { ok = 0, failed = 0, process = 1, waiting = 0, breaker = 0, lag = 0.01, listening = 1, oldest = 9 } = given
+  const {
+    ok = 0,
+    failed = 0,
+    process = 1,
+    slow = 0,
+    waiting = 0,
+    breaker = 0,
+    lag = 0.01,
+    listening = 1,
+    oldest = 9,
+  } = given
   const of = (route: string, status: number) => `{method="GET",route="${route}",status="${status}",plugin=""`
   const histogram = (labels: string, count: number) => `
     d_bucket${labels},le="0.1"} ${count}\nd_bucket${labels},le="+Inf"} ${count}\nd_count${labels}} ${count}`
@@ -144,6 +174,8 @@ function sampleAt(at: number, given: Readonly<Record<string, number>> = {}): Sam
     ${histogram(of('/v1/query', 200), ok)}
     ${histogram(of('/v1/query', 500), failed)}
     ${histogram(of('/metrics', 200), at)}
+    d_bucket${of('/v1/query', 200)},le="10"} ${ok + failed + slow}
+    d_bucket${of('/v1/query', 200)},le="+Inf"} ${slow}
     rowhouse_database_breaker_open ${breaker}
     rowhouse_database_connections{pool="main",state="idle"} 3
     rowhouse_database_connections{pool="main",state="busy"} 1

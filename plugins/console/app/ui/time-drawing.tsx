@@ -81,7 +81,8 @@ function optionsFor(latest: { readonly current: TimePlotProps }, element: HTMLEl
     legend: { show: false },
     cursor: { sync: { key: 'time' }, drag: { x: false, y: false }, y: false },
     scales: {
-      x: { time: true, range: (_plot, min, max) => [Math.min(min, max - SHORTEST_SECONDS), max] },
+      // The range of uPlot is a day long for a single time.
+      x: { time: true, range: () => rangeOf(latest.current.times) },
       y: { range: (_plot, _min, max) => [0, Math.max(latest.current.atLeast ?? 1, max) * 1.1] },
     },
     axes: [
@@ -105,4 +106,9 @@ function optionsFor(latest: { readonly current: TimePlotProps }, element: HTMLEl
     ],
     hooks: { setCursor: [({ cursor }) => latest.current.onPoint?.(cursor.idx ?? undefined)] },
   }
+}
+
+function rangeOf(times: readonly number[]): [number, number] {
+  const last = times.at(-1) ?? Date.now() / 1000
+  return [Math.min(times[0] ?? last, last - SHORTEST_SECONDS), last]
 }

@@ -32,7 +32,7 @@ function AdminHealth() {
   const { rest = '' } = useRoute() as { readonly rest?: string }
   const { route } = useLocation()
   useWatched(samples, readMetrics, EVERY_MS)
-  useWatched(readiness, readReadiness, SELDOM_MS)
+  useWatched(readiness, readReadiness, readiness.value.value?.status === 'ready' ? SELDOM_MS : EVERY_MS)
   useWatched(status, readStatus, SELDOM_MS)
   const chosen: Key = TABS.find(({ key }) => key === rest.replace(/^\//, ''))?.key ?? 'now'
   const { value, at, failure } = samples.value
@@ -73,13 +73,12 @@ function AdminHealth() {
 function Headline({ findings, isStale }: { readonly findings: readonly Finding[]; readonly isStale: boolean }) {
   if (isStale) return <p class="bad headline">The server does not give figures now. What is shown was true before.</p>
   if (findings.length === 0) return null
-  const failing = (readiness.value.value?.probes ?? [])
-    .filter(({ ok }) => !ok)
-    .map(({ name }) => `probe ${name.slice(0, 40)}`)
-  const attention = [...failing, ...findings.filter(({ isFine }) => !isFine).map(({ title }) => title.toLowerCase())]
-  return attention.length === 0 ? (
+  const failing = (readiness.value.value?.probes ?? []).filter(({ ok }) => !ok).map(({ name }) => name.slice(0, 40))
+  const odd = findings.filter(({ isFine }) => isFine === false).map(({ title }) => title.toLowerCase())
+  const attention = new Set([...odd, ...failing])
+  return attention.size === 0 ? (
     <p class="good headline">All is well.</p>
   ) : (
-    <p class="odd headline">Needs attention: {attention.join(', ')}.</p>
+    <p class="odd headline">Needs attention: {[...attention].join(', ')}.</p>
   )
 }

@@ -34,7 +34,7 @@ export function Overview({
 
 function Tile({ title, figure, words, isFine, isStale }: Finding & { readonly isStale: boolean }) {
   return (
-    <li class={isFine ? 'tile' : 'tile attention'}>
+    <li class={isFine === false ? 'tile attention' : 'tile'}>
       <header>
         <h2>{title}</h2>
         <State isFine={isFine} isStale={isStale} />
@@ -45,8 +45,8 @@ function Tile({ title, figure, words, isFine, isStale }: Finding & { readonly is
   )
 }
 
-function State({ isFine, isStale }: { readonly isFine: boolean; readonly isStale: boolean }) {
-  if (isStale) return <span class="soft">before</span>
+function State({ isFine, isStale }: Pick<Finding, 'isFine'> & { readonly isStale: boolean }) {
+  if (isStale || isFine === undefined) return <span class="soft">{isStale ? 'before' : 'not known'}</span>
   return <span class={isFine ? 'good' : 'odd'}>{isFine ? 'ok' : 'attention'}</span>
 }
 
@@ -64,7 +64,7 @@ function Probes() {
           <li key={name}>
             <bdi class="mono">{name}</bdi>{' '}
             <span class={ok ? (detail === undefined ? 'good' : 'odd') : 'bad'}>{ok ? 'ok' : 'failing'}</span>
-            {detail !== undefined && <bdi class="soft">: {detail}</bdi>}
+            {detail !== undefined && <bdi class="soft">: {reasonOf(name, detail)}</bdi>}
           </li>
         ))}
       </ul>
@@ -72,3 +72,9 @@ function Probes() {
     </section>
   )
 }
+
+/** Leaves out what stands beside it: `probe "database" failed in "health": connection refused`. */
+const reasonOf = (name: string, detail: string): string =>
+  detail
+    .replace(`probe "${name}" failed in "health": `, '')
+    .replace(`probe "${name}" did not finish "health"`, 'no answer')
