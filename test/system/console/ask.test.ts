@@ -88,12 +88,13 @@ t.test('somebody asks, plots, explains and keeps a question', async (t) => {
 
   // A template with a parameter.
   await page.getByRole('button', { name: 'Keep as template' }).click()
-  await page.getByLabel('Name', { exact: true }).fill('some_sales')
+  await page.getByLabel('Name', { exact: true }).fill('some sales')
   await page.getByRole('checkbox', { name: /^limit/ }).check()
   await page.getByRole('button', { name: 'Keep', exact: true }).click()
-  await page.getByText('The template some_sales is kept.').waitFor()
+  await page.getByText('The template some sales is kept.').waitFor()
+  t.equal(await page.locator('dialog code').textContent(), '/v1/template/some%20sales')
   await page.keyboard.press('Escape')
-  t.equal((await server.fetch('/v1/template/some_sales?limit=2')).body.length, 2)
+  t.equal((await server.fetch('/v1/template/some%20sales?limit=2')).body.length, 2)
 
   // Tabs and the history.
   await page.getByLabel('Name of this tab').fill(HOSTILE.slice(0, 40))

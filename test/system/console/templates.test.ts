@@ -108,6 +108,11 @@ t.test('an admin runs, makes, renames and deletes templates', async (t) => {
     await write('{"type": "count", "args": {"table": "town", "where": {"nam": {"$eq": {"param": "n"}}}}}')
     await page.getByRole('button', { name: 'Create' }).click()
     await page.getByRole('alert').filter({ hasText: 'nam' }).waitFor()
+    t.equal(await page.locator('.cm-lintRange-error').textContent(), '"nam"')
+    await write('{"type": "count", "args": {"table": "to')
+    await page.keyboard.press('Control+Space')
+    await page.getByRole('option', { name: 'town' }).waitFor()
+    await page.keyboard.press('Escape')
     await write('{"type": "count", "args": {"table": "town", "where": {"name": {"$eq": {"param": "n"}}}}}')
     await page.getByRole('button', { name: 'Create' }).click()
     await page.getByRole('heading', { name: 'first' }).waitFor()
@@ -116,7 +121,7 @@ t.test('an admin runs, makes, renames and deletes templates', async (t) => {
     await page.getByLabel('Comment').fill('better')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('heading', { name: 'second' }).waitFor()
-    t.match(page.url(), /\/console\/templates\/second$/)
+    t.match(page.url(), /\/console\/templates\/second\?view=definition$/, 'it stays at its tab')
     t.match(
       (await server.fetch('/v1/template')).body.find((each: any) => each.name === 'second'),
       { comment: 'better' },
@@ -136,6 +141,8 @@ t.test('an admin runs, makes, renames and deletes templates', async (t) => {
   await t.test('calls are counted, and roles are shown', async (t) => {
     await open('templates/towns')
     await page.getByRole('tab', { name: 'Calls' }).click()
+    t.match(page.url(), /\/console\/templates\/towns\?view=calls$/)
+    await page.reload()
     await page.getByText('Mean time').waitFor()
     t.match(await page.locator('dd').allTextContents(), ['3', / ms/, '0', '0'])
     await page.getByRole('tab', { name: 'Roles' }).click()
@@ -148,6 +155,7 @@ t.test('an admin runs, makes, renames and deletes templates', async (t) => {
 
   await t.test('the panel and the OpenAPI page ask as the role that the console acts as', async (t) => {
     await page.getByRole('button', { name: 'Act as guest' }).click()
+    await page.getByRole('tab', { name: 'Run', exact: true }).click()
     await page.getByText('The role guest may not run this template').waitFor()
     await page.getByRole('link', { name: /^towns/ }).click()
     await page.getByLabel('ids', { exact: true }).fill('1\n3')

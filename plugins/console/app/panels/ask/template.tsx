@@ -58,7 +58,7 @@ export function TemplateDialog({
         </p>
         <p>
           <a href={`/console/templates/${encodeURIComponent(kept)}`}>Open it</a>. Programs run it at{' '}
-          <code>/v1/template/{kept}</code>, as every role that may run this request.
+          <code>/v1/template/{encodeURIComponent(kept)}</code>, as every role that may run this request.
         </p>
       </Dialog>
     )

@@ -1,9 +1,13 @@
-import { useMemo, useState } from 'preact/hooks'
+import { useCallback, useMemo, useState } from 'preact/hooks'
+import { Failure } from '../../api.js'
 import { type Json, parse } from '../../json.js'
+import { partsOf, type Path, pathOf, placeOf } from '../../json-places.js'
+import { isAdmin } from '../../session.js'
 import { Confirm } from '../../ui/confirm.js'
 import { Editor } from '../../ui/editor.js'
 import { fieldsOf } from '../../ui/form.js'
 import { Problem } from '../../ui/problem.js'
+import { complete } from '../ask/complete.js'
 import { drop, save, type Template } from './templates.js'
 
 /** What a new template begins with. */
@@ -23,7 +27,7 @@ export function Definition({
 }) {
   const stored = useMemo(() => textOf(template?.definition ?? EXAMPLE), [template])
   const [text, setText] = useState(stored)
-  const [failure, setFailure] = useState<unknown>()
+  const [failure, setFailure] = useState<{ readonly of: unknown; readonly text: string }>()
   const [isSaving, setSaving] = useState(false)
   const [isDeleting, setDeleting] = useState(false)
   const submit = async (event: SubmitEvent) => {
@@ -38,15 +42,26 @@ export function Definition({
       })
       changed(name)
     } catch (error) {
-      setFailure(error instanceof SyntaxError ? new Error(`The query is not JSON: ${error.message}`) : error)
+      const of = error instanceof SyntaxError ? new Error(`The query is not JSON: ${error.message}`) : error
+      setFailure({ of, text })
     }
     setSaving(false)
   }
+  const check = useCallback(
+    (shown: string) => {
+      const { root, mistake } = partsOf(shown)
+      if (mistake) return [mistake]
+      if (!(failure?.of instanceof Failure) || failure.text !== shown || !failure.of.path.includes('template'))
+        return []
+      return [{ ...placeOf(root, placeIn(failure.of.path)), message: failure.of.message }]
+    },
+    [failure],
+  )
   const format = () => {
     try {
       setText(JSON.stringify(parse(text), null, 2))
     } catch (error) {
-      setFailure(error)
+      setFailure({ of: error, text })
     }
   }
   return (
@@ -66,9 +81,16 @@ export function Definition({
         or <code>{'{"param": "limit", "default": 10}'}</code>.
       </p>
       <div class="template-editor">
-        <Editor label="Query of the template" language="json" value={text} onChange={setText} check={check} />
+        <Editor
+          label="Query of the template"
+          language="json"
+          value={text}
+          onChange={setText}
+          complete={(at) => complete(at, isAdmin.value)}
+          check={check}
+        />
       </div>
-      {failure !== undefined && <Problem of={failure} />}
+      {failure !== undefined && <Problem of={failure.of} />}
       <p class="row">
         <button class="primary" disabled={isSaving}>
           {template ? 'Save' : 'Create'}
@@ -101,16 +123,10 @@ function textOf(definition: Json): string {
 }
 const KEYS = ['type', 'schema', 'name', 'args', 'table', 'function', 'columns', 'where', 'param', 'default']
 
-/** Marks where a text stops being JSON. */
-function check(text: string) {
-  try {
-    parse(text)
-    return []
-  } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
-    const from = Number(/position (\d+)/.exec(message)?.[1] ?? text.length)
-    return [{ from, to: from + 1, message }]
-  }
+/** Returns the place in the query that a path in the request to save it names. */
+function placeIn(path: string): Path {
+  const steps = pathOf(path)
+  return steps.slice(steps.indexOf('template') + 1)
 }
 
 function Deletion({

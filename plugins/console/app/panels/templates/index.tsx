@@ -8,7 +8,7 @@ import { OpenApi } from './openapi.js'
 import { readTemplates, type Template } from './templates.js'
 import { TemplateView } from './template-view.js'
 
-/** Query templates, and one of them: `/console/templates/late_orders`. */
+/** Query templates, and a view of one of them: `/console/templates/late_orders?view=calls`. */
 export default function Templates() {
   const { rest = '' } = useRoute() as { readonly rest?: string }
   const { query, route } = useLocation()
@@ -29,7 +29,7 @@ export default function Templates() {
   }, [version, isRecovered])
   const changed = (now: string) => {
     setVersion(version + 1)
-    if (now !== name || 'new' in query) route(pathOf(now), true)
+    if (now !== name || 'new' in query) route(pathOf(now, now === '' ? undefined : query['view']), true)
   }
   if (failure !== undefined && !templates) return <Problem of={failure} />
   if (!templates) return <p class="wait">Loading …</p>
@@ -40,7 +40,13 @@ export default function Templates() {
       <div class="page">
         {failure !== undefined && <Problem of={failure} />}
         {template ? (
-          <TemplateView key={name} template={template} changed={changed} />
+          <TemplateView
+            key={name}
+            template={template}
+            wanted={query['view'] ?? ''}
+            onView={(view) => route(pathOf(name, view))}
+            changed={changed}
+          />
         ) : 'new' in query && isAdmin.value ? (
           <NewTemplate changed={changed} />
         ) : 'openapi' in query ? (
@@ -53,7 +59,10 @@ export default function Templates() {
   )
 }
 
-const pathOf = (name: string) => (name === '' ? '/console/templates' : `/console/templates/${encodeURIComponent(name)}`)
+function pathOf(name: string, view = 'run'): string {
+  const path = name === '' ? '/console/templates' : `/console/templates/${encodeURIComponent(name)}`
+  return view === 'run' ? path : `${path}?view=${encodeURIComponent(view)}`
+}
 
 /** Decodes a part of an address, which a user may have written. */
 function textOf(part: string): string {

@@ -1,4 +1,3 @@
-import { useState } from 'preact/hooks'
 import { isAdmin, role } from '../../session.js'
 import { Tabs } from '../../ui/tabs.js'
 import { Calls } from './calls.js'
@@ -8,30 +7,35 @@ import { Roles } from './roles.js'
 import { Run } from './run.js'
 import type { Template } from './templates.js'
 
-type View = 'run' | 'definition' | 'calls' | 'roles' | 'openapi'
+const VIEWS = {
+  run: 'Run',
+  definition: 'Definition',
+  calls: 'Calls',
+  roles: 'Roles',
+  openapi: 'OpenAPI',
+} as const
+type View = keyof typeof VIEWS
+const OF_ADMINS: readonly View[] = ['definition', 'calls', 'roles']
 
 /** One template: run it, see its definition, who runs it and how it does. */
 export function TemplateView({
   template,
+  wanted,
+  onView,
   changed,
 }: {
   readonly template: Template
+  /** Key of the view to show; another text shows the first one. */
+  readonly wanted: string
+  readonly onView: (view: string) => void
   /** @param name the name that the template has now; empty if it was deleted */
   readonly changed: (name: string) => void
 }) {
   const { name, comment, runnable } = template
-  const [view, setView] = useState<View>('run')
-  const tabs: readonly { readonly key: View; readonly title: string }[] = [
-    { key: 'run', title: 'Run' },
-    ...(isAdmin.value
-      ? ([
-          { key: 'definition', title: 'Definition' },
-          { key: 'calls', title: 'Calls' },
-          { key: 'roles', title: 'Roles' },
-        ] as const)
-      : []),
-    ...(runnable ? [{ key: 'openapi', title: 'OpenAPI' } as const] : []),
-  ]
+  const tabs = (Object.keys(VIEWS) as View[])
+    .filter((key) => (key === 'openapi' ? runnable : isAdmin.value || !OF_ADMINS.includes(key)))
+    .map((key) => ({ key, title: VIEWS[key] }))
+  const view = tabs.find(({ key }) => key === wanted)?.key ?? 'run'
   return (
     <>
       <div class="bar">
@@ -41,7 +45,7 @@ export function TemplateView({
         )}
         {comment !== '' && <p class="template-comment soft">{comment}</p>}
       </div>
-      <Tabs label="Views of the template" tabs={tabs} chosen={view} onChoose={setView} />
+      <Tabs label="Views of the template" tabs={tabs} chosen={view} onChoose={onView} />
       {view === 'run' &&
         (runnable ? (
           // Another definition has other parameters.
