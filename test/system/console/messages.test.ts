@@ -59,7 +59,7 @@ t.test('an admin reads, filters and resends messages, writes a template and test
     `values ('email', 'bo@example.net', 's@example.org', 'Broken', 'x', 'failed', 'smtp: 550 no', 3)`,
   )
   await seen('Broken', 'Your code is 1', 'First <b>mail</b>')
-  t.same(await page.locator('.message-list .state').allTextContents(), ['failed', 'sent', 'sent'])
+  t.same(await page.locator('.message-list .state').allTextContents(), ['failed', 'caught', 'caught'])
   await page.getByLabel('Kind').selectOption('sms')
   await seen('Your code is 1')
   t.match(page.url(), /\?kind=sms$/)
@@ -99,7 +99,7 @@ t.test('an admin reads, filters and resends messages, writes a template and test
   await page.getByRole('link', { name: /^Broken/ }).click()
   await one.getByText('smtp: 550 no').waitFor()
   await page.getByRole('button', { name: 'Send again' }).click()
-  await one.locator('.state.sent').waitFor()
+  await one.locator('.state.caught').waitFor()
   t.ok(first.handed.some((sent) => 'subject' in sent && sent.subject === 'Broken'))
 
   // Older messages are loaded when asked for, and stay.

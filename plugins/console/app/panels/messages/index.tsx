@@ -5,6 +5,7 @@ import { findTable } from '../../catalog.js'
 import { acting, isAdmin, role } from '../../session.js'
 import { Problem } from '../../ui/problem.js'
 import { Tabs } from '../../ui/tabs.js'
+import { onlyCatches } from './message.js'
 import { Outbox } from './outbox.js'
 import { Providers, type ProvidersByChannel } from './providers.js'
 import { Suppressed } from './suppressed.js'
@@ -41,7 +42,7 @@ function Admin() {
           chosen={view}
           onChoose={(key) => route(key === '' ? ROOT : `${ROOT}/${key}`)}
         />
-        {providers && <Catcher of={providers} />}
+        {providers && onlyCatches(providers) && <Catcher />}
       </div>
       {failure !== undefined && view !== '' && (
         <Problem of={failure}>
@@ -50,7 +51,7 @@ function Admin() {
           </button>
         </Problem>
       )}
-      {view === '' && <Outbox id={first} />}
+      {view === '' && <Outbox id={first} providers={providers} />}
       {view === 'templates' && <Templates name={others.join('/')} providers={providers} />}
       {view === 'providers' && providers && <Providers of={providers} refresh={read} />}
       {view === 'suppressed' && <Suppressed />}
@@ -59,15 +60,11 @@ function Admin() {
 }
 
 /** Says that the providers only catch messages. */
-function Catcher({ of: { email, sms } }: { readonly of: ProvidersByChannel }) {
-  const called = [...email, ...sms].filter(({ position }) => position !== null)
-  if (called.length === 0 || !called.every(({ catches }) => catches)) return null
-  return (
-    <p class="catcher">
-      <b>Mail catcher.</b> Nothing leaves this server: mails and SMS are kept here.
-    </p>
-  )
-}
+const Catcher = () => (
+  <p class="catcher">
+    <b>Mail catcher.</b> Nothing leaves this server: mails and SMS are caught here.
+  </p>
+)
 
 function useProviders() {
   const [state, setState] = useState<{ readonly providers?: ProvidersByChannel; readonly failure?: unknown }>({})

@@ -9,14 +9,17 @@ import {
   type OpenMessage,
   recipientOf,
   senderOf,
+  shownAs,
   timelineOf,
   titleOf,
 } from './message.js'
 import { Facts, State, Time } from './parts.js'
+import type { ProvidersByChannel } from './providers.js'
 import { useMessage } from './use-messages.js'
 
 export interface MessageViewProps {
   readonly id: string
+  readonly providers: ProvidersByChannel | undefined
   /** The message as the list has it, which tells when it has changed. */
   readonly listed: Message | undefined
   readonly close: () => void
@@ -24,7 +27,7 @@ export interface MessageViewProps {
 }
 
 /** Everything that is known about one message. */
-export function MessageView({ id, listed, close, refresh }: MessageViewProps) {
+export function MessageView({ id, providers, listed, close, refresh }: MessageViewProps) {
   const [resent, setResent] = useState(0)
   const { message, failure } = useMessage(id, `${versionOf(listed)} ${resent}`)
   const heading = useRef<HTMLHeadingElement>(null)
@@ -48,7 +51,7 @@ export function MessageView({ id, listed, close, refresh }: MessageViewProps) {
       {failure !== undefined && <Problem of={failure} />}
       {message && (
         <Details
-          message={message}
+          message={shownAs(message, providers)}
           resent={() => {
             setResent(resent + 1)
             refresh()

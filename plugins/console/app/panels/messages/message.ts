@@ -1,10 +1,11 @@
 import type { Json } from '../../json.js'
+import type { ProvidersByChannel } from './providers.js'
 
-/** A message as `GET /v1/send` lists it. */
+/** A message as `GET /v1/send` lists it, but `caught` instead of `sent` if its provider only catches messages. */
 export interface Message {
   readonly id: string
   readonly kind: 'email' | 'email-template' | 'sms'
-  readonly state: 'queued' | 'sending' | 'sent' | 'failed' | 'unknown'
+  readonly state: 'queued' | 'sending' | 'sent' | 'caught' | 'failed' | 'unknown'
   readonly mode: 'queue' | 'sync'
   readonly to: string
   readonly from: string | null
@@ -42,6 +43,19 @@ export const KINDS: Readonly<Record<Message['kind'], string>> = {
   email: 'email',
   'email-template': 'email template',
   sms: 'SMS',
+}
+
+/** Returns a message as the panel shows it. */
+export function shownAs<M extends Message>(message: M, providers: ProvidersByChannel | undefined): M {
+  const { state, kind, provider } = message
+  const used = providers?.[kind === 'sms' ? 'sms' : 'email'].find(({ name }) => name === provider)
+  return state === 'sent' && used?.catches ? { ...message, state: 'caught' } : message
+}
+
+/** Whether no message can leave the server. */
+export function onlyCatches({ email, sms }: ProvidersByChannel): boolean {
+  const called = [...email, ...sms].filter(({ position }) => position !== null)
+  return called.length > 0 && called.every(({ catches }) => catches)
 }
 
 export function titleOf({ kind, sub, template, message }: Message): string {
@@ -96,7 +110,7 @@ export function timelineOf(message: Message): readonly (readonly [at: string | n
   const { attempts, state, delivery, delivery_detail: detail } = message
   const counted = `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`
   const outcome: readonly [string | null, string] | undefined = message.sent_at
-    ? [message.sent_at, `accepted by the provider after ${counted}`]
+    ? [message.sent_at, `${state === 'caught' ? 'caught' : 'accepted by the provider'} after ${counted}`]
     : state === 'failed'
       ? [null, `failed after ${counted}`]
       : state === 'unknown'

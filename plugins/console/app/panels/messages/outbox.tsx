@@ -2,19 +2,21 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { Code } from '../../ui/code.js'
 import { Problem } from '../../ui/problem.js'
-import { KINDS, type Message, recipientOf, searchable, STATES, titleOf } from './message.js'
+import { KINDS, type Message, onlyCatches, recipientOf, searchable, shownAs, STATES, titleOf } from './message.js'
 import { MessageView } from './message-view.js'
 import { State, Time } from './parts.js'
+import type { ProvidersByChannel } from './providers.js'
 import { useMessages } from './use-messages.js'
 
 const ROOT = '/console/messages'
 
 /** The messages, newest first, and one of them. */
-export function Outbox({ id }: { readonly id: string }) {
+export function Outbox({ id, providers }: { readonly id: string; readonly providers: ProvidersByChannel | undefined }) {
   const { query, route } = useLocation()
   const [search, setSearch] = useState('')
   const filter = filterOf(query)
-  const { messages, next, isKnown, failure, refresh, older } = useMessages(filter)
+  const { messages: read, next, isKnown, failure, refresh, older } = useMessages(filter)
+  const messages = read.map((message) => shownAs(message, providers))
   const list = useRef<HTMLUListElement>(null)
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
   const found = messages.filter((message) => {
@@ -36,7 +38,13 @@ export function Outbox({ id }: { readonly id: string }) {
   return (
     <div class={id === '' ? 'outbox' : 'outbox open'} onKeyDown={onKeyDown}>
       <section class="scroll all" aria-label="All messages">
-        <Filters search={search} setSearch={setSearch} query={query} id={id} />
+        <Filters
+          search={search}
+          setSearch={setSearch}
+          query={query}
+          id={id}
+          sent={providers && onlyCatches(providers) ? 'caught' : 'sent'}
+        />
         <p class="soft" role="status">
           {countOf(found.length, messages.length, next !== null, words.length > 0)}
         </p>
@@ -56,6 +64,7 @@ export function Outbox({ id }: { readonly id: string }) {
         <MessageView
           key={id}
           id={id}
+          providers={providers}
           listed={messages.find((message) => message.id === id)}
           close={close}
           refresh={refresh}
@@ -82,11 +91,14 @@ function Filters({
   setSearch,
   query,
   id,
+  sent,
 }: {
   readonly search: string
   readonly setSearch: (text: string) => void
   readonly query: Readonly<Record<string, string>>
   readonly id: string
+  /** What the panel calls the state `sent`. */
+  readonly sent: string
 }) {
   const { route } = useLocation()
   const choose = (key: string, value: string) => {
@@ -106,7 +118,7 @@ function Filters({
       <Choice
         label="State"
         value={query['state'] ?? ''}
-        options={STATES.map((state) => [state, state])}
+        options={STATES.map((state) => [state, state === 'sent' ? sent : state])}
         onChange={(value) => choose('state', value)}
       />
       <Choice

@@ -100,7 +100,7 @@ function ProviderStateOf({
 }) {
   if (position === null) return <State of="queued">configured</State>
   if (skipped !== null) return <State of="failed">skipped after failures, for {skipped} s</State>
-  if (catches) return <State of="sending">catches messages</State>
+  if (catches) return <State of="caught">catches messages</State>
   return <State of="sent">ready</State>
 }
 

@@ -64,7 +64,7 @@ export function SendTest({ channel, providers, mail, close }: SendTestProps) {
           ) : (
             <MailFields given={fields} domain={first?.domains?.[0]} />
           )}
-          {catches && <p class="soft">It is kept on this server and not delivered.</p>}
+          {catches && <p class="soft">It is caught on this server and not delivered.</p>}
           <p>
             <button class="primary">{catches ? 'Send' : 'Continue'}</button>
           </p>
@@ -93,7 +93,9 @@ export function SendTest({ channel, providers, mail, close }: SendTestProps) {
       )}
       {step.kind === 'sent' && (
         <p role="status">
-          <span class="state sent">{catches ? 'Caught.' : 'The provider has accepted it.'}</span>{' '}
+          <span class={`state ${catches ? 'caught' : 'sent'}`}>
+            {catches ? 'Caught.' : 'The provider has accepted it.'}
+          </span>{' '}
           <MessageLink id={step.id} />
         </p>
       )}
