@@ -36,8 +36,10 @@ interface RowProps {
   readonly template: string
   readonly isChosen: boolean
   readonly isMarked: boolean
-  readonly canMark: boolean
+  readonly hasHead: boolean
   readonly hasDetails: boolean
+  /** Label of the box that marks the row; undefined if it has none. */
+  readonly markLabel: string | undefined
   /** The column of the active cell, if it is in this row. */
   readonly active: number | undefined
   readonly act: RowActions
@@ -45,8 +47,9 @@ interface RowProps {
 
 /** A row of a grid. */
 export const Row = memo(function Row(props: RowProps) {
-  const { activeId, index, start, row, columns, template, isChosen, isMarked, canMark, hasDetails, active, act } = props
-  const heads = canMark || hasDetails ? 1 : 0
+  const { activeId, index, start, row, columns, template, isChosen, isMarked, hasHead, hasDetails, active, act } = props
+  const { markLabel } = props
+  const heads = hasHead ? 1 : 0
   return (
     <div
       role="row"
@@ -63,11 +66,11 @@ export const Row = memo(function Row(props: RowProps) {
           class={active === 0 ? 'row-head active' : 'row-head'}
           onClick={() => act.activate(index, 0)}
         >
-          {canMark && (
+          {markLabel !== undefined && (
             <input
               type="checkbox"
               tabIndex={-1}
-              aria-label={`Mark row ${index + 1}`}
+              aria-label={markLabel}
               checked={isMarked}
               onClick={({ shiftKey }) => act.mark(index, shiftKey)}
             />

@@ -31,6 +31,8 @@ export interface GridProps {
    * @param isRange whether to mark all rows from the chosen one
    */
   readonly onMark?: ((row: number, isRange: boolean) => void) | undefined
+  /** Returns the label of a row's box; rows without a label have no box. The default is `Mark row 1`. */
+  readonly markLabel?: (row: GridRow) => string | undefined
   /** Called for Enter and a click on the head of a row. Without it, rows have no heads unless they can be marked. */
   readonly onDetails?: (row: number) => void
 }
@@ -56,6 +58,7 @@ export function Grid(props: GridProps) {
     onChoose,
     marked,
     onMark,
+    markLabel,
     onDetails,
   } = props
   const heads = onMark || onDetails ? 1 : 0
@@ -175,7 +178,8 @@ export function Grid(props: GridProps) {
             template={template}
             isChosen={index === chosen}
             isMarked={marked?.has(index) ?? false}
-            canMark={onMark !== undefined}
+            markLabel={onMark && (markLabel && rows[index] ? markLabel(rows[index]) : `Mark row ${index + 1}`)}
+            hasHead={heads > 0}
             hasDetails={onDetails !== undefined}
             active={isFocused && at.row === index ? at.column : undefined}
             act={act}

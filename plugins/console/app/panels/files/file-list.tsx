@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import type { Table } from '../../catalog.js'
 import { numberOf, textOf } from '../../json.js'
@@ -22,15 +22,24 @@ export function FileList({ table, place, version, onDeleted }: Props) {
   const { route } = useLocation()
   const [sort, setSort] = useState('file_id')
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set())
+  const lastMarked = useRef(0)
   const [isDeleting, setDeleting] = useState(false)
   const listing = useListing({ table, folder, search, sort, version })
-  const { folders, files, isReading, failure } = listing
+  const { folders, isReading, failure } = listing
   const rows: readonly GridRow[] = [
-    ...folders.toSorted((a, b) => a.localeCompare(b)).map((name) => ({ folder: name })),
-    ...files.map(shownRow),
+    ...folders.toSorted(NATURAL.compare).map((name) => ({ folder: name })),
+    ...inOrder(listing, sort).map(shownRow),
   ]
-  const mark = (id: string) =>
-    setMarked(new Set(marked.has(id) ? [...marked].filter((each) => each !== id) : [...marked, id]))
+  const idAt = (index: number) => rows[index]?.['file_id'] as string | undefined
+  const markedRows = new Set([...rows.keys()].filter((index) => marked.has(idAt(index) ?? '')))
+  const mark = (index: number, isRange: boolean) => {
+    const from = isRange ? lastMarked.current : index
+    const range = rows.slice(Math.min(from, index), Math.max(from, index) + 1)
+    const ids = range.flatMap(({ file_id: id }) => (typeof id === 'string' ? [id] : []))
+    const isOn = isRange || !marked.has(idAt(index) ?? '')
+    setMarked(isOn ? new Set([...marked, ...ids]) : new Set([...marked].filter((id) => !ids.includes(id))))
+    lastMarked.current = index
+  }
   const open = (index: number) => {
     const row = rows[index]
     if (row?.['folder'] !== undefined) route(addressOf({ folder: textOf(row['folder']) }))
@@ -69,13 +78,16 @@ export function FileList({ table, place, version, onDeleted }: Props) {
       ) : (
         <Grid
           label="Files"
-          columns={columnsFor(table, { marked, mark, isSearch: search !== '' })}
+          columns={columnsFor(table, search !== '')}
           rows={rows}
           sort={[sort]}
           onSort={onSort}
           onEnd={listing.onEnd}
           onChoose={open}
           chosen={chosen}
+          marked={markedRows}
+          onMark={table.actions.delete ? mark : undefined}
+          markLabel={({ file_id: id }) => (typeof id === 'string' ? `Select ${id}` : undefined)}
         />
       )}
       {isDeleting && (
@@ -114,29 +126,19 @@ function statusOf({ folders, files, hasAllFolders, hasAllFiles, isReading }: Ret
   return counts.filter(Boolean).join(', ')
 }
 
-interface Marking {
-  readonly marked: ReadonlySet<string>
-  readonly mark: (id: string) => void
-  readonly isSearch: boolean
+/** Returns the files as people count, `2` before `10`, if all are loaded. Pages come in the order of the database. */
+function inOrder({ files, hasAllFiles }: ReturnType<typeof useListing>, sort: string): readonly FileRow[] {
+  const column = sort.replace(/^-/, '')
+  if (!hasAllFiles || !TEXTS.has(column)) return files
+  const sorted = files.toSorted((a, b) => NATURAL.compare(textOf(a[column]), textOf(b[column])))
+  return sort === column ? sorted : sorted.toReversed()
 }
 
-function columnsFor(table: Table, { marked, mark, isSearch }: Marking): readonly GridColumn[] {
+const NATURAL = new Intl.Collator('en', { numeric: true })
+const TEXTS: ReadonlySet<string> = new Set(['file_id', 'content_type', 'user_id'])
+
+function columnsFor(table: Table, isSearch: boolean): readonly GridColumn[] {
   const columns: readonly GridColumn[] = [
-    {
-      key: 'mark',
-      title: '',
-      sortable: false,
-      render: (_value, { file_id: id }) =>
-        typeof id === 'string' && (
-          <input
-            type="checkbox"
-            aria-label={`Select ${id}`}
-            checked={marked.has(id)}
-            onClick={(event) => event.stopPropagation()}
-            onChange={() => mark(id)}
-          />
-        ),
-    },
     {
       key: 'file_id',
       title: 'Name',
@@ -151,7 +153,7 @@ function columnsFor(table: Table, { marked, mark, isSearch }: Marking): readonly
     { key: 'updated_at', title: 'Changed' },
     ...(maySelect(table, 'updated_at') ? [] : [{ key: 'created_at', title: 'Created' }]),
   ]
-  return columns.filter(({ key }) => (key === 'mark' ? table.actions.delete : maySelect(table, key)))
+  return columns.filter(({ key }) => maySelect(table, key))
 }
 
 /** Returns the texts of a row, from which the widths of columns follow too. */

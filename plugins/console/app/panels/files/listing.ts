@@ -14,7 +14,7 @@ export interface Listing {
 }
 const NOTHING: Listing = { folders: [], files: [], hasAllFolders: false, hasAllFiles: false, lastId: '' }
 
-const PAGE = 200
+const PAGE = 500
 /** Requests for folders before the first files are shown. */
 const ROUNDS = 10
 
