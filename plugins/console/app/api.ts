@@ -88,7 +88,8 @@ export function reasonIn(body: JsonObject): JsonObject {
   return first ? { ...(first['extensions'] as JsonObject), error: first['message'] } : body
 }
 
-function lost(why: string): void {
+/** Says why requests cannot succeed now, until the server is ready again. */
+export function lost(why: string): void {
   if (trouble.value === '') setTimeout(() => void retry(), RETRY_MS)
   trouble.value = why
 }

@@ -18,7 +18,7 @@ async function start(): Promise<void> {
 
 render(
   <LocationProvider scope="/console">
-    <Shell starting={start()} />
+    <Shell start={start} />
   </LocationProvider>,
   document.body,
 )

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ErrorBoundary, Route, Router, useLocation, useRoute } from 'preact-iso'
-import { recovered, trouble } from './api.js'
+import { lost, recovered, trouble } from './api.js'
 import { catalog, readCatalog } from './catalog.js'
 import { ActingControl } from './acting.js'
 import { PANELS } from './panels/index.js'
@@ -10,12 +10,26 @@ import { SignIn } from './sign-in.js'
 import { Problem } from './ui/problem.js'
 
 /** The frame of all panels: the sign-in, the menu, and the caller as whom the panels ask. */
-export function Shell({ starting }: { readonly starting: Promise<void> }) {
+export function Shell({ start }: { readonly start: () => Promise<void> }) {
   const [broken, setBroken] = useState<unknown>()
+  const isRecovered = recovered.value
   useEffect(() => {
-    starting.catch(setBroken)
-  }, [starting])
-  if (broken !== undefined) return <Problem of={broken} />
+    if (session.peek() !== undefined) return
+    start().then(
+      () => setBroken(undefined),
+      (error: unknown) => {
+        setBroken(error)
+        lost('The console could not start.')
+      },
+    )
+  }, [start, isRecovered])
+  if (broken !== undefined)
+    return (
+      <main>
+        <Trouble />
+        <Problem of={broken} />
+      </main>
+    )
   if (session.value === undefined) return <p class="wait">Loading …</p>
   if (session.value === null) return <SignIn />
   return (
@@ -154,9 +168,10 @@ const framePath = (href: string) => `/console/page/${encodeURIComponent(href)}`
 /** Pages of other plugins that the console shows. */
 function useLinks(): readonly Link[] {
   const [links, setLinks] = useState<readonly Link[]>([])
+  const isRecovered = recovered.value
   useEffect(() => {
     readLinks().then(setLinks, () => {})
-  }, [])
+  }, [isRecovered])
   return links
 }
 

@@ -1,5 +1,8 @@
 import t from 'tap'
 import { accessibility, openConsole, overflow } from '../../kit/console.js'
+import { freshDatabase } from '../../kit/database.js'
+import { patience } from '../../kit/patience.js'
+import { startProxy } from '../../kit/proxy.js'
 
 const PANELS = [
   'data/note',
@@ -74,4 +77,95 @@ t.test('a panel is used by keyboard only', async (t) => {
   await page.keyboard.press('Enter')
   await page.getByRole('gridcell', { name: 'changed' }).waitFor()
   t.same(await server.must('select', { table: 'note', columns: ['text'], where: { id: 2 } }), [{ text: 'changed' }])
+})
+
+/** What a panel shows that it can only know from the database. */
+const KNOWN: Readonly<Record<string, string>> = {
+  'data/note': 'role=gridcell >> text="note 1"',
+  ask: '.examples button',
+  structure: 'role=link[name=/^note/] >> nth=0',
+  'structure/diagram': 'svg >> text=note >> nth=0',
+  'structure/sql': '.cm-content',
+  permissions: 'role=columnheader[name="user"]',
+  'permissions/why': 'role=combobox >> nth=0',
+  'templates/notes': 'role=heading[name="notes"]',
+  'templates/notes?view=calls': 'text=Mean time',
+  'templates/notes?view=roles': 'role=row[name=/^user/]',
+  files: 'role=gridcell >> text="a.txt"',
+  'files?file=a.txt': 'text="words of a file"',
+  messages: 'text="A subject"',
+  'messages/templates': 'text=hello-mail',
+  'messages/providers': '.card >> nth=0',
+  'messages/suppressed': 'text=gone@example.com',
+  'structure/functions': 'text=loud',
+  'structure/migrations': 'text=notify',
+  'structure/metadata': 'role=button[name=/Save|Export/] >> nth=0',
+  health: '.tile >> nth=0',
+  'health/slow': '.page.health .scroll >> text=/slow|No statement/i',
+  'health/server': 'text=Servers at this database',
+  'health/log': '[role=log]',
+}
+
+t.test('each panel says when the database is away, and shows its contents when it is back', async (t) => {
+  const database = await freshDatabase(t)
+  const proxy = await startProxy(t, database.url)
+  const { server, page, open, complaints } = await openConsole(t, {
+    databaseUrl: proxy.url,
+    files: true,
+    notify: true,
+    config: { log: { level: 'silent' }, providers: { email: { memory: {} } } },
+  })
+  await server.must('run_sql', {
+    sql: `create table note (id int primary key, text text); insert into note select i, 'note ' || i from generate_series(1, 50) i;
+          create function loud(n note) returns text stable language sql as $$ select upper(n.text) $$`,
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'note' },
+    { type: 'track_table', args: { schema: 'svc_catalog', name: 'svc_file' } },
+    {
+      type: 'create_select_permission',
+      args: { table: 'note', role: 'user', permission: { columns: ['id'], filter: {} } },
+    },
+    {
+      type: 'create_query_template',
+      args: { name: 'notes', template: { type: 'select', args: { table: 'note', columns: ['id'] } } },
+    },
+  ])
+  const owner = { variables: { 'x-service-user-id': '7' } }
+  const put = { method: 'PUT', headers: { 'Content-Type': 'text/plain' }, body: 'words of a file' }
+  await server.fetch('/v1/file/a.txt', put, owner)
+  const mail = { to: 'a@example.com', from: 'b@example.com', sub: 'A subject', text: 'hi' }
+  await server.fetch('/v1/send/email', { method: 'POST', body: JSON.stringify(mail) })
+
+  await page.setViewportSize({ width: 390, height: 844 })
+  page.setDefaultTimeout(patience(4_000))
+  for (const [panel, known] of Object.entries(KNOWN)) {
+    await t.test(panel, async (t) => {
+      await open(panel)
+      await page.locator(known).waitFor()
+
+      for (const way of ['another panel', 'a reload']) {
+        proxy.set({ kind: 'refuse' })
+        proxy.killAll()
+        if (way === 'a reload') await page.reload()
+        else {
+          await page.getByRole('link', { name: panel === 'ask' ? 'Data' : 'Ask', exact: true }).click()
+          await page.goBack()
+        }
+        await page.getByText('tries again every two seconds').waitFor()
+        await page.locator('.wait').waitFor({ state: 'detached' })
+        t.equal(await overflow(page), 0)
+
+        proxy.set({ kind: 'pass' })
+        await page.locator(known).waitFor()
+        await page.locator('.trouble').waitFor({ state: 'detached' })
+        t.equal(await page.locator('.problem').count(), 0, way)
+      }
+    })
+  }
+  t.same(
+    complaints.filter((each) => !/Failed to load resource/.test(each)),
+    [],
+    'the browser only reports the requests that failed',
+  )
 })

@@ -75,7 +75,7 @@ function Headline({ findings, isStale }: { readonly findings: readonly Finding[]
   if (findings.length === 0) return null
   const failing = (readiness.value.value?.probes ?? []).filter(({ ok }) => !ok).map(({ name }) => name.slice(0, 40))
   const odd = findings.filter(({ isFine }) => isFine === false).map(({ title }) => title.toLowerCase())
-  const attention = new Set([...odd, ...failing])
+  const attention = new Set([...failing, ...odd])
   return attention.size === 0 ? (
     <p class="good headline">All is well.</p>
   ) : (

@@ -7,12 +7,12 @@ import { type ConnectedServer, type ServerStatus, status } from './watch.js'
 export function Server() {
   const { value, failure } = status.value
   if (!value) return failure === undefined ? <p class="wait">Loading …</p> : <Problem of={failure} />
-  const { database } = value
+  const { knownDatabase } = value
   return (
     <div class="body server-facts">
       <Process of={value} />
       <Database of={value} />
-      {database && <Servers servers={database.servers ?? []} />}
+      {knownDatabase && <Servers servers={knownDatabase.servers ?? []} />}
       <Table
         title="Connection pools"
         heads={['Pool', 'Maximum', 'In use', 'Idle', 'Requests that wait']}
@@ -31,12 +31,12 @@ export function Server() {
         heads={['Kind', 'Name', 'Provider', '']}
         rows={value.providers.map((each) => [each.kind, each.name, each.provider, each.default ? 'default' : ''])}
       />
-      {database && (
+      {knownDatabase && (
         <Table
           title="Migrations"
           empty="No migration was run."
           heads={['Plugin', 'Last migration']}
-          rows={Object.entries(database.migrations ?? {})}
+          rows={Object.entries(knownDatabase.migrations ?? {})}
         />
       )}
       <section class="fact">

@@ -71,6 +71,11 @@ export interface ServerStatus {
   } | null
 }
 
+export interface KnownStatus extends ServerStatus {
+  /** What the database said last: while it is down, `database` is null. */
+  readonly knownDatabase: ServerStatus['database'] | undefined
+}
+
 export interface SlowQuery {
   readonly id: string
   readonly role: string
@@ -95,7 +100,7 @@ export interface SlowQueries {
 /** They outlive the panel: it is a new one after trouble, and whenever the caller changes. */
 export const samples = signal<Reading<readonly Sample[]>>({})
 export const readiness = signal<Reading<Readiness>>({})
-export const status = signal<Reading<ServerStatus>>({})
+export const status = signal<Reading<KnownStatus>>({})
 export const slowQueries = signal<Reading<SlowQueries>>({})
 
 effect(() => {
@@ -115,7 +120,10 @@ export async function readMetrics(signal: AbortSignal): Promise<readonly Sample[
 }
 
 export const readReadiness = (signal: AbortSignal) => ask<Readiness>('/readyz', { ...AS_ADMIN, signal, answers: [503] })
-export const readStatus = (signal: AbortSignal) => query<ServerStatus>('server_status', {}, { ...AS_ADMIN, signal })
+export async function readStatus(signal: AbortSignal): Promise<KnownStatus> {
+  const now = await query<ServerStatus>('server_status', {}, { ...AS_ADMIN, signal })
+  return { ...now, knownDatabase: now.database ?? status.peek().value?.knownDatabase }
+}
 export const readSlowQueries = (signal: AbortSignal) => query<SlowQueries>('slow_queries', {}, { ...AS_ADMIN, signal })
 export const readPlan = (id: string, signal: AbortSignal) =>
   query<{ readonly plan: readonly string[] }>('slow_queries', { plan: id }, { ...AS_ADMIN, signal })
