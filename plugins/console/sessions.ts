@@ -14,17 +14,23 @@ export class Sessions {
   /**
    * Returns who is signed in. Pages of other origins are not, not even of those in `http.cors.origins`: the session may
    * do more than they were trusted with.
-   * @throws ServiceError 503 while the database is unavailable
+   * @throws ServiceError 503 while the database is unavailable, but not for the parts of a page: without data they are
+   *   the same for everybody, and the page itself says what is wrong
    */
   async find(credentials: Credentials): Promise<Session | null> {
     if (!isOwnPage((name) => credentials.header(name))) return null
     const id = idIn(credentials.header('host'), credentials.cookie)
     if (id === undefined) return null
-    const [found] = await this.#data.query<Row>(
-      `select ${COLUMNS} from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now()`,
-      [hashOf('session', id)],
-    )
-    return found ? sessionOf(found, id) : null
+    try {
+      const [found] = await this.#data.query<Row>(
+        `select ${COLUMNS} from svc_catalog.svc_console_session where id_hash = $1 and expires_at > now()`,
+        [hashOf('session', id)],
+      )
+      return found ? sessionOf(found, id) : null
+    } catch (error) {
+      if (PARTS_OF_PAGES.has(credentials.header('sec-fetch-dest') ?? '')) return null
+      throw error
+    }
   }
 
   /**
@@ -99,6 +105,9 @@ const CODE_MS = 3_600_000
 
 /** Live sessions and unused sign-in links of one user. One more ends the oldest. */
 const MAX_SESSIONS = 100
+
+/** What browsers load a page and its scripts for, in `Sec-Fetch-Dest`. */
+const PARTS_OF_PAGES: ReadonlySet<string> = new Set(['document', 'iframe', 'script', 'style'])
 
 const COLUMNS = 'role, roles, variables, secret_key'
 /** The sessions of the user `$1` in the roles `$2`. */
