@@ -1,8 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startServer } from '../../core/host/server.js'
+import { type ServerOptions, startServer } from '../../core/host/server.js'
 import { freshDatabase } from './database.js'
+import { startProcesses, TEST_PROCESSES } from './several-processes.js'
 import { patience } from './patience.js'
 import { tellPooler, TEST_POOLER_URL } from './pooler.js'
 
@@ -86,7 +87,9 @@ export async function testServer(
   const place = pooler === undefined ? { url: database.url } : await throughPooler(pooler, database.url)
   // Where nobody has left a configuration.
   const cwd = await mkdtemp(join(tmpdir(), 'rowhouse-test-server-'))
-  const server = await startServer({
+  const processes = process.env[TEST_PROCESSES]
+  const start = processes === undefined ? startServer : (options: ServerOptions) => startProcesses(options, processes)
+  const server = await start({
     env: {},
     cwd,
     overrides: {

@@ -94,6 +94,7 @@ t.test('a user with several roles chooses among them, and signs out everywhere',
 
   const other = await stranger()
   await signIn(other)
+  await other.getByRole('gridcell').first().waitFor()
   await page.getByRole('button', { name: 'Sign out everywhere' }).click()
   await page.getByLabel('Admin secret', { exact: true }).waitFor()
   await other.reload()

@@ -71,7 +71,7 @@ t.test('the first fifteen minutes: a missing order, its rule, a plot, a template
   await page.getByRole('button', { name: 'Keep', exact: true }).click()
   await page.getByRole('link', { name: 'Open it' }).click()
   await page.getByRole('button', { name: 'Run', exact: true }).click()
-  await page.getByRole('gridcell').first().waitFor()
+  await page.getByRole('img', { name: /by month: bars/ }).waitFor()
 
   await panel('Files')
   await page.getByLabel('Files to upload').setInputFiles({

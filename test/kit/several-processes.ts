@@ -1,0 +1,54 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { type ServerOptions, startServer } from '../../core/host/server.js'
+import { supervised } from '../../core/processes/siblings.js'
+import { supervise } from '../../core/processes/supervisor.js'
+
+/** The number of processes that servers of tests are to have; without it, they run in the process of the test. */
+export const TEST_PROCESSES = 'ROWHOUSE_TEST_PROCESSES'
+const OPTIONS = 'ROWHOUSE_TEST_SERVER_OPTIONS'
+
+/** Starts a server of several processes. Its modules are given by their addresses. */
+export async function startProcesses(options: ServerOptions, count: string) {
+  const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
+    cwd: options.cwd,
+    env: { PATH: process.env['PATH'], [TEST_PROCESSES]: count, [OPTIONS]: JSON.stringify(options) },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const exited = once(child, 'exit')
+  const urls = new Set<string>()
+  let serving = 0
+  for await (const line of createInterface(child.stdout)) {
+    urls.add(line)
+    if (++serving === Number(count)) break
+  }
+  const [url] = urls
+  if (url === undefined || urls.size > 1) throw new Error('the processes did not start at one address')
+  return {
+    url,
+    async close() {
+      child.kill('SIGTERM')
+      await exited
+    },
+  }
+}
+
+const given = process.env[OPTIONS]
+if (given !== undefined) {
+  const siblings = supervised()
+  if (!siblings) process.exit(await supervise(Number(process.env[TEST_PROCESSES])))
+  const options = JSON.parse(given, (_, value: unknown) =>
+    typeof value === 'string' && value.startsWith('file:') ? new URL(value) : value,
+  ) as ServerOptions
+  const server = await startServer({ ...options, siblings })
+  siblings.ready(server.config.values.shutdownTimeoutMs)
+  console.log(server.url)
+  const end = async (atOnce: boolean) => {
+    await server.close({ atOnce })
+    process.exit()
+  }
+  process.once('SIGTERM', () => void end(false))
+  void siblings.retired.then(() => end(true))
+}
