@@ -33,6 +33,15 @@ const LISTEN_HELP =
   '  --host H        address to listen on\n  --port N        port to listen on; 0 picks a free port (default 8080)'
 
 const COMMANDS: Readonly<Record<(typeof COMMAND_NAMES)[number], Command>> = {
+  init: {
+    usage: 'rowhouse init',
+    summary: 'create the files of a project in this folder',
+    help: `Writes rowhouse.config.mjs, .gitignore and metadata.json, and adds scripts to package.json: dev, start, check, migrate,
+metadata:export and metadata:apply. Keeps all files and scripts that exist.`,
+    options: {},
+    words: 0,
+    run: async () => (await import('./cli/init.js')).init(),
+  },
   dev: {
     usage: 'rowhouse dev [DATABASE_URL] [--port N] [--host H] [--no-sample] [--watch] [--config FILE] [--verbose]',
     summary: 'start a development server with an embedded PostgreSQL',

@@ -14,6 +14,7 @@ export const COMMAND_NAMES = [
   'doctor',
   'import',
   'import-hasura',
+  'init',
   'metadata',
   'migrate',
   'sql',

@@ -49,6 +49,49 @@ t.test('help is there for the program and for each command, and mistakes get a h
   t.match(await run(folder, ['start', 'now']), { code: 2, err: /too many arguments/ })
 })
 
+t.test('init writes the files of a project, and keeps those that exist', async (t) => {
+  const folder = await newFolder(t)
+  const read = (name: string) => readFile(join(folder, name), 'utf8')
+  t.match(await run(folder, ['init']), { code: 1, err: /no package\.json.*npm init -y/ })
+  await writeFile(join(folder, 'package.json'), '{"scripts": 1}')
+  t.match(await run(folder, ['init']), { code: 1, err: /package\.json must be/ })
+  const scripts = { test: 'true', start: 'node server.js' }
+  const manifest = { name: 'shop', type: 'commonjs', scripts, license: 'MIT' }
+  await writeFile(join(folder, 'package.json'), JSON.stringify(manifest, null, '\t'))
+
+  const written = [
+    'wrote rowhouse.config.mjs',
+    'wrote .gitignore',
+    'wrote metadata.json',
+    'added scripts to package.json: dev, check, migrate, metadata:export, metadata:apply',
+    'kept scripts of package.json: start',
+  ]
+  t.match(await run(folder, ['init']), { code: 0, out: `${written.join('\n')}\n` })
+  t.match(JSON.parse(await read('package.json')), { ...manifest, scripts: { ...scripts, dev: 'rowhouse dev' } })
+  t.match(await read('package.json'), '\n\t"name": "shop",\n')
+
+  const { url } = await freshDatabase(t)
+  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
+  t.match(await run(folder, ['check'], env), { code: 0, out: /configuration: .*rowhouse\.config\.mjs\n/ })
+  t.match(await run(folder, ['migrate', 'up'], env), { code: 1, err: /rowhouse migrate new NAME/ })
+  t.match(await run(folder, ['migrate'], env), { code: 0 })
+  t.match(await run(folder, ['metadata', 'apply', 'metadata.json'], env), { code: 0, out: 'no differences\n' })
+  const commented = await read('rowhouse.config.mjs')
+  await writeFile(join(folder, 'rowhouse.config.mjs'), commented.replaceAll(/^( +)\/\/ (?=\w+: \{ )/gm, '$1'))
+  await writeFile(join(folder, 'hello.mjs'), HELLO)
+  t.match(await run(folder, ['check'], env), { code: 0 }, 'all that it proposes is valid')
+
+  await writeFile(join(folder, '.gitignore'), 'node_modules\r\n')
+  const kept = [
+    'kept rowhouse.config.mjs',
+    'kept .gitignore; add .rowhouse/, .env',
+    'kept metadata.json',
+    'kept scripts',
+  ]
+  t.match(await run(folder, ['init']), { code: 0, out: new RegExp(kept.join('\n')) })
+  t.equal(await read('.gitignore'), 'node_modules\r\n')
+})
+
 t.test('start guesses nothing: it wants a database, a way to authenticate, and no open door', async (t) => {
   const folder = await newFolder(t)
   const { url } = await freshDatabase(t)

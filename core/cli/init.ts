@@ -1,0 +1,108 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { isPlain } from '../host/resolve-section.js'
+
+/** With this extension, the file is an ES module whatever "type" in package.json says. */
+const CONFIG_FILE = 'rowhouse.config.mjs'
+const CONFIG = `// All settings: node_modules/rowhouse/core/SETTINGS.md
+// Environment variables override this file: ROWHOUSE_HTTP__PORT=9000 is http.port.
+export default {
+  http: {
+    port: 8080,
+    // cors: { origins: ['https://app.example.com'] },
+  },
+
+  // rowhouse dev runs a PostgreSQL of its own; rowhouse start requires a database.
+  // database: { url: { $env: 'DATABASE_URL' } },
+
+  // Tokens of your users. The admin secret comes from ROWHOUSE_ADMIN_SECRET.
+  // auth: { jwt: { jwksUrl: 'https://id.example.com/keys', algorithms: ['RS256'], issuer: 'https://id.example.com' } },
+
+  // Your own plugins, with their settings: node_modules/rowhouse/plugins/README.md
+  // plugins: { hello: { use: './hello.mjs' } },
+
+  // Email, SMS and storage for files: node_modules/rowhouse/providers/README.md
+  // providers: { email: { smtp: { host: 'smtp.example.com' } } },
+}
+`
+
+const IGNORED = ['node_modules/', '.rowhouse/', '.env']
+
+const METADATA = `{
+  "tables": [],
+  "functions": [],
+  "query_templates": []
+}
+`
+
+const SCRIPTS: Readonly<Record<string, string>> = {
+  dev: 'rowhouse dev',
+  start: 'rowhouse start',
+  check: 'rowhouse check',
+  migrate: 'rowhouse migrate up',
+  'metadata:export': 'rowhouse metadata export metadata.json',
+  'metadata:apply': 'rowhouse metadata apply metadata.json',
+}
+
+/** Creates the files of a project in this folder, and reports what was there already. */
+export async function init(): Promise<number> {
+  const manifest = await readManifest()
+  const config = readdirSync('.').find((name) => name.startsWith('rowhouse.config.'))
+  if (config === undefined) await create(CONFIG_FILE, CONFIG)
+  else console.log(`kept ${config}`)
+  const ignored = existsSync('.gitignore') ? (await readFile('.gitignore', 'utf8')).split(/\r?\n/) : []
+  const missing = IGNORED.filter((path) => !ignored.includes(path) && !ignored.includes(path.replace(/\/$/, '')))
+  await create('.gitignore', `${IGNORED.join('\n')}\n`, missing.length > 0 ? `; add ${missing.join(', ')}` : '')
+  await create('metadata.json', METADATA)
+  await addScripts(manifest)
+  console.log('npm run dev starts a server')
+  return 0
+}
+
+/** Writes a file unless it exists. @param hint what to do about the one that exists */
+async function create(file: string, text: string, hint = ''): Promise<void> {
+  try {
+    await writeFile(file, text, { flag: 'wx' })
+    console.log(`wrote ${file}`)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    console.log(`kept ${file}${hint}`)
+  }
+}
+
+interface Manifest {
+  readonly text: string
+  readonly value: Readonly<Record<string, unknown>>
+  readonly scripts: Readonly<Record<string, unknown>>
+}
+
+async function readManifest(): Promise<Manifest> {
+  if (!existsSync('package.json'))
+    throw new Error('there is no package.json in this folder; run npm init -y and npm install rowhouse first')
+  const text = await readFile('package.json', 'utf8')
+  const value = parse(text)
+  const scripts = isPlain(value) ? (value['scripts'] ?? {}) : undefined
+  if (!isPlain(value) || !isPlain(scripts)) throw new Error('package.json must be a JSON object, and its scripts, too')
+  return { text, value, scripts }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Adds the scripts whose names are free. Indents the file as before. */
+async function addScripts({ text, value, scripts }: Manifest): Promise<void> {
+  const names = Object.keys(SCRIPTS)
+  const [taken, free] = [names.filter((name) => name in scripts), names.filter((name) => !(name in scripts))]
+  if (free.length > 0) {
+    const added = { ...value, scripts: { ...SCRIPTS, ...scripts } }
+    const indent = /^[ \t]+(?=")/m.exec(text)?.[0] ?? '  '
+    await writeFile('package.json', `${JSON.stringify(added, null, indent)}\n`)
+    console.log(`added scripts to package.json: ${free.join(', ')}`)
+  }
+  if (taken.length > 0) console.log(`kept scripts of package.json: ${taken.join(', ')}`)
+}
