@@ -10,7 +10,7 @@ const PATIENCE_MS = 300_000
 /** Where packages are that are installed already. */
 export const TEST_PACKAGES = 'ROWHOUSE_TEST_PACKAGES'
 /** Folders of tests with a lock file of their own. */
-export type Packages = 'clients' | 'codegen' | 'deploy'
+export type Packages = 'clients' | 'codegen' | 'deploy' | 'package'
 
 /** Where the packages of a folder of tests are; installs them unless `ROWHOUSE_TEST_PACKAGES` says where they are. */
 export async function packages(t: { teardown(fn: () => Promise<void>): unknown }, of: Packages): Promise<string> {

@@ -63,6 +63,7 @@ const outcomes = await Promise.all([
   ofRegistry('codegen', 'generated clients'),
   ofRegistry('clients', 'public clients'),
   deploy(),
+  ofRegistry('package', 'the package, installed'),
   embedded(),
   systemParts(),
 ])
