@@ -72,9 +72,9 @@ t.test('init writes the files of a project, and keeps those that exist', async (
 
   const { url } = await freshDatabase(t)
   const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
-  t.match(await run(folder, ['check'], env), { code: 0, out: /configuration: .*rowhouse\.config\.mjs\n/ })
   t.match(await run(folder, ['migrate', 'up'], env), { code: 1, err: /rowhouse migrate new NAME/ })
   t.match(await run(folder, ['migrate'], env), { code: 0 })
+  t.match(await run(folder, ['check'], env), { code: 0, out: /configuration: .*rowhouse\.config\.mjs\n/ })
   t.match(await run(folder, ['metadata', 'apply', 'metadata.json'], env), { code: 0, out: 'no differences\n' })
   const commented = await read('rowhouse.config.mjs')
   await writeFile(join(folder, 'rowhouse.config.mjs'), commented.replaceAll(/^( +)\/\/ (?=\w+: \{ )/gm, '$1'))
