@@ -93,17 +93,17 @@ const KNOWN: Readonly<Record<string, string>> = {
   'templates/notes?view=roles': 'role=row[name=/^user/]',
   files: 'role=gridcell >> text="a.txt"',
   'files?file=a.txt': 'text="words of a file"',
-  messages: 'text="A subject"',
+  messages: '.message-list .title',
   'messages/templates': 'text=hello-mail',
   'messages/providers': '.card >> nth=0',
   'messages/suppressed': 'text=gone@example.com',
-  'structure/functions': 'text=loud',
-  'structure/migrations': 'text=notify',
+  'structure/functions': '.cards >> text=loud >> nth=0',
+  'structure/migrations': 'text="plugin notify" >> nth=0',
   'structure/metadata': 'role=button[name=/Save|Export/] >> nth=0',
   health: '.tile >> nth=0',
   'health/slow': '.page.health .scroll >> text=/slow|No statement/i',
   'health/server': 'text=Servers at this database',
-  'health/log': '[role=log]',
+  'health/log': '.log-page :is(.empty, .log)',
 }
 
 t.test('each panel says when the database is away, and shows its contents when it is back', async (t) => {
@@ -113,15 +113,18 @@ t.test('each panel says when the database is away, and shows its contents when i
     databaseUrl: proxy.url,
     files: true,
     notify: true,
-    config: { log: { level: 'silent' }, providers: { email: { memory: {} } } },
+    config: { log: { level: 'silent' }, providers: { email: { default: 'memory', memory: { keep: 10 } } } },
   })
   await server.must('run_sql', {
     sql: `create table note (id int primary key, text text); insert into note select i, 'note ' || i from generate_series(1, 50) i;
-          create function loud(n note) returns text stable language sql as $$ select upper(n.text) $$`,
+          create function loud() returns setof note stable language sql as $$ select id, upper(text) from note $$;
+          insert into svc_catalog.svc_mail_template (name, subject, text) values ('hello-mail', 'Hello', 'Hello');
+          insert into svc_catalog.svc_suppression (address, reason) values ('gone@example.com', 'bounced')`,
   })
   await server.must('bulk', [
     { type: 'track_table', args: 'note' },
     { type: 'track_table', args: { schema: 'svc_catalog', name: 'svc_file' } },
+    { type: 'track_function', args: 'loud' },
     {
       type: 'create_select_permission',
       args: { table: 'note', role: 'user', permission: { columns: ['id'], filter: {} } },
@@ -135,7 +138,7 @@ t.test('each panel says when the database is away, and shows its contents when i
   const put = { method: 'PUT', headers: { 'Content-Type': 'text/plain' }, body: 'words of a file' }
   await server.fetch('/v1/file/a.txt', put, owner)
   const mail = { to: 'a@example.com', from: 'b@example.com', sub: 'A subject', text: 'hi' }
-  await server.fetch('/v1/send/email', { method: 'POST', body: JSON.stringify(mail) })
+  t.match(await server.fetch('/v1/send/email', { method: 'POST', body: JSON.stringify(mail) }), { status: 200 })
 
   await page.setViewportSize({ width: 390, height: 844 })
   page.setDefaultTimeout(patience(4_000))

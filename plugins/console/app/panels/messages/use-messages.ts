@@ -32,6 +32,8 @@ export function useMessages(filter: string): Messages {
   const read = (before: string | null, signal?: AbortSignal) =>
     ask<Page>(`/v1/send?limit=${PAGE}&${filter}${before === null ? '' : `&before=${before}`}`, { signal })
 
+  // Before the first read there is nothing to read again.
+  useEffect(() => poll.current(), [recovered.value])
   useEffect(() => {
     const ending = new AbortController()
     reading.current = ending.signal
