@@ -82,11 +82,11 @@ t.test('a panel is used by keyboard only', async (t) => {
 /** What a panel shows that it can only know from the database. */
 const KNOWN: Readonly<Record<string, string>> = {
   'data/note': 'role=gridcell >> text="note 1"',
-  ask: '.examples button',
+  ask: '.examples button >> nth=0',
   structure: 'role=link[name=/^note/] >> nth=0',
-  'structure/diagram': 'svg >> text=note >> nth=0',
+  'structure/diagram': '[aria-label^="note, "]',
   'structure/sql': '.cm-content',
-  permissions: 'role=columnheader[name="user"]',
+  permissions: 'role=columnheader[name="select"] >> nth=0',
   'permissions/why': 'role=combobox >> nth=0',
   'templates/notes': 'role=heading[name="notes"]',
   'templates/notes?view=calls': 'text=Mean time',
@@ -163,7 +163,7 @@ t.test('each panel says when the database is away, and shows its contents when i
         proxy.set({ kind: 'pass' })
         await page.locator(known).waitFor()
         await page.locator('.trouble').waitFor({ state: 'detached' })
-        t.equal(await page.locator('.problem').count(), 0, way)
+        await page.locator('.problem').waitFor({ state: 'detached' })
       }
     })
   }

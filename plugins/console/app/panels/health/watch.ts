@@ -1,6 +1,6 @@
 import { effect, signal, type Signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { ask, query, send } from '../../api.js'
+import { ask, query, recovered, send } from '../../api.js'
 import { isAdmin } from '../../session.js'
 import { kept } from './history.js'
 import { parseMetrics } from '../../metrics-text.js'
@@ -144,8 +144,9 @@ export function useWatched<T>(
   }, everyMs)
 }
 
-/** Repeats what never fails. It ends with the component. */
+/** Repeats what never fails, and at once when the server is ready again. It ends with the component. */
 export function useRepeated(run: (signal: AbortSignal) => Promise<void>, everyMs: number, isActive = true): void {
+  const isRecovered = recovered.value
   useEffect(() => {
     if (!isActive) return
     const ending = new AbortController()
@@ -167,5 +168,5 @@ export function useRepeated(run: (signal: AbortSignal) => Promise<void>, everyMs
       clearTimeout(timer)
       document.removeEventListener('visibilitychange', onVisible)
     }
-  }, [everyMs, isActive])
+  }, [everyMs, isActive, isRecovered])
 }
