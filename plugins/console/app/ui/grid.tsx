@@ -38,7 +38,8 @@ export interface GridProps {
 }
 
 const ROW_PX = 32
-const ROW_HEAD_PX = 60
+/** Width of the head of a row: of its box, and of the button that opens it. */
+const HEAD_OF_ROW_PX = { box: 36, both: 60 }
 const HEAD_PX = 34
 /** By how much a key changes the width of a column. */
 const STEP_PX = 20
@@ -70,7 +71,7 @@ export function Grid(props: GridProps) {
   const { widths: chosenWidths, resize } = useColumnWidths(label)
   const fitting = useMemo(() => columns.map((column) => widthOf(column, rows)), [columns, rows.length > 0])
   const widths = columns.map(({ key }, i) => chosenWidths.get(key) ?? fitting[i]!)
-  const all = heads ? [ROW_HEAD_PX, ...widths] : widths
+  const all = heads ? [onDetails ? HEAD_OF_ROW_PX.both : HEAD_OF_ROW_PX.box, ...widths] : widths
   const template = all.map((each) => `${each}px`).join(' ')
   const width = `${all.reduce((sum, each) => sum + each, 0)}px`
 

@@ -30,7 +30,7 @@ export function Functions() {
         <section>
           <h3>Tracked functions</h3>
           {all.length === 0 && (
-            <p class="soft">None yet. A tracked function can be called by name, by roles that may.</p>
+            <p class="soft">None yet. Roles with permission can call a tracked function by its name.</p>
           )}
           <ul class="cards">
             {all.map((entry) => (
