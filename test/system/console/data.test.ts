@@ -268,3 +268,14 @@ t.test('somebody filters, changes, inserts and deletes rows', async (t) => {
   )
   t.same(elsewhere, [])
 })
+
+t.test('a database without tables leads to the first one', async (t) => {
+  const { page, open, complaints } = await openConsole(t)
+  await open('data')
+  await page.getByText('No table is tracked yet').waitFor()
+  await page.getByRole('link', { name: 'See what can be tracked' }).click()
+  await page.getByText('The database has no table yet').waitFor()
+  await page.getByRole('link', { name: 'Create one with SQL' }).click()
+  await page.getByLabel('SQL', { exact: true }).waitFor()
+  t.same(complaints, [])
+})

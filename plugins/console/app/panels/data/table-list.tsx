@@ -51,7 +51,7 @@ export function TableList({ chosen, sizes }: { readonly chosen: string; readonly
           Internal tables of Rowhouse
         </label>
       )}
-      {tables.length === 0 && <p class="soft">{search === '' ? 'This role may see no table.' : 'No table matches.'}</p>}
+      {tables.length === 0 && search !== '' && <p class="soft">No table matches.</p>}
     </aside>
   )
 }

@@ -1,11 +1,12 @@
 import { useState } from 'preact/hooks'
-import { labelOf } from '../../../catalog.js'
+import { isSystem, labelOf } from '../../../catalog.js'
 import { Problem } from '../../../ui/problem.js'
-import { asAdmin, type Preview, refOf, type Suggestion, useChange, type WireName } from '../structure.js'
+import { asAdmin, type Preview, refOf, type Suggestion, useChange, useStructure, type WireName } from '../structure.js'
 import { TrackOne } from './track-one.js'
 
 /** What the database has and nothing tracks, with a tick for each part. */
 export function Untracked({ preview, failure }: { readonly preview: Preview | undefined; readonly failure: unknown }) {
+  const { catalog } = useStructure()
   if (failure !== undefined) return <Problem of={failure} />
   if (!preview) return <p class="wait">Comparing the database with the metadata …</p>
   const isEmpty = preview.tables.length + preview.relationships.length + preview.functions.length === 0
@@ -16,7 +17,15 @@ export function Untracked({ preview, failure }: { readonly preview: Preview | un
         <span class="soft">Requests see only tables, relationships and functions that are tracked.</span>
       </div>
       {isEmpty ? (
-        <p class="empty">Everything that can be tracked is tracked.</p>
+        <p class="empty">
+          {catalog.tables.some((table) => !isSystem(table)) ? (
+            'Everything that can be tracked is tracked.'
+          ) : (
+            <>
+              The database has no table yet. <a href="/console/structure/sql">Create one with SQL</a>
+            </>
+          )}
+        </p>
       ) : (
         <Choice key={keyOf(preview)} preview={preview} />
       )}
