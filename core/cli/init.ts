@@ -77,8 +77,7 @@ interface Manifest {
 }
 
 async function readManifest(): Promise<Manifest> {
-  if (!existsSync('package.json'))
-    throw new Error('there is no package.json in this folder; run npm init -y first')
+  if (!existsSync('package.json')) throw new Error('there is no package.json in this folder; run npm init -y first')
   const text = await readFile('package.json', 'utf8')
   const value = parse(text)
   const scripts = isPlain(value) ? (value['scripts'] ?? {}) : undefined
