@@ -37,7 +37,7 @@ async function run(
   if (needsDatabase(found.loaded) && values.database.url === undefined) throw new Error(NO_DATABASE)
   if (!how.isWorker && !canAuthenticate(values)) throw new Error(NO_AUTHENTICATION)
   const server = await uncaught.unless(startLoaded(found, options))
-  // Without this, the signal would end the process at once, with its requests.
+  // By default, the signal ends the process immediately and its requests fail.
   process.on('SIGHUP', () => how.siblings ?? server.log.warn(RELOADS))
   how.siblings?.ready(values.shutdownTimeoutMs)
   return serve(server, uncaught, { retired: how.siblings?.retired })

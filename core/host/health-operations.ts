@@ -126,7 +126,7 @@ export function healthOperations({
   }
 }
 
-/** How far the number of a line may be ahead, because many lines came at once. */
+/** How far line numbers may be ahead of the clock, because many lines were written in one millisecond. */
 const AHEAD = 60_000 * 1024
 
 /** Adds up what several processes know of the same statements. */

@@ -101,7 +101,7 @@ const badHeader = (message: string) => serviceError('parse-failed', message)
 /** A set of secrets, any of which is sufficient. Without any, nothing matches. */
 export interface Secrets {
   matches(candidate: string): boolean
-  /** Returns a keyed hash of the secret that matches. Whoever knows it does not know the secret. */
+  /** Returns a keyed hash of the secret that matches. The hash does not reveal the secret. */
   keyOf(candidate: string): string | undefined
   /** Keyed hashes of all of them. */
   readonly keys: ReadonlySet<string>

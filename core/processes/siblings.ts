@@ -68,7 +68,7 @@ export function supervised(): Supervised | undefined {
   delete process.env[PLACE]
   const { number, count, server, umask } = JSON.parse(text) as Place
   process.umask(umask)
-  // Otherwise Node ends this process at once, with its requests, when the supervisor is killed.
+  // Otherwise, when the supervisor is killed, Node ends this process immediately and its requests fail.
   cluster.worker.exitedAfterDisconnect = true
 
   const replies = new Map<string, Reply>([['alive', () => true]])

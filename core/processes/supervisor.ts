@@ -45,12 +45,12 @@ export async function supervise(count: number): Promise<number> {
   const limit = memoryLimit()
   const heap = limit === undefined ? [] : [`--max-old-space-size=${megabytes((limit * HEAP_PART) / count)}`]
   cluster.setupPrimary({ serialization: 'advanced', execArgv: [...process.execArgv, ...heap] })
-  /** Those that serve requests, by number. */
+  /** The process of each number, which may still be starting. */
   const running = new Map<number, Process>()
   /** Those that have not ended. */
   const alive = new Set<Process>()
   const replacing = new Map<number, Promise<Process | undefined>>()
-  const questions = createQuestions(() => [...running.values()])
+  const questions = createQuestions()
   const server = randomUUID()
   let restarts = 0
   let isEnding = false
@@ -101,8 +101,10 @@ export async function supervise(count: number): Promise<number> {
         started.shutdownTimeoutMs = message.shutdownTimeoutMs
         isServing(true)
       } else if (message.rowhouse === 'ask') {
-        void questions.ask(message.question, message.args).then((values) => {
-          const all = message.question === 'metrics' ? [...values, ownMetrics(running.size, restarts)] : values
+        // Those that are still starting do not answer yet.
+        const serving = [...running.values()].filter((each) => each.serves || each === started)
+        void questions.ask(message.question, message.args, serving).then((values) => {
+          const all = message.question === 'metrics' ? [...values, ownMetrics(serving.length, restarts)] : values
           send(worker, { rowhouse: 'answers', id: message.id, values: all })
         })
       } else if (message.rowhouse === 'answer') questions.answered(worker, message)
@@ -210,12 +212,12 @@ interface Question {
   done(): void
 }
 
-/** Passes questions of one process on to all. */
-function createQuestions(all: () => readonly Process[]) {
+/** Passes questions of one process on to others. */
+function createQuestions() {
   const open = new Map<number, Question>()
   let asked = 0
   return {
-    async ask(question: string, args: unknown, of = all()): Promise<readonly unknown[]> {
+    async ask(question: string, args: unknown, of: readonly Process[]): Promise<readonly unknown[]> {
       const id = ++asked
       const values: unknown[] = []
       const waiting = new Set(of.map(({ worker }) => worker))

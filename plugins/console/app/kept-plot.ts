@@ -2,7 +2,7 @@ import type { Choice } from './ui/figures.js'
 
 const keyOf = (template: string): string => `rowhouse-plot-${template}`
 
-/** Returns how this browser shows the answers of a template as a plot; undefined if nobody chose. */
+/** Returns the plot that this browser keeps for a template, if there is one. */
 export function keptPlot(template: string): Choice | undefined {
   return (JSON.parse(localStorage.getItem(keyOf(template)) ?? 'null') as Choice | null) ?? undefined
 }

@@ -144,7 +144,10 @@ export function useWatched<T>(
   }, everyMs)
 }
 
-/** Repeats what never fails, and at once when the server is ready again. It ends with the component. */
+/**
+ * Runs a function at intervals until the component unmounts, and immediately when the server is ready again. The function must
+ * not reject.
+ */
 export function useRepeated(run: (signal: AbortSignal) => Promise<void>, everyMs: number, isActive = true): void {
   const isRecovered = recovered.value
   useEffect(() => {
