@@ -91,6 +91,10 @@ export const ERRORS = {
   response_changed: [500, 'Notify: the provider answered something unexpected.'],
   default_not_found: [500, 'Notify: no default provider is set.'],
   config_not_found: [500, 'Notify: the default provider is not configured.'],
+  'read-only': [
+    503,
+    'The request writes, and the database is a standby. Send it to a server of the primary; `Retry-After` is for a failover.',
+  ],
   unavailable: [503, 'The database is down, or all connections are busy. Retry after `Retry-After` seconds.'],
   'too-busy': [503, 'The server handles `http.maxConcurrentRequests` requests already.'],
   'compile-failed': [503, 'The request could not be compiled in time (`compile.timeoutMs`).'],

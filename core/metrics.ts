@@ -36,6 +36,7 @@ export interface Metrics {
   readonly registry: Library.Registry
   /** Returns the metrics of all processes in the text format of Prometheus. */
   scrape(): Promise<string>
+  /** Returns the same counter for the same name. */
   counter(name: string, help: string, labels?: readonly string[]): Counter
   /**
    * @param collect sets the value just before it is read
@@ -63,7 +64,8 @@ export function createMetrics(siblings: Siblings = alone()): Metrics {
       if (siblings.count === 1) return registry.metrics()
       return aggregate((await siblings.ask('metrics')) as object[]).metrics()
     },
-    counter: (name, help, labels = []) => new Counter(named(name, help, labels)),
+    counter: (name, help, labels = []) =>
+      (registry.getSingleMetric(`rowhouse_${name}`) as Counter | undefined) ?? new Counter(named(name, help, labels)),
     gauge: (name, help, labels = [], collect, across = 'sum') =>
       createGauge({ ...named(name, help, labels), aggregator: across }, collect),
     histogram: (name, help, labels = [], buckets) =>

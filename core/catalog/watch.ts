@@ -67,8 +67,10 @@ export async function watchCatalog(
       degraded = undefined
     } catch (error) {
       client?.end().catch(() => {})
+      const before = degraded
       degraded = `cannot listen for metadata changes: ${messageOf(error)}`
-      report(error, 'cannot listen for metadata changes; polling')
+      // A standby says so at every attempt.
+      if (degraded !== before) report(error, 'cannot listen for metadata changes; polling')
     }
   }
 

@@ -1,8 +1,9 @@
-import pg from 'pg'
+import type pg from 'pg'
 import { readCatalog } from '../catalog/change.js'
 import type { Invocation } from '../cli.js'
 import type { ProviderKinds } from '../contracts.js'
 import { isPooled } from '../db/database.js'
+import { createClient } from '../db/hosts.js'
 import { checkSessions } from '../db/pooler.js'
 import { ConfigError } from '../host/config.js'
 import { canAuthenticate, listenersOf, NO_AUTHENTICATION, placeOf, withoutSocket } from '../host/listeners.js'
@@ -58,8 +59,7 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   if (url === undefined) {
     return [...findings, { ok: false, text: 'database: set DATABASE_URL, or database.url in the configuration' }]
   }
-  const client = new pg.Client({
-    connectionString: url,
+  const client = createClient(url, {
     connectionTimeoutMillis: 5000,
     application_name: 'rowhouse check',
   })

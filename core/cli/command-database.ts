@@ -1,5 +1,6 @@
-import pg from 'pg'
+import type pg from 'pg'
 import type { DatabaseProvider } from '../contracts.js'
+import { createClient } from '../db/hosts.js'
 
 export const NO_DATABASE = 'no database: set DATABASE_URL, or database.url in the configuration'
 
@@ -41,8 +42,7 @@ export async function commandDatabase(
 
 /** Runs `fn` with a connection that is closed afterwards. */
 export async function withConnection<T>(url: string, name: string, fn: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({
-    connectionString: url,
+  const client = createClient(url, {
     connectionTimeoutMillis: 10_000,
     application_name: `rowhouse ${name}`,
   })

@@ -1,5 +1,5 @@
-import pg from 'pg'
 import type { Invocation } from '../cli.js'
+import { createClient } from '../db/hosts.js'
 import { version } from '../version.js'
 import { findAll, report } from './check.js'
 import { embeddedDatabase, NO_DATABASE } from './command-database.js'
@@ -57,8 +57,7 @@ const NO_VALUES: { readonly dataDir?: string; readonly database: { readonly url?
 
 /** Advises on unneeded privileges of the login. These findings are not errors. */
 async function harden(url: string): Promise<readonly Finding[]> {
-  const client = new pg.Client({
-    connectionString: url,
+  const client = createClient(url, {
     connectionTimeoutMillis: 5000,
     application_name: 'rowhouse doctor',
   })

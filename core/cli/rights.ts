@@ -1,7 +1,8 @@
-import pg from 'pg'
+import type pg from 'pg'
 import type { DatabaseConfig } from '../db/config.js'
 import { poolSizes, sumOf } from '../db/pool-sizes.js'
 import { isPooled } from '../db/database.js'
+import { createClient } from '../db/hosts.js'
 import { CATALOG_SCHEMA } from '../catalog/schema.js'
 
 /** The result of one check. */
@@ -87,8 +88,7 @@ export async function findConnections(client: pg.Client, config: DatabaseConfig,
 
 /** Prints SQL that grants the login of the server what it needs, to be run by the owner of the schemas. */
 export async function grantsFor(url: string): Promise<string> {
-  const client = new pg.Client({
-    connectionString: url,
+  const client = createClient(url, {
     connectionTimeoutMillis: 5000,
     application_name: 'rowhouse doctor',
   })

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import pg from 'pg'
 import type { Invocation } from '../cli.js'
 import { withDatabase } from './builtins.js'
+import { hostUrls } from '../db/hosts.js'
 import { withConnection } from './command-database.js'
 import { runFile, runText } from './run-script.js'
 import { openPrompt, printable, SHOW } from './sql-prompt.js'
@@ -47,21 +48,27 @@ function runPsql(url: string): Promise<number | undefined> {
 
 /** Variables that would choose another database. */
 const OTHERS = ['PGSERVICE', 'PGHOSTADDR']
-const OPTIONS = { application_name: 'PGAPPNAME', connect_timeout: 'PGCONNECT_TIMEOUT' }
+const OPTIONS = {
+  application_name: 'PGAPPNAME',
+  connect_timeout: 'PGCONNECT_TIMEOUT',
+  target_session_attrs: 'PGTARGETSESSIONATTRS',
+}
 
 /** Returns the environment of psql. Other users can see the arguments of a process, so they contain no password. */
 function psqlEnvironment(url: string): NodeJS.ProcessEnv {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !OTHERS.includes(name)))
-  const { host, port, user, database, password } = new pg.Client({ connectionString: url })
-  const options = URL.canParse(url) ? Object.fromEntries(new URL(url).searchParams) : {}
+  const hosts = hostUrls(url).map((connectionString) => new pg.Client({ connectionString }))
+  const { user, database, password } = hosts[0]!
+  const first = hostUrls(url)[0]
+  const options = URL.canParse(first) ? Object.fromEntries(new URL(first).searchParams) : {}
   for (const name of ['sslmode', 'sslcert', 'sslkey', 'sslrootcert', 'options']) {
     if (options[name] !== undefined) env[`PG${name.toUpperCase()}`] = options[name]
   }
   for (const [name, variable] of Object.entries(OPTIONS)) if (options[name]) env[variable] = options[name]
   return {
     ...env,
-    PGHOST: host,
-    PGPORT: String(port),
+    PGHOST: hosts.map(({ host }) => host).join(),
+    PGPORT: hosts.map(({ port }) => port).join(),
     PGUSER: user,
     PGDATABASE: database,
     ...(typeof password === 'string' ? { PGPASSWORD: password } : {}),

@@ -19,6 +19,8 @@ export interface Call {
   readonly format: AnswerFormat
   /** Selects the error codes of database errors. Defaults to those of the JSON query API. */
   readonly dialect?: 'alpha' | 'modern' | undefined
+  /** Headers of the request and of its answer, if it came by HTTP. */
+  readonly headers?: { get(name: string): string; set(name: string, value: string): void }
   /** Logger with the request id, for details that the caller must not see. */
   readonly log?: () => Logger
   /** Name of the query template or GraphQL operation that runs, for the list of slow statements. */
@@ -37,6 +39,8 @@ export interface Request {
   readonly shape: unknown
   /** Values by slot. */
   readonly values: readonly Json[]
+  /** Whether it is a read of the caller that may run on a standby, as `database.readFrom` and the caller say. */
+  readonly onStandby?: true
 }
 
 /** One `type` of the JSON query API. */

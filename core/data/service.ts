@@ -8,10 +8,11 @@ import { type Database, inTransaction, isPooled, withClient } from '../db/databa
 import type { Reader } from '../db/disclosure.js'
 import { clientError } from '../db/errors.js'
 import { cancellable, executeIn, plainLane } from '../db/execute.js'
-import type { Execution } from '../db/lane.js'
+import type { Execution, Lane } from '../db/lane.js'
 import { openFastLanes } from '../db/fast/index.js'
 import { answerTooLarge } from '../db/limit-answers.js'
 import { SlowQueries } from '../db/slow-queries.js'
+import { openStandbys, standbyLane, type StandbyState } from '../db/standbys.js'
 import type { Names } from '../plan/names.js'
 import { answerRequest, type RequestSteps } from '../request.js'
 import type { Siblings } from '../processes/siblings.js'
@@ -28,6 +29,7 @@ import { Plans, type PlansOptions } from './plans.js'
 import { refusalExplainer } from './refusals.js'
 import { checkPrice, type Limits } from './request-limits.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
+import { positionHeader, readPlace } from './read-place.js'
 import { sqlRunner } from './run-sql.js'
 import { openSnapshots } from './snapshots.js'
 import { openRowCounts } from './row-counts.js'
@@ -49,6 +51,8 @@ export interface DataService extends Data {
   /** Number of compilations in workers by state. */
   readonly compiling: Plans['load']
   readonly slowQueries: SlowQueries
+  /** The standbys of `database.readUrls`. */
+  readonly standbys: readonly StandbyState[]
   /** Returns PostgreSQL's plan of a statement without its values. The result is for admins only. */
   genericPlan(sql: string, call: Call): Promise<readonly string[]>
   /** Resources to close, in reverse order. */
@@ -70,14 +74,24 @@ export async function openData(database: Database, options: DataOptions): Promis
   const { config } = database
   const pooled = isPooled(config)
   const plans = new Plans(options)
-  const snapshots = await openSnapshots(database, log, options.siblings)
+  const standbys = openStandbys(database, log, metrics)
+  const snapshots = await openSnapshots(database, log, options.siblings, standbys?.snapshotChanged)
   const counts = openRowCounts(database, log)
   const limits = createCallerLimits(config, options.admit)
   const slowQueries = new SlowQueries(config.slowQueryMs === 0 ? Infinity : config.slowQueryMs, log)
-  const fast = options.fast ? openFastLanes(database, log, metrics, slowQueries) : undefined
-  const plain = plainLane(database)
-  const limited = limits.lane(retryOnLostConnection(fast?.rows(plain) ?? plain))
-  const lane = fast?.shared(limited) ?? limited
+  const closers: (() => Promise<void>)[] = []
+  const laneTo = (server: Database, { lane }: typeof limits): Lane => {
+    const fast = options.fast ? openFastLanes(server, log, metrics, slowQueries) : undefined
+    if (fast) closers.push(() => fast.close())
+    const plain = plainLane(server)
+    const limited = lane(retryOnLostConnection(fast?.rows(plain) ?? plain))
+    return fast?.shared(limited) ?? limited
+  }
+  const primary = laneTo(database, limits)
+  const lanes = new Map(
+    database.standbys.map((each) => [each, laneTo(each, createCallerLimits(each.config, options.admit))]),
+  )
+  const lane = standbys ? standbyLane(standbys, lanes, primary) : primary
 
   metrics.gauge(
     'metadata_version',
@@ -138,23 +152,32 @@ export async function openData(database: Database, options: DataOptions): Promis
         values,
         execution,
         session: call.session,
+        standby: standbys && request.onStandby && readPlace(config, call),
         // Quick requests never need one, so it is made when it is read.
         get signal() {
           return call.signal
         },
       }
     },
-    async runCell(job, { transaction }) {
+    async runCell(job, call) {
+      const { transaction } = call
       if (transaction) {
         const text = await executeIn(transaction.client, job.plan, job.values, job.execution)
         transaction.answered += Buffer.byteLength(text)
         mustFit(transaction.answered)
         return { kind: 'text', text }
       }
-      const cell = await (isPlainRead(job.plan) ? lane.cell(job) : lane.write(job))
+      const cell = await (isPlainRead(job.plan) ? lane.cell(job) : told(call, lane.write(job)))
       return typeof cell === 'string' ? { kind: 'text', text: cell } : { kind: 'bytes', bytes: cell }
     },
     runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan),
+  }
+
+  /** Adds to the answer of a write the position that later reads of the caller must see. */
+  async function told<T>(call: Call, written: Promise<T>): Promise<T> {
+    const result = await written
+    if (standbys && call.headers && !call.transaction) await positionHeader(standbys, call.headers)
+    return result
   }
 
   /** Runs a request. Statements inside a transaction are not retried, because the transaction is retried as a whole. */
@@ -215,6 +238,7 @@ export async function openData(database: Database, options: DataOptions): Promis
       limits.timeoutOf(call),
     )
 
+  const runSql = sqlRunner(database, snapshots, log, transactionOn)
   const plan: Data['plan'] = ({ planner, shape }, names) => plans.plan(planner, shape, names)
   const { explainRequest, explainRefusal } = refusalExplainer({
     current: () => snapshots.current,
@@ -238,6 +262,9 @@ export async function openData(database: Database, options: DataOptions): Promis
       return plans.load
     },
     slowQueries,
+    get standbys() {
+      return standbys?.states ?? []
+    },
     genericPlan: (sql, call) => retried(call, () => undone(call, (client) => genericPlan(client, sql), 'read only')),
     untracked: () => countUntracked(database, snapshots.current.catalog),
     async run(request, call) {
@@ -252,14 +279,24 @@ export async function openData(database: Database, options: DataOptions): Promis
       const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
       return inside ? ask(inside.client) : retried(undefined, () => withClient(database.main, ask))
     },
-    transaction: (call, fn) => transactionOn((use) => withClient(database.main, use), call, fn),
-    alter: (call, fn) =>
-      transactionOn(
-        (use) => withClient(database.admin, use),
+    transaction: (call, fn) =>
+      told(
         call,
-        async ({ transaction }) => fn(new Editor(await transaction.lock())),
+        transactionOn((use) => withClient(database.main, use), call, fn),
       ),
-    runSql: sqlRunner(database, snapshots, log, transactionOn),
+    alter: (call, fn) =>
+      told(
+        call,
+        transactionOn(
+          (use) => withClient(database.admin, use),
+          call,
+          async ({ transaction }) => fn(new Editor(await transaction.lock())),
+        ),
+      ),
+    runSql: (call, cascade, fn, sqlOptions) => {
+      const result = runSql(call, cascade, fn, sqlOptions)
+      return sqlOptions?.readOnly ? result : told(call, result)
+    },
     metadata: ({ transaction }) =>
       transaction
         ? transaction.lock().then(({ draft }) => draft.metadata)
@@ -319,11 +356,12 @@ export async function openData(database: Database, options: DataOptions): Promis
     usePlanners: (sources) => plans.use(sources),
     async start() {
       plans.start(() => snapshots.current.sendable as Sendable)
-      await Promise.all([snapshots.watch(), counts.refresh()])
+      await Promise.all([snapshots.watch(), counts.refresh(), standbys?.start()])
       await plans.warm()
     },
     closers: [
-      { owner: 'shared connections', run: async () => fast?.close() },
+      { owner: 'shared connections', run: async () => void (await Promise.all(closers.map((close) => close()))) },
+      { owner: 'checks of standbys', run: async () => standbys?.close() },
       { owner: 'compilation', run: () => plans.close() },
       { owner: 'listening for metadata changes', run: () => snapshots.close() },
     ],

@@ -45,7 +45,13 @@ const REFRESH_MS = 1000
 /** Number of recent snapshots to keep, so that workers can be sent differences only. */
 const RECENT = 5
 
-export async function openSnapshots(database: Database, log: Logger, siblings = alone()): Promise<Snapshots> {
+/** @param changed called after the current snapshot was replaced */
+export async function openSnapshots(
+  database: Database,
+  log: Logger,
+  siblings = alone(),
+  changed: () => void = () => {},
+): Promise<Snapshots> {
   let options: CatalogOptions = {}
   let watch: Watch | undefined
   let refreshedAt = 0
@@ -65,6 +71,7 @@ export async function openSnapshots(database: Database, log: Logger, siblings = 
   function setCurrent(reading: Reading): void {
     current = openSnapshot(reading.data, reading, recent)
     recent = [...recent, current.data].slice(-RECENT)
+    changed()
     for (const each of current.catalog.inconsistent) log.warn(each, 'metadata no longer matches the database')
   }
 

@@ -28,14 +28,14 @@ const LATE_PROBES = 2
  * until the database responds. Logs one line when it opens and one when it closes.
  * @param probe connects separately and queries the database; rejects within `PROBE_MS`
  */
-export function createBreaker(probe: () => Promise<void>, log: Logger, metrics: Metrics): Breaker {
+export function createBreaker(probe: () => Promise<void>, log: Logger, metrics?: Metrics): Breaker {
   const closing = new AbortController()
   let probing = false
   let probedAt = -Infinity
   let openSince: number | undefined
   let cause: unknown
 
-  metrics.gauge(
+  metrics?.gauge(
     'database_breaker_open',
     '1 while the database is unavailable and requests that need it fail with 503 immediately.',
     [],

@@ -1,4 +1,5 @@
 import type { Infer, Schema } from '../schema.js'
+import { isPostgresUrl } from './hosts.js'
 
 export const databaseConfig = {
   type: 'object',
@@ -7,13 +8,32 @@ export const databaseConfig = {
       type: 'string',
       secret: true,
       description:
-        'Connection URL of the PostgreSQL database. For a unix socket, set its path in the `host` parameter.',
+        'Connection URL of the PostgreSQL database. For a unix socket, set its path in the `host` parameter. It may name several hosts, and what the server must be: `postgresql://a,b/db?target_session_attrs=read-write`.',
     },
     directUrl: {
       type: 'string',
       secret: true,
       description:
         'Direct connection URL of PostgreSQL, for migrations and for LISTEN. Required when `url` is a connection pooler in transaction mode.',
+    },
+    readUrls: {
+      type: 'array',
+      secret: true,
+      items: { type: 'string' },
+      default: [],
+      description: 'Connection URLs of standbys, which answer reads in turn. See [core/db](db/README.md#standbys).',
+    },
+    readFrom: {
+      type: 'string',
+      enum: ['standby', 'primary'],
+      default: 'standby',
+      description: 'Where reads run, if there are `readUrls` and the request has no header `Rowhouse-Read-From`.',
+    },
+    maxLagMs: {
+      type: 'integer',
+      minimum: 1000,
+      default: 5000,
+      description: 'Maximum age of the data of a standby, in milliseconds. One that is further behind gets no reads.',
     },
     maxAnswerBytes: {
       type: 'integer',
@@ -135,12 +155,15 @@ export type DatabaseConfig = Infer<typeof databaseConfig>
 export function checkDatabase(
   config: DatabaseConfig,
 ): readonly { readonly keys: readonly string[]; readonly message: string }[] {
-  const { url, directUrl } = config
+  const { url, directUrl, readUrls } = config
   const misspelt = (['url', 'directUrl'] as const).filter(
     (key) => config[key] !== undefined && !isPostgresUrl(config[key]),
   )
   return [
     ...misspelt.map((key) => ({ keys: [key], message: EXPECTED })),
+    ...readUrls.flatMap((each, i) =>
+      isPostgresUrl(each) ? [] : [{ keys: ['readUrls', String(i)], message: EXPECTED }],
+    ),
     ...(directUrl !== undefined && url === undefined ? [{ keys: ['directUrl'], message: NO_POOLER }] : []),
   ]
 }
@@ -149,9 +172,3 @@ const NO_POOLER = 'requires `database.url` (DATABASE_URL), the URL of the connec
 
 const EXPECTED =
   'must be a PostgreSQL URL: postgresql://user:password@host:5432/name, with special characters percent-encoded'
-
-function isPostgresUrl(text: string): boolean {
-  // The driver also accepts a folder of unix sockets.
-  if (text.startsWith('/') || text.startsWith('socket:')) return true
-  return URL.canParse(text) && ['postgres:', 'postgresql:'].includes(new URL(text).protocol)
-}

@@ -5,10 +5,11 @@ import { type Breaker, createBreaker, PROBE_MS, unavailable } from './breaker.js
 import { limitAnswers, socketOf } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
+import { connectionTo, createClient, hostOf } from './hosts.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
 import type { Metrics } from '../metrics.js'
 import type { DatabaseConfig } from './config.js'
-import { poolSizes } from './pool-sizes.js'
+import { type PoolSizes, poolSizes } from './pool-sizes.js'
 
 export interface Pool extends pg.Pool {
   readonly breaker: Breaker
@@ -36,7 +37,11 @@ export interface Database {
   readonly admin: Pool
   readonly config: DatabaseConfig
   readonly breaker: Breaker
-  /** Use of the pools by name. */
+  /** Empty for the primary. */
+  readonly name: string
+  /** Standbys that answer reads. Each has pools of its own. */
+  readonly standbys: readonly Database[]
+  /** Use of the pools by name, those of the standbys included. */
   readonly pools: Map<string, PoolUse>
   /** Opens a pool for streamed reads. It has no statement timeout, which would apply to the whole stream. */
   openStreams(options?: StreamPoolOptions): Pool
@@ -52,11 +57,53 @@ export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: M
   const sizes = poolSizes(configured, processes)
   const { pipelines, sharedCommits } = sizes
   const config = { ...configured, poolSize: sizes.main, streamPoolSize: sizes.streams, pipelines, sharedCommits }
+  const pools: Database['pools'] = new Map()
+  const primary = openPools({ name: '', config, sizes, pools, log, metrics })
+  const standbys = config.readUrls.map((url) => {
+    const name = `standby ${hostOf(url)}`
+    const own = { ...config, url, directUrl: undefined, sharedCommits: 0 }
+    return openPools({ name, config: own, sizes, pools, log: log.child({ standby: hostOf(url) }) })
+  })
+  metrics.gauge(
+    'database_connections',
+    'Connections of a pool by state. waiting: requests that wait for a connection. For shared connections, busy counts requests in progress.',
+    ['pool', 'state'],
+    (gauge) => {
+      for (const [pool, use] of pools) {
+        for (const [state, count] of Object.entries(use.states())) gauge.set({ pool, state }, count)
+      }
+    },
+  )
+  return {
+    ...primary,
+    standbys,
+    async close() {
+      await Promise.all([primary, ...standbys].map((each) => each.close()))
+    },
+  }
+}
+
+interface PoolsOptions {
+  readonly name: string
+  readonly config: DatabaseConfig
+  readonly sizes: PoolSizes
+  /** Receives the pools. */
+  readonly pools: Database['pools']
+  readonly log: Logger
+  /** Absent for a standby. */
+  readonly metrics?: Metrics
+}
+
+/** Returns the name of a pool. */
+export const poolName = ({ name }: Pick<Database, 'name'>, purpose: string): string =>
+  name === '' ? purpose : `${name} ${purpose}`
+
+/** Opens the pools of one server of PostgreSQL. */
+function openPools({ name, config, sizes, pools, log, metrics }: PoolsOptions): Database {
   // Abandoned connections may still report that the database stops; that is not worth logging.
   let closing = false
   const pooled = isPooled(config)
   const base = (purpose: string): pg.ClientConfig => ({
-    connectionString: config.url,
     application_name: `rowhouse ${purpose}`,
     connectionTimeoutMillis: config.poolWaitMs,
     keepAlive: true,
@@ -65,8 +112,8 @@ export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: M
   // A pooler refuses these parameters; there the sessions have them as defaults.
   const timeouts = (statementTimeoutMs: number): pg.ClientConfig =>
     pooled ? {} : { statement_timeout: statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
-  const single = async (purpose: string, more: pg.ClientConfig): Promise<pg.Client> => {
-    const client = new pg.Client({ ...base(purpose), ...more })
+  const single = async (purpose: string, more: pg.ClientConfig, url = config.url): Promise<pg.Client> => {
+    const client = createClient(url, { ...base(purpose), ...more })
     client.on('error', (error) => {
       if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
     })
@@ -86,7 +133,6 @@ export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: M
     metrics,
   )
   const opened: Pool[] = []
-  const pools: Database['pools'] = new Map()
   const pool = (
     purpose: string,
     max: number,
@@ -95,6 +141,7 @@ export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: M
   ): Pool => {
     const made = new pg.Pool({
       ...base(purpose),
+      ...connectionTo(config.url),
       ...(stream ? { stream } : {}),
       ...timeouts(statementTimeoutMs),
       max,
@@ -118,22 +165,14 @@ export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: M
       busy: made.totalCount - made.idleCount,
       waiting: made.waitingCount,
     })
-    pools.set(purpose, { max, states })
+    pools.set(poolName({ name }, purpose), { max, states })
     return pool
   }
   const main = pool('main', config.poolSize, config.statementTimeoutMs)
   const admin = pool('admin', sizes.admin, config.statementTimeoutMs)
-  metrics.gauge(
-    'database_connections',
-    'Connections of a pool by state. waiting: requests that wait for a connection. For shared connections, busy counts requests in progress.',
-    ['pool', 'state'],
-    (gauge) => {
-      for (const [pool, use] of pools) {
-        for (const [state, count] of Object.entries(use.states())) gauge.set({ pool, state }, count)
-      }
-    },
-  )
   return {
+    name,
+    standbys: [],
     main,
     admin,
     config,
@@ -141,7 +180,7 @@ export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: M
     pools,
     openStreams: (options) => pool('stream', sizes.streams + sizes.smallStreams, 0, options),
     openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
-    connect: (purpose) => single(purpose, pooled ? { connectionString: config.directUrl, ...SESSION } : {}),
+    connect: (purpose) => (pooled ? single(purpose, SESSION, config.directUrl) : single(purpose, {})),
     async close() {
       closing = true
       breaker.close()

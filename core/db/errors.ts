@@ -74,7 +74,8 @@ export function clientError(
   if (state === '40001' || state === '40P01') {
     return serviceError('concurrent-update', 'serialization failure due to concurrent update', '$', more)
   }
-  if (/^(08|53|57P|25006)/.test(state)) return unavailable(error)
+  if (state === '25006') return serviceError('read-only', READ_ONLY, '$', { ...more, retryAfter: 1 })
+  if (/^(08|53|57P)/.test(state)) return unavailable(error)
   const params = statement?.params ?? []
   const ownValue = unreadable(error, params) !== undefined
   const isData = placeOf(error) !== undefined || isOfPostgis(error) || isOfInput(error) || isUsersOwn(state)
@@ -88,6 +89,7 @@ export function clientError(
   return serviceError(code, message, says ? pathOf(error, params) : '$.args', more)
 }
 
+const READ_ONLY = 'the database is read-only, as a standby is'
 const DATA: Meaning = { modern: 'data-exception' }
 /** Error classes of PostgreSQL. A trigger may raise any other class with a message of its author. */
 const CLASSES = new Set(
@@ -189,6 +191,12 @@ export function isStale(error: unknown): boolean {
   return cause instanceof pg.DatabaseError && STALE.has(cause.code ?? '')
 }
 const STALE = new Set(['42P01', '42703', '42883', '42804'])
+
+/** Returns whether a standby cancelled a statement, because what it reads was removed on the primary. */
+export function isStandbyConflict(error: unknown): boolean {
+  const cause = error instanceof ServiceError ? error.cause : error
+  return cause instanceof pg.DatabaseError && cause.code === '40001' && /conflict with recovery/.test(cause.message)
+}
 
 /** Returns whether to retry the whole transaction, because it was rolled back. */
 export function isConflict(error: unknown): boolean {

@@ -4,6 +4,7 @@ import type { Bindings } from '../sql/bind.js'
 import type { Reader } from './disclosure.js'
 import type { Dialect } from './errors.js'
 import type { RowBatches } from './row-messages.js'
+import type { Position } from './wal-position.js'
 import type { Origin, SlowQueries } from './slow-queries.js'
 
 /** How to run a request. */
@@ -29,6 +30,8 @@ export interface Job {
   readonly execution: Execution
   readonly session: Session
   readonly signal: AbortSignal
+  /** Present for a read that may run on a standby. `after` is a position that the standby must have replayed. */
+  readonly standby?: { readonly after?: Position | undefined } | undefined
   /** Whether it is known to be quick and may use a connection reserved for quick requests. */
   readonly isQuick?: boolean
 }

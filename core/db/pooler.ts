@@ -1,5 +1,6 @@
 import pg from 'pg'
 import type { DatabaseConfig } from './config.js'
+import { createClient } from './hosts.js'
 
 /** Output styles and time zone of every session. */
 export const STYLES = { datestyle: 'iso', intervalstyle: 'postgres', timezone: 'UTC' } as const
@@ -67,8 +68,7 @@ const ADVICE =
   'run `rowhouse migrate` to set defaults for new sessions, then RECONNECT in the PgBouncer console to end existing sessions'
 
 async function withSession<T>(url: string | undefined, use: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({
-    connectionString: url,
+  const client = createClient(url, {
     connectionTimeoutMillis: CONNECT_MS,
     application_name: 'rowhouse sessions',
   })

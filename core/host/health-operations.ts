@@ -78,6 +78,12 @@ export function healthOperations({
         })),
       ),
       ...sumOf((await siblings.ask('state')) as readonly OwnState[]),
+      standbys: data.standbys.map(({ name, problem, lagMs, lagBytes }) => ({
+        name,
+        problem,
+        lag_ms: lagMs,
+        lag_bytes: lagBytes,
+      })),
       database: await stateOf(database),
     })),
     migration_status: operation({}, async () => {

@@ -259,15 +259,17 @@ export function defineProvider<K extends keyof ProviderKinds, const S extends Sc
 
 /** Returns the context of an operation that a request starts. */
 export function callOf(
-  { state }: Pick<Exchange, 'state'>,
+  exchange: Pick<Exchange, 'state'> | Pick<Exchange, 'state' | 'get' | 'set'>,
   format: Call['format'] = 'json',
   dialect?: Call['dialect'],
 ): Call {
+  const { state } = exchange
   return {
     session: state.session,
     get signal() {
       return state.signal
     },
+    headers: 'get' in exchange ? exchange : undefined,
     log: () => state.log,
     timing: state.timing,
     explains: state.limits.explainPermissions,

@@ -14,6 +14,7 @@ import { createHeld } from '../http/traffic.js'
 import { at } from '../errors.js'
 import { createLogger } from '../log.js'
 import { LEVELS, LogLines } from '../log-lines.js'
+import type { StandbyState } from '../db/standbys.js'
 import { createMetrics } from '../metrics.js'
 import { alone, type Siblings } from '../processes/siblings.js'
 import type { Schema } from '../schema.js'
@@ -216,6 +217,8 @@ export async function startLoaded(
     metrics.addProcess()
 
     for (const address of addresses) log.info(address, 'listening')
+    const detail = store && (await mustAnswer(store.database).catch(() => undefined))
+    if (detail) log.warn(`${detail}; requests that write fail with 503`)
     const untracked = (await store?.data.untracked().catch(() => 0)) ?? 0
     if (untracked > 0) tell(`${untracked} tables found, 0 tracked: rowhouse track --all`)
     return { config, url: addresses[0]?.url ?? '', addresses, log, close }
@@ -295,7 +298,12 @@ export function migrationSets({ plugins }: Loaded): readonly MigrationSet[] {
 
 async function migrateAll(database: Database, loaded: Loaded, progress?: (message: string) => void): Promise<void> {
   const sets = migrationSets(loaded)
-  if (await isMigrated(database, sets)) return
+  const { isDone, isReadOnly } = await isMigrated(database, sets)
+  if (isDone) return
+  if (isReadOnly)
+    throw new Error(
+      'the database is a standby, and needs migrations: start a server of this version on the primary first',
+    )
   const client = await database.connect('migrate')
   try {
     await migrate(client, sets, progress)
@@ -315,10 +323,11 @@ async function setUp(
 }
 
 /** Returns whether nothing needs to run, without taking the lock. This is the usual case. */
-async function isMigrated(database: Database, sets: readonly MigrationSet[]): Promise<boolean> {
+async function isMigrated(database: Database, sets: readonly MigrationSet[]) {
   const client = await database.admin.connect()
   try {
-    return (await pendingMigrations(client, sets)).length === 0
+    const isDone = (await pendingMigrations(client, sets)).length === 0
+    return { isDone, isReadOnly: !isDone && (await client.query<{ standby: boolean }>(IN_RECOVERY)).rows[0]?.standby }
   } finally {
     client.release()
   }
@@ -349,13 +358,27 @@ async function ready(store: Store | undefined, shared: Shared): Promise<ReadyRep
     store?.data.degraded === undefined
       ? []
       : [{ name: 'metadata', ok: true, detail: `degraded: ${store.data.degraded}` }]
-  return { ready: probes.every(({ ok }) => ok), probes: [...probes, ...degraded] }
+  const standbys = (store?.data.standbys ?? []).map((standby) => ({
+    name: `standby ${standby.name}`,
+    ok: true,
+    detail: describeStandby(standby),
+  }))
+  return { ready: probes.every(({ ok }) => ok), probes: [...probes, ...standbys, ...degraded] }
 }
 
-async function mustAnswer(database: Database): Promise<void> {
-  const problem = await ping(database)
-  if (problem !== undefined) throw new Error(problem)
+/** Reads run on the primary instead, so a standby that cannot be used is a degradation. */
+function describeStandby({ problem, lagMs, lagBytes }: StandbyState): string {
+  const lag =
+    lagMs === undefined ? '' : `at most ${lagMs} ms${lagBytes === undefined ? '' : ` and ${lagBytes} bytes`} behind`
+  return problem === undefined ? lag : `degraded: ${problem}${lag && `; ${lag}`}`
 }
+
+/** @returns a detail for the operator, if there is one */
+async function mustAnswer(database: Database): Promise<string | undefined> {
+  const { rows } = await withClient(database.admin, (client) => client.query<{ standby: boolean }>(IN_RECOVERY))
+  return rows[0]?.standby ? 'read-only: the database is a standby' : undefined
+}
+const IN_RECOVERY = 'select pg_is_in_recovery() as standby'
 
 async function stateOf(store: Store | undefined): Promise<'up' | 'down' | 'none'> {
   if (store === undefined) return 'none'

@@ -1,9 +1,16 @@
+import { ServiceError } from 'rowhouse'
+
 /** A task that runs at intervals. */
 export interface Periodic {
   /** Runs the task now, unless it is running. */
   run(): void
   /** Aborts the task and waits for its end, as `untilEnded`. */
   stop(): Promise<void>
+}
+
+/** Ignores that the database is a standby, which needs no such work. */
+export function unlessReadOnly(error: unknown): void {
+  if (!(error instanceof ServiceError && error.code === 'read-only')) throw error
 }
 
 /** Runs a task at intervals, never twice at the same time. A failure does not stop the next run. */
@@ -16,6 +23,7 @@ export function runEvery(
   let running: Promise<void> | undefined
   const run = (): void => {
     running ??= task(stopping.signal)
+      .catch(unlessReadOnly)
       .catch(onError)
       .finally(() => (running = undefined))
   }

@@ -87,7 +87,7 @@ export async function executeGraphql(
     const mutation = { ...lifted, variables: variableValues(prepared.inputs, request) }
     return withPath(mutate(data, mutation, prepared.roots, call), atSelectionSet)
   }
-  const query = { planner: PLANNER, ...lifted }
+  const query = { planner: PLANNER, ...lifted, onStandby: true as const }
   if (!prepared.introspects && options.streams) return withPath(read(data, query, call), atSelectionSet)
   const text = prepared.reads ? ((await withPath(data.run(query, call), atSelectionSet)) as string) : '{}'
   if (!prepared.introspects) return text

@@ -1,4 +1,4 @@
-import type { Host, Services } from 'rowhouse'
+import { type Host, ServiceError, type Services } from 'rowhouse'
 import type { NotifyConfig } from './config.js'
 import type { Delivery } from './delivery.js'
 import type { ClaimedMessage } from './message.js'
@@ -43,7 +43,11 @@ export class Worker {
     const { host, config } = this.components
     if (this.stopped || !host.background || config.queue.concurrency === 0) return
     this.polling ??= this.poll()
-      .catch((error: unknown) => this.log.warn({ err: error }, 'the outbox could not be read; will retry'))
+      .catch((error: unknown) => {
+        // A standby has no messages to send.
+        if (error instanceof ServiceError && error.code === 'read-only') return
+        this.log.warn({ err: error }, 'the outbox could not be read; will retry')
+      })
       .finally(() => (this.polling = undefined))
   }
 

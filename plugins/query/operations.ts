@@ -57,10 +57,10 @@ export function rowOperations(data: Data): Record<string, Operation> {
     planner: PLANNER,
     ...timed(call?.timing, 'lift', () => lift(args)),
   })
-  const operation = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
+  const operation = (lift: (args: Json) => Lifted, templatable: Templatable, onStandby?: true): Operation => ({
     templatable,
     lift: (args) => request(lift)(args),
-    run: async (args, call) => text(await data.run(request(lift)(args, call), call)),
+    run: async (args, call) => text(await data.run({ ...request(lift)(args, call), onStandby }, call)),
   })
   const reading = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
     formats: true,
@@ -68,7 +68,11 @@ export function rowOperations(data: Data): Record<string, Operation> {
     lift: (args) => request(lift)(args),
     async run(args, call) {
       const limit = isObject(args) ? args['limit'] : undefined
-      return data.read(request(lift)(args, call), call, typeof limit === 'number' ? limit : undefined)
+      return data.read(
+        { ...request(lift)(args, call), onStandby: true },
+        call,
+        typeof limit === 'number' ? limit : undefined,
+      )
     },
   })
   return {
@@ -91,7 +95,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
       },
     },
     delete: operation(liftDelete, WHERE),
-    count: operation(liftCount, { where: 'condition' }),
+    count: operation(liftCount, { where: 'condition' }, true),
     call: reading(liftCall, { ...READ, arguments: ASSIGNED }),
   }
 }

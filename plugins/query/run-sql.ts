@@ -84,9 +84,13 @@ async function runInside(client: ClientBase, query: Query): Promise<Json> {
 }
 
 async function transactionId(client: ClientBase): Promise<string | undefined> {
-  const { rows } = await client.query<{ id: string }>('select pg_current_xact_id()::text as id')
+  const { rows } = await client.query<{ id: string }>(TRANSACTION)
   return rows[0]?.id
 }
+/** A standby gives transactions no id. */
+const TRANSACTION = `select case when pg_is_in_recovery()
+  then (select virtualtransaction from pg_locks where pid = pg_backend_pid() limit 1)
+  else pg_current_xact_id()::text end as id`
 
 /** Runs all statements, and keeps at most `MAX_ROWS` rows of the last one in memory. */
 async function run(client: ClientBase, query: Query): Promise<Json> {

@@ -192,17 +192,18 @@ t.test('sql opens psql where there is one, and tells it the password in its envi
   const { code, out } = await run.in({
     PATH: `${join(folder, 'bin')}:/usr/bin:/bin`,
     PGSERVICE: 'other',
-    DATABASE_URL: `${url}?sslmode=prefer`,
+    DATABASE_URL: `${url.replace(hostname, `absent.invalid,${hostname}`)}?sslmode=prefer&target_session_attrs=read-write`,
   })('sql')
 
   t.equal(code, 3)
   t.same(out.trim().split('\n'), [
     'args:-v ON_ERROR_STOP=1',
     `PGDATABASE=${pathname.slice(1)}`,
-    `PGHOST=${hostname}`,
+    `PGHOST=absent.invalid,${hostname}`,
     `PGPASSWORD=${decodeURIComponent(password)}`,
-    `PGPORT=${port}`,
+    `PGPORT=5432,${port}`,
     'PGSSLMODE=prefer',
+    'PGTARGETSESSIONATTRS=read-write',
     `PGUSER=${username}`,
   ])
 })

@@ -1,7 +1,7 @@
 import type { Compiled, Prepared } from '../../compile/compile.js'
 import type { Logger } from '../../log.js'
 import type { Metrics } from '../../metrics.js'
-import { cancel, type Database, GRACE_MS, isConnectionError, isPooled } from '../database.js'
+import { cancel, type Database, GRACE_MS, isConnectionError, isPooled, poolName } from '../database.js'
 import type { Cell, Job, Lane } from '../lane.js'
 import type { Origin, SlowQueries } from '../slow-queries.js'
 import { readRows } from '../stream.js'
@@ -153,7 +153,7 @@ function openerOf(
       },
     })
     const states = () => ({ open: pipelines.open, busy: pipelines.inFlight })
-    database.pools.set(purpose, { max: connections, states })
+    database.pools.set(poolName(database, purpose), { max: connections, states })
     return pipelines
   }
 }

@@ -37,20 +37,26 @@ export interface Asking {
   readonly answers?: readonly number[]
 }
 
+const POSITION = 'Rowhouse-Position'
+/** Position of the last write, which later reads must see, even if a standby answers them. */
+let position = ''
+
 /**
  * Sends a request to this server.
  * @throws Failure
  */
 export async function send(path: string, { as, headers, answers, ...rest }: Asking = {}): Promise<Response> {
   const caller = callerHeaders(as === undefined ? acting.value : as)
+  const after: Record<string, string> = position === '' ? {} : { [POSITION]: position }
   let response: Response
   try {
-    response = await fetch(path, { ...rest, headers: { ...caller, ...headers } })
+    response = await fetch(path, { ...rest, headers: { ...caller, ...after, ...headers } })
   } catch (error) {
     if (rest.signal?.aborted) throw error
     lost('The server does not answer.')
     throw new Failure(0, { error: 'the server does not answer', code: 'no-answer' })
   }
+  position = response.headers.get(POSITION) ?? position
   if (response.ok || answers?.includes(response.status)) return response
   const failure = new Failure(response.status, await bodyOf(response))
   if (response.status === 503) lost(`The database is unavailable: ${failure.message}.`)

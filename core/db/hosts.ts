@@ -1,0 +1,122 @@
+import pg from 'pg'
+
+const ATTRIBUTES = ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby']
+
+/** A connection URL of one host, or of several of which one is chosen when connecting, as libpq does. */
+interface Hosts {
+  /** One URL per host. */
+  readonly urls: readonly [string, ...string[]]
+  /** The parameter `target_session_attrs`. */
+  readonly wanted: string
+}
+
+/** @returns undefined for an address without an authority, such as a folder of unix sockets */
+function parseHosts(url: string): Hosts | undefined {
+  const [, before = '', hosts = '', after = ''] = /^(postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)([^/?#]*)(.*)$/i.exec(url) ?? []
+  if (before === '') return undefined
+  const query = after.split('?')[1] ?? ''
+  const wanted = new URLSearchParams(query).get('target_session_attrs') ?? 'any'
+  return { urls: hosts.split(',').map((host) => before + host + after) as [string, ...string[]], wanted }
+}
+
+/** Returns whether a text is a connection URL. Quotes nothing of it. */
+export function isPostgresUrl(text: string): boolean {
+  // The driver also accepts a folder of unix sockets.
+  if (text.startsWith('/') || text.startsWith('socket:')) return true
+  const hosts = parseHosts(text)
+  return hosts !== undefined && hosts.urls.every((url) => URL.canParse(url)) && ATTRIBUTES.includes(hosts.wanted)
+}
+
+/** Returns one connection URL per host. */
+export const hostUrls = (url: string): readonly [string, ...string[]] => parseHosts(url)?.urls ?? [url]
+
+/** Returns the host and port of a connection URL, for messages; of the first one, if it has several. */
+export function hostOf(url: string): string {
+  const { host, port } = new pg.Client({ connectionString: hostUrls(url)[0] })
+  return host.startsWith('/') ? host : `${host}:${port}`
+}
+
+/** Returns the settings for `pg.Client`, or for `pg.Pool`, whose `Client` connects to the right one of several hosts. */
+export function connectionTo(url: string | undefined): { connectionString?: string; Client: typeof pg.Client } {
+  const hosts = url === undefined ? undefined : parseHosts(url)
+  if (!hosts || (hosts.urls.length === 1 && hosts.wanted === 'any')) return { connectionString: url, Client: pg.Client }
+  return { connectionString: hosts.urls[0], Client: clientOf(hosts) }
+}
+
+/** Creates a connection, which the caller opens. */
+export function createClient(url: string | undefined, config: pg.ClientConfig): pg.Client {
+  const { connectionString, Client } = connectionTo(url)
+  return new Client({ ...config, connectionString })
+}
+
+const PROBE_MS = 2000
+
+/** Returns a class of connections to the host that the session attributes fit. The choice holds until one fails. */
+function clientOf({ urls, wanted }: Hosts): typeof pg.Client {
+  let chosen: Promise<Place> | undefined
+
+  const find = (attributes: string): Promise<Place> =>
+    Promise.any(
+      urls.map(async (connectionString) => {
+        const client = new pg.Client({
+          connectionString,
+          connectionTimeoutMillis: PROBE_MS,
+          query_timeout: PROBE_MS,
+          application_name: 'rowhouse probe',
+        })
+        client.on('error', () => undefined)
+        try {
+          await client.connect()
+          await mustFit(client, attributes)
+          return { host: client.host, port: client.port }
+        } finally {
+          client.end().catch(() => undefined)
+        }
+      }),
+    ).catch((cause: AggregateError) => {
+      throw cause.errors[0]
+    })
+  const choose = async (): Promise<Place> =>
+    wanted === 'prefer-standby' ? find('standby').catch(() => find('any')) : find(wanted)
+
+  return class extends pg.Client {
+    override connect(): Promise<pg.Client>
+    override connect(callback: (error: Error) => void): void
+    override connect(callback?: (error: Error) => void): Promise<pg.Client> | void {
+      const connecting = this.open()
+      if (!callback) return connecting
+      void connecting
+        .then(() => setImmediate(callback as () => void))
+        .catch((error) => setImmediate(callback, error as Error))
+    }
+
+    private async open(): Promise<pg.Client> {
+      try {
+        Object.assign(this, await (chosen ??= choose()))
+        await super.connect()
+        if (wanted !== 'prefer-standby') await mustFit(this, wanted)
+        return this
+      } catch (error) {
+        chosen = undefined
+        super.end().catch(() => undefined)
+        throw error
+      }
+    }
+  }
+}
+
+interface Place {
+  readonly host: string
+  readonly port: number
+}
+
+const STATE = `select pg_is_in_recovery() as standby, current_setting('transaction_read_only') = 'on' as frozen`
+
+/** @throws Error with a code like those of connections, because another attempt may find another host */
+async function mustFit(client: pg.Client, wanted: string): Promise<void> {
+  if (wanted === 'any') return
+  const { rows } = await client.query<{ standby: boolean; frozen: boolean }>(STATE)
+  const { standby, frozen } = rows[0]!
+  const fits = { 'read-write': !frozen, 'read-only': frozen, primary: !standby, standby }[wanted]
+  if (!fits) throw Object.assign(new Error(`no host is ${wanted} (target_session_attrs)`), { code: 'ECONNREFUSED' })
+}

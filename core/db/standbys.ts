@@ -1,0 +1,295 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import type { Logger } from '../log.js'
+import type { Metrics } from '../metrics.js'
+import { type Database, isConnectionError, isSilence, withClient } from './database.js'
+import { isStandbyConflict, isStale } from './errors.js'
+import { hostOf } from './hosts.js'
+import type { Job, Lane } from './lane.js'
+import { formatPosition, type Position, readPosition } from './wal-position.js'
+
+/** What is known of a standby. */
+export interface StandbyState {
+  /** Host and port. */
+  readonly name: string
+  /** Why it gets no reads; absent: it does. */
+  readonly problem?: string
+  /** Upper limit of the age of its data in milliseconds, once known. */
+  readonly lagMs?: number
+  /** WAL of the primary that it has not replayed, in bytes. */
+  readonly lagBytes?: number
+}
+
+/** Chooses standbys for reads. One is used only if it has replayed everything that the read may depend on. */
+export interface Standbys {
+  readonly states: readonly StandbyState[]
+  /**
+   * Returns the standby for a read, in turn; undefined for the primary.
+   * @param after position that it must have replayed. Waits shortly for one that has.
+   */
+  choose(after?: Position): Promise<Database | undefined> | Database | undefined
+  /**
+   * Reports that requests now use another snapshot of the catalog. Standbys are used again once they have replayed what
+   * it was read from.
+   */
+  snapshotChanged(): void
+  /** Returns a position after everything that was committed before the call. Concurrent calls share a query. */
+  position(): Promise<string>
+  start(): Promise<void>
+  close(): Promise<void>
+}
+
+const CHECK_MS = 250
+/** Maximum time of a check, in milliseconds. */
+const ANSWER_MS = 1000
+/** Maximum time that a read waits for a standby, in milliseconds. The primary could answer it, too. */
+const WAIT_MS = 50
+const WAIT_POLL_MS = 5
+/** Maximum number of samples; more than fit into `maxLagMs` are of no use. */
+const MAX_SAMPLES = 1000
+
+/** Position of the primary at a time of this process's clock: the standby that has replayed it has data of that time. */
+interface Sample {
+  readonly position: Position
+  readonly at: number
+}
+
+class Standby {
+  replayed: Position = 0n
+  /** Time of which it has all data. */
+  freshAt = -Infinity
+  problem: string | undefined = 'it was not checked yet'
+
+  readonly name: string
+  constructor(readonly database: Database) {
+    this.name = hostOf(database.config.url as string)
+  }
+
+  lagMs(): number {
+    return performance.now() - this.freshAt
+  }
+}
+
+/** @returns undefined without standbys */
+export function openStandbys(primary: Database, log: Logger, metrics: Metrics): Standbys | undefined {
+  if (primary.standbys.length === 0) return undefined
+  const { maxLagMs } = primary.config
+  const standbys = primary.standbys.map((database) => new Standby(database))
+  let samples: readonly Sample[] = []
+  let identity: Pick<Identity, 'system' | 'started'> | undefined
+  /** Position that contains everything in the current snapshot of the catalog. */
+  let catalogAt: Position | undefined
+  let snapshots = 0
+  let turn = 0
+  let closed = false
+  let timer: NodeJS.Timeout | undefined
+
+  metrics.gauge(
+    'standby_lag_seconds',
+    'Upper limit of the age of the data of a standby. -1 while it cannot be used.',
+    ['standby'],
+    (gauge) => {
+      for (const each of standbys) {
+        gauge.set({ standby: each.name }, problemOf(each) === undefined ? each.lagMs() / 1000 : -1)
+      }
+    },
+    'max',
+  )
+  const reads = metrics.counter('standby_reads_total', 'Reads by where they ran. primary: no standby was usable.', [
+    'standby',
+  ])
+
+  const problemOf = (standby: Standby): string | undefined => {
+    if (standby.problem !== undefined) return standby.problem
+    if (standby.database.breaker.isOpen) return 'it does not answer'
+    const lagMs = standby.lagMs()
+    return lagMs > maxLagMs ? `it is ${described(lagMs)} behind (database.maxLagMs)` : undefined
+  }
+
+  const readPrimary = async (): Promise<Identity & Sample> => {
+    const at = performance.now()
+    return { ...(await ask(primary)), at }
+  }
+
+  async function checkPrimary(): Promise<void> {
+    const before = snapshots
+    const { position, at, system, started } = await readPrimary()
+    // Positions of another primary mean something else.
+    if (identity && (identity.system !== system || identity.started !== started)) {
+      samples = []
+      catalogAt = undefined
+    }
+    identity = { system, started }
+    samples = [...samples.slice(1 - MAX_SAMPLES), { position, at }]
+    if (before === snapshots) catalogAt ??= position
+  }
+
+  async function checkReplay(standby: Standby): Promise<void> {
+    const before = standby.problem
+    try {
+      const found = await ask(standby.database)
+      standby.replayed = found.position
+      standby.problem = !identity || mayFollow(found, identity) ? undefined : STRANGER
+      const fresh = samples.findLast(({ position }) => position <= found.position)
+      if (fresh && fresh.at > standby.freshAt) standby.freshAt = fresh.at
+    } catch (error) {
+      standby.problem = `it does not answer: ${error instanceof Error ? error.message : String(error)}`
+    }
+    if (standby.problem === before || closed) return
+    if (standby.problem === undefined) log.info({ standby: standby.name }, 'the standby can be used')
+    else log.warn({ standby: standby.name, error: standby.problem }, 'the standby cannot be used')
+  }
+
+  const checkAll = coalesced(async () => {
+    // Standbys remain usable within `maxLagMs` while the primary is down.
+    await checkPrimary().catch(() => undefined)
+    await Promise.all(standbys.map(checkReplay))
+  })
+  const checkReplays = coalesced(() => Promise.all(standbys.map(checkReplay)))
+
+  const schedule = () => {
+    if (!closed) timer = setTimeout(() => void checkAll().finally(schedule), CHECK_MS).unref()
+  }
+
+  function pick(after: Position): Standby | undefined {
+    for (let i = 0; i < standbys.length; i++) {
+      const standby = standbys[(turn + i) % standbys.length] as Standby
+      if (problemOf(standby) !== undefined || standby.replayed < after) continue
+      turn = (turn + i + 1) % standbys.length
+      return standby
+    }
+    return undefined
+  }
+
+  async function wait(after: Position): Promise<Standby | undefined> {
+    const until = performance.now() + WAIT_MS
+    for (;;) {
+      await Promise.race([checkReplays(), sleep(WAIT_MS)])
+      const found = pick(after)
+      if (found || performance.now() > until) return found
+      await sleep(WAIT_POLL_MS)
+    }
+  }
+
+  const counted = (standby: Standby | undefined): Database | undefined => {
+    reads.inc({ standby: standby?.name ?? 'primary' })
+    return standby?.database
+  }
+
+  return {
+    get states() {
+      const newest = samples.at(-1)?.position
+      return standbys.map((standby): StandbyState => {
+        const lagMs = standby.lagMs()
+        const bytes = newest === undefined || standby.replayed === 0n ? undefined : newest - standby.replayed
+        return {
+          name: standby.name,
+          problem: problemOf(standby),
+          lagMs: Number.isFinite(lagMs) ? Math.round(lagMs) : undefined,
+          lagBytes: bytes === undefined ? undefined : Math.max(0, Number(bytes)),
+        }
+      })
+    },
+    choose(after) {
+      if (catalogAt === undefined) return counted(undefined)
+      if (after === undefined || after <= catalogAt) return counted(pick(catalogAt))
+      const found = pick(after)
+      if (found || standbys.every((each) => problemOf(each) !== undefined)) return counted(found)
+      return wait(after).then(counted)
+    },
+    snapshotChanged() {
+      snapshots++
+      catalogAt = undefined
+      if (timer) void checkAll()
+    },
+    position: coalesced(async () => formatPosition((await readPrimary()).position)),
+    async start() {
+      await checkAll()
+      schedule()
+    },
+    async close() {
+      closed = true
+      clearTimeout(timer)
+    },
+  }
+}
+
+/**
+ * Returns a lane whose reads go to standbys where their job allows it. A read that fails there because of the standby
+ * runs again on the primary.
+ * @param lanes lanes of the standbys
+ */
+export function standbyLane(standbys: Standbys, lanes: ReadonlyMap<Database, Lane>, primary: Lane): Lane {
+  const reading =
+    <T>(from: (lane: Lane) => (job: Job) => Promise<T>) =>
+    async (job: Job): Promise<T> => {
+      const chosen = job.standby && (await standbys.choose(job.standby.after))
+      const lane = chosen && lanes.get(chosen)
+      if (!lane) return from(primary)(job)
+      try {
+        return await from(lane)(job)
+      } catch (error) {
+        if (job.signal.aborted || !isOfStandby(error)) throw error
+        return from(primary)(job)
+      }
+    }
+  return { cell: reading(({ cell }) => cell), rows: reading(({ rows }) => rows), write: primary.write }
+}
+
+const isOfStandby = (error: unknown): boolean =>
+  (isConnectionError(error) && !isSilence(error)) || isStale(error) || isStandbyConflict(error)
+
+const STRANGER = 'it does not follow the primary'
+
+/** Identifies a server of PostgreSQL. */
+interface Identity {
+  readonly standby: boolean
+  readonly position: Position
+  readonly system: string
+  /** Start time, which distinguishes the servers of one system. */
+  readonly started: string
+}
+
+/** A promoted standby is usable only if it is the primary that this server uses. */
+const mayFollow = (found: Identity, primary: Pick<Identity, 'system' | 'started'>): boolean =>
+  found.system === primary.system && (found.standby || found.started === primary.started)
+
+const ASK = `select pg_is_in_recovery() as standby,
+  case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end::text as text,
+  pg_size_bytes(current_setting('wal_segment_size'))::text as segment,
+  (select system_identifier from pg_control_system())::text as system,
+  pg_postmaster_start_time()::text as started`
+
+async function ask({ admin }: Database): Promise<Identity> {
+  const { rows } = await withClient(admin, (client) =>
+    client.query<Omit<Identity, 'position'> & { text: string; segment: string }>({
+      text: ASK,
+      query_timeout: ANSWER_MS,
+    } as pg.QueryConfig),
+  )
+  const { text, segment, ...found } = rows[0]!
+  return { ...found, position: readPosition(text, BigInt(segment)) }
+}
+
+/** Returns a function whose calls during a run share the next run. A call never shares a run that began before it. */
+function coalesced<T>(run: () => Promise<T>): () => Promise<T> {
+  let current: Promise<T> | undefined
+  let next: Promise<T> | undefined
+  const start = (): Promise<T> => {
+    const started: Promise<T> = run().finally(() => {
+      if (current === started) current = undefined
+    })
+    current = started
+    return started
+  }
+  const follow = (): Promise<T> => {
+    next = undefined
+    return start()
+  }
+  return () => {
+    if (!current) return start()
+    return (next ??= current.then(follow, follow))
+  }
+}
+
+const described = (ms: number): string => (Number.isFinite(ms) ? `${Math.round(ms)} ms` : 'an unknown time')

@@ -1,0 +1,246 @@
+import t from 'tap'
+import { type Node, startPair } from '../kit/standby.js'
+import { type As, type TestServer, testServer } from '../kit/server.js'
+import { patience } from '../kit/patience.js'
+import { until } from '../kit/until.js'
+
+const { primary, standby } = await startPair(t)
+
+t.test('reads on a standby', async (t) => {
+  await primary.query(`
+    create table note (id int primary key, text text);
+    create view place as select inet_server_port() as port;
+    insert into note values (1, 'old')`)
+  const server = await testServer(t, {
+    databaseUrl: primary.url,
+    config: { database: { readUrls: [standby.url], maxLagMs: patience(2000) } },
+  })
+  await server.must('track_table', 'note')
+  await server.must('track_table', 'place')
+  const ports = { primary: portOf(primary), standby: portOf(standby) }
+  const place = async (headers = {}) => {
+    const { status, body } = await read(server, { table: 'place', columns: ['port'] }, headers)
+    if (status !== 200) throw new Error(JSON.stringify(body))
+    return body[0].port as number
+  }
+  const usable = () => until('the standby is used', async () => (await place()) === ports.standby)
+  const probe = async () => {
+    const { status, body } = await server.fetch('/readyz')
+    const { detail } = body.probes.find(({ name }: { name: string }) => name === `standby ${standby.place}`)
+    return { status, detail: detail as string }
+  }
+  await usable()
+
+  await t.test('run there in every API, and operations of the admin do not', async (t) => {
+    t.equal((await server.query('count', { table: 'note' })).text, '{"count":1}')
+    const query = JSON.stringify({ query: '{ place { port } }' })
+    for (const path of ['/v1/graphql', '/v1alpha1/graphql']) {
+      const { body } = await server.fetch(path, { method: 'POST', body: query, headers: JSON_TYPE })
+      t.equal(body.data.place[0].port, ports.standby, path)
+    }
+    await server.must('create_query_template', {
+      name: 'where',
+      template: { type: 'select', args: { table: 'place', columns: ['port'] } },
+    })
+    await until('the standby knows the template', async () => {
+      const { body } = await server.fetch('/v1/template/where')
+      return body[0].port === ports.standby
+    })
+    const { result } = await server.must('run_sql', { sql: 'select inet_server_port()' })
+    t.same(result[1], [String(ports.primary)])
+    const bulk = await server.must('bulk', [{ type: 'select', args: { table: 'place', columns: ['port'] } }])
+    t.equal(bulk[0][0].port, ports.primary)
+    const { pools, standbys } = await server.must('server_status', {})
+    t.ok(pools.some(({ name }: { name: string }) => name === `standby ${standby.place} main`))
+    t.match(standbys, [{ name: standby.place, lag_ms: Number, lag_bytes: Number, problem: undefined }])
+    const { status, detail } = await probe()
+    t.equal(status, 200)
+    t.match(detail, /^at most \d+ ms and \d+ bytes behind$/)
+    const metrics = (await server.fetch('/metrics')).text
+    t.match(metrics, new RegExp(`rowhouse_standby_lag_seconds\\{standby="${standby.place}"\\} 0\\.`))
+    t.match(metrics, new RegExp(`database_connections\\{pool="standby ${standby.place} main",state="idle"\\} [1-9]`))
+  })
+
+  await t.test('run on the primary when a header says so', async (t) => {
+    t.equal(await place({ 'rowhouse-read-from': 'primary' }), ports.primary)
+    t.match(await read(server, NOTES, { 'rowhouse-read-from': 'moon' }), {
+      status: 400,
+      body: { path: '$', code: 'unexpected-payload' },
+    })
+    t.match(await read(server, NOTES, { 'rowhouse-position': 'then' }), {
+      status: 400,
+      body: { path: '$', code: 'unexpected-payload' },
+    })
+  })
+
+  await t.test('see what the caller wrote if it sends the position of its write', async (t) => {
+    await usable()
+    await standby.query('select pg_wal_replay_pause()')
+    const update = (text: string) => server.query('update', { table: 'note', where: { id: 1 }, $set: { text } })
+    const position = (await update('new')).headers.get('rowhouse-position')!
+
+    t.match(position, /^[0-9A-F]+\/[0-9A-F]+$/)
+    t.same((await read(server, NOTES)).body, [{ id: 1, text: 'old' }], 'the standby is behind')
+    t.same((await read(server, NOTES, { 'rowhouse-position': position })).body, [{ id: 1, text: 'new' }])
+    t.notOk((await read(server, NOTES)).headers.has('rowhouse-position'), 'a read has none')
+    await standby.query('select pg_wal_replay_resume()')
+    await until('the standby has it', async () => (await read(server, NOTES)).text === '[{"id":1,"text":"new"}]')
+    const writes: (() => Promise<{ headers: Headers }>)[] = [
+      () => server.query('insert', { table: 'note', objects: [{ id: 2, text: 'two' }] }),
+      () => server.query('bulk', [{ type: 'delete', args: { table: 'note', where: { id: 2 } } }]),
+      () => server.query('run_sql', { sql: `insert into note values (3, 'three')` }),
+      () => mutate(server, 'mutation { delete_note(where: {id: {_eq: 3}}) { affected_rows } }'),
+    ]
+    for (const write of writes) {
+      const { headers } = await write()
+      const after = headers.get('rowhouse-position')
+      t.ok(after)
+      const own = await read(server, { table: 'place', columns: ['port'] }, { 'rowhouse-position': after! })
+      t.equal(own.status, 200)
+    }
+    const seen = new Set<number>()
+    for (let i = 0; i < 50 && !seen.has(ports.standby); i++) {
+      const { headers } = await update(`again ${i}`)
+      seen.add(await place({ 'rowhouse-position': headers.get('rowhouse-position')! }))
+    }
+    t.ok(seen.has(ports.standby), 'a read waits a moment for a standby')
+  })
+
+  await t.test('never run with metadata that the standby has not replayed', async (t) => {
+    await usable()
+    await standby.query('select pg_wal_replay_pause()')
+    await server.must('run_sql', { sql: `alter table note add column tag text default 'x'` })
+
+    const tagged = await read(server, { table: 'note', columns: ['id', 'tag'] })
+
+    t.same(tagged.body, [{ id: 1, tag: 'x' }])
+    t.equal(await place(), ports.primary)
+    await standby.query('select pg_wal_replay_resume()')
+    await usable()
+    t.same((await read(server, { table: 'note', columns: ['id', 'tag'] })).body, [{ id: 1, tag: 'x' }])
+  })
+
+  await t.test('run on the primary while the standby is too far behind', async (t) => {
+    await usable()
+    await standby.query('select pg_wal_replay_pause()')
+    await server.must('update', { table: 'note', where: { id: 1 }, $set: { text: 'late' } })
+
+    await until('the lag counts', async () => (await place()) === ports.primary)
+
+    t.equal((await read(server, NOTES)).body[0].text, 'late')
+    const { status, detail } = await probe()
+    t.equal(status, 200)
+    t.match(detail, /^degraded: it is \d+ ms behind \(database\.maxLagMs\); at most \d+ ms and \d+ bytes behind$/)
+    await standby.query('select pg_wal_replay_resume()')
+    await usable()
+  })
+
+  await t.test('go on when the standby stops, and return to it', async (t) => {
+    const reading = { stopped: false, failed: [] as string[] }
+    const reads = (async () => {
+      while (!reading.stopped) {
+        const { status, text } = await read(server, NOTES)
+        if (status !== 200) reading.failed.push(text)
+      }
+    })()
+    await standby.stop()
+    await until('the probe says so', async () => (await probe()).detail.startsWith('degraded: it does not answer'))
+    await standby.start()
+    await usable()
+    reading.stopped = true
+    await reads
+
+    t.same(reading.failed, [])
+  })
+})
+
+t.test('a URL of several hosts finds the primary', async (t) => {
+  const both = `postgresql://postgres@${standby.place},${primary.place}/postgres?target_session_attrs`
+  const server = await testServer(t, { databaseUrl: `${both}=read-write` })
+
+  t.match(await port(server), [String(portOf(primary))])
+  const other = await testServer(t, { databaseUrl: `${both}=standby` })
+  t.match(await port(other), [String(portOf(standby))])
+  await t.rejects(testServer(t, { databaseUrl: `${both}=best` }), /must be a PostgreSQL URL/)
+})
+
+t.test('a server on a standby alone', async (t) => {
+  const options = { files: true, notify: true }
+  const config = { database: { readUrls: [standby.url] } }
+  const before = await testServer(t, { ...options, databaseUrl: primary.url, config })
+  await before.must('update', { table: 'note', where: {}, $set: { text: 'a' } })
+  await until('the standby has it', async () => {
+    const [row] = await standby.query<{ text: string }>('select text from note')
+    return row?.text === 'a'
+  })
+  const server = await testServer(t, { ...options, databaseUrl: standby.url })
+
+  await t.test('reads, and refuses to write', async (t) => {
+    t.same((await read(server, NOTES)).body, [{ id: 1, text: 'a' }])
+    const insert = { table: 'note', objects: [{ id: 2, text: 'b' }] }
+    for (const [type, args] of [
+      ['insert', insert],
+      ['bulk', [{ type: 'insert', args: insert }]],
+      ['untrack_table', { table: 'note' }],
+      ['run_sql', { sql: `insert into note values (2, 'b')` }],
+    ] as const) {
+      const { status, body, headers } = await server.query(type, args)
+      t.match({ type, status, body }, { type, status: 503, body: { code: 'read-only' } })
+      t.equal(headers.get('retry-after'), '1')
+    }
+    const { status, body } = await server.fetch('/readyz')
+    t.equal(status, 200)
+    const found = body.probes.find(({ name }: { name: string }) => name === 'database')
+    t.equal(found.detail, 'read-only: the database is a standby')
+    t.equal((await server.must('server_status', {})).database.standby, true)
+  })
+
+  await t.test('follows metadata, and leaves no connections behind', async (t) => {
+    await before.must('create_select_permission', {
+      table: 'note',
+      role: 'user',
+      permission: { columns: ['id'], filter: {} },
+    })
+
+    await until('it holds', async () => (await read(server, NOTE_IDS, {}, { role: 'user' })).status === 200)
+
+    const [row] = await standby.query<{ count: number }>(
+      `select count(*)::int from pg_stat_activity where application_name = 'rowhouse listen'`,
+    )
+    t.equal(row!.count, 0)
+  })
+
+  await t.test('writes once it is promoted', async (t) => {
+    await standby.query('select pg_promote()')
+
+    await until('it writes', async () => {
+      const { status } = await server.query('insert', { table: 'note', objects: [{ id: 3, text: 'c' }] })
+      return status === 200
+    })
+    const url = `postgresql://postgres@${primary.place},${standby.place}/postgres?target_session_attrs=read-write`
+    await until('the other server notices', async () => {
+      const { body } = await before.fetch('/readyz')
+      return body.probes.some(({ detail }: any) => detail?.startsWith('degraded: it does not follow the primary'))
+    })
+    t.equal((await read(before, NOTES)).text, '[{"id":1,"text":"a"}]', 'it reads on the primary')
+    await before.close()
+    await primary.stop()
+    const either = await testServer(t, { databaseUrl: url })
+    t.match(await either.query('delete', { table: 'note', where: { id: 3 } }), { status: 200 })
+    await either.close()
+  })
+})
+
+const NOTES = { table: 'note', columns: ['id', 'text'] }
+const NOTE_IDS = { table: 'note', columns: ['id'] }
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+const portOf = ({ url }: Node): number => Number(new URL(url).port)
+const read = (server: TestServer, args: object, headers: Record<string, string> = {}, as?: As) =>
+  server.raw(JSON.stringify({ type: 'select', args }), as, headers)
+const mutate = (server: TestServer, query: string) =>
+  server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }), headers: JSON_TYPE })
+async function port(server: TestServer): Promise<string[]> {
+  const { result } = await server.must('run_sql', { sql: 'select inet_server_port()', read_only: true })
+  return result[1]
+}
