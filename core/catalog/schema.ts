@@ -3,6 +3,11 @@ export interface Migration {
   /** e.g. `001-init`; unique within its plugin. */
   readonly id: string
   readonly sql: string
+  /**
+   * Whether servers that do not know this migration must not run with it. Only for a new major version; see
+   * CONTRIBUTING.md.
+   */
+  readonly breaks?: true
 }
 
 /**

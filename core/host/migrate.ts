@@ -22,7 +22,7 @@ export interface Pending {
  * share a transaction, so a killed process leaves a consistent state.
  * @param client separate connection that is not in a transaction; its settings are changed
  * @returns the migrations that ran
- * @throws Error when a migration fails, was changed after it ran, or the database is of a newer version
+ * @throws Error when a migration fails, was changed after it ran, or a newer version made one that this one cannot run with
  */
 export async function migrate(
   client: ClientBase,
@@ -81,7 +81,13 @@ export async function takeLock(
  * Creates the table of migrations if missing. Checks first, because "if not exists" requires the privilege to create.
  */
 async function createRecord(client: ClientBase): Promise<void> {
-  if (await recordExists(client)) return
+  if (await recordExists(client)) {
+    // Tables of the first versions lack the column.
+    const { rows } = await client.query(`select 1 from pg_attribute
+      where attrelid = 'svc_catalog.svc_migration'::regclass and attname = 'breaks' and not attisdropped`)
+    if (rows.length === 0) await client.query('alter table svc_catalog.svc_migration add column breaks boolean')
+    return
+  }
   await inTransaction(client, async () => {
     await client.query(`
       create schema if not exists svc_catalog;
@@ -90,6 +96,8 @@ async function createRecord(client: ClientBase): Promise<void> {
         id text not null,
         checksum text not null,
         applied_at timestamptz not null default now(),
+        -- Without a default, because servers of the first versions write no value.
+        breaks boolean,
         primary key (owner, id)
       )`)
   })
@@ -106,24 +114,30 @@ export interface Applied {
   readonly owner: string
   readonly id: string
   readonly checksum: string
+  /** @see Migration.breaks; null for a migration of a server that did not know. */
+  readonly breaks?: boolean | null
 }
 
 export async function readRecord(client: ClientBase): Promise<readonly Applied[]> {
-  const { rows } = await client.query<Applied>('select owner, id, checksum from svc_catalog.svc_migration')
+  // The column may be missing until the next migration.
+  const { rows } = await client.query<Applied>(
+    `select owner, id, checksum, (to_jsonb(m) ->> 'breaks')::boolean as breaks from svc_catalog.svc_migration m`,
+  )
   return rows
 }
 
 interface Known extends Pending {
   readonly sql: string
   readonly checksum: string
+  readonly breaks: boolean
 }
 
 function unapplied(sets: readonly MigrationSet[], applied: readonly Applied[]): readonly Known[] {
   const known = sets.flatMap(({ owner, migrations }) =>
-    migrations.map(({ id, sql }): Known => ({ owner, id, sql, checksum: checksumOf(sql) })),
+    migrations.map(({ id, sql, breaks = false }): Known => ({ owner, id, sql, breaks, checksum: checksumOf(sql) })),
   )
   refuseDuplicates(known)
-  refuseNewer(known, applied)
+  refuseNewer(sets, applied)
   const done = new Map(applied.map((migration) => [keyOf(migration), migration.checksum]))
   for (const migration of known) {
     const checksum = done.get(keyOf(migration))
@@ -142,20 +156,38 @@ function refuseDuplicates(known: readonly Known[]): void {
   }
 }
 
-/** Refuses migrations of a newer core. Those of disabled plugins are ignored. */
-function refuseNewer(known: readonly Known[], applied: readonly Applied[]): void {
-  const own = known.filter(({ owner }) => owner === 'core').map(({ id }) => id)
-  const newest = own.toSorted().at(-1) ?? ''
-  const unknown = applied.find(({ owner, id }) => owner === 'core' && !own.includes(id) && id > newest)
-  if (unknown !== undefined)
-    throw new Error(`this database was migrated by a newer version, which has the migration "${unknown.id}"`)
+/**
+ * Refuses migrations of newer versions that break this one. Accepts others, so that a server can start beside newer ones,
+ * and after they were rolled back. Ignores plugins that are not loaded.
+ */
+function refuseNewer(sets: readonly MigrationSet[], applied: readonly Applied[]): void {
+  for (const { owner, migrations } of sets) {
+    const own = migrations.map(({ id }) => id)
+    const newest = own.toSorted().at(-1) ?? ''
+    const unknown = applied.find(
+      (each) =>
+        each.owner === owner &&
+        !own.includes(each.id) &&
+        each.id > newest &&
+        // Before the column existed, every new migration of the core was refused, and none of a plugin.
+        (each.breaks ?? owner === 'core'),
+    )
+    if (unknown === undefined) continue
+    const of = owner === 'core' ? '' : ` of the plugin "${owner}"`
+    throw new Error(`this database was migrated by a newer version${of}, which has the migration "${unknown.id}"`)
+  }
 }
 
-async function run(client: ClientBase, { owner, id, sql, checksum }: Known): Promise<void> {
+async function run(client: ClientBase, { owner, id, sql, checksum, breaks }: Known): Promise<void> {
   try {
     await inTransaction(client, async () => {
       await client.query(sql)
       await record(client, { owner, id, checksum })
+      await client.query('update svc_catalog.svc_migration set breaks = $3 where owner = $1 and id = $2', [
+        owner,
+        id,
+        breaks,
+      ])
     })
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)

@@ -108,13 +108,55 @@ t.test('a migration that has changed since it ran is refused', async (t) => {
   await t.rejects(pendingMigrations(client, [changed]), { message })
 })
 
-t.test('a database of a newer version is refused', async (t) => {
+t.test(
+  'a database that a newer version has migrated is accepted, unless a migration breaks older versions',
+  async (t) => {
+    const client = await (await database(t))()
+    const [id, sql] = TWO
+    const three = { id: '003-three', sql: 'select 3', breaks: true as const }
+    const two = { owner: 'core', migrations: [...core(ONE).migrations, { id, sql }] }
+    await migrate(client, [two])
+
+    t.same(await migrate(client, [core(ONE)]), [])
+    t.same(await pendingMigrations(client, [core(ONE)]), [])
+
+    await migrate(client, [{ owner: 'core', migrations: [...two.migrations, three] }])
+
+    const message = 'this database was migrated by a newer version, which has the migration "003-three"'
+    await t.rejects(migrate(client, [core(ONE)]), { message })
+    await t.rejects(pendingMigrations(client, [two]), { message })
+  },
+)
+
+t.test('a plugin is refused that a newer version of it has broken', async (t) => {
+  const client = await (await database(t))()
+  const plugin = (...migrations: { id: string; sql: string; breaks?: true }[]) => ({ owner: 'audit', migrations })
+  const [first, second] = [
+    { id: '1', sql: 'select 1' },
+    { id: '2', sql: 'select 2' },
+  ]
+  await migrate(client, [core(ONE), plugin(first, second)])
+  t.same(await migrate(client, [core(ONE), plugin(first)]), [])
+
+  await migrate(client, [core(ONE), plugin(first, second, { id: '3', sql: 'select 3', breaks: true })])
+
+  await t.rejects(migrate(client, [core(ONE), plugin(first)]), {
+    message: 'this database was migrated by a newer version of the plugin "audit", which has the migration "3"',
+  })
+  t.same(await migrate(client, [core(ONE)]), [], 'unless it is not loaded')
+})
+
+t.test('a record of migrations from before they could break others still counts', async (t) => {
   const client = await (await database(t))()
   await migrate(client, [core(ONE, TWO)])
+  await client.query('alter table svc_catalog.svc_migration drop column breaks')
 
-  await t.rejects(migrate(client, [core(ONE)]), {
+  await t.rejects(pendingMigrations(client, [core(ONE)]), {
     message: 'this database was migrated by a newer version, which has the migration "002-two"',
   })
+  const three = { id: '003-three', sql: 'select 3' }
+  await migrate(client, [{ owner: 'core', migrations: [...core(ONE, TWO).migrations, three] }])
+  t.same(await pendingMigrations(client, [core(ONE, TWO)]), [])
 })
 
 t.test('migrations of a plugin that is switched off are let be', async (t) => {

@@ -108,6 +108,8 @@ async function systemParts(): Promise<boolean[]> {
   else if (!QUICK)
     parts.push(onCluster([...filesOf('db').filter(dependsOnIt), ...OF_THE_DATABASE], { PG_BIN: bin, ...ORACLE }))
   if (bin !== undefined) parts.push(onCluster(filesOf('system/dump'), { PG_BIN: bin }, { first: true }))
+  // Skips itself without the history of the repository.
+  parts.push(onCluster(filesOf('system/upgrade'), {}, { first: true }))
   if (bin === undefined || !(await hasPostgis(bin)))
     notRun.push('PostGIS (needs the package postgresql-<version>-postgis-3)')
   else parts.push(onCluster(filesOf('system/postgis'), { PG_BIN: bin }, { first: true }))

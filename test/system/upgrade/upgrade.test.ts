@@ -1,0 +1,125 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { freshDatabase, rowsOf } from '../../kit/database.js'
+import { ADMIN_SECRET } from '../../kit/server.js'
+import { until } from '../../kit/until.js'
+
+const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
+/** The last commit whose servers refuse every newer migration of the core. */
+const BEFORE = 'c66e2f23c41a3cc052fa3105c6f5951777755493'
+
+const run = promisify(execFile)
+const hasHistory = await run('git', ['cat-file', '-e', `${BEFORE}^{commit}`], { cwd: ROOT }).then(
+  () => true,
+  () => false,
+)
+
+t.test(
+  'a server of an earlier version runs and restarts beside a newer one, and after it',
+  { skip: !hasHistory && `the history of the repository does not reach ${BEFORE}` },
+  async (t) => {
+    const older = await build(t)
+    const { url } = await freshDatabase(t)
+    const folder = t.testdir({
+      old: { 'rowhouse.config.json': '{}' },
+      new: {
+        // Migrates, as the next versions will.
+        'rowhouse.config.json': JSON.stringify({ plugins: { audit: { use: './audit.mjs' } } }),
+        'audit.mjs': `export default { name: 'audit', setup() {}, migrations: [
+          { id: '001-audit', sql: 'create table svc_catalog.svc_audit (id int)' }] }`,
+      },
+    })
+    const start = (which: 'old' | 'new') => serve(t, which === 'old' ? older : ROOT, join(folder, which), url)
+    const note = { table: 'note', columns: ['id', 'text'] }
+    const text = '[{"id":1,"text":"a"}]'
+
+    const old = await start('old')
+    await old.ask('run_sql', {
+      sql: `create table note (id int primary key, text text); insert into note values (1, 'a')`,
+    })
+    await old.ask('track_table', 'note')
+    const newer = await start('new')
+    const ran = await rowsOf<{ id: string; breaks: boolean }>(
+      url,
+      `select id, breaks from svc_catalog.svc_migration where owner = 'audit'`,
+    )
+    t.same(ran, [{ id: '001-audit', breaks: false }], 'the newer one has migrated')
+
+    t.equal(await old.ask('select', note), text, 'the older one goes on')
+    t.equal(await newer.ask('select', note), text)
+    await newer.ask('create_select_permission', {
+      table: 'note',
+      role: 'user',
+      permission: { columns: ['id'], filter: {} },
+    })
+    await until(
+      'the older one follows',
+      async () =>
+        (await old.ask('select', { table: 'note', columns: ['id'] }, 'user').catch(() => '')) === '[{"id":1}]',
+    )
+    await old.stop()
+    const again = await start('old')
+    t.equal(await again.ask('select', note), text, 'the older one restarts')
+    await again.ask('insert', { table: 'note', objects: [{ id: 2, text: 'b' }] })
+    t.equal(await newer.ask('count', { table: 'note' }), '{"count":2}')
+
+    await newer.stop()
+    t.equal(await again.ask('count', { table: 'note' }), '{"count":2}', 'the older one is alone again')
+    await again.ask('drop_select_permission', { table: 'note', role: 'user' })
+    await again.stop()
+  },
+)
+
+/** Builds the earlier version. @returns its folder */
+async function build(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-test-upgrade-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const source = join(folder, 'source')
+  await mkdir(source)
+  await run('git', ['archive', '--output', join(folder, 'source.tar'), BEFORE], { cwd: ROOT })
+  await run('tar', ['-xf', join(folder, 'source.tar'), '-C', source])
+  await symlink(join(ROOT, 'node_modules'), join(source, 'node_modules'))
+  await run('npm', ['run', 'build'], { cwd: source, maxBuffer: 1 << 24 })
+  return source
+}
+
+/** Starts the server of a version, which listens on any port. */
+async function serve(t: Test, version: string, cwd: string, databaseUrl: string) {
+  const env = { PATH: process.env['PATH'], DATABASE_URL: databaseUrl, ROWHOUSE_ADMIN_SECRET: ADMIN_SECRET }
+  const args = [join(version, 'build/core/cli.js'), 'start', '--port', '0']
+  const child: ChildProcess = spawn(process.execPath, args, { cwd, env, stdio: ['ignore', 'ignore', 'pipe'] })
+  let log = ''
+  child.stderr!.on('data', (chunk: Buffer) => (log += chunk.toString()))
+  const ended = once(child, 'exit')
+  const stop = async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM')
+    await ended
+  }
+  t.teardown(stop)
+  const address = () => /"url":"(http:[^"]+)"/.exec(log)?.[1]
+  await until('it listens', () => {
+    if (child.exitCode !== null) throw new Error(log)
+    return address() !== undefined
+  })
+  const ask = async (type: string, args: unknown, role?: string): Promise<string> => {
+    const response = await fetch(`${address()}/v1/query`, {
+      method: 'POST',
+      headers: {
+        'x-service-admin-secret': ADMIN_SECRET,
+        connection: 'close',
+        ...(role === undefined ? {} : { 'x-service-role': role }),
+      },
+      body: JSON.stringify({ type, args }),
+    })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`${type}: ${text}\n${log}`)
+    return text
+  }
+  return { ask, stop }
+}
