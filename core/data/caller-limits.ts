@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unavailable } from '../db/breaker.js'
 import type { DatabaseConfig } from '../db/config.js'
+import type { Database } from '../db/database.js'
 import type { Job, Lane } from '../db/lane.js'
 import type { RowBatches } from '../db/row-messages.js'
 import { type ServiceError, serviceError } from '../errors.js'
-import type { Session } from '../session.js'
+import type { Metrics } from '../metrics.js'
+import { isAdmin, type Session } from '../session.js'
+import { traced } from '../tracing.js'
 import type { Call } from './operations.js'
 
 /** Keeps each caller within its share of the database's connections and time. */
@@ -27,9 +30,28 @@ export interface CallerLimits {
   lane(lane: Lane): Lane
 }
 
-/** @param admit throws 429 when the caller holds too much memory */
-export function createCallerLimits(config: DatabaseConfig, admit: (session: Session) => void): CallerLimits {
-  const { requests, streams } = openShares(config)
+/** Number of streamed responses in progress by class of their callers. */
+type StreamCounts = Record<ReturnType<typeof classOf>, number>
+
+/** Returns counts to be shared by the limits of several servers of PostgreSQL. */
+export function createStreamCounts(metrics: Metrics): StreamCounts {
+  const open: StreamCounts = { anonymous: 0, user: 0, admin: 0 }
+  metrics.gauge('streams', 'Streamed responses in progress by class of their callers.', ['caller'], (gauge) => {
+    for (const [caller, count] of Object.entries(open)) gauge.set({ caller }, count)
+  })
+  return open
+}
+
+/**
+ * Returns the limits of callers on one server of PostgreSQL.
+ * @param admit throws 429 when the caller holds too much memory
+ */
+export function createCallerLimits(
+  { config, waited }: Pick<Database, 'config' | 'waited'>,
+  open: StreamCounts,
+  admit: (session: Session) => void,
+): CallerLimits {
+  const { requests, streams } = openShares(config, waited)
   // A map, because a role may have the name of an inherited property.
   const roleTimeouts = new Map(Object.entries(config.roleTimeoutMs))
 
@@ -56,7 +78,13 @@ export function createCallerLimits(config: DatabaseConfig, admit: (session: Sess
   async function untilEnd(rows: RowBatches, { session, signal }: Job): Promise<RowBatches> {
     if (rows.done) return rows
     try {
-      void rows.ended.then(await streams.take(session, signal))
+      const release = await streams.take(session, signal)
+      const kind = classOf(session)
+      open[kind]++
+      void rows.ended.then(() => {
+        open[kind]--
+        release()
+      })
       return rows
     } catch (error) {
       await rows.end()
@@ -85,6 +113,9 @@ export function createCallerLimits(config: DatabaseConfig, admit: (session: Sess
   }
 }
 
+const classOf = (session: Session): 'anonymous' | 'user' | 'admin' =>
+  isAdmin(session) ? 'admin' : session.role === 'anonymous' ? 'anonymous' : 'user'
+
 const tooLong = ({ role }: Session): ServiceError =>
   serviceError(
     'timeout',
@@ -100,6 +131,8 @@ interface SharesOptions {
   readonly forQuick?: number
   /** Maximum time to wait, in milliseconds. 0 refuses immediately. */
   readonly waitMs: number
+  /** Called with the time that a caller waited, in milliseconds. */
+  readonly waited?: (ms: number) => void
   /** Describes the limit of one caller, for the error message. */
   readonly what: string
   /** Error message when other callers use all. */
@@ -107,7 +140,10 @@ interface SharesOptions {
 }
 
 /** Opens the shares of callers in connections and streams. */
-function openShares(config: DatabaseConfig): { readonly requests: Shares; readonly streams: Shares } {
+function openShares(
+  config: DatabaseConfig,
+  waited: Database['waited'],
+): { readonly requests: Shares; readonly streams: Shares } {
   const shareOf = (size: number, share: number) => {
     return ({ role, caller }: Session): number =>
       caller === undefined
@@ -121,6 +157,7 @@ function openShares(config: DatabaseConfig): { readonly requests: Shares; readon
       total: poolSize,
       forQuick: Math.min(poolSize - 1, Math.ceil(poolSize / 4)),
       waitMs: config.poolWaitMs,
+      waited: (ms) => waited('share', ms),
       what: 'requests of this caller are in progress (database.callerShare)',
       allTaken: 'other callers use all connections except those reserved for quick requests (database.poolSize)',
     }),
@@ -227,7 +264,12 @@ export class Shares {
     }
     this.waiting.push(place)
     const stop = AbortSignal.any([signal, over.signal])
-    await sleep(waitMs, undefined, { signal: stop, ref: false }).catch(() => undefined)
+    const since = performance.now()
+    await traced(
+      () => ({ name: 'pool wait', attributes: { 'db.client.connection.pool.name': 'share' } }),
+      () => sleep(waitMs, undefined, { signal: stop, ref: false }).catch(() => undefined),
+    )
+    this.options.waited?.(performance.now() - since)
     if (granted) return
     this.waiting.splice(this.waiting.indexOf(place), 1)
     signal.throwIfAborted()

@@ -13,6 +13,7 @@ import type { CompilePool, PoolConfig, Sendable } from '../compile/pool.js'
 import type { Metrics } from '../metrics.js'
 import type { Op } from '../plan/ir.js'
 import type { Names } from '../plan/names.js'
+import { traced } from '../tracing.js'
 import { createNewQueryLimit, type Limits } from './request-limits.js'
 import type { Snapshot } from './snapshots.js'
 
@@ -34,7 +35,8 @@ export class Plans {
   private readonly chargeNewQuery: ReturnType<typeof createNewQueryLimit>
   /** Plans compiled by this instance. No other plan is executed. */
   private readonly branded = new WeakSet<Compiled>()
-  private readonly repeated = new WeakSet<Compiled>()
+  /** Plans that were found in the cache. */
+  private readonly found = new WeakSet<Compiled>()
   /** The number of short answers in a row; negative while more are needed after a long one. */
   private readonly shortAnswers = new WeakMap<Compiled, number>()
   private sources: ReadonlyMap<string, PlannerSource> = new Map()
@@ -91,7 +93,7 @@ export class Plans {
     const hit = snapshot.cache.get(key)
     if (hit) {
       this.compilations.inc(HIT)
-      if (!this.repeated.has(hit) && !hit.statements.some(({ fresh }) => fresh)) this.repeated.add(hit)
+      this.found.add(hit)
       return hit
     }
     const made = await snapshot.cache.getOrCompile(key, async () => {
@@ -124,7 +126,12 @@ export class Plans {
 
   /** Returns whether a plan was requested repeatedly, so that a prepared statement on each connection is worthwhile. */
   isRepeated(plan: Compiled): boolean {
-    return this.repeated.has(plan)
+    return this.found.has(plan) && !plan.statements.some(({ fresh }) => fresh)
+  }
+
+  /** Returns whether a plan was ever found in the cache, rather than compiled for its only request. */
+  isCached(plan: Compiled): boolean {
+    return this.found.has(plan)
   }
 
   /** Returns whether the answers of a plan are likely to be short. */
@@ -154,10 +161,17 @@ export class Plans {
     if (!this.pool && snapshot.sendable && !this.planners.has(task.planner)) await this.warming
     const { pool } = this
     const sendable = pool && snapshot.sendable
-    this.compilations.inc(sendable ? WORKER : IN_PROCESS)
-    if (pool && sendable) return pool.run(task, sendable, patient)
-    const planner = this.planners.get(task.planner) ?? (await this.importPlanner(task.planner))
-    return perform(task, planner, snapshot.catalog)
+    const how = sendable ? WORKER : IN_PROCESS
+    this.compilations.inc(how)
+    const attributes = { 'rowhouse.planner': task.planner, 'rowhouse.by': how.by }
+    return traced(
+      () => ({ name: 'compile', attributes }),
+      async () => {
+        if (pool && sendable) return pool.run(task, sendable, patient)
+        const planner = this.planners.get(task.planner) ?? (await this.importPlanner(task.planner))
+        return perform(task, planner, snapshot.catalog)
+      },
+    )
   }
 
   private async openPool(current: () => Sendable): Promise<void> {

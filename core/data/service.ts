@@ -11,6 +11,7 @@ import { cancellable, executeIn, plainLane } from '../db/execute.js'
 import type { Execution, Lane } from '../db/lane.js'
 import { openFastLanes } from '../db/fast/index.js'
 import { answerTooLarge } from '../db/limit-answers.js'
+import { createObserver, queryTags } from '../db/observe.js'
 import { SlowQueries } from '../db/slow-queries.js'
 import { openStandbys, standbyLane, type StandbyState } from '../db/standbys.js'
 import type { Names } from '../plan/names.js'
@@ -19,7 +20,7 @@ import type { Siblings } from '../processes/siblings.js'
 import { isAdmin, permissionRole, type Session } from '../session.js'
 import { bind } from '../sql/bind.js'
 import type { Form } from '../sql/emit.js'
-import { createCallerLimits } from './caller-limits.js'
+import { createCallerLimits, createStreamCounts } from './caller-limits.js'
 import type { Data, Request } from './data.js'
 import { explainTrial, tryPermission } from './explain-permission.js'
 import { type Explained, explainStatement, fieldsOf, genericPlan, refusalOf, type Undone } from './explain.js'
@@ -77,11 +78,13 @@ export async function openData(database: Database, options: DataOptions): Promis
   const standbys = openStandbys(database, log, metrics)
   const snapshots = await openSnapshots(database, log, options.siblings, standbys?.snapshotChanged)
   const counts = openRowCounts(database, log)
-  const limits = createCallerLimits(config, options.admit)
+  const streams = createStreamCounts(metrics)
+  const limits = createCallerLimits(database, streams, options.admit)
   const slowQueries = new SlowQueries(config.slowQueryMs === 0 ? Infinity : config.slowQueryMs, log)
+  const observer = createObserver(config.url, slowQueries, metrics)
   const closers: (() => Promise<void>)[] = []
   const laneTo = (server: Database, { lane }: typeof limits): Lane => {
-    const fast = options.fast ? openFastLanes(server, log, metrics, slowQueries) : undefined
+    const fast = options.fast ? openFastLanes(server, log, metrics, observer) : undefined
     if (fast) closers.push(() => fast.close())
     const plain = plainLane(server)
     const limited = lane(retryOnLostConnection(fast?.rows(plain) ?? plain))
@@ -89,7 +92,7 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
   const primary = laneTo(database, limits)
   const lanes = new Map(
-    database.standbys.map((each) => [each, laneTo(each, createCallerLimits(each.config, options.admit))]),
+    database.standbys.map((each) => [each, laneTo(each, createCallerLimits(each, streams, options.admit))]),
   )
   const lane = standbys ? standbyLane(standbys, lanes, primary) : primary
 
@@ -121,17 +124,24 @@ export async function openData(database: Database, options: DataOptions): Promis
     kind: plan?.kind,
     log: call.log,
   })
-  const executionOf = ({ values, planner }: Request, call: Call, plan?: Compiled): Execution => ({
-    bindings: { values, variables: call.session.variables },
-    prepare: !pooled && plan !== undefined && plans.isRepeated(plan),
-    dialect: call.dialect ?? 'alpha',
-    reader: readerOf(call, plan),
-    timeoutMs: limits.timeoutOf(call),
-    planner,
-    name: call.name,
-    // Statements that explain a request run without its plan.
-    slow: plan && slowQueries,
-  })
+  const executionOf = ({ values, planner, shape }: Request, call: Call, plan?: Compiled): Execution => {
+    const tags = config.queryTags && plan ? queryTags(call.name) : undefined
+    return {
+      bindings: { values, variables: call.session.variables },
+      // Tags differ for each request.
+      prepare: !pooled && plan !== undefined && tags === undefined && plans.isRepeated(plan),
+      tags,
+      shape,
+      isCached: plan && plans.isCached(plan),
+      dialect: call.dialect ?? 'alpha',
+      reader: readerOf(call, plan),
+      timeoutMs: limits.timeoutOf(call),
+      planner,
+      name: call.name,
+      // Statements that explain a request run without its plan.
+      observer: plan && observer,
+    }
+  }
 
   function mustFit(bytes: number): void {
     if (bytes > config.maxAnswerBytes) throw answerTooLarge(config.maxAnswerBytes)

@@ -141,6 +141,12 @@ export const databaseConfig = {
       description:
         'Duration, in milliseconds, above which the statement of a request is logged as slow and listed by `slow_queries`. 0 disables this.',
     },
+    queryTags: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Appends an SQL comment with the trace, the route and the name of the query template or GraphQL operation to the statements of requests whose trace is recorded. These statements are not prepared and share no connection.',
+    },
     lockTimeoutMs: {
       type: 'integer',
       minimum: 1,

@@ -8,11 +8,14 @@ import { isFull } from './cell-query.js'
 import { connectionTo, createClient, hostOf } from './hosts.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
 import type { Metrics } from '../metrics.js'
+import { traced } from '../tracing.js'
 import type { DatabaseConfig } from './config.js'
 import { type PoolSizes, poolSizes } from './pool-sizes.js'
 
 export interface Pool extends pg.Pool {
   readonly breaker: Breaker
+  readonly purpose: string
+  readonly waited: Database['waited']
 }
 
 export interface StreamPoolOptions {
@@ -41,6 +44,8 @@ export interface Database {
   readonly name: string
   /** Standbys that answer reads. Each has pools of its own. */
   readonly standbys: readonly Database[]
+  /** Measures how long a request waited for a connection of a pool. */
+  readonly waited: (pool: string, ms: number) => void
   /** Use of the pools by name, those of the standbys included. */
   readonly pools: Map<string, PoolUse>
   /** Opens a pool for streamed reads. It has no statement timeout, which would apply to the whole stream. */
@@ -58,11 +63,17 @@ export function openDatabase(configured: DatabaseConfig, log: Logger, metrics: M
   const { pipelines, sharedCommits } = sizes
   const config = { ...configured, poolSize: sizes.main, streamPoolSize: sizes.streams, pipelines, sharedCommits }
   const pools: Database['pools'] = new Map()
-  const primary = openPools({ name: '', config, sizes, pools, log, metrics })
+  const waits = metrics.histogram(
+    'database_pool_wait_seconds',
+    'Time that requests waited for a connection of a pool. share: for the share of their caller in the pool.',
+    ['pool'],
+    [0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+  )
+  const primary = openPools({ name: '', config, sizes, pools, waits, log, metrics })
   const standbys = config.readUrls.map((url) => {
     const name = `standby ${hostOf(url)}`
     const own = { ...config, url, directUrl: undefined, sharedCommits: 0 }
-    return openPools({ name, config: own, sizes, pools, log: log.child({ standby: hostOf(url) }) })
+    return openPools({ name, config: own, sizes, pools, waits, log: log.child({ standby: hostOf(url) }) })
   })
   metrics.gauge(
     'database_connections',
@@ -89,6 +100,7 @@ interface PoolsOptions {
   readonly sizes: PoolSizes
   /** Receives the pools. */
   readonly pools: Database['pools']
+  readonly waits: ReturnType<Metrics['histogram']>
   readonly log: Logger
   /** Absent for a standby. */
   readonly metrics?: Metrics
@@ -99,7 +111,7 @@ export const poolName = ({ name }: Pick<Database, 'name'>, purpose: string): str
   name === '' ? purpose : `${name} ${purpose}`
 
 /** Opens the pools of one server of PostgreSQL. */
-function openPools({ name, config, sizes, pools, log, metrics }: PoolsOptions): Database {
+function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOptions): Database {
   // Abandoned connections may still report that the database stops; that is not worth logging.
   let closing = false
   const pooled = isPooled(config)
@@ -132,6 +144,7 @@ function openPools({ name, config, sizes, pools, log, metrics }: PoolsOptions): 
     log,
     metrics,
   )
+  const waited: Database['waited'] = (pool, ms) => waits.observe({ pool: poolName({ name }, pool) }, ms / 1000)
   const opened: Pool[] = []
   const pool = (
     purpose: string,
@@ -158,7 +171,7 @@ function openPools({ name, config, sizes, pools, log, metrics }: PoolsOptions): 
       onConnect(client)
       if (statementTimeoutMs > 0) endWhenSilent(client, statementTimeoutMs + GRACE_MS)
     })
-    const pool = Object.assign(made, { breaker })
+    const pool = Object.assign(made, { breaker, purpose, waited })
     opened.push(pool)
     const states = () => ({
       idle: made.idleCount,
@@ -177,6 +190,7 @@ function openPools({ name, config, sizes, pools, log, metrics }: PoolsOptions): 
     admin,
     config,
     breaker,
+    waited,
     pools,
     openStreams: (options) => pool('stream', sizes.streams + sizes.smallStreams, 0, options),
     openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
@@ -265,12 +279,19 @@ export async function withDirectClient<T>(
 
 /** @throws ServiceError 503 unavailable */
 export async function checkOut(pool: Pool): Promise<pg.PoolClient> {
+  const { purpose } = pool
   pool.breaker.check()
+  const since = performance.now()
   try {
-    return await pool.connect()
+    return await traced(
+      () => ({ name: 'pool wait', attributes: { 'db.client.connection.pool.name': purpose } }),
+      () => pool.connect(),
+    )
   } catch (cause) {
     pool.breaker.failed()
     throw unavailable(cause, isWaitOver(cause) ? ALL_BUSY : undefined)
+  } finally {
+    pool.waited(purpose, performance.now() - since)
   }
 }
 

@@ -82,16 +82,19 @@ async function cell(
   values: readonly (string | null)[],
   execution: Execution,
 ): Promise<string> {
-  const { prepare, dialect, reader, onTime, slow } = execution
-  const query = new CellQuery(statement.text, values, prepare ? statement.name : '', statement.row)
-  client.query(query)
+  const { prepare, dialect, reader, onTime, tags = '', observer } = execution
+  const query = new CellQuery(statement.text + tags, values, prepare ? statement.name : '', statement.row)
+  const send = () => {
+    client.query(query)
+    return query.answer
+  }
   try {
-    const answer = (await query.answer) as string
+    const answer = (await (observer ? observer.trace(statement, execution, 'pool', send) : send())) as string
     onTime?.(query.ms)
     return answer
   } catch (error) {
     throw isConnectionError(error) ? error : clientError(error, reader, statement, dialect)
   } finally {
-    if (slow && query.ms > slow.thresholdMs) slow.record(statement, execution, query.ms)
+    observer?.ran(statement, execution, 'pool', query.ms)
   }
 }

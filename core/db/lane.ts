@@ -4,8 +4,9 @@ import type { Bindings } from '../sql/bind.js'
 import type { Reader } from './disclosure.js'
 import type { Dialect } from './errors.js'
 import type { RowBatches } from './row-messages.js'
+import type { Observer } from './observe.js'
+import type { Origin } from './slow-queries.js'
 import type { Position } from './wal-position.js'
-import type { Origin, SlowQueries } from './slow-queries.js'
 
 /** How to run a request. */
 export interface Execution extends Origin {
@@ -16,8 +17,9 @@ export interface Execution extends Origin {
   /** Maximum duration of a statement, in milliseconds. */
   readonly timeoutMs: number
   readonly reader: Reader
-  /** Receives slow statements. */
-  readonly slow?: SlowQueries | undefined
+  /** SQL comment to append to each statement. */
+  readonly tags?: string | undefined
+  readonly observer?: Observer | undefined
   /** Called with the duration of each statement, in milliseconds. */
   readonly onTime?: (ms: number) => void
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Logger } from '../log.js'
 import type { Reader } from './disclosure.js'
 
@@ -24,12 +25,18 @@ export interface SlowQuery {
 export interface Origin {
   /** Front end that planned it. */
   readonly planner: string
+  /** Shape of the request. */
+  readonly shape?: unknown
+  /** Whether its plan was in the cache. */
+  readonly isCached?: boolean
   /** Name of its query template or GraphQL operation. */
   readonly name?: string | undefined
+  /** Connection URL of the standby where it runs; absent: on the primary. */
+  readonly server?: string | undefined
   readonly reader: Pick<Reader, 'role' | 'kind' | 'log'>
 }
 
-interface Statement {
+export interface Statement {
   /** Unique per text. */
   readonly name: string
   readonly text: string
@@ -58,7 +65,10 @@ export class SlowQueries {
     return this.byId.get(id)
   }
 
-  record({ name: hash, text }: Statement, { planner, name, reader: { role, kind, log } }: Origin, ms: number): void {
+  /** @param lane where it ran */
+  record({ name: hash, text }: Statement, origin: Origin, ms: number, lane?: string): void {
+    const { planner, name, shape, isCached, reader } = origin
+    const { role, kind, log } = reader
     const id = `${role}:${hash}`
     const title = name?.slice(0, MAX_NAME)
     const known = this.byId.get(id)
@@ -77,9 +87,17 @@ export class SlowQueries {
       lastSeen: new Date(),
     })
     const to = log?.() ?? this.log
-    to.warn({ query: id, ms: Math.round(ms), role, kind, planner, name: title }, 'slow query')
+    const how = { shape: hashOf(shape), plan: isCached ? 'cached' : 'compiled', lane }
+    to.warn({ query: id, ms: Math.round(ms), role, kind, planner, name: title, ...how }, 'slow query')
   }
 }
+
+/** Returns a hash of a shape, which is the same for all roles. */
+const hashOf = (shape: unknown): string =>
+  createHash('sha256')
+    .update(JSON.stringify(shape) ?? '')
+    .digest('base64url')
+    .slice(0, 22)
 
 /** Returns the start of a long text as a copy, because a part of a string keeps the whole in memory. */
 const start = (text: string): string => (text.length > MAX_SQL ? Buffer.from(text.slice(0, MAX_SQL)).toString() : text)

@@ -33,17 +33,27 @@ const AS_TEXT = { getTypeParser: () => (text: string) => text }
  * errors are ordinary errors. The connection has no statement timeout, because it would apply to the whole stream
  * including a slow reader. Instead each batch has a deadline.
  */
-export async function readRows(
+export function readRows(database: Database, connections: RowConnections, job: Job): Promise<RowBatches> {
+  const { plan, execution } = job
+  const statement = plan.statements[0] as Prepared
+  const open = () => openRows(database, connections, statement, job)
+  return execution.observer ? execution.observer.trace(statement, execution, 'stream', open) : open()
+}
+
+async function openRows(
   database: Database,
   { pool, open }: RowConnections,
-  { plan, values, execution, signal }: Job,
+  statement: Prepared,
+  { values, execution, signal }: Job,
 ): Promise<RowBatches> {
-  const statement = plan.statements[0] as Prepared
   const toClientError = (error: unknown): unknown => clientError(error, execution.reader, statement, execution.dialect)
   signal.throwIfAborted()
   const client = await begin(database, pool, execution.timeoutMs, signal)
   const source = open(client)
-  const stream = new QueryStream(statement.text, [...values], { rowMode: 'array', types: AS_TEXT })
+  const stream = new QueryStream(statement.text + (execution.tags ?? ''), [...values], {
+    rowMode: 'array',
+    types: AS_TEXT,
+  })
   stream.on('error', () => undefined)
   client.query(stream)
   // The first rows share one deadline; later batches have one each.
@@ -97,9 +107,7 @@ export async function readRows(
     // The request may be retried on another connection.
     throw isConnectionError(error) ? error : toClientError(error)
   } finally {
-    const ms = performance.now() - began
-    const { slow } = execution
-    if (slow && ms > slow.thresholdMs) slow.record(statement, execution, ms)
+    execution.observer?.ran(statement, execution, 'stream', performance.now() - began)
   }
 }
 

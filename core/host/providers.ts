@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { ProviderKinds } from '../contracts.js'
 import { closeHooks, runWithin } from './lifecycle.js'
+import { tracedMethods } from '../tracing.js'
 import type { LoadedKind, LoadedProvider } from './load.js'
 
 /** Reports that a requested provider is not configured. */
@@ -43,7 +44,9 @@ export function createProviders(
   const make = (title: string, loaded: LoadedProvider): Promise<Closable> => {
     const context = { log: log.child({ provider: title }), dataDir }
     const create = () => loaded.provider.create(loaded.config, context) as Closable | Promise<Closable>
-    const instance = runWithin(`provider "${title}"`, 'create', create, timeoutMs)
+    const instance = runWithin(`provider "${title}"`, 'create', create, timeoutMs).then((made) =>
+      tracedMethods(made, title.split('.', 1)[0]!, { 'rowhouse.provider': title }),
+    )
     made.set(loaded, { title, instance })
     // A provider that failed to start is created again on its next use.
     instance.catch(() => made.delete(loaded))

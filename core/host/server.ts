@@ -18,6 +18,7 @@ import type { StandbyState } from '../db/standbys.js'
 import { createMetrics } from '../metrics.js'
 import { alone, type Siblings } from '../processes/siblings.js'
 import type { Schema } from '../schema.js'
+import { isTracing, loadTracing } from '../tracing.js'
 import { version } from '../version.js'
 import type { Checks, ConfigOptions, LoadedConfig } from './config.js'
 import type { Address } from './http-front.js'
@@ -169,6 +170,8 @@ export async function startLoaded(
     return closeOnce()
   }
   try {
+    await loadTracing(log)
+    if (values.database.queryTags && !isTracing()) log.warn('no query tags (database.queryTags): nothing traces')
     const metrics = createMetrics(siblings)
     const buildInfo = 'Version of the server. Always 1.'
     metrics.gauge('build_info', buildInfo, ['version'], (gauge) => gauge.set({ version }, 1), 'max')
@@ -210,18 +213,32 @@ export async function startLoaded(
     closing('http', () => front.close())
     closers.push(() => shared.hooks.drain.toReversed().map((hook): Closer => ({ ...hook, step: 'drain' })))
     closing('http', () => front.drain(atOnce), 'drain')
+    const facts = await describeServer()
     await runHooks(shared.hooks.ready, 'ready', 10 * STEP_MS)
     shared.stage = 'started'
     const addresses = isWorker && !options.address ? [] : await front.listen()
     await store?.data.start()
     metrics.addProcess()
 
+    if ((siblings.number ?? 1) === 1) log.info(facts, 'started')
     for (const address of addresses) log.info(address, 'listening')
     const detail = store && (await mustAnswer(store.database).catch(() => undefined))
     if (detail) log.warn(`${detail}; requests that write fail with 503`)
     const untracked = (await store?.data.untracked().catch(() => 0)) ?? 0
     if (untracked > 0) tell(`${untracked} tables found, 0 tracked: rowhouse track --all`)
     return { config, url: addresses[0]?.url ?? '', addresses, log, close }
+
+    async function describeServer() {
+      return {
+        version,
+        node: process.version,
+        database: database && (await versionOf(database)),
+        plugins: loaded.plugins.map(({ plugin }) => plugin.name),
+        migrations: database && migrationSets(loaded).reduce((sum, { migrations }) => sum + migrations.length, 0),
+        processes: siblings.count,
+        tracing: isTracing(),
+      }
+    }
 
     async function openMigrated(): Promise<Database> {
       const opened = openDatabase(values.database, log, metrics, siblings.count)
@@ -379,6 +396,12 @@ async function mustAnswer(database: Database): Promise<string | undefined> {
   return rows[0]?.standby ? 'read-only: the database is a standby' : undefined
 }
 const IN_RECOVERY = 'select pg_is_in_recovery() as standby'
+/** Returns the version of PostgreSQL, or undefined when it is unavailable. */
+const versionOf = ({ admin }: Database): Promise<string | undefined> =>
+  withClient(admin, (client) => client.query<{ server_version: string }>('show server_version')).then(
+    ({ rows }) => rows[0]?.server_version,
+    () => undefined,
+  )
 
 async function stateOf(store: Store | undefined): Promise<'up' | 'down' | 'none'> {
   if (store === undefined) return 'none'

@@ -116,6 +116,10 @@ export function createApp(options: AppOptions): App {
     })
   const callback: RequestListener = (req, res) => {
     const state = access(req, res)
+    if (state.span) state.span.run(() => dispatch(req, res, state))
+    else dispatch(req, res, state)
+  }
+  const dispatch = (req: IncomingMessage, res: ServerResponse, state: RequestState): void => {
     const refusal = refusalOf(req, config)
     if (refusal) {
       throughKoa(req, res, { state, outcome: () => raise(refusal) })

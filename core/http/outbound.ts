@@ -3,6 +3,7 @@ import http from 'node:http'
 import type { IncomingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { type Step, traced, traceHeaders } from '../tracing.js'
 
 /** Sends requests to configured services, with limits on time and size, and never to link-local addresses. */
 export interface Outbound {
@@ -31,6 +32,8 @@ export interface OutboundLimits {
   readonly timeoutMs: number
   /** Maximum size of the response body, in bytes. */
   readonly maxBytes: number
+  /** What the requests are for. The name of their spans. */
+  readonly purpose?: string
   /** Time to keep an idle connection, in milliseconds. Defaults to the limit of the other side. */
   readonly idleMs?: number
 }
@@ -50,7 +53,7 @@ export class OutboundError extends Error {
   }
 }
 
-export function createOutbound({ timeoutMs, maxBytes, idleMs }: OutboundLimits): Outbound {
+export function createOutbound({ timeoutMs, maxBytes, idleMs, purpose }: OutboundLimits): Outbound {
   const idle = idleMs === undefined ? {} : { timeout: idleMs }
   const options = { keepAlive: true, maxSockets: 32, lookup: guardedLookup, ...idle }
   const agents = { http: new http.Agent(options), https: new https.Agent(options) }
@@ -64,7 +67,7 @@ export function createOutbound({ timeoutMs, maxBytes, idleMs }: OutboundLimits):
       const sent = (secure ? https : http).request(url, {
         method: request.method,
         agent: secure ? agents.https : agents.http,
-        headers: { 'user-agent': 'rowhouse', ...request.headers, ...length },
+        headers: { 'user-agent': 'rowhouse', ...request.headers, ...length, ...traceHeaders() },
         signal,
       })
       sent.on('socket', (socket) => {
@@ -92,29 +95,53 @@ export function createOutbound({ timeoutMs, maxBytes, idleMs }: OutboundLimits):
       sent.end(request.body)
     })
 
+  async function ask(request: OutboundRequest, signal: AbortSignal | undefined): Promise<OutboundAnswer> {
+    const deadline = AbortSignal.timeout(timeoutMs)
+    const either = signal ? AbortSignal.any([signal, deadline]) : deadline
+    const { repeatable = request.method === 'GET' } = request
+    let left = false
+    const leaves = () => (left = true)
+    try {
+      return await once(request, either, leaves).catch((error: { readonly reused?: boolean }) => {
+        // The other side closed a kept-alive connection while it was reused.
+        if (repeatable && error.reused && !either.aborted) return once(request, either, leaves)
+        throw error
+      })
+    } catch (error) {
+      if (error instanceof OutboundError) throw error
+      signal?.throwIfAborted()
+      if (deadline.aborted) throw new OutboundError('timeout', `no response within ${timeoutMs} ms`, left, error)
+      throw new OutboundError('unavailable', error instanceof Error ? error.message : String(error), left, error)
+    }
+  }
+
   return {
-    async ask(request, signal) {
-      const deadline = AbortSignal.timeout(timeoutMs)
-      const either = signal ? AbortSignal.any([signal, deadline]) : deadline
-      const { repeatable = request.method === 'GET' } = request
-      let left = false
-      const leaves = () => (left = true)
-      try {
-        return await once(request, either, leaves).catch((error: { readonly reused?: boolean }) => {
-          // The other side closed a kept-alive connection while it was reused.
-          if (repeatable && error.reused && !either.aborted) return once(request, either, leaves)
-          throw error
-        })
-      } catch (error) {
-        if (error instanceof OutboundError) throw error
-        signal?.throwIfAborted()
-        if (deadline.aborted) throw new OutboundError('timeout', `no response within ${timeoutMs} ms`, left, error)
-        throw new OutboundError('unavailable', error instanceof Error ? error.message : String(error), left, error)
-      }
-    },
+    ask: (request, signal) =>
+      traced(
+        () => stepOf(request, purpose),
+        async (note) => {
+          const answer = await ask(request, signal)
+          note({ 'http.response.status_code': answer.status })
+          return answer
+        },
+      ),
     close() {
       agents.http.destroy()
       agents.https.destroy()
+    },
+  }
+}
+
+/** Leaves out the path and query, which may contain values or secrets. */
+function stepOf({ method, url }: OutboundRequest, purpose = ''): Step {
+  const { hostname, port, protocol } = new URL(url)
+  return {
+    name: `${method} ${purpose}`.trimEnd(),
+    kind: 'client',
+    attributes: {
+      'http.request.method': method,
+      'server.address': hostname,
+      'server.port': Number(port || (protocol === 'https:' ? 443 : 80)),
     },
   }
 }

@@ -7,6 +7,7 @@ import type { Session } from '../session.js'
 import type { Timing } from '../timing.js'
 import { createProxies } from './client-address.js'
 import type { HttpConfig } from './config.js'
+import { type Attributes, isTracing, type RequestSpan, startRequest } from '../tracing.js'
 import type { Held, Traffic } from './traffic.js'
 
 /** State shared by all requests of an app. */
@@ -38,6 +39,8 @@ export class RequestState {
   timing?: Timing
   /** Whether the whole response has been written, even if the connection stays open for a moment. */
   answered?: boolean
+  /** The span of the request, if it is traced. */
+  span?: RequestSpan | undefined
   /** Why credentials were refused, if the response may say so. See `http.refusalReasons`. */
   refusalReason?: string
   private isGone = false
@@ -108,6 +111,7 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
     const start = performance.now()
     const sentBefore = req.socket.bytesWritten
     const state = new RequestState(app, requestIdOf(req), clientOf(req))
+    if (isTracing()) state.span = startRequest(req, () => patternOf(state))
     traffic.begin()
     // A stream, its limits and its plugins each listen for the end; more listeners than this would be a leak.
     res.setMaxListeners(20)
@@ -116,11 +120,12 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
       const complete = res.writableFinished || state.answered === true
       if (!complete) state.gone()
       const method = req.method ?? ''
-      const route = routeOf(state)
+      const route = patternOf(state) ?? '(none)'
       const status = res.statusCode
       const plugin = state.plugin ?? ''
       traffic.end(method, route, status, plugin, ms / 1000)
-      log.info(
+      state.span?.end(status, attributesOf(state, complete))
+      log[levelOf(route, status)](
         {
           requestId: state.requestId,
           method,
@@ -133,6 +138,7 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
           role: state.session?.role,
           code: state.code,
           aborted: complete ? undefined : true,
+          traceId: state.span?.traceId,
         },
         'request',
       )
@@ -141,10 +147,24 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
   }
 }
 
+/** Health checks that succeed are not worth a line, because probes ask every few seconds. */
+const levelOf = (route: string, status: number): 'info' | 'debug' | 'warn' => {
+  if (route !== '/healthz' && route !== '/readyz') return 'info'
+  return status >= 500 ? 'warn' : 'debug'
+}
+
+const attributesOf = ({ requestId, plugin, session, code }: RequestState, complete: boolean): Attributes => ({
+  'rowhouse.request_id': requestId,
+  'rowhouse.plugin': plugin,
+  'rowhouse.role': session?.role,
+  'rowhouse.code': code,
+  'rowhouse.aborted': complete ? undefined : true,
+})
+
 /** Returns the pattern of the route. The path is unsuitable, because it contains values from clients. */
-function routeOf({ route, context }: RequestState): string {
+function patternOf({ route, context }: RequestState): string | undefined {
   const matched: unknown = route ?? context?.['_matchedRoute']
-  return typeof matched === 'string' ? matched : matched instanceof RegExp ? matched.source : '(none)'
+  return typeof matched === 'string' ? matched : matched instanceof RegExp ? matched.source : undefined
 }
 
 const REQUEST_ID = /^[A-Za-z0-9_-]{1,64}$/

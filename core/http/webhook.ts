@@ -25,7 +25,11 @@ export function createWebhook(
   hasura: boolean,
 ): (headers: RequestHeaders, raw: readonly string[]) => Promise<Session> {
   const url = new URL(config.url)
-  const outbound = createOutbound({ timeoutMs: config.timeoutMs, maxBytes: MAX_BYTES })
+  const outbound = createOutbound({
+    timeoutMs: config.timeoutMs,
+    maxBytes: MAX_BYTES,
+    purpose: 'authorization webhook',
+  })
   return async (headers, raw) => {
     const { status, json } = await fetchJson(outbound, question(url, config, forwarded(raw, hasura))).catch(
       (error: unknown) => {

@@ -42,7 +42,7 @@ export function createHook({ url: text, timeoutMs }: NonNullable<FilestoreConfig
       `plugins.filestore.hook.url ${problem}; it should be a URL or one of ${Object.keys(BUILT_IN).join(', ')}`,
     )
   }
-  const outbound = createOutbound({ timeoutMs, maxBytes: MAX_BYTES })
+  const outbound = createOutbound({ timeoutMs, maxBytes: MAX_BYTES, purpose: 'filestore hook' })
   return {
     async check(caller, request, signal) {
       const query = { method: 'GET', url: urlOf(text, request), headers: headersOf(caller) } as const

@@ -46,7 +46,7 @@ export type RemoteCode = 'remote-unavailable' | 'remote-timeout' | 'remote-too-l
 const JSON_LIMITS = { maxDepth: 200, maxKeys: 100_000, maxContainers: Infinity }
 
 export function createRemote(name: string, { timeoutMs, maxBytes }: SchemaConfig): Remote {
-  const outbound = createOutbound({ timeoutMs, maxBytes })
+  const outbound = createOutbound({ timeoutMs, maxBytes, purpose: named(name) })
   const whatFailed: Readonly<Record<OutboundError['code'], readonly [RemoteCode, string]>> = {
     'too-large': ['remote-too-large', `returned more than ${maxBytes} bytes`],
     timeout: ['remote-timeout', `did not respond within ${timeoutMs} ms`],

@@ -199,8 +199,14 @@ t.test('an admin sees what the server does', async (t) => {
       role: 'admin',
       kind: 'read',
       planner: 'query',
+      shape: /^[\w-]{22}$/,
+      plan: 'compiled',
+      lane: 'stream',
       requestId: String,
     })
+    const slow = lines.filter(({ line }: { line: { msg: string } }) => line.msg === 'slow query')
+    const named = slow.find(({ line }: { line: { name?: string } }) => line.name === 'by_word')
+    t.match(named.line, { role: 'user', plan: 'cached', shape: slow[0].line.shape }, 'one shape for all roles')
     t.notMatch(JSON.stringify(lines), /marker/)
     t.same((await server.must('log_lines', { after: last })).lines, [])
     t.equal((await server.must('log_lines', { after: last - 1 })).lines.length, 1)

@@ -648,6 +648,20 @@ t.test('what is written about a request', async (t) => {
     })
     t.ok(Number(ms) > 0 && Number(bytes) > 0 && typeof time === 'string')
   })
+  await t.test('health checks leave a line only when they fail', async (t) => {
+    let isReady = true
+    const { get, lines } = await start(t, {}, { ready: async () => ({ ready: isReady, probes: [] }) })
+    await get('/healthz')
+    await get('/readyz')
+    isReady = false
+    await get('/readyz')
+    await get('/echo')
+    await until(() => lines().length === 2)
+    t.match(lines(), [
+      { level: 'warn', route: '/readyz', status: 503 },
+      { level: 'info', route: '/echo' },
+    ])
+  })
   await t.test('tells when the client went away', async (t) => {
     const { base, calls, lines } = await start(t)
     const gone = new AbortController()

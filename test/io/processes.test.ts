@@ -65,6 +65,20 @@ t.test('several processes serve one port', async (t) => {
   const pids = () =>
     [...server.log().matchAll(/"process":(\d),"url".*/g)].map(([, number]) => Number(number)).toSorted()
   t.same(pids(), [1, 2], 'each says its number')
+  const started = server
+    .log()
+    .split('\n')
+    .filter((line) => line.includes('"msg":"started"'))
+  t.equal(started.length, 1, 'one line says what this server is')
+  t.match(JSON.parse(started[0] ?? '{}'), {
+    version: /^\d+\./,
+    node: process.version,
+    database: /^\d+/,
+    plugins: Array,
+    migrations: Number,
+    processes: 2,
+    tracing: false,
+  })
 
   await t.test('a change of metadata holds in both', async () => {
     await must('run_sql', { sql: 'create table note (id int primary key, text text)' })

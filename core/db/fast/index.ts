@@ -3,7 +3,8 @@ import type { Logger } from '../../log.js'
 import type { Metrics } from '../../metrics.js'
 import { cancel, type Database, GRACE_MS, isConnectionError, isPooled, poolName } from '../database.js'
 import type { Cell, Job, Lane } from '../lane.js'
-import type { Origin, SlowQueries } from '../slow-queries.js'
+import type { Observer } from '../observe.js'
+import type { Origin } from '../slow-queries.js'
 import { readRows } from '../stream.js'
 import { Blocks, blockSource, divertRows, openSocket } from './rows.js'
 import { CommitConnection, openPipelines, type PipelineOptions, type Pipelines, ReadConnection } from './pipelines.js'
@@ -19,14 +20,20 @@ export interface FastLanes {
   close(): Promise<void>
 }
 
-export function openFastLanes(database: Database, log: Logger, metrics: Metrics, slow: SlowQueries): FastLanes {
+export function openFastLanes(database: Database, log: Logger, metrics: Metrics, observer: Observer): FastLanes {
   const { config } = database
   const origins = new WeakMap<Statement, Origin>()
-  const open = openerOf(database, log, metrics, slow.thresholdMs, ({ statements: [queued, ...others] }, ms) => {
-    // Of several statements, the slow one is unknown.
-    const origin = queued && others.length === 0 ? origins.get(queued.statement) : undefined
-    if (queued && origin) slow.record(queued.statement, origin, ms)
-  })
+  const open = openerOf(
+    database,
+    log,
+    metrics,
+    observer.slow.thresholdMs,
+    ({ statements: [queued, ...others] }, ms) => {
+      // Of several statements, the slow one is unknown.
+      const origin = queued && others.length === 0 ? origins.get(queued.statement) : undefined
+      if (queued && origin) observer.slow.record(queued.statement, origin, ms, 'shared')
+    },
+  )
   const reads = open(ReadConnection, config.pipelines, 'pipeline', 2 * SLOW * config.pipelineMaxMs)
   const commits = open(CommitConnection, config.sharedCommits, 'commits', 4 * SLOW * config.pipelineMaxMs)
   const blocks = new Blocks()
@@ -69,17 +76,21 @@ function shared(
   mayShare: (plan: Compiled) => boolean = () => true,
 ): Lane['cell'] {
   if (!pipelines) return plain
-  const paces = new WeakMap<Compiled, Pace>()
+  const paces = new WeakMap<Compiled, { readonly pace: Pace; readonly origin: { name?: string | undefined } }>()
 
   function paceOf({ plan, execution }: Job): Pace | undefined {
     // A request without a prepared statement is new, or is planned afresh each time.
     if (!execution.prepare || !mayShare(plan)) return undefined
     const known = paces.get(plan)
-    if (known) return known
+    if (known) {
+      known.origin.name = execution.name
+      return known.pace
+    }
     const pace = new Pace(quickMs)
-    paces.set(plan, pace)
-    const { planner, reader } = execution
-    origins.set(plan.statements[0] as Prepared, { planner, reader: { role: reader.role, kind: reader.kind } })
+    const { planner, name, shape, reader } = execution
+    const origin = { planner, name, shape, isCached: true, reader: { role: reader.role, kind: reader.kind } }
+    paces.set(plan, { pace, origin })
+    origins.set(plan.statements[0] as Prepared, origin)
     return pace
   }
 
@@ -101,11 +112,18 @@ function shared(
 /** @returns undefined when it did not run here and nothing has happened */
 async function runShared(
   pipelines: Pipelines,
-  { plan, values }: Job,
+  { plan, values, execution }: Job,
   judge: ReturnType<Pace['of']>,
 ): Promise<Cell | undefined> {
+  const { observer } = execution
+  const statement = plan.statements[0] as Prepared
+  const since = performance.now()
   try {
-    return await pipelines.run(plan.statements[0] as Prepared, values, judge)
+    const answer = pipelines.run(statement, values, judge)
+    if (!answer) return undefined
+    const cell = await (observer ? observer.trace(statement, execution, 'shared', () => answer) : answer)
+    observer?.time(execution, 'shared', performance.now() - since)
+    return cell
   } catch (error) {
     if (error instanceof NotDone) return undefined
     throw error

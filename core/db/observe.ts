@@ -1,0 +1,95 @@
+import type { Metrics } from '../metrics.js'
+import { type Attributes, currentTrace, isTracing, type Step, traced } from '../tracing.js'
+import type { Origin, SlowQueries, Statement } from './slow-queries.js'
+
+/** Where a statement ran: on a pooled connection, on a shared one, or as a cursor. */
+export type LaneName = 'pool' | 'shared' | 'stream'
+
+/** Observes the statements of requests: their spans, their durations, and those that are slow. */
+export interface Observer {
+  readonly slow: SlowQueries
+  /** Runs a statement in a span. */
+  trace<T>(statement: Statement, origin: Origin, lane: LaneName, run: () => Promise<T>): Promise<T>
+  /** Measures a statement. */
+  time(origin: Origin, lane: LaneName, ms: number): void
+  /** Measures a statement, and records it if it was slow. */
+  ran(statement: Statement, origin: Origin, lane: LaneName, ms: number): void
+}
+
+/** @param url connection URL of the primary */
+export function createObserver(url: string | undefined, slow: SlowQueries, metrics: Metrics): Observer {
+  const durations = metrics.histogram(
+    'database_query_duration_seconds',
+    'Time from sending a statement of a request to its result, or to its first rows.',
+    ['kind', 'lane'],
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+  )
+  const primary = targetOf(url)
+  const time: Observer['time'] = ({ reader: { kind } }, lane, ms) => {
+    if (ms >= 0) durations.observe({ kind: kind ?? '', lane }, ms / 1000)
+  }
+  return {
+    slow,
+    trace: (statement, origin, lane, run) =>
+      traced(() => stepOf(statement, origin, lane, origin.server ? targetOf(origin.server) : primary), run),
+    time,
+    ran(statement, origin, lane, ms) {
+      time(origin, lane, ms)
+      if (ms > slow.thresholdMs) slow.record(statement, origin, ms, lane)
+    },
+  }
+}
+
+/** SQL that starts the statements of a kind. */
+const VERBS: Readonly<Record<string, string>> = { insert: 'INSERT', update: 'UPDATE', delete: 'DELETE' }
+/** Maximum length of the SQL in a span. */
+const MAX_TEXT = 8 * 1024
+
+function stepOf({ text }: Statement, { planner, name, reader }: Origin, lane: LaneName, target: Attributes): Step {
+  const verb = VERBS[reader.kind ?? ''] ?? 'SELECT'
+  return {
+    name: verb,
+    kind: 'client',
+    attributes: {
+      ...target,
+      'db.operation.name': verb,
+      // Values are never part of the SQL.
+      'db.query.text': text.slice(0, MAX_TEXT),
+      'rowhouse.planner': planner,
+      'rowhouse.operation': name,
+      'rowhouse.lane': lane,
+    },
+  }
+}
+
+/** Returns the attributes of the database. Leaves out user and password. */
+function targetOf(url = ''): Attributes {
+  const system = { 'db.system.name': 'postgresql' }
+  if (!URL.canParse(url)) return system
+  const { hostname, port, pathname } = new URL(url)
+  return {
+    ...system,
+    'db.namespace': decodeURIComponent(pathname.slice(1)) || undefined,
+    'server.address': hostname || undefined,
+    'server.port': Number(port || 5432),
+  }
+}
+
+const MAX_NAME = 100
+
+/**
+ * Returns an SQL comment in the format of sqlcommenter, with the trace of the current request and the names of its route
+ * and its operation. Each value is percent-encoded, so none can end the comment.
+ * @returns undefined unless the request is traced and its trace is recorded
+ */
+export function queryTags(name: string | undefined): string | undefined {
+  const current = isTracing() ? currentTrace() : undefined
+  if (!current) return undefined
+  const tags = { action: name?.slice(0, MAX_NAME), route: current.route, traceparent: current.traceparent }
+  const pairs = Object.entries(tags).flatMap(([key, value]) => (value ? [`${key}='${encoded(value)}'`] : []))
+  return ` /*${pairs.join(',')}*/`
+}
+
+/** Also encodes what the standard function leaves as it is: quotes, and the characters of comments. Half characters become U+FFFD. */
+const encoded = (value: string): string =>
+  encodeURIComponent(Buffer.from(value).toString()).replace(/['*!()]/g, (each) => `%${each.charCodeAt(0).toString(16)}`)
