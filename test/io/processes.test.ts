@@ -89,6 +89,20 @@ t.test('several processes serve one port', async (t) => {
     }
   })
 
+  await t.test('the dashboard, the alerts and the pages name metrics that exist', async (t) => {
+    const text = await (await ask('/metrics')).text()
+    const types = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)]
+    const samples = types.flatMap(([, name, type]) =>
+      type === 'histogram' ? ['', '_bucket', '_sum', '_count'].map((end) => `${name}${end}`) : [name],
+    )
+    for (const page of ['monitoring/dashboard.json', 'monitoring/alerts.yaml', 'README.md']) {
+      const named = await readFile(new URL(`../../../core/deploy/${page}`, import.meta.url), 'utf8')
+      const names = named.match(/\b(rowhouse_|nodejs_|process_(resident|cpu|open))\w+/g) ?? []
+      t.ok(names.length > 5)
+      t.same(new Set(names.filter((name) => !samples.includes(name))), new Set(), page)
+    }
+  })
+
   await t.test('metrics are one scrape', async (t) => {
     const count = async () => {
       const text = await (await ask('/metrics')).text()
