@@ -22,6 +22,7 @@ const QUICK = process.argv.includes('--quick')
 const SERVERS = '/usr/lib/postgresql'
 const CHROMIUM = '/usr/bin/chromium'
 const NGINX = '/usr/sbin/nginx'
+const PROMETHEUS = '/usr/bin/prometheus'
 const EXIM = '/usr/sbin/exim4'
 const HAPROXY = '/usr/sbin/haproxy'
 /** Programs and their packages. */
@@ -94,7 +95,12 @@ async function ofRegistry(of: Packages, what: string, files = filesOf(`system/${
 
 /** The files of `core/deploy`: a test skips what it has no program for, and says so. */
 async function deploy(): Promise<boolean> {
-  const programs = { [HAPROXY]: 'haproxy', [MMDEBSTRAP]: 'mmdebstrap', [NGINX]: 'nginx-light' }
+  const programs = {
+    [HAPROXY]: 'haproxy',
+    [MMDEBSTRAP]: 'mmdebstrap',
+    [NGINX]: 'nginx-light',
+    [PROMETHEUS]: 'prometheus',
+  }
   for (const [program, name] of Object.entries(programs)) if (!existsSync(program) && mayInstall) await install(name)
   const files = filesOf('system/deploy').filter((file) => !QUICK || !file.endsWith('/image.test.js'))
   return ofRegistry('deploy', 'the image, units and manifests of core/deploy', files)
