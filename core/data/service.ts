@@ -184,10 +184,12 @@ export async function openData(database: Database, options: DataOptions): Promis
   }
 
   /** Adds to the answer of a write the position that later reads of the caller must see. */
-  async function told<T>(call: Call, written: Promise<T>): Promise<T> {
-    const result = await written
-    if (standbys && call.headers && !call.transaction) await positionHeader(standbys, call.headers)
-    return result
+  function told<T>({ headers, transaction }: Call, written: Promise<T>): Promise<T> {
+    if (!standbys || !headers || transaction) return written
+    return written.then(async (result) => {
+      await positionHeader(standbys, headers)
+      return result
+    })
   }
 
   /** Runs a request. Statements inside a transaction are not retried, because the transaction is retried as a whole. */
