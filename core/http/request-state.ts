@@ -148,10 +148,8 @@ export function createAccess(config: HttpConfig, log: Logger, traffic: Traffic):
 }
 
 /** Health checks that succeed are not worth a line, because probes ask every few seconds. */
-const levelOf = (route: string, status: number): 'info' | 'debug' | 'warn' => {
-  if (route !== '/healthz' && route !== '/readyz') return 'info'
-  return status >= 500 ? 'warn' : 'debug'
-}
+const levelOf = (route: string, status: number): 'info' | 'debug' =>
+  (route === '/healthz' || route === '/readyz') && status < 500 ? 'debug' : 'info'
 
 const attributesOf = ({ requestId, plugin, session, code }: RequestState, complete: boolean): Attributes => ({
   'rowhouse.request_id': requestId,

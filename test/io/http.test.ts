@@ -658,7 +658,7 @@ t.test('what is written about a request', async (t) => {
     await get('/echo')
     await until(() => lines().length === 2)
     t.match(lines(), [
-      { level: 'warn', route: '/readyz', status: 503 },
+      { level: 'info', route: '/readyz', status: 503 },
       { level: 'info', route: '/echo' },
     ])
   })
