@@ -4,6 +4,7 @@ import type { COMMAND_NAMES } from './cli/builtins.js'
 import type { FoundCommand } from './cli/plugin-command.js'
 import { nearest } from './did-you-mean.js'
 import { version } from './version.js'
+import { messageOf } from './errors.js'
 
 type Options = NonNullable<ParseArgsConfig['options']>
 
@@ -322,8 +323,6 @@ function maybe(word: string, known: readonly string[], prefix = ''): string {
   const near = nearest(word, known)
   return near === undefined ? '' : `; did you mean ${prefix}${near}?`
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const code = await main(process.argv.slice(2))
 // Exits even if a plugin left a timer or a connection open, but only after standard output is flushed.

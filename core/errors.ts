@@ -244,3 +244,7 @@ export function refuseOtherKeys(value: object, known: readonly string[], path: s
 
 export const unexpectedKey = (key: string, known: readonly string[], path: string): ServiceError =>
   unexpectedPayload(`unexpected key "${key}"${didYouMean(key, known)}`, at(path, key))
+
+/** Returns the message of an error, or its code: that of several failed addresses has no message. */
+export const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message || String((error as { readonly code?: string }).code) : String(error)

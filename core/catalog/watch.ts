@@ -2,6 +2,7 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import { type Database, isConnectionError } from '../db/database.js'
 import { CHANNEL } from './change.js'
+import { messageOf } from '../errors.js'
 
 export interface Watch {
   readonly degraded: string | undefined
@@ -111,5 +112,3 @@ export async function watchCatalog(
     },
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

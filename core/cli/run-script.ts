@@ -6,6 +6,7 @@ import pg from 'pg'
 import { placeIn } from '../db/errors.js'
 import { CopyIn } from './copy-in.js'
 import { splitSql, type SqlPart } from './split-sql.js'
+import { messageOf } from '../errors.js'
 
 /** A statement, or a command of psql. */
 export type Statement = Extract<SqlPart, { readonly line: number }>
@@ -120,8 +121,6 @@ function placeOf(error: Error, { text, line, column }: Statement): string {
   const inside = placeIn(text, error) ?? { line: 1, column: 1 }
   return `${line + inside.line - 1}:${inside.line === 1 ? column + inside.column - 1 : inside.column}`
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const CHUNK = 1024 * 1024
 

@@ -1,4 +1,5 @@
 import type { Server } from '../host/server.js'
+import { endAsked } from '../processes/signals.js'
 import type { Uncaught } from './uncaught.js'
 
 /** What else ends a server, and what follows. */
@@ -23,22 +24,17 @@ export async function serve(
   uncaught: Uncaught,
   { afterwards, failed, retired = NEVER }: Ends = {},
 ): Promise<number> {
-  const signalled = new Promise<void>((resolve) => {
-    let asked = false
-    const onSignal = () => {
-      if (asked) process.exit(130)
-      asked = true
-      resolve()
-    }
-    process.on('SIGINT', onSignal)
-    process.on('SIGTERM', onSignal)
-  })
+  const asked = endAsked().then((by) => server.log.info({ by }, 'stopping'))
   const isRetired = retired.then(() => true as const)
-  const failure = await Promise.race([signalled, isRetired, uncaught.first, failed?.then(tell) ?? NEVER])
+  const failure = await Promise.race([asked, isRetired, uncaught.first, failed?.then(tell) ?? NEVER])
+  const since = performance.now()
   const told =
     process.stderr.isTTY && failure === undefined ? setTimeout(() => console.error(FINISHING), 1000) : undefined
   const closed = await server.close({ atOnce: failure === true }).then(
-    () => true,
+    () => {
+      server.log.info({ ms: Math.round(performance.now() - since) }, 'stopped')
+      return true
+    },
     (error: Error) => {
       server.log.error(`the shutdown failed: ${error.message}`)
       return false

@@ -3,6 +3,7 @@ import { poolSizes, processesWithin } from '../db/pool-sizes.js'
 import { canAuthenticate, NO_AUTHENTICATION } from '../host/listeners.js'
 import { needsDatabase } from '../host/load.js'
 import { loadServer, type ServerOptions, startLoaded } from '../host/server.js'
+import { createLogger } from '../log.js'
 import { processesThatFit } from '../processes/machine.js'
 import { supervised } from '../processes/siblings.js'
 import { supervise } from '../processes/supervisor.js'
@@ -10,10 +11,14 @@ import { serve } from './serve.js'
 import { NO_DATABASE } from './command-database.js'
 import { builtins, readSections, source } from './builtins.js'
 import { catchUncaught, pluginsOf } from './uncaught.js'
+import { messageOf } from '../errors.js'
 
 /** Starts a production server. Creates neither a database nor secrets. */
 export async function start({ flags }: Invocation): Promise<number> {
+  // By default, the signal ends the process immediately and its requests fail.
+  process.on('SIGHUP', () => {})
   const siblings = supervised()
+  if (siblings?.isReplacement) return run(flags, { siblings }).catch(logged)
   if (flags['processes'] !== undefined && !siblings) return supervise(await processesOf(flags))
   return run(flags, { siblings })
 }
@@ -37,10 +42,14 @@ async function run(
   if (needsDatabase(found.loaded) && values.database.url === undefined) throw new Error(NO_DATABASE)
   if (!how.isWorker && !canAuthenticate(values)) throw new Error(NO_AUTHENTICATION)
   const server = await uncaught.unless(startLoaded(found, options))
-  // By default, the signal ends the process immediately and its requests fail.
   process.on('SIGHUP', () => how.siblings ?? server.log.warn(RELOADS))
   how.siblings?.ready(values.shutdownTimeoutMs)
   return serve(server, uncaught, { retired: how.siblings?.retired })
+}
+
+function logged(error: unknown): number {
+  createLogger({ level: 'info' }).error({ error: messageOf(error) }, 'this process did not start')
+  return 1
 }
 
 /** Returns the number of processes that `--processes` asks for. @throws Error */

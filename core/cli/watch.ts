@@ -4,6 +4,7 @@ import { type FSWatcher, readdirSync, watch as watchFolder } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Invocation } from '../cli.js'
+import { endAsked } from '../processes/signals.js'
 import type { LoadedConfig } from '../host/config.js'
 import { isPlain } from '../host/resolve-section.js'
 
@@ -27,16 +28,12 @@ export async function watch({ flags: { config } }: Invocation): Promise<number> 
   const sources = new Sources([dirname(resolve(file))])
   let child: ChildProcess | undefined
   let asked = false
-  const stopped = new Promise<void>((done) => {
-    const onSignal = (signal: NodeJS.Signals) => {
-      asked = true
-      // A second signal ends the server immediately.
-      child?.kill(signal)
-      done()
-    }
-    process.on('SIGINT', onSignal)
-    process.on('SIGTERM', onSignal)
-  })
+  const end = (): void => {
+    asked = true
+    // A second signal ends the server immediately.
+    child?.kill('SIGTERM')
+  }
+  const stopped = endAsked(end).then(end)
 
   for (;;) {
     const changed = sources.nextChange()

@@ -1,7 +1,7 @@
 import { readlinkSync } from 'node:fs'
 import { workerData } from 'node:worker_threads'
 import type { Catalog } from '../catalog/catalog.js'
-import { ServiceError } from '../errors.js'
+import { ServiceError, messageOf } from '../errors.js'
 import { type AnyTask, importPlanner, isForeign, perform, type PlannerModule } from './compile.js'
 import { type Decoded, decodeCatalog } from './encoded.js'
 
@@ -85,5 +85,3 @@ function threadId(): number {
     return -1
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

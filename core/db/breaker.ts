@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import type { Metrics } from '../metrics.js'
-import { ServiceError, serviceError } from '../errors.js'
+import { ServiceError, serviceError, messageOf } from '../errors.js'
 
 /**
  * A circuit breaker: while the database is unavailable, requests fail immediately instead of waiting for a connection.
@@ -95,10 +95,6 @@ const AWAY = 'the database is not available right now'
 /** Returns whether an error only says that the database is unavailable. The breaker logs that once. */
 export const isOutage = (error: unknown): boolean =>
   error instanceof ServiceError && error.code === 'unavailable' && error.message === AWAY
-
-/** Returns the message of an error, or its code: that of several failed addresses has no message. */
-const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message || String((error as { readonly code?: string }).code) : String(error)
 
 /**
  * Returns whether an error proves that the database responds, e.g. too many connections or a failed login. A server

@@ -91,6 +91,8 @@ function clientOf({ urls, wanted }: Hosts): typeof pg.Client {
     }
 
     private async open(): Promise<pg.Client> {
+      // A pool listens only once it has the connection, which may fail while its role is checked.
+      this.on('error', () => undefined)
       try {
         Object.assign(this, await (chosen ??= choose()))
         await super.connect()
@@ -115,7 +117,11 @@ const STATE = `select pg_is_in_recovery() as standby, current_setting('transacti
 /** @throws Error with a code like those of connections, because another attempt may find another host */
 async function mustFit(client: pg.Client, wanted: string): Promise<void> {
   if (wanted === 'any') return
-  const { rows } = await client.query<{ standby: boolean; frozen: boolean }>(STATE)
+  // pg supports `query_timeout` although its types do not.
+  const { rows } = await client.query<{ standby: boolean; frozen: boolean }>({
+    text: STATE,
+    query_timeout: PROBE_MS,
+  } as pg.QueryConfig)
   const { standby, frozen } = rows[0]!
   const fits = { 'read-write': !frozen, 'read-only': frozen, primary: !standby, standby }[wanted]
   if (!fits) throw Object.assign(new Error(`no host is ${wanted} (target_session_attrs)`), { code: 'ECONNREFUSED' })

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { at } from '../errors.js'
+import { at, messageOf } from '../errors.js'
 import type { Infer, Issue, Schema } from '../schema.js'
 import { isPlain, resolveSection, textValue, type Mistake, type Setting } from './resolve-section.js'
 import { didYouMean, nearest } from '../did-you-mean.js'
@@ -264,5 +264,3 @@ function fromOverrides(overrides: Readonly<Record<string, unknown>>, keys: reado
     return [{ keys: [...keys, key], value: leaf, where: 'command line' }]
   })
 }
-
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))

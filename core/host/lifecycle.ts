@@ -1,4 +1,5 @@
 import { placeOf } from './blame.js'
+import { messageOf } from '../errors.js'
 
 /** Steps in the life of a plugin. */
 export type Step = 'setup' | 'ready' | 'drain' | 'close'
@@ -75,5 +76,3 @@ export async function runWithin<T>(
     clearTimeout(timer)
   }
 }
-
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))

@@ -46,10 +46,12 @@ export interface Place {
   readonly server: string
   /** The mask for new files. The supervisor has a stricter one. */
   readonly umask: number
+  /** Whether other processes serve already. Why it does not start is then for the log. */
+  readonly isReplacement: boolean
 }
 
 /** A process under a supervisor. */
-export interface Supervised extends Siblings {
+export interface Supervised extends Siblings, Pick<Place, 'isReplacement'> {
   readonly number: number
   /** Resolves when another process has taken over, or when the supervisor is gone. */
   readonly retired: Promise<void>
@@ -66,7 +68,7 @@ export function supervised(): Supervised | undefined {
   if (!cluster.worker || text === undefined) return undefined
   // Programs that this process starts are not supervised.
   delete process.env[PLACE]
-  const { number, count, server, umask } = JSON.parse(text) as Place
+  const { number, count, server, umask, isReplacement } = JSON.parse(text) as Place
   process.umask(umask)
   // Otherwise, when the supervisor is killed, Node ends this process immediately and its requests fail.
   cluster.worker.exitedAfterDisconnect = true
@@ -78,7 +80,6 @@ export function supervised(): Supervised | undefined {
   const retired = new Promise<void>((resolve) => (retire = resolve))
   const tell = (message: ToSupervisor) => process.connected && void process.send!(message, () => {})
 
-  process.on('disconnect', () => retire())
   async function reply({ id, question, args }: Extract<ToProcess, { readonly rowhouse: 'question' }>): Promise<void> {
     try {
       const known = replies.get(question)
@@ -97,6 +98,7 @@ export function supervised(): Supervised | undefined {
     number,
     count,
     server,
+    isReplacement,
     retired,
     ready: (shutdownTimeoutMs) => tell({ rowhouse: 'ready', shutdownTimeoutMs }),
     answer: (question, reply) => void replies.set(question, reply),

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createLogger } from '../log.js'
 import { returnUntaken } from './handover.js'
 import { memoryLimit } from './machine.js'
+import { endAsked } from './signals.js'
 import { PLACE, type Place, type ToProcess, type ToSupervisor } from './siblings.js'
 
 /** Delay before a process that ended is replaced, in milliseconds. It doubles with each end within a minute. */
@@ -54,21 +55,16 @@ export async function supervise(count: number): Promise<number> {
   const server = randomUUID()
   let restarts = 0
   let isEnding = false
-  const ending = new Promise<void>((resolve) => {
-    const end = () => {
-      if (isEnding) {
-        for (const { worker } of alive) worker.process.kill('SIGKILL')
-        process.exit(130)
-      }
-      isEnding = true
-      resolve()
-    }
-    process.on('SIGINT', end)
-    process.on('SIGTERM', end)
+  let isReplacement = false
+  const ending = endAsked(() => {
+    for (const { worker } of alive) worker.process.kill('SIGKILL')
+  }).then((by) => {
+    isEnding = true
+    log.info({ by, processes: alive.size }, 'ending all processes')
   })
 
   function start(number: number): Process {
-    const place: Place = { number, count, server, umask }
+    const place: Place = { number, count, server, umask, isReplacement }
     const worker = cluster.fork({ [PLACE]: JSON.stringify(place) })
     const handBack = returnUntaken(worker)
     let isServing: (serves: boolean) => void
@@ -162,19 +158,23 @@ export async function supervise(count: number): Promise<number> {
 
   const first = start(1)
   running.set(1, first)
+  let rolling = Promise.race([first.served, ending]) as Promise<unknown>
+  process.on('SIGHUP', () => {
+    rolling = rolling.then(() => (isEnding ? undefined : roll()))
+  })
   // The first one migrates. If it cannot start, neither can the others.
   if (!(await Promise.race([first.served, ending.then(() => false)]))) {
     first.worker.process.kill('SIGTERM')
-    return (await endWithin(first)) ?? 1
+    const code = await endWithin(first)
+    if (!isEnding) return code ?? 1
+    log.info(ENDED)
+    return 0
   }
   const kept = [keep(first)]
   for (let number = 2; number <= count; number++) kept.push(keep(start(number)))
   log.info({ processes: count, pid: process.pid }, 'supervising')
+  isReplacement = true
 
-  let rolling = Promise.resolve()
-  process.on('SIGHUP', () => {
-    rolling = rolling.then(roll)
-  })
   const watch = setInterval(() => {
     for (const each of running.values()) void endIfStuck(each)
   }, ALIVE_EVERY_MS)
@@ -185,7 +185,9 @@ export async function supervise(count: number): Promise<number> {
   for (const { worker } of all) worker.process.kill('SIGTERM')
   const codes = await Promise.all(all.map(endWithin))
   await Promise.all(kept)
-  return codes.every((code) => code === 0) ? 0 : 1
+  log.info(ENDED)
+  // Those that were still starting had nothing to finish.
+  return codes.every((code, i) => code === 0 || !all[i]?.serves) ? 0 : 1
 
   /** Ends a process that does not respond. Its socket would keep every request that it gets. */
   async function endIfStuck(each: Process): Promise<void> {
@@ -197,6 +199,8 @@ export async function supervise(count: number): Promise<number> {
     each.worker.process.kill('SIGKILL')
   }
 }
+
+const ENDED = 'all processes have ended'
 
 /** Waits for the end of a process, and kills it when it takes longer than its own limit. */
 async function endWithin({ worker, ended, shutdownTimeoutMs }: Process): Promise<number | null> {

@@ -236,7 +236,7 @@ t.test('several processes serve one port', async (t) => {
     server.child.kill('SIGHUP')
     await until('it says so', () => server.log().includes('the replacement did not start'))
 
-    t.match(server.log(), /slowQueryMs/)
+    t.match(server.log(), /^\{.*"error":"[^"]*slowQueryMs.*\}$/m)
     t.same(await childrenOf(server.child.pid!), before)
     t.equal((await ask('/v1/query', select)).status, 200)
   })
@@ -253,7 +253,19 @@ t.test('several processes serve one port', async (t) => {
     server.child.kill('SIGTERM')
     await t.resolves(slow)
     t.equal(await server.ended, 0)
+    t.match(server.log(), /"by":"SIGTERM".*\n(.*\n)*.*"all processes have ended"/)
   })
+})
+
+t.test('signals during the start', async (t) => {
+  const database = await freshDatabase(t)
+  const server = await run(t, ['start', '--processes', '2', '--port', '0'], database.url)
+  await until('the first process listens', () => server.log().includes('"msg":"listening"'))
+  server.child.kill('SIGHUP')
+  server.child.kill('SIGTERM')
+
+  t.equal(await server.ended, 0)
+  t.match(server.log(), /"all processes have ended"/)
 })
 
 const select = { type: 'select', args: { table: 'note', columns: ['id'] } }

@@ -86,6 +86,26 @@ t.test('a timer that a plugin leaves does not hold the end', async (t) => {
   t.equal(await server.stop('SIGTERM'), 0)
 })
 
+t.test('a server that npm started ends with npm, which does not pass SIGTERM on', async (t) => {
+  const folder = await newFolder(t)
+  const project = { scripts: { serve: `"${process.execPath}" "${CLI}" start --port 0` } }
+  await writeFile(join(folder, 'package.json'), JSON.stringify(project))
+  await writeFile(join(folder, 'slow.mjs'), `export default { name: 'slow', database: false, setup() {} }`)
+  await configure(folder, {})
+  const quiet = { npm_config_update_notifier: 'false', npm_config_audit: 'false' }
+  const env = { PATH: process.env['PATH'], HOME: folder, ROWHOUSE_ADMIN_SECRET: SECRET, ...quiet }
+  const npm = spawn('npm', ['run', 'serve'], { cwd: folder, env })
+  let output = ''
+  npm.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  // The streams end with the last process that has them.
+  const closed = once(npm, 'close')
+  await until('it listens', () => output.includes('"msg":"listening"'))
+  npm.kill('SIGTERM')
+
+  await closed
+  t.match(output, /"by":"the end of npm".*\n(.*\n)*.*"stopped"/)
+})
+
 t.test(
   'a start that fails or hangs ends with 1, whatever a plugin left, and stops the PostgreSQL of dev',
   async (t) => {
@@ -214,10 +234,14 @@ async function newFolder(t: Test): Promise<string> {
 }
 
 /** `rowhouse start` or `dev` with the plugin of `slow.mjs` alone. */
-async function spawnRowhouse(t: Test, folder: string, command: string, config: object) {
+async function configure(folder: string, config: object): Promise<void> {
   const off = { query: false, template: false, graphql: false, filestore: false, notify: false }
   const plugins = { ...off, slow: { use: './slow.mjs' } }
   await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify({ ...config, plugins }))
+}
+
+async function spawnRowhouse(t: Test, folder: string, command: string, config: object) {
+  await configure(folder, config)
   const env = { PATH: process.env['PATH'], ROWHOUSE_ADMIN_SECRET: SECRET }
   const child = spawn(process.execPath, [CLI, command, '--port', '0'], { cwd: folder, env })
   const ended = (once(child, 'close') as Promise<[number | null]>).then(([code]) => code)

@@ -1,4 +1,8 @@
+import pg from 'pg'
 import t from 'tap'
+import { connectionTo } from '../../core/db/hosts.js'
+import { freshDatabase } from '../kit/database.js'
+import { startProxy } from '../kit/proxy.js'
 import { type Node, startPair } from '../kit/standby.js'
 import { type As, type TestServer, testServer } from '../kit/server.js'
 import { patience } from '../kit/patience.js'
@@ -229,6 +233,24 @@ t.test('a server on a standby alone', async (t) => {
     t.match(await either.query('delete', { table: 'note', where: { id: 3 } }), { status: 200 })
     await either.close()
   })
+})
+
+t.test('a server of PostgreSQL that falls silent while its role is checked costs one connection', async (t) => {
+  const { url } = await freshDatabase(t)
+  const proxy = await startProxy(t, url)
+  const pool = new pg.Pool({
+    ...connectionTo(`${proxy.url}?target_session_attrs=read-write`),
+    connectionTimeoutMillis: patience(1000),
+  })
+  const first = await pool.connect()
+  proxy.when('pg_is_in_recovery', { kind: 'hang' })
+
+  await t.rejects(pool.connect())
+  first.release(true)
+  proxy.killAll()
+  proxy.set({ kind: 'pass' })
+  t.match(await pool.query('select 1 as n'), { rows: [{ n: 1 }] })
+  await pool.end()
 })
 
 const NOTES = { table: 'note', columns: ['id', 'text'] }
