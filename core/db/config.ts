@@ -1,5 +1,5 @@
 import type { Infer, Schema } from '../schema.js'
-import { isPostgresUrl } from './hosts.js'
+import { hostUrls, isPostgresUrl } from './hosts.js'
 
 export const databaseConfig = {
   type: 'object',
@@ -167,12 +167,15 @@ export function checkDatabase(
   )
   return [
     ...misspelt.map((key) => ({ keys: [key], message: EXPECTED })),
-    ...readUrls.flatMap((each, i) =>
-      isPostgresUrl(each) ? [] : [{ keys: ['readUrls', String(i)], message: EXPECTED }],
-    ),
+    ...readUrls.flatMap((each, i) => {
+      const message = !isPostgresUrl(each) ? EXPECTED : hostUrls(each).length > 1 ? ONE_HOST : undefined
+      return message === undefined ? [] : [{ keys: ['readUrls', String(i)], message }]
+    }),
     ...(directUrl !== undefined && url === undefined ? [{ keys: ['directUrl'], message: NO_POOLER }] : []),
   ]
 }
+
+const ONE_HOST = 'names several hosts; each standby needs a URL of its own, because its position is checked'
 
 const NO_POOLER = 'requires `database.url` (DATABASE_URL), the URL of the connection pooler'
 

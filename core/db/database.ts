@@ -5,7 +5,7 @@ import { type Breaker, createBreaker, PROBE_MS, unavailable } from './breaker.js
 import { limitAnswers, socketOf } from './limit-answers.js'
 import { ServiceError } from '../errors.js'
 import { isFull } from './cell-query.js'
-import { connectionTo, createClient, hostOf } from './hosts.js'
+import { connectionTo, hostOf } from './hosts.js'
 import { IDLE_IN_TRANSACTION_MS, requestCancel, STYLES } from './pooler.js'
 import type { Metrics } from '../metrics.js'
 import { traced } from '../tracing.js'
@@ -124,8 +124,14 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
   // A pooler refuses these parameters; there the sessions have them as defaults.
   const timeouts = (statementTimeoutMs: number): pg.ClientConfig =>
     pooled ? {} : { statement_timeout: statementTimeoutMs, lock_timeout: config.lockTimeoutMs }
-  const single = async (purpose: string, more: pg.ClientConfig, url = config.url): Promise<pg.Client> => {
-    const client = createClient(url, { ...base(purpose), ...more })
+  // All connections use the same one of several hosts.
+  const target = connectionTo(config.url)
+  const single = async (
+    purpose: string,
+    more: pg.ClientConfig,
+    { Client, connectionString } = target,
+  ): Promise<pg.Client> => {
+    const client = new Client({ ...base(purpose), ...more, connectionString })
     client.on('error', (error) => {
       if (!closing) log.info({ purpose, error: error.message }, 'lost a database connection')
     })
@@ -154,7 +160,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
   ): Pool => {
     const made = new pg.Pool({
       ...base(purpose),
-      ...connectionTo(config.url),
+      ...target,
       ...(stream ? { stream } : {}),
       ...timeouts(statementTimeoutMs),
       max,
@@ -194,7 +200,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     pools,
     openStreams: (options) => pool('stream', sizes.streams + sizes.smallStreams, 0, options),
     openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
-    connect: (purpose) => (pooled ? single(purpose, SESSION, config.directUrl) : single(purpose, {})),
+    connect: (purpose) => (pooled ? single(purpose, SESSION, connectionTo(config.directUrl)) : single(purpose, {})),
     async close() {
       closing = true
       breaker.close()

@@ -118,10 +118,8 @@ const STATE = `select pg_is_in_recovery() as standby, current_setting('transacti
 async function mustFit(client: pg.Client, wanted: string): Promise<void> {
   if (wanted === 'any') return
   // pg supports `query_timeout` although its types do not.
-  const { rows } = await client.query<{ standby: boolean; frozen: boolean }>({
-    text: STATE,
-    query_timeout: PROBE_MS,
-  } as pg.QueryConfig)
+  const asked = { text: STATE, query_timeout: PROBE_MS } as pg.QueryConfig
+  const { rows } = await client.query<{ standby: boolean; frozen: boolean }>(asked)
   const { standby, frozen } = rows[0]!
   const fits = { 'read-write': !frozen, 'read-only': frozen, primary: !standby, standby }[wanted]
   if (!fits) throw Object.assign(new Error(`no host is ${wanted} (target_session_attrs)`), { code: 'ECONNREFUSED' })

@@ -166,6 +166,8 @@ t.test('a URL of several hosts finds the primary', async (t) => {
   const other = await testServer(t, { databaseUrl: `${both}=standby` })
   t.match(await port(other), [String(portOf(standby))])
   await t.rejects(testServer(t, { databaseUrl: `${both}=best` }), /must be a PostgreSQL URL/)
+  const readUrls = [`${both}=standby`]
+  await t.rejects(testServer(t, { databaseUrl: primary.url, config: { database: { readUrls } } }), /several hosts/)
 })
 
 t.test('a server on a standby alone', async (t) => {
