@@ -56,7 +56,7 @@ function stepOf({ text }: Statement, { planner, name, reader }: Origin, lane: La
       // Values are never part of the SQL.
       'db.query.text': text.slice(0, MAX_TEXT),
       'rowhouse.planner': planner,
-      'rowhouse.operation': name,
+      'rowhouse.operation': name?.slice(0, MAX_NAME),
       'rowhouse.lane': lane,
     },
   }

@@ -108,10 +108,12 @@ t.test('traces', async (t) => {
 
   await t.test('a template, GraphQL and a file: by name of the route and of the operation', async (t) => {
     const template = await trace((headers) => server.fetch('/v1/template/by_word?word=marker', { headers }))
-    const graphql = await trace((headers) => {
-      const body = JSON.stringify({ query: 'query Notes { note { id } }', operationName: 'Notes' })
-      return server.fetch('/v1/graphql', { method: 'POST', body, headers })
-    })
+    const ask = (name: string) =>
+      trace((headers) => {
+        const body = JSON.stringify({ query: `query ${name} { note { id } }`, operationName: name })
+        return server.fetch('/v1/graphql', { method: 'POST', body, headers })
+      })
+    const graphql = await ask('Notes')
 
     const named = (spans: readonly ReceivedSpan[]) => spans.find(({ kind }) => kind === SERVER)?.name
     const operation = (spans: readonly ReceivedSpan[]) =>
@@ -120,6 +122,7 @@ t.test('traces', async (t) => {
     t.equal(operation(template), 'by_word')
     t.equal(named(graphql), 'POST /v1/graphql')
     t.equal(operation(graphql), 'Notes')
+    t.equal(operation(await ask('N'.repeat(1000))), 'N'.repeat(100))
   })
 
   await t.test('webhooks and hooks are part of the trace, without what the caller wrote into it', async (t) => {
