@@ -192,11 +192,15 @@ export function isStale(error: unknown): boolean {
 }
 const STALE = new Set(['42P01', '42703', '42883', '42804'])
 
-/** Returns whether a standby cancelled a statement, because what it reads was removed on the primary. */
-export function isStandbyConflict(error: unknown): boolean {
+/**
+ * Returns whether a read may have failed because it ran on a standby: it was cancelled, because what it reads was removed on
+ * the primary, or it reads what a standby does not have, such as an unlogged table. The language of the message may be any.
+ */
+export function isOfRecovery(error: unknown): boolean {
   const cause = error instanceof ServiceError ? error.cause : error
-  return cause instanceof pg.DatabaseError && cause.code === '40001' && /conflict with recovery/.test(cause.message)
+  return cause instanceof pg.DatabaseError && OF_RECOVERY.has(cause.code ?? '')
 }
+const OF_RECOVERY = new Set(['40001', '40P01', '0A000', '55000'])
 
 /** Returns whether to retry the whole transaction, because it was rolled back. */
 export function isConflict(error: unknown): boolean {

@@ -4,7 +4,7 @@ import type { Logger } from '../log.js'
 import type { Metrics } from '../metrics.js'
 import { isTracing } from '../tracing.js'
 import { type Database, isConnectionError, isSilence, withClient } from './database.js'
-import { isStandbyConflict, isStale } from './errors.js'
+import { isOfRecovery, isStale } from './errors.js'
 import { hostOf } from './hosts.js'
 import type { Job, Lane } from './lane.js'
 import { formatPosition, type Position, readPosition } from './wal-position.js'
@@ -239,7 +239,7 @@ export function standbyLane(standbys: Standbys, lanes: ReadonlyMap<Database, Lan
 }
 
 const isOfStandby = (error: unknown): boolean =>
-  (isConnectionError(error) && !isSilence(error)) || isStale(error) || isStandbyConflict(error)
+  (isConnectionError(error) && !isSilence(error)) || isStale(error) || isOfRecovery(error)
 
 const STRANGER = 'it does not follow the primary'
 

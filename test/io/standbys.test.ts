@@ -14,6 +14,8 @@ t.test('reads on a standby', async (t) => {
   await primary.query(`
     create table note (id int primary key, text text);
     create view place as select inet_server_port() as port;
+    create unlogged table cache (id int primary key);
+    insert into cache values (1);
     insert into note values (1, 'old')`)
   const server = await testServer(t, {
     databaseUrl: primary.url,
@@ -21,6 +23,7 @@ t.test('reads on a standby', async (t) => {
   })
   await server.must('track_table', 'note')
   await server.must('track_table', 'place')
+  await server.must('track_table', 'cache')
   const ports = { primary: portOf(primary), standby: portOf(standby) }
   const place = async (headers = {}) => {
     const { status, body } = await read(server, { table: 'place', columns: ['port'] }, headers)
@@ -75,6 +78,12 @@ t.test('reads on a standby', async (t) => {
       status: 400,
       body: { path: '$', code: 'unexpected-payload' },
     })
+  })
+
+  await t.test('of an unlogged table run on the primary', async (t) => {
+    await usable()
+    t.match(await read(server, { table: 'cache', columns: ['id'] }), { status: 200, body: [{ id: 1 }] })
+    t.match(await server.query('count', { table: 'cache' }), { status: 200, body: { count: 1 } })
   })
 
   await t.test('see what the caller wrote if it sends the position of its write', async (t) => {
