@@ -46,6 +46,8 @@ const ANSWER_MS = 1000
 /** Maximum time that a read waits for a standby, in milliseconds. The primary could answer it, too. */
 const WAIT_MS = 50
 const WAIT_POLL_MS = 5
+/** More WAL than a primary writes between two checks, in bytes. No standby has a position that is further ahead. */
+const FAR = 2n ** 30n
 /** Maximum number of samples; more than fit into `maxLagMs` are of no use. */
 const MAX_SAMPLES = 1000
 
@@ -195,7 +197,8 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
       if (catalogAt === undefined) return counted(undefined)
       if (after === undefined || after <= catalogAt) return counted(pick(catalogAt))
       const found = pick(after)
-      if (found || standbys.every((each) => problemOf(each) !== undefined)) return counted(found)
+      const isFar = after > (samples.at(-1)?.position ?? 0n) + FAR
+      if (found || isFar || standbys.every((each) => problemOf(each) !== undefined)) return counted(found)
       return wait(after).then(counted)
     },
     snapshotChanged() {
