@@ -48,6 +48,8 @@ export interface Database {
   readonly waited: (pool: string, ms: number) => void
   /** Use of the pools by name, those of the standbys included. */
   readonly pools: Map<string, PoolUse>
+  /** Opens a pool of one connection for checks of standbys, which never wait for other work. */
+  openChecks(): Pool
   /** Opens a pool for streamed reads. It has no statement timeout, which would apply to the whole stream. */
   openStreams(options?: StreamPoolOptions): Pool
   /** Opens a connection for requests outside of the pools. The caller ends it. */
@@ -199,6 +201,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     waited,
     pools,
     openStreams: (options) => pool('stream', sizes.streams + sizes.smallStreams, 0, options),
+    openChecks: () => pool('checks', 1, config.statementTimeoutMs),
     openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
     connect: (purpose) => (pooled ? single(purpose, SESSION, connectionTo(config.directUrl)) : single(purpose, {})),
     async close() {

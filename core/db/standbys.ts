@@ -3,7 +3,7 @@ import type pg from 'pg'
 import type { Logger } from '../log.js'
 import type { Metrics } from '../metrics.js'
 import { isTracing } from '../tracing.js'
-import { type Database, isConnectionError, isSilence, withClient } from './database.js'
+import { type Database, isConnectionError, isSilence, type Pool, withClient } from './database.js'
 import { isOfRecovery, isStale } from './errors.js'
 import { hostOf } from './hosts.js'
 import type { Job, Lane } from './lane.js'
@@ -64,8 +64,10 @@ class Standby {
   problem: string | undefined = 'it was not checked yet'
 
   readonly name: string
+  readonly checks: Pool
   constructor(readonly database: Database) {
     this.name = hostOf(database.config.url as string)
+    this.checks = database.openChecks()
   }
 
   lagMs(): number {
@@ -78,6 +80,7 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
   if (primary.standbys.length === 0) return undefined
   const { maxLagMs } = primary.config
   const standbys = primary.standbys.map((database) => new Standby(database))
+  const checks = primary.openChecks()
   let samples: readonly Sample[] = []
   let identity: Pick<Identity, 'system' | 'started'> | undefined
   /** Position that contains everything in the current snapshot of the catalog. */
@@ -111,7 +114,7 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
 
   const readPrimary = async (): Promise<Identity & Sample> => {
     const at = performance.now()
-    return { ...(await ask(primary)), at }
+    return { ...(await ask(checks)), at }
   }
 
   async function checkPrimary(): Promise<void> {
@@ -130,7 +133,7 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
   async function checkReplay(standby: Standby): Promise<void> {
     const before = standby.problem
     try {
-      const found = await ask(standby.database)
+      const found = await ask(standby.checks)
       standby.replayed = found.position
       standby.problem = !identity || mayFollow(found, identity) ? undefined : STRANGER
       const fresh = samples.findLast(({ position }) => position <= found.position)
@@ -265,8 +268,8 @@ const ASK = `select pg_is_in_recovery() as standby,
   (select system_identifier from pg_control_system())::text as system,
   pg_postmaster_start_time()::text as started`
 
-async function ask({ admin }: Database): Promise<Identity> {
-  const { rows } = await withClient(admin, (client) =>
+async function ask(checks: Pool): Promise<Identity> {
+  const { rows } = await withClient(checks, (client) =>
     client.query<Omit<Identity, 'position'> & { text: string; segment: string }>({
       text: ASK,
       query_timeout: ANSWER_MS,

@@ -86,6 +86,23 @@ t.test('reads on a standby', async (t) => {
     t.match(await server.query('count', { table: 'cache' }), { status: 200, body: { count: 1 } })
   })
 
+  await t.test('a write does not wait for SQL of the admin', async (t) => {
+    await primary.query(`create table gate (id int primary key)`)
+    const opening = primary.query(`begin; lock gate; select pg_sleep(${patience(2000) / 1000}); commit`)
+    await until('the gate is closed', async () => (await locks()) === 1)
+    const waiting = Array.from({ length: 4 }, () =>
+      server.query('run_sql', { sql: 'select * from gate', read_only: true }),
+    )
+    await until('all connections for it are busy', async () => (await locks()) === 5)
+
+    const { headers } = await server.query('update', { table: 'note', where: { id: 1 }, $set: { text: 'old' } })
+
+    t.equal(await locks(), 5, 'they still are')
+    t.not(headers.get('rowhouse-position'), 'FFFFFFFF/FFFFFFFF')
+    await opening
+    for (const { status } of await Promise.all(waiting)) t.equal(status, 200)
+  })
+
   await t.test('see what the caller wrote if it sends the position of its write', async (t) => {
     await usable()
     await standby.query('select pg_wal_replay_pause()')
@@ -273,6 +290,13 @@ const read = (server: TestServer, args: object, headers: Record<string, string> 
   server.raw(JSON.stringify({ type: 'select', args }), as, headers)
 const mutate = (server: TestServer, query: string) =>
   server.fetch('/v1/graphql', { method: 'POST', body: JSON.stringify({ query }), headers: JSON_TYPE })
+/** Returns how many sessions have or want a lock of the table. */
+async function locks(): Promise<number> {
+  const [row] = await primary.query<{ count: number }>(
+    `select count(*)::int from pg_locks where relation = 'gate'::regclass`,
+  )
+  return row!.count
+}
 async function port(server: TestServer): Promise<string[]> {
   const { result } = await server.must('run_sql', { sql: 'select inet_server_port()', read_only: true })
   return result[1]
