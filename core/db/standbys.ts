@@ -57,11 +57,17 @@ interface Sample {
   readonly at: number
 }
 
+const UNCHECKED = 'it was not checked yet'
+
 class Standby {
   replayed: Position = 0n
   /** Time of which it has all data. */
   freshAt = -Infinity
-  problem: string | undefined = 'it was not checked yet'
+  problem: string | undefined = UNCHECKED
+  /** Start time of the server, once it was checked. */
+  started = ''
+  /** Whether it has commits that the primary lost. It keeps them until it is rewound, which restarts it. */
+  hasLost: boolean | undefined
 
   readonly name: string
   readonly checks: Pool
@@ -74,6 +80,9 @@ class Standby {
     return performance.now() - this.freshAt
   }
 }
+
+const lossOf = ({ hasLost }: Standby): string | undefined =>
+  hasLost === false ? undefined : hasLost ? 'it has commits that the primary lost' : UNCHECKED
 
 /** @returns undefined without standbys */
 export function openStandbys(primary: Database, log: Logger, metrics: Metrics): Standbys | undefined {
@@ -106,7 +115,8 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
   ])
 
   const problemOf = (standby: Standby): string | undefined => {
-    if (standby.problem !== undefined) return standby.problem
+    const problem = standby.problem ?? lossOf(standby)
+    if (problem !== undefined) return problem
     if (standby.database.breaker.isOpen) return 'it does not answer'
     const lagMs = standby.lagMs()
     return lagMs > maxLagMs ? `it is ${described(lagMs)} behind (database.maxLagMs)` : undefined
@@ -119,11 +129,17 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
 
   async function checkPrimary(): Promise<void> {
     const before = snapshots
+    const checked = standbys.map(({ started, replayed }) => ({ started, replayed }))
     const { position, at, system, started } = await readPrimary()
     // Positions of another primary mean something else.
     if (identity && (identity.system !== system || identity.started !== started)) {
       samples = []
       catalogAt = undefined
+      for (const standby of standbys) standby.hasLost = undefined
+    }
+    for (const [i, { started, replayed }] of checked.entries()) {
+      const standby = standbys[i] as Standby
+      if (started !== '' && started === standby.started) standby.hasLost ||= replayed > position
     }
     identity = { system, started }
     samples = [...samples.slice(1 - MAX_SAMPLES), { position, at }]
@@ -134,8 +150,10 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
     const before = standby.problem
     try {
       const found = await ask(standby.checks)
+      if (found.started !== standby.started) standby.hasLost = undefined
+      standby.started = found.started
       standby.replayed = found.position
-      standby.problem = !identity || mayFollow(found, identity) ? undefined : STRANGER
+      standby.problem = identity && !mayFollow(found, identity) ? STRANGER : lossOf(standby)
       const fresh = samples.findLast(({ position }) => position <= found.position)
       if (fresh && fresh.at > standby.freshAt) standby.freshAt = fresh.at
     } catch (error) {
@@ -211,6 +229,8 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
     },
     position: coalesced(async () => formatPosition((await readPrimary()).position)),
     async start() {
+      // Before the primary, whose position then tells whether they follow it.
+      await checkReplays()
       await checkAll()
       schedule()
     },

@@ -1,4 +1,6 @@
 import pg from 'pg'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { connectionTo } from '../../core/db/hosts.js'
 import { freshDatabase } from '../kit/database.js'
@@ -256,10 +258,25 @@ t.test('a server on a standby alone', async (t) => {
     })
     t.equal((await read(before, NOTES)).text, '[{"id":1,"text":"a"}]', 'it reads on the primary')
     await before.close()
+    const [folder] = await primary.query<{ data_directory: string }>('show data_directory')
+    await primary.query(`
+      update note set text = 'lost';
+      create table filler as select generate_series(1, 50000)`)
     await primary.stop()
     const either = await testServer(t, { databaseUrl: url })
     t.match(await either.query('delete', { table: 'note', where: { id: 3 } }), { status: 200 })
     await either.close()
+
+    await writeFile(join(folder!.data_directory, 'standby.signal'), '')
+    await primary.start()
+    t.match(await primary.query('select text from note'), [{ text: 'lost' }], 'it was ahead, and is a standby now')
+    const after = await testServer(t, { databaseUrl: standby.url, config: { database: { readUrls: [primary.url] } } })
+    await until('the commits that were lost are noticed', async () => {
+      const { body } = await after.fetch('/readyz')
+      return body.probes.some(({ detail }: any) => detail?.startsWith('degraded: it has commits that the primary lost'))
+    })
+    t.equal((await read(after, NOTES)).text, '[{"id":1,"text":"a"}]', 'it reads on the primary')
+    await after.close()
   })
 })
 
