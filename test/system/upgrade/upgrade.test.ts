@@ -27,10 +27,13 @@ t.test(
     const older = await build(t)
     const { url } = await freshDatabase(t)
     const folder = t.testdir({
-      old: { 'rowhouse.config.json': '{}' },
+      old: { 'rowhouse.config.json': JSON.stringify({ dataDir: '../data' }) },
       new: {
         // Migrates, as the next versions will.
-        'rowhouse.config.json': JSON.stringify({ plugins: { audit: { use: './audit.mjs' } } }),
+        'rowhouse.config.json': JSON.stringify({
+          dataDir: '../data',
+          plugins: { audit: { use: './audit.mjs' } },
+        }),
         'audit.mjs': `export default { name: 'audit', setup() {}, migrations: [
           { id: '001-audit', sql: 'create table svc_catalog.svc_audit (id int)' }] }`,
       },
@@ -44,6 +47,7 @@ t.test(
       sql: `create table note (id int primary key, text text); insert into note values (1, 'a')`,
     })
     await old.ask('track_table', 'note')
+    t.equal((await old.fetch('/v1/file/before', file('before'))).status, 200)
     const newer = await start('new')
     const ran = await rowsOf<{ id: string; breaks: boolean }>(
       url,
@@ -52,6 +56,16 @@ t.test(
     t.same(ran, [{ id: '001-audit', breaks: false }], 'the newer one has migrated')
 
     t.equal(await old.ask('select', note), text, 'the older one goes on')
+    const both = [old, newer]
+    t.equal((await old.fetch('/v1/file/old', file('old'))).status, 200)
+    t.equal((await newer.fetch('/v1/file/new', file('new'))).status, 200)
+    for (const id of ['before', 'old', 'new'])
+      for (const each of both) t.equal(await (await each.fetch(`/v1/file/${id}`)).text(), id, 'both read files of both')
+    const begun = await newer.fetch('/v1/upload', upload('6', 'part'))
+    t.equal(begun.status, 201)
+    const at = new URL(begun.headers.get('location')!, 'http://localhost').pathname
+    const refused = await old.fetch(at, piece('abc', 0))
+    t.match(refused.status, 503, 'the older one does not know uploads in pieces, and the client retries')
     t.equal(await newer.ask('select', note), text)
     await newer.ask('create_select_permission', {
       table: 'note',
@@ -68,6 +82,9 @@ t.test(
     t.equal(await again.ask('select', note), text, 'the older one restarts')
     await again.ask('insert', { table: 'note', objects: [{ id: 2, text: 'b' }] })
     t.equal(await newer.ask('count', { table: 'note' }), '{"count":2}')
+    t.equal((await newer.fetch(at, piece('abc', 0))).status, 204)
+    t.equal((await newer.fetch(at, piece('def', 3))).status, 204)
+    t.equal(await (await again.fetch('/v1/file/part')).text(), 'abcdef')
 
     await newer.stop()
     t.equal(await again.ask('count', { table: 'note' }), '{"count":2}', 'the older one is alone again')
@@ -121,5 +138,23 @@ async function serve(t: Test, version: string, cwd: string, databaseUrl: string)
     if (!response.ok) throw new Error(`${type}: ${text}\n${log}`)
     return text
   }
-  return { ask, stop }
+  const send = (path: string, init: RequestInit = {}) =>
+    fetch(address() + path, {
+      ...init,
+      headers: { ...ADMIN, connection: 'close', ...(init.headers as Record<string, string>) },
+    })
+  return { ask, fetch: send, stop }
 }
+
+const ADMIN = { 'x-service-admin-secret': ADMIN_SECRET, 'x-service-user-id': '1' }
+const TUS = { 'tus-resumable': '1.0.0' }
+const file = (body: string): RequestInit => ({ method: 'PUT', body, headers: { 'content-type': 'text/plain' } })
+const upload = (length: string, id: string): RequestInit => ({
+  method: 'POST',
+  headers: { ...TUS, 'upload-length': length, 'upload-metadata': `file_id ${btoa(id)}` },
+})
+const piece = (body: string, offset: number): RequestInit => ({
+  method: 'PATCH',
+  body,
+  headers: { ...TUS, 'upload-offset': String(offset), 'content-type': 'application/offset+octet-stream' },
+})
