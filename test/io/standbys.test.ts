@@ -1,6 +1,6 @@
-import pg from 'pg'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import pg from 'pg'
 import t from 'tap'
 import { connectionTo } from '../../core/db/hosts.js'
 import { freshDatabase } from '../kit/database.js'
