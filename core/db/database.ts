@@ -159,12 +159,14 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     max: number,
     statementTimeoutMs: number,
     { stream, onConnect = (client) => limitAnswers(client, config.maxAnswerBytes) }: Partial<StreamPoolOptions> = {},
+    waitMs = config.poolWaitMs,
   ): Pool => {
     const made = new pg.Pool({
       ...base(purpose),
       ...target,
       ...(stream ? { stream } : {}),
       ...timeouts(statementTimeoutMs),
+      connectionTimeoutMillis: waitMs,
       max,
       idleTimeoutMillis: 30_000,
       maxLifetimeSeconds: 1800,
@@ -201,7 +203,7 @@ function openPools({ name, config, sizes, pools, waits, log, metrics }: PoolsOpt
     waited,
     pools,
     openStreams: (options) => pool('stream', sizes.streams + sizes.smallStreams, 0, options),
-    openChecks: () => pool('checks', 1, config.statementTimeoutMs),
+    openChecks: () => pool('checks', 1, config.statementTimeoutMs, {}, Math.min(config.poolWaitMs, PROBE_MS)),
     openSingle: (purpose) => single(purpose, timeouts(config.statementTimeoutMs)),
     connect: (purpose) => (pooled ? single(purpose, SESSION, connectionTo(config.directUrl)) : single(purpose, {})),
     async close() {

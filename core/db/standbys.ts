@@ -34,6 +34,8 @@ export interface Standbys {
    * it was read from.
    */
   snapshotChanged(): void
+  /** Calls `lost` if a standby falls silent. @returns a function that takes this back */
+  whenSilent(server: Database, lost: () => void): () => void
   /** Returns a position after everything that was committed before the call. Concurrent calls share a query. */
   position(): Promise<string>
   start(): Promise<void>
@@ -43,6 +45,8 @@ export interface Standbys {
 const CHECK_MS = 250
 /** Maximum time of a check, in milliseconds. */
 const ANSWER_MS = 1000
+/** Number of checks without an answer after which reads in progress run again on the primary. */
+const MAX_MISSED = 2
 /** Maximum time that a read waits for a standby, in milliseconds. The primary could answer it, too. */
 const WAIT_MS = 50
 const WAIT_POLL_MS = 5
@@ -68,6 +72,11 @@ class Standby {
   started = ''
   /** Whether it has commits that the primary lost. It keeps them until it is rewound, which restarts it. */
   hasLost: boolean | undefined
+
+  /** Number of checks without an answer in a row. */
+  missed = 0
+  /** Called when it falls silent. */
+  readonly lost = new Set<() => void>()
 
   readonly name: string
   readonly checks: Pool
@@ -150,6 +159,7 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
     const before = standby.problem
     try {
       const found = await ask(standby.checks)
+      standby.missed = 0
       if (found.started !== standby.started) standby.hasLost = undefined
       standby.started = found.started
       standby.replayed = found.position
@@ -157,6 +167,7 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
       const fresh = samples.findLast(({ position }) => position <= found.position)
       if (fresh && fresh.at > standby.freshAt) standby.freshAt = fresh.at
     } catch (error) {
+      if (++standby.missed >= MAX_MISSED) for (const lost of standby.lost) lost()
       standby.problem = `it does not answer: ${error instanceof Error ? error.message : String(error)}`
     }
     if (standby.problem === before || closed) return
@@ -222,6 +233,11 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
       if (found || isFar || standbys.every((each) => problemOf(each) !== undefined)) return counted(found)
       return wait(after).then(counted)
     },
+    whenSilent(server, lost) {
+      const known = standbys.find(({ database }) => database === server)?.lost
+      known?.add(lost)
+      return () => known?.delete(lost)
+    },
     snapshotChanged() {
       snapshots++
       catalogAt = undefined
@@ -248,24 +264,53 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
  */
 export function standbyLane(standbys: Standbys, lanes: ReadonlyMap<Database, Lane>, primary: Lane): Lane {
   const reading =
-    <T>(from: (lane: Lane) => (job: Job) => Promise<T>) =>
+    <T>(from: (lane: Lane) => (job: Job) => Promise<T>, drop: (late: T) => void) =>
     async (job: Job): Promise<T> => {
       const chosen = job.standby && (await standbys.choose(job.standby.after))
       const lane = chosen && lanes.get(chosen)
       if (!lane) return from(primary)(job)
       const there = isTracing() ? { ...job, execution: { ...job.execution, server: chosen.config.url } } : job
       try {
-        return await from(lane)(there)
+        return await unlessSilent(standbys, chosen, from(lane)(there), drop)
       } catch (error) {
         if (job.signal.aborted || !isOfStandby(error)) throw error
         return from(primary)(job)
       }
     }
-  return { cell: reading(({ cell }) => cell), rows: reading(({ rows }) => rows), write: primary.write }
+  return {
+    cell: reading(
+      ({ cell }) => cell,
+      () => {},
+    ),
+    rows: reading(
+      ({ rows }) => rows,
+      (rows) => void rows.end(),
+    ),
+    write: primary.write,
+  }
+}
+
+class Silent extends Error {}
+
+/** Rejects when the standby falls silent, and drops what it returns later. */
+function unlessSilent<T>(
+  standbys: Standbys,
+  server: Database,
+  running: Promise<T>,
+  drop: (late: T) => void,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let late = false
+    const forget = standbys.whenSilent(server, () => {
+      late = true
+      reject(new Silent('the standby fell silent'))
+    })
+    running.then((result) => (late ? drop(result) : resolve(result)), reject).finally(forget)
+  })
 }
 
 const isOfStandby = (error: unknown): boolean =>
-  (isConnectionError(error) && !isSilence(error)) || isStale(error) || isOfRecovery(error)
+  error instanceof Silent || (isConnectionError(error) && !isSilence(error)) || isStale(error) || isOfRecovery(error)
 
 const STRANGER = 'it does not follow the primary'
 

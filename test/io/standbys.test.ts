@@ -186,6 +186,24 @@ t.test('reads on a standby', async (t) => {
   })
 })
 
+t.test('a read on a standby that falls silent runs again on the primary', async (t) => {
+  await primary.query(`create view slept as select 1 as id, pg_sleep(0.5)::text as text`)
+  const proxy = await startProxy(t, standby.url)
+  const server = await testServer(t, { databaseUrl: primary.url, config: { database: { readUrls: [proxy.url] } } })
+  await server.must('track_table', 'slept')
+  await until('the standby is used', async () => {
+    const { body } = await server.query('server_status', {})
+    return body.standbys[0].problem === undefined
+  })
+  proxy.when('"slept"', { kind: 'hang' })
+
+  const answer = await read(server, { table: 'slept', columns: ['id'] })
+  t.match(answer, { status: 200, text: '[{"id":1}]' })
+  t.equal(proxy.sentTimes('"slept"'), 1, 'it began on the standby')
+  proxy.killAll()
+  proxy.set({ kind: 'pass' })
+})
+
 t.test('a URL of several hosts finds the primary', async (t) => {
   const both = `postgresql://postgres@${standby.place},${primary.place}/postgres?target_session_attrs`
   const server = await testServer(t, { databaseUrl: `${both}=read-write` })
