@@ -12,10 +12,12 @@ export interface Watch {
 }
 
 const POLL_MS = 5000
+/** After the connection was lost, e.g. in a failover, because changes may have been missed. */
+const RETRY_MS = 1000
 
 /**
  * Watches for metadata changes by other instances: with LISTEN, and by polling the version every 5 s, because
- * notifications can be lost. Reconnects automatically; while it cannot listen it only polls.
+ * notifications can be lost. Reconnects automatically, trying once a second; while it cannot listen it only polls.
  */
 export async function watchCatalog(
   database: Database,
@@ -28,6 +30,9 @@ export async function watchCatalog(
   let closed = false
   let checking: Promise<void> | undefined
   let asked = false
+  let lost = false
+  let polling: Promise<void> | undefined
+  let timer: NodeJS.Timeout | undefined
 
   /** Runs one check at a time. A notification during a check causes another. */
   function check(): Promise<void> {
@@ -60,7 +65,10 @@ export async function watchCatalog(
       client = await database.connect('listen')
       client.on('notification', () => void check())
       client.on('end', () => {
-        if (listener === client) listener = undefined
+        if (listener !== client) return
+        listener = undefined
+        lost = true
+        schedule()
       })
       // pg supports `query_timeout` although its types do not. Without it, a silent server would stop the polling.
       await client.query({ text: `listen ${CHANNEL}`, query_timeout: database.config.poolWaitMs } as pg.QueryConfig)
@@ -68,6 +76,7 @@ export async function watchCatalog(
       degraded = undefined
     } catch (error) {
       client?.end().catch(() => {})
+      if (isConnectionError(error)) lost = true
       const before = degraded
       degraded = `cannot listen for metadata changes: ${messageOf(error)}`
       // A standby says so at every attempt.
@@ -78,23 +87,35 @@ export async function watchCatalog(
   /** Reports a failure to the log, or to the breaker if the database may be down: the breaker logs that once. */
   function report(error: unknown, what: string): void {
     const isLost = isConnectionError(error)
-    if (isLost) database.breaker.failed()
+    if (isLost) {
+      database.breaker.failed()
+      lost = true
+      schedule()
+    }
     log[isLost ? 'debug' : 'warn']({ error: messageOf(error) }, what)
   }
 
-  await listen()
-  await check()
-  let polling: Promise<void> | undefined
   async function poll(): Promise<void> {
+    lost = false
     if (!listener && !closed) await listen()
     await check()
   }
-  const timer = setInterval(() => {
-    polling ??= poll().finally(() => {
-      polling = undefined
-    })
-  }, POLL_MS)
-  timer.unref()
+  function schedule(): void {
+    clearTimeout(timer)
+    if (closed) return
+    timer = setTimeout(
+      () => {
+        polling ??= poll().finally(() => {
+          polling = undefined
+          schedule()
+        })
+      },
+      lost ? RETRY_MS : POLL_MS,
+    ).unref()
+  }
+
+  await poll()
+  schedule()
 
   return {
     get degraded() {
@@ -105,7 +126,7 @@ export async function watchCatalog(
     },
     async close() {
       closed = true
-      clearInterval(timer)
+      clearTimeout(timer)
       await polling
       await checking
       await listener?.end()
