@@ -24,4 +24,6 @@ export interface Score {
   /** What must never happen, and did. */
   readonly violations: readonly string[]
   readonly figures: readonly string[]
+  /** Figures that need a table of their own, in Markdown. */
+  readonly table?: string
 }

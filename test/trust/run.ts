@@ -1,5 +1,6 @@
 import { availableParallelism, cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
+import { cluster } from './cluster/cluster.js'
 import { files } from './files/files.js'
 import { fuzz } from './fuzz.js'
 import { hostile } from './hostile/hostile.js'
@@ -11,7 +12,7 @@ import type { Part, Score } from './part.js'
  * `npm run trust`: long loops of faults and fuzz, each of which ends in a row of a table. What must never happen is a
  * violation; times are figures.
  */
-const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, noninterference, files, notify }
+const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, noninterference, files, notify, cluster }
 const SHOWN = 30
 const ALIKE = 120
 
@@ -33,6 +34,7 @@ const scores = new Map<string, Score>()
 console.error(`seed ${options.seed}; ${options.minutes} minutes for each part`)
 for (const name of names) scores.set(name, await run(name, PARTS[name] as Part))
 console.log(`\n${heading()}\n\n${table()}`)
+for (const [name, score] of scores) if (score.table !== undefined) console.log(`\n${name}:\n\n${score.table}`)
 for (const [name, { violations }] of scores) for (const each of alike(violations)) console.log(`\n${name}: ${each}`)
 // What tests leave behind, as a database on its way down, does not hold up the end.
 process.exit([...scores.values()].some(({ violations }) => violations.length > 0) ? 1 : 0)

@@ -8,6 +8,7 @@ export interface Answer {
   readonly status: number
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any
+  readonly headers: Headers
 }
 
 /** @returns undefined: there was no whole answer */
@@ -23,7 +24,7 @@ export async function ask(
       headers: { 'X-Service-Admin-Secret': ADMIN_SECRET, ...headers },
       signal: AbortSignal.timeout(GIVE_UP_MS),
     })
-    return { status: response.status, body: await response.json() }
+    return { status: response.status, body: await response.json(), headers: response.headers }
   } catch {
     return undefined
   }
