@@ -71,7 +71,10 @@ class Standby {
   /** Start time of the server, once it was checked. */
   started = ''
   /** Whether it has commits that the primary lost. It keeps them until it is rewound, which restarts it. */
-  hasLost: boolean | undefined
+  hasLost = false
+  /** Position of the primary after the first check. One with lost commits that the primary has overtaken never gets there. */
+  goal: Position | undefined
+  follows = false
 
   /** Number of checks without an answer in a row. */
   missed = 0
@@ -88,10 +91,20 @@ class Standby {
   lagMs(): number {
     return performance.now() - this.freshAt
   }
+
+  /** After it started, or the primary changed: lets it show again that it follows the primary. */
+  forget(): void {
+    this.hasLost = false
+    this.goal = undefined
+    this.follows = false
+  }
 }
 
-const lossOf = ({ hasLost }: Standby): string | undefined =>
-  hasLost === false ? undefined : hasLost ? 'it has commits that the primary lost' : UNCHECKED
+const lossOf = ({ hasLost, follows, goal }: Standby): string | undefined => {
+  if (hasLost) return 'it has commits that the primary lost'
+  if (follows) return undefined
+  return goal === undefined ? UNCHECKED : 'it has not caught up with the primary'
+}
 
 /** @returns undefined without standbys */
 export function openStandbys(primary: Database, log: Logger, metrics: Metrics): Standbys | undefined {
@@ -144,11 +157,13 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
     if (identity && (identity.system !== system || identity.started !== started)) {
       samples = []
       catalogAt = undefined
-      for (const standby of standbys) standby.hasLost = undefined
+      for (const standby of standbys) standby.forget()
     }
     for (const [i, { started, replayed }] of checked.entries()) {
       const standby = standbys[i] as Standby
-      if (started !== '' && started === standby.started) standby.hasLost ||= replayed > position
+      if (started === '' || started !== standby.started) continue
+      standby.hasLost ||= replayed > position
+      standby.goal ??= position
     }
     identity = { system, started }
     samples = [...samples.slice(1 - MAX_SAMPLES), { position, at }]
@@ -160,9 +175,10 @@ export function openStandbys(primary: Database, log: Logger, metrics: Metrics): 
     try {
       const found = await ask(standby.checks)
       standby.missed = 0
-      if (found.started !== standby.started) standby.hasLost = undefined
+      if (found.started !== standby.started) standby.forget()
       standby.started = found.started
       standby.replayed = found.position
+      standby.follows ||= standby.goal !== undefined && found.position >= standby.goal
       standby.problem = identity && !mayFollow(found, identity) ? STRANGER : lossOf(standby)
       const fresh = samples.findLast(({ position }) => position <= found.position)
       if (fresh && fresh.at > standby.freshAt) standby.freshAt = fresh.at

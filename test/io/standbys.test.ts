@@ -295,6 +295,22 @@ t.test('a server on a standby alone', async (t) => {
     })
     t.equal((await read(after, NOTES)).text, '[{"id":1,"text":"a"}]', 'it reads on the primary')
     await after.close()
+
+    await primary.stop()
+    const late = await testServer(t, {
+      databaseUrl: standby.url,
+      config: { database: { readUrls: [primary.url], maxLagMs: patience(60_000) } },
+    })
+    await standby.query('create table more as select generate_series(1, 200000)')
+    await primary.start()
+    await until('it was checked', async () => {
+      const { body } = await late.fetch('/readyz')
+      const { detail } = body.probes.find(({ name }: any) => name === `standby ${primary.place}`)
+      return !/it does not answer|it was not checked/.test(detail)
+    })
+    for (let i = 0; i < 3; i++)
+      t.equal((await read(late, NOTES)).text, '[{"id":1,"text":"a"}]', 'the primary has overtaken it, and is read')
+    await late.close()
   })
 })
 
