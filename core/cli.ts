@@ -37,7 +37,7 @@ const COMMANDS: Readonly<Record<(typeof COMMAND_NAMES)[number], Command>> = {
   init: {
     usage: 'rowhouse init',
     summary: 'create the files of a project in this folder',
-    help: `Writes rowhouse.config.mjs, .gitignore and metadata.json, and adds scripts to package.json: dev, start, check, migrate,
+    help: `Writes rowhouse.config.mjs and .gitignore, and adds scripts to package.json: dev, start, check, migrate,
 metadata:export and metadata:apply. Keeps all files and scripts that exist.`,
     options: {},
     words: 0,

@@ -28,20 +28,13 @@ export default {
 
 const IGNORED = ['node_modules/', '.rowhouse/', '.env']
 
-const METADATA = `{
-  "tables": [],
-  "functions": [],
-  "query_templates": []
-}
-`
-
 const SCRIPTS: Readonly<Record<string, string>> = {
   dev: 'rowhouse dev',
   start: 'rowhouse start',
   check: 'rowhouse check',
   migrate: 'rowhouse migrate up',
-  'metadata:export': 'rowhouse metadata export metadata.json',
-  'metadata:apply': 'rowhouse metadata apply metadata.json',
+  'metadata:export': 'rowhouse metadata export migrations/metadata.json',
+  'metadata:apply': 'rowhouse metadata apply migrations/metadata.json',
 }
 
 /** Creates the files of a project in this folder, and reports what was there already. */
@@ -53,7 +46,6 @@ export async function init(): Promise<number> {
   const ignored = existsSync('.gitignore') ? (await readFile('.gitignore', 'utf8')).split(/\r?\n/) : []
   const missing = IGNORED.filter((path) => !ignored.includes(path) && !ignored.includes(path.replace(/\/$/, '')))
   await create('.gitignore', `${IGNORED.join('\n')}\n`, missing.length > 0 ? `; add ${missing.join(', ')}` : '')
-  await create('metadata.json', METADATA)
   await addScripts(manifest)
   console.log('npm run dev starts a server')
   return 0

@@ -1,4 +1,5 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import type { Invocation } from '../cli.js'
 import { type Json, NO_LIMITS, parseJson, stringifyJson } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
@@ -15,7 +16,10 @@ export async function metadata({ flags, words: [action, file] }: Invocation): Pr
       if (action === 'export') {
         const text = `${indented(parseJson(await ask('export_metadata', '{}'), NO_LIMITS))}\n`
         if (file === undefined) process.stdout.write(text)
-        else await writeFile(file, text)
+        else {
+          await mkdir(dirname(file), { recursive: true })
+          await writeFile(file, text)
+        }
         return 0
       }
       const changes = await replaceWith(ask, wanted, action === 'apply' && flags['dry-run'] !== true)

@@ -32,8 +32,11 @@ export async function migrateFiles({ flags, words: [action, word] }: Invocation)
       return action === 'up' ? up(client, files, count) : down(client, files, count)
     })
     if (action === 'status') return isComplete ? 0 : 1
-    const metadata = action === 'up' && isComplete && !isDry ? await readMetadata(dir) : undefined
-    if (metadata !== undefined) {
+    if (action === 'down' || !isComplete || isDry) return 0
+    const file = join(dir, 'metadata.json')
+    const metadata = await readMetadata(file)
+    if (metadata === undefined) console.log(`no ${file}: the metadata stays as it is`)
+    else {
       console.log('applying metadata.json')
       await applyMetadata(url, flags, metadata)
     }
@@ -145,9 +148,9 @@ async function run(client: ClientBase, path: string, done: () => Promise<unknown
   await inTransaction(client, finish)
 }
 
-async function readMetadata(dir: string): Promise<string | undefined> {
+async function readMetadata(file: string): Promise<string | undefined> {
   try {
-    return await readFile(join(dir, 'metadata.json'), 'utf8')
+    return await readFile(file, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error

@@ -62,7 +62,6 @@ t.test('init writes the files of a project, and keeps those that exist', async (
   const written = [
     'wrote rowhouse.config.mjs',
     'wrote .gitignore',
-    'wrote metadata.json',
     'added scripts to package.json: dev, check, migrate, metadata:export, metadata:apply',
     'kept scripts of package.json: start',
   ]
@@ -75,21 +74,34 @@ t.test('init writes the files of a project, and keeps those that exist', async (
   t.match(await run(folder, ['migrate', 'up'], env), { code: 1, err: /rowhouse migrate new NAME/ })
   t.match(await run(folder, ['migrate'], env), { code: 0 })
   t.match(await run(folder, ['check'], env), { code: 0, out: /configuration: .*rowhouse\.config\.mjs\n/ })
-  t.match(await run(folder, ['metadata', 'apply', 'metadata.json'], env), { code: 0, out: 'no differences\n' })
   const commented = await read('rowhouse.config.mjs')
   await writeFile(join(folder, 'rowhouse.config.mjs'), commented.replaceAll(/^( +)\/\/ (?=\w+: \{ )/gm, '$1'))
   await writeFile(join(folder, 'hello.mjs'), HELLO)
   t.match(await run(folder, ['check'], env), { code: 0 }, 'all that it proposes is valid')
 
   await writeFile(join(folder, '.gitignore'), 'node_modules\r\n')
-  const kept = [
-    'kept rowhouse.config.mjs',
-    'kept .gitignore; add .rowhouse/, .env',
-    'kept metadata.json',
-    'kept scripts',
-  ]
+  const kept = ['kept rowhouse.config.mjs', 'kept .gitignore; add .rowhouse/, .env', 'kept scripts']
   t.match(await run(folder, ['init']), { code: 0, out: new RegExp(kept.join('\n')) })
   t.equal(await read('.gitignore'), 'node_modules\r\n')
+})
+
+t.test('the scripts of init export metadata to where they migrate from', async (t) => {
+  const folder = await newFolder(t)
+  await writeFile(join(folder, 'package.json'), '{}')
+  await run(folder, ['init'])
+  const { scripts } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
+  const [from, to] = [await freshDatabase(t), await freshDatabase(t)]
+  const script = (name: string, { url }: { readonly url: string }) =>
+    run(folder, scripts[name].split(' ').slice(1), { DATABASE_URL: url })
+  await mkdir(join(folder, 'migrations'))
+  await writeFile(join(folder, 'migrations/20260101000000_note.up.sql'), 'create table note (id int primary key)')
+  const told = 'no migrations/metadata.json: the metadata stays as it is\n'
+
+  t.match(await script('migrate', from), { code: 0, out: new RegExp(`applied 20260101000000_note\n${told}$`) })
+  t.match(await run(folder, ['track', 'note'], { DATABASE_URL: from.url }), { code: 0 })
+  t.match(await script('metadata:export', from), { code: 0 })
+  t.match(await script('migrate', to), { code: 0, out: /applying metadata.json\n\+ table note\n/ })
+  t.match(await script('metadata:apply', to), { code: 0, out: 'no differences\n' })
 })
 
 t.test('start guesses nothing: it wants a database, a way to authenticate, and no open door', async (t) => {
