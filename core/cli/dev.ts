@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { Invocation } from '../cli.js'
 import type { StartedDatabase } from '../contracts.js'
-import { hostsOf, isLocal, listenersOf } from '../host/listeners.js'
+import { hostsOf, isLocal, listenersOf, requireFreePorts } from '../host/listeners.js'
 import type { HttpConfig } from '../http/config.js'
 import { loadServer, type Server, startLoaded } from '../host/server.js'
 import { isPlain } from '../host/resolve-section.js'
@@ -26,7 +26,10 @@ export async function dev({ flags, words: [given] }: Invocation): Promise<number
   const url = given ?? values.database.url
   const wanted = await wantsDatabase(flags)
   const provider = wanted && url === undefined ? await embeddedDatabase() : undefined
-  const first = provider && !(await provider.inspect(dataDir)).cluster
+  const state = await provider?.inspect(dataDir)
+  // Otherwise the start of the database says that this server runs already.
+  if (!state?.heldBy) await requireFreePorts(values.http)
+  const first = state && !state.cluster
   const embedded = await provider?.start({ dataDir, progress })
   try {
     const secret = values.auth.adminSecret === undefined ? await ownSecret(dataDir) : undefined

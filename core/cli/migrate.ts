@@ -1,7 +1,7 @@
 import type { Invocation } from '../cli.js'
 import { isPooled } from '../db/database.js'
 import { checkSessions, setSessionDefaults } from '../db/pooler.js'
-import { migrate, type MigrationSet, type Pending, pendingMigrations } from '../host/migrate.js'
+import { migrate, type Pending, pendingMigrations } from '../host/migrate.js'
 import { loadServer, migrationSets } from '../host/server.js'
 import { builtins, source, withDatabase } from './builtins.js'
 import { withConnection } from './command-database.js'
@@ -24,22 +24,18 @@ interface Migrated {
   readonly migrations: readonly Pending[]
 }
 
-/** Prints each change, unless the output is JSON. @returns the changes */
+/** Prints each change, to standard error if the output is JSON. @returns the changes */
 export async function migrateAt(url: string, flags: Invocation['flags']): Promise<Migrated> {
   const { config, loaded } = await loadServer({ ...source(flags), builtins: builtins() })
   const { database } = config.values
   const dry = flags['dry-run'] === true
   const defaults = isPooled(database) ? await setSessionDefaults(database, dry) : []
-  const tell = (text: string) => flags['json'] !== true && console.log(text)
+  const tell = flags['json'] === true ? console.error : console.log
   for (const each of defaults) tell(`${dry ? 'would set' : 'set'} ${each}`)
-  const steps = await migrateSchema(database.directUrl ?? url, migrationSets(loaded), dry)
-  for (const { owner, id } of steps) tell(`${dry ? 'would run' : 'ran'} ${owner} ${id}`)
+  const steps = await withConnection(database.directUrl ?? url, 'migrate', (client) =>
+    dry ? pendingMigrations(client, migrationSets(loaded)) : migrate(client, migrationSets(loaded), tell),
+  )
+  if (dry) for (const { owner, id } of steps) tell(`would run ${owner} ${id}`)
   if (isPooled(database) && !dry) await checkSessions(database)
   return { settings: defaults, migrations: steps }
-}
-
-function migrateSchema(url: string, sets: readonly MigrationSet[], dry: boolean): Promise<readonly Pending[]> {
-  return withConnection(url, 'migrate', (client) =>
-    dry ? pendingMigrations(client, sets) : migrate(client, sets, console.error),
-  )
 }

@@ -1,4 +1,5 @@
-import { isIP } from 'node:net'
+import { once } from 'node:events'
+import { createServer, isIP } from 'node:net'
 import { at } from '../errors.js'
 import type { App } from '../http/app.js'
 import type { AuthConfig, HttpConfig } from '../http/config.js'
@@ -87,10 +88,24 @@ export async function listenAt(app: App, listener: Listener): Promise<string> {
     await app.listenOn(http.socket, `${setting}.socket.path`)
     return placeOf(listener)
   }
-  const { host, port } = await app.listen(http.host, http.port).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code !== 'EADDRINUSE') throw cause
-    const settings = setting === 'http' ? '--port, ROWHOUSE_PORT, http.port' : `${setting}.port`
-    throw new Error(`${placeOf(listener)} is in use by another program: choose another port (${settings})`, { cause })
-  })
+  const { host, port } = await app.listen(http.host, http.port).catch(explainTaken(listener))
   return `http://${withBrackets(host)}:${port}`
 }
+
+/** Checks early whether `listenAt` can listen on all ports. @throws Error, as `listenAt` does */
+export async function requireFreePorts(http: HttpConfig): Promise<void> {
+  for (const listener of listenersOf(http)) {
+    const server = createServer().listen(listener.http.port, listener.http.host)
+    await once(server, 'listening').catch(explainTaken(listener))
+    await once(server.close(), 'close')
+  }
+}
+
+const explainTaken =
+  (listener: Listener) =>
+  (cause: NodeJS.ErrnoException): never => {
+    if (cause.code !== 'EADDRINUSE') throw cause
+    const { setting } = listener
+    const settings = setting === 'http' ? '--port, ROWHOUSE_PORT, http.port' : `${setting}.port`
+    throw new Error(`${placeOf(listener)} is in use by another program: choose another port (${settings})`, { cause })
+  }

@@ -151,7 +151,7 @@ tap.test('migrate sets the defaults, doctor and start prove that sessions of the
   t.match(dry, { out: /would run core/ })
 
   const migrated = await run('migrate')
-  t.match(migrated, { code: 1, out: /ran core/, err: /timezone is Asia\/Tokyo instead of UTC.*RECONNECT/ })
+  t.match(migrated, { code: 1, out: /migrating core/, err: /timezone is Asia\/Tokyo instead of UTC.*RECONNECT/ })
   t.match(await run('start', '--port', '0'), { code: 1, err: /connection pooler.*RECONNECT/ })
 
   await tellPooler(place.pooler, `reconnect ${place.name}`)
