@@ -114,26 +114,28 @@ ${CONFIG_HELP}`,
         : (await import('./cli/migrate.js')).migrateDatabase(invocation),
   },
   check: {
-    usage: 'rowhouse check [--json] [--config FILE]',
+    usage: 'rowhouse check [--processes N] [--json] [--config FILE]',
     summary: 'check the configuration and the database',
     help: `Reports all mistakes together and exits with 1 if there are any. Changes nothing. Checks for rowhouse start, so it
 ignores the secret and the database that rowhouse dev creates.
 
+  --processes N   count the connections of this many processes, as rowhouse start takes it
   --json          print the result as JSON
 ${CONFIG_HELP}`,
-    options: { json: flag, config },
+    options: { processes: config, json: flag, config },
     words: 0,
     run: async (invocation) => (await import('./cli/check.js')).check(invocation),
   },
   doctor: {
-    usage: 'rowhouse doctor [--grants | --json] [--config FILE]',
+    usage: 'rowhouse doctor [--grants | --json] [--processes N] [--config FILE]',
     summary: 'show the environment and suggest improvements',
     help: `Runs all checks of rowhouse check, and shows the machine, the data directory and the privileges of the database login.
 
   --grants        print SQL that grants the login what a server needs, and nothing else
+  --processes N   count the connections of this many processes, as rowhouse start takes it
   --json          print the result as JSON
 ${CONFIG_HELP}`,
-    options: { grants: flag, json: flag, config },
+    options: { grants: flag, processes: config, json: flag, config },
     words: 0,
     run: async (invocation) => (await import('./cli/doctor.js')).doctor(invocation),
   },

@@ -15,6 +15,8 @@ import { gatewayMistake } from '../http/session.js'
 import { createLogger } from '../log.js'
 import { builtins, source } from './builtins.js'
 import { findConnections, findRights, type Finding } from './rights.js'
+import { findStandbys } from './standbys.js'
+import { processesOf } from './start.js'
 
 /** Prints the result of all checks. @returns the exit code */
 export async function check({ flags }: Invocation): Promise<number> {
@@ -44,6 +46,7 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   if (server instanceof ConfigError)
     return server.mistakes.map(({ path, message, where }) => ({ ok: false, text: `${path}: ${message} (${where})` }))
   const { config, loaded } = server
+  const processes = flags['processes'] === undefined ? undefined : await processesOf(flags)
   const findings: Finding[] = [{ ok: true, text: `configuration: ${config.file ?? 'defaults and environment'}` }]
   findings.push(...loaded.warnings.map((text) => ({ ok: false, text })))
   findings.push(...loaded.renamed.map((text) => ({ ok: true, text })))
@@ -55,7 +58,7 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
   }
   findings.push(...findListeners(config.values, loaded), ...(await findProviders(loaded)))
   if (!needsDatabase(loaded)) return [...findings, { ok: true, text: 'database: no plugin needs one' }]
-  const { url } = config.values.database
+  const { url, readUrls } = config.values.database
   if (url === undefined) {
     return [...findings, { ok: false, text: 'database: set DATABASE_URL, or database.url in the configuration' }]
   }
@@ -67,12 +70,13 @@ export async function findAll(flags: Invocation['flags']): Promise<readonly Find
     await client.connect()
     findings.push(...(await findInPooler(config.values.database)))
     findings.push(...(await findInDatabase(client, migrationSets(loaded))))
-    return [...findings, await findConnections(client, config.values.database, config.values.fast)]
+    findings.push(await findConnections(client, config.values.database, config.values.fast, processes))
   } catch (error) {
-    return [...findings, { ok: false, text: `database: ${error instanceof Error ? error.message : String(error)}` }]
+    findings.push({ ok: false, text: `database: ${error instanceof Error ? error.message : String(error)}` })
   } finally {
     await client.end().catch(() => undefined)
   }
+  return [...findings, ...(await findStandbys(url, readUrls))]
 }
 
 function findListeners({ auth, http }: Config['values'], { plugins }: Loaded): readonly Finding[] {

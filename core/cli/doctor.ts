@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import type { Invocation } from '../cli.js'
 import { createClient } from '../db/hosts.js'
 import { version } from '../version.js'
@@ -18,6 +19,15 @@ export async function doctor({ flags }: Invocation): Promise<number> {
     return 0
   }
   console.log(`rowhouse ${version}, Node ${process.versions.node} on ${process.platform} ${process.arch}`)
+  if (database.url === undefined) await showEmbedded(dataDir)
+  else console.log(`data directory: ${resolve(dataDir)}`)
+
+  const findings = database.url === undefined ? [] : [...(await findAll(flags)), ...(await harden(database.url))]
+  return report(findings, flags)
+}
+
+/** Prints the state of the database in the data directory, which `rowhouse dev` uses. */
+async function showEmbedded(dataDir: string): Promise<void> {
   const state = await (await embeddedDatabase()).inspect(dataDir)
   const { binaries } = state
   console.log(
@@ -34,10 +44,7 @@ export async function doctor({ flags }: Invocation): Promise<number> {
     for (const folder of state.orphans.slice(0, SHOWN)) console.log(`  ${folder}`)
     if (state.orphans.length > SHOWN) console.log(`  and ${state.orphans.length - SHOWN} more`)
   }
-
-  const findings = database.url === undefined ? [] : [...(await findAll(flags)), ...(await harden(database.url))]
-  if (database.url === undefined) console.log('no DATABASE_URL: rowhouse dev uses the database of the data directory')
-  return report(findings, flags)
+  console.log('no DATABASE_URL: rowhouse dev uses the database of the data directory')
 }
 
 /** Prints the findings as JSON, those about the configuration included. */

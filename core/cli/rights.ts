@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import type { DatabaseConfig } from '../db/config.js'
-import { poolSizes, sumOf } from '../db/pool-sizes.js'
+import { budgetOf, poolSizes, sumOf } from '../db/pool-sizes.js'
 import { isPooled } from '../db/database.js'
 import { createClient } from '../db/hosts.js'
 import { CATALOG_SCHEMA } from '../catalog/schema.js'
@@ -16,8 +16,15 @@ export interface Finding {
  * permissions offer to roles.
  */
 export async function findRights(client: pg.Client, pending: number): Promise<readonly Finding[]> {
-  const { rows } = await client.query<{ login: string; isMigrator: boolean; isReadOnly: boolean; missing: string[] }>(
+  const { rows } = await client.query<{
+    login: string
+    isMigrator: boolean
+    isReadOnly: boolean
+    hasPermissions: boolean
+    missing: string[]
+  }>(
     `select current_user as login,
+       exists (select from pg_class where relnamespace = to_regnamespace($1) and relname = 'svc_permission') as "hasPermissions",
        case when to_regnamespace($1) is null then has_database_privilege(current_database(), 'create')
          else (select pg_has_role(nspowner, 'usage') from pg_namespace where nspname = $1) end as "isMigrator",
        current_setting('transaction_read_only')::bool as "isReadOnly",
@@ -32,7 +39,7 @@ export async function findRights(client: pg.Client, pending: number): Promise<re
            order by c.oid::regclass::text, right_) end as missing`,
     [CATALOG_SCHEMA],
   )
-  const { login, isMigrator, isReadOnly, missing } = rows[0]!
+  const { login, isMigrator, isReadOnly, hasPermissions, missing } = rows[0]!
   const findings: Finding[] = []
   if (isReadOnly)
     findings.push({
@@ -43,7 +50,7 @@ export async function findRights(client: pg.Client, pending: number): Promise<re
     const text = `the login "${login}" may not run the ${pending} pending migrations: run rowhouse migrate with the login that owns the database`
     return [...findings, { ok: false, text }]
   }
-  const needed = missing.length > 0 ? missing : await findTableRights(client)
+  const needed = missing.length > 0 || !hasPermissions ? missing : await findTableRights(client)
   if (needed.length === 0)
     return [...findings, { ok: true, text: `rights: the login "${login}" has all that it needs` }]
   const list = `${needed.slice(0, SHOWN).join(', ')}${needed.length > SHOWN ? ` and ${needed.length - SHOWN} more` : ''}`
@@ -69,8 +76,16 @@ async function findTableRights(client: pg.Client): Promise<readonly string[]> {
   return rows.map(({ missing }) => missing)
 }
 
-/** Returns a finding that compares the connections of one server with what PostgreSQL has for its login. */
-export async function findConnections(client: pg.Client, config: DatabaseConfig, fast: boolean): Promise<Finding> {
+/**
+ * Returns a finding that compares the connections of one server with what PostgreSQL has for its login.
+ * @param given number of processes; undefined: one, and what any number may open
+ */
+export async function findConnections(
+  client: pg.Client,
+  config: DatabaseConfig,
+  fast: boolean,
+  given: number | undefined,
+): Promise<Finding> {
   const { rows } = await client.query<{ free: number }>(
     `select least(
        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
@@ -79,11 +94,24 @@ export async function findConnections(client: pg.Client, config: DatabaseConfig,
        (select nullif(datconnlimit, -1) from pg_database where datname = current_database())) as free`,
   )
   const free = rows[0]!.free
-  const sizes = poolSizes(config)
-  const most = sumOf(sizes) - (fast ? 0 : sizes.pipelines + sizes.sharedCommits)
-  const behind = isPooled(config) ? 'through the pooler, and 1 directly' : `of ${free} for this login`
-  const fits = isPooled(config) ? '' : `: enough for ${Math.floor(free / most)} servers`
-  return { ok: isPooled(config) || most <= free, text: `connections: a server opens up to ${most} ${behind}${fits}` }
+  const processes = given ?? 1
+  const sizes = poolSizes(config, processes)
+  const most = processes * (sumOf(sizes) - (fast ? 0 : sizes.pipelines + sizes.sharedCommits))
+  const servers = (connections: number) => {
+    const count = Math.floor(free / connections)
+    return `enough for ${count} ${count === 1 ? 'server' : 'servers'}`
+  }
+  const server = processes === 1 ? 'a server' : `a server of ${processes} processes`
+  const behind = isPooled(config)
+    ? `through the pooler, and ${processes} directly`
+    : `of ${free} for this login: ${servers(most)}`
+  const budget = budgetOf(config)
+  const others =
+    given === undefined ? `; with --processes, up to ${budget}${isPooled(config) ? '' : `: ${servers(budget)}`}` : ''
+  const standbys =
+    config.readUrls.length > 0 ? `; as many on each standby, and up to ${2 * most} on one that is promoted` : ''
+  const text = `connections: ${server} opens up to ${most} ${behind}${others}${standbys}`
+  return { ok: isPooled(config) || most <= free, text }
 }
 
 /** Prints SQL that grants the login of the server what it needs, to be run by the owner of the schemas. */

@@ -53,7 +53,7 @@ function logged(error: unknown): number {
 }
 
 /** Returns the number of processes that `--processes` asks for. @throws Error */
-async function processesOf(flags: Invocation['flags']): Promise<number> {
+export async function processesOf(flags: Invocation['flags']): Promise<number> {
   const text = String(flags['processes'])
   const { database } = (await readSections(flags)).values
   if (text === 'auto') return Math.max(1, Math.min(processesThatFit(), processesWithin(database)))

@@ -23,9 +23,13 @@ const DEFAULT_BUDGET = 80
 
 export const sumOf = (sizes: PoolSizes): number => Object.values(sizes).reduce((sum: number, size) => sum + size, 0)
 
+/** Returns the maximum number of connections of several processes together. */
+export const budgetOf = ({ maxConnections = DEFAULT_BUDGET }: Pick<DatabaseConfig, 'maxConnections'>): number =>
+  maxConnections
+
 /** Returns the number of processes for which the budget suffices. */
 export const processesWithin = (config: Pick<DatabaseConfig, 'maxConnections' | 'readUrls'>): number =>
-  Math.floor((config.maxConnections ?? DEFAULT_BUDGET) / sumOf(leastOf(config)))
+  Math.floor(budgetOf(config) / sumOf(leastOf(config)))
 
 /**
  * Returns the sizes for one of several processes. Shrinks all pools in proportion where `maxConnections` is less than
@@ -33,7 +37,7 @@ export const processesWithin = (config: Pick<DatabaseConfig, 'maxConnections' | 
  * @throws Error when that is too few
  */
 export function poolSizes(config: DatabaseConfig, processes = 1): PoolSizes {
-  const { maxConnections = processes === 1 ? Infinity : DEFAULT_BUDGET } = config
+  const maxConnections = processes === 1 ? (config.maxConnections ?? Infinity) : budgetOf(config)
   const isShared = config.directUrl === undefined
   const lowest = leastOf(config)
   const wanted: PoolSizes = {

@@ -72,6 +72,11 @@ t.test('init writes the files of a project, and keeps those that exist', async (
   const { url } = await freshDatabase(t)
   const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
   t.match(await run(folder, ['migrate', 'up'], env), { code: 1, err: /rowhouse migrate new NAME/ })
+  t.match(
+    await run(folder, ['check'], env),
+    { code: 0, out: /\d+ pending migrations/ },
+    'an empty database is no mistake',
+  )
   t.match(await run(folder, ['migrate'], env), { code: 0 })
   t.match(await run(folder, ['check'], env), { code: 0, out: /configuration: .*rowhouse\.config\.mjs\n/ })
   const commented = await read('rowhouse.config.mjs')
@@ -258,10 +263,19 @@ t.test('a login of few rights serves what doctor --grants grants, and check find
   t.equal(grants.code, 0, grants.err)
   await rowsOf(as(owner), grants.out)
   t.match(await run(folder, ['check'], env), { code: 0, out: /ok +rights: the login "few_\w+" has all/ })
-  t.match(await run(folder, ['doctor'], env), {
-    code: 0,
-    out: /connections: a server opens up to 36 of \d+ for this login/,
-  })
+  const { code, out } = await run(folder, ['doctor'], env)
+  t.equal(code, 0)
+  t.match(
+    out,
+    /connections: a server opens up to 36 of (\d+) for this login: enough for \d+ servers?; with --processes, up to 80: enough for 1 server\n/,
+  )
+  t.match(out, /data directory: .*\.rowhouse\n/)
+  t.notMatch(out, /embedded|no database yet|left over/, 'the database is that of DATABASE_URL')
+  t.match(
+    (await run(folder, ['check', '--processes', '4'], env)).out,
+    /a server of 4 processes opens up to 80 of \d+ for/,
+  )
+  t.match(await run(folder, ['check', '--processes', '12'], env), { code: 1, err: /maxConnections is 80, but 12 proc/ })
   t.match(JSON.parse((await run(folder, ['doctor', '--json'], env)).out), { ok: true, version: String, findings: [] })
 
   const server = await start(t, folder, ['start', '--port', '0'], env)

@@ -1,5 +1,8 @@
+import { execFile } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import pg from 'pg'
 import t from 'tap'
 import { connectionTo } from '../../core/db/hosts.js'
@@ -10,7 +13,44 @@ import { type As, type TestServer, testServer } from '../kit/server.js'
 import { patience } from '../kit/patience.js'
 import { until } from '../kit/until.js'
 
+const CLI = fileURLToPath(new URL('../../core/cli.js', import.meta.url))
+
 const { primary, standby } = await startPair(t)
+
+t.test('check and doctor examine each standby', async (t) => {
+  const other = await freshDatabase(t)
+  const down = 'postgresql://app:hush@127.0.0.1:1/postgres'
+  const readUrls = [standby.url, standby.url.replace(/postgres$/, 'template1'), primary.url, other.url, down]
+  const env = {
+    ...process.env,
+    DATABASE_URL: primary.url,
+    ROWHOUSE_ADMIN_SECRET: 'a secret for the tests of standbys',
+    ROWHOUSE_DATABASE__READ_URLS: JSON.stringify(readUrls),
+  }
+  for (const command of ['check', 'doctor']) {
+    const { stdout } = await promisify(execFile)(process.execPath, [CLI, command, '--json'], { env }).catch(
+      (error: { readonly stdout: string }) => error,
+    )
+
+    const { ok, findings } = JSON.parse(stdout) as { ok: boolean; findings: { ok: boolean; text: string }[] }
+    t.notOk(ok)
+    t.strictSame(
+      findings.filter(({ text }) => text.startsWith('standby ')),
+      [
+        { ok: true, text: `standby ${standby.place}: is a standby of the primary` },
+        { ok: false, text: `standby ${standby.place}: the database is template1 instead of postgres` },
+        { ok: true, text: `standby ${primary.place}: is the primary itself` },
+        { ok: false, text: `standby ${new URL(other.url).host}: belongs to another system than database.url` },
+        { ok: false, text: 'standby 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1' },
+      ],
+    )
+    t.match(
+      findings.find(({ text }) => text.startsWith('connections: a server opens up to 36')),
+      { ok: true, text: /; as many on each standby, and up to 72 on one that is promoted$/ },
+    )
+    t.notMatch(stdout, 'hush')
+  }
+})
 
 t.test('reads on a standby', async (t) => {
   await primary.query(`
