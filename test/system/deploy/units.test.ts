@@ -44,6 +44,9 @@ tap.test('the unit of systemd', { skip: existsSync(SYSTEMD) ? false : `needs ${S
   t.comment(stdout.trim().split('\n').at(-1))
   t.ok(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1]) * 1000 > shutdownMs, 'systemd waits for the shutdown')
 
+  t.match(unit, /^ExecReload=.* -HUP /m)
+  t.match(unit, /^ExecStart=\S+ start --processes auto$/m, 'the reload has an effect')
+
   const lines = (await read('rowhouse.env')).matchAll(/^(\w+)=(.*)$/gm)
   const env = Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value]))
   t.strictSame([env['DATABASE_URL'], env['ROWHOUSE_ADMIN_SECRET']], ['', ''], 'no default secret')
