@@ -30,7 +30,7 @@ const skip = existsSync(PROMETHEUS) ? false : `needs ${PROMETHEUS}`
 tap.test('Prometheus reads a server, and evaluates the dashboard and the alerts', { skip }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-monitoring-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const server = await testServer(t, { notify: true, config: { http: { port: 0, metricsToken: TOKEN } } })
+  const server = await testServer(t, { files: true, notify: true, config: { http: { port: 0, metricsToken: TOKEN } } })
   await copyFile(join(MONITORING, 'alerts.yaml'), join(folder, 'alerts.yaml'))
   await writeFile(
     join(folder, 'prometheus.yml'),
