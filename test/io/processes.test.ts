@@ -58,9 +58,6 @@ async function supervised(t: Test, config: object = {}) {
   return { ...server, database, url, ask, must }
 }
 
-/** Metrics that exist only with standbys; `standbys.test.ts` reads them. */
-const WITH_STANDBYS = ['rowhouse_standby_lag_seconds']
-
 t.test('several processes serve one port', async (t) => {
   const server = await supervised(t, { database: { maxConnections: 30, slowQueryMs: 1 } })
   const { ask, must } = server
@@ -104,7 +101,7 @@ t.test('several processes serve one port', async (t) => {
       const named = await readFile(new URL(`../../../core/deploy/${page}`, import.meta.url), 'utf8')
       const names = named.match(/\b(rowhouse_|nodejs_|process_(resident|cpu|open))\w+/g) ?? []
       t.ok(names.length > 5)
-      t.same(new Set(names.filter((name) => !samples.includes(name))), new Set(WITH_STANDBYS), page)
+      t.same(new Set(names.filter((name) => !samples.includes(name))), new Set(), page)
     }
   })
 

@@ -45,8 +45,8 @@ t.test('check and doctor examine each standby', async (t) => {
       ],
     )
     t.match(
-      findings.find(({ text }) => text.startsWith('connections: a server opens up to 36')),
-      { ok: true, text: /; as many on each standby, and up to 72 on one that is promoted$/ },
+      findings.find(({ text }) => text.startsWith('connections: a server opens up to 37')),
+      { ok: true, text: /; as many on each standby, and up to 74 on one that is promoted$/ },
     )
     t.notMatch(stdout, 'hush')
   }
