@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { messageOf } from '../errors.js'
 
 const ATTRIBUTES = ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby']
 
@@ -73,8 +74,9 @@ function clientOf({ urls, wanted }: Hosts): typeof pg.Client {
           client.end().catch(() => undefined)
         }
       }),
-    ).catch((cause: AggregateError) => {
-      throw cause.errors[0]
+    ).catch(({ errors }: AggregateError) => {
+      const { code } = errors[0] as { readonly code?: string }
+      throw Object.assign(new Error(errors.map(messageOf).join('; ')), { code })
     })
   const choose = async (): Promise<Place> =>
     wanted === 'prefer-standby' ? find('standby').catch(() => find('any')) : find(wanted)

@@ -1,3 +1,4 @@
+import { hostUrls } from './hosts.js'
 import type { Metrics } from '../metrics.js'
 import { type Attributes, currentTrace, isTracing, type Step, traced } from '../tracing.js'
 import type { Origin, SlowQueries, Statement } from './slow-queries.js'
@@ -65,14 +66,13 @@ function stepOf({ text }: Statement, { planner, name, reader }: Origin, lane: La
 /** Returns the attributes of the database. Leaves out user and password. */
 function targetOf(url = ''): Attributes {
   const system = { 'db.system.name': 'postgresql' }
-  if (!URL.canParse(url)) return system
-  const { hostname, port, pathname } = new URL(url)
-  return {
-    ...system,
-    'db.namespace': decodeURIComponent(pathname.slice(1)) || undefined,
-    'server.address': hostname || undefined,
-    'server.port': Number(port || 5432),
-  }
+  const [first, ...others] = hostUrls(url)
+  if (!URL.canParse(first)) return system
+  const { hostname, port, pathname } = new URL(first)
+  const named = { ...system, 'db.namespace': decodeURIComponent(pathname.slice(1)) || undefined }
+  // Of several hosts, any may be the one.
+  if (others.length > 0) return named
+  return { ...named, 'server.address': hostname || undefined, 'server.port': Number(port || 5432) }
 }
 
 const MAX_NAME = 100

@@ -82,6 +82,11 @@ t.test('a plugin throws and the core answers', async (t) => {
     t.match(logged, { level: 'error', err: { type: 'TypeError', stack: /a detail of ours/ } })
     t.notMatch(JSON.stringify(logged), 'a bound value')
   })
+  await t.test('what is unavailable for now is a warning without a stack', async (t) => {
+    t.equal((await get('/busy', { 'x-request-id': 'busy' })).status, 503)
+    const logged = lines().find((line) => line['requestId'] === 'busy' && line['msg'] === 'request failed')
+    t.match(logged, { level: 'warn', code: 'unavailable', error: 'all is busy', cause: 'its pool', err: undefined })
+  })
   await t.test('a plugin may have a format of its own', async (t) => {
     const answer = await get('/other/denied')
     t.equal(answer.status, 403)
@@ -774,6 +779,9 @@ async function start(
   one.head('/with-head', (ctx) => {
     calls.push('head')
     ctx.body = 'x'
+  })
+  one.get('/busy', () => {
+    throw serviceError('unavailable', 'all is busy', '$', { cause: new Error('its pool') })
   })
   one.get('/denied', () => {
     throw permissionDenied('not for you', '$.args.columns[0]')
