@@ -3,6 +3,8 @@ export type Answer = (TextAnswer | BytesAnswer | RowStream) & {
   /** HTTP status; defaults to 200. */
   readonly status?: number
 }
+/** The answer to an earlier request with the same `Idempotency-Key`. */
+export type KeptAnswer = TextAnswer & { readonly status: number }
 export interface TextAnswer {
   readonly kind: 'text'
   readonly text: string

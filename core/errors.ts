@@ -45,7 +45,10 @@ export const ERRORS = {
     'A GraphQL document or its variables are invalid, or exceed a limit of `plugins.graphql.limits`.',
   ],
   PERSISTED_QUERY_NOT_FOUND: [400, 'GraphQL: no document is stored under this hash. Send the document as well.'],
-  'answer-too-large': [400, 'Part of the answer is larger than `database.maxAnswerBytes`.'],
+  'answer-too-large': [
+    400,
+    'Part of the answer is larger than `database.maxAnswerBytes`, or the whole than `idempotency.maxAnswerBytes`.',
+  ],
   'malformed-authorization-header': [400, 'The `Authorization` header is not `Bearer` and a token.'],
   invalid_payload: [400, 'Notify: the payload of a message is invalid.'],
   invalid_provider: [400, 'Notify: the provider cannot send templates.'],
@@ -63,6 +66,11 @@ export const ERRORS = {
     'A conflict with other transactions remains after three attempts. Send the request again.',
   ],
   'lock-timeout': [409, 'The statement waited longer for a lock than `database.lockTimeoutMs`.'],
+  'idempotency-in-progress': [
+    409,
+    'The first request with this `Idempotency-Key` is still being processed. Retry after `Retry-After` seconds.',
+  ],
+  'idempotency-key-reused': [409, 'The `Idempotency-Key` was used for another request.'],
   idempotency_key_reused: [409, 'Notify: the `Idempotency-Key` was used with another body.'],
   in_progress: [409, 'Notify: the first request with this `Idempotency-Key` is still being processed.'],
   not_failed: [409, 'Notify: only a message that has failed can be sent again.'],

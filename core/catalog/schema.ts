@@ -100,6 +100,24 @@ create table svc_catalog.svc_computed_field (
     // Without a default, because servers of the previous version write no value.
     sql: 'alter table svc_catalog.svc_table add column is_enum boolean;',
   },
+  {
+    id: '004-kept-answers',
+    sql: `
+-- Answers to requests with an Idempotency-Key, for those who repeat them.
+create table svc_catalog.svc_kept_answer (
+  caller text not null,
+  key text not null,
+  request_hash bytea not null,
+  status smallint not null,
+  -- Null for JSON.
+  content_type text,
+  body bytea not null,
+  expires_at timestamptz not null,
+  primary key (caller, key)
+);
+create index svc_kept_answer_expired on svc_catalog.svc_kept_answer (expires_at);
+`,
+  },
 ]
 
 /** Tables that admin can select from, addressed as `{schema: "svc_catalog", name}`. */

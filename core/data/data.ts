@@ -10,6 +10,7 @@ import type { Action, Names } from '../plan/names.js'
 import type { Session } from '../session.js'
 import type { PermissionExplained } from './explain-permission.js'
 import type { Explained } from './explain.js'
+import type { KeptAnswer } from '../answer.js'
 import type { Answer, Call, Request } from './operations.js'
 import type { SqlOptions } from './run-sql.js'
 import type { Transaction } from './transaction.js'
@@ -88,6 +89,15 @@ export interface Data {
   ): Promise<readonly Row[]>
   /** Runs `fn` in the transaction of `call`, or in a new one. A new one is retried after a conflict. */
   transaction<T>(call: Call, fn: (call: Call & Required<Pick<Call, 'transaction'>>) => Promise<T>): Promise<T>
+  /**
+   * Runs what a request writes. With an `Idempotency-Key`, that is one transaction, which also keeps the answer: a repeated
+   * request gets the same one, and `fn` does not run.
+   * @param fn may run again after a conflict
+   * @throws ServiceError 409 `idempotency-in-progress`, `idempotency-key-reused`; 400 when the answer is too large
+   */
+  once<A extends Answer>(call: Call, fn: (call: Call) => Promise<A>): Promise<A | KeptAnswer>
+  /** Returns whether the answer to a request with this `Idempotency-Key` is kept. Then `once` does not run it. */
+  isKept(call: Call): Promise<boolean>
   /** Changes metadata in a transaction, atomically for all instances. */
   alter<T>(call: Call, fn: (edit: Editor) => Promise<T> | T): Promise<T>
   /** Returns the metadata for reading only. */

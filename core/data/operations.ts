@@ -1,5 +1,6 @@
 import type { Answer, AnswerFormat } from '../answer.js'
 import type { Json } from '../json/parse.js'
+import type { KeyedRequest } from '../keyed-request.js'
 import type { Logger } from '../log.js'
 import type { Infer, Schema } from '../schema.js'
 import type { Session } from '../session.js'
@@ -19,6 +20,8 @@ export interface Call {
   readonly format: AnswerFormat
   /** Selects the error codes of database errors. Defaults to those of the JSON query API. */
   readonly dialect?: 'alpha' | 'modern' | undefined
+  /** Present if the request has an `Idempotency-Key`, for `Data.once`. */
+  readonly keyed?: KeyedRequest | undefined
   /** Headers of the request and of its answer, if it came by HTTP. */
   readonly headers?: { get(name: string): string; set(name: string, value: string): void }
   /** Logger with the request id, for details that the caller must not see. */

@@ -9,6 +9,7 @@ import { type AnySchema, refuseUnknownKeys, type Schema } from '../schema.js'
 import { assertAdmin, isAdmin, type Session } from '../session.js'
 import type { Request } from './data.js'
 import type { Answer, Call, Operation, Operations } from './operations.js'
+import type { DataService } from './service.js'
 
 /** Operations by `type`. More can be added while plugins are set up. */
 export class Registry implements Operations {
@@ -18,6 +19,7 @@ export class Registry implements Operations {
   constructor(
     private readonly operations: ReadonlyMap<string, Operation>,
     private readonly timeoutMs: number,
+    private readonly data: Pick<DataService, 'once' | 'isRead'>,
   ) {}
 
   get types(): readonly string[] {
@@ -32,7 +34,21 @@ export class Registry implements Operations {
     }
     const args = this.check(operation, given)
     const timeoutMs = operation.timeoutMs ?? this.timeoutMs
-    return timeoutMs === 0 ? operation.run(args, call) : runWithin(type, operation, args, call, timeoutMs)
+    const runOnce = (once: Call) =>
+      timeoutMs === 0 ? operation.run(args, once) : runWithin(type, operation, args, once, timeoutMs)
+    return call.keyed && (await this.writes(operation, args, call)) ? this.data.once(call, runOnce) : runOnce(call)
+  }
+
+  /** Returns whether an operation may have an effect, other than the query that it runs in its place. */
+  private async writes(operation: Operation, args: Json, call: Call): Promise<boolean> {
+    if (operation.resolve) return false
+    try {
+      const request = operation.lift?.(args)
+      return !request?.onStandby || !(await this.data.isRead(request, call))
+    } catch {
+      // It fails in the same way when it runs.
+      return true
+    }
   }
 
   lift(query: Json, placeholders: readonly string[] = []): Request | undefined {

@@ -25,6 +25,7 @@ import type { Data, Request } from './data.js'
 import { explainTrial, tryPermission } from './explain-permission.js'
 import { type Explained, explainStatement, fieldsOf, genericPlan, refusalOf, type Undone } from './explain.js'
 import { answerRows } from './format.js'
+import { createOnce, type IdempotencyConfig } from './once.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
 import { refusalExplainer } from './refusals.js'
@@ -52,6 +53,8 @@ export interface DataService extends Data {
   /** Number of compilations in workers by state. */
   readonly compiling: Plans['load']
   readonly slowQueries: SlowQueries
+  /** Returns whether the caller's request only reads. */
+  isRead(request: Request, call: Call): Promise<boolean>
   /** The standbys of `database.readUrls`. */
   readonly standbys: readonly StandbyState[]
   /** Returns PostgreSQL's plan of a statement without its values. The result is for admins only. */
@@ -62,6 +65,9 @@ export interface DataService extends Data {
 
 export interface DataOptions extends PlansOptions {
   readonly limits: Limits
+  readonly idempotency: IdempotencyConfig
+  /** Whether this process does work that no request asks for. */
+  readonly background: boolean
   /** Whether to use the optional fast paths. */
   readonly fast: boolean
   /** Throws 429 when a caller holds too much memory. */
@@ -206,7 +212,7 @@ export async function openData(database: Database, options: DataOptions): Promis
     try {
       return await retryOnConflict(() => retryOnStaleSnapshot(snapshots, run))
     } catch (error) {
-      const said = clientError(error, call && readerOf(call))
+      const said = clientError(error, call && readerOf(call), undefined, call?.dialect)
       throw call && isAdmin(call.session) ? await explainMissing(database, said) : said
     }
   }
@@ -260,6 +266,22 @@ export async function openData(database: Database, options: DataOptions): Promis
     undone,
   })
 
+  const query: Data['query'] = async <Row extends object>(
+    text: string,
+    values: readonly unknown[] = [],
+    inside?: Transaction,
+  ) => {
+    const name = pooled ? {} : { name: nameOf(text) }
+    const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
+    return inside ? ask(inside.client) : retried(undefined, () => withClient(database.main, ask))
+  }
+  const transaction: Data['transaction'] = (call, fn) =>
+    told(
+      call,
+      transactionOn((use) => withClient(database.main, use), call, fn),
+    )
+  const once = createOnce({ query, transaction }, options.idempotency, log)
+
   return {
     get catalog() {
       return snapshots.current.catalog
@@ -286,16 +308,12 @@ export async function openData(database: Database, options: DataOptions): Promis
     async read(request, call, most = Infinity) {
       return (await answer(request, call, call.transaction ? undefined : most)) as Answer
     },
-    async query<Row extends object>(text: string, values: readonly unknown[] = [], inside?: Transaction) {
-      const name = pooled ? {} : { name: nameOf(text) }
-      const ask = async (client: ClientBase) => (await client.query<Row>({ ...name, text, values: [...values] })).rows
-      return inside ? ask(inside.client) : retried(undefined, () => withClient(database.main, ask))
-    },
-    transaction: (call, fn) =>
-      told(
-        call,
-        transactionOn((use) => withClient(database.main, use), call, fn),
-      ),
+    query,
+    transaction,
+    once: once.once,
+    isKept: once.isKept,
+    isRead: async (request, call) =>
+      isPlainRead(await plans.compiled(snapshotOf(call), taskOf(request, call), call.session.caller)),
     alter: (call, fn) =>
       told(
         call,
@@ -370,10 +388,12 @@ export async function openData(database: Database, options: DataOptions): Promis
       plans.start(() => snapshots.current.sendable as Sendable)
       await Promise.all([snapshots.watch(), counts.refresh(), standbys?.start()])
       await plans.warm()
+      if (options.background) once.startPruning()
     },
     closers: [
       { owner: 'shared connections', run: async () => void (await Promise.all(closers.map((close) => close()))) },
       { owner: 'checks of standbys', run: async () => standbys?.close() },
+      { owner: 'kept answers', run: () => once.close() },
       { owner: 'compilation', run: () => plans.close() },
       { owner: 'listening for metadata changes', run: () => snapshots.close() },
     ],

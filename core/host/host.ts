@@ -42,8 +42,8 @@ export interface Shared {
   readonly authenticators: Authenticator[]
   /** Path prefixes where a plugin authenticates requests itself. */
   readonly proofs: { readonly plugin: string; readonly prefix: string }[]
-  /** Paths whose routes honour `Idempotency-Key`. */
-  readonly idempotent: Set<string>
+  /** What honours `Idempotency-Key`, by path. */
+  readonly idempotent: Map<string, 'route' | 'server'>
   /** Operations by `type`. */
   readonly operations: Map<string, Operation>
   readonly links: (Link & { readonly plugin: string })[]
@@ -68,7 +68,7 @@ export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' 
     middlewares: [],
     authenticators: [],
     proofs: [],
-    idempotent: new Set(),
+    idempotent: new Map(),
     operations: new Map(),
     links: [],
     planners: new Map(),
@@ -136,9 +136,9 @@ export function createHost(plugin: Uses, shared: Shared): Host {
       if (!/^\/([^/]+\/)+$/.test(prefix)) throw new Error(`${owner}: "${prefix}" is not a path such as "/v1/hooks/"`)
       shared.proofs.push({ plugin: name, prefix })
     },
-    idempotent: (path) => {
+    idempotent: (path, { by = 'route' } = {}) => {
       inSetup('an idempotent path')
-      shared.idempotent.add(path)
+      shared.idempotent.set(path, by)
     },
     operation(type, typed) {
       untilStarted('an operation')

@@ -74,7 +74,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     }
     for (const middleware of shared.middlewares) app.middleware(middleware)
     for (const { plugin, prefix } of shared.proofs) if (listener.serves(plugin)) app.proves(prefix)
-    for (const path of shared.idempotent) app.idempotent(path)
+    for (const [path, by] of shared.idempotent) app.idempotent(path, by)
     return { app, listener, plugins }
   })
 

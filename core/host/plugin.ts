@@ -186,9 +186,11 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
   /**
    * Declares that the plugin's route at this path honours `Idempotency-Key`: repeating a request with the same key has
    * no further effect. Other routes refuse that header with 400 `not-supported` instead of ignoring it.
-   * @param path literal, e.g. `/v1/orders`
+   * @param path literal, e.g. `/v1/orders`, or a prefix that ends with a slash
+   * @param options.by `server` if the route runs one operation, or `once` of the service `data`, with the `callOf` its
+   *   exchange: the server keeps the answer. Defaults to `route`
    */
-  idempotent(path: string): void
+  idempotent(path: string, options?: { readonly by?: 'route' | 'server' }): void
   /** Adds a `type` to the JSON query API. The schema `args` types the arguments of `run`. */
   operation<const S extends Schema>(type: string, operation: Operation<S>): void
   /** Adds a pure planner, which the workers import as well: its default export is `(shape, names) => Plan`. */
@@ -269,6 +271,7 @@ export function callOf(
     get signal() {
       return state.signal
     },
+    keyed: state.keyed,
     headers: 'get' in exchange ? exchange : undefined,
     log: () => state.log,
     timing: state.timing,

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { catalogMigrations } from '../catalog/schema.js'
 import { Registry } from '../data/registry.js'
+import { idempotencyConfig } from '../data/once.js'
 import { limitsConfig } from '../data/request-limits.js'
 import { type DataService, openData } from '../data/service.js'
 import { databaseConfig, checkDatabase } from '../db/config.js'
@@ -77,6 +78,7 @@ export const sections = {
   log: logConfig,
   compile: compileConfig,
   limits: limitsConfig,
+  idempotency: idempotencyConfig,
   dataDir: { type: 'string', default: './.rowhouse', description: 'Folder for the files of this server.' },
   migrationsDir: {
     type: 'string',
@@ -190,7 +192,7 @@ export async function startLoaded(
     const shared = createShared({ log, metrics: metrics.registry, providers, dataDir, background })
     if (store) {
       shared.services.set('data', store.data)
-      shared.services.set('operations', new Registry(shared.operations, values.database.statementTimeoutMs))
+      shared.services.set('operations', new Registry(shared.operations, values.database.statementTimeoutMs, store.data))
       const { migrationsDir } = values
       const operations = healthOperations({ ...store, loaded, lines, migrationsDir, siblings })
       for (const [type, operation] of Object.entries(operations)) shared.operations.set(type, operation)
@@ -268,6 +270,8 @@ export async function startLoaded(
         log,
         metrics,
         limits: values.limits,
+        idempotency: values.idempotency,
+        background,
         fast: values.fast,
         admit: held.check,
         siblings,

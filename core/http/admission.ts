@@ -1,9 +1,11 @@
+import type { IncomingMessage } from 'node:http'
 import { ServiceError, serviceError } from '../errors.js'
 import { isAdmin, type Session, USER_ID } from '../session.js'
 import { Timing } from '../timing.js'
 import { addressKey } from './client-address.js'
 import type { HttpConfig } from './config.js'
 import { anonymous } from './identity.js'
+import { KeyedRequest } from '../keyed-request.js'
 import type { Exchange } from './exchange.js'
 import type { Authenticate } from './session.js'
 import type { Traffic } from './traffic.js'
@@ -19,14 +21,15 @@ type Entering = Pick<Exchange, 'req' | 'res' | 'path' | 'state'>
 /**
  * Creates the admission of requests.
  * @param unauthenticated path prefixes without authentication; may grow until the first request
- * @param idempotent paths whose routes honour `Idempotency-Key`; may grow until the first request
+ * @param idempotent what honours `Idempotency-Key`, by path, or by prefix with a slash at its end: the route itself, or
+ *   the server, which keeps the answer. May grow until the first request
  */
 export function admission(
   config: HttpConfig,
   authenticate: Authenticate,
   traffic: Traffic,
   unauthenticated: readonly string[],
-  idempotent: ReadonlySet<string>,
+  idempotent: ReadonlyMap<string, 'route' | 'server'>,
 ): Admission {
   const overSocket = config.socket !== undefined
 
@@ -56,7 +59,11 @@ export function admission(
       ctx.state.session = session
       if (config.serverTiming && isAdmin(session)) ctx.state.timing = new Timing()
       traffic.held.check(session)
-      if (ctx.req.headers['idempotency-key'] && !idempotent.has(ctx.path)) throw noIdempotency()
+      const key = ctx.req.headers['idempotency-key']
+      if (!key) return
+      const by = honoured(idempotent, ctx.path)
+      if (!by) throw noIdempotency()
+      if (by === 'server') ctx.state.keyed = keyedRequest(String(key), ctx.req)
     },
   }
 }
@@ -72,6 +79,18 @@ function withCaller(session: Session, client: string): Session {
 
 const isWrongGuess = (error: unknown): error is ServiceError =>
   error instanceof ServiceError && error.status === 401 && error.code !== 'missing-credentials'
+
+/** Returns what honours `Idempotency-Key` at a path. */
+function honoured(idempotent: ReadonlyMap<string, 'route' | 'server'>, path: string): 'route' | 'server' | undefined {
+  const exact = idempotent.get(path)
+  if (exact) return exact
+  return [...idempotent].find(([prefix]) => prefix.endsWith('/') && path.startsWith(prefix))?.[1]
+}
+
+const keyedRequest = (key: string, { method, url, headers }: IncomingMessage): KeyedRequest =>
+  new KeyedRequest(key, method, url, ...MEANING.map((name) => headers[name] ?? null))
+/** Headers that a repeated request must have in common with the first. Its session and its body are compared as well. */
+const MEANING = ['accept', 'if-match', 'if-none-match', 'if-unmodified-since', 'x-service-digits-as-text']
 
 /** Refuses the header, because a client that sends it would retry writes that already took effect. */
 const noIdempotency = () =>

@@ -38,8 +38,8 @@ export interface App extends Listener {
   middleware(fn: Middleware): void
   /** Disables authentication below this path: all callers there are anonymous. */
   proves(prefix: string): void
-  /** Declares that the route at this path honours `Idempotency-Key`. All other routes refuse it. */
-  idempotent(path: string): void
+  /** Declares what honours `Idempotency-Key` at this path. All other routes refuse it. @see admission */
+  idempotent(path: string, by: 'route' | 'server'): void
   /** Ends the registration of routes. @throws Error for duplicate ones */
   seal(): void
   /** Handler for an external `node:http` server. The owner of that server sets its limits and closes it. */
@@ -52,7 +52,7 @@ export function createApp(options: AppOptions): App {
   const plugins: PluginRoutes[] = []
   const middlewares: Middleware[] = []
   const unauthenticated: string[] = []
-  const idempotent = new Set<string>()
+  const idempotent = new Map<string, 'route' | 'server'>()
 
   const koa = new Koa({ proxy: false })
   koa.context.onerror = function (this: Context, error: Error | null) {
@@ -134,7 +134,7 @@ export function createApp(options: AppOptions): App {
     use: (routes: PluginRoutes) => void plugins.push(routes),
     middleware: (fn: Middleware) => void middlewares.push(fn),
     proves: (prefix: string) => void unauthenticated.push(prefix),
-    idempotent: (path: string) => void idempotent.add(path),
+    idempotent: (path: string, by: 'route' | 'server') => void idempotent.set(path, by),
     seal: () => sealRoutes(core.router, plugins),
   })
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { parseFailed, type ServiceError, serviceError } from '../errors.js'
 import { ADMIN_LIMITS, decodeUtf8, DEFAULT_LIMITS, type Json, parseJson } from '../json/parse.js'
 import { isAdmin } from '../session.js'
+import { sha256 } from '../keyed-request.js'
 import { timed } from '../timing.js'
 import { assertSameOrigin, requireJson } from './csrf.js'
 import type { Exchange } from './exchange.js'
@@ -23,7 +24,7 @@ export async function readJson(
   ctx: Omit<Exchange, 'params'>,
   { isRows, largeForAdmin, empty }: JsonReading = {},
 ): Promise<Json> {
-  const { session, limits, held, timing } = ctx.state
+  const { session, limits, held, timing, keyed } = ctx.state
   requireJson(ctx, session)
   assertSameOrigin(ctx, session)
   const large = largeForAdmin === true && isAdmin(session)
@@ -33,6 +34,7 @@ export async function readJson(
     timeoutMs: limits.jsonTimeoutMs,
     hold: (bytes, size) => held.receive(session, bytes, size),
   })
+  keyed?.add(sha256(body).toString('hex'))
   if (body.length === 0 && empty !== undefined) return empty
   return timed(timing, 'parse', () => parseJson(decodeUtf8(body), large ? ADMIN_LIMITS : DEFAULT_LIMITS, isRows))
 }

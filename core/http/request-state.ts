@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Context } from 'koa'
 import { serviceError } from '../errors.js'
 import type { Logger } from '../log.js'
+import type { KeyedRequest } from '../keyed-request.js'
 import type { Session } from '../session.js'
 import type { Timing } from '../timing.js'
 import { createProxies } from './client-address.js'
@@ -31,6 +32,8 @@ export class RequestState {
   plugin?: string
   /** Pattern of the route that handles the request without Koa. */
   route?: string
+  /** Present if the request has an `Idempotency-Key` and the server keeps its answer. */
+  keyed?: KeyedRequest
   /** Koa's context, if Koa handles the request. */
   context?: Context
   /** `code` of the error response. */

@@ -1,7 +1,7 @@
 import type { Call, Data, ServiceError, Transaction } from 'rowhouse'
 import type { Rule } from 'rowhouse/plan'
 import type { Version } from './conditions.js'
-import { accessDenied, AlreadyExists, notFound, preconditionFailed } from './errors.js'
+import { accessDenied, AlreadyExists, notFound, preconditionFailed, uploadLost } from './errors.js'
 import type { Files, StoredBlob } from './files.js'
 import type { Rules } from './rules.js'
 
@@ -37,10 +37,10 @@ export class Changes {
    */
   async commit(blobs: readonly StoredBlob[], guard: Guard | undefined, call: Call): Promise<readonly string[]> {
     const [only] = blobs
-    if (only && blobs.length === 1 && !guard) return [await this.files.store(only, only.file.create)]
+    if (only && blobs.length === 1 && !guard && !call.keyed) return [await this.files.store(only, only.file.create)]
     for (let tries = 1; ; tries++) {
       try {
-        return await this.data.transaction(call, async (inTransaction) => {
+        return await this.once(call, async (inTransaction) => {
           await guard?.before?.(inTransaction.transaction)
           const records: string[] = []
           for (const blob of blobs) records.push(await this.commitOne(blob, guard, inTransaction))
@@ -54,6 +54,22 @@ export class Changes {
     }
   }
 
+  /** Returns the records of an earlier request with the same `Idempotency-Key`. @throws ServiceError 503 without one */
+  repeat(call: Call): Promise<readonly string[]> {
+    return this.once(call, () => Promise.reject(uploadLost()))
+  }
+
+  private async once(
+    call: Call,
+    fn: (call: TransactionCall) => Promise<readonly string[]>,
+  ): Promise<readonly string[]> {
+    const { text } = await this.data.once(call, async (once) => {
+      const records = await this.data.transaction(once, fn)
+      return { kind: 'text' as const, text: records.join('\n') }
+    })
+    return text.split('\n')
+  }
+
   private async commitOne(blob: StoredBlob, guard: Guard | undefined, call: TransactionCall): Promise<string> {
     const { id, create } = blob.file
     if (!guard) return this.files.store(blob, create, call.transaction)
@@ -65,8 +81,8 @@ export class Changes {
   }
 
   /** @throws ServiceError 403, 404, 412 */
-  async remove(id: string, guard: Guard | undefined): Promise<void> {
-    if (!guard) return this.files.remove(id)
+  async remove(id: string, guard: Guard | undefined, transaction?: Transaction): Promise<void> {
+    if (!guard) return this.files.remove(id, transaction)
     const { rules, conditions } = guard
     await this.data.transaction(guard.call, async (call) => {
       const current = await this.files.version(id, call.transaction)

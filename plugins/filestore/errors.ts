@@ -28,6 +28,11 @@ export const quotaExceeded = (role: string, used: number, userBytes: number): Se
 /** 503: the lease of an upload expired, and the collector has taken its blob. */
 export const uploadLost = (): ServiceError =>
   serviceError('upload_lost', 'the upload took too long; send it again', '$', { retryAfter: 1 })
+/** 409: another request with the same `Idempotency-Key` ended while this one was received. */
+export const justStored = (): ServiceError =>
+  serviceError('idempotency-in-progress', 'the first request with this Idempotency-Key has just ended', '$', {
+    retryAfter: 1,
+  })
 /** 500. The cause is only logged. */
 export const internalError = (cause: unknown): ServiceError =>
   serviceError('fatal_internal_error', 'internal server error', '$', { cause })

@@ -75,7 +75,9 @@ export function fileRoutes(components: Components): void {
   async function* newFilesOf(exchange: Exchange, call: Call): AsyncGenerator<Upload> {
     let usedBytes = 0
     let count = 0
-    for await (const { id = randomUUID(), contentType, meter } of filesOf(exchange.req, config, call.signal)) {
+    for await (const { id: named, contentType, meter } of filesOf(exchange.req, config, call.signal)) {
+      const id = named ?? randomUUID()
+      call.keyed?.add(named ?? null)
       const { caller } = await access.check({ operation: 'create', id }, call)
       count++
       let metered: Meter | undefined
@@ -114,10 +116,13 @@ export function fileRoutes(components: Components): void {
     assertSameOrigin(exchange, call.session)
     const id = readFileId(exchange.path, PREFIX)
     const permit = await access.check({ operation: 'delete', id }, call)
-    await changes.remove(id, guardOf(exchange, permit, call))
-    return json({ file_id: id, status: 'deleted' })
+    return host.use('data').once(call, async (once) => {
+      await changes.remove(id, guardOf(exchange, permit, once), once.transaction)
+      return json({ file_id: id, status: 'deleted' })
+    })
   }
 
+  for (const path of ['/v1/file', PREFIX]) host.idempotent(path, { by: 'server' })
   if (config.signedUrls.maxSeconds > 0) host.route('post', '/v1/file-url', sign)
   for (const path of ['/v1/file', '/v1/file/']) host.route('post', path, uploadNew)
   host.route('post', FILE_PATH, async (exchange) => upload(exchange, readFileId(exchange.path, PREFIX), true))

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import { finished } from 'node:stream/promises'
 import { type Call, type Host, type ObjectStore, ServiceError, type Services } from 'rowhouse'
 import type { Changes, Guard } from './changes.js'
-import type { FilestoreConfig } from './config.js'
-import { badRequest, storageUnavailable, uploadLost } from './errors.js'
+import { type FilestoreConfig, limitsOf } from './config.js'
+import { badRequest, justStored, storageUnavailable, uploadLost } from './errors.js'
 import { type Files, LEASE_SECONDS, type NewFile, type StoredBlob } from './files.js'
 import { type BufferedBody, type Meter, tooLarge } from './meter.js'
 import { reserve } from './quota.js'
@@ -45,6 +46,8 @@ export class Uploads {
     guard?: Guard,
   ): Promise<readonly string[]> {
     const { host, files, config } = this
+    const data = host.use('data')
+    const isRepeated = await data.isKept(call)
     const store = await host.provider('storage')
     const provider = host.providerName('storage') as string
     const lease = holdLease(files, host.use('log'), call.signal)
@@ -53,20 +56,31 @@ export class Uploads {
     try {
       for await (const upload of uploads) {
         const { file } = upload
-        if (guard) await this.changes.precheck(file.id, file.create, guard)
+        if (isRepeated) {
+          const { size, sha256 } = await digest(upload.open(limitsOf(file.role, config).maxBytes))
+          call.keyed?.add(file.contentType, size, sha256.toString('hex'))
+          continue
+        }
+        // The commit makes the same checks. Before it, an earlier request with the same key may have stored the file.
+        if (guard && !call.keyed) await this.changes.precheck(file.id, file.create, guard)
         const blob = randomUUID()
-        const data = host.use('data')
         const reserved = await reserve({ data, files, config }, { blob, provider }, file, upload.size, call)
         lease.blobs.add(blob)
         const written =
           (await this.writeBuffered(store, blob, upload, reserved.maxBytes, signal)) ??
           (await writeStream(store, blob, upload.open(reserved.maxBytes), signal))
         if (reserved.estimated) await files.setSize(blob, written.size)
+        call.keyed?.add(file.contentType, written.size, written.sha256.toString('hex'))
         stored.push({ blob, file, ...written })
       }
-      return await this.changes.commit(stored, guard, call)
+      if (isRepeated) return await this.changes.repeat(call)
+      const records = await this.changes.commit(stored, guard, call)
+      // An earlier request with the same key may have stored its own.
+      if (call.keyed) await this.discardAll(store, lease)
+      return records
     } catch (error) {
-      for (const blob of lease.blobs) await this.discard(store, blob)
+      await this.discardAll(store, lease)
+      if (!isRepeated && (await data.isKept(call).catch(() => false))) throw justStored()
       throw storeFailure(lease.lost ?? error)
     } finally {
       lease.end()
@@ -93,6 +107,10 @@ export class Uploads {
     }
   }
 
+  private async discardAll(store: ObjectStore, { blobs }: Lease): Promise<void> {
+    for (const blob of blobs) await this.discard(store, blob)
+  }
+
   /**
    * Deletes a blob, unless a commit whose answer was lost has made it the content of a file. Deletes the object first,
    * because the collector finds a row without an object, but not an object without a row.
@@ -108,6 +126,11 @@ export class Uploads {
         .warn({ err: error, blob }, 'the blob of a failed upload could not be deleted; the collector will retry')
     }
   }
+}
+
+async function digest(meter: Meter): Promise<Pick<StoredBlob, 'size' | 'sha256'>> {
+  await finished(meter.resume())
+  return { size: meter.size, sha256: meter.sha256() }
 }
 
 async function writeStream(

@@ -85,7 +85,11 @@ export async function executeGraphql(
   const lifted = liftRequest(prepared, request, options, call)
   if (prepared.operation === 'mutation') {
     const mutation = { ...lifted, variables: variableValues(prepared.inputs, request) }
-    return withPath(mutate(data, mutation, prepared.roots, call), atSelectionSet)
+    const run = async (once: Call) => ({
+      kind: 'text' as const,
+      text: await mutate(data, mutation, prepared.roots, once),
+    })
+    return (await withPath(data.once(call, run), atSelectionSet)).text
   }
   const query = { planner: PLANNER, ...lifted, onStandby: true as const }
   if (!prepared.introspects && options.streams) return withPath(read(data, query, call), atSelectionSet)

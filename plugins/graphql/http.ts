@@ -85,10 +85,12 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
       const failedAt = (position: Position, error: unknown) => failed(ctx, error, dialect, path, position).body
       return { status: 200, body: withData(result, failedAt, call) }
     } catch (error) {
+      if (error instanceof ServiceError && ABOUT_KEYS.has(error.code)) throw error
       return failed(ctx, error, dialect, path)
     }
   }
 
+  host.idempotent('/v1alpha1/graphql', { by: 'server' })
   host.route('post', '/v1alpha1/graphql', async (ctx) => {
     const { status, body } = await catchMalformed(ctx, 'alpha', async () => run(ctx, 'alpha', await readJson(ctx), '$'))
     return answerWith(body, JSON_TYPE, status)
@@ -116,6 +118,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
   if (config.relay) serve('/v1beta1/relay', 'relay')
 
   function serve(path: string, dialect: 'modern' | 'relay'): void {
+    host.idempotent(path, { by: 'server' })
     host.route('post', path, async (ctx) => {
       const type = wantedType(ctx)
       let batch = false
@@ -145,6 +148,10 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
 
   async function runBatch(ctx: Exchange, dialect: Dialect, body: readonly Json[]): Promise<Outcome> {
     const { maxBatch } = limitsOf(ctx.state.session)
+    if (ctx.state.keyed) {
+      const message = 'a batch takes no Idempotency-Key; send one mutation with all fields, which is one transaction'
+      throw serviceError('not-supported', message, '$')
+    }
     if (body.length === 0 || body.length > maxBatch) {
       const message = `a batch has 1 to ${maxBatch} operations (plugins.graphql.limits.maxBatch)`
       throw parseFailed(message, '$')
@@ -172,12 +179,13 @@ async function catchMalformed(ctx: Exchange, dialect: Dialect, fn: () => Promise
   try {
     return await fn()
   } catch (error) {
-    if (!(error instanceof ServiceError) || NOT_GRAPHQL.has(error.status)) throw error
+    if (!(error instanceof ServiceError) || NOT_GRAPHQL.has(error.status) || ABOUT_KEYS.has(error.code)) throw error
     return { ...failed(ctx, error, dialect, '$'), malformed: true }
   }
 }
 /** Authentication, body limits, timeouts and the like: the core formats these errors. */
 const NOT_GRAPHQL = new Set([401, 403, 408, 413, 415, 429, 503])
+const ABOUT_KEYS = new Set(['idempotency-in-progress', 'idempotency-key-reused'])
 
 /**
  * @param path path of the request in the body: `$`, or `$[2]` in a batch

@@ -37,6 +37,7 @@ export default definePlugin({
     // Each statement has a limit of its own.
     for (const [type, operation] of Object.entries(all)) host.operation(type, { ...operation, timeoutMs: 0 })
 
+    host.idempotent('/v1/query', { by: 'server' })
     host.route('post', '/v1/query', async (exchange) => {
       const format = wantedFormat(exchange)
       const query = await readJson(exchange, { isRows, largeForAdmin: true })

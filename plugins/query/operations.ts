@@ -59,13 +59,13 @@ export function rowOperations(data: Data): Record<string, Operation> {
   })
   const operation = (lift: (args: Json) => Lifted, templatable: Templatable, onStandby?: true): Operation => ({
     templatable,
-    lift: (args) => request(lift)(args),
+    lift: (args) => ({ ...request(lift)(args), onStandby }),
     run: async (args, call) => text(await data.run({ ...request(lift)(args, call), onStandby }, call)),
   })
   const reading = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
     formats: true,
     templatable,
-    lift: (args) => request(lift)(args),
+    lift: (args) => ({ ...request(lift)(args), onStandby: true }),
     async run(args, call) {
       const limit = isObject(args) ? args['limit'] : undefined
       return data.read(

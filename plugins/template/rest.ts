@@ -37,6 +37,7 @@ export function restRoutes(host: Host, data: Data, templates: Templates): void {
     }
     return templates.execute(stored, args, call, '$')
   }
+  host.idempotent('/v1/template/', { by: 'server' })
   for (const method of ['get', 'post', 'put', 'delete'] as const) host.route(method, '/v1/template/:name', execute)
 }
 

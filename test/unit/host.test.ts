@@ -236,7 +236,7 @@ t.test('the arguments of an operation have defaults, and no keys that its schema
       return { kind: 'text', text: '' }
     },
   })
-  const operations = new Operations(registry.operations, 0)
+  const operations = new Operations(registry.operations, 0, {} as never)
   const run = (args: string) =>
     operations.run(parseJson(`{"type": "remind", "args": ${args}}`), {
       session: { role: 'user', variables: new Map(), via: 'anonymous' },

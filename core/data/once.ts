@@ -1,0 +1,146 @@
+import type { Logger } from 'pino'
+import type { Answer } from '../answer.js'
+import { serviceError } from '../errors.js'
+import { ownerOf, sha256 } from '../keyed-request.js'
+import type { Infer, Schema } from '../schema.js'
+import type { Data } from './data.js'
+
+/** The section `idempotency` of the configuration. */
+export const idempotencyConfig = {
+  type: 'object',
+  default: {},
+  properties: {
+    keepHours: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 8760,
+      default: 24,
+      description:
+        'How long the server keeps the answer to a request with an `Idempotency-Key`, in hours. Afterwards the key may be used again.',
+    },
+    maxAnswerBytes: {
+      type: 'integer',
+      minimum: 1024,
+      maximum: 64 * 2 ** 20,
+      default: 2 ** 20,
+      description:
+        'Maximum size of an answer to a request with an `Idempotency-Key`, in bytes. A request with a larger answer fails with 400 and has no effect.',
+    },
+  },
+} as const satisfies Schema
+export type IdempotencyConfig = Infer<typeof idempotencyConfig>
+
+/** Runs requests with an `Idempotency-Key` once. */
+export interface Once extends Pick<Data, 'once' | 'isKept'> {
+  /** Deletes what has been kept long enough, until `close`. */
+  startPruning(): void
+  close(): Promise<void>
+}
+
+export function createOnce(
+  { query, transaction }: Pick<Data, 'query' | 'transaction'>,
+  { keepHours, maxAnswerBytes }: IdempotencyConfig,
+  log: Logger,
+): Once {
+  let closed = false
+  let timer: NodeJS.Timeout | undefined
+  let pruning: Promise<void> | undefined
+
+  async function prune(): Promise<void> {
+    try {
+      while (!closed && (await query(PRUNE)).length === BATCH) {}
+    } catch (error) {
+      log.debug({ err: error }, 'old answers could not be deleted; will retry')
+    }
+  }
+
+  return {
+    async once(call, fn) {
+      const { keyed, session } = call
+      if (!keyed || call.transaction) return fn(call)
+      const { key } = keyed
+      const owner = ownerOf(session)
+      const hash = keyed.hash(session)
+      return transaction(call, async (inner) => {
+        const within = inner.transaction
+        const [lock] = await query<{ taken: boolean }>(LOCK, [lockOf(owner, key)], within)
+        if (!lock?.taken) throw inProgress()
+        const [kept] = await query<Kept>(FIND, [owner, key], within)
+        if (kept) {
+          if (!kept.hash.equals(hash)) throw reused()
+          call.headers?.set('Idempotency-Replayed', 'true')
+          const { body, status, type } = kept
+          return { kind: 'text', text: body.toString(), status, contentType: type ?? undefined }
+        }
+        const answer = await fn(inner)
+        const bytes = bytesOf(answer, maxAnswerBytes)
+        const { status = 200, contentType = null } = answer
+        await query(KEEP, [owner, key, hash, status, contentType, bytes, keepHours], within)
+        return answer
+      })
+    },
+    async isKept({ keyed, session }) {
+      return keyed !== undefined && (await query(FIND, [ownerOf(session), keyed.key])).length > 0
+    },
+    startPruning() {
+      timer = setInterval(() => {
+        pruning ??= prune().finally(() => (pruning = undefined))
+      }, PRUNE_MS)
+      timer.unref()
+    },
+    async close() {
+      closed = true
+      clearInterval(timer)
+      await pruning
+    },
+  }
+}
+
+interface Kept {
+  readonly hash: Buffer
+  readonly status: number
+  /** Null for JSON. */
+  readonly type: string | null
+  readonly body: Buffer
+}
+
+/** A statement of its own before `FIND`: only later ones see what the last holder of the lock has committed. */
+const LOCK = 'select pg_try_advisory_xact_lock($1::bigint) as taken'
+const FIND = `
+select request_hash as hash, status, content_type as type, body from svc_catalog.svc_kept_answer
+where caller = $1 and key = $2 and expires_at > now()`
+/** An expired key may be used again. */
+const KEEP = `
+insert into svc_catalog.svc_kept_answer (caller, key, request_hash, status, content_type, body, expires_at)
+values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7))
+on conflict (caller, key) do update set request_hash = excluded.request_hash, status = excluded.status,
+  content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at`
+
+const PRUNE_MS = 60_000
+const BATCH = 1000
+/** Uses the index svc_kept_answer_expired. */
+const PRUNE = `
+delete from svc_catalog.svc_kept_answer where (caller, key) in (
+  select caller, key from svc_catalog.svc_kept_answer where expires_at < now() order by expires_at limit ${BATCH})
+returning 1`
+
+const lockOf = (owner: string, key: string): string =>
+  String(sha256(JSON.stringify(['Idempotency-Key', owner, key])).readBigInt64BE())
+
+/** @throws ServiceError 400, before anything is committed */
+function bytesOf(answer: Answer, maxBytes: number): Buffer {
+  if (answer.kind === 'stream') {
+    throw serviceError('not-supported', 'a streamed answer cannot be kept for an Idempotency-Key', HEADER)
+  }
+  const bytes = answer.kind === 'text' ? Buffer.from(answer.text) : answer.bytes
+  if (bytes.length <= maxBytes) return bytes
+  const message = `the answer has ${bytes.length} bytes, and at most ${maxBytes} are kept for an Idempotency-Key (idempotency.maxAnswerBytes)`
+  throw serviceError('answer-too-large', message, HEADER)
+}
+
+const HEADER = '$.headers.Idempotency-Key'
+const inProgress = () =>
+  serviceError('idempotency-in-progress', 'the first request with this Idempotency-Key is in progress', HEADER, {
+    retryAfter: 1,
+  })
+const reused = () => serviceError('idempotency-key-reused', 'this Idempotency-Key was used for another request', HEADER)
