@@ -4,6 +4,7 @@ import { cluster } from './cluster/cluster.js'
 import { files } from './files/files.js'
 import { fuzz } from './fuzz.js'
 import { hostile } from './hostile/hostile.js'
+import { keys } from './keys/keys.js'
 import { noninterference } from './noninterference/noninterference.js'
 import { notify } from './notify/notify.js'
 import type { Part, Score } from './part.js'
@@ -12,7 +13,7 @@ import type { Part, Score } from './part.js'
  * `npm run trust`: long loops of faults and fuzz, each of which ends in a row of a table. What must never happen is a
  * violation; times are figures.
  */
-const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, noninterference, files, notify, cluster }
+const PARTS: Readonly<Record<string, Part>> = { hostile, fuzz, noninterference, files, notify, keys, cluster }
 const SHOWN = 30
 const ALIKE = 120
 

@@ -38,6 +38,8 @@ export interface ServersOptions {
   /** One life in so many is held still for longer than a lease. 0: none. */
   readonly holdEvery: number
   readonly holdMs: number
+  /** Whether one that does not start is started again, because its database is killed, too. */
+  readonly startsAgain?: true
 }
 
 /** Some servers on one database that are killed, and started again. */
@@ -48,6 +50,7 @@ export class Servers {
   private readonly all = new Set<Running>()
   private playing: Promise<unknown> = Promise.resolve()
   private calmed = false
+  private stopped = false
 
   constructor(options: ServersOptions) {
     this.options = options
@@ -90,6 +93,7 @@ export class Servers {
 
   async stop(): Promise<void> {
     this.calmed = true
+    this.stopped = true
     await this.playing.catch(() => {})
     for (const running of this.all) await this.kill(running)
   }
@@ -129,6 +133,15 @@ export class Servers {
   }
 
   private async start(): Promise<Running> {
+    for (;;) {
+      const started = await this.startOne().catch((error: unknown) => {
+        if (!this.options.startsAgain || this.stopped) throw error
+      })
+      if (started) return started
+    }
+  }
+
+  private async startOne(): Promise<Running> {
     const life: Life = { name: `server ${this.lives.length}`, held: [] }
     this.lives.push(life)
     const url = new URL(this.options.databaseUrl)

@@ -1,0 +1,193 @@
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { rowsOf } from '../../kit/database.js'
+import { makeImagePostgres } from '../files/image-postgres.js'
+import { type Answer, ask, each } from '../notify/clients.js'
+import { Servers } from '../notify/servers.js'
+import type { Part } from '../part.js'
+import { randomFrom } from '../random.js'
+
+const REQUESTS = 5000
+const MOST_COPIES = 4
+/** Requests in progress, each in several copies. */
+const CROWD = { clients: 8, breakMs: 5 }
+const LIFE_MS = [300, 2500] as const
+/** How long PostgreSQL lives at least and at most. */
+const DATABASE_LIFE_MS = [2000, 8000] as const
+/** A copy that gets no answer for so long is a violation. */
+const PATIENCE_MS = 180_000
+
+export const keys: Part = {
+  about: 'requests with an Idempotency-Key, while servers and PostgreSQL are killed',
+  async run({ seed, progress }) {
+    const { requests, copies, kills, databaseKills, replayed, told, seconds, ...score } = await keysUnderKills({
+      seed,
+      requests: REQUESTS,
+      progress,
+    })
+    const violations = [...score.violations]
+    const planted = await keysUnderKills({ seed, requests: 40, withoutKeys: true })
+    if (planted.violations.length === 0) violations.push('requests without keys were not caught')
+    return {
+      done: `${requests} requests in ${copies} copies: ${kills} kills of servers, ${databaseKills} of PostgreSQL`,
+      violations,
+      figures: [
+        `${replayed} answers replayed, ${told} times told to wait, ${Math.round(seconds)} s`,
+        'requests without keys were caught',
+      ],
+    }
+  },
+}
+
+export interface KeysScore {
+  readonly requests: number
+  readonly copies: number
+  readonly kills: number
+  readonly databaseKills: number
+  /** Answers that were kept. */
+  readonly replayed: number
+  /** Answers with 409, because the first request was in progress. */
+  readonly told: number
+  readonly seconds: number
+  readonly violations: readonly string[]
+}
+
+export interface KeysOptions {
+  readonly seed: number
+  readonly requests: number
+  readonly mostKills?: number
+  /** A fault that must be caught. */
+  readonly withoutKeys?: boolean
+  progress?(text: string): void
+}
+
+/** Sends each request up to 4 times at once, each copy until it is answered, and compares answers and effects. */
+export async function keysUnderKills({
+  seed,
+  requests,
+  mostKills = Infinity,
+  withoutKeys = false,
+  progress = () => {},
+}: KeysOptions): Promise<KeysScore> {
+  const began = performance.now()
+  const random = randomFrom(seed)
+  const folder = await mkdtemp(join(tmpdir(), 'rowhouse-trust-'))
+  await chmod(folder, 0o755)
+  await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify({ compile: { threads: 0 } }))
+  const postgres = await makeImagePostgres(join(folder, 'postgres'))
+  await postgres.start()
+  const options = { folder, databaseUrl: postgres.url, random, lifeMs: LIFE_MS, mostKills, holdEvery: 0, holdMs: 0 }
+  const servers = new Servers({ ...options, startsAgain: true })
+  const violations: string[] = []
+  const score = { requests, copies: 0, databaseKills: 0, replayed: 0, told: 0 }
+  /** The rows that the answer to a request names. */
+  const answered = new Map<number, string>()
+  const over = new AbortController()
+
+  /** Sends one copy until it has an answer. */
+  async function repeat(key: string, body: unknown): Promise<string | undefined> {
+    score.copies++
+    for (const end = performance.now() + PATIENCE_MS; performance.now() < end;) {
+      const answer = await ask(`${await servers.url()}/v1/query`, body, withoutKeys ? {} : { 'Idempotency-Key': key })
+      if (answer?.status === 200) {
+        if (answer.headers.get('Idempotency-Replayed') === 'true') score.replayed++
+        return JSON.stringify(answer.body)
+      }
+      if (isInProgress(answer)) score.told++
+      else if (answer && answer.status !== 503) {
+        violations.push(`${key}: ${answer.status} ${JSON.stringify(answer.body)}`)
+        return undefined
+      }
+      await sleep(20 + random() * 80)
+    }
+    violations.push(`${key}: no answer within ${PATIENCE_MS / 1000} s`)
+    return undefined
+  }
+
+  async function killDatabase(): Promise<void> {
+    const [least, most] = DATABASE_LIFE_MS
+    for (;;) {
+      const life = least + random() * (most - least)
+      if (await sleep(life, false, { signal: over.signal }).catch(() => true)) return
+      if (score.databaseKills >= mostKills) continue
+      await postgres.kill()
+      score.databaseKills++
+      await postgres.start()
+    }
+  }
+
+  try {
+    await servers.first()
+    await prepare(postgres.url, `${await servers.url()}/v1/query`)
+    await servers.calm()
+    servers.play()
+    const killing = killDatabase()
+    await each(requests, { ...CROWD, random }, async (n) => {
+      const key = `request-${n}`
+      const body = bodyOf(n)
+      const copies = 1 + Math.floor(random() * MOST_COPIES)
+      const answers = await Promise.all(Array.from({ length: copies }, () => repeat(key, body)))
+      const different = new Set(answers.filter((answer) => answer !== undefined))
+      if (different.size > 1) violations.push(`${key}: different answers: ${[...different].join(' and ')}`)
+      const [answer] = different
+      if (answer !== undefined) answered.set(n, idsIn(answer))
+      if (n % 500 === 499) progress(`${n + 1} of ${requests}, ${servers.kills} and ${score.databaseKills} kills`)
+    })
+    over.abort()
+    await killing
+    await servers.calm()
+    violations.push(...(await wrongEffects(postgres.url, answered)))
+    return { ...score, kills: servers.kills, seconds: (performance.now() - began) / 1000, violations }
+  } finally {
+    over.abort()
+    await servers.stop()
+    await postgres.kill()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+const isInProgress = (answer: Answer | undefined): boolean =>
+  answer?.status === 409 && answer.body.code === 'idempotency-in-progress'
+
+async function prepare(databaseUrl: string, url: string): Promise<void> {
+  await rowsOf(
+    databaseUrl,
+    `create table effect (id bigserial primary key, request int not null);
+     create function add_effect(n int) returns setof effect language sql volatile as
+       'insert into effect (request) values (n) returning *'`,
+  )
+  for (const [type, name] of [
+    ['track_table', 'effect'],
+    ['track_function', 'add_effect'],
+  ]) {
+    const answer = await ask(url, { type, args: { schema: 'public', name } })
+    if (answer?.status !== 200) throw new Error(`${type}: ${JSON.stringify(answer?.body)}`)
+  }
+}
+
+/** A request with two effects, or one. */
+function bodyOf(n: number): unknown {
+  const insert = { type: 'insert', args: { table: 'effect', objects: [{ request: n }], returning: ['id'] } }
+  if (n % 3 === 0) return insert
+  const call = { type: 'call', args: { function: 'add_effect', arguments: { n }, columns: ['id'] } }
+  return n % 3 === 1 ? { type: 'bulk', args: [insert, call] } : call
+}
+const effectsOf = (n: number): number => (n % 3 === 1 ? 2 : 1)
+
+/** Returns the ids of an answer in order. */
+const idsIn = (answer: string): string => [...answer.matchAll(/"id":(\d+)/g)].map(([, id]) => id).join()
+
+async function wrongEffects(databaseUrl: string, answered: ReadonlyMap<number, string>): Promise<string[]> {
+  const rows = await rowsOf<{ request: number; ids: string }>(
+    databaseUrl,
+    "select request, string_agg(id::text, ',' order by id) as ids from effect group by 1",
+  )
+  const effects = new Map(rows.map(({ request, ids }) => [request, ids]))
+  const wrong = [...answered].filter(([n, ids]) => effects.get(n) !== ids || ids.split(',').length !== effectsOf(n))
+  return [
+    ...wrong.map(([n, ids]) => `request-${n}: answered with ${ids}, and has the effects ${effects.get(n) ?? 'none'}`),
+    ...[...effects.keys()].filter((n) => !answered.has(n)).map((n) => `request-${n}: has effects, and no answer`),
+  ]
+}
