@@ -91,7 +91,7 @@ export interface Data {
   transaction<T>(call: Call, fn: (call: Call & Required<Pick<Call, 'transaction'>>) => Promise<T>): Promise<T>
   /**
    * Runs what a request writes. With an `Idempotency-Key`, that is one transaction, which also keeps the answer: a repeated
-   * request gets the same one, and `fn` does not run.
+   * request gets the same one, and `fn` does not run. A dry run is one transaction that is rolled back.
    * @param fn may run again after a conflict
    * @throws ServiceError 409 `idempotency-in-progress`, `idempotency-key-reused`; 400 when the answer is too large
    */

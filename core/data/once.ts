@@ -1,9 +1,10 @@
 import type { Logger } from 'pino'
-import type { Answer } from '../answer.js'
+import type { Answer, KeptAnswer } from '../answer.js'
 import { serviceError } from '../errors.js'
-import { ownerOf, sha256 } from '../keyed-request.js'
+import { type KeyedRequest, ownerOf, sha256 } from '../keyed-request.js'
 import type { Infer, Schema } from '../schema.js'
 import type { Data } from './data.js'
+import type { Call } from './operations.js'
 
 /** The section `idempotency` of the configuration. */
 export const idempotencyConfig = {
@@ -30,7 +31,7 @@ export const idempotencyConfig = {
 } as const satisfies Schema
 export type IdempotencyConfig = Infer<typeof idempotencyConfig>
 
-/** Runs requests with an `Idempotency-Key` once. */
+/** Runs requests with an `Idempotency-Key` once, and dry runs. */
 export interface Once extends Pick<Data, 'once' | 'isKept'> {
   /** Deletes what has been kept long enough, until `close`. */
   startPruning(): void
@@ -38,7 +39,7 @@ export interface Once extends Pick<Data, 'once' | 'isKept'> {
 }
 
 export function createOnce(
-  { query, transaction }: Pick<Data, 'query' | 'transaction'>,
+  { query, transaction, undone }: Pick<Data, 'query' | 'transaction'> & { readonly undone: Data['transaction'] },
   { keepHours, maxAnswerBytes }: IdempotencyConfig,
   log: Logger,
 ): Once {
@@ -54,30 +55,40 @@ export function createOnce(
     }
   }
 
+  async function keep<A extends Answer>(
+    keyed: KeyedRequest,
+    call: Call,
+    fn: (call: Call) => Promise<A>,
+  ): Promise<A | KeptAnswer> {
+    const { key } = keyed
+    const owner = ownerOf(call.session)
+    const hash = keyed.hash(call.session)
+    return transaction(call, async (inner) => {
+      const within = inner.transaction
+      const [lock] = await query<{ taken: boolean }>(LOCK, [lockOf(owner, key)], within)
+      if (!lock?.taken) throw inProgress()
+      const [kept] = await query<Kept>(FIND, [owner, key], within)
+      if (kept) {
+        if (!kept.hash.equals(hash)) throw reused()
+        call.headers?.set('Idempotency-Replayed', 'true')
+        const { body, status, type } = kept
+        return { kind: 'text', text: body.toString(), status, contentType: type ?? undefined }
+      }
+      const answer = await fn(inner)
+      const bytes = bytesOf(answer, maxAnswerBytes)
+      const { status = 200, contentType = null } = answer
+      await query(KEEP, [owner, key, hash, status, contentType, bytes, keepHours], within)
+      return answer
+    })
+  }
+
   return {
-    async once(call, fn) {
-      const { keyed, session } = call
-      if (!keyed || call.transaction) return fn(call)
-      const { key } = keyed
-      const owner = ownerOf(session)
-      const hash = keyed.hash(session)
-      return transaction(call, async (inner) => {
-        const within = inner.transaction
-        const [lock] = await query<{ taken: boolean }>(LOCK, [lockOf(owner, key)], within)
-        if (!lock?.taken) throw inProgress()
-        const [kept] = await query<Kept>(FIND, [owner, key], within)
-        if (kept) {
-          if (!kept.hash.equals(hash)) throw reused()
-          call.headers?.set('Idempotency-Replayed', 'true')
-          const { body, status, type } = kept
-          return { kind: 'text', text: body.toString(), status, contentType: type ?? undefined }
-        }
-        const answer = await fn(inner)
-        const bytes = bytesOf(answer, maxAnswerBytes)
-        const { status = 200, contentType = null } = answer
-        await query(KEEP, [owner, key, hash, status, contentType, bytes, keepHours], within)
-        return answer
-      })
+    once(call, fn) {
+      const { keyed, dryRun, transaction: outer } = call
+      if (outer || !(keyed || dryRun)) return fn(call)
+      if (!keyed) return undone(call, fn)
+      if (!dryRun) return keep(keyed, call, fn)
+      throw serviceError('not-supported', 'a dry run takes no Idempotency-Key', HEADER)
     },
     async isKept({ keyed, session }) {
       return keyed !== undefined && (await query(FIND, [ownerOf(session), keyed.key])).length > 0
@@ -118,11 +129,11 @@ on conflict (caller, key) do update set request_hash = excluded.request_hash, st
 
 const PRUNE_MS = 60_000
 const BATCH = 1000
-/** Uses the index svc_kept_answer_expired. */
+/** Uses the index svc_kept_answer_expired. The last condition spares a key that is used again at this moment. */
 const PRUNE = `
 delete from svc_catalog.svc_kept_answer where (caller, key) in (
   select caller, key from svc_catalog.svc_kept_answer where expires_at < now() order by expires_at limit ${BATCH})
-returning 1`
+and expires_at < now() returning 1`
 
 const lockOf = (owner: string, key: string): string =>
   String(sha256(JSON.stringify(['Idempotency-Key', owner, key])).readBigInt64BE())

@@ -22,6 +22,8 @@ export interface Call {
   readonly dialect?: 'alpha' | 'modern' | undefined
   /** Present if the request has an `Idempotency-Key`, for `Data.once`. */
   readonly keyed?: KeyedRequest | undefined
+  /** Whether nothing of what the request does may remain. Then only `Data.once` begins transactions, which it rolls back. */
+  readonly dryRun?: boolean | undefined
   /** Headers of the request and of its answer, if it came by HTTP. */
   readonly headers?: { get(name: string): string; set(name: string, value: string): void }
   /** Logger with the request id, for details that the caller must not see. */
@@ -77,6 +79,11 @@ export interface Operation<S extends Schema = Schema> {
   readonly resolve?: <T>(args: Json, call: Call, fn: (query: Json) => Promise<T>) => Promise<T>
   /** JSON Schema of its response, for the OpenAPI document. Defaults to the response of the request of `lift`. */
   readonly answer?: Readonly<Record<string, unknown>>
+  /**
+   * Whether all that it does is in `call.transaction` if there is one, so that rolling back undoes it. Otherwise it cannot be
+   * part of a dry run.
+   */
+  readonly undoable?: boolean
   /** The operation that a query with `version: 2` runs. Without it, such a query fails with 400. */
   readonly version2?: Operation
   /**

@@ -6,7 +6,7 @@ import { pointerKeys, valueAtPointer } from '../json-pointer.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
 import { type AnySchema, refuseUnknownKeys, type Schema } from '../schema.js'
-import { assertAdmin, isAdmin, type Session } from '../session.js'
+import { assertAdmin, isAdmin } from '../session.js'
 import type { Request } from './data.js'
 import type { Answer, Call, Operation, Operations } from './operations.js'
 import type { DataService } from './service.js'
@@ -26,17 +26,26 @@ export class Registry implements Operations {
     return [...this.operations.keys()]
   }
 
-  async run(query: Json, call: Parameters<Operations['run']>[1]): ReturnType<Operations['run']> {
-    const { type, args: given, operation } = this.find(query, call.session)
+  async run(query: Json, given: Call): ReturnType<Operations['run']> {
+    const call = given.transaction ? given : withDryRun(query, given)
+    const { type, args: unchecked, operation } = this.find(query, call)
     if (operation.admin && !(operation.explains && call.explains)) assertAdmin(call.session)
     if (call.format !== 'json' && !operation.formats) {
       throw serviceError('not-acceptable', `"${type}" answers with application/json only`, '$.type')
     }
-    const args = this.check(operation, given)
+    if (call.dryRun && !operation.undoable) {
+      throw serviceError(
+        'not-supported',
+        `"${type}" cannot be a dry run, because a rollback would not undo it`,
+        '$.type',
+      )
+    }
+    const args = this.check(operation, unchecked)
     const timeoutMs = operation.timeoutMs ?? this.timeoutMs
-    const runOnce = (once: Call) =>
-      timeoutMs === 0 ? operation.run(args, once) : runWithin(type, operation, args, once, timeoutMs)
-    return call.keyed && (await this.writes(operation, args, call)) ? this.data.once(call, runOnce) : runOnce(call)
+    if (!call.transaction && (call.keyed || call.dryRun) && (await this.writes(operation, args, call))) {
+      return this.data.once(call, (once) => runOperation(type, operation, args, once, timeoutMs))
+    }
+    return runOperation(type, operation, args, call, timeoutMs)
   }
 
   /** Returns whether an operation may have an effect, other than the query that it runs in its place. */
@@ -61,17 +70,17 @@ export class Registry implements Operations {
     return this.operations.get(type)
   }
 
-  /** @param session suggests the operations of its role for an unknown type */
-  private find(query: Json, session?: Session): { type: string; args: Json; operation: Operation } {
+  /** @param call suggests the operations of its role for an unknown type, and may be a dry run */
+  private find(query: Json, call?: Call): { type: string; args: Json; operation: Operation } {
     if (!isObject(query)) throw parseFailed('expecting an object with the keys type and args', '$')
-    refuseOtherKeys(query, ['type', 'version', 'args'], '$')
+    refuseOtherKeys(query, call && !call.transaction ? TOP_KEYS : KEYS, '$')
     const { type, version = 1, args } = query
     if (type === undefined) throw parseFailed("the key 'type' was not present", '$')
     if (args === undefined) throw parseFailed("the key 'args' was not present", '$')
     if (typeof type !== 'string') throw parseFailed('expecting a string', '$.type')
     const operation = this.operations.get(type)
     if (!operation) {
-      const others = [...this.operations].filter(([, { admin }]) => !admin || !session || isAdmin(session))
+      const others = [...this.operations].filter(([, { admin }]) => !admin || !call || isAdmin(call.session))
       const near = didYouMean(type, others.map(([name]) => name)) // prettier-ignore
       throw parseFailed(`unknown type : "${type}"${near}`, '$.type')
     }
@@ -89,6 +98,21 @@ export class Registry implements Operations {
     return check(args)
   }
 }
+
+const KEYS = ['type', 'version', 'args']
+const TOP_KEYS = [...KEYS, 'dry_run']
+
+/** Returns the context of a query with its `dry_run`. */
+function withDryRun(query: Json, call: Call): Call {
+  const dryRun = isObject(query) ? query['dry_run'] : undefined
+  if (dryRun === undefined || dryRun === false) return call
+  if (dryRun !== true) throw parseFailed('expecting a boolean', '$.dry_run')
+  call.headers?.set('Preference-Applied', 'tx=rollback')
+  return { ...call, dryRun }
+}
+
+const runOperation: typeof runWithin = (type, operation, args, call, timeoutMs) =>
+  timeoutMs === 0 ? operation.run(args, call) : runWithin(type, operation, args, call, timeoutMs)
 
 /** @throws ServiceError 504 `timeout`; a surrounding transaction is then aborted */
 async function runWithin(

@@ -30,7 +30,7 @@ type InTransaction = <T>(
   lend: Lend,
   call: Call,
   fn: (call: Call & { readonly transaction: Transaction }) => Promise<T>,
-  mode?: string,
+  how?: { readonly mode?: string | undefined },
 ) => Promise<T>
 
 /** Runs SQL of admins and keeps the metadata in step with what it changes. */
@@ -99,7 +99,7 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
         await change?.rescan(cascade)
         return answer
       },
-      readOnly ? 'read only' : undefined,
+      { mode: readOnly ? 'read only' : undefined },
     )
     if (!checks && !readOnly) await readAgain()
     return result

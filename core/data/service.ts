@@ -4,7 +4,7 @@ import { Editor } from '../catalog/editor.js'
 import { readMetadata } from '../catalog/metadata.js'
 import { type Compiled, nameOf, type PlannerSource, type Task } from '../compile/compile.js'
 import type { Sendable } from '../compile/pool.js'
-import { type Database, inTransaction, isPooled, withClient } from '../db/database.js'
+import { type Database, inTransaction, isPooled, type TransactionOptions, withClient } from '../db/database.js'
 import type { Reader } from '../db/disclosure.js'
 import { clientError } from '../db/errors.js'
 import { cancellable, executeIn, plainLane } from '../db/execute.js'
@@ -14,6 +14,7 @@ import { answerTooLarge } from '../db/limit-answers.js'
 import { createObserver, queryTags } from '../db/observe.js'
 import { SlowQueries } from '../db/slow-queries.js'
 import { openStandbys, standbyLane, type StandbyState } from '../db/standbys.js'
+import { serviceError } from '../errors.js'
 import type { Names } from '../plan/names.js'
 import { answerRequest, type RequestSteps } from '../request.js'
 import type { Siblings } from '../processes/siblings.js'
@@ -183,7 +184,9 @@ export async function openData(database: Database, options: DataOptions): Promis
         mustFit(transaction.answered)
         return { kind: 'text', text }
       }
-      const cell = await (isPlainRead(job.plan) ? lane.cell(job) : told(call, lane.write(job)))
+      const isRead = isPlainRead(job.plan)
+      if (!isRead) refuseDryRun(call)
+      const cell = await (isRead ? lane.cell(job) : told(call, lane.write(job)))
       return typeof cell === 'string' ? { kind: 'text', text: cell } : { kind: 'bytes', bytes: cell }
     },
     runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan),
@@ -221,22 +224,16 @@ export async function openData(database: Database, options: DataOptions): Promis
     lend: Lend,
     call: Call,
     fn: (call: Call & { readonly transaction: Transaction }) => Promise<T>,
-    mode?: string,
+    how: Pick<TransactionOptions, 'mode' | 'undo'> = {},
   ): Promise<T> {
     const { transaction: outer } = call
     if (outer) return fn({ ...call, transaction: outer })
+    if (!how.undo) refuseDryRun(call)
     return limits.run(
       call,
       (signal) =>
         retried(call, () =>
-          runTransaction(
-            database,
-            lend,
-            snapshots,
-            signal,
-            (transaction) => fn({ ...call, signal, transaction }),
-            mode,
-          ),
+          runTransaction(database, lend, snapshots, signal, (transaction) => fn({ ...call, signal, transaction }), how),
         ),
       // Each statement has its own limit, and together they use the caller's share.
       call.session.caller === undefined ? Infinity : limits.timeoutOf(call),
@@ -280,7 +277,9 @@ export async function openData(database: Database, options: DataOptions): Promis
       call,
       transactionOn((use) => withClient(database.main, use), call, fn),
     )
-  const once = createOnce({ query, transaction }, options.idempotency, log)
+  const undoneTransaction: Data['transaction'] = (call, fn) =>
+    transactionOn((use) => withClient(database.main, use), call, fn, { undo: true })
+  const once = createOnce({ query, transaction, undone: undoneTransaction }, options.idempotency, log)
 
   return {
     get catalog() {
@@ -398,6 +397,11 @@ export async function openData(database: Database, options: DataOptions): Promis
       { owner: 'listening for metadata changes', run: () => snapshots.close() },
     ],
   }
+}
+
+/** Makes sure that nothing is committed for a dry run, whatever path it takes. */
+function refuseDryRun({ dryRun }: Call): void {
+  if (dryRun) throw serviceError('not-supported', 'this request cannot be a dry run')
 }
 
 function raise(error: unknown): never {

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg'
 import { Change, type Reading } from '../catalog/change.js'
 import type { CatalogOptions } from '../catalog/draft.js'
-import { type Database, inTransaction, isPooled } from '../db/database.js'
+import { type Database, inTransaction, isPooled, type TransactionOptions } from '../db/database.js'
 import { cancellable } from '../db/execute.js'
 import { RESET_SESSION } from '../db/pooler.js'
 import { nothingSpent } from './request-limits.js'
@@ -12,7 +12,7 @@ export type Lend = <T>(fn: (client: ClientBase, discard: () => void) => Promise<
 
 /**
  * Runs `fn` in a transaction on a borrowed connection. Applies changed metadata before it resolves. Rolls back on failure
- * or cancellation.
+ * or cancellation, and always with `undo`.
  */
 export async function runTransaction<T>(
   database: Database,
@@ -20,7 +20,7 @@ export async function runTransaction<T>(
   snapshots: Snapshots,
   requestSignal: AbortSignal,
   fn: (transaction: Transaction) => Promise<T>,
-  mode?: string,
+  { mode, undo }: Pick<TransactionOptions, 'mode' | 'undo'> = {},
 ): Promise<T> {
   return lend(async (client, discard) => {
     const transaction = new Transaction(client, snapshots.current, snapshots.options)
@@ -30,6 +30,11 @@ export async function runTransaction<T>(
     const run = async () => {
       const answer = await fn(transaction)
       changed = await transaction.finish()
+      if (undo) {
+        // What the commit would check.
+        await client.query('set constraints all immediate')
+        changed = undefined
+      }
       if (isPooled(database.config) && transaction.discarded) await client.query(RESET_SESSION)
       signal.throwIfAborted()
       if (changed) snapshots.expect(changed)
@@ -37,7 +42,7 @@ export async function runTransaction<T>(
     }
     try {
       const result = await cancellable(database, client, discard, signal, () =>
-        inTransaction(client, run, { mode, willClose: () => signal.aborted || transaction.discarded }),
+        inTransaction(client, run, { mode, undo, willClose: () => signal.aborted || transaction.discarded }),
       )
       isCommitted = true
       return result

@@ -187,6 +187,7 @@ const OPERATION_KEYS = [
   'lift',
   'resolve',
   'answer',
+  'undoable',
   'version2',
   'timeoutMs',
   'run',

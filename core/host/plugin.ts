@@ -272,6 +272,7 @@ export function callOf(
       return state.signal
     },
     keyed: state.keyed,
+    dryRun: state.dryRun,
     headers: 'get' in exchange ? exchange : undefined,
     log: () => state.log,
     timing: state.timing,

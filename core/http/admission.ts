@@ -59,7 +59,8 @@ export function admission(
       ctx.state.session = session
       if (config.serverTiming && isAdmin(session)) ctx.state.timing = new Timing()
       traffic.held.check(session)
-      const key = ctx.req.headers['idempotency-key']
+      const { prefer, 'idempotency-key': key } = ctx.req.headers
+      if (prefer !== undefined) readPrefer(ctx, String(prefer), idempotent)
       if (!key) return
       const by = honoured(idempotent, ctx.path)
       if (!by) throw noIdempotency()
@@ -79,6 +80,21 @@ function withCaller(session: Session, client: string): Session {
 
 const isWrongGuess = (error: unknown): error is ServiceError =>
   error instanceof ServiceError && error.status === 401 && error.code !== 'missing-credentials'
+
+/** Makes a request a dry run if it prefers so. @throws ServiceError 400 where it would not be one */
+function readPrefer(
+  { req, res, path, state }: Entering,
+  prefer: string,
+  idempotent: ReadonlyMap<string, 'route' | 'server'>,
+): void {
+  if (!/(?:^|,)\s*tx\s*=\s*"?rollback"?\s*(?:$|[,;])/i.test(prefer)) return
+  if (honoured(idempotent, path) === 'server') {
+    state.dryRun = true
+    res.setHeader('Preference-Applied', 'tx=rollback')
+  } else if (req.method !== 'GET' && req.method !== 'HEAD') {
+    throw serviceError('not-supported', 'a dry run is not possible at this path', '$.headers.Prefer')
+  }
+}
 
 /** Returns what honours `Idempotency-Key` at a path. */
 function honoured(idempotent: ReadonlyMap<string, 'route' | 'server'>, path: string): 'route' | 'server' | undefined {

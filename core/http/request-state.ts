@@ -34,6 +34,8 @@ export class RequestState {
   route?: string
   /** Present if the request has an `Idempotency-Key` and the server keeps its answer. */
   keyed?: KeyedRequest
+  /** Whether the caller prefers that nothing remains of the request: `Prefer: tx=rollback`. */
+  dryRun?: boolean
   /** Koa's context, if Koa handles the request. */
   context?: Context
   /** `code` of the error response. */

@@ -54,7 +54,7 @@ export function corsHeaders({ origins, credentials }: HttpConfig['cors']): (orig
   const allowed = [
     ...(credentials ? ['Access-Control-Allow-Credentials', 'true'] : []),
     'Access-Control-Expose-Headers',
-    'Content-Range, ETag, Idempotency-Replayed, Location, Retry-After, Rowhouse-Position, X-Request-Id',
+    'Content-Range, ETag, Idempotency-Replayed, Location, Preference-Applied, Retry-After, Rowhouse-Position, X-Request-Id',
   ]
   if (known.size === 0) return () => []
   return (origin) => (known.has(origin) ? [...vary, 'Access-Control-Allow-Origin', origin, ...allowed] : vary)

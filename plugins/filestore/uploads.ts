@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { finished } from 'node:stream/promises'
-import { type Call, type Host, type ObjectStore, ServiceError, type Services } from 'rowhouse'
+import { type Call, type Host, type ObjectStore, ServiceError, serviceError, type Services } from 'rowhouse'
 import type { Changes, Guard } from './changes.js'
 import { type FilestoreConfig, limitsOf } from './config.js'
 import { badRequest, justStored, storageUnavailable, uploadLost } from './errors.js'
@@ -46,6 +46,7 @@ export class Uploads {
     guard?: Guard,
   ): Promise<readonly string[]> {
     const { host, files, config } = this
+    if (call.dryRun) throw serviceError('not-supported', 'an upload cannot be a dry run', '$.headers.Prefer')
     const data = host.use('data')
     const isRepeated = await data.isKept(call)
     const store = await host.provider('storage')

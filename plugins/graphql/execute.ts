@@ -85,11 +85,7 @@ export async function executeGraphql(
   const lifted = liftRequest(prepared, request, options, call)
   if (prepared.operation === 'mutation') {
     const mutation = { ...lifted, variables: variableValues(prepared.inputs, request) }
-    const run = async (once: Call) => ({
-      kind: 'text' as const,
-      text: await mutate(data, mutation, prepared.roots, once),
-    })
-    return (await withPath(data.once(call, run), atSelectionSet)).text
+    return mutate(data, mutation, prepared.roots, call)
   }
   const query = { planner: PLANNER, ...lifted, onStandby: true as const }
   if (!prepared.introspects && options.streams) return withPath(read(data, query, call), atSelectionSet)
@@ -287,20 +283,26 @@ interface Mutation {
 
 async function mutate(data: Data, mutation: Mutation, all: readonly MutationRoot[], call: Call): Promise<string> {
   const roots = includedRoots(all, mutation)
+  const underRoot =
+    ({ key }: MutationRoot) =>
+    (error: ServiceError) =>
+      error.under(at('$.selectionSet', key))
   const run = async (root: MutationRoot, inner: Call): Promise<string> => {
-    const text = root.action
-      ? await withPath(runRoot(data, mutation, root, inner), (error) => error.under(at('$.selectionSet', root.key)))
-      : '"mutation_root"'
+    const text = root.action ? await withPath(runRoot(data, mutation, root, inner), underRoot(root)) : '"mutation_root"'
     return `${JSON.stringify(root.key)}:${text}`
   }
   const [first] = roots
-  const isSingle = roots.length === 1 && first?.action !== 'update_many' && !first?.calls
-  if (first && isSingle) return `{${await run(first, call)}}`
-  return data.transaction(call, async (inner) => {
+  const single = roots.length === 1 && first?.action !== 'update_many' && !first?.calls ? first : undefined
+  const runAll = async (inner: Call): Promise<string> => {
     const texts: string[] = []
     for (const root of roots) texts.push(await run(root, inner))
     return `{${texts.join(',')}}`
-  })
+  }
+  const once = async (inner: Call) => {
+    return { kind: 'text' as const, text: await (single ? runAll(inner) : data.transaction(inner, runAll)) }
+  }
+  // The commit of a dry run, or of a request with a key, can fail as well.
+  return (await withPath(data.once(call, once), single ? underRoot(single) : atSelectionSet)).text
 }
 
 async function runRoot(data: Data, mutation: Mutation, root: MutationRoot, call: Call): Promise<string> {

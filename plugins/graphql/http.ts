@@ -148,8 +148,9 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
 
   async function runBatch(ctx: Exchange, dialect: Dialect, body: readonly Json[]): Promise<Outcome> {
     const { maxBatch } = limitsOf(ctx.state.session)
-    if (ctx.state.keyed) {
-      const message = 'a batch takes no Idempotency-Key; send one mutation with all fields, which is one transaction'
+    if (ctx.state.keyed || ctx.state.dryRun) {
+      const what = ctx.state.keyed ? 'takes no Idempotency-Key' : 'cannot be a dry run'
+      const message = `a batch ${what}; send one mutation with all fields, which is one transaction`
       throw serviceError('not-supported', message, '$')
     }
     if (body.length === 0 || body.length > maxBatch) {

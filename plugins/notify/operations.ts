@@ -67,6 +67,7 @@ export function sendOperations(
   }
   const operation = (kind: MessageKind, read: (args: Json, presets: ReadonlySet<string>) => Payload): Operation => ({
     templatable: { '*': 'text' },
+    undoable: true,
     lift: (args) => operations.lift(insertOf([{ id: null, kind, at_most_once: null, ...columnsOf(args) }])),
     async run(args, call) {
       try {

@@ -35,7 +35,9 @@ export default definePlugin({
       explain_permission: explainPermissionOperation(data),
     }
     // Each statement has a limit of its own.
-    for (const [type, operation] of Object.entries(all)) host.operation(type, { ...operation, timeoutMs: 0 })
+    for (const [type, operation] of Object.entries(all)) {
+      host.operation(type, { undoable: true, ...operation, timeoutMs: 0 })
+    }
 
     host.idempotent('/v1/query', { by: 'server' })
     host.route('post', '/v1/query', async (exchange) => {

@@ -17,7 +17,7 @@ export default definePlugin({
     data.describeCatalog({ templates: meanings.resolve })
     // The operations that a template runs have limits of their own.
     for (const [type, operation] of Object.entries(templateOperations(data, templates)))
-      host.operation(type, { ...operation, timeoutMs: 0 })
+      host.operation(type, { ...operation, undoable: true, timeoutMs: 0 })
     openApiPage(host.router)
     host.link('Query templates', '/v1/openapi')
     listRoutes(host.router, data, templates)

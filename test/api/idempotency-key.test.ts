@@ -155,6 +155,15 @@ tap.test('Idempotency-Key', async (t) => {
       t.match(await server.must('count', { table: 'note', where: { text: 'slow' } }), { count: 1 })
       const twice = await Promise.all([1, 2].map(() => server.fetch('/v1/graphql', keyed(json(slow), 'graphql-crowd'))))
       t.same(twice.map(({ status }) => status).toSorted(), [200, 409])
+
+      const uploads = await Promise.all(
+        Array.from({ length: 6 }, () => server.fetch('/v1/file/d', keyed(file, 'files-crowd'))),
+      )
+      const [stored] = uploads.filter(({ status }) => status === 200)
+      for (const { status, text, body } of uploads) {
+        t.ok(status === 200 ? text === stored?.text : body.code === 'idempotency_in_progress', text)
+      }
+      t.equal((await server.fetch('/v1/file/d', keyed(file, 'files-crowd'))).text, stored?.text)
     },
   )
 
@@ -250,6 +259,7 @@ tap.test('Idempotency-Key', async (t) => {
   })
 })
 
+const file = { method: 'POST', body: 'bytes', headers: AS_USER }
 const slow = { query: 'mutation { wait_and_add { id } }' }
 
 async function refused(t: Test, server: NotifyServer, name: string, path: string, init: RequestInit): Promise<void> {

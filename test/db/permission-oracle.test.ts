@@ -22,7 +22,7 @@ import {
   type Truth,
   type Value,
 } from '../kit/oracle/model.js'
-import { DOORS } from '../kit/oracle/doors.js'
+import { type Case, DOORS, type Out } from '../kit/oracle/doors.js'
 import {
   count,
   groups,
@@ -35,7 +35,7 @@ import {
   updateRelated,
   write,
 } from '../kit/oracle/requests.js'
-import { testServer, type TestServer } from '../kit/server.js'
+import { type As, testServer, type TestServer } from '../kit/server.js'
 
 const CASES = Number(process.env['ROWHOUSE_ORACLE_CASES'] ?? 800)
 const SEED = Number(process.env['ROWHOUSE_ORACLE_SEED'] ?? 20240607)
@@ -225,13 +225,19 @@ async function oneCase(
   const as = { role: caller.role, variables: { 'x-service-user-id': String(caller.userId ?? 'nobody') } }
   const expected = outcome(expect)
   const test = { type, args, table, caller }
+  const isWrite = type === 'insert' || type === 'update' || type === 'delete'
+  const dry = isWrite && number % 2 === 0 ? await dryRun(server, model, door, test, as, number) : undefined
   const asked = DOORS[door]?.(server, test, as, random)
   if (asked) seen[door] = (seen[door] ?? 0) + 1
   const out = await (asked ?? DOORS['query']?.(server, test, as, random))
-  const answer = typeof out === 'object' && 'answer' in out ? out.answer : undefined
 
-  const isWrite = type === 'insert' || type === 'update' || type === 'delete'
-  const got = answer === undefined ? (out === 'refused' ? out : JSON.stringify(out)) : byKey(type, answer)
+  const comparable = (one: typeof out) =>
+    typeof one === 'object' && 'answer' in one ? byKey(type, one.answer) : one === 'refused' ? one : JSON.stringify(one)
+  const got = comparable(out)
+  if (dry && JSON.stringify(comparable(dry)) !== JSON.stringify(got)) {
+    t.fail(`the dry run of case ${number} differs`, { caller, type, args, got, dry, door })
+    throw new Error(`the dry run of case ${number} differs`)
+  }
   const wanted = expected === 'refused' ? expected : byKey(type, expected)
   if (JSON.stringify(got) !== JSON.stringify(wanted)) {
     const { rows: _, ...rest } = table
@@ -382,6 +388,31 @@ function generateCase(model: Model, table: TableModel, random: Random, caller: C
     expect: () =>
       write([table], () => insert(model, table, { objects, returning, ...(conflict ? { conflict } : {}) }, caller)),
   }
+}
+
+/** Runs a write as a dry run. Throws when it leaves something. */
+async function dryRun(
+  server: TestServer,
+  model: Model,
+  door: string,
+  test: Case,
+  as: As,
+  number: number,
+): Promise<Out> {
+  const undoing: TestServer = {
+    ...server,
+    query: (type, args, who) => server.raw(JSON.stringify({ type, args, dry_run: true }), who),
+    fetch: (path, init, who) => server.fetch(path, { ...init, headers: { Prefer: 'tx=rollback' } }, who),
+  }
+  const rows = async () => {
+    const ofTable = (table: string) => ({ type: 'select', args: { table, columns: ['*'], order_by: 'id' } })
+    return JSON.stringify(await server.must('bulk', Object.keys(model).map(ofTable)))
+  }
+  const before = await rows()
+  const random = new Random(number)
+  const out = await (DOORS[door]?.(undoing, test, as, random) ?? DOORS['query']?.(undoing, test, as, random))
+  if ((await rows()) !== before) throw new Error(`the dry run of case ${number} left something`)
+  return out as Out
 }
 
 /** An insert or update of rows with rows of a relationship. */

@@ -92,6 +92,7 @@ export function allMetadataOperations(data: Data): Record<string, Operation> {
     reload_metadata: {
       admin: true,
       args: anything,
+      undoable: false,
       async run() {
         await data.reload()
         return SUCCESS

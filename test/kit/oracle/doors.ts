@@ -6,7 +6,7 @@ import type { Nested, Select } from './requests.js'
 /** What came out of a door: an answer as the JSON query API would give it, a refusal, or something that should not be. */
 export type Out = { readonly answer: unknown } | 'refused' | { readonly wrong: string }
 
-interface Case {
+export interface Case {
   readonly type: string
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly args: any
