@@ -256,3 +256,13 @@ export const unexpectedKey = (key: string, known: readonly string[], path: strin
 /** Returns the message of an error, or its code: that of several failed addresses has no message. */
 export const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message || String((error as { readonly code?: string }).code) : String(error)
+
+/** @param message defaults to one that `isOutage` recognises */
+export const unavailable = (cause: unknown, message: string = AWAY): ServiceError =>
+  serviceError('unavailable', message, '$', { cause, retryAfter: 1 })
+
+const AWAY = 'the database is not available right now'
+
+/** Returns whether an error only says that the database is unavailable. The breaker logs that once. */
+export const isOutage = (error: unknown): boolean =>
+  error instanceof ServiceError && error.code === 'unavailable' && error.message === AWAY

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import type { Metrics } from '../metrics.js'
-import { ServiceError, serviceError, messageOf } from '../errors.js'
+import { messageOf, unavailable } from '../errors.js'
 
 /**
  * A circuit breaker: while the database is unavailable, requests fail immediately instead of waiting for a connection.
@@ -86,15 +86,6 @@ export function createBreaker(probe: () => Promise<void>, log: Logger, metrics?:
     close: () => closing.abort(),
   }
 }
-
-export const unavailable = (cause: unknown, message = AWAY): ServiceError =>
-  serviceError('unavailable', message, '$', { cause, retryAfter: 1 })
-
-const AWAY = 'the database is not available right now'
-
-/** Returns whether an error only says that the database is unavailable. The breaker logs that once. */
-export const isOutage = (error: unknown): boolean =>
-  error instanceof ServiceError && error.code === 'unavailable' && error.message === AWAY
 
 /**
  * Returns whether an error proves that the database responds, e.g. too many connections or a failed login. A server

@@ -1,8 +1,7 @@
 import { isGeo } from '../plan/ir.js'
 import pg from 'pg'
-import { type ErrorCode, ServiceError, serviceError } from '../errors.js'
+import { type ErrorCode, ServiceError, serviceError, unavailable } from '../errors.js'
 import type { Param, Statement } from '../sql/bind.js'
-import { unavailable } from './breaker.js'
 import { isConnectionError } from './database.js'
 import { messageFor, NEUTRAL, type Reader } from './disclosure.js'
 

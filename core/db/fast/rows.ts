@@ -1,6 +1,6 @@
 import { type ConnectOpts, Socket, type SocketConstructorOpts } from 'node:net'
 import type { PoolClient } from 'pg'
-import { unavailable } from '../breaker.js'
+import { unavailable } from '../../errors.js'
 import { answerTooLarge, socketOf } from '../limit-answers.js'
 import { DATA_ROW, HEADER, type RowBatch, type RowMessages } from '../row-messages.js'
 import type { RowSource } from '../stream.js'
