@@ -66,6 +66,7 @@ export const ERRORS = {
     'A conflict with other transactions remains after three attempts. Send the request again.',
   ],
   'lock-timeout': [409, 'The statement waited longer for a lock than `database.lockTimeoutMs`.'],
+  'unmet-expectation': [409, 'A step of a bulk did not find what its `expect` says. Nothing of the bulk has happened.'],
   'idempotency-in-progress': [
     409,
     'The first request with this `Idempotency-Key` is still being processed. Retry after `Retry-After` seconds.',

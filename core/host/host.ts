@@ -184,6 +184,7 @@ const OPERATION_KEYS = [
   'formats',
   'args',
   'templatable',
+  'referable',
   'lift',
   'resolve',
   'answer',

@@ -1,15 +1,13 @@
-import type { Catalog } from 'rowhouse'
-import { namesFor, resultTable, tableKey } from 'rowhouse/plan'
+import { answerSchema, type Catalog, type FindTable, type JsonSchema, tablesOf } from 'rowhouse'
+import { namesFor } from 'rowhouse/plan'
 import { isJson } from './arguments.js'
-import { answerSchema, type FindTable, type JsonSchema, parameterSchema } from './json-schema.js'
+import { parameterSchema } from './json-schema.js'
 import type { Described, Parameter } from './meaning.js'
 import type { Stored, Templates } from './templates.js'
 
 /** Describes the templates that a role may run as an OpenAPI 3.1 document. */
 export function openApi(list: readonly Stored[], role: string, catalog: Catalog, templates: Templates): JsonSchema {
-  const returned = catalog.functions.flatMap((each) => (each.result ? [[tableKey(each.table), each] as const] : []))
-  const results = new Map(returned.map(([key, each]) => [key, resultTable(each)]))
-  const find: FindTable = (ref) => catalog.tables.get(tableKey(ref)) ?? results.get(tableKey(ref))
+  const find = tablesOf(catalog)
   const names = namesFor(role, catalog)
   return {
     openapi: '3.1.0',
