@@ -37,6 +37,8 @@ export {
   type OutboundRequest,
 } from './http/outbound.js'
 export { escapeHtml } from './http/page.js'
+export { listsTag, tagged } from './http/etag.js'
+export { IF_MATCH, type Match, readMatch } from './if-match.js'
 export type { Exchange, Handler, HandlerRoute } from './http/exchange.js'
 export { respond, wantedFormat } from './http/respond.js'
 export type { Authenticator, Credentials } from './http/session.js'

@@ -36,6 +36,7 @@ import { positionHeader, readPlace } from './read-place.js'
 import { sqlRunner } from './run-sql.js'
 import { openSnapshots } from './snapshots.js'
 import { openRowCounts } from './row-counts.js'
+import { splitVersion } from './split-version.js'
 import { type Lend, type Transaction, runTransaction } from './transaction.js'
 import { countUntracked, explainMissing } from './untracked.js'
 
@@ -182,12 +183,12 @@ export async function openData(database: Database, options: DataOptions): Promis
         const text = await executeIn(transaction.client, job.plan, job.values, job.execution)
         transaction.answered += Buffer.byteLength(text)
         mustFit(transaction.answered)
-        return { kind: 'text', text }
+        return splitVersion(text, job.plan)
       }
       const isRead = isPlainRead(job.plan)
       if (!isRead) refuseDryRun(call)
       const cell = await (isRead ? lane.cell(job) : told(call, lane.write(job)))
-      return typeof cell === 'string' ? { kind: 'text', text: cell } : { kind: 'bytes', bytes: cell }
+      return splitVersion(cell, job.plan)
     },
     runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan),
   }
