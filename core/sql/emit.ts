@@ -40,12 +40,12 @@ export function emitConstants(constants: readonly Operand[]): Statement {
 function emitRead(read: Read, form: Form): Statement {
   const printer = new Printer()
   if (form === 'rows') return printer.statement(oneByOne(printer, read))
+  if (form === 'array' && read.version) return printer.statement(withVersion(printer, read, read.version.column))
   const rows = printer.select(read)
   const x = rowAlias(read.fields.map(({ key }) => key))
   const each = read.values ? values(rows, read.fields) : sql`select row_to_json(${x}) from (${rows}) ${x}`
   switch (form) {
     case 'array':
-      if (read.version) return printer.statement(withVersion(printer, read, read.version.column))
       if (read.single) return printer.statement(sql`select coalesce((${each}), 'null')::text`)
       if (read.values) return printer.statement(sql`select array_to_json(array(${each}))::text`)
       return printer.statement(sql`select array_to_json(array(select ${x} from (${rows}) ${x}))::text`)

@@ -316,6 +316,21 @@ tap.test('row versions', async (t) => {
     }
   })
 
+  await t.test('the OpenAPI document has the conditions', async (t) => {
+    const { paths } = (await server.fetch('/v1/openapi.json', {}, USER)).body
+    const { get, post } = paths['/v1/template/note']
+    const headersOf = ({ parameters }: { parameters: { name?: string; in?: string }[] }) =>
+      parameters.flatMap((each) => (each.in === 'header' ? each.name : []))
+    t.same([Object.keys(get.responses), headersOf(get)], [['200', '304', '400'], ['If-None-Match']])
+    t.same(headersOf(post), [])
+    const change = paths['/v1/template/set_text'].post
+    t.same([Object.keys(change.responses), headersOf(change)], [['200', '400', '412'], ['If-Match']])
+    const version = paths['/v1/template/set_text_of'].post.requestBody.content['application/json'].schema
+    t.match(version.properties.rev.type, ['string', 'null'])
+    t.same(Object.keys(paths['/v1/template/note_and_team'].get.responses), ['200', '400'])
+    t.same(Object.keys(paths['/v1/template/both'].post.responses), ['200', '400'])
+  })
+
   await t.test('$version is a value in lists, relationships and returning', async (t) => {
     const list = { table: 'note', columns: ['id', '$version'], order_by: 'id' }
     t.same((await server.query('select', list, USER)).text, '[{"id":1,"$version":"1"},{"id":3,"$version":"1"}]')
