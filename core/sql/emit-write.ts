@@ -264,7 +264,10 @@ function change(write: Insert | Update, printer: Printer, t: Sql): Sql {
   return sql`update ${tableText(write.table)} ${t} set ${set}${matching(write, printer, t)}`
 }
 
-/** Prints the condition of an update or delete, `t0."rev"::text collate "C" = $1::text` for `expected`, and `exists (select 1 from json_to_recordset(...) ...)` for `within`. */
+/**
+ * Prints the condition of an update or delete, `t0."rev"::text collate "C" = $1::text` for `expected`, and
+ * `exists (select 1 from json_to_recordset(...) ...)` for `within`.
+ */
 function matching({ where, expected, within }: Update | Delete, printer: Printer, t: Sql): Sql {
   const conditions = [printer.condition(where, t)]
   if (expected) conditions.push(sql`${version(expected, t)} = ${printer.params.operand(expected.to)}`)

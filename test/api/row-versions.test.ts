@@ -385,6 +385,25 @@ tap.test('row versions', async (t) => {
     t.same(deleted, { affected_rows: 1, returning: moved.returning })
   })
 
+  await t.test('rows of functions and of inheriting tables', async (t) => {
+    await must('run_sql', {
+      sql: `create function notes() returns setof note language sql stable as 'select * from note';
+        create function counters() returns setof counter language sql stable as 'select * from counter';
+        create table base (id int primary key, text text); create table heir (primary key (id)) inherits (base);
+        insert into base values (1, 'a'); insert into heir values (1, 'b'), (2, 'c')`,
+    })
+    for (const name of ['notes', 'counters']) await must('track_function', name)
+    const called = { function: 'notes', columns: ['id', '$version'], where: { id: 1 } }
+    t.same(await must('call', called), [{ id: 1, $version: '1' }])
+    const refused = await server.query('call', { function: 'counters', columns: ['$version'] })
+    t.same(said(refused), [400, 'unexpected-payload', '$.args.columns'])
+    await must('track_table', 'base')
+    await must('set_table_version', { table: 'base', column: 'xmin' })
+    const two = await server.query('select', { ...select(1, 'base'), order_by: 'text' })
+    t.same([two.status, etag(two), two.body.length], [200, null, 2])
+    t.ok(etag(await server.query('select', select(2, 'base'))))
+  })
+
   await t.test('no update is lost', async (t) => {
     const loops = 6
     const each = 4
