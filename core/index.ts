@@ -37,6 +37,8 @@ export {
   type OutboundRequest,
 } from './http/outbound.js'
 export { escapeHtml } from './http/page.js'
+export { listsTag, tagged } from './http/etag.js'
+export { IF_MATCH, type Match, readMatch } from './if-match.js'
 export type { Exchange, Handler, HandlerRoute } from './http/exchange.js'
 export { respond, wantedFormat } from './http/respond.js'
 export type { Authenticator, Credentials } from './http/session.js'
@@ -62,6 +64,6 @@ export {
 export { answerSchema, type FindTable, type JsonSchema, orNull, schemaOf, tablesOf } from './queries/answer-schema.js'
 export { bulkOperation } from './queries/bulk.js'
 export { isPlaceholder, placeholder, type TypedValue, valuesIn } from './queries/placeholders.js'
-export { fill, type Marks, type Place, type Use } from './queries/places.js'
+export { fill, type PlaceMarks, type Place, type Use } from './queries/places.js'
 export { type AnswerSchemas, checkReferences, hasSteps, memberQueries, type StepPlanner } from './queries/steps.js'
 export { timed } from './timing.js'

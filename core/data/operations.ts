@@ -93,6 +93,8 @@ export interface Operation<S extends Schema = Schema> {
    * part of a dry run.
    */
   readonly undoable?: boolean
+  /** Whether it honours the header `If-Match` of `call.headers`. Requests for other operations are refused with it. */
+  readonly ifMatch?: boolean
   /** The operation that a query with `version: 2` runs. Without it, such a query fails with 400. */
   readonly version2?: Operation
   /**

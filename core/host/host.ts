@@ -189,6 +189,7 @@ const OPERATION_KEYS = [
   'resolve',
   'answer',
   'undoable',
+  'ifMatch',
   'version2',
   'timeoutMs',
   'run',

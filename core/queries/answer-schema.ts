@@ -76,6 +76,7 @@ export function answerSchema(op: Op, find: FindTable): JsonSchema {
       const item = object(field.read.table, field.read.fields, field.read.group)
       return field.read.single ? { anyOf: [item, { type: 'null' }] } : { type: 'array', items: item }
     }
+    if (field.kind === 'version') return { type: 'string' }
     const column = field.kind === 'column' ? table?.columnsByName.get(field.column) : undefined
     if (!column) return {}
     return column.nullable ? orNull(schemaOf(column.type)) : schemaOf(column.type)

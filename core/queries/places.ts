@@ -32,7 +32,7 @@ export interface Place {
 }
 
 /** Objects such as `{"param": name}`, which stand for values. Inside a JSON value there are none. */
-export interface Marks {
+export interface PlaceMarks {
   is(object: JsonObject): boolean
   /** Returns the value for a mark. */
   replace(mark: JsonObject, place: Place): Json
@@ -47,7 +47,7 @@ export function fill(
   query: JsonObject,
   parts: Templatable,
   { args: schema }: Pick<Operation, 'args'>,
-  marks: Marks,
+  marks: PlaceMarks,
   path = '$',
 ): JsonObject {
   const { args } = query
@@ -55,9 +55,9 @@ export function fill(
   return { ...query, args: fillParts(parts, args, marks, `${path}.args`, schema) }
 }
 
-const isMark = (value: Json | undefined, marks: Marks): value is JsonObject => isObject(value) && marks.is(value)
+const isMark = (value: Json | undefined, marks: PlaceMarks): value is JsonObject => isObject(value) && marks.is(value)
 
-function fillPart(part: Templatable[string], value: Json, marks: Marks, path: string, schema?: Schema): Json {
+function fillPart(part: Templatable[string], value: Json, marks: PlaceMarks, path: string, schema?: Schema): Json {
   switch (part) {
     case 'condition':
       return fillExp(value, marks, path)
@@ -76,7 +76,13 @@ function fillPart(part: Templatable[string], value: Json, marks: Marks, path: st
   return isMark(value, marks) ? marks.replace(value, { use: part, path, schema }) : value
 }
 
-function fillParts(parts: Templatable, object: JsonObject, marks: Marks, path: string, schema?: Schema): JsonObject {
+function fillParts(
+  parts: Templatable,
+  object: JsonObject,
+  marks: PlaceMarks,
+  path: string,
+  schema?: Schema,
+): JsonObject {
   const filled = { ...object }
   for (const key of Object.keys('*' in parts ? object : parts)) {
     const part = Object.hasOwn(parts, key) ? parts[key] : parts['*']
@@ -87,7 +93,7 @@ function fillParts(parts: Templatable, object: JsonObject, marks: Marks, path: s
   return filled
 }
 
-function fillRows(value: Json, marks: Marks, path: string, via: readonly string[]): Json {
+function fillRows(value: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {
   if (isMark(value, marks)) return marks.replace(value, { use: 'rows', path, via })
   // The rows of an HTTP request are text.
   if (value instanceof Rows)
@@ -99,7 +105,7 @@ function fillRows(value: Json, marks: Marks, path: string, via: readonly string[
 const hasObjects = ({ columns }: Rows): boolean => [...columns.values()].some(({ first }) => first.composite >= 0)
 
 /** Fills a row. Its rows of relationships are objects with the keys `data` and `on_conflict` only. */
-function fillRow(row: Json, marks: Marks, path: string, via: readonly string[]): Json {
+function fillRow(row: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {
   if (!isObject(row)) return row
   return map(row, path, (key, value, here) => {
     if (!isObject(value)) return value
@@ -115,7 +121,7 @@ const itemsOf = (schema?: Schema) => (schema && 'items' in schema ? schema.items
 const propertyOf = (schema: Schema | undefined, key: string) =>
   schema && 'properties' in schema ? schema.properties?.[key] : undefined
 
-function fillExp(exp: Json, marks: Marks, path: string): Json {
+function fillExp(exp: Json, marks: PlaceMarks, path: string): Json {
   if (!isObject(exp)) return exp
   return map(exp, path, (key, value, here) => {
     switch (key) {
@@ -141,7 +147,7 @@ function fillExp(exp: Json, marks: Marks, path: string): Json {
   })
 }
 
-function fillOperators(operators: JsonObject, marks: Marks, path: string): JsonObject {
+function fillOperators(operators: JsonObject, marks: PlaceMarks, path: string): JsonObject {
   return map(operators, path, (key, value, here) => {
     if (isMark(value, marks))
       return marks.replace(value, { use: takesList(key) ? 'list' : 'value', path: here, compared: true })

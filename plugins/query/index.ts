@@ -1,4 +1,4 @@
-import { assertAdmin, bulkOperation, callOf, definePlugin, readJson, wantedFormat } from 'rowhouse'
+import { assertAdmin, bulkOperation, callOf, definePlugin, readJson, tagged, wantedFormat } from 'rowhouse'
 import { allMetadataOperations } from './metadata/all.js'
 import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
@@ -43,7 +43,7 @@ export default definePlugin({
     host.route('post', '/v1/query', async (exchange) => {
       const format = wantedFormat(exchange)
       const query = await readJson(exchange, { isRows, largeForAdmin: true })
-      return operations.run(query, callOf(exchange, format))
+      return tagged(exchange, await operations.run(query, callOf(exchange, format)))
     })
     host.route('post', '/v1/query/explain', async (exchange) => {
       assertAdmin(exchange.state.session)

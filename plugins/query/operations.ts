@@ -1,5 +1,6 @@
 import { type Answer, type Call, type Data, type Json, type Operation, type Templatable, timed } from 'rowhouse'
 import { isObject, type JsonObject, type Rows, splitArray, splitObject, unexpectedPayload } from 'rowhouse/plan'
+import { whenExpected } from './expect.js'
 import {
   liftCall,
   liftCount,
@@ -27,7 +28,7 @@ const READ: { [key: string]: Templatable[string] } = {
 }
 READ['columns'] = READ
 const RETURNING = { returning: READ }
-const WHERE: Templatable = { where: 'condition', ...RETURNING }
+const WHERE: Templatable = { where: 'condition', expect: { version: 'value' }, ...RETURNING }
 
 /** The operations select, insert, update, delete, count and call. */
 export function rowOperations(data: Data): Record<string, Operation> {
@@ -35,11 +36,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
     planner: PLANNER,
     ...timed(call?.timing, 'lift', () => lift(args)),
   })
-  const operation = (lift: (args: Json) => Lifted, templatable: Templatable, onStandby?: true): Operation => ({
-    templatable,
-    lift: (args) => ({ ...request(lift)(args), onStandby }),
-    run: async (args, call) => text(await data.run({ ...request(lift)(args, call), onStandby }, call)),
-  })
+  const counted = (args: Json, call?: Call) => ({ ...request(liftCount)(args, call), onStandby: true as const })
   const reading = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
     formats: true,
     templatable,
@@ -65,15 +62,30 @@ export function rowOperations(data: Data): Record<string, Operation> {
       },
     },
     update: {
+      ifMatch: true,
       templatable: { ...WHERE, $set: ASSIGNED, values: ASSIGNED, $inc: ASSIGNED, $mul: ASSIGNED },
       lift: (args) => request((each) => liftUpdate(each, true))(args),
       async run(args, call) {
-        const result = await data.run(request(liftUpdate)(args, call), call)
-        return text(result ?? (await updateWithRelated(data, args as JsonObject, call)))
+        const update = async (wanted: Json) =>
+          (await data.run(request(liftUpdate)(wanted, call), call)) ??
+          (await updateWithRelated(data, wanted as JsonObject, call))
+        return text(await whenExpected(data, args, call, update))
       },
     },
-    delete: operation(liftDelete, WHERE),
-    count: operation(liftCount, { where: 'condition' }, true),
+    delete: {
+      ifMatch: true,
+      templatable: WHERE,
+      lift: (args) => request(liftDelete)(args),
+      async run(args, call) {
+        const remove = async (wanted: Json) => (await data.run(request(liftDelete)(wanted, call), call)) as string
+        return text(await whenExpected(data, args, call, remove))
+      },
+    },
+    count: {
+      templatable: { where: 'condition' },
+      lift: (args) => counted(args),
+      run: async (args, call) => text(await data.run(counted(args, call), call)),
+    },
     call: reading(liftCall, { ...READ, arguments: ASSIGNED }),
   }
 }

@@ -1,5 +1,5 @@
 import { answerSchema, type Catalog, type FindTable, type JsonSchema, tablesOf } from 'rowhouse'
-import { namesFor } from 'rowhouse/plan'
+import { isPrimaryKey, namesFor } from 'rowhouse/plan'
 import { isJson } from './arguments.js'
 import { parameterSchema } from './json-schema.js'
 import type { Described, Parameter } from './meaning.js'
@@ -60,20 +60,45 @@ export function openApi(list: readonly Stored[], role: string, catalog: Catalog,
 
 function pathItem({ name, comment }: Stored, described: Described, find: FindTable): JsonSchema {
   const { parameters, template, reads } = described
+  const { responses = {}, header = [] } = conditionOf(described, find)
   const common = {
     ...(comment === null ? {} : { summary: comment }),
     tags: [template.definition['type']],
     responses: {
       '200': { description: 'The result of the query.', content: contents(described, find) },
       '400': { $ref: '#/components/responses/refused' },
+      ...responses,
     },
   }
   const role = { $ref: '#/components/parameters/role' }
   const all = [...parameters.values()]
   return {
-    ...(reads ? { get: { ...common, operationId: `get_${name}`, parameters: [role, ...all.map(inUrl)] } } : {}),
-    post: { ...common, operationId: `post_${name}`, parameters: [role], requestBody: requestBody(all) },
+    ...(reads
+      ? { get: { ...common, operationId: `get_${name}`, parameters: [role, ...header, ...all.map(inUrl)] } }
+      : {}),
+    post: {
+      ...common,
+      operationId: `post_${name}`,
+      parameters: [role, ...(reads ? [] : header)],
+      requestBody: requestBody(all),
+    },
   }
+}
+
+/** Returns how the version of a row can be a condition of a request. */
+function conditionOf(
+  { operation, ops: [op] }: Described,
+  find: FindTable,
+): { readonly responses?: JsonSchema; readonly header?: readonly JsonSchema[] } {
+  if (!op || operation.templatable === 'queries') return {}
+  const header = (name: string) => [{ name, in: 'header', description: 'An ETag.', schema: { type: 'string' } }]
+  if (op.kind === 'read' && op.version?.isWhole) {
+    return { responses: { '304': { description: 'GET: the row has the version.' } }, header: header('If-None-Match') }
+  }
+  const table = op.kind === 'update' || op.kind === 'delete' ? find(op.table) : undefined
+  if (!table || !('where' in op) || !isPrimaryKey(op.where, table)) return {}
+  const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } }
+  return { responses: { '412': { description: 'The row has another version.', content } }, header: header('If-Match') }
 }
 
 function requestBody(parameters: readonly Parameter[]): JsonSchema {

@@ -117,6 +117,7 @@ function valueOf({ param, default: fallback }: ParameterPlace, args: JsonObject,
 
 /** Replaces the path of an error: that of the argument if an argument is wrong, otherwise that of the template. */
 function located(error: ServiceError, places: readonly ParameterPlace[], path: string): ServiceError {
+  if (isUnder(error.path, '$.headers')) return error
   const place = places.find((each) => isUnder(error.path, each.path))
   // The template is next to the arguments in the path; in a REST call the arguments are the root.
   if (!place) return error.under(`${path === '$' ? path : path.slice(0, path.lastIndexOf('.'))}.template`)
