@@ -60,9 +60,10 @@ function looksElsewhere({ check, conditions, returning }: Afterwards): boolean {
 function isOfRow(field: Field): boolean {
   if (field.kind === 'condition') return !needsOtherRows(field.is)
   if (field.kind === 'opaque') return field.of.every((part) => !('by' in part) || isColumn(part.by))
-  return field.kind === 'constant' || (field.kind === 'column' && !field.computed)
+  return field.kind === 'constant' || (field.kind === 'column' && isColumn(field))
 }
-const isColumn = (by: OrderTarget): boolean => by.kind === 'column' && !by.computed
+const isColumn = (by: OrderTarget | Extract<Field, { kind: 'column' }>): boolean =>
+  by.kind === 'column' && !by.computed && !(by.mask && needsOtherRows(by.mask))
 
 interface Check {
   readonly check: BoolExp
