@@ -159,7 +159,7 @@ export interface RolePermissions {
   readonly insert?: InsertPermission
   readonly select?: SelectPermission
   readonly update?: UpdatePermission
-  readonly delete?: { readonly filter: number }
+  readonly delete?: DeletePermission
 }
 export interface InsertPermission {
   readonly check: number
@@ -173,12 +173,18 @@ export interface SelectPermission {
   readonly limit?: number
   readonly aggregations: boolean
   readonly computedFields: readonly string[]
+  /** Columns and computed fields that an inherited role sees in some of these rows only, and which. They are null in others. */
+  readonly masks?: Readonly<Record<string, number>>
 }
-export interface UpdatePermission {
+export interface UpdatePermission extends DeletePermission {
   readonly columns: readonly string[]
-  readonly filter: number
   readonly check?: number
   readonly set: readonly Preset[]
+}
+export interface DeletePermission {
+  readonly filter: number
+  /** Whether a request with a condition affects only rows that the role may select, because other roles give it that permission. */
+  readonly seenOnly?: true
 }
 
 /** A stored query with parameters. */
@@ -224,6 +230,10 @@ export function nameOfKey(key: string): string {
  */
 export const permissionsOf = ({ permissionsByRole }: Table, role: string): RolePermissions | undefined =>
   permissionsByRole.get(role) ?? permissionsByRole.get(roleName(role))
+
+/** Returns the index of the condition on rows in which a permission gives a column or computed field. Absent: in all. */
+export const maskOf = ({ masks }: SelectPermission, name: string): number | undefined =>
+  masks && Object.hasOwn(masks, name) ? masks[name] : undefined
 
 /** The filter of a permission on all rows. */
 export const ALL_ROWS = -1

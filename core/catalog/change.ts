@@ -21,12 +21,14 @@ import {
   namesByOid,
 } from './introspect.js'
 import type { Built, FoundAll } from './reuse-tables.js'
+import { conflictsIn } from './inherited-role.js'
 import { copyMetadata, type Marks, type Metadata, readMetadata, type TrackedTable, writeMetadata } from './metadata.js'
 import {
   computedFieldName,
   customizationName,
   enumName,
   functionName,
+  inheritedRoleName,
   ownObjects,
   permissionName,
   relationshipName,
@@ -141,6 +143,19 @@ export class Change {
         .data.inconsistent.map(({ object }) => object),
     ))
     return broken.filter((object) => !before.has(object))
+  }
+
+  /**
+   * Checks that no inherited role gets contradictory permissions by this change.
+   * @param among tables to check; by default all
+   * @throws ServiceError 400 `dependency-error`
+   */
+  refuseConflicts(path: string, among?: readonly TrackedTable[]): void {
+    const conflicts = conflictsIn(this.draft.metadata, among)
+    if (conflicts.length === 0) return
+    const before = new Set(conflictsIn(this.before).map(({ message }) => message))
+    const found = conflicts.flatMap(({ message }) => (before.has(message) ? [] : message))
+    if (found.length > 0) throw serviceError('dependency-error', found.join('; '), path)
   }
 
   /**
@@ -313,6 +328,7 @@ export function dropObject(draft: Draft, object: string): void {
   const { metadata } = draft
   for (const name of metadata.templates.keys()) if (templateName(name) === object) metadata.templates.delete(name)
   for (const [key, { ref }] of metadata.functions) if (functionName(ref) === object) metadata.functions.delete(key)
+  for (const role of metadata.roles.keys()) if (inheritedRoleName(role) === object) metadata.roles.delete(role)
   for (const [key, table] of metadata.tables) {
     const { ref } = table
     if (tableObject(ref) === object) metadata.tables.delete(key)

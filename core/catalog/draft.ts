@@ -40,6 +40,7 @@ import {
   customizationName,
   enumName,
   functionName,
+  inheritedRoleName,
   ownObjects,
   permissionName,
   relationshipName,
@@ -47,6 +48,8 @@ import {
   templateName,
   versionName,
 } from './objects.js'
+import { type Filters, inherit, type PermissionsByRole } from './inherited-permission.js'
+import { conflictsIn, inOrder } from './inherited-role.js'
 import { parsePermission } from './permission.js'
 import { resolveRelationship, systemRelationships } from './relationship.js'
 import { checkVersion } from './row-version.js'
@@ -348,11 +351,30 @@ export class Draft implements Tables {
   }
 
   private trackedFunctions(): Resolved<FunctionData> {
-    return resolveEach(
+    const { resolved, failed } = resolveEach(
       this.metadata.functions.values(),
       (row) => this.trackedFunction(row),
       ({ ref }) => functionName(ref),
     )
+    return { resolved: resolved.map((called) => this.withInherited(called)), failed }
+  }
+
+  /** Adds the inherited roles of those that may call a function. */
+  private withInherited(called: FunctionData): FunctionData {
+    const { roles } = this.metadata
+    const may = new Set(called.roles)
+    for (const role of inOrder(roles)) if (roles.get(role)?.some((part) => may.has(part))) may.add(role)
+    return may.size > called.roles.length ? { ...called, roles: [...may].sort() } : called
+  }
+
+  /** Lists the inherited roles that contradict themselves, which only an older server can have stored. */
+  private inheritedRoles(): Inconsistency[] {
+    const { roles } = this.metadata
+    const cycles = [...roles.keys()].filter((role) => !inOrder(roles).includes(role))
+    return [
+      ...cycles.map((role) => ({ object: inheritedRoleName(role), reason: `role "${role}" inherits from itself` })),
+      ...conflictsIn(this.metadata).map(({ role, message }) => ({ object: inheritedRoleName(role), reason: message })),
+    ]
   }
 
   /** Records that a table was used, even if it does not exist. */
@@ -382,7 +404,7 @@ export class Draft implements Tables {
 
   /** @param kept tables that can be reused @param before contains the filters that they refer to */
   private buildBeside(kept: ReadonlyMap<string, TableData>, before: readonly BoolExp[]): Built {
-    const { filters, store } = storeBeside(before)
+    const stored = storeBeside(before)
     const inconsistent: Inconsistency[] = []
     const tables = [...this.found.keys()].flatMap((key) => {
       const same = kept.get(key)
@@ -390,7 +412,7 @@ export class Draft implements Tables {
       const opened = this.open(key)
       if (!opened) return []
       inconsistent.push(...opened.failed)
-      const permissions = this.recordingUses(key, () => this.permissions(opened.table, store, inconsistent))
+      const permissions = this.recordingUses(key, () => this.permissions(opened.table, stored, inconsistent))
       return [{ ...opened.data, permissions }]
     })
     for (const tracked of this.metadata.tables.values()) {
@@ -404,14 +426,14 @@ export class Draft implements Tables {
       return { name, definition: stringifyJson(definition), comment }
     })
     const functions = this.trackedFunctions()
-    inconsistent.push(...functions.failed, ...this.plannedTemplates().failed)
+    inconsistent.push(...functions.failed, ...this.plannedTemplates().failed, ...this.inheritedRoles())
     const { version } = this.metadata
     const { naming } = this
     const data = {
       id: randomUUID(),
       version,
       tables,
-      filters,
+      filters: stored.filters,
       templates,
       functions: functions.resolved,
       inconsistent,
@@ -421,7 +443,7 @@ export class Draft implements Tables {
     for (const key of kept.keys()) uses.set(key, this.before?.uses.get(key) ?? new Set())
     return {
       data: this.before ? shareTables(data, this.before.data) : data,
-      metadata: { ...this.metadata, tables: new Map(this.metadata.tables) },
+      metadata: { ...this.metadata, tables: new Map(this.metadata.tables), roles: new Map(this.metadata.roles) },
       found: { tables: new Map(this.found), functions: new Map(this.foundFunctions) },
       uses,
     }
@@ -446,11 +468,18 @@ export class Draft implements Tables {
     return { planned, failed }
   }
 
-  private permissions(table: Table, store: (exp: BoolExp) => number, failed: Inconsistency[]): RolePermissions[] {
-    const roles = new Map<string, RolePermissions>()
-    for (const row of this.tracked(table)?.permissions.values() ?? []) {
+  private permissions(table: Table, filters: Filters, failed: Inconsistency[]): RolePermissions[] {
+    const roles: PermissionsByRole = new Map()
+    const tracked = this.tracked(table)
+    for (const row of tracked?.permissions.values() ?? []) {
       try {
-        const { type, permission, backendOnly } = parsePermission(row.type, row.definition, table, this.names, store)
+        const { type, permission, backendOnly } = parsePermission(
+          row.type,
+          row.definition,
+          table,
+          this.names,
+          filters.store,
+        )
         const role = backendOnly ? permissionRole({ role: row.role, backend: true }) : row.role
         roles.set(role, { ...(roles.get(role) ?? { role }), [type]: permission })
       } catch (error) {
@@ -458,7 +487,9 @@ export class Draft implements Tables {
       }
     }
     // A backend request has the role's other permissions too.
-    return [...roles.values()].map((permissions) => ({ ...roles.get(roleName(permissions.role)), ...permissions }))
+    for (const [role, own] of roles) roles.set(role, { ...roles.get(roleName(role)), ...own })
+    if (tracked) inherit(roles, tracked, this.metadata.roles, filters)
+    return [...roles.values()]
   }
 }
 

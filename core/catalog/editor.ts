@@ -9,6 +9,7 @@ import { type Change, dropObject } from './change.js'
 import { isSystem, nameTaken } from './draft.js'
 import { enumProblem } from './enum-table.js'
 import { functionsNamed } from './function.js'
+import { cycleOf } from './inherited-role.js'
 import type { DatabaseTable } from './introspect.js'
 import {
   type ComputedFieldRow,
@@ -184,12 +185,14 @@ export class Editor {
     })
     await this.change.checkConstants(constants, `${path}.permission`)
     tracked.permissions.set(key, { role, type, definition, comment })
+    this.change.refuseConflicts(`${path}.permission`, [tracked])
     this.change.touched()
   }
 
   dropPermission(ref: TableRef, role: string, type: PermissionType): void {
     const { tracked } = this.table(ref)
     if (!tracked.permissions.delete(permissionKey(role, type))) throw noPermission(ref, role, type)
+    this.change.refuseConflicts('$.args', [tracked])
     this.change.touched()
   }
 
@@ -199,6 +202,26 @@ export class Editor {
     const row = tracked.permissions.get(key)
     if (!row) throw noPermission(ref, role, type)
     tracked.permissions.set(key, { ...row, comment })
+    this.change.touched()
+  }
+
+  /** Sets the roles from which a role inherits; none: it is no inherited role any more. */
+  setInheritance(role: string, parts: readonly string[], path = '$.args'): void {
+    const { roles } = this.change.draft.metadata
+    const named = [role, ...parts].map(
+      (each, i) => [each, i === 0 ? `${path}.role` : at(`${path}.roles`, i - 1)] as const,
+    )
+    for (const [each, here] of named) {
+      if (!ROLE_NAME.test(each)) throw wrongRole(here)
+      if (isAdmin({ role: each }))
+        throw unexpectedPayload('the role "admin" may do everything; it neither inherits nor is inherited', here)
+    }
+    if (parts.length === 0) roles.delete(role)
+    else roles.set(role, [...new Set(parts)])
+    const cycle = cycleOf(role, roles)
+    if (cycle)
+      throw unexpectedPayload(`role "${role}" would inherit from itself: ${cycle.join(' -> ')}`, `${path}.roles`)
+    this.change.refuseConflicts(`${path}.roles`)
     this.change.touched()
   }
 
@@ -303,9 +326,13 @@ export class Editor {
     metadata.tables.clear()
     metadata.templates.clear()
     metadata.functions.clear()
+    metadata.roles.clear()
     this.change.touched()
   }
 
+  get inheritedRoles(): ReadonlyMap<string, readonly string[]> {
+    return this.change.draft.metadata.roles
+  }
   get trackedFunctions(): readonly TrackedFunction[] {
     return [...this.change.draft.metadata.functions.values()]
   }

@@ -11,6 +11,8 @@ export interface Metadata {
   readonly templates: Map<string, TemplateRow>
   /** Functions by `tableKey`. */
   readonly functions: Map<string, TrackedFunction>
+  /** Inherited roles, and the roles from which each of them inherits. */
+  readonly roles: Map<string, readonly string[]>
 }
 export interface TrackedTable {
   readonly ref: TableRef
@@ -112,6 +114,7 @@ export async function readMetadata(client: ClientBase, known?: MarkedMetadata): 
     tables,
     templates: new Map(templates.map((row) => [row.name, row])),
     functions: new Map(functions.map((row) => [tableKey(row.ref), row])),
+    roles: new Map(Object.entries(parseJson(read.roles, NO_LIMITS) as Record<string, string[]>)),
   }
   return { metadata, marks }
 }
@@ -188,6 +191,7 @@ const READ = {
       select role_name from svc_catalog.svc_function_permission p
       where (p.function_schema, p.function_name) = (f.function_schema, f.function_name) order by role_name))
     order by function_schema, function_name), '[]') from svc_catalog.svc_function f`,
+  roles: `select coalesce(json_object_agg(role_name, role_set order by role_name), '{}') from svc_catalog.svc_inherited_role`,
 }
 
 /** For the tables in `wanted`; the primary keys serve the joins. */
@@ -208,8 +212,14 @@ const READ_TABLES = {
 }
 
 /** Copies metadata for changes. The tables are shared: call `copyTable` before changing one. */
-export function copyMetadata({ version, tables, templates, functions }: Metadata): Metadata {
-  return { version, tables: new Map(tables), templates: new Map(templates), functions: new Map(functions) }
+export function copyMetadata({ version, tables, templates, functions, roles }: Metadata): Metadata {
+  return {
+    version,
+    tables: new Map(tables),
+    templates: new Map(templates),
+    functions: new Map(functions),
+    roles: new Map(roles),
+  }
 }
 
 export const copyTable = (table: TrackedTable): TrackedTable => ({
@@ -352,6 +362,11 @@ const STORES: readonly Store[] = [
           { template_name: row.name, template_defn: row.definition, comment: row.comment },
         ]),
       ),
+  },
+  {
+    name: 'svc_inherited_role',
+    key: ['role_name'],
+    rows: ({ roles }) => new Map([...roles].map(([role, parts]) => [role, { role_name: role, role_set: [...parts] }])),
   },
 ]
 

@@ -12,6 +12,7 @@ export const enumName = (table: TableRef): string => `enum ${tableName(table)}`
 export const versionName = (table: TableRef): string => `version ${tableName(table)}`
 export const functionName = (ref: TableRef): string => `function ${tableName(ref)}`
 export const templateName = (name: string): string => `query-template ${name}`
+export const inheritedRoleName = (role: string): string => `inherited-role ${role}`
 export const permissionName = (table: TableRef, { role, type }: Pick<PermissionRow, 'role' | 'type'>): string =>
   `permission ${tableName(table)}.${role}.${type}`
 

@@ -10,7 +10,14 @@ import { COLUMN_OPERATORS, operatorName } from '../plan/operators.js'
 import { PATTERNS } from '../plan/price.js'
 import { failClosed, takesUserId } from '../plan/user-id.js'
 import { USER_ID, VARIABLE_NAME } from '../session.js'
-import type { Column, InsertPermission, SelectPermission, Table, UpdatePermission } from './catalog.js'
+import type {
+  Column,
+  DeletePermission,
+  InsertPermission,
+  SelectPermission,
+  Table,
+  UpdatePermission,
+} from './catalog.js'
 import type { PermissionType } from './metadata.js'
 
 /** Stores each distinct expression once and returns its index. */
@@ -20,7 +27,7 @@ export type Permission = { readonly backendOnly: boolean } & (
   | { readonly type: 'insert'; readonly permission: InsertPermission }
   | { readonly type: 'select'; readonly permission: SelectPermission }
   | { readonly type: 'update'; readonly permission: UpdatePermission }
-  | { readonly type: 'delete'; readonly permission: { readonly filter: number } }
+  | { readonly type: 'delete'; readonly permission: DeletePermission }
 )
 
 const KEYS: Record<PermissionType, readonly string[]> = {

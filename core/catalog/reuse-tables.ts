@@ -31,6 +31,8 @@ export function unchanged(
 ): ReadonlyMap<string, TableData> {
   // Inconsistencies must be listed again.
   if (before.data.inconsistent.length > 0) return new Map()
+  // What inherited roles may do is part of each table.
+  if (!isDeepStrictEqual(metadata.roles, before.metadata.roles)) return new Map()
   const tables = [found, before.found.tables, metadata.tables, before.metadata.tables]
   const keys = [...new Set(tables.flatMap((map) => [...map.keys()]))]
   const isSame = (key: string): boolean =>
@@ -82,7 +84,14 @@ export function mostlyUnused({ tables, filters }: CatalogData): boolean {
 }
 
 const placesOf = ({ insert, select, update, delete: remove }: RolePermissions): number[] =>
-  [insert?.check, select?.filter, update?.filter, update?.check, remove?.filter].filter((place) => place !== undefined)
+  [
+    insert?.check,
+    select?.filter,
+    update?.filter,
+    update?.check,
+    remove?.filter,
+    ...Object.values(select?.masks ?? {}),
+  ].filter((place) => place !== undefined)
 
 /** Returns whether a table looks the same to other tables. Results of functions may have changed with it. */
 function sameToOthers(a: TrackedTable | undefined, b: TrackedTable | undefined): boolean {

@@ -122,6 +122,15 @@ create index svc_kept_answer_expired on svc_catalog.svc_kept_answer (expires_at)
     id: '005-row-versions',
     sql: 'alter table svc_catalog.svc_table add column version_column text;',
   },
+  {
+    id: '006-inherited-roles',
+    sql: `
+create table svc_catalog.svc_inherited_role (
+  role_name text primary key,
+  role_set text[] not null
+);
+`,
+  },
 ]
 
 /** Tables that admin can select from, addressed as `{schema: "svc_catalog", name}`. */
@@ -134,5 +143,6 @@ export const SYSTEM_TABLES = [
   'svc_function',
   'svc_function_permission',
   'svc_computed_field',
+  'svc_inherited_role',
 ]
 export const CATALOG_SCHEMA = 'svc_catalog'

@@ -1,7 +1,8 @@
 import type { ClientBase } from 'pg'
-import { type Catalog, openCatalog, type Table, tableKey } from '../catalog/catalog.js'
+import { type Catalog, openCatalog, permissionsOf, type Table, tableKey } from '../catalog/catalog.js'
 import type { Change } from '../catalog/change.js'
 import { Editor } from '../catalog/editor.js'
+import { definitionFor } from '../catalog/inherited-role.js'
 import { permissionKey, type Metadata } from '../catalog/metadata.js'
 import { partsOf, type RulePart, variablesIn } from '../catalog/permission.js'
 import { clientError } from '../db/errors.js'
@@ -24,7 +25,7 @@ export interface PermissionExplained {
   readonly verdict: 'allowed' | 'refused'
   /**
    * Absent if allowed. `permission`: the role has no permission for the action, or for a column that the request names.
-   * `row`: there is no such row. `filter`, `check`: the rule is not true. `request`: it fails for another reason.
+   * `row`: there is no such row, or an inherited role may not select it. `filter`, `check`: the rule is not true. `request`: it fails for another reason.
    */
   readonly reason?: 'permission' | 'row' | 'filter' | 'check' | 'request'
   /** Error of the request, for the reasons `permission` and `request`. */
@@ -113,6 +114,7 @@ export async function explainTrial(client: ClientBase, trial: Trial): Promise<Pe
       if (filter.result !== true) return { verdict: 'refused', reason: 'filter', filter, ...found }
     }
     const written = write && (await tryWrite(client, op as Write, write.execution, rule('check')))
+    if (written?.affected === 0 && isSeenOnly(trial)) return { verdict: 'refused', reason: 'row', ...found }
     const verdict = written?.refused
       ? ({ verdict: 'refused', reason: 'check' } as const)
       : ({ verdict: 'allowed' } as const)
@@ -146,8 +148,8 @@ export async function tryPermission(
 export function permissionOf({ role, action, catalog, metadata, table: ref, variables }: PermissionRef) {
   const names = namesFor('admin', catalog)
   const table = names.table(ref, action, '$.args.table')
-  const definition = metadata.tables.get(tableKey(table))?.permissions.get(permissionKey(roleName(role), action))
-    ?.definition as JsonObject | undefined
+  const tracked = metadata.tables.get(tableKey(table))
+  const definition = tracked && definitionFor(tracked, roleName(role), action, metadata.roles)
   const about = {
     ...(action === 'delete' ? {} : { columns: columnsOf(table, role, action, catalog) }),
     ...(definition?.['set'] ? { presets: definition['set'] } : {}),
@@ -193,7 +195,7 @@ export async function tryWrite(
   write: Write,
   execution: Execution,
   rule: RulePart | undefined,
-): Promise<{ readonly refused: boolean; readonly check?: RuleResult }> {
+): Promise<{ readonly refused: boolean; readonly affected?: number; readonly check?: RuleResult }> {
   const probe = write.kind !== 'delete' && rule ? probeOf(rule) : undefined
   const tried = write.kind !== 'delete' && probe ? unchecked(write, probe.fields) : write
   const statements = unnamed(emit(tried, 'array'))
@@ -208,7 +210,14 @@ export async function tryWrite(
   await client.query('set constraints all immediate').catch((error: unknown) => {
     throw clientError(error, execution.reader)
   })
-  return { refused: false, check: checks[0] }
+  return { refused: false, affected: answer['affected_rows'] as number, check: checks[0] }
+}
+
+/** Returns whether a role may change only rows that it may select, beside what the permission says. */
+function isSeenOnly({ role, action, catalog, table: ref }: PermissionRef): boolean {
+  const table = catalog.tables.get(tableKey(ref))
+  const permissions = table && permissionsOf(table, role)
+  return (action === 'update' || action === 'delete') && permissions?.[action]?.seenOnly === true
 }
 
 /** Fields that tell whether a rule and its parts hold, and the reader of their values. */

@@ -1,7 +1,8 @@
 import type { ClientBase } from 'pg'
 import { type Catalog, type Table, tableKey, tableName } from '../catalog/catalog.js'
 import type { Reading } from '../catalog/change.js'
-import { type Metadata, permissionKey } from '../catalog/metadata.js'
+import { definitionFor } from '../catalog/inherited-role.js'
+import type { Metadata } from '../catalog/metadata.js'
 import { clausesOf, partsOf } from '../catalog/permission.js'
 import type { Prepared } from '../compile/compile.js'
 import { executeIn } from '../db/execute.js'
@@ -113,11 +114,11 @@ export async function refusalOf(
  */
 function trialOf(write: Insert | Update, role: string, catalog: Catalog, metadata: Metadata) {
   const table = catalog.tables.get(tableKey(write.table)) as Table
-  const definitions = metadata.tables.get(tableKey(write.table))?.permissions
+  const tracked = metadata.tables.get(tableKey(write.table))
   const names = namesFor('admin', catalog)
   const clauses = rulesOf(write).flatMap((rule) => {
-    const permission = definitions?.get(permissionKey(role, RULE_ACTIONS[rule]))
-    const all = permission ? clausesOf(partsOf(permission.definition, 'check', table, names)) : []
+    const permission = tracked && definitionFor(tracked, role, RULE_ACTIONS[rule], metadata.roles)
+    const all = permission ? clausesOf(partsOf(permission, 'check', table, names)) : []
     return all.map((each) => ({ ...each, rule }))
   })
   const fields = clauses.map(({ exp, rule }, i): Field => ({ kind: 'condition', key: `c${i}`, is: exp, rule }))

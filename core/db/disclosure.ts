@@ -1,6 +1,6 @@
 import { isAdmin } from '../session.js'
 import type pg from 'pg'
-import { type Catalog, permissionsOf, tableKey } from '../catalog/catalog.js'
+import { type Catalog, maskOf, permissionsOf, tableKey } from '../catalog/catalog.js'
 import type { Logger } from '../log.js'
 import type { Op, TableRef } from '../plan/ir.js'
 
@@ -87,6 +87,8 @@ function isKnown({ schema = '', table: name = '', column, constraint }: pg.Datab
 function knows({ role, catalog }: Reader, ref: TableRef, columns: readonly string[]): boolean {
   const table = catalog.tables.get(tableKey(ref))
   const permissions = table && permissionsOf(table, role)
-  const known = [permissions?.select, permissions?.insert, permissions?.update].flatMap((each) => each?.columns ?? [])
+  const { select, insert, update } = permissions ?? {}
+  const seen = select?.columns.filter((column) => maskOf(select, column) === undefined) ?? []
+  const known = [...seen, ...(insert?.columns ?? []), ...(update?.columns ?? [])]
   return columns.length > 0 && columns.every((column) => known.includes(column))
 }

@@ -3,6 +3,8 @@ import {
   ALL_ROWS,
   type Catalog,
   type ComputedField,
+  type DeletePermission,
+  maskOf,
   permissionsOf,
   type Table,
   tableKey,
@@ -14,6 +16,7 @@ import { guard } from './guard.js'
 import {
   type Aggregate,
   type BoolExp,
+  type ColumnRef,
   type Computed,
   type Connection,
   type Count,
@@ -23,6 +26,7 @@ import {
   type Grouping,
   type Insert,
   isConstant,
+  type Masks,
   type OnConflict,
   type Op,
   type Opaque,
@@ -59,9 +63,25 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     for (const name of used) names.column(table, name, action, '$.args')
   }
   /** Authorizes a column or a computed field. */
-  const shown = (table: Table, { column, computed }: { readonly column: string; readonly computed?: FunctionCall }) => {
+  const shown = <R extends ColumnRef>(table: Table, ref: R): R => {
+    const { column, computed } = ref
     if (computed) checkCall(computed, names.computedField(table, column, '$.args'))
     else names.column(table, column, 'select', '$.args')
+    const mask = maskFor(table, column)
+    return mask ? { ...ref, mask } : ref
+  }
+  const maskFor = (table: Table, name: string): BoolExp | undefined => {
+    const { select } = permissions(table)
+    const place = select && maskOf(select, name)
+    return place === undefined ? undefined : filter(place)
+  }
+  /** Returns the masks of those of some columns that have one. */
+  const masksFor = (table: Table, used: Iterable<string>): { readonly masks?: Masks } => {
+    const masks = [...new Set(used)].flatMap((name) => {
+      const mask = maskFor(table, name)
+      return mask ? [[name, mask] as const] : []
+    })
+    return masks.length > 0 ? { masks: Object.fromEntries(masks) } : {}
   }
   const versionIn = (table: Table, { column }: { readonly column: string }) => {
     if (column !== versionOf(table, names)) throw new Error(`"${column}" is not the version of "${table.name}"`)
@@ -99,15 +119,17 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   const rowsOf = (read: Read, table: Table): Read => {
     if (read.group) return groups(read, read.group, table)
     if (read.version) versionIn(table, read.version)
-    return { ...read, ...rows(read, table), fields: fields(read.fields, table) }
+    const masks = masksFor(table, read.distinctOn ?? [])
+    return { ...read, ...rows(read, table), fields: fields(read.fields, table), ...masks }
   }
 
   /** As in `aggregate`, the role's limit applies to what is returned, and not to the rows that are aggregated. */
   const groups = (read: Read, group: Grouping, table: Table): Read => {
     mayAggregate(table)
-    columns(table, [...group.by, ...group.values.flatMap(({ column }) => column ?? [])], 'select')
+    const used = [...group.by, ...group.values.flatMap(({ column }) => column ?? [])]
+    columns(table, used, 'select')
     checkGroups(read, group)
-    return { ...read, ...rows(read, table) }
+    return { ...read, ...rows(read, table), ...masksFor(table, used) }
   }
 
   const aggregate = (read: Aggregate): Aggregate => {
@@ -121,7 +143,8 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       if (part.kind === 'functions') part.of.forEach(computed)
       return part
     })
-    return { ...read, ...rows(read, table), parts }
+    const used = parts.flatMap((part) => (part.kind === 'functions' ? part.of.flatMap(columnsOf) : []))
+    return { ...read, ...rows(read, table), parts, ...masksFor(table, [...used, ...(read.distinctOn ?? [])]) }
   }
 
   const connection = (read: Connection): Connection => {
@@ -132,6 +155,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     return {
       ...read,
       ...rows(read, table),
+      ...masksFor(table, distinct?.distinctOn ?? []),
       cursor: opaque(read.cursor, table),
       distinct: distinct && { ...distinct, ...rows({ ...read, ...distinct }, table) },
       outside: { previous: beyond(outside.previous), next: beyond(outside.next) },
@@ -177,8 +201,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
           return { ...field, of: opaque(field.of, table) }
         case 'column':
           if (!table) throw new Error('a column outside a table')
-          shown(table, field)
-          return field
+          return shown(table, field as F & ColumnRef)
         case 'version':
           if (!table) throw new Error('a version outside a table')
           versionIn(table, field)
@@ -193,15 +216,12 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   }
 
   const target = (by: OrderTarget, table: Table): OrderTarget => {
-    if (by.kind === 'column' || by.kind === 'rank') {
-      shown(table, by)
-      return by
-    }
+    if (by.kind === 'column' || by.kind === 'rank') return shown(table, by)
     if (by.kind === 'aggregate') {
       if (by.from) checkCall(by.from, names.computedField(table, by.computed as string, '$.args'))
       const remote = aggregable(by.table)
-      if (by.of.fn !== 'count') columns(remote, [by.of.column], 'select')
-      return { ...by, where: selectFilter(remote) }
+      const of = by.of.fn === 'count' ? by.of : shown(remote, by.of)
+      return { ...by, of, where: selectFilter(remote) }
     }
     const remote = tableFor(by.table, 'select')
     return { ...by, where: selectFilter(remote), by: target(by.by, remote) }
@@ -219,11 +239,12 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
         return { kind: 'guarded', by: condition(exp.by, table), of: condition(exp.of, table) }
       case 'compare':
       case 'null':
-        shown(table, exp)
-        return exp
-      case 'columns':
+        return shown(table, exp)
+      case 'columns': {
         columns(table, [exp.column, exp.to], 'select')
-        return exp
+        const masks = Object.values(masksFor(table, [exp.column, exp.to]).masks ?? {})
+        return masks.length > 0 ? { kind: 'guarded', by: and(masks), of: exp } : exp
+      }
       case 'sorted':
         return { ...exp, by: target(exp.by, table) }
       case 'unknown':
@@ -237,9 +258,17 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       case 'aggregate': {
         const remote = aggregable(exp.table)
         columns(remote, exp.columns, 'select')
-        return { ...exp, where: guard(selectFilter(remote), condition(exp.where, remote), remote, catalog) }
+        const where = guard(selectFilter(remote), condition(exp.where, remote), remote, catalog)
+        return { ...exp, where, ...masksFor(remote, exp.columns) }
       }
     }
+  }
+
+  /** Combines the filter of a write with a client's condition. */
+  const targets = (permission: DeletePermission, wanted: BoolExp, table: Table, reads = false): BoolExp => {
+    const own = filter(permission.filter)
+    const isSeenOnly = permission.seenOnly && (reads || readsRow(wanted))
+    return guard(isSeenOnly ? and([own, selectFilter(table)]) : own, condition(wanted, table), table, catalog)
   }
 
   const returning = (wanted: Returning, table: Table): Returning => {
@@ -259,7 +288,8 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       }
     const table = tableFor(count.table, 'select')
     columns(table, count.distinct ?? [], 'select')
-    return { ...count, where: guard(selectFilter(table), condition(count.where, table), table, catalog) }
+    const where = guard(selectFilter(table), condition(count.where, table), table, catalog)
+    return { ...count, where, ...masksFor(table, count.distinct ?? []) }
   }
 
   const rule = (under: Rule, table: Table): BoolExp => {
@@ -317,7 +347,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       ...conflict,
       set: conflict.set.filter((column) => update.columns.includes(column) && !preset.has(column)),
       presets: writtenAt('$.args.on_conflict', update.set),
-      where: guard(filter(update.filter), condition(conflict.where, table), table, catalog),
+      where: targets(update, conflict.where, table),
       check: update.check === undefined ? TRUE : filter(update.check),
     }
   }
@@ -339,13 +369,22 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
       changes.map((each) => each.column),
       'select',
     )
+    const masked = changes.find(({ column }) => maskFor(table, column))
+    if (masked) {
+      throw permissionDenied(
+        `role "${role}" sees column "${masked.column}" in some rows only, and can only replace its value`,
+        '$.args',
+        table,
+        'update',
+      )
+    }
     return {
       ...update,
       set: [
         ...update.set,
         ...writtenAt('$.args.$set', permission.set).map((preset) => ({ kind: 'set' as const, ...preset })),
       ],
-      where: guard(filter(permission.filter), condition(update.where, table), table, catalog),
+      where: targets(permission, update.where, table, changes.length > 0),
       check: permission.check === undefined ? TRUE : filter(permission.check),
       related: update.related?.map(write),
       refusal: refusal('update', table),
@@ -361,7 +400,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     if (!permission) throw permissionDenied('delete is not allowed', '$.args.table')
     return {
       ...remove,
-      where: guard(filter(permission.filter), condition(remove.where, table), table, catalog),
+      where: targets(permission, remove.where, table),
       returning: remove.returning && returning(remove.returning, table),
     }
   }
@@ -389,6 +428,18 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     case 'delete':
       return write(op)
   }
+}
+
+/** Returns whether a condition depends on the row. */
+function readsRow(exp: BoolExp): boolean {
+  if (exp.kind === 'and' || exp.kind === 'or') return exp.of.some(readsRow)
+  return exp.kind !== 'not' || readsRow(exp.of)
+}
+
+/** Returns the columns of an aggregate. */
+function columnsOf(each: Computed): readonly string[] {
+  if (each.kind === 'count') return each.columns
+  return each.kind === 'columns' ? each.of.flatMap((field) => (field.kind === 'column' ? field.column : [])) : []
 }
 
 /** Asserts that everything beyond the groups uses their columns only, which are authorized. */

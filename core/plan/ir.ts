@@ -169,10 +169,8 @@ export type CompareOp =
 export type BoolExp =
   | { readonly kind: 'and' | 'or'; readonly of: readonly BoolExp[] }
   | { readonly kind: 'not'; readonly of: BoolExp }
-  | {
+  | (ColumnRef & {
       readonly kind: 'compare'
-      readonly column: string
-      readonly computed?: FunctionCall
       readonly op: CompareOp
       readonly to: Operand
       /**
@@ -184,7 +182,7 @@ export type BoolExp =
       readonly schema?: string
       /** Type to compare the column as. */
       readonly cast?: { readonly from: SqlType; readonly to: SqlType }
-    }
+    })
   | {
       readonly kind: 'columns'
       readonly column: string
@@ -193,7 +191,7 @@ export type BoolExp =
       /** Schema of the operator, for PostGIS types. */
       readonly schema?: string
     }
-  | { readonly kind: 'null'; readonly column: string; readonly computed?: FunctionCall }
+  | (ColumnRef & { readonly kind: 'null' })
   /** Compares a sort key of the row with a value. */
   | {
       readonly kind: 'sorted'
@@ -217,11 +215,23 @@ export type BoolExp =
       readonly fn: 'count' | 'bool_and' | 'bool_or'
       /** Columns whose values to count, or the one boolean column; empty: counts rows. */
       readonly columns: readonly string[]
+      readonly masks?: Masks
       readonly distinct: boolean
       /** Condition on a row whose only column, `value`, is the result. */
       readonly is: BoolExp
     }
 export type ColumnOp = 'eq' | 'ne' | 'gt' | 'lt' | 'gte' | 'lte'
+
+/** Conditions on rows in which a role sees some columns, by column. They are null in other rows. */
+export type Masks = Readonly<Record<string, BoolExp>>
+
+/** A column or a computed field of a row. */
+export interface ColumnRef {
+  readonly column: string
+  readonly computed?: FunctionCall
+  /** Rows in which it has its value; it is null in others. Set by `authorize`. */
+  readonly mask?: BoolExp
+}
 
 export const TRUE: BoolExp = { kind: 'and', of: [] }
 export const isTrue = (exp: BoolExp): boolean => exp.kind === 'and' && exp.of.length === 0
@@ -230,12 +240,9 @@ export const isConstant = (exp: BoolExp): boolean => (exp.kind === 'and' || exp.
 
 /** A key of a result object. */
 export type Field =
-  | {
+  | (ColumnRef & {
       readonly kind: 'column'
       readonly key: string
-      /** A column or a computed field. */
-      readonly column: string
-      readonly computed?: FunctionCall
       /**
        * Whether the column is an expression that must not be evaluated for rows that are not returned. Set by
        * `authorize`.
@@ -247,7 +254,7 @@ export type Field =
       readonly path?: Operand
       /** Whether to return it as text, so that a client keeps every digit. */
       readonly asText?: true
-    }
+    })
   | { readonly kind: 'constant'; readonly key: string; readonly value: string | null }
   /** The version of the row: the text of this column, which may be `xmin`. */
   | { readonly kind: 'version'; readonly key: string; readonly column: string }
@@ -285,11 +292,12 @@ export type Opaque = readonly (
 
 /** A sort key: a column, directly or through object relationships. */
 export type OrderTarget =
-  | { readonly kind: 'column'; readonly column: string; readonly computed?: FunctionCall }
+  | (ColumnRef & { readonly kind: 'column' })
   /** How well a column matches a full-text query. */
   | {
       readonly kind: 'rank'
       readonly column: string
+      readonly mask?: BoolExp
       readonly op: 'text_matches' | 'vector_matches'
       readonly query: Operand
       readonly language?: Operand
@@ -312,7 +320,9 @@ export type OrderTarget =
       readonly computed?: string
       /** Row filter, as in `related`. */
       readonly where: BoolExp
-      readonly of: { readonly fn: 'count' } | { readonly fn: AggregateFn; readonly column: string }
+      readonly of:
+        | { readonly fn: 'count' }
+        | { readonly fn: AggregateFn; readonly column: string; readonly mask?: BoolExp }
     }
 export interface OrderBy {
   readonly by: OrderTarget
@@ -334,6 +344,8 @@ export interface Read {
   readonly orderBy: readonly OrderBy[]
   readonly limit?: Operand
   readonly offset?: Operand
+  /** Of the columns in `distinctOn` and `group`, or in the aggregates. Set by `authorize`. */
+  readonly masks?: Masks
   /** Maximum number of rows of the role at this level, despite the client's limit. Set by `authorize`. */
   readonly maxRows?: number
   /** Whether to return an object or null instead of an array. */
@@ -441,6 +453,8 @@ export interface Count {
   readonly table: TableRef
   readonly where: BoolExp
   readonly distinct?: readonly string[]
+  /** Of the columns in `distinct`. Set by `authorize`. */
+  readonly masks?: Masks
   /** Counts the rows that this rule of the role accepts. `where` then comes from the server, not from a client. */
   readonly under?: Rule
 }

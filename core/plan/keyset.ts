@@ -32,7 +32,7 @@ function typeOf(by: OrderTarget, table: Table, names: Names): Pick<SortKey, 'typ
     case 'column': {
       const gives = by.computed && table.computedByName.get(by.column)?.gives
       if (gives && 'type' in gives) return { type: gives.type, nullable: true }
-      return columnOf(table, by.column)
+      return names.column(table, by.column, 'select', '$')
     }
     case 'rank':
       return { type: FLOAT4, nullable: true }
@@ -40,16 +40,10 @@ function typeOf(by: OrderTarget, table: Table, names: Names): Pick<SortKey, 'typ
       return { ...typeOf(by.by, names.table(by.table, 'select', '$'), names), nullable: true }
     case 'aggregate': {
       if (by.of.fn === 'count') return { type: INT8, nullable: false }
-      const { type } = columnOf(names.table(by.table, 'select', '$'), by.of.column)
+      const { type } = names.column(names.table(by.table, 'select', '$'), by.of.column, 'select', '$')
       return { type: aggregateType(by.of.fn, type) ?? type, nullable: true }
     }
   }
-}
-
-function columnOf({ columnsByName }: Table, name: string): Pick<SortKey, 'type' | 'nullable'> {
-  const column = columnsByName.get(name)
-  if (!column) throw new Error(`no column "${name}"`)
-  return column
 }
 
 /** Returns an order from the last row to the first. */

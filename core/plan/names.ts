@@ -6,6 +6,7 @@ import {
   type FunctionData,
   type Relationship,
   type RolePermissions,
+  maskOf,
   nameOfKey,
   permissionsOf,
   resultTable,
@@ -180,6 +181,11 @@ function namesOf(key: string, catalog: Catalog): Names {
     if (action === 'delete') return NONE
     return columnSet(permissions?.[action]?.columns)
   }
+  /** A column that the role sees in some rows only is null in others. */
+  const seen = (table: Table, column: Column): Column => {
+    const select = permissionsOf(table, key)?.select
+    return select && maskOf(select, column.name) !== undefined ? { ...column, nullable: true } : column
+  }
   const knowsKey = (table: Table, name: string): boolean =>
     permitted(table, 'insert').has(name) || permitted(table, 'select').has(name)
   const readable = (table: Table | undefined): table is Table =>
@@ -229,7 +235,8 @@ function namesOf(key: string, catalog: Catalog): Names {
     },
     column(table, name, action, path) {
       const column = table.columnsByName.get(name)
-      return column && permitted(table, action).has(name) ? column : fail(columnDenied(table, name, action, path))
+      if (!column || !permitted(table, action).has(name)) throw columnDenied(table, name, action, path)
+      return action === 'select' ? seen(table, column) : column
     },
     conflictColumn(table, name, path) {
       const column = table.columnsByName.get(name)
@@ -250,7 +257,7 @@ function namesOf(key: string, catalog: Catalog): Names {
     },
     columnOrRelationship(table, name, path) {
       const column = table.columnsByName.get(name)
-      if (column && permitted(table, 'select').has(name)) return column
+      if (column && permitted(table, 'select').has(name)) return seen(table, column)
       const relationship = table.relationshipsByName.get(name)
       return (
         (relationship && related(relationship)) ?? fail(columnDenied(table, name, 'select', path, readableFrom(table)))
@@ -273,10 +280,11 @@ function namesOf(key: string, catalog: Catalog): Names {
         ? table.keys
         : table.keys.filter(({ columns }) => columns.every((name) => knowsKey(table, name))),
     presetsUpdate: (table) => (permissionsOf(table, key)?.update?.set.length ?? 0) > 0,
-    columns: (table, action = 'select') =>
-      table.columns.filter(
-        ({ name, generated }) => permitted(table, action).has(name) && (action === 'select' || generated !== 'always'),
-      ),
+    columns(table, action = 'select') {
+      const may = table.columns.filter(({ name }) => permitted(table, action).has(name))
+      if (action !== 'select') return may.filter(({ generated }) => generated !== 'always')
+      return permissionsOf(table, key)?.select?.masks ? may.map((column) => seen(table, column)) : may
+    },
     relationships: (table) => table.relationships.map(related).filter((found) => found !== undefined),
     computedFields: (table) => table.computedFields.filter((field) => computes(table, field)),
     computedField(table, name, path) {

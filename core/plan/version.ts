@@ -12,7 +12,9 @@ export const XMIN = 'xmin'
 export function versionOf(table: Table, names: Names): string | undefined {
   const { version } = table
   if (version === undefined || !names.may(table, 'select')) return undefined
-  return version === XMIN || names.columns(table).some(({ name }) => name === version) ? version : undefined
+  // It is never null in the database, but for a role that sees it in some rows only. Such a role has no versions.
+  const isSeen = names.columns(table).some(({ name, nullable }) => name === version && !nullable)
+  return version === XMIN || isSeen ? version : undefined
 }
 
 /** Returns whether a condition is that the primary key equals given values, and no more. */

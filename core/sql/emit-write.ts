@@ -65,9 +65,10 @@ const looksAtPlace = ({ key, returning }: Insert | Update): boolean =>
 function isOfRow(field: Field): boolean {
   if (field.kind === 'condition') return !needsOtherRows(field.is)
   if (field.kind === 'opaque') return field.of.every((part) => !('by' in part) || isColumn(part.by))
-  return field.kind === 'constant' || field.kind === 'version' || (field.kind === 'column' && !field.computed)
+  return field.kind === 'constant' || field.kind === 'version' || (field.kind === 'column' && isColumn(field))
 }
-const isColumn = (by: OrderTarget): boolean => by.kind === 'column' && !by.computed
+const isColumn = (by: OrderTarget | Extract<Field, { kind: 'column' }>): boolean =>
+  by.kind === 'column' && !by.computed && !(by.mask && needsOtherRows(by.mask))
 
 interface Check {
   readonly check: BoolExp

@@ -159,7 +159,7 @@ function emitAhead({ from, table }: Read): readonly Statement[] {
 function emitCount(count: Count): Statement {
   const printer = new Printer()
   const t = printer.alias()
-  const distinct = count.distinct?.map((column) => sql`${t}.${ident(column)}`)
+  const distinct = count.distinct?.map((column) => printer.cell(column, count.masks, t))
   const from = sql`from ${tableText(count.table)} ${t}${printer.where([printer.condition(count.where, t)])}`
   if (!distinct) return printer.statement(sql`select row_to_json(x)::text from (select count(*) as "count" ${from}) x`)
   const rows = sql`select distinct ${join(distinct, sql`, `)} ${from}`

@@ -1,6 +1,7 @@
 import {
   type Aggregate,
   type BoolExp,
+  type ColumnRef,
   type CompareOp,
   type Computed,
   type Connection,
@@ -10,6 +11,7 @@ import {
   type GroupValue,
   isGeo,
   type Join,
+  type Masks,
   type Opaque,
   type OrderBy,
   type OrderTarget,
@@ -58,11 +60,16 @@ export class Printer {
     const { group } = rows
     const from = group ? sql`${this.groups(rows, group, outer)} ${t}` : this.source(rows, t, outer)
     const where = group ? [this.condition(group.having, t)] : this.matching(rows, t, outer)
-    const distinct = rows.distinctOn?.map((column) => sql`${t}.${ident(column)}`)
-    const order = rows.orderBy.map((each) => this.order(each, t))
+    const masked = this.masked(rows.distinctOn ?? [], group ? undefined : rows.masks, t)
+    const distinct = rows.distinctOn?.map(masked.value)
+    // PostgreSQL demands that both name the same expressions.
+    const isDistinct = ({ by }: OrderBy) => by.kind === 'column' && by.mask && rows.distinctOn?.includes(by.column)
+    const order = rows.orderBy.map((each) =>
+      isDistinct(each) ? ordered(masked.value((each.by as ColumnRef).column), each) : this.order(each, t),
+    )
     const parts = [
       sql`select ${distinct ? sql`distinct on (${join(distinct, sql`, `)}) ` : sql``}${selected}`,
-      sql` from ${from}${this.where(where)}`,
+      sql` from ${from}${masked.from}${this.where(where)}`,
       order.length ? sql` order by ${join(order, sql`, `)}` : sql``,
       limit(),
       rows.offset ? sql` offset ${this.params.operand(rows.offset)}` : sql``,
@@ -82,14 +89,37 @@ export class Printer {
    */
   private groups(rows: List, { by, values }: Grouping, outer: Outer | undefined): Sql {
     const t = this.alias()
-    const columns = by.map((name) => sql`${t}.${ident(name)}`)
+    const used = [...by, ...values.flatMap(({ column }) => column ?? [])]
+    const masked = this.masked(used, rows.masks, t)
+    const columns = by.map(masked.value)
     const selected = [
-      ...by.map((name) => sql`${t}.${ident(name)} as ${ident(name)}`),
-      ...values.map((value) => sql`${groupValue(value, t)} as ${ident(value.key)}`),
+      ...by.map((name) => sql`${masked.value(name)} as ${ident(name)}`),
+      ...values.map((value) => sql`${groupValue(value, masked.value)} as ${ident(value.key)}`),
     ]
-    const from = sql` from ${this.source(rows, t, outer)}${this.where(this.matching(rows, t, outer))}`
+    const from = sql` from ${this.source(rows, t, outer)}${masked.from}${this.where(this.matching(rows, t, outer))}`
     const grouped = columns.length > 0 ? sql` group by ${join(columns, sql`, `)}` : sql``
     return sql`(select ${join(selected, sql`, `)}${from}${grouped} offset 0)`
+  }
+
+  /**
+   * Prints what columns with masks are joined from, so that each is one expression wherever it is named:
+   * ` cross join lateral (select case when ... then t0."salary" end as "salary") t1`
+   */
+  private masked(columns: readonly string[], masks: Masks | undefined, t: Sql) {
+    const some = masks ? [...new Set(columns)].filter((column) => Object.hasOwn(masks, column)) : []
+    if (!masks || some.length === 0) return { from: sql``, value: (column: string) => sql`${t}.${ident(column)}` }
+    const inner = this.alias()
+    const values = some.map((column) => sql`${this.cell(column, masks, t)} as ${ident(column)}`)
+    return {
+      from: sql` cross join lateral (select ${join(values, sql`, `)}) ${inner}`,
+      value: (column: string) => sql`${some.includes(column) ? inner : t}.${ident(column)}`,
+    }
+  }
+
+  /** Prints a column that may have a mask: `case when ... then t0."salary" end`. */
+  cell(column: string, masks: Masks | undefined, t: Sql): Sql {
+    const mask = masks && Object.hasOwn(masks, column) ? masks[column] : undefined
+    return this.columnOf({ column, ...(mask ? { mask } : {}) }, t)
   }
 
   /** Prints the table, or the function that returns the rows: `"public"."search"("word" => $1::text) t0`. */
@@ -127,8 +157,9 @@ export class Printer {
   }
 
   /** Prints a column, or the function call of a computed field. */
-  private columnOf({ column, computed }: { readonly column: string; readonly computed?: FunctionCall }, t: Sql): Sql {
-    return computed ? this.call(computed, t) : sql`${t}.${ident(column)}`
+  private columnOf({ column, computed, mask }: ColumnRef, t: Sql): Sql {
+    const value = computed ? this.call(computed, t) : sql`${t}.${ident(column)}`
+    return mask ? sql`case when ${this.condition(mask, t)} then ${value} end` : value
   }
 
   /** Prints a field with its key: `t0."id" as "id"`. */
@@ -192,7 +223,12 @@ export class Printer {
     const { limit } = read
     const limited = () => (limit ? sql` limit ${this.params.operand(limit)}` : sql``)
     const inner = this.alias()
-    const rows = this.rows(read, inner, sql`${inner}.*`, limited, outer)
+    const { masks } = read
+    const own = Object.keys(masks ?? {}).map((column) => sql`${this.cell(column, masks, inner)} as ${ident(column)}`)
+    const selected = masks
+      ? join([...others(all, masks).map((column) => sql`${inner}.${ident(column)}`), ...own], sql`, `)
+      : sql`${inner}.*`
+    const rows = this.rows(read, inner, selected, limited, outer)
     const values: Sql[] = []
     const add = (value: Sql): Sql => {
       const name = alias('c', values.length)
@@ -205,7 +241,7 @@ export class Printer {
         case 'constant':
           return sql`${this.constant(each.value)} as ${key}`
         case 'count':
-          return sql`${add(count(each, t))} as ${key}`
+          return sql`${add(count(each, (column) => sql`${t}.${ident(column)}`))} as ${key}`
         case 'columns': {
           const of = each.of.map((field) =>
             field.kind === 'constant'
@@ -378,10 +414,11 @@ export class Printer {
         const inner = this.alias()
         const outer = this.alias()
         const where = [...this.joined(exp.on, t, inner), this.condition(exp.where, inner)]
-        const [column] = exp.columns.map((name) => sql`${inner}.${ident(name)}`)
+        const cell = (name: string) => this.cell(name, exp.masks, inner)
+        const [column] = exp.columns.map(cell)
         const value =
           exp.fn === 'count'
-            ? count(exp, inner)
+            ? count(exp, cell)
             : sql`${exp.fn === 'bool_and' ? sql`bool_and` : sql`bool_or`}(${column as Sql})`
         const rows = sql`select ${value} as "value" from ${tableText(exp.table)} ${inner}${this.where(where)}`
         return sql`(select ${this.condition(exp.is, outer)} from (${rows}) ${outer})`
@@ -405,10 +442,8 @@ export class Printer {
     return on.map(([left, right]) => sql`${inner}.${ident(right)} = ${outer}.${ident(left)}`)
   }
 
-  private order({ by, direction, nulls }: OrderBy, t: Sql): Sql {
-    const way = direction === undefined ? sql`` : direction === 'asc' ? sql` asc` : sql` desc`
-    const place = nulls === undefined ? sql`` : nulls === 'first' ? sql` nulls first` : sql` nulls last`
-    return sql`${this.target(by, t)}${way}${place}`
+  private order(order: OrderBy, t: Sql): Sql {
+    return ordered(this.target(order.by, t), order)
   }
 
   /** Prints a column of a related row: `(select t1."name" from "author" t1 where t1."id" = t0."author_id" limit 1)`. */
@@ -422,7 +457,7 @@ export class Printer {
     const inner = this.alias()
     const where = [...this.joined(by.on, t, inner), this.condition(by.where, inner)]
     if (by.kind === 'aggregate') {
-      const value = by.of.fn === 'count' ? sql`count(*)` : sql`${FUNCTIONS[by.of.fn]}(${inner}.${ident(by.of.column)})`
+      const value = by.of.fn === 'count' ? sql`count(*)` : sql`${FUNCTIONS[by.of.fn]}(${this.columnOf(by.of, inner)})`
       const rows = by.from ? this.call(by.from, t) : tableText(by.table)
       return sql`(select ${value} from ${rows} ${inner}${this.where(where)})`
     }
@@ -471,21 +506,38 @@ export function values(rows: Sql, [field]: readonly Field[]): Sql {
   return sql`select to_json(${x}.${ident(key)}) from (${rows}) ${x}`
 }
 
+/** Prints an order by a value. */
+function ordered(value: Sql, { direction, nulls }: OrderBy): Sql {
+  const way = direction === undefined ? sql`` : direction === 'asc' ? sql` asc` : sql` desc`
+  const place = nulls === undefined ? sql`` : nulls === 'first' ? sql` nulls first` : sql` nulls last`
+  return sql`${value}${way}${place}`
+}
+
+/** Returns the columns of aggregates without those that have a mask. */
+function others(all: readonly Computed[], masks: Masks): readonly string[] {
+  const used = all.flatMap((each) => {
+    if (each.kind === 'count') return each.columns
+    return each.kind === 'columns' ? each.of.flatMap((field) => (field.kind === 'column' ? field.column : [])) : []
+  })
+  return [...new Set(used)].filter((column) => !Object.hasOwn(masks, column))
+}
+
+/** @param value prints a column */
 function count(
   { columns, distinct }: { readonly columns: readonly string[]; readonly distinct: boolean },
-  t: Sql,
+  value: (column: string) => Sql,
 ): Sql {
   if (columns.length === 0) return sql`count(*)`
-  const list = columns.map((column) => sql`${t}.${ident(column)}`)
+  const list = columns.map(value)
   if (distinct) return sql`count(distinct ${list.length === 1 ? (list[0] as Sql) : sql`(${join(list, sql`, `)})`})`
   // Rows in which all of the columns have a value.
   return sql`count(*) filter (where num_nulls(${join(list, sql`, `)}) = 0)`
 }
 
 /** Lists are sorted, because rows have no order. */
-function groupValue({ fn, column, distinct, sorted }: GroupValue, t: Sql): Sql {
+function groupValue({ fn, column, distinct, sorted }: GroupValue, cell: (column: string) => Sql): Sql {
   if (column === undefined) return sql`count(*)`
-  const value = sql`${t}.${ident(column)}`
+  const value = cell(column)
   return sql`${FUNCTIONS[fn]}(${distinct ? sql`distinct ` : sql``}${value}${sorted ? sql` order by ${value}` : sql``})`
 }
 

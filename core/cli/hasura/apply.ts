@@ -117,7 +117,7 @@ async function noteBroken(ask: Ask, joins: readonly Join[], report: Report): Pro
   }
 }
 
-const PLACE = /^\$\.args\.(tables|functions|query_templates)\[(\d+)\](?:\.(\w+)(?:\[(\d+)\])?(.*))?$/
+const PLACE = /^\$\.args\.(tables|functions|query_templates|inherited_roles)\[(\d+)\](?:\.(\w+)(?:\[(\d+)\])?(.*))?$/
 /** Names in a permission. Without one of them, a role may do less. */
 const NAMED = /^\.permission\.(columns|computed_fields)\[(\d+)\]$/
 const KINDS: Readonly<Record<string, string>> = {
@@ -135,7 +135,7 @@ function removeAt(metadata: Metadata, { reason, path }: Refusal, report: Report)
   const all = metadata[list as keyof Metadata]
   const entry = all[Number(index)]
   if (!entry) return false
-  const owner = labelOf(entry['table'] ?? entry['function'] ?? entry['name'])
+  const owner = labelOf(entry['table'] ?? entry['function'] ?? entry['name'] ?? entry['role'])
   const part = place === undefined ? undefined : objects(entry[key])[Number(place)]
   if (part) {
     const [, names, position] = NAMED.exec(below) ?? []

@@ -4,7 +4,7 @@ import { isObject } from '../../plan/encode.js'
 import { ROLE_NAME } from '../../session.js'
 import { mapPermission, type PermissionType } from './map-permission.js'
 import { mapRequests } from './map-requests.js'
-import { mapRoles } from './map-roles.js'
+import { denyConflicts, mapRoles } from './map-roles.js'
 import { labelOf, listOf, mapName, type Metadata, objects, textOf } from './metadata.js'
 import { Report } from './report.js'
 
@@ -32,12 +32,14 @@ const LISTS: Readonly<Record<string, string>> = {
 export function mapMetadata(given: JsonObject, only?: string, anonymous?: string): Mapped {
   const report = new Report()
   const source = chosen(given, only, report)
-  const { tables, functions } = mapRoles(given, source, anonymous, report)
+  const { tables, functions, inheriting } = mapRoles(given, source, anonymous, report)
   const metadata: Metadata = {
     tables: tables.map((table) => mapTable(table, report)),
     functions: functions.map((each) => mapFunction(each, report)),
     query_templates: [],
+    inherited_roles: inheriting.map(({ role, members }) => ({ role, roles: [...members] })),
   }
+  denyConflicts(metadata.tables, inheriting, report)
   for (const [key, value] of Object.entries(source)) leaveRest('source', key, value, SOURCE_KEYS, report)
   mapNaming(source['customization'], report)
   for (const [key, value] of Object.entries(given)) leaveTop(key, value, report)

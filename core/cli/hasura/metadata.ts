@@ -6,6 +6,7 @@ export interface Metadata {
   readonly tables: JsonObject[]
   readonly functions: JsonObject[]
   readonly query_templates: JsonObject[]
+  readonly inherited_roles: JsonObject[]
 }
 
 /** Returns a name as an export has it: a text for the schema `public`. */

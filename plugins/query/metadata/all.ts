@@ -52,6 +52,7 @@ const trackedFunction = args(
   },
   ['configuration', 'comment', 'permissions'],
 )
+const inheritedRole = args({ role: text, roles: { type: 'array', items: text, minItems: 1 } })
 const template = args({ name: text, template: anything, comment }, ['comment'])
 const ofTable = Object.fromEntries([
   ...Object.keys(RELATIONSHIPS).map((key) => [key, { type: 'array', items: relationship }] as const),
@@ -66,8 +67,9 @@ const metadataSchema = args(
     tables: { type: 'array', items: args({ table: tableSchema, ...ofTable }, Object.keys(ofTable)) },
     query_templates: { type: 'array', items: template },
     functions: { type: 'array', items: trackedFunction },
+    inherited_roles: { type: 'array', items: inheritedRole },
   },
-  ['functions'],
+  ['functions', 'inherited_roles'],
 )
 
 /** Operations on all metadata together. */
@@ -154,7 +156,15 @@ function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): JsonOb
     comment,
     permissions: [...roles].map((role) => ({ role })),
   }))
-  return { tables, query_templates: templates, ...listUnlessEmpty('functions', functions) }
+  const roles = [...metadata.roles]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([role, parts]) => ({ role, roles: parts }))
+  return {
+    tables,
+    query_templates: templates,
+    ...listUnlessEmpty('functions', functions),
+    ...listUnlessEmpty('inherited_roles', roles),
+  }
 }
 
 const listUnlessEmpty = (key: string, list: readonly object[]): JsonObject =>
@@ -223,6 +233,14 @@ async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void
       comment: textOrNull(item['comment']),
     }
     await edit.createTemplate(row, at('$.args.query_templates', i))
+  }
+  for (const [i, item] of ((metadata['inherited_roles'] ?? []) as JsonObject[]).entries()) {
+    const path = at('$.args.inherited_roles', i)
+    const role = item['role'] as string
+    if (edit.inheritedRoles.has(role)) {
+      throw serviceError('already-exists', `inherited role "${role}" is declared twice`, path)
+    }
+    edit.setInheritance(role, item['roles'] as string[], path)
   }
 }
 

@@ -64,6 +64,7 @@ function objectsIn(metadata: JsonObject): ReadonlyMap<string, Json> {
     }
   }
   for (const entry of listIn(metadata, 'functions')) all.set(`function ${nameOf(entry['function'])}`, canonical(entry))
+  for (const entry of listIn(metadata, 'inherited_roles')) all.set(`inherited-role ${entry.role}`, canonical(entry))
   for (const entry of listIn(metadata, 'query_templates')) all.set(`query-template ${entry.name}`, canonical(entry))
   return all
 }

@@ -11,7 +11,7 @@ interface Target {
   readonly comment?: Comment
 }
 
-/** Operations that create, drop and comment the permissions of a role on a table. */
+/** Operations that create, drop and comment the permissions of a role on a table, and say what roles inherit. */
 export function permissionOperations(data: Data): Record<string, Operation> {
   const operations: Record<string, Operation> = {}
   for (const type of TYPES) {
@@ -35,6 +35,11 @@ export function permissionOperations(data: Data): Record<string, Operation> {
       if (!type) throw parseFailed("the key 'type' was not present", '$.args')
       edit.commentPermission(tableOf(table), role, type, comment)
     },
+  )
+  operations['set_role_inheritance'] = metadataOperation<{ role: string; roles: readonly string[] | null }>(
+    data,
+    args({ role: text, roles: { anyOf: [{ type: 'array', items: text }, { type: 'null' }] } }),
+    (edit, { role, roles }) => edit.setInheritance(role, roles ?? []),
   )
   return operations
 }

@@ -41,7 +41,9 @@ type Filter = { readonly [key: string]: Json | undefined }
 /** Permissions of some roles on all tables, and what none of them may see. */
 export interface Era {
   readonly roles: Readonly<Record<string, Readonly<Record<string, Grants>>>>
-  /** Columns that differ in rows which both worlds have, by table. */
+  /** Roles that inherit from others. In `roles`, they have the columns that they see in some row. */
+  readonly inherited: Readonly<Record<string, readonly string[]>>
+  /** Columns that differ in rows which both worlds have, by table, unless `isSame` says that they are the same. */
   readonly hidden: Readonly<Record<string, readonly string[]>>
   /** Tables that have the same rows in both worlds: a permission may show all of them. */
   readonly open: readonly string[]
@@ -69,7 +71,53 @@ export function generateEra(random: Random): Era {
       Object.fromEntries(tables.map((table) => [table.name, generateGrants(random, table, open, hidden)])),
     ]),
   )
-  return { roles, hidden, open }
+  // It sees the hidden columns, but only of rows in which they are the same. A role that inherits from it and from
+  // another sees other rows of the table without them.
+  const partial = Object.fromEntries(tables.map((table) => [table.name, generatePartial(random, table)]))
+  const inherited = { both0: ['r0', PARTIAL], both1: [PARTIAL, 'r1'], both2: ['both1'] }
+  const [both0, both1] = [roles['r0'], roles['r1']].map((own) => {
+    return Object.fromEntries(tables.map(({ name }) => [name, united(own?.[name] ?? {}, partial[name] ?? {})]))
+  })
+  return {
+    roles: { ...roles, [PARTIAL]: partial, both0: both0 ?? {}, both1: both1 ?? {}, both2: both1 ?? {} },
+    inherited,
+    hidden,
+    open,
+  }
+}
+
+const PARTIAL = 'partial'
+
+/** Whether hidden columns of a row are the same in both worlds. A client can change no id. */
+export const isSame = (table: string, id: number): boolean => id <= mostSame(table)
+const mostSame = (table: string): number => (table === 'org' ? 1 : 6)
+
+function generatePartial(random: Random, { name, columns, computed }: Table): Grants {
+  if (name === 'share' || name === 'member') return {}
+  const shown = columns.map((column) => column.name).filter((column) => column !== GATE && column !== 'id')
+  return {
+    select: {
+      columns: ['id', ...random.some(shown, 90)],
+      filter: { id: { $lte: mostSame(name) } },
+      allow_aggregations: true,
+      ...(computed.length > 0 ? { computed_fields: random.some(computed, 90).map((field) => field.name) } : {}),
+    },
+  }
+}
+
+function united(one: Grants, other: Grants): Grants {
+  if (!one.select || !other.select) return { ...other, ...one }
+  const both = <T>(of: (select: NonNullable<Grants['select']>) => readonly T[] | undefined) => [
+    ...new Set([one, other].flatMap(({ select }) => (select ? (of(select) ?? []) : []))),
+  ]
+  return {
+    ...one,
+    select: {
+      ...one.select,
+      columns: both(({ columns }) => columns),
+      computed_fields: both(({ computed_fields: fields }) => fields),
+    },
+  }
 }
 
 function generateGrants(random: Random, table: Table, open: readonly string[], hidden: Era['hidden']): Grants {
@@ -144,7 +192,7 @@ function generateFilter(random: Random, { name, relations }: Table, open: boolea
 }
 
 /** What an admin says in a bulk, on a server without metadata. */
-export function metadataOf({ roles }: Era, { pin, secret }: Names): readonly object[] {
+export function metadataOf({ roles, inherited }: Era, { pin, secret }: Names): readonly object[] {
   const tables = Object.values(TABLES)
   const presets = (table: string, role: string, type: string) =>
     // Half of the roles cannot give the column its value, and have none.
@@ -169,7 +217,7 @@ export function metadataOf({ roles }: Era, { pin, secret }: Names): readonly obj
       })),
     ),
     ...Object.entries(roles).flatMap(([role, all]) =>
-      Object.entries(all).flatMap(([table, grants]) =>
+      Object.entries(role in inherited ? {} : all).flatMap(([table, grants]) =>
         Object.entries(grants as Record<string, { set?: Row }>).map(([type, permission]) => ({
           type: `create_${type}_permission`,
           args: {
@@ -194,6 +242,10 @@ export function metadataOf({ roles }: Era, { pin, secret }: Names): readonly obj
         .map((role) => ({ type: 'create_function_permission', args: { function: name, role } })),
     ]),
     { type: 'track_function', args: secret },
+    ...Object.entries(inherited).map(([role, parts]) => ({
+      type: 'set_role_inheritance',
+      args: { role, roles: parts },
+    })),
   ]
 }
 

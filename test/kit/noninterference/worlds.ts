@@ -1,5 +1,5 @@
 import type { Random } from '../oracle/generate.js'
-import type { Era } from './permissions.js'
+import { type Era, isSame } from './permissions.js'
 import { type Column, GATE, type Names, type Row, type Table, TABLES } from './schema.js'
 
 /** What both worlds have, and what is different in each of them, which no role may see. */
@@ -37,7 +37,11 @@ export function generateContent(random: Random, era: Era): Content {
         const hidden = (TABLES[name] as Table).columns.filter((column) => era.hidden[name]?.includes(column.name))
         return [
           name,
-          rows.map(() => Object.fromEntries(hidden.map((column) => [column.name, oddValue(random, column)]))),
+          rows.map((row) =>
+            isSame(name, row['id'] as number)
+              ? {}
+              : Object.fromEntries(hidden.map((column) => [column.name, oddValue(random, column)])),
+          ),
         ]
       }),
     ),

@@ -30,6 +30,13 @@ export class Random {
 
 export const COLUMNS = ['id', 'n', 'b', 's', 'ref'] as const
 export const ROLES = ['red', 'blue', 'green'] as const
+/** Roles that inherit from others; each after those that it inherits from. */
+export const INHERITED: Readonly<Record<string, readonly string[]>> = {
+  amber: ['red', 'blue'],
+  violet: ['green', 'amber'],
+  brown: ['amber'],
+}
+export const ALL_ROLES = [...ROLES, ...Object.keys(INHERITED)]
 const INTS = ['id', 'n', 'ref']
 const USER_ID = 'X-Service-User-Id'
 
@@ -56,11 +63,77 @@ export function generateModel(random: Random): Model {
   return Object.fromEntries(
     names.map((name): [string, TableModel] => {
       const table = { name, relations: relations.get(name) as Record<string, Relation> }
-      const permissions = Object.fromEntries(ROLES.map((role) => [role, generatePermissions(random, bare, name)]))
+      const make = () => generatePermissions(random, bare, name)
+      const [red, blue, green] = [make(), make(), make()]
+      // Roles inherit a permission to write only if those of their parts agree.
+      for (const type of random.some(WRITES, 40)) if (red[type]) Object.assign(blue, { [type]: red[type] })
+      const permissions = withInherited(random, { red, blue, green }, make)
       const rows = Array.from({ length: 5 + random.below(5) }, (_, i) => generateRow(random, i + 1))
       return [name, { ...table, permissions, rows }]
     }),
   )
+}
+
+const WRITES = ['insert', 'update', 'delete'] as const
+
+/** Adds the permissions of inherited roles. They have their own where their parts disagree, and now and then elsewhere. */
+function withInherited(
+  random: Random,
+  base: Readonly<Record<string, Permissions>>,
+  make: () => Permissions,
+): TableModel['permissions'] {
+  const all: Record<string, Permissions> = { ...base }
+  /** Own permissions that each role has an action from. */
+  const sources = Object.fromEntries(Object.entries(base).map(([role, own]) => [role, sourcesOf(own)]))
+  for (const [role, parts] of Object.entries(INHERITED)) {
+    const own: Permissions = {}
+    const from: Sources = { insert: [], select: [], update: [], delete: [] }
+    const decide = (type: keyof Sources): void => {
+      const inherited = [...new Set(parts.flatMap((part) => sources[part]?.[type] ?? []))]
+      const differ = type !== 'select' && new Set(inherited.map((each) => JSON.stringify(each))).size > 1
+      for (let tries = 0; tries < 50 && (differ || random.chance(10)) && !own[type]; tries++) {
+        const made = make()[type]
+        if (made) Object.assign(own, { [type]: made })
+      }
+      from[type] = own[type] ? [own[type]] : differ ? [] : inherited
+    }
+    decide('select')
+    WRITES.forEach(decide)
+    const selects = from.select as NonNullable<Permissions['select']>[]
+    const isSame = (part: string) => JSON.stringify(all[part]?.select) === JSON.stringify(united(selects))
+    const seenOnly = (['update', 'delete'] as const).filter((type) => {
+      if (own[type]) return !own.select && selects.length > 0
+      if (from[type].length === 0) return false
+      const giver = parts.find((part) => all[part]?.[type] && isSame(part))
+      return giver === undefined || all[giver]?.seenOnly?.includes(type)
+    })
+    all[role] = {
+      ...Object.fromEntries(WRITES.flatMap((type) => (from[type][0] ? [[type, from[type][0]]] : []))),
+      ...(selects.length > 0 ? { select: united(selects) } : {}),
+      ...(seenOnly.length > 0 ? { seenOnly } : {}),
+      own,
+    }
+    sources[role] = from
+  }
+  return all
+}
+
+type Sources = Record<'select' | (typeof WRITES)[number], object[]>
+const sourcesOf = ({ insert, select, update, delete: remove }: Permissions): Sources => {
+  const list = (each: object | undefined) => (each ? [each] : [])
+  return { insert: list(insert), select: list(select), update: list(update), delete: list(remove) }
+}
+
+function united(parts: readonly NonNullable<Permissions['select']>[]): Permissions['select'] {
+  if (parts.length < 2) return parts[0]
+  const limits = parts.flatMap(({ limit }) => limit ?? [])
+  return {
+    columns: [...new Set(parts.flatMap(({ columns }) => columns))],
+    filter: { $or: parts.map(({ filter }) => filter) },
+    ...(limits.length > 0 ? { limit: Math.max(...limits) } : {}),
+    allow_aggregations: parts.every((part) => part.allow_aggregations),
+    parts,
+  }
 }
 
 export function generateRow(random: Random, id: number): Row {

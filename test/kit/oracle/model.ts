@@ -14,10 +14,22 @@ export interface TableModel {
   rows: Row[]
 }
 export interface Permissions {
-  select?: { columns: readonly string[]; filter: Exp; limit?: number; allow_aggregations: boolean }
+  select?: Select
   insert?: { columns: readonly string[]; check: Exp; allow_upsert: boolean; set: Row }
   update?: { columns: readonly string[]; filter: Exp; check?: Exp }
   delete?: { filter: Exp }
+  /** Of an inherited role: those that are not inherited. */
+  own?: Permissions
+  /** Actions for which a condition of an inherited role finds only rows that the role may select. */
+  seenOnly?: readonly string[]
+}
+interface Select {
+  columns: readonly string[]
+  filter: Exp
+  limit?: number
+  allow_aggregations: boolean
+  /** What an inherited role unites: each gives its columns in its rows. */
+  parts?: readonly Select[]
 }
 /** A BoolExp as it is sent. */
 export type Exp = { readonly [key: string]: unknown }
@@ -51,7 +63,7 @@ export function evaluate(model: Model, table: TableModel, row: Row, exp: Exp, ca
           (other) => evaluate(model, model[relation.table] as TableModel, other, value as Exp, caller, role) === true,
         )
       }
-      return operators(row, key, value, caller)
+      return operators(role === undefined ? row : seen(model, table, row, caller), key, value, caller)
     }),
   )
 }
@@ -78,6 +90,19 @@ export function visible(model: Model, table: TableModel, row: Row, caller: Calle
   if (caller.role === 'admin') return true
   const filter = table.permissions[caller.role]?.select?.filter
   return filter !== undefined && evaluate(model, table, row, filter, caller) === true
+}
+
+/** A row as the caller sees it: without the cells that no part of its role gives. */
+export function seen(model: Model, table: TableModel, row: Row, caller: Caller): Row {
+  const parts = caller.role === 'admin' ? undefined : table.permissions[caller.role]?.select?.parts
+  if (!parts) return row
+  const giving = parts.filter(({ filter }) => evaluate(model, table, row, filter, caller) === true)
+  return Object.fromEntries(
+    Object.entries(row).map(([column, each]) => [
+      column,
+      giving.some(({ columns }) => columns.includes(column)) ? each : null,
+    ]),
+  )
 }
 
 function operators(row: Row, column: string, value: unknown, caller: Caller): Truth {

@@ -9,6 +9,7 @@ import {
   related,
   type Relation,
   type Row,
+  seen,
   selectable,
   type TableModel,
   type Value,
@@ -49,16 +50,22 @@ export function select(
     (row) =>
       visible(model, table, row, caller) && evaluate(model, table, row, request.where ?? {}, caller, role) === true,
   )
+  const after = 'after' in request && request.after && 'id' in request.after ? request.after : undefined
   const inOrder = (a: Row, b: Row): number => {
     for (const order of request.order_by ?? []) {
-      const result = byNullsLast(keyOf(model, table, a, order, caller), keyOf(model, table, b, order, caller))
+      const [left, right] = [a, b].map((row) => {
+        return row === after ? (row[order.slice(1)] as Value) : keyOf(model, table, row, order, caller)
+      }) as [Value, Value]
+      const result = byNullsLast(left, right)
       if (result !== 0) return order.startsWith('-') ? -result : result
     }
     return 0
   }
-  const after = 'after' in request && request.after && 'id' in request.after ? request.after : undefined
   const sorted = rows.filter((row) => !after || inOrder(row, after) > 0).sort(inOrder)
-  const keyOfRow = (row: Row) => JSON.stringify(distinct.map((column) => row[column]))
+  const keyOfRow = (all: Row) => {
+    const row = seen(model, table, all, caller)
+    return JSON.stringify(distinct.map((column) => row[column]))
+  }
   const isFirst = (row: Row) => sorted.find((other) => keyOfRow(other) === keyOfRow(row)) === row
   const firsts = distinct.length > 0 ? sorted.filter(isFirst) : sorted
   const most = Math.min(request.limit ?? Infinity, table.permissions[role]?.select?.limit ?? Infinity)
@@ -83,7 +90,7 @@ function project(
   caller: Caller,
 ): unknown {
   const entries = columns.map((column) => {
-    if (typeof column === 'string') return [column, row[column]]
+    if (typeof column === 'string') return [column, seen(model, table, row, caller)[column]]
     const relation = table.relations[column.name] as Relation
     const rows = select(
       model,
@@ -107,8 +114,10 @@ function checkOrder(model: Model, table: TableModel, order: string, role: string
 
 function keyOf(model: Model, table: TableModel, row: Row, order: string, caller: Caller): Value {
   const [first, second] = order.slice(1).split('.') as [string, string?]
-  if (second === undefined) return row[first] as Value
-  return related(model, table.relations[first] as Relation, row, caller, caller.role)[0]?.[second] ?? null
+  if (second === undefined) return seen(model, table, row, caller)[first] as Value
+  const relation = table.relations[first] as Relation
+  const [other] = related(model, relation, row, caller, caller.role)
+  return other ? (seen(model, model[relation.table] as TableModel, other, caller)[second] ?? null) : null
 }
 
 function byNullsLast(a: Value, b: Value): number {
@@ -138,8 +147,9 @@ export function groups(model: Model, request: Groups, table: TableModel, caller:
   const all = new Map<string, Row[]>(by.length === 0 ? [['[]', []]] : [])
   for (const row of table.rows) {
     if (!visible(model, table, row, caller) || evaluate(model, table, row, where, caller, role) !== true) continue
-    const key = JSON.stringify(by.map((column) => row[column]))
-    all.set(key, [...(all.get(key) ?? []), row])
+    const shown = seen(model, table, row, caller)
+    const key = JSON.stringify(by.map((column) => shown[column]))
+    all.set(key, [...(all.get(key) ?? []), shown])
   }
   const counted = request.columns.find((column) => typeof column !== 'string' && column.as === 'count')
   const kept = [...all].filter(
@@ -200,7 +210,8 @@ export function count(
     (row) => visible(model, table, row, caller) && evaluate(model, table, row, where, caller, role) === true,
   )
   if (distinct.length === 0) return rows.length
-  return new Set(rows.map((row) => JSON.stringify(distinct.map((column) => row[column])))).size
+  const shown = rows.map((row) => seen(model, table, row, caller))
+  return new Set(shown.map((row) => JSON.stringify(distinct.map((column) => row[column])))).size
 }
 
 export interface Written {
@@ -250,7 +261,12 @@ function change(
   selectable(table, caller.role, Object.keys($inc))
   checkNames(model, table, where, caller.role)
   selectable(table, caller.role, returning)
-  const chosen = new Set(matching(model, table, permission?.filter, where, caller).filter(among))
+  const isSeenOnly = isSeenIn(table, 'update', caller) && (Object.keys($inc).length > 0 || readsRow(where))
+  const chosen = new Set(
+    matching(model, table, permission?.filter, where, caller)
+      .filter(among)
+      .filter((row) => !isSeenOnly || visible(model, table, row, caller)),
+  )
   const changed: Row[] = []
   table.rows = table.rows.map((row) => {
     if (!chosen.has(row)) return row
@@ -317,7 +333,10 @@ export function remove(
   const permission = permitted(table, caller, 'delete')
   checkNames(model, table, where, caller.role)
   selectable(table, caller.role, returning)
-  const chosen = matching(model, table, permission?.filter, where, caller).filter(among)
+  const isSeenOnly = isSeenIn(table, 'delete', caller) && readsRow(where)
+  const chosen = matching(model, table, permission?.filter, where, caller)
+    .filter(among)
+    .filter((row) => !isSeenOnly || visible(model, table, row, caller))
   const result = { affected_rows: chosen.length, returning: shown(model, table, chosen, returning, caller) }
   table.rows = table.rows.filter((row) => !chosen.includes(row))
   return result
@@ -453,6 +472,16 @@ function touchable(columns: readonly string[], may: readonly string[] | undefine
   if (may) for (const column of columns) if (!may.includes(column)) throw new Refused(`column ${column}`)
 }
 
+const isSeenIn = (table: TableModel, action: 'update' | 'delete', { role }: Caller): boolean =>
+  table.permissions[role]?.seenOnly?.includes(action) ?? false
+
+/** Whether a condition depends on the row. */
+const readsRow = (exp: Exp): boolean =>
+  Object.entries(exp).some(([key, value]) => {
+    if (key === '$and' || key === '$or') return (value as Exp[]).some(readsRow)
+    return key === '$not' ? readsRow(value as Exp) : true
+  })
+
 const matching = (model: Model, table: TableModel, filter: Exp | undefined, where: Exp, caller: Caller): Row[] =>
   table.rows.filter(
     (row) =>
@@ -473,4 +502,5 @@ const shown = (
 ): Row[] =>
   rows
     .filter((row) => visible(model, table, row, caller))
+    .map((row) => seen(model, table, row, caller))
     .map((row) => Object.fromEntries(columns.map((column) => [column, row[column] as Value])))
