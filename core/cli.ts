@@ -218,6 +218,19 @@ ${CONFIG_HELP}`,
     words: Infinity,
     run: async (invocation) => (await import('./cli/why.js')).why(invocation),
   },
+  lint: {
+    usage: 'rowhouse lint [--level error|warning|info] [--json | --sarif] [--config FILE]',
+    summary: 'find likely mistakes in permissions and query templates',
+    help: `Reads the metadata and asks PostgreSQL for the plans of row filters. Changes nothing. Exits with 1 if it finds something.
+
+  --level L       lowest level to report (default: warning)
+  --json          print the response of the operation lint_metadata
+  --sarif         print SARIF 2.1.0, for code scanning
+${CONFIG_HELP}`,
+    options: { level: config, json: flag, sarif: flag, config },
+    words: 0,
+    run: async (invocation) => (await import('./cli/lint.js')).lint(invocation),
+  },
   metadata: {
     usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--config FILE]',
     summary: 'export, compare and apply tracked tables, relationships and permissions',

@@ -15,6 +15,7 @@ export const COMMAND_NAMES = [
   'import',
   'import-hasura',
   'init',
+  'lint',
   'metadata',
   'migrate',
   'sql',

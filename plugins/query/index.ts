@@ -8,6 +8,7 @@ import { dependentsOperation } from './dependents.js'
 import { describeOperation } from './describe.js'
 import { explain, explainPermissionOperation } from './explain.js'
 import { PLANNER } from './lift.js'
+import { lintOperation } from './lint/operation.js'
 import { bulkOperation, rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
 import { tableSizesOperation } from './table-sizes.js'
@@ -33,6 +34,7 @@ export default definePlugin({
       dependents: dependentsOperation(data),
       table_sizes: tableSizesOperation(data),
       explain_permission: explainPermissionOperation(data),
+      lint_metadata: lintOperation(data, operations),
     }
     // Each statement has a limit of its own.
     for (const [type, operation] of Object.entries(all)) {
