@@ -9,6 +9,7 @@ const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, 
 
 /** The commands of `../cli.ts`. */
 export const COMMAND_NAMES = [
+  'advise',
   'check',
   'dev',
   'doctor',

@@ -1,4 +1,5 @@
 import { assertAdmin, callOf, definePlugin, readJson, wantedFormat } from 'rowhouse'
+import { adviseOperation } from './advise/operation.js'
 import { allMetadataOperations } from './metadata/all.js'
 import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
@@ -35,6 +36,7 @@ export default definePlugin({
       table_sizes: tableSizesOperation(data),
       explain_permission: explainPermissionOperation(data),
       lint_metadata: lintOperation(data, operations),
+      advise_indexes: adviseOperation(data, operations),
     }
     // Each statement has a limit of its own.
     for (const [type, operation] of Object.entries(all)) {

@@ -254,6 +254,7 @@ t.test('filters that no index serves are found, whatever the size of the table',
     select('big', 'own', OWN),
     // An index would not help: most rows are larger.
     select('big', 'large', { size: { $gt: 10 } }),
+    select('big', 'smaller', { size: { $lt: 'X-Service-Size' } }),
     select('big', 'both', { ...OWN, ...ORG }),
     select('note', 'title', { title: 'X-Service-Title' }),
     select('note', 'own', OWN),

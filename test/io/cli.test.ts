@@ -36,6 +36,7 @@ t.test('help is there for the program and for each command, and mistakes get a h
     'metadata',
     'why',
     'lint',
+    'advise',
     'import-hasura',
     'fsck',
   ]) {
@@ -435,6 +436,42 @@ t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there 
   await permit(limited)
   t.match(await run(folder, ['lint'], env), { code: 0, out: 'no findings; 1 more with a lower --level\n' })
   t.match(await run(folder, ['lint', '--level', 'bad'], env), { code: 1, err: /one of error, warning, info/ })
+})
+
+t.test('advise prints indexes with their costs, and asks a running server for calls', async (t) => {
+  const folder = await newFolder(t)
+  const { url, drop } = await freshDatabase()
+  t.teardown(drop)
+  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
+  await rowsOf(
+    url,
+    `create table note (id int primary key, user_id int, body text);
+    insert into note select i, i % 1000, repeat('x', 100) from generate_series(1, 20000) i; analyze note`,
+  )
+  await run(folder, ['track', '--all'], env)
+  const server = await start(t, folder, ['start', '--port', '0'], env)
+  const permission = { columns: '*', filter: { user_id: 'X-Service-User-Id' } }
+  await post(
+    server.url,
+    { type: 'create_select_permission', args: { table: 'note', role: 'user', permission } },
+    SECRET,
+  )
+
+  t.match(await run(folder, ['advise', '--try'], env), {
+    code: 0,
+    out: /^create index concurrently on public\.note \(user_id\);\n {2}filter of note \(user\) +cost \d+ -> \d+\n {2}checked with the index; about \d+ KiB for 20000 rows\n\n1 index for 1 statement\ncalls .* rowhouse advise URL\n$/,
+  })
+  t.match(await run(folder, ['advise', server.url], env), {
+    code: 0,
+    out: /not checked: use "try"[^]*\n1 index for 1 statement\n$/,
+  })
+  const json = await run(folder, ['advise', '--json'], env)
+  t.match(JSON.parse(json.out), { advice: [{ table: 'note', checked: null }], left_out: 0 })
+  t.match(await run(folder, ['advise', server.url], { ...env, ROWHOUSE_ADMIN_SECRET: 'wrong' }), {
+    code: 1,
+    err: /answers 401/,
+  })
+  t.match(await run(folder, ['advise', 'nowhere'], env), { code: 1, err: /expected the URL/ })
 })
 
 t.test('the first dev run makes a database with the shop, and its curl lines work as pasted', async (t) => {

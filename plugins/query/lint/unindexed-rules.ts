@@ -1,15 +1,16 @@
 import { type Call, type Data, INTERNAL, type PlanReader, type QueryPlan, type Session } from 'rowhouse'
-import { operandsOf, sampleValue, type Table, tableName } from 'rowhouse/plan'
+import { type Table, tableName } from 'rowhouse/plan'
 import { liftSelect, PLANNER } from '../lift.js'
 import type { Finding } from './finding.js'
+import { Samples } from './samples.js'
 import { conjuncts, nameOf, type Subject } from './subject.js'
 
 /** Plans per transaction, which has a time limit. */
 const BATCH = 50
 /** With fewer rows, reading the whole table takes less than a page or two of an index. */
-const SMALL = 1000
+export const SMALL = 1000
 /** A filter that keeps a larger part of the rows needs no index. */
-const MOST = 0.1
+export const MOST = 0.1
 
 /**
  * Finds row filters for which PostgreSQL reads a whole table even if it must avoid that. The size of the table does not
@@ -20,7 +21,13 @@ export async function unindexedRules(
   data: Data,
   call: Call,
 ): Promise<readonly Finding[]> {
-  const candidates = subjects.filter(isCandidate)
+  const samples = new Samples(data, call)
+  const candidates: { readonly subject: Subject; readonly session: Session }[] = []
+  for (const subject of subjects.filter(isCandidate)) {
+    const { table, role, permissions, exp } = subject
+    const session = await samples.sessionOf(role, [{ exp: exp(permissions.select!.filter), table }])
+    if (session) candidates.push({ subject, session })
+  }
   const findings: Finding[] = []
   for (let i = 0; i < candidates.length; i += BATCH) {
     const batch = candidates.slice(i, i + BATCH)
@@ -28,7 +35,7 @@ export async function unindexedRules(
       ...(await data.readPlans(call, async (reader) => {
         await reader.client.query('set local enable_seqscan = off')
         const found: Finding[] = []
-        for (const subject of batch) found.push(...(await unindexed(subject, reader)))
+        for (const { subject, session } of batch) found.push(...(await unindexed(subject, session, reader)))
         return found
       })),
     )
@@ -44,11 +51,10 @@ const isCandidate = ({ table, permissions, exp }: Subject): boolean =>
   KINDS.has(table.kind) &&
   conjuncts(exp(permissions.select.filter)).some((part) => part.kind !== 'and')
 
-async function unindexed(subject: Subject, reader: PlanReader): Promise<readonly Finding[]> {
+async function unindexed(subject: Subject, session: Session, reader: PlanReader): Promise<readonly Finding[]> {
   const { table, permissions } = subject
-  const session = sampleSession(subject)
   const [column] = permissions.select!.columns
-  if (!session || column === undefined) return []
+  if (column === undefined) return []
   const { schema, name } = table
   const request = { planner: PLANNER, ...liftSelect({ table: { schema, name }, columns: [column] }) }
   const plan = await reader.plan(request, session)
@@ -79,20 +85,8 @@ async function unindexed(subject: Subject, reader: PlanReader): Promise<readonly
   return findings
 }
 
-/** Returns a session of the role with a value for each variable of the filter; undefined if one has no known value. */
-export function sampleSession({ role, permissions, exp }: Subject): Session | undefined {
-  const variables = new Map<string, string>()
-  for (const operand of permissions.select ? operandsOf(exp(permissions.select.filter)) : []) {
-    if (operand.kind !== 'session' || variables.has(operand.name)) continue
-    const value = sampleValue(operand.type)
-    if (value === undefined) return undefined
-    variables.set(operand.name, value)
-  }
-  return { ...INTERNAL, role, variables }
-}
-
 /** Returns the nodes that read a whole table, or a whole index. */
-function scansIn(plan: QueryPlan): readonly QueryPlan[] {
+export function scansIn(plan: QueryPlan): readonly QueryPlan[] {
   const below = (plan.Plans ?? []).flatMap(scansIn)
   const [bitmap] = plan.Plans ?? []
   const type = plan['Node Type']
