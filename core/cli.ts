@@ -218,6 +218,37 @@ ${CONFIG_HELP}`,
     words: Infinity,
     run: async (invocation) => (await import('./cli/why.js')).why(invocation),
   },
+  lint: {
+    usage: 'rowhouse lint [--level error|warning|info] [--json | --sarif] [--config FILE]',
+    summary: 'find likely mistakes in permissions and query templates',
+    help: `Reads the metadata and asks PostgreSQL for the plans of row filters. Changes nothing. Exits with 1 if it finds something.
+
+  --level L       lowest level to report (default: warning)
+  --json          print the response of the operation lint_metadata
+  --sarif         print SARIF 2.1.0, for code scanning
+${CONFIG_HELP}`,
+    options: { level: config, json: flag, sarif: flag, config },
+    words: 0,
+    run: async (invocation) => (await import('./cli/lint.js')).lint(invocation),
+  },
+  advise: {
+    usage: 'rowhouse advise [URL] [--try] [--json] [--admin-secret-file F] [--config FILE]',
+    summary: 'propose indexes for query templates, row filters and slow statements',
+    help: `Prints statements that create indexes, with the costs of queries before and after as PostgreSQL estimates them. Creates
+nothing that remains.
+
+  URL             ask this running server, which counts calls and slow statements; the admin secret is that of
+                  ROWHOUSE_ADMIN_SECRET
+  --try           create each index in a transaction that is rolled back, to see the plans with it. Until then nobody can
+                  write to the table. Not needed with the extension hypopg
+  --json          print the response of the operation advise_indexes
+  --admin-secret-file F
+                  read the admin secret for URL from this file, such as .rowhouse/admin-secret
+${CONFIG_HELP}`,
+    options: { try: flag, json: flag, 'admin-secret-file': config, config },
+    words: 1,
+    run: async (invocation) => (await import('./cli/advise.js')).advise(invocation),
+  },
   metadata: {
     usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--config FILE]',
     summary: 'export, compare and apply tracked tables, relationships and permissions',

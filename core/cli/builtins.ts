@@ -9,12 +9,14 @@ const plugin = (name: string): URL => new URL(`../../plugins/${name}/index.js`, 
 
 /** The commands of `../cli.ts`. */
 export const COMMAND_NAMES = [
+  'advise',
   'check',
   'dev',
   'doctor',
   'import',
   'import-hasura',
   'init',
+  'lint',
   'metadata',
   'migrate',
   'sql',

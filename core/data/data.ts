@@ -10,6 +10,7 @@ import type { Action, Names } from '../plan/names.js'
 import type { Session } from '../session.js'
 import type { PermissionExplained } from './explain-permission.js'
 import type { Explained } from './explain.js'
+import type { PlanReader } from './query-plans.js'
 import type { KeptAnswer } from '../answer.js'
 import type { Answer, Call, Request } from './operations.js'
 import type { SqlOptions } from './run-sql.js'
@@ -66,6 +67,11 @@ export interface Data {
    * @param analyze also runs the statement, to measure it
    */
   explain(request: Request, call: Call, analyze?: boolean): Promise<readonly Explained[]>
+  /**
+   * Runs `fn` with what returns PostgreSQL's plans of requests for any session, in a transaction that is rolled back. The
+   * result is for admins only.
+   */
+  readPlans<T>(call: Call, fn: (reader: PlanReader) => Promise<T>): Promise<T>
   /** Explains why a session may or may not read or write a row. Nothing is written. The result shows hidden rows. */
   explainPermission(question: PermissionQuestion, call: Call): Promise<PermissionExplained>
   /**

@@ -29,6 +29,7 @@ import { answerRows } from './format.js'
 import { createOnce, type IdempotencyConfig } from './once.js'
 import type { Answer, Call } from './operations.js'
 import { Plans, type PlansOptions } from './plans.js'
+import { planReader } from './query-plans.js'
 import { refusalExplainer } from './refusals.js'
 import { checkPrice, type Limits } from './request-limits.js'
 import { retryOnConflict, retryOnLostConnection, retryOnStaleSnapshot } from './retry.js'
@@ -372,6 +373,17 @@ export async function openData(database: Database, options: DataOptions): Promis
           })
         })
       }),
+    readPlans: (call, fn) =>
+      retried(call, () =>
+        undone(call, (client) =>
+          fn(
+            planReader(client, async (request, session) => ({
+              op: await plans.authorized(snapshots.current, taskOf(request, { ...call, session })),
+              execution: executionOf(request, { ...call, session }),
+            })),
+          ),
+        ),
+      ),
     explainRefusal,
     plan,
     async prepare<T>(planner: string, shape: unknown, call: Call, { patient = false } = {}): Promise<T> {

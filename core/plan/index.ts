@@ -44,6 +44,7 @@ export {
   takesList,
   TEXT,
 } from './operators.js'
+export { sampleValue } from './sample-value.js'
 export type * from '../catalog/catalog.js'
 export { permissionsOf, resultTable, tableKey, tableName } from '../catalog/catalog.js'
 export * from '../catalog/graphql-names.js'

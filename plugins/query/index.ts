@@ -1,4 +1,5 @@
 import { assertAdmin, bulkOperation, callOf, definePlugin, readJson, tagged, wantedFormat } from 'rowhouse'
+import { adviseOperation } from './advise/operation.js'
 import { allMetadataOperations } from './metadata/all.js'
 import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
@@ -8,6 +9,7 @@ import { dependentsOperation } from './dependents.js'
 import { describeOperation } from './describe.js'
 import { explain, explainPermissionOperation } from './explain.js'
 import { PLANNER } from './lift.js'
+import { lintOperation } from './lint/operation.js'
 import { rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
 import { tableSizesOperation } from './table-sizes.js'
@@ -33,6 +35,8 @@ export default definePlugin({
       dependents: dependentsOperation(data),
       table_sizes: tableSizesOperation(data),
       explain_permission: explainPermissionOperation(data),
+      lint_metadata: lintOperation(data, operations),
+      advise_indexes: adviseOperation(data, operations),
     }
     // Each statement has a limit of its own.
     for (const [type, operation] of Object.entries(all)) {

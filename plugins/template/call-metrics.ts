@@ -6,7 +6,7 @@ const MOST_TEMPLATES = 500
 
 /** Counts and times the calls of templates. */
 export class CallMetrics {
-  private readonly names = new Set<string>()
+  private readonly byName = new Map<string, Calls>()
   private readonly seconds: ReturnType<Host['metric']['histogram']>
 
   constructor(host: Host) {
@@ -28,14 +28,32 @@ export class CallMetrics {
       outcome = error instanceof ServiceError && error.status < 500 ? 'refused' : 'failed'
       throw error
     } finally {
-      this.seconds.observe({ template: this.label(name), outcome }, (performance.now() - started) / 1000)
+      const ms = performance.now() - started
+      const calls = this.callsOf(name)
+      if (calls) {
+        calls.count++
+        calls.totalMs += ms
+      }
+      this.seconds.observe({ template: calls ? name : '', outcome }, ms / 1000)
     }
   }
 
-  private label(name: string): string {
-    if (this.names.has(name)) return name
-    if (this.names.size >= MOST_TEMPLATES) return ''
-    this.names.add(name)
-    return name
+  /** Returns the calls of a template in this process. */
+  of(name: string): Readonly<Calls> {
+    return this.byName.get(name) ?? NONE
+  }
+
+  private callsOf(name: string): Calls | undefined {
+    const known = this.byName.get(name)
+    if (known || this.byName.size >= MOST_TEMPLATES) return known
+    const calls = { ...NONE }
+    this.byName.set(name, calls)
+    return calls
   }
 }
+
+interface Calls {
+  count: number
+  totalMs: number
+}
+const NONE: Readonly<Calls> = { count: 0, totalMs: 0 }

@@ -35,6 +35,8 @@ t.test('help is there for the program and for each command, and mistakes get a h
     'track',
     'metadata',
     'why',
+    'lint',
+    'advise',
     'import-hasura',
     'fsck',
   ]) {
@@ -382,6 +384,94 @@ columns that user may not select:
   const variable = ['why', 'user', 'select', 'person', 'id=2', '--user', '1', '--session']
   t.match(await run(folder, [...variable, 'org=1'], env), { code: 1, err: /expected a session variable such as/ })
   t.match(await run(folder, [...variable, 'X-Service-Beta=true'], env), { code: 0, err: '' })
+})
+
+t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there are any', async (t) => {
+  const folder = await newFolder(t)
+  const { url, drop } = await freshDatabase()
+  t.teardown(drop)
+  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
+  await rowsOf(url, 'create table person (id int primary key, password text)')
+  await run(folder, ['track', '--all'], env)
+  const metadata = JSON.parse((await run(folder, ['metadata', 'export'], env)).out)
+  const permit = async (...permissions: object[]) => {
+    metadata.tables[0].select_permissions = permissions
+    await writeFile(join(folder, 'metadata.json'), JSON.stringify(metadata))
+    t.match(await run(folder, ['metadata', 'apply', 'metadata.json'], env), { code: 0 })
+  }
+  const select = (role: string, permission: object) => ({
+    role,
+    permission: { columns: '*', filter: {}, ...permission },
+  })
+  const limited = select('user', { limit: 5, allow_aggregations: true })
+  await permit(select('anonymous', {}), limited)
+
+  t.same(await run(folder, ['lint'], env), {
+    code: 1,
+    out: `error  permission person.anonymous.select ($.columns)  [readable-secret]
+  anonymous callers may read "password" of person, which looks like a secret
+  Remove "password" from the columns of the permission, or rename it if it is no secret.
+
+1 error; 1 more with a lower --level
+`,
+    err: '',
+  })
+  const found = { rule: 'readable-secret', level: 'error', object: 'permission person.anonymous.select' }
+  const json = await run(folder, ['lint', '--json', '--level', 'error'], env)
+  t.match({ ...json, out: JSON.parse(json.out) }, { code: 1, out: { findings: [found], rules: {} } })
+  const sarif = JSON.parse((await run(folder, ['lint', '--sarif', '--level', 'info'], env)).out)
+  const [{ tool, results }] = sarif.runs
+  t.same(
+    results.map((result: { ruleId: string; level: string }) => [result.ruleId, result.level]),
+    [
+      ['readable-secret', 'error'],
+      ['disclosing-aggregates', 'note'],
+    ],
+  )
+  t.ok(
+    results.every(({ ruleId }: { ruleId: string }) =>
+      tool.driver.rules.some(({ id }: { id: string }) => id === ruleId),
+    ),
+  )
+  await permit(limited)
+  t.match(await run(folder, ['lint'], env), { code: 0, out: 'no findings; 1 more with a lower --level\n' })
+  t.match(await run(folder, ['lint', '--level', 'bad'], env), { code: 1, err: /one of error, warning, info/ })
+})
+
+t.test('advise prints indexes with their costs, and asks a running server for calls', async (t) => {
+  const folder = await newFolder(t)
+  const { url, drop } = await freshDatabase()
+  t.teardown(drop)
+  const env = { DATABASE_URL: url, ROWHOUSE_ADMIN_SECRET: SECRET }
+  await rowsOf(
+    url,
+    `create table note (id int primary key, user_id int, body text);
+    insert into note select i, i % 1000, repeat('x', 100) from generate_series(1, 20000) i; analyze note`,
+  )
+  await run(folder, ['track', '--all'], env)
+  const server = await start(t, folder, ['start', '--port', '0'], env)
+  const permission = { columns: '*', filter: { user_id: 'X-Service-User-Id' } }
+  await post(
+    server.url,
+    { type: 'create_select_permission', args: { table: 'note', role: 'user', permission } },
+    SECRET,
+  )
+
+  t.match(await run(folder, ['advise', '--try'], env), {
+    code: 0,
+    out: /^create index concurrently on public\.note \(user_id\);\n {2}filter of note \(user\) +cost \d+ -> \d+\n {2}checked with the index; about \d+ KiB for 20000 rows\n\n1 index for 1 statement\ncalls .* rowhouse advise URL\n$/,
+  })
+  t.match(await run(folder, ['advise', server.url], env), {
+    code: 0,
+    out: /not checked: use "try"[^]*\n1 index for 1 statement\n$/,
+  })
+  const json = await run(folder, ['advise', '--json'], env)
+  t.match(JSON.parse(json.out), { advice: [{ table: 'note', checked: null }], left_out: 0 })
+  t.match(await run(folder, ['advise', server.url], { ...env, ROWHOUSE_ADMIN_SECRET: 'wrong' }), {
+    code: 1,
+    err: /answers 401/,
+  })
+  t.match(await run(folder, ['advise', 'nowhere'], env), { code: 1, err: /expected the URL/ })
 })
 
 t.test('the first dev run makes a database with the shop, and its curl lines work as pasted', async (t) => {

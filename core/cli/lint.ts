@@ -1,0 +1,88 @@
+import type { Invocation } from '../cli.js'
+import { version } from '../version.js'
+import { withDatabase } from './builtins.js'
+import { withServer } from './temporary-server.js'
+
+const LEVELS = ['error', 'warning', 'info'] as const
+type Level = (typeof LEVELS)[number]
+
+interface Finding {
+  readonly rule: string
+  readonly level: Level
+  readonly object: string
+  readonly path: string
+  readonly message: string
+  readonly advice: string
+}
+interface Linted {
+  readonly findings: readonly Finding[]
+  readonly rules: Readonly<Record<string, string>>
+}
+
+/** Prints likely mistakes in permissions and templates. @returns the exit code: 1 if there are any */
+export function lint({ flags }: Invocation): Promise<number> {
+  const { level = 'warning' } = flags
+  const least = LEVELS.findIndex((each) => each === level)
+  if (least < 0) throw new Error(`expected --level to be one of ${LEVELS.join(', ')}`)
+  if (flags['json'] === true && flags['sarif'] === true) throw new Error('expected one of --json and --sarif')
+  return withDatabase(flags, (url) =>
+    withServer(url, flags, async (ask) => {
+      const { findings: all, rules } = JSON.parse(await ask('lint_metadata', '{}')) as Linted
+      const findings = all.filter((each) => LEVELS.indexOf(each.level) <= least)
+      if (flags['sarif'] === true) print(sarif({ findings, rules }))
+      else if (flags['json'] === true) print({ findings, rules })
+      else for (const line of lines(findings, all.length - findings.length)) console.log(line)
+      return findings.length > 0 ? 1 : 0
+    }),
+  )
+}
+
+const print = (value: object): void => console.log(JSON.stringify(value, undefined, 2))
+
+function lines(findings: readonly Finding[], hidden: number): readonly string[] {
+  return [
+    ...findings.flatMap(({ rule, level, object, path, message, advice }) => [
+      `${level}  ${object} (${path})  [${rule}]`,
+      `  ${message}`,
+      `  ${advice}`,
+      '',
+    ]),
+    [
+      findings.length === 0 ? 'no findings' : LEVELS.flatMap((level) => counted(findings, level)).join(', '),
+      ...(hidden > 0 ? [`${hidden} more with a lower --level`] : []),
+    ].join('; '),
+  ]
+}
+
+function counted(findings: readonly Finding[], level: Level): readonly string[] {
+  const count = findings.filter((each) => each.level === level).length
+  if (count === 0) return []
+  return [level === 'info' ? `${count} info` : `${count} ${level}${count === 1 ? '' : 's'}`]
+}
+
+/** Returns the findings in the format SARIF 2.1.0, for code scanning. Metadata has no lines, so the objects are named. */
+function sarif({ findings, rules }: Linted): object {
+  return {
+    $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
+    version: '2.1.0',
+    runs: [
+      {
+        tool: {
+          driver: {
+            name: 'rowhouse lint',
+            version,
+            rules: Object.entries(rules).map(([id, text]) => ({ id, shortDescription: { text } })),
+          },
+        },
+        results: findings.map(({ rule, level, object, path, message, advice }) => ({
+          ruleId: rule,
+          level: level === 'info' ? 'note' : level,
+          message: { text: `${object}: ${message}. ${advice}` },
+          locations: [{ logicalLocations: [{ fullyQualifiedName: object, kind: 'object' }] }],
+          partialFingerprints: { 'rowhouse/v1': [rule, object, path].join(' ') },
+          properties: { path },
+        })),
+      },
+    ],
+  }
+}

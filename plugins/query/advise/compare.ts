@@ -1,0 +1,100 @@
+import { type Call, type Data, type PlanReader, type QueryPlan, ServiceError } from 'rowhouse'
+import type { Candidate } from './candidates.js'
+import type { TableFacts } from './table-facts.js'
+import type { Statement } from './workload.js'
+
+/** A statement and its cost without an index. */
+export interface Planned {
+  readonly statement: Statement
+  readonly plan: QueryPlan
+}
+
+/** Costs of a statement as PostgreSQL estimates them, in its own unit. */
+export interface Gain {
+  readonly statement: Statement
+  readonly before: number
+  readonly after: number
+}
+
+/** How the plans with an index came about: it was created, or hypopg pretended that it exists. */
+export type Checked = { readonly by: 'created' | 'hypopg'; readonly gains: readonly Gain[]; readonly bytes?: number }
+/** Why no plan shows what an index is good for. */
+export type Unchecked = { readonly by: null; readonly reason: string }
+
+/** Larger tables are not locked for as long as an index takes. */
+const MOST_BYTES = 256 * 1024 * 1024
+/** Maximum time to wait for the lock on a table, and to create an index, in milliseconds. */
+const LOCK_MS = 500
+const CREATE_MS = 10_000
+
+/** Returns whether hypopg is installed where the login finds its functions. Functions of others are not called. */
+export async function hasHypopg(data: Data, call: Call): Promise<boolean> {
+  const rows = await data.query<{ found: boolean }>(
+    `select exists (
+  select from pg_extension e join pg_depend d on d.refobjid = e.oid and d.refclassid = 'pg_extension'::regclass
+  where e.extname = 'hypopg' and d.classid = 'pg_proc'::regclass
+    and d.objid = to_regprocedure('hypopg_create_index(text)')::oid) as found`,
+    [],
+    call.transaction,
+  )
+  return rows[0]!.found
+}
+
+/**
+ * Plans statements again with an index.
+ * @param how `create` really creates it, in a transaction that is rolled back. Until then nobody can write to the table
+ */
+export async function compare(
+  data: Data,
+  call: Call,
+  { plainSql, bytes }: TableFacts,
+  { from }: Candidate,
+  planned: readonly Planned[],
+  how: 'create' | 'hypopg',
+): Promise<Checked | Unchecked> {
+  if (how === 'create' && bytes > MOST_BYTES)
+    return { by: null, reason: 'the table is too large to create an index for a try' }
+  const again = planned.filter(({ statement }) => from.has(statement))
+  try {
+    return await data.readPlans(call, (reader) =>
+      how === 'create' ? created(reader, plainSql, again) : pretended(reader, plainSql, again),
+    )
+  } catch (error) {
+    if (error instanceof ServiceError) return { by: null, reason: error.message }
+    throw error
+  }
+}
+
+async function created(reader: PlanReader, sql: string, planned: readonly Planned[]): Promise<Checked | Unchecked> {
+  const { client } = reader
+  await client.query(`set local lock_timeout = ${LOCK_MS}; set local statement_timeout = ${CREATE_MS}`)
+  await client.query(sql)
+  const { rows } = await client.query<{ bytes: number; late: boolean }>(
+    `select coalesce(sum(pg_relation_size(indexrelid)), 0)::float8 as bytes, bool_or(indcheckxmin) as late
+from pg_index where xmin = pg_current_xact_id()::xid`,
+  )
+  const { bytes, late } = rows[0]!
+  // PostgreSQL uses such an index only for transactions that begin later.
+  if (late)
+    return { by: null, reason: 'rows of the table were updated just now; try again when older transactions have ended' }
+  return { by: 'created', bytes, gains: await planAgain(reader, planned) }
+}
+
+async function pretended(reader: PlanReader, sql: string, planned: readonly Planned[]): Promise<Checked> {
+  try {
+    await reader.client.query('select hypopg_create_index($1)', [sql])
+    return { by: 'hypopg', gains: await planAgain(reader, planned) }
+  } finally {
+    // It lasts longer than the transaction.
+    await reader.client.query('select hypopg_reset()').catch(() => undefined)
+  }
+}
+
+async function planAgain(reader: PlanReader, planned: readonly Planned[]): Promise<readonly Gain[]> {
+  const gains: Gain[] = []
+  for (const { statement, plan } of planned) {
+    const after = await statement.plan(reader)
+    if (after) gains.push({ statement, before: plan['Total Cost'], after: after['Total Cost'] })
+  }
+  return gains
+}

@@ -1,0 +1,53 @@
+import { partsOf, type RulePart } from 'rowhouse'
+import { allNames, type Catalog, tableKey, type Table } from 'rowhouse/plan'
+import type { Finding } from './finding.js'
+import { nameOf, rulesOf, type Subject } from './subject.js'
+import { outcomes, T } from './truth.js'
+
+/** Finds rules that have a condition, and are nevertheless true for all rows, or for none. `{}` is deliberate. */
+export function constantRules(subject: Subject, catalog: Catalog): readonly Finding[] {
+  const tables = ({ table }: { table: Table | { schema: string; name: string } }) => catalog.tables.get(tableKey(table))
+  return rulesOf(subject).flatMap(({ action, key, exp }): readonly Finding[] => {
+    const definition = subject.definitions[action]
+    if (!definition || Object.keys((definition[key] ?? {}) as object).length === 0) return []
+    const found = outcomes(exp, subject.table, tables)
+    const isAlways = found === T
+    if (!isAlways && found & T) return []
+    const part = smallest(partsOf(definition, key, subject.table, allNames(catalog)), subject.table, (each, on) => {
+      const can = outcomes(each.exp, on, tables)
+      return isAlways ? can === T : !(can & T)
+    })
+    const text = JSON.stringify(part.clause)
+    const about = { object: nameOf(subject, action), path: part.path, level: 'warning' } as const
+    if (isAlways) {
+      const rows = key === 'check' ? 'accepts every row' : 'hides no row'
+      return [
+        {
+          rule: 'always-true',
+          ...about,
+          message: `the ${key} ${rows}, because ${text} is always true`,
+          advice: `Correct the condition, or write {} if every row is meant.`,
+        },
+      ]
+    }
+    const rows = key === 'check' ? 'refuses every row' : 'hides every row'
+    return [
+      {
+        rule: 'never-true',
+        ...about,
+        message: `the ${key} ${rows}, because ${text} is never true`,
+        advice: 'Correct the condition, or drop the permission.',
+      },
+    ]
+  })
+}
+
+/** Returns the smallest part of a rule that decides it alone. */
+function smallest(rule: RulePart, on: Table, decides: (part: RulePart, on: Table) => boolean): RulePart {
+  const parts = rule.parts?.of === 'not' ? [] : (rule.parts?.rules ?? [])
+  const deciding = parts.filter((part) => decides(part, on))
+  const [only] = deciding
+  if (only && (deciding.length === 1 || rule.parts?.of === 'any')) return smallest(only, on, decides)
+  const { related } = rule
+  return related && decides(related.rule, related.table) ? smallest(related.rule, related.table, decides) : rule
+}

@@ -1,0 +1,274 @@
+import t, { type Test } from 'tap'
+import { testServer, type TestServer } from '../kit/server.js'
+
+const SAMPLE = new URL('../../plugins/sample/index.js', import.meta.url)
+const OWN = { user_id: 'X-Service-User-Id' }
+const ORG = { org_id: 'X-Service-Org-Id' }
+
+/** A permission: table, role, action, and the definition without the keys that all need. */
+type Permission = readonly [table: string, role: string, type: string, permission?: object]
+
+async function shop(t: Test, permissions: readonly Permission[], more: readonly object[] = []): Promise<TestServer> {
+  const server = await testServer(t)
+  await server.must('run_sql', {
+    sql: `create type state as enum ('open', 'done');
+      create table account (id int primary key, password text, password_changed_at timestamptz, token_count int,
+        content_hash text, "cardNumber" text, title text, admin_token text);
+      create table note (id int primary key, user_id int not null, org_id int, state state not null, title text, size int);
+      create index on note (user_id); create index on note (org_id) where title is not null;
+      create table comment (id int primary key, note_id int references note, org_id int, user_id int);
+      create index on comment (note_id);
+      create table member (note_id int references note, user_id int, role text, primary key (note_id, user_id));
+      create table big (id int primary key, org_id int, user_id int, size int);
+      insert into big select i, i % 500, i % 400, i from generate_series(1, 5000) i;
+      create index on big (user_id); analyze big`,
+  })
+  const permit = ([table, role, type, permission]: Permission) => ({
+    type: `create_${type}_permission`,
+    args: { table, role, permission: { ...NEEDED[type], ...permission } },
+  })
+  await server.must('bulk', [
+    ...['account', 'note', 'comment', 'member', 'big'].map((table) => ({ type: 'track_table', args: table })),
+    relationship('array', 'note', 'comments', { table: 'comment', column: 'note_id' }),
+    relationship('array', 'note', 'members', { table: 'member', column: 'note_id' }),
+    relationship('object', 'comment', 'note', 'note_id'),
+    ...permissions.map(permit),
+    ...more,
+  ])
+  return server
+}
+const NEEDED: Readonly<Record<string, object>> = {
+  select: { columns: ['id'], filter: {} },
+  insert: { columns: ['id'], check: {} },
+  update: { columns: ['title'], filter: {} },
+  delete: { filter: {} },
+}
+const relationship = (type: string, table: string, name: string, foreignKey: unknown) => ({
+  type: `create_${type}_relationship`,
+  args: { table, name, using: { foreign_key_constraint_on: foreignKey } },
+})
+
+interface Found {
+  readonly rule: string
+  readonly level: string
+  readonly object: string
+  readonly path: string
+  readonly message: string
+}
+/** Returns what one rule finds, as `level object path`. */
+async function lint(server: TestServer, rule: string): Promise<readonly string[]> {
+  const { findings } = (await server.must('lint_metadata', {})) as { findings: readonly Found[] }
+  return findings.filter((each) => each.rule === rule).map(({ level, object, path }) => `${level} ${object} ${path}`)
+}
+
+t.test('the sample shop has no findings', async (t) => {
+  const mails = { notify: true, config: { providers: { email: { memory: { keep: 10 } } } } }
+  const server = await testServer(t, { builtins: { sample: SAMPLE }, files: true, ...mails })
+
+  t.same((await server.must('lint_metadata', {})).findings, [])
+  t.match((await server.query('lint_metadata', {}, { role: 'customer' })).body, { code: 'access-denied' })
+  t.match((await server.query('lint_metadata', { all: true })).body, { path: '$.args.all' })
+})
+
+t.test('rules that are true for every row are found, and a deliberate {} is not', async (t) => {
+  const select = (role: string, filter: object): Permission => ['note', role, 'select', { filter }]
+  const server = await shop(t, [
+    select('a1', { id: { $is_null: false } }),
+    select('a2', { $or: [{}, OWN] }),
+    select('a3', { $and: [{ user_id: { $ceq: 'user_id' } }, { id: {} }] }),
+    select('a4', { state: { $in: ['open', 'done'] } }),
+    select('a5', { $or: [{ title: null }, { $not: { title: null } }] }),
+    select('a6', { id: { $nin: [] } }),
+    ['note', 'a7', 'insert', { check: { $or: [{ id: 1 }, { $not: { $or: [] } }] } }],
+    select('b1', {}),
+    select('b2', { org_id: { $is_null: false } }),
+    select('b3', { org_id: { $ceq: 'org_id' } }),
+    select('b4', { state: { $in: ['open'] } }),
+    select('b5', { $or: [{ org_id: 1 }, { $not: { org_id: 1 } }] }),
+    select('b6', { comments: {} }),
+    select('b7', { comments_aggregate: { count: { predicate: { $gte: 0 } } } }),
+  ])
+
+  t.same(await lint(server, 'always-true'), [
+    'warning permission note.a1.select $.filter.id',
+    'warning permission note.a2.select $.filter.$or[0]',
+    'warning permission note.a3.select $.filter.$and',
+    'warning permission note.a4.select $.filter.state',
+    'warning permission note.a5.select $.filter.$or',
+    'warning permission note.a6.select $.filter.id',
+    'warning permission note.a7.insert $.check.$or[1].$not',
+  ])
+})
+
+t.test('rules that no row satisfies are found', async (t) => {
+  const select = (role: string, filter: object): Permission => ['note', role, 'select', { filter }]
+  const server = await shop(t, [
+    select('a1', { ...OWN, id: { $is_null: true } }),
+    select('a2', { id: { $in: [] } }),
+    select('a3', { $and: [{ state: 'open' }, { state: { $eq: 'done' } }] }),
+    select('a4', { size: { $gt: 5, $lt: 6 } }),
+    select('a5', { comments: { id: null } }),
+    select('a6', { user_id: { $cne: 'user_id' } }),
+    select('a7', { $and: [{ title: null }, { title: 'x' }] }),
+    select('a8', { state: { $in: ['open'], $ne: 'open' } }),
+    select('a9', { id: { $eq: 5, $ne: 5 } }),
+    ['note', 'a9', 'delete', { filter: { $or: [] } }],
+    select('b1', { title: { $is_null: true } }),
+    select('b2', { $or: [{ state: 'open' }, { state: 'done' }] }),
+    select('b3', { size: { $gte: 5, $lte: 5 } }),
+    select('b4', { $and: [{ title: null }, { title: { $nin: ['x'] } }] }),
+    select('b5', { $and: [OWN, { user_id: 'X-Service-Boss' }] }),
+    select('b6', { comments: { $and: [{ org_id: 1 }] }, $not: { comments: { org_id: 1, id: 5 } } }),
+    select('b7', { title: { $eq: 'a', $like: 'b%' } }),
+  ])
+
+  t.same(await lint(server, 'never-true'), [
+    'warning permission note.a1.select $.filter.id',
+    'warning permission note.a2.select $.filter.id',
+    'warning permission note.a3.select $.filter.$and',
+    'warning permission note.a4.select $.filter.size',
+    'warning permission note.a5.select $.filter.comments.id',
+    'warning permission note.a6.select $.filter.user_id',
+    'warning permission note.a7.select $.filter.$and',
+    'warning permission note.a8.select $.filter.state',
+    'warning permission note.a9.delete $.filter.$or',
+    'warning permission note.a9.select $.filter.id',
+  ])
+})
+
+t.test('columns with names of secrets are found where callers without credentials may read them', async (t) => {
+  const columns = ['id', 'password', 'password_changed_at', 'token_count', 'content_hash', 'cardNumber', 'title']
+  const server = await shop(t, [
+    ['account', 'anonymous', 'select', { columns }],
+    ['account', 'user', 'select', { columns: '*' }],
+  ])
+  const { findings } = (await server.must('lint_metadata', {})) as { findings: readonly Found[] }
+
+  t.same(
+    findings.map(({ level, object, message }) => `${level} ${object} ${/"(\w+)"/.exec(message)?.[1]}`),
+    ['error permission account.anonymous.select cardNumber', 'error permission account.anonymous.select password'],
+  )
+})
+
+t.test('columns that decide by the session are found where the same role may write them', async (t) => {
+  const server = await shop(t, [
+    // May take any note.
+    ['note', 'taker', 'select', { filter: OWN }],
+    ['note', 'taker', 'update', { columns: ['user_id'], filter: { state: 'open' } }],
+    // May give its notes away, and write notes of others.
+    ['note', 'giver', 'select', { filter: OWN }],
+    ['note', 'giver', 'insert', { columns: ['id', 'user_id'] }],
+    ['note', 'giver', 'update', { columns: ['title', 'user_id'], filter: OWN }],
+    // May join the members of any note.
+    ['note', 'guest', 'select', { filter: { members: OWN } }],
+    ['member', 'guest', 'insert', { columns: ['note_id'], set: OWN, check: {} }],
+    ['note', 'pinned', 'select', { filter: OWN }],
+    ['note', 'pinned', 'insert', { columns: ['id', 'user_id'], check: OWN }],
+    ['note', 'pinned', 'update', { columns: ['title', 'user_id'], filter: OWN, check: OWN }],
+    ['note', 'preset', 'select', { filter: { members: { ...OWN, role: 'owner' } } }],
+    ['note', 'preset', 'insert', { columns: '*', set: OWN }],
+    ['member', 'preset', 'insert', { columns: ['note_id'], set: { ...OWN, role: 'reader' }, check: {} }],
+    // A comment belongs to a note that exists already.
+    ['comment', 'author', 'select', { filter: { note: OWN } }],
+    ['note', 'author', 'select', { filter: OWN }],
+    ['note', 'author', 'insert', { columns: ['id', 'title'], set: OWN }],
+  ])
+
+  t.same(await lint(server, 'caller-writable-rule'), [
+    'error permission member.guest.insert $.columns',
+    'error permission note.taker.update $.columns',
+    'warning permission note.giver.insert $.columns',
+    'warning permission note.giver.update $.columns',
+  ])
+})
+
+t.test('templates that no role may run are found', async (t) => {
+  const create = (name: string, table: string) => ({
+    type: 'create_query_template',
+    args: { name, template: { type: 'select', args: { table, columns: ['id'], where: { id: { param: 'id' } } } } },
+  })
+  const server = await shop(t, [['note', 'user', 'select']], [create('notes', 'note'), create('accounts', 'account')])
+
+  t.same(await lint(server, 'unrunnable-template'), ['info query-template accounts $'])
+})
+
+t.test('relationships that lead out of a tenant are found', async (t) => {
+  const server = await shop(t, [
+    ['note', 'user', 'select', { filter: ORG }],
+    ['comment', 'user', 'select', { columns: ['id', 'org_id'] }],
+    ['note', 'strict', 'select', { filter: ORG }],
+    ['comment', 'strict', 'select', { filter: ORG }],
+    ['note', 'related', 'select', { filter: ORG }],
+    ['comment', 'related', 'select', { filter: { note: ORG } }],
+    // Notes of a user may have comments that everybody reads.
+    ['note', 'own', 'select', { filter: OWN }],
+    ['comment', 'own', 'select'],
+  ])
+
+  t.same(await lint(server, 'tenant-leak'), ['warning permission comment.user.select $.filter'])
+})
+
+t.test('writes of rows that a role may not select are found', async (t) => {
+  const server = await shop(t, [
+    ['note', 'form', 'insert'],
+    ['note', 'blind', 'update', { filter: OWN }],
+    ['note', 'broad', 'select', { filter: OWN }],
+    ['note', 'broad', 'delete'],
+    ['note', 'same', 'select', { filter: OWN }],
+    ['note', 'same', 'update', { filter: { ...OWN, state: 'open' } }],
+    ['note', 'all', 'select'],
+    ['note', 'all', 'update'],
+  ])
+
+  t.same(
+    await lint(server, 'write-without-read'),
+    [
+      'info permission note.form.insert $',
+      'warning permission note.blind.update $',
+      'warning permission note.broad.delete $.filter',
+    ].sort(byLevel),
+  )
+})
+const byLevel = (a: string, b: string): number => Number(a.startsWith('info')) - Number(b.startsWith('info'))
+
+t.test('a limit that aggregates do not heed is found', async (t) => {
+  const server = await shop(t, [
+    ['big', 'totals', 'select', { columns: ['id', 'size'], limit: 0, allow_aggregations: true }],
+    ['big', 'some', 'select', { limit: 10, allow_aggregations: true }],
+    ['big', 'all', 'select', { allow_aggregations: true }],
+    ['big', 'few', 'select', { limit: 10 }],
+  ])
+
+  t.same(await lint(server, 'disclosing-aggregates'), [
+    'warning permission big.totals.select $.allow_aggregations',
+    'info permission big.some.select $.allow_aggregations',
+  ])
+  const args = { table: 'big', columns: [{ jsonb_agg: 'id', as: 'all' }] }
+  t.equal((await server.query('select', args, { role: 'some' })).body[0].all.length, 5000)
+})
+
+t.test('filters that no index serves are found, whatever the size of the table', async (t) => {
+  const select = (table: string, role: string, filter: object): Permission => [table, role, 'select', { filter }]
+  const server = await shop(t, [
+    select('big', 'org', ORG),
+    select('big', 'own', OWN),
+    // An index would not help: most rows are larger.
+    select('big', 'large', { size: { $gt: 10 } }),
+    select('big', 'smaller', { size: { $lt: 'X-Service-Size' } }),
+    select('big', 'both', { ...OWN, ...ORG }),
+    select('note', 'title', { title: 'X-Service-Title' }),
+    select('note', 'own', OWN),
+    select('note', 'partial', { ...ORG, title: { $is_null: false } }),
+    select('comment', 'note', { note: OWN }),
+    select('comment', 'title', { note: { title: 'X-Service-Title' } }),
+    select('big', 'none', {}),
+  ])
+
+  t.same(await lint(server, 'unindexed-rule'), [
+    'warning permission big.org.select $.filter',
+    'info permission comment.title.select $.filter',
+    'info permission note.title.select $.filter',
+  ])
+  await server.must('run_sql', { sql: 'create index on big (org_id, id); create index on note (title)' })
+  t.same(await lint(server, 'unindexed-rule'), [])
+})
