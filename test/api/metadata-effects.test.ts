@@ -274,6 +274,56 @@ t.test('effects of changes of the metadata', async (t) => {
     )
   })
 
+  await t.test('rules are compared by what they mean', async (t) => {
+    const name = { owner: { name: 'a' } }
+    const cases: readonly (readonly [Entry, Entry, string])[] = [
+      [own, { $and: [{ paid: true }, own] }, 'narrower'],
+      [{ $or: [{ paid: true }, own] }, own, 'narrower'],
+      [{ number: { $in: ['a', 'b'] } }, { number: 'a' }, 'narrower'],
+      [{ number: { $nin: ['a', 'b'] } }, { number: { $ne: 'a' } }, 'wider'],
+      [{ code: 'X-Service-Code' }, { code: { $in: ['a', 'X-Service-Code'] } }, 'wider'],
+      [{ total: { $gt: 1 } }, { total: { $gte: 2 } }, 'same'],
+      [{ tax: { $gt: 1 } }, { tax: { $gte: 2 } }, 'narrower'],
+      [{ tax: 1.5 }, { tax: '01.50' }, 'same'],
+      [{ due: { $gt: '2030-01-01' } }, { due: { $gt: '2030-02-01' } }, 'narrower'],
+      [{ due: { $gt: '2030-01-01' } }, { due: { $gt: '1 Feb 2030' } }, 'unknown'],
+      // The order of texts depends on the collation.
+      [{ number: { $gt: 'a' } }, { number: { $gt: 'b' } }, 'unknown'],
+      [{ number: { $gt: 'a' } }, { number: { $gte: 'a' } }, 'wider'],
+      [{ number: { $like: 'a%' } }, { number: { $like: 'a%' }, paid: true }, 'narrower'],
+      [{ total: 1 }, { total: 2 }, 'different'],
+      [own, { owner_id: { $ne: 'X-Service-User-Id' } }, 'different'],
+      [{ total: { $lt: 1, $gt: 1 } }, { $or: [] }, 'same'],
+      // Null is neither true nor false.
+      [{ paid: { $ne: true } }, { $not: { paid: true } }, 'same'],
+      [{ paid: { $ne: true } }, { paid: false }, 'same'],
+      [{ paid: { $is_distinct: true } }, { paid: false }, 'narrower'],
+      [{ $or: [{ paid: true }, { paid: false }] }, {}, 'wider'],
+      [{ $or: [{ paid: true }, { paid: false }] }, { paid: { $is_null: false } }, 'same'],
+      [{ number: { $nin: [] } }, {}, 'same'],
+      [{ $not: { number: { $in: [] } } }, {}, 'same'],
+      [{ $not: { owner_id: { $is_distinct: 'X-Service-User-Id' } } }, own, 'same'],
+      [name, { owner: {} }, 'wider'],
+      [{ $not: name }, { $not: { owner: {} } }, 'narrower'],
+      [{ owner: { $or: [{ name: 'a' }, { id: 1 }] } }, { $or: [name, { owner: { id: 1 } }] }, 'same'],
+      // It takes the foreign key to know.
+      [{ owner: {} }, { owner_id: { $is_null: false } }, 'unknown'],
+      [{ number: { $like: 'a%' } }, { number: { $like: 'ab%' } }, 'unknown'],
+    ]
+    const all = (side: 0 | 1) =>
+      metadata({
+        select_permissions: cases.map((rules, i) => ({
+          role: `r${i}`,
+          permission: { columns: ['id'], filter: rules[side] },
+        })),
+      })
+    const found = await effects(server, all(0), all(1))
+    for (const [i, [before, after, wanted]] of cases.entries()) {
+      const [effect = 'same'] = (found[`permission invoice.r${i}.select`] ?? []).map((each) => each.split(':')[0])
+      t.equal(effect, wanted, `${JSON.stringify(before)} becomes ${JSON.stringify(after)}`)
+    }
+  })
+
   await t.test('tables, relationships, functions, templates and comments', async (t) => {
     const base = metadata(select({}))
     const [org, person, invoice, state] = base['tables'] as Entry[]

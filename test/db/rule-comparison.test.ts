@@ -12,7 +12,15 @@ import { Printer } from '../../core/sql/printer.js'
 import { compareRules, type Relation } from '../../plugins/query/metadata/rules/compare.js'
 import { generateModel, generateRow, Random } from '../kit/oracle/generate.js'
 import type { Exp, Model } from '../kit/oracle/model.js'
-import { generateRule, mutate, type Mutation, SCHEMA, storedValue, TYPED } from '../kit/rule-pairs.js'
+import {
+  generateNearRules,
+  generateRule,
+  mutate,
+  type Mutation,
+  SCHEMA,
+  storedValue,
+  TYPED,
+} from '../kit/rule-pairs.js'
 import { testServer } from '../kit/server.js'
 
 const PAIRS = Number(process.env['ROWHOUSE_RULE_PAIRS'] ?? 1000)
@@ -25,6 +33,7 @@ const SESSIONS = [
 ]
 
 interface Pair {
+  readonly kind: 'random' | 'near' | 'mutated'
   readonly table: Table
   readonly rules: readonly [Exp, Exp]
   readonly planned: readonly [BoolExp, BoolExp]
@@ -68,8 +77,8 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
         }
       }
     }
-    for (const { relation, mutation } of pairs) {
-      const key = `${mutation ? 'mutated' : 'random'} ${relation}`
+    for (const { kind, relation, mutation } of pairs) {
+      const key = `${kind} ${relation}`
       relations[key] = (relations[key] ?? 0) + 1
       if (!mutation) continue
       const seen = (mutations[mutation.kind] ??= { all: 0, open: 0 })
@@ -136,14 +145,12 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
     while (pairs.length < PER_MODEL) {
       const name = random.pick(Object.keys(model))
       const table = catalog.tables.get(tableKey({ schema: 'public', name })) as Table
-      const before = generateRule(random, model, name, 1 + random.below(3))
-      const mutation = random.chance(60) ? mutate(random, model, name, before) : undefined
-      const after = mutation?.to ?? generateRule(random, model, name, 1 + random.below(2))
+      const { kind, before, after, mutation } = generatePair(random, model, name)
       const plan = (rule: Exp) => partsOf({ filter: rule } as Json, 'filter', table, names).exp
       try {
         const planned = [plan(before), plan(after)] as const
         const relation = compareRules(...planned)
-        pairs.push({ table, rules: [before, after], planned, relation, ...(mutation ? { mutation } : {}) })
+        pairs.push({ kind, table, rules: [before, after], planned, relation, ...(mutation ? { mutation } : {}) })
       } catch (error) {
         // Not every operator fits every type.
         if (!(error instanceof ServiceError)) throw error
@@ -167,3 +174,19 @@ t.test(`what compareRules says holds for all rows (${PAIRS} pairs, seed ${SEED})
     return [rows[0].before, rows[0].after]
   }
 })
+
+function generatePair(random: Random, model: Model, table: string): Generated {
+  const kind = random.pick(['random', 'near', 'near', 'mutated', 'mutated'] as const)
+  if (kind === 'near') {
+    const [before, after] = generateNearRules(random, model, table)
+    return { kind, before, after }
+  }
+  const before = generateRule(random, model, table, 1 + random.below(3))
+  if (kind === 'random') return { kind, before, after: generateRule(random, model, table, 1 + random.below(2)) }
+  const mutation = mutate(random, model, table, before)
+  return { kind, before, after: mutation.to, mutation }
+}
+interface Generated extends Pick<Pair, 'kind' | 'mutation'> {
+  readonly before: Exp
+  readonly after: Exp
+}

@@ -64,7 +64,7 @@ function retyped(random: Random, model: Model, table: string, exp: Exp): Exp {
       if (key === '$and' || key === '$or') return [[key, (value as unknown[]).map((part) => again(part))]]
       if (key === '$not') return [[key, again(value)]]
       const relation = model[table]?.relations[key]
-      if (!relation) return [random.chance(45) ? typedEntry(random) : [key, value]]
+      if (!relation) return [random.chance(45) ? entryOf(random, random.pick(TYPED)) : [key, value]]
       const inner = again(value, relation.table)
       if (random.chance(10)) return [['$exists', { _table: relation.table, _where: inner }]]
       if (relation.single || random.chance(80)) return [[key, inner]]
@@ -74,14 +74,30 @@ function retyped(random: Random, model: Model, table: string, exp: Exp): Exp {
   )
 }
 
-function typedEntry(random: Random): [string, unknown] {
-  const { name, values, operators } = random.pick(TYPED)
+function entryOf(random: Random, { name, values, operators }: Column): [string, unknown] {
+  if (random.chance(5)) return [name, { $is_null: random.chance(50) }]
   const one = (operator: string): unknown => {
     if (operator !== '$in' && operator !== '$nin') return random.pick(values)
     return Array.from({ length: random.below(4) }, () => random.pick(values))
   }
   const some = random.chance(75) ? [random.pick(operators)] : [random.pick(operators), random.pick(operators)]
   return [name, Object.fromEntries(some.map((operator) => [operator, one(operator)]))]
+}
+
+/** Returns two rules about one column, of the table or of a related one, which say nearly the same. */
+export function generateNearRules(random: Random, model: Model, table: string): readonly [Exp, Exp] {
+  const column = random.pick(TYPED)
+  const few = { ...column, values: random.some(column.values, 50).concat(random.pick(column.values)) }
+  const part = (): Exp => {
+    const leaf = Object.fromEntries([entryOf(random, few)])
+    return random.chance(25) ? { $not: leaf } : leaf
+  }
+  const parts = () => Array.from({ length: 1 + random.below(2) }, part)
+  const rule = (): Exp => ({ [random.pick(['$and', '$or'])]: parts() })
+  if (random.chance(70)) return [rule(), rule()]
+  const relation = random.pick(Object.keys(model[table]?.relations ?? {}))
+  const around = random.pick([(exp: Exp) => ({ [relation]: exp }), (exp: Exp) => ({ $not: { [relation]: exp } })])
+  return [around(rule()), around(rule())]
 }
 
 /** A change of a rule, and how the rows become: `wider` includes the same. */
@@ -94,7 +110,7 @@ export interface Mutation {
 /** Changes a rule in a way whose effect follows from how it is done. */
 export function mutate(random: Random, model: Model, table: string, rule: Exp): Mutation {
   const other = (depth = 1) => generateRule(random, model, table, depth)
-  const kind = random.below(8)
+  const kind = random.below(12)
   if (kind === 0) return { kind: 'add a conjunct', to: { $and: [rule, other()] }, rows: 'narrower' }
   if (kind === 1) return { kind: 'add a disjunct', to: { $or: [other(), rule] }, rows: 'wider' }
   if (kind === 2) return { kind: 'all rows', to: {}, rows: 'wider' }

@@ -32,8 +32,8 @@ export function diffMetadata(now: JsonObject, then: JsonObject, catalogs?: Catal
   const removed = [...before.keys()].filter((object) => !after.has(object))
   const others = [...after.keys()].filter((object) => before.has(object))
   const entry = (all: typeof before, object: string): Json => canonical(all.get(object) ?? null)
-  const changed = others.filter(
-    (object) => stringifyJson(entry(before, object)) !== stringifyJson(entry(after, object)),
+  const changed = new Set(
+    others.filter((object) => stringifyJson(entry(before, object)) !== stringifyJson(entry(after, object))),
   )
   const effects = catalogs
     ? effectsOf(
@@ -55,7 +55,7 @@ export function diffMetadata(now: JsonObject, then: JsonObject, catalogs?: Catal
     ...list('removed', removed),
     ...list(
       'changed',
-      others.filter((object) => changed.includes(object) || effects.has(object)),
+      others.filter((object) => changed.has(object) || effects.has(object)),
     ),
   ]
 }

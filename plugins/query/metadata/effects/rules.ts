@@ -109,6 +109,8 @@ export function variableEffects(
 }
 
 const variablesOf = (rules: readonly BoolExp[]): readonly string[] => [
-  ...new Set(rules.flatMap(operandsOf).flatMap((to) => (to.kind === 'session' ? [to.name] : []))),
+  ...new Set(rules.flatMap(operandsOf).flatMap((to) => (to.kind === 'session' && to.name !== ROLE ? [to.name] : []))),
 ]
+/** Every session has a role. */
+const ROLE = 'x-service-role'
 const header = (name: string): string => name.replaceAll(/(^|-)[a-z]/g, (start) => start.toUpperCase())

@@ -65,7 +65,7 @@ export interface ColumnKey {
 export interface Point {
   /** Text that stands for the value, if something is known of it. */
   readonly known?: string
-  /** Where the column's value is: 0 below, 1 at, 2 above; only if `known` is absent. */
+  /** Where the column's value is: 0 below, 1 at, 2 above. Not asked if the order of all known constants tells it. */
   readonly place: Variable
 }
 
@@ -125,16 +125,14 @@ export class ColumnSpace {
 
   /** Returns whether the value is below, at or above an operand: -1, 0 or 1. */
   compare(point: Point, read: Read): number | undefined {
-    if (point.known === undefined || this.scale.kind !== 'ordered') {
-      if (point.known !== undefined) {
-        const equal = this.equals(point, read)
-        if (equal !== false) return equal === undefined ? undefined : 0
-      }
-      const place = read(point.place)
-      return place === undefined ? undefined : place - AT
+    if (point.known !== undefined && this.scale.kind === 'ordered') {
+      const place = read(this.position)
+      return place === undefined ? undefined : Math.sign(place - this.place(point.known))
     }
-    const place = read(this.position)
-    return place === undefined ? undefined : Math.sign(place - this.place(point.known))
+    const isAt = point.known === undefined ? false : this.equals(point, read)
+    if (isAt !== false) return isAt ? 0 : undefined
+    const place = read(point.place)
+    return place === undefined ? undefined : place - AT
   }
 
   /** A text that is not ordered is above or below, unless the value is at it. */
