@@ -250,14 +250,16 @@ ${CONFIG_HELP}`,
     run: async (invocation) => (await import('./cli/advise.js')).advise(invocation),
   },
   metadata: {
-    usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--config FILE]',
+    usage: 'rowhouse metadata export [FILE] | apply FILE [--dry-run] | diff FILE [--json] [--config FILE]',
     summary: 'export, compare and apply tracked tables, relationships and permissions',
     help: `export writes all metadata as JSON to FILE, or to standard output. apply replaces all metadata with the contents of
-FILE, or changes nothing if it fails. diff lists what apply would change and exits with 1 if there are changes.
+FILE, or changes nothing if it fails. diff lists what apply would change, with what each role could then do more or less, and
+exits with 1 if there are changes.
 
-  --dry-run       list the changes of apply without making them
+  --dry-run       list the changes of apply, and try them without a trace: what apply would refuse is refused
+  --json          print the response of the operation diff_metadata
 ${CONFIG_HELP}`,
-    options: { 'dry-run': flag, config },
+    options: { 'dry-run': flag, json: flag, config },
     words: 2,
     run: async (invocation) => (await import('./cli/metadata.js')).metadata(invocation),
   },

@@ -4,7 +4,7 @@ import { operandsOf } from '../plan/boolexp.js'
 import type { BoolExp, Operand, TableRef } from '../plan/ir.js'
 import { missingTable } from '../plan/names.js'
 import { isAdmin, ROLE_NAME } from '../session.js'
-import { type Inconsistency, type Relationship, tableKey, tableName } from './catalog.js'
+import { type Catalog, type Inconsistency, openCatalog, type Relationship, tableKey, tableName } from './catalog.js'
 import { type Change, dropObject } from './change.js'
 import { isSystem, nameTaken } from './draft.js'
 import { enumProblem } from './enum-table.js'
@@ -50,6 +50,15 @@ export class Editor {
   /** Returns an editor whose changes are never written. */
   copy(): Editor {
     return new Editor(this.change.copy())
+  }
+
+  /**
+   * Returns the snapshot with the changes so far, which is not committed.
+   * @throws ServiceError 400 `dependency-error` when metadata lost an object that it depends on
+   */
+  get catalog(): Catalog {
+    this.change.checkDependents(false)
+    return openCatalog(this.change.snapshot())
   }
 
   /** Returns a table as the database has it, tracked or not, if it was read. */

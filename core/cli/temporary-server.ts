@@ -14,8 +14,8 @@ export class Refusal extends Error {
   }
 }
 
-/** Runs an operation of the query API as admin. @throws Refusal */
-export type Ask = (type: string, args: string) => Promise<string>
+/** Runs an operation of the query API as admin. @param options.isDry rolls it back @throws Refusal */
+export type Ask = (type: string, args: string, options?: { readonly isDry: boolean }) => Promise<string>
 
 /** Runs `fn` with a temporary server on a free port of this machine, with a random secret. */
 export async function withServer<T>(
@@ -37,11 +37,11 @@ export async function withServer<T>(
     builtins: builtins(),
   })
   try {
-    return await fn(async (type, args) => {
+    return await fn(async (type, args, { isDry } = { isDry: false }) => {
       const response = await fetch(`${server.url}/v1/query`, {
         method: 'POST',
         headers: { 'X-Service-Admin-Secret': adminSecret },
-        body: `{"type":"${type}","args":${args}}`,
+        body: `{"type":"${type}","args":${args},"dry_run":${isDry}}`,
       })
       const text = await response.text()
       if (response.ok) return text

@@ -17,4 +17,7 @@ export class NumberText {
   toJSON(): string {
     return this.text
   }
+  toString(): string {
+    return this.text
+  }
 }

@@ -101,6 +101,13 @@ t.test('diff_metadata tells what replace_metadata would change, and whether it w
         object: 'permission town.user.select',
         from: { comment: null, permission: { columns: ['id'], filter: { code: 1 } }, role: 'user' },
         to: { comment: null, permission: { columns: ['id'], filter: { code: 2 } }, role: 'user' },
+        effects: [
+          {
+            role: 'user',
+            effect: 'different',
+            text: 'role user can read other rows of town: rows where code is 2 (was: rows where code is 1)',
+          },
+        ],
       },
     ],
     refused: null,

@@ -107,7 +107,10 @@ t.test('the scripts of init export metadata to where they migrate from', async (
   t.match(await script('migrate', from), { code: 0, out: new RegExp(`applied 20260101000000_note\n${told}$`) })
   t.match(await run(folder, ['track', 'note'], { DATABASE_URL: from.url }), { code: 0 })
   t.match(await script('metadata:export', from), { code: 0 })
-  t.match(await script('migrate', to), { code: 0, out: /applying metadata.json\n\+ table note\n/ })
+  t.match(await script('migrate', to), {
+    code: 0,
+    out: /applying metadata.json\n\+ table note\n {4}wider: role admin can use note\n/,
+  })
   t.match(await script('metadata:apply', to), { code: 0, out: 'no differences\n' })
 })
 
@@ -197,10 +200,30 @@ t.test('metadata travels between databases', async (t) => {
   const exported = await readFile(join(folder, 'all.json'), 'utf8')
   t.match(exported, /"\$gt": 9007199254740993\n/, 'numbers keep their digits')
   await writeFile(join(folder, 'other.json'), exported.replace('9007199254740993', '9007199254740992'))
-  t.match(await run(folder, ['metadata', 'diff', 'other.json'], a), { code: 1, out: '~ permission note.user.select\n' })
+  const text =
+    'role user can read more rows of note: rows where code is greater than 9007199254740992 (was: rows where code is greater than 9007199254740993)'
+  const changes = `~ permission note.user.select\n    wider: ${text}\n`
+  t.match(await run(folder, ['metadata', 'diff', 'other.json'], a), { code: 1, out: changes })
+  t.match(await run(folder, ['metadata', 'apply', 'other.json', '--dry-run'], a), { code: 0, out: changes })
+  t.match(
+    await run(folder, ['metadata', 'diff', 'all.json'], a),
+    { code: 0, out: /no difference/ },
+    'a dry run leaves nothing',
+  )
+  const json = await run(folder, ['metadata', 'diff', 'other.json', '--json'], a)
+  t.match(json, { code: 1, out: /"\$gt": 9007199254740992\n/ })
+  t.match(JSON.parse(json.out), {
+    changes: [{ object: 'permission note.user.select', effects: [{ role: 'user', effect: 'wider', text }] }],
+    refused: null,
+  })
   t.match(await run(folder, ['metadata', 'diff', 'all.json'], a), { code: 0, out: /no difference/ })
   const missing = await run(folder, ['metadata', 'apply', 'all.json'], b)
   t.match(missing, { code: 1, err: /no such table\/view exists in postgres : "note"/ })
+  t.strictSame(await run(folder, ['metadata', 'apply', 'all.json', '--dry-run'], b), missing)
+  t.match(await run(folder, ['metadata', 'diff', 'all.json'], b), {
+    code: 1,
+    out: /\+ table note\n[^]*\napply would fail: no such table\/view exists in postgres : "note" \(\$\.tables\[0\]\.table\)\n$/,
+  })
   const other = await start(t, folder, ['start', '--port', '0'], { ...b, ROWHOUSE_ADMIN_SECRET: SECRET })
   await post(other.url, {
     type: 'run_sql',
@@ -211,10 +234,13 @@ t.test('metadata travels between databases', async (t) => {
     code: 1,
     out: [
       '+ table note',
+      '    wider: role admin can use note',
       '+ customization note',
       '+ permission note.user.select',
+      '    wider: role user can read 3 columns of note: id, text, code (rows where code is greater than 9007199254740993)',
       '+ computed-field note.length',
-      '+ function all_notes\n',
+      '+ function all_notes',
+      '    wider: role admin can call all_notes\n',
     ].join('\n'),
   })
   t.match(await run(folder, ['metadata', 'apply', 'all.json'], b), { code: 0, out: /\+ table note/ })

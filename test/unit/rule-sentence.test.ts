@@ -1,6 +1,5 @@
 import t from 'tap'
-import type { Json } from '../../plugins/console/app/json.js'
-import { ruleSentence, type RuleTable } from '../../plugins/console/app/sentence.js'
+import { ruleSentence, type RuleTable } from '../../plugins/query/rule-sentence.js'
 
 const name = (table: string) => ({ schema: 'public', name: table })
 const ORDERS: RuleTable = {
@@ -24,10 +23,10 @@ const ITEM: RuleTable = {
   columns: [],
   relationships: [{ name: 'order', type: 'object', table: name('orders') }],
 }
-const sentence = (rule: Json) => ruleSentence(rule, ORDERS, [ORDERS, CUSTOMER, ITEM])
+const sentence = (rule: unknown) => ruleSentence(rule, ORDERS, [ORDERS, CUSTOMER, ITEM])
 
 t.test('a rule is a sentence', (t) => {
-  const cases: readonly (readonly [Json, string])[] = [
+  const cases: readonly (readonly [unknown, string])[] = [
     [{}, 'all rows'],
     [{ customer_id: 'X-Service-User-Id' }, "rows where customer_id is the user's id"],
     [

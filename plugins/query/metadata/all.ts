@@ -87,8 +87,9 @@ export function allMetadataOperations(data: Data): Record<string, Operation> {
       args: metadataSchema,
       async run(wanted, call) {
         const now = exportMetadata(await data.metadata(call))
-        const refused = await refusalOf(data, wanted as JsonObject, call)
-        return { kind: 'text', text: stringifyJson({ changes: diffMetadata(now, wanted as JsonObject), refused }) }
+        const { refused = null, ...catalogs } = await tryReplacing(data, wanted as JsonObject, call)
+        const changes = diffMetadata(now, wanted as JsonObject, 'after' in catalogs ? catalogs : undefined)
+        return { kind: 'text', text: stringifyJson({ changes, refused }) }
       },
     },
     clear_metadata: metadataOperation(data, anything, (edit) => edit.clear()),
@@ -110,14 +111,23 @@ export function allMetadataOperations(data: Data): Record<string, Operation> {
   }
 }
 
-/** Returns why the metadata cannot be replaced; null if it can be. */
-async function refusalOf(data: Data, wanted: JsonObject, call: Call): Promise<Json> {
+/** Returns the snapshots before and after all metadata is replaced, or why it cannot be. */
+async function tryReplacing(
+  data: Data,
+  wanted: JsonObject,
+  call: Call,
+): Promise<
+  { readonly refused: Json } | { readonly refused?: never; readonly before: Catalog; readonly after: Catalog }
+> {
   try {
-    await data.alter(call, (edit) => replaceMetadata(edit.copy(), wanted))
-    return null
+    return await data.alter(call, async (edit) => {
+      const tried = edit.copy()
+      await replaceMetadata(tried, wanted)
+      return { before: edit.catalog, after: tried.catalog }
+    })
   } catch (error) {
     if (!(error instanceof ServiceError) || error.status !== 400) throw error
-    return { path: error.path, error: error.message, code: error.code }
+    return { refused: { path: error.path, error: error.message, code: error.code } }
   }
 }
 

@@ -1,4 +1,8 @@
+import type { Catalog, PermissionType } from 'rowhouse'
 import { isObject, type Json, type JsonObject, liftTableRef, stringifyJson, tableName } from 'rowhouse/plan'
+import type { Effect } from './effects/effect.js'
+import { effectsOf } from './effects/effects.js'
+import { fieldObject, functionObject, permissionObject, relationshipObject, tableObject } from './objects.js'
 
 /** What would happen to one object of the metadata. */
 interface Change extends JsonObject {
@@ -8,69 +12,92 @@ interface Change extends JsonObject {
   /** Its entry in the export; null if there is none. */
   readonly from: Json
   readonly to: Json
+  readonly effects: Effect[]
 }
 
-/** Lists the objects that differ between two exports: first the added ones, then the removed ones, then the changed ones. */
-export function diffMetadata(now: JsonObject, then: JsonObject): Change[] {
+/** The snapshots that belong to two exports. */
+interface Catalogs {
+  readonly before: Catalog
+  readonly after: Catalog
+}
+
+/**
+ * Lists the objects that differ between two exports: first the added ones, then the removed ones, then the changed ones. Among
+ * these are permissions that mean something else because of another object.
+ * @param catalogs absent if the server refuses the second export, which then has no effects
+ */
+export function diffMetadata(now: JsonObject, then: JsonObject, catalogs?: Catalogs): Change[] {
   const [before, after] = [objectsIn(now), objectsIn(then)]
-  const entry = (all: ReadonlyMap<string, Json>, object: string): Json => all.get(object) ?? null
-  const change = (kind: Change['change'], objects: readonly string[]): Change[] =>
-    objects.map((object) => ({ change: kind, object, from: entry(before, object), to: entry(after, object) }))
+  const added = [...after.keys()].filter((object) => !before.has(object))
+  const removed = [...before.keys()].filter((object) => !after.has(object))
+  const others = [...after.keys()].filter((object) => before.has(object))
+  const entry = (all: typeof before, object: string): Json => canonical(all.get(object) ?? null)
+  const changed = new Set(
+    others.filter((object) => stringifyJson(entry(before, object)) !== stringifyJson(entry(after, object))),
+  )
+  const effects = catalogs
+    ? effectsOf(
+        { catalog: catalogs.before, entries: before },
+        { catalog: catalogs.after, entries: after },
+        new Set([...added, ...removed, ...changed]),
+      )
+    : new Map<string, Effect[]>()
+  const list = (kind: Change['change'], objects: readonly string[]): Change[] =>
+    objects.map((object) => ({
+      change: kind,
+      object,
+      from: entry(before, object),
+      to: entry(after, object),
+      effects: effects.get(object) ?? [],
+    }))
   return [
-    ...change(
-      'added',
-      [...after.keys()].filter((object) => !before.has(object)),
-    ),
-    ...change(
-      'removed',
-      [...before.keys()].filter((object) => !after.has(object)),
-    ),
-    ...change(
+    ...list('added', added),
+    ...list('removed', removed),
+    ...list(
       'changed',
-      [...after].flatMap(([object, value]) =>
-        before.has(object) && stringifyJson(value) !== stringifyJson(entry(before, object)) ? [object] : [],
-      ),
+      others.filter((object) => changed.has(object) || effects.has(object)),
     ),
   ]
 }
-
-const nameOf = (name: Json | undefined): string => tableName(liftTableRef(name, '$.args'))
 
 const listIn = (entry: JsonObject, key: string) => (entry[key] ?? []) as unknown as readonly Entry[]
 /** An entry of a list, with the keys of which one is its name. */
 type Entry = JsonObject & { readonly role?: string; readonly name?: string }
 
-/** Returns the entries of an export, in canonical form, by the name of the object that they configure. */
-function objectsIn(metadata: JsonObject): ReadonlyMap<string, Json> {
-  const all = new Map<string, Json>()
-  for (const { table, configuration, is_enum: isEnum, version_column: version, ...lists } of listIn(
-    metadata,
-    'tables',
-  )) {
-    const name = nameOf(table)
-    all.set(`table ${name}`, null)
-    if (isEnum === true) all.set(`enum ${name}`, null)
-    if (version !== undefined) all.set(`version ${name}`, version as Json)
-    if (isObject(configuration as Json)) all.set(`customization ${name}`, canonical(configuration as JsonObject))
+/** Returns the entries of an export by the name of the object that they configure; null if there is nothing to say of it. */
+function objectsIn(metadata: JsonObject): ReadonlyMap<string, JsonObject | null> {
+  const all = new Map<string, JsonObject | null>()
+  for (const { table, configuration, is_enum: isEnum, version_column: version, ...lists } of listIn(metadata, 'tables')) {
+    const ref = liftTableRef(table, '$.args')
+    all.set(tableObject(ref), null)
+    if (isEnum === true) all.set(`enum ${tableName(ref)}`, null)
+    if (version !== undefined) all.set(`version ${tableName(ref)}`, { column: version as Json })
+    if (isObject(configuration as Json)) all.set(`customization ${tableName(ref)}`, configuration as JsonObject)
     for (const list of Object.keys(lists)) {
       const type = list.slice(0, list.indexOf('_'))
       for (const entry of listIn(lists, list)) {
+        const { role, name = '' } = entry
         const object =
-          'role' in entry
-            ? `permission ${name}.${entry.role}.${type}`
-            : `${type === 'computed' ? 'computed-field' : 'relationship'} ${name}.${entry.name}`
-        all.set(object, canonical(entry))
+          role !== undefined
+            ? permissionObject(ref, role, type as PermissionType)
+            : type === 'computed'
+              ? fieldObject(ref, name)
+              : relationshipObject(ref, name)
+        all.set(object, entry)
       }
     }
   }
-  for (const entry of listIn(metadata, 'functions')) all.set(`function ${nameOf(entry['function'])}`, canonical(entry))
-  for (const entry of listIn(metadata, 'inherited_roles')) all.set(`inherited-role ${entry.role}`, canonical(entry))
-  for (const entry of listIn(metadata, 'query_templates')) all.set(`query-template ${entry.name}`, canonical(entry))
+  for (const entry of listIn(metadata, 'functions')) {
+    all.set(functionObject(liftTableRef(entry['function'], '$.args')), entry)
+  }
+  for (const entry of listIn(metadata, 'inherited_roles')) all.set(`inherited-role ${entry.role}`, entry)
+  for (const entry of listIn(metadata, 'query_templates')) all.set(`query-template ${entry.name}`, entry)
   return all
 }
 
 /** Returns an entry with sorted keys, because their order has no meaning, and with a comment. */
-function canonical(entry: JsonObject): Json {
+function canonical(entry: JsonObject | null): Json {
+  if (entry === null) return null
   const sorted = (value: Json): Json => {
     if (Array.isArray(value)) return value.map(sorted)
     if (!isObject(value)) return value

@@ -170,6 +170,11 @@ const Changes = ({ changes }: { readonly changes: readonly Change[] }) => (
           <b>
             <bdi>{nameOf(each)}</bdi>
           </b>
+          {each.effects.map(({ effect, text }) => (
+            <div key={text}>
+              <i>{effect}</i>: {text}
+            </div>
+          ))}
           {detailsOf(each).map((line) => (
             <div class="soft mono" key={line}>
               {line}

@@ -6,6 +6,7 @@ export interface Change {
   readonly object: string
   readonly from: JsonObject | null
   readonly to: JsonObject | null
+  readonly effects: readonly { readonly effect: string; readonly text: string }[]
 }
 
 const VERBS = { added: 'Adds', removed: 'Removes', changed: 'Changes' } as const

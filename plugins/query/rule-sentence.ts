@@ -1,5 +1,3 @@
-import { type Json, type JsonObject, textOf } from './json.js'
-
 /** What a sentence needs to know about a table. */
 export interface RuleTable {
   readonly table: { readonly schema: string; readonly name: string }
@@ -10,6 +8,10 @@ export interface RuleTable {
     readonly table: { readonly schema: string; readonly name: string }
   }[]
 }
+
+/** A part of a rule as parsed JSON, on a server or in the console. A number that JavaScript cannot hold is an object with `toJSON`. */
+type Json = unknown
+type JsonObject = { readonly [key: string]: unknown }
 
 /**
  * Returns a rule in English: `rows where customer_id is the user's id`.
@@ -27,15 +29,15 @@ export const conditionSentence = (rule: Json, table?: RuleTable, tables: readonl
   phraseOf(rule, { table, tables, owner: '' }).text
 
 /** Returns the lower-case name of the session variable that a value stands for. */
-export const variableOf = (value: Json | undefined): string | undefined =>
+export const variableOf = (value: Json): string | undefined =>
   typeof value === 'string' && /^x-service-[a-z0-9-]+$/i.test(value) ? value.toLowerCase() : undefined
 
 /** Returns the names of the session variables in a rule. */
-export function variablesIn(value: Json | undefined): readonly string[] {
+export function variablesIn(value: Json): readonly string[] {
   const name = variableOf(value)
   if (name !== undefined) return [name]
   if (typeof value !== 'object' || value === null) return []
-  return [...new Set((Object.values(value) as Json[]).flatMap(variablesIn))]
+  return [...new Set(Object.values(value).flatMap(variablesIn))]
 }
 
 /** Returns what a session variable is called in a sentence. */
@@ -79,7 +81,7 @@ function partOf(name: string, value: Json, about: About): Phrase {
   if ((operator === '$and' || operator === '$or') && Array.isArray(value)) {
     const of = operator === '$or' ? 'any' : 'all'
     return joined(
-      value.map((part) => phraseOf(part as Json, about)),
+      value.map((part) => phraseOf(part, about)),
       of,
     )
   }
@@ -90,9 +92,7 @@ function partOf(name: string, value: Json, about: About): Phrase {
   if (operator === '$exists' && isObject(value)) return existsPhrase(value, about)
   const related = about.table?.relationships.find((each) => each.name === name)
   if (related) return relatedPhrase(related, value, about)
-  return (
-    comparePhrase(name, value, about) ?? aggregatePhrase(name, value, about) ?? one(JSON.stringify({ [name]: value }))
-  )
+  return comparePhrase(name, value, about) ?? aggregatePhrase(name, value, about) ?? one(jsonOf({ [name]: value }))
 }
 
 function relatedPhrase(
@@ -187,21 +187,37 @@ const COLUMN_WORDS: Readonly<Record<string, string>> = {
   $cneq: 'is not the same as',
 }
 
-function valueWords(value: Json): string {
+/** Returns a value in a sentence: as JSON, unless it is a session variable. */
+export function valueWords(value: Json): string {
   const name = variableOf(value)
-  return name === undefined ? JSON.stringify(value) : variableWords(name)
+  return name === undefined ? jsonOf(value) : variableWords(name)
 }
 
 function oneOf(value: Json, word: string): string {
   if (!Array.isArray(value)) return `one of ${valueWords(value)}`
-  const words = (value as Json[]).map(valueWords)
+  const words = value.map(valueWords)
   const last = words.at(-1)
   if (last === undefined) return 'one of no values'
   return words.length === 1 ? last : `${words.slice(0, -1).join(', ')} ${word} ${last}`
 }
 
-const isObject = (value: Json | undefined): value is JsonObject =>
+/** Returns JSON with all digits of its numbers. */
+function jsonOf(value: Json): string {
+  if (Array.isArray(value)) return `[${value.map(jsonOf).join(',')}]`
+  if (isObject(value)) {
+    const entries = Object.entries(value).map(([key, each]) => `${JSON.stringify(key)}:${jsonOf(each)}`)
+    return `{${entries.join(',')}}`
+  }
+  return typeof value === 'object' && value !== null ? (value as LongNumber).toString() : JSON.stringify(value)
+}
+interface LongNumber {
+  toString(): string
+}
+
+const textOf = (value: Json): string => (typeof value === 'string' ? value : jsonOf(value ?? null))
+
+const isObject = (value: Json): value is JsonObject =>
   typeof value === 'object' &&
   value !== null &&
   !Array.isArray(value) &&
-  Object.getPrototypeOf(value) === Object.prototype
+  typeof (value as JsonObject)['toJSON'] !== 'function'

@@ -1,0 +1,70 @@
+import { type PermissionType, roleName } from 'rowhouse'
+import { type Operand, permissionsOf, type Table, TRUE } from 'rowhouse/plan'
+import { valueWords } from '../../rule-sentence.js'
+import { permissionObject } from '../objects.js'
+import type { View } from './effect.js'
+import type { Rule } from './rules.js'
+
+/** What a permission consists of, the same for all actions. */
+export interface Parts {
+  readonly columns: readonly string[]
+  /** Whether the columns that are added to the table later belong to them. */
+  readonly isOpen: boolean
+  readonly computed: readonly string[]
+  /** The rows that the role may access. */
+  readonly rows?: Rule
+  /** What a row must meet after it is written. */
+  readonly check?: Rule
+  readonly presets: ReadonlyMap<string, Preset>
+  readonly limit?: number | undefined
+  readonly aggregates: boolean
+}
+/** What the server sets a column to. */
+export interface Preset {
+  readonly to: Operand
+  readonly words: string
+}
+
+/** Returns the parts of the permission that a role has; undefined without one. */
+export function partsOf(action: PermissionType, table: Table | undefined, view: View): Parts | undefined {
+  const { catalog, entries, key } = view
+  const permission = table && permissionsOf(table, key)?.[action]
+  if (!permission) return undefined
+  const entry = entries.get(permissionObject(table, roleName(key), action)) as unknown as Entry
+  const written = entry.permission
+  const { columns = [], filter, check, set = [], limit, aggregations = false, computedFields = [] } = permission as Any
+  const rule = (name: 'filter' | 'check', place: number | undefined): Rule => ({
+    written: written[name] ?? {},
+    exp: place === undefined ? TRUE : (catalog.filters[place] as Rule['exp']),
+  })
+  return {
+    columns,
+    isOpen: (written.columns ?? (action === 'insert' ? '*' : undefined)) === '*',
+    computed: computedFields,
+    ...(action === 'insert' ? {} : { rows: rule('filter', filter) }),
+    ...(action === 'insert' || action === 'update' ? { check: rule('check', check) } : {}),
+    presets: new Map(set.map(({ column, to }) => [column, { to, words: valueWords(written.set?.[column] ?? null) }])),
+    limit,
+    aggregates: aggregations,
+  }
+}
+
+/** Keys of all kinds of permissions. */
+interface Any {
+  readonly columns?: readonly string[]
+  readonly filter?: number
+  readonly check?: number
+  readonly set?: readonly { readonly column: string; readonly to: Operand }[]
+  readonly limit?: number
+  readonly aggregations?: boolean
+  readonly computedFields?: readonly string[]
+}
+/** The entry of a permission in an export. */
+interface Entry {
+  readonly permission: {
+    readonly columns?: unknown
+    readonly filter?: unknown
+    readonly check?: unknown
+    readonly set?: { readonly [column: string]: unknown } | null
+  }
+}
