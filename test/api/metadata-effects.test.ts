@@ -381,3 +381,27 @@ t.test('effects of changes of the metadata', async (t) => {
     ])
   })
 })
+
+t.test('a role that is made of others sees more or fewer rows and cells than before', async (t: Test) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: SQL })
+  const select = (role: string, columns: readonly string[], filter: object) => ({
+    role,
+    permission: { columns, filter },
+  })
+  const made = (total: object): Entry =>
+    metadata(
+      { select_permissions: [select('a', ['id', 'total'], total), select('b', ['id', 'tax'], { id: { $gt: 5 } })] },
+      { inherited_roles: [{ role: 'both', roles: ['a', 'b'] }] },
+    )
+
+  const changes = await effects(server, made({ id: { $gt: 3 } }), made({ id: { $gt: 1 } }))
+
+  const both = Object.values(changes)
+    .flat()
+    .filter((text) => text.includes('role both'))
+  t.strictSame(both.toSorted(), [
+    'wider: role both can read more rows of invoice: the rows of its parts (was the same, with another meaning)',
+    'wider: role both can read total of more rows of invoice',
+  ])
+})

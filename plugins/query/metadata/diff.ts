@@ -35,13 +35,15 @@ export function diffMetadata(now: JsonObject, then: JsonObject, catalogs?: Catal
   const changed = new Set(
     others.filter((object) => stringifyJson(entry(before, object)) !== stringifyJson(entry(after, object))),
   )
-  const effects = catalogs
-    ? effectsOf(
-        { catalog: catalogs.before, entries: before },
-        { catalog: catalogs.after, entries: after },
-        new Set([...added, ...removed, ...changed]),
-      )
-    : new Map<string, Effect[]>()
+  const isSame = added.length === 0 && removed.length === 0 && changed.size === 0
+  const effects =
+    catalogs && !isSame
+      ? effectsOf(
+          { catalog: catalogs.before, entries: before },
+          { catalog: catalogs.after, entries: after },
+          new Set([...added, ...removed, ...changed]),
+        )
+      : new Map<string, Effect[]>()
   const list = (kind: Change['change'], objects: readonly string[]): Change[] =>
     objects.map((object) => ({
       change: kind,
@@ -53,10 +55,11 @@ export function diffMetadata(now: JsonObject, then: JsonObject, catalogs?: Catal
   return [
     ...list('added', added),
     ...list('removed', removed),
-    ...list(
-      'changed',
-      others.filter((object) => changed.has(object) || effects.has(object)),
-    ),
+    ...list('changed', [
+      ...others.filter((object) => changed.has(object) || effects.has(object)),
+      // Permissions of roles that are made of others have no entries.
+      ...[...effects.keys()].filter((object) => !before.has(object) && !after.has(object)),
+    ]),
   ]
 }
 
@@ -67,7 +70,10 @@ type Entry = JsonObject & { readonly role?: string; readonly name?: string }
 /** Returns the entries of an export by the name of the object that they configure; null if there is nothing to say of it. */
 function objectsIn(metadata: JsonObject): ReadonlyMap<string, JsonObject | null> {
   const all = new Map<string, JsonObject | null>()
-  for (const { table, configuration, is_enum: isEnum, version_column: version, ...lists } of listIn(metadata, 'tables')) {
+  for (const { table, configuration, is_enum: isEnum, version_column: version, ...lists } of listIn(
+    metadata,
+    'tables',
+  )) {
     const ref = liftTableRef(table, '$.args')
     all.set(tableObject(ref), null)
     if (isEnum === true) all.set(`enum ${tableName(ref)}`, null)

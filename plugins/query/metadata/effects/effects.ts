@@ -45,7 +45,7 @@ function tablesThatDiffer(before: Catalog, after: Catalog): readonly string[] {
 
 function rolesOf(...catalogs: readonly Catalog[]): readonly string[] {
   const roles = catalogs.flatMap(({ tables, functions }) => [
-    ...[...tables.values()].flatMap(({ permissions }) => permissions.map(({ role }) => roleName(role))),
+    ...[...tables.values()].flatMap(({ permissionsByRole }) => [...permissionsByRole.keys()].map(roleName)),
     ...functions.flatMap((each) => each.roles),
   ])
   return [...new Set(roles)].filter((role) => !isAdmin({ role })).sort()

@@ -13,6 +13,8 @@ export interface Parts {
   readonly computed: readonly string[]
   /** The rows that the role may access. */
   readonly rows?: Rule
+  /** The rows in which a column or computed field is given, if not in all that the role may read. */
+  readonly cells: ReadonlyMap<string, Rule>
   /** What a row must meet after it is written. */
   readonly check?: Rule
   readonly presets: ReadonlyMap<string, Preset>
@@ -30,11 +32,21 @@ export function partsOf(action: PermissionType, table: Table | undefined, view: 
   const { catalog, entries, key } = view
   const permission = table && permissionsOf(table, key)?.[action]
   if (!permission) return undefined
-  const entry = entries.get(permissionObject(table, roleName(key), action)) as unknown as Entry
-  const written = entry.permission
-  const { columns = [], filter, check, set = [], limit, aggregations = false, computedFields = [] } = permission as Any
+  // A role that is made of others has permissions without an entry.
+  const entry = entries.get(permissionObject(table, roleName(key), action)) as unknown as Entry | undefined
+  const written = entry?.permission ?? {}
+  const {
+    columns = [],
+    filter,
+    check,
+    set = [],
+    limit,
+    aggregations = false,
+    computedFields = [],
+    masks = {},
+  } = permission as Any
   const rule = (name: 'filter' | 'check', place: number | undefined): Rule => ({
-    written: written[name] ?? {},
+    written: entry ? (written[name] ?? {}) : undefined,
     exp: place === undefined ? TRUE : (catalog.filters[place] as Rule['exp']),
   })
   return {
@@ -43,6 +55,7 @@ export function partsOf(action: PermissionType, table: Table | undefined, view: 
     computed: computedFields,
     ...(action === 'insert' ? {} : { rows: rule('filter', filter) }),
     ...(action === 'insert' || action === 'update' ? { check: rule('check', check) } : {}),
+    cells: new Map(Object.entries(masks).map(([name, place]) => [name, rule('filter', place)])),
     presets: new Map(set.map(({ column, to }) => [column, { to, words: valueWords(written.set?.[column] ?? null) }])),
     limit,
     aggregates: aggregations,
@@ -58,6 +71,7 @@ interface Any {
   readonly limit?: number
   readonly aggregations?: boolean
   readonly computedFields?: readonly string[]
+  readonly masks?: Readonly<Record<string, number>>
 }
 /** The entry of a permission in an export. */
 interface Entry {

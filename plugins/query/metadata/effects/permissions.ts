@@ -82,6 +82,7 @@ function changes(
     ...laterColumns(was, is, verb, name, say),
     ...listEffects(was.computed, is.computed, { verb, word: 'computed field', of: name }, say),
     ...rowEffects(was.rows, is.rows, { can: `can ${verb}`, of: 'of' }),
+    ...cellEffects(was, is, name, rules, say),
     ...rowEffects(was.check, is.check, action === 'insert' ? INSERTED : UPDATED),
     ...variableEffects(expressions(was), expressions(is), relations, DOES[action](name), say),
     ...presetEffects(was, is, action, name, say),
@@ -95,6 +96,24 @@ function changes(
           ),
         ]),
   ]
+}
+
+/** Says in which rows a role that is made of others sees columns. */
+function cellEffects(was: Parts, is: Parts, table: string, rules: Rules, say: Say): readonly Found[] {
+  const names = new Set([...was.cells.keys(), ...is.cells.keys()])
+  return [...names].flatMap((name): readonly Found[] => {
+    const has = ({ columns, computed }: Parts) => columns.includes(name) || computed.includes(name)
+    const [old, now] = [was.cells.get(name) ?? was.rows, is.cells.get(name) ?? is.rows]
+    if (!has(was) || !has(is) || !old || !now) return []
+    const relation = rules.compare(old, now)
+    return relation === 'same' ? [] : [say(relation, `can read ${name} of ${CELLS[relation]} of ${table}`)]
+  })
+}
+const CELLS: Readonly<Record<Exclude<Relation, 'same'>, string>> = {
+  wider: 'more rows',
+  narrower: 'fewer rows',
+  different: 'other rows',
+  unknown: 'perhaps other rows',
 }
 
 const VERBS = { select: 'read', insert: 'insert values for', update: 'update', delete: 'delete' } as const

@@ -5,6 +5,7 @@ import type { Found, Say, State } from './effect.js'
 
 /** A rule as it was written, and what it means. */
 export interface Rule {
+  /** Absent for a rule that is made of those of other roles. */
   readonly written: unknown
   readonly exp: BoolExp
 }
@@ -27,6 +28,7 @@ export function createRules(before: State, after: State): Rules {
     const tables = new Map<string, RuleTable>()
     let all: readonly RuleTable[] | undefined
     return ({ written }: Rule, ref: TableRef): string => {
+      if (written === undefined) return 'the rows of its parts'
       all ??= [...catalog.tables].map(([key, table]) => {
         const words = ruleTable(table)
         tables.set(key, words)
