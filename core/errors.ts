@@ -66,6 +66,7 @@ export const ERRORS = {
     'A conflict with other transactions remains after three attempts. Send the request again.',
   ],
   'lock-timeout': [409, 'The statement waited longer for a lock than `database.lockTimeoutMs`.'],
+  'unmet-expectation': [409, 'A step of a bulk did not find what its `expect` says. Nothing of the bulk has happened.'],
   'idempotency-in-progress': [
     409,
     'The first request with this `Idempotency-Key` is still being processed. Retry after `Retry-After` seconds.',
@@ -76,6 +77,7 @@ export const ERRORS = {
   not_failed: [409, 'Notify: only a message that has failed can be sent again.'],
   wrong_offset: [409, 'Resumable uploads: `Upload-Offset` is not the number of bytes that the server has.'],
   gone: [410, 'Resumable uploads: the upload has expired.'],
+  'precondition-failed': [412, 'The row does not have the version of `expect` or `If-Match`. Nothing was changed.'],
   precondition_failed: [412, 'Filestore: the file is not the version of `If-Match` or `If-None-Match`.'],
   'payload-too-large': [413, 'The body, or the file, is larger than allowed.'],
   quota_exceeded: [413, 'Filestore: the files of the user would exceed the quota.'],

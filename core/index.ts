@@ -10,7 +10,7 @@ export type { Data, Request, Transaction } from './data/data.js'
 export type { PermissionExplained } from './data/explain-permission.js'
 export type { Explained } from './data/explain.js'
 export { insertNested, type InsertStep, type NestedFrontEnd, NestedWrite, relatedBy } from './data/nested.js'
-export type { Call, Operation, Operations, Templatable } from './data/operations.js'
+export type { Call, Operation, Operations, Steps, Templatable } from './data/operations.js'
 export { describe as describeDatabaseError } from './db/errors.js'
 export { at, type ErrorCode, ERRORS, ServiceError, serviceError } from './errors.js'
 export { callOf } from './host/plugin.js'
@@ -37,6 +37,8 @@ export {
   type OutboundRequest,
 } from './http/outbound.js'
 export { escapeHtml } from './http/page.js'
+export { listsTag, tagged } from './http/etag.js'
+export { IF_MATCH, type Match, readMatch } from './if-match.js'
 export type { Exchange, Handler, HandlerRoute } from './http/exchange.js'
 export { respond, wantedFormat } from './http/respond.js'
 export type { Authenticator, Credentials } from './http/session.js'
@@ -59,4 +61,9 @@ export {
   USER_ID,
   USER_ID_RULE,
 } from './session.js'
+export { answerSchema, type FindTable, type JsonSchema, orNull, schemaOf, tablesOf } from './queries/answer-schema.js'
+export { bulkOperation } from './queries/bulk.js'
+export { isPlaceholder, placeholder, type TypedValue, valuesIn } from './queries/placeholders.js'
+export { fill, type PlaceMarks, type Place, type Use } from './queries/places.js'
+export { type AnswerSchemas, checkReferences, hasSteps, memberQueries, type StepPlanner } from './queries/steps.js'
 export { timed } from './timing.js'

@@ -43,6 +43,8 @@ export interface TableData extends TableRef {
   readonly computedFields: readonly ComputedField[]
   readonly permissions: readonly RolePermissions[]
   readonly customization?: Customization
+  /** Column whose text is the version of a row, or `xmin`. */
+  readonly version?: string
   /** The rows of an enum table. */
   readonly enumValues?: readonly EnumValue[]
 }

@@ -32,6 +32,7 @@ import {
   relationshipName,
   tableObject,
   templateName,
+  versionName,
 } from './objects.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 import { type Survey, survey, type Wanted } from './survey.js'
@@ -317,6 +318,7 @@ export function dropObject(draft: Draft, object: string): void {
     if (tableObject(ref) === object) metadata.tables.delete(key)
     if (customizationName(ref) === object) metadata.tables.set(key, { ...table, configuration: null })
     if (enumName(ref) === object) metadata.tables.set(key, { ...table, isEnum: false })
+    if (versionName(ref) === object) metadata.tables.set(key, { ...table, version: null })
     if (!ownObjects(table).includes(object)) continue
     const { relationships, computedFields, permissions } = draft.changeable(key) as TrackedTable
     for (const name of computedFields.keys()) if (computedFieldName(ref, name) === object) computedFields.delete(name)

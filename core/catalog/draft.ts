@@ -45,9 +45,11 @@ import {
   relationshipName,
   tableObject,
   templateName,
+  versionName,
 } from './objects.js'
 import { parsePermission } from './permission.js'
 import { resolveRelationship, systemRelationships } from './relationship.js'
+import { checkVersion } from './row-version.js'
 import { CATALOG_SCHEMA, SYSTEM_TABLES } from './schema.js'
 
 /**
@@ -182,6 +184,7 @@ export class Draft implements Tables {
     const relationships = this.relationships(found)
     const computedFields = this.computedFields(found)
     const customization = this.customization(found)
+    const version = this.version(found)
     const problem = this.tracked(found)?.isEnum ? enumProblem(found) : undefined
     const data: TableData = {
       ...found,
@@ -191,8 +194,9 @@ export class Draft implements Tables {
       computedFields: computedFields.resolved,
       permissions: [],
       ...(customization.resolved ? { customization: customization.resolved } : {}),
+      ...(version.resolved[0] === undefined ? {} : { version: version.resolved[0] }),
     }
-    const failed = [relationships, computedFields, customization].flatMap((each) => each.failed)
+    const failed = [relationships, computedFields, customization, version].flatMap((each) => each.failed)
     if (problem) failed.push({ object: enumName(found), reason: `"${tableName(found)}" cannot be an enum: ${problem}` })
     const opened = { data, table: openTable(data), failed }
     this.opened.set(key, opened)
@@ -244,6 +248,12 @@ export class Draft implements Tables {
     return readCustomization(configuration, table, { fields: taken, type: other })
   }
 
+  /** @throws ServiceError 400 for a column that cannot be the version of the rows of a table */
+  checkVersion(column: string, table: DatabaseTable): void {
+    const tracked = this.tracked(table)
+    checkVersion(column, table, [...(tracked?.relationships.keys() ?? []), ...(tracked?.computedFields.keys() ?? [])])
+  }
+
   /** Returns the tracked tables with a GraphQL name. */
   private called(name: string): readonly TableRef[] {
     if (!this.typeNames) {
@@ -279,6 +289,18 @@ export class Draft implements Tables {
       rows,
       (row) => this.computedField(row, table),
       ({ name }) => computedFieldName(table, name),
+    )
+  }
+
+  private version(table: DatabaseTable): Resolved<string> {
+    const column = this.tracked(table)?.version ?? null
+    return resolveEach(
+      column === null ? [] : [column],
+      (name) => {
+        this.checkVersion(name, table)
+        return name
+      },
+      () => versionName(table),
     )
   }
 

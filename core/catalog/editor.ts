@@ -101,6 +101,14 @@ export class Editor {
     this.change.touched()
   }
 
+  /** Sets the column whose text is the version of a row, or `xmin`; null: rows have no versions. */
+  setVersion(ref: TableRef, column: string | null, path = '$.args', key = 'column'): void {
+    const { tracked, found } = this.table(ref, `${path}.table`)
+    if (column !== null) under(at(path, key), () => this.change.draft.checkVersion(column, found))
+    this.change.draft.metadata.tables.set(tableKey(ref), { ...tracked, version: column })
+    this.change.touched()
+  }
+
   /** Untracks a table with everything that belongs to it. Relationships of other tables to it are dependents. */
   untrackTable(ref: TableRef, cascade: boolean): void {
     if (isSystem(ref)) {

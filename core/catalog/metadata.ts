@@ -18,6 +18,8 @@ export interface TrackedTable {
   readonly configuration: Json
   /** Whether its rows are the values of an enum in GraphQL. */
   readonly isEnum: boolean
+  /** Column whose text is the version of a row, or `xmin`. */
+  readonly version: string | null
   readonly relationships: Map<string, RelationshipRow>
   readonly computedFields: Map<string, ComputedFieldRow>
   /** Permissions by `permissionKey`. */
@@ -58,6 +60,7 @@ export const trackedTable = (ref: TableRef): TrackedTable => ({
   ref,
   configuration: null,
   isEnum: false,
+  version: null,
   relationships: new Map(),
   computedFields: new Map(),
   permissions: new Map(),
@@ -82,11 +85,12 @@ export async function readMetadata(client: ClientBase, known?: MarkedMetadata): 
   const tables = new Map<string, TrackedTable>()
   const marks = new Map<string, string>()
   const changed: TrackedTable[] = []
-  for (const { schema, name, configuration, is_enum: isEnum, mark } of listIn(read.tables)) {
+  for (const { schema, name, configuration, is_enum: isEnum, version, mark } of listIn(read.tables)) {
     const table = {
       ...trackedTable({ schema: schema as string, name: name as string }),
       configuration: configuration as Json,
       isEnum: (isEnum as Json) === true,
+      version: version as string | null,
     }
     const key = tableKey(table.ref)
     const before = known?.marks.get(key) === mark ? known?.metadata.tables.get(key) : undefined
@@ -165,8 +169,8 @@ interface ReadPermissions {
 const READ = {
   version: 'select version from svc_catalog.svc_version',
   tables: `select coalesce(json_agg(json_build_object('schema', table_schema, 'name', table_name,
-    'configuration', configuration, 'is_enum', is_enum,
-    'mark', concat(mark, configuration, case when is_enum then ' enum' end))
+    'configuration', configuration, 'is_enum', is_enum, 'version', version_column,
+    'mark', concat(mark, configuration, case when is_enum then ' enum' end, ' version ' || version_column))
     order by table_schema, table_name), '[]')
     from svc_catalog.svc_table left join (
       select table_schema, table_name,
@@ -270,9 +274,9 @@ const STORES: readonly Store[] = [
     key: TABLE_KEY,
     rows: ({ tables }) =>
       new Map(
-        [...tables].map(([key, { ref, configuration, isEnum }]) => [
+        [...tables].map(([key, { ref, configuration, isEnum, version }]) => [
           key,
-          { ...tableColumns(ref), configuration, is_enum: isEnum },
+          { ...tableColumns(ref), configuration, is_enum: isEnum, version_column: version },
         ]),
       ),
   },

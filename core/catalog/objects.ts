@@ -9,6 +9,7 @@ export const relationshipName = (table: TableRef, name: string): string => `rela
 export const computedFieldName = (table: TableRef, name: string): string => `computed-field ${tableName(table)}.${name}`
 export const customizationName = (table: TableRef): string => `customization ${tableName(table)}`
 export const enumName = (table: TableRef): string => `enum ${tableName(table)}`
+export const versionName = (table: TableRef): string => `version ${tableName(table)}`
 export const functionName = (ref: TableRef): string => `function ${tableName(ref)}`
 export const templateName = (name: string): string => `query-template ${name}`
 export const permissionName = (table: TableRef, { role, type }: Pick<PermissionRow, 'role' | 'type'>): string =>

@@ -118,6 +118,10 @@ create table svc_catalog.svc_kept_answer (
 create index svc_kept_answer_expired on svc_catalog.svc_kept_answer (expires_at);
 `,
   },
+  {
+    id: '005-row-versions',
+    sql: 'alter table svc_catalog.svc_table add column version_column text;',
+  },
 ]
 
 /** Tables that admin can select from, addressed as `{schema: "svc_catalog", name}`. */

@@ -24,6 +24,8 @@ export interface Call {
   readonly keyed?: KeyedRequest | undefined
   /** Whether nothing of what the request does may remain. Then only `Data.once` begins transactions, which it rolls back. */
   readonly dryRun?: boolean | undefined
+  /** The answers of earlier steps, for the steps of a `bulk` in a `bulk`. */
+  readonly steps?: Steps | undefined
   /** Headers of the request and of its answer, if it came by HTTP. */
   readonly headers?: { get(name: string): string; set(name: string, value: string): void }
   /** Logger with the request id, for details that the caller must not see. */
@@ -34,6 +36,11 @@ export interface Call {
   readonly timing?: Timing | undefined
   /** Whether callers other than admins may run the operations with `explains`. */
   readonly explains?: boolean
+}
+
+/** The answers of the steps of a `bulk`, by name. */
+export interface Steps {
+  get(name: string): Json | undefined
 }
 
 /** A request that a front end has split into its shape and its values. */
@@ -66,6 +73,8 @@ export interface Operation<S extends Schema = Schema> {
    * `bulk`. Without it, the operation cannot be used in a template.
    */
   readonly templatable?: Templatable | 'queries'
+  /** Parts of `args` that can be references to answers of earlier steps. Defaults to `templatable`. */
+  readonly referable?: Templatable
   /**
    * Returns the request that it sends to the database, if any. Gives templates of the operation the types of their
    * parameters, the roles that may run it, and its dependencies. Parameters have placeholders: a text for a value, 1
@@ -84,6 +93,8 @@ export interface Operation<S extends Schema = Schema> {
    * part of a dry run.
    */
   readonly undoable?: boolean
+  /** Whether it honours the header `If-Match` of `call.headers`. Requests for other operations are refused with it. */
+  readonly ifMatch?: boolean
   /** The operation that a query with `version: 2` runs. Without it, such a query fails with 400. */
   readonly version2?: Operation
   /**

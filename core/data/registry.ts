@@ -2,6 +2,7 @@ import { didYouMean } from '../did-you-mean.js'
 import type { Ajv, ErrorObject } from 'ajv'
 import { newAjv } from '../ajv.js'
 import { at, isUnder, parseFailed, refuseOtherKeys, serviceError, type ServiceError, unexpectedKey } from '../errors.js'
+import { IF_MATCH } from '../if-match.js'
 import { pointerKeys, valueAtPointer } from '../json-pointer.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { isObject } from '../plan/encode.js'
@@ -39,6 +40,9 @@ export class Registry implements Operations {
         `"${type}" cannot be a dry run, because a rollback would not undo it`,
         '$.type',
       )
+    }
+    if (!given.transaction && !operation.ifMatch && !operation.resolve && call.headers?.get('If-Match')) {
+      throw serviceError('not-supported', `"${type}" does not support If-Match`, IF_MATCH)
     }
     const args = this.check(operation, unchecked)
     const timeoutMs = operation.timeoutMs ?? this.timeoutMs

@@ -8,7 +8,7 @@ import { type Database, inTransaction, isPooled, type TransactionOptions, withCl
 import type { Reader } from '../db/disclosure.js'
 import { clientError } from '../db/errors.js'
 import { cancellable, executeIn, plainLane } from '../db/execute.js'
-import type { Execution, Lane } from '../db/lane.js'
+import type { Cell, Execution, Lane } from '../db/lane.js'
 import { openFastLanes } from '../db/fast/index.js'
 import { answerTooLarge } from '../db/limit-answers.js'
 import { createObserver, queryTags } from '../db/observe.js'
@@ -36,6 +36,7 @@ import { positionHeader, readPlace } from './read-place.js'
 import { sqlRunner } from './run-sql.js'
 import { openSnapshots } from './snapshots.js'
 import { openRowCounts } from './row-counts.js'
+import { splitVersion } from './split-version.js'
 import { type Lend, type Transaction, runTransaction } from './transaction.js'
 import { countUntracked, explainMissing } from './untracked.js'
 
@@ -182,12 +183,12 @@ export async function openData(database: Database, options: DataOptions): Promis
         const text = await executeIn(transaction.client, job.plan, job.values, job.execution)
         transaction.answered += Buffer.byteLength(text)
         mustFit(transaction.answered)
-        return { kind: 'text', text }
+        return answerOf(text, job.plan)
       }
       const isRead = isPlainRead(job.plan)
       if (!isRead) refuseDryRun(call)
       const cell = await (isRead ? lane.cell(job) : told(call, lane.write(job)))
-      return typeof cell === 'string' ? { kind: 'text', text: cell } : { kind: 'bytes', bytes: cell }
+      return answerOf(cell, job.plan)
     },
     runRows: async (job, { format }) => answerRows(await lane.rows(job), format, job.plan),
   }
@@ -413,6 +414,11 @@ function raise(error: unknown): never {
  */
 const isPlainRead = ({ statements, kind }: Compiled): boolean =>
   statements.length === 1 && (kind === 'read' || kind === 'count' || kind === 'roots')
+
+function answerOf(cell: Cell, { version }: Compiled): Answer {
+  if (version) return splitVersion(cell, version)
+  return typeof cell === 'string' ? { kind: 'text', text: cell } : { kind: 'bytes', bytes: cell }
+}
 
 function textOf(answer: Answer): string {
   if (answer.kind === 'stream') throw new Error('expected text, got a stream')

@@ -4,13 +4,14 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { PlannerSource } from '../compile/compile.js'
 import type { Operation } from '../data/operations.js'
-import type { ServiceError } from '../errors.js'
+import { type ServiceError, unavailable } from '../errors.js'
 import type { Exchange, HandlerRoute } from '../http/exchange.js'
 import { respond } from '../http/respond.js'
 import type { Link } from '../http/page.js'
 import { createRouter, tooLate } from '../http/router.js'
 import type { Authenticator } from '../http/session.js'
 import { Counter, createGauge, Histogram } from '../metrics.js'
+import type { Siblings } from '../processes/siblings.js'
 import type { Session } from '../session.js'
 import { unknownKey } from './check-shape.js'
 import type { Hook } from './lifecycle.js'
@@ -30,6 +31,7 @@ export interface Shared {
   /** Absolute path of the folder for the server's own files. */
   readonly dataDir: string
   readonly background: boolean
+  readonly siblings: Siblings
   /** `data` and `operations`, then the return values of `setup` by plugin name. */
   readonly services: Map<string, unknown>
   /** Routers by plugin, in load order. */
@@ -57,7 +59,9 @@ export interface Shared {
 /**
  * Creates an empty registry. The server adds `data` and `operations` to `services` before the first plugin is set up.
  */
-export function createShared(base: Pick<Shared, 'log' | 'metrics' | 'providers' | 'dataDir' | 'background'>): Shared {
+export function createShared(
+  base: Pick<Shared, 'log' | 'metrics' | 'providers' | 'dataDir' | 'background' | 'siblings'>,
+): Shared {
   return {
     ...base,
     stage: 'setup',
@@ -113,6 +117,10 @@ export function createHost(plugin: Uses, shared: Shared): Host {
     },
     dataDir: shared.dataDir,
     background: shared.background,
+    inOneProcess: <A, R>(what: string, run: (args: A) => R | Promise<R>) => {
+      inSetup('what one process does')
+      return inFirst(shared.siblings, `${name} ${what}`, run)
+    },
     use: <K extends ServiceName>(service: K) =>
       (service === 'log' ? log : findService(plugin, service, shared.services)) as Services[K],
     find: <K extends ServiceName>(service: K) =>
@@ -184,10 +192,12 @@ const OPERATION_KEYS = [
   'formats',
   'args',
   'templatable',
+  'referable',
   'lift',
   'resolve',
   'answer',
   'undoable',
+  'ifMatch',
   'version2',
   'timeoutMs',
   'run',
@@ -216,4 +226,17 @@ const isNamed = (service: string, names: readonly string[] = []): boolean => nam
 function add<T>(map: Map<string, T>, key: string, value: T, what: string): void {
   if (map.has(key)) throw new Error(`${what} already exists`)
   map.set(key, value)
+}
+
+/** The first process is always there, except while it is being replaced. */
+function inFirst<A, R>(siblings: Siblings, question: string, run: (args: A) => R | Promise<R>) {
+  const { number = 1 } = siblings
+  if (siblings.count === 1) return async (args: A): Promise<R> => run(args)
+  siblings.answer(question, async (args: A) => (number === 1 ? { result: await run(args) } : undefined))
+  return async (args: A): Promise<R> => {
+    const answers = (await siblings.ask(question, args)) as readonly ({ readonly result: R } | undefined)[]
+    const answer = answers.find((each) => each !== undefined)
+    if (!answer) throw unavailable(undefined, 'the process that does this did not answer; send the request again')
+    return answer.result
+  }
 }

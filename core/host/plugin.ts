@@ -153,6 +153,12 @@ export interface Host<N extends ServiceName = ServiceName, W extends ServiceName
    * has expired. Of several processes of one server, one does.
    */
   readonly background: boolean
+  /**
+   * Returns a function that calls `run` in one process of this server, whichever process calls it: for what is in the memory of a
+   * process, such as a task that is running. Arguments and results are copied between processes.
+   * @throws ServiceError 503 unavailable if `run` fails, takes longer than three seconds, or its process is being replaced
+   */
+  inOneProcess<A, R>(name: string, run: (args: A) => R | Promise<R>): (args: A) => Promise<R>
   /** Returns a service of the core, or of a plugin listed in `needs`. */
   use<K extends N | 'log' | 'data' | 'operations'>(service: K): Services[K]
   /**

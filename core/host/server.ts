@@ -189,7 +189,7 @@ export async function startLoaded(
       import('./host.js'),
       import('./http-front.js'),
     ])
-    const shared = createShared({ log, metrics: metrics.registry, providers, dataDir, background })
+    const shared = createShared({ log, metrics: metrics.registry, providers, dataDir, background, siblings })
     if (store) {
       shared.services.set('data', store.data)
       shared.services.set('operations', new Registry(shared.operations, values.database.statementTimeoutMs, store.data))

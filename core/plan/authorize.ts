@@ -37,6 +37,7 @@ import {
   type Write,
 } from './ir.js'
 import { type Action, mayUpsert, namesFor, rowsReturned, RULE_ACTIONS } from './names.js'
+import { versionOf } from './version.js'
 
 /** Maximum number of sort columns. PostgreSQL compares each with all others while parsing. */
 const MAX_ORDER = 100
@@ -61,6 +62,9 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   const shown = (table: Table, { column, computed }: { readonly column: string; readonly computed?: FunctionCall }) => {
     if (computed) checkCall(computed, names.computedField(table, column, '$.args'))
     else names.column(table, column, 'select', '$.args')
+  }
+  const versionIn = (table: Table, { column }: { readonly column: string }) => {
+    if (column !== versionOf(table, names)) throw new Error(`"${column}" is not the version of "${table.name}"`)
   }
   const selectFilter = (table: Table): BoolExp => filter(permissions(table).select?.filter as number)
 
@@ -94,6 +98,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
 
   const rowsOf = (read: Read, table: Table): Read => {
     if (read.group) return groups(read, read.group, table)
+    if (read.version) versionIn(table, read.version)
     return { ...read, ...rows(read, table), fields: fields(read.fields, table) }
   }
 
@@ -173,6 +178,10 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
         case 'column':
           if (!table) throw new Error('a column outside a table')
           shown(table, field)
+          return field
+        case 'version':
+          if (!table) throw new Error('a version outside a table')
+          versionIn(table, field)
           return field
       }
     })
@@ -316,6 +325,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   const update = (update: Update): Update => {
     const table = tableFor(update.table, 'update')
     if (!isConstant(update.where)) tableFor(update.table, 'select')
+    if (update.expected) versionIn(table, update.expected)
     const permission = permissions(table).update
     if (!permission) throw permissionDenied('update is not allowed', '$.args.table')
     columns(
@@ -346,6 +356,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   const remove = (remove: Delete): Delete => {
     const table = tableFor(remove.table, 'delete')
     if (!isConstant(remove.where)) tableFor(remove.table, 'select')
+    if (remove.expected) versionIn(table, remove.expected)
     const permission = permissions(table).delete
     if (!permission) throw permissionDenied('delete is not allowed', '$.args.table')
     return {

@@ -31,6 +31,7 @@ export { behind, type Bound, reversed, type SortKey, sortKeys } from './keyset.j
 export * from './names.js'
 export * from './nested.js'
 export * from './rows.js'
+export { isPrimaryKey, VERSION, versionOf, XMIN } from './version.js'
 export { describe, encode, encodeArray, isObject } from './encode.js'
 export {
   castType,

@@ -249,6 +249,8 @@ export type Field =
       readonly asText?: true
     }
   | { readonly kind: 'constant'; readonly key: string; readonly value: string | null }
+  /** The version of the row: the text of this column, which may be `xmin`. */
+  | { readonly kind: 'version'; readonly key: string; readonly column: string }
   | { readonly kind: 'opaque'; readonly key: string; readonly of: Opaque }
   /**
    * Rows of another table. `on` is empty when they do not depend on columns of the row. `computed` is the name of the
@@ -338,6 +340,12 @@ export interface Read {
   readonly single: boolean
   /** Whether to return the values of its only field instead of objects. */
   readonly values?: true
+  /** Also returns the version of the row, of a read by primary key. Only for the outermost read. */
+  readonly version?: {
+    readonly column: string
+    /** Whether all fields are of the row itself, so that the result changes only with its version. */
+    readonly isWhole: boolean
+  }
 }
 
 /** Groups of rows. A group has the columns in `by`, and one for each value. */
@@ -413,6 +421,12 @@ export type EdgePart =
 export type PageInfo =
   | Constant
   | { readonly kind: 'startCursor' | 'endCursor' | 'hasNextPage' | 'hasPreviousPage'; readonly key: string }
+
+/** The version that the row of a write must have: the text of a column, or of `xmin`. */
+export interface Expected {
+  readonly column: string
+  readonly to: Operand
+}
 
 /** Several reads that return one object. */
 export interface Roots {
@@ -540,6 +554,7 @@ export interface Update extends Step {
   /** Empty: changes no column, in a step whose related rows are written. */
   readonly set: readonly Assignment[]
   readonly where: BoolExp
+  readonly expected?: Expected
   /** Condition for every written row. Set by `authorize`. */
   readonly check: BoolExp
   /** Error message for a row that fails the check. Set by `authorize`. */
@@ -558,6 +573,7 @@ export interface Delete extends Step {
   readonly kind: 'delete'
   readonly table: TableRef
   readonly where: BoolExp
+  readonly expected?: Expected
   readonly returning?: Returning
   readonly answer?: WriteAnswer
 }

@@ -165,7 +165,7 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
   }
 
   const fields = (all: readonly Field[], table: TableRef | undefined, lists: readonly List[]): void => {
-    const plain = all.filter(({ kind }) => kind === 'column' || kind === 'constant' || kind === 'opaque').length
+    const plain = all.filter(({ kind }) => PLAIN.has(kind)).length
     if (plain > 0) add(plain, lists)
     for (const field of all) {
       if (field.kind === 'relation') {
@@ -230,6 +230,9 @@ export function priceOf(op: Op, role: string, catalog: Catalog): Price {
   }
   return { terms: [...terms.values()], patterns, arrays }
 }
+
+/** Fields that have one value for each row. */
+const PLAIN: ReadonlySet<Field['kind']> = new Set(['column', 'constant', 'opaque', 'version'])
 
 const valuesOf = (each: Computed): number => (each.kind === 'columns' ? each.of.length : 1)
 

@@ -3,6 +3,7 @@ import type {
   Aggregate,
   BoolExp,
   Connection,
+  Delete,
   Field,
   Grouping,
   Join,
@@ -10,6 +11,7 @@ import type {
   OrderTarget,
   Read,
   TableRef,
+  Update,
   Write,
 } from './ir.js'
 
@@ -27,6 +29,7 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
       case 'constant':
         return false
       case 'column':
+      case 'version':
         return here !== undefined && named(here, each.column)
       case 'relation':
         return joined(here, each.read.table, each.on) || read(each.read)
@@ -76,6 +79,9 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
     (wanted?.fields.some((child) => field(here, child)) ?? false) ||
     (related?.some((each) => usesColumn(each, table, column)) ?? false)
 
+  const changed = (op: Update | Delete): boolean =>
+    returning(op) || condition(op.table, op.where) || (op.expected !== undefined && named(op.table, op.expected.column))
+
   switch (op.kind) {
     case 'read':
       return read(op)
@@ -86,9 +92,9 @@ export function usesColumn(op: Op, table: TableRef, column: string): boolean {
     case 'insert':
       return returning(op) || named(op.table, ...(op.onConflict?.columns ?? []), ...op.columns.map(({ name }) => name))
     case 'update':
-      return returning(op) || condition(op.table, op.where) || named(op.table, ...op.set.map((each) => each.column))
+      return changed(op) || named(op.table, ...op.set.map((each) => each.column))
     case 'delete':
-      return returning(op) || condition(op.table, op.where)
+      return changed(op)
   }
 }
 

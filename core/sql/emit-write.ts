@@ -23,8 +23,9 @@ import {
   type WritePart,
 } from '../plan/ir.js'
 import { TEXT } from '../plan/operators.js'
+import { XMIN } from '../plan/version.js'
 import { fromGeoJson } from './geojson.js'
-import { Printer } from './printer.js'
+import { Printer, version } from './printer.js'
 import type { Statement } from './bind.js'
 import { alias, ident, join, printedExpression, rowAlias, type Sql, sql, tableText, typeText } from './text.js'
 
@@ -40,7 +41,7 @@ export function emitWrite(write: Write): readonly Statement[] {
   if (write.phase === 'look') {
     return [emitLook(write.table, write.key, after, write.kind === 'insert' ? write.rows : write.written)]
   }
-  if (write.key.kind === 'none' || !looksElsewhere(after)) {
+  if (write.key.kind === 'none' || !(looksElsewhere(after) || looksAtPlace(write))) {
     const printer = new Printer()
     const t = printer.alias()
     const seen = rowsWritten(printer, t, after)
@@ -56,11 +57,15 @@ function looksElsewhere({ check, conditions, returning }: Afterwards): boolean {
   return returning?.fields.some((field) => !isOfRow(field)) ?? false
 }
 
+/** Returns whether the result has system columns of rows that PostgreSQL distributes to other tables while it writes. */
+const looksAtPlace = ({ key, returning }: Insert | Update): boolean =>
+  isPartitioned(key) && (returning?.fields.some((field) => field.kind === 'version' && field.column === XMIN) ?? false)
+
 /** Returns whether a field depends on the columns of the row alone. */
 function isOfRow(field: Field): boolean {
   if (field.kind === 'condition') return !needsOtherRows(field.is)
   if (field.kind === 'opaque') return field.of.every((part) => !('by' in part) || isColumn(part.by))
-  return field.kind === 'constant' || (field.kind === 'column' && !field.computed)
+  return field.kind === 'constant' || field.kind === 'version' || (field.kind === 'column' && !field.computed)
 }
 const isColumn = (by: OrderTarget): boolean => by.kind === 'column' && !by.computed
 
@@ -259,16 +264,20 @@ function change(write: Insert | Update, printer: Printer, t: Sql): Sql {
   return sql`update ${tableText(write.table)} ${t} set ${set}${matching(write, printer, t)}`
 }
 
-/** Prints the condition of an update or delete, and `exists (select 1 from json_to_recordset(...) ...)` for `within`. */
-function matching({ where, within }: Update | Delete, printer: Printer, t: Sql): Sql {
-  const condition = printer.condition(where, t)
-  if (!within) return printer.where([condition])
+/**
+ * Prints the condition of an update or delete, `t0."rev"::text collate "C" = $1::text` for `expected`, and
+ * `exists (select 1 from json_to_recordset(...) ...)` for `within`.
+ */
+function matching({ where, expected, within }: Update | Delete, printer: Printer, t: Sql): Sql {
+  const conditions = [printer.condition(where, t)]
+  if (expected) conditions.push(sql`${version(expected, t)} = ${printer.params.operand(expected.to)}`)
+  if (!within) return printer.where(conditions)
   const { slot, on } = within
   const written = printer.params.place({ kind: 'written', slot })
   const types = on.map(({ link, type }) => sql`${alias('l', link)} ${typeText(type)}`)
   const joined = on.map(({ name, link }) => sql`p.${alias('l', link)} = ${t}.${ident(name)}`)
   const rows = sql`json_to_recordset(${written}::json) as p(${join(types, sql`, `)})`
-  return printer.where([condition, sql`exists (select 1 from ${rows} where ${join(joined, sql` and `)})`])
+  return printer.where([...conditions, sql`exists (select 1 from ${rows} where ${join(joined, sql` and `)})`])
 }
 
 function assignment(each: Assignment, printer: Printer, t: Sql): Sql {

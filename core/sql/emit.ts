@@ -40,6 +40,7 @@ export function emitConstants(constants: readonly Operand[]): Statement {
 function emitRead(read: Read, form: Form): Statement {
   const printer = new Printer()
   if (form === 'rows') return printer.statement(oneByOne(printer, read))
+  if (form === 'array' && read.version) return printer.statement(withVersion(printer, read, read.version.column))
   const rows = printer.select(read)
   const x = rowAlias(read.fields.map(({ key }) => key))
   const each = read.values ? values(rows, read.fields) : sql`select row_to_json(${x}) from (${rows}) ${x}`
@@ -58,6 +59,18 @@ function emitRead(read: Read, form: Form): Statement {
       return printer.statement(sql`select ${join(cells, sql`, `)} from (${rows}) ${x}`)
     }
   }
+}
+
+/**
+ * Prints a read by primary key whose result is preceded by the version of the row, as a JSON string and a line feed. A
+ * row of an inheriting table may have the same key; then there is no version:
+ * `select case count(*) when 1 then to_json(min(y.v))::text || chr(10) else '' end ||
+ * coalesce(array_to_json(array_agg(y.r))::text, '[]') from (select t0."rev"::text as v, ... as r from ...) y`
+ */
+function withVersion(printer: Printer, read: Read, column: string): Sql {
+  const one = sql`case count(*) when 1 then to_json(min(y.v))::text || chr(10) else '' end`
+  const rows = sql`coalesce(array_to_json(array_agg(y.r))::text, '[]')`
+  return sql`select ${one} || ${rows} from (${printer.versioned(read, column)}) y`
 }
 
 /** `select row_to_json(x)::text from (select t0."id" as "id", ...) x`. No text is null, which separates parts. */

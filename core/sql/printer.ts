@@ -44,6 +44,15 @@ export class Printer {
     return this.rows(read, t, join(fields, sql`, `), () => this.limit(read), outer)
   }
 
+  /** Prints `select t0."rev"::text as v, (select x from (select t0."id" as "id", ...) x) as r from ...`. */
+  versioned(read: Read, column: string): Sql {
+    const t = this.alias()
+    const fields = read.fields.map((field) => this.field(field, t))
+    const x = rowAlias(read.fields.map(({ key }) => key))
+    const row = sql`select ${x} from (select ${join(fields, sql`, `)}) ${x}`
+    return this.rows(read, t, sql`${version({ column }, t)} as v, (${row}) as r`, () => this.limit(read), undefined)
+  }
+
   /** Prints a select with the given columns. */
   private rows(rows: List, t: Sql, selected: Sql, limit: () => Sql, outer: Outer | undefined): Sql {
     const { group } = rows
@@ -134,6 +143,8 @@ export class Printer {
         return this.shown(this.columnOf(field, t), field)
       case 'constant':
         return this.constant(field.value)
+      case 'version':
+        return version(field, t)
       case 'relation': {
         const { read } = field
         const selected = this.select(read, { alias: t, on: field.on })
@@ -431,6 +442,10 @@ export class Printer {
     return most && wanted ? sql`least(${wanted}, ${most})` : (most ?? wanted)
   }
 }
+
+/** Prints the version of a row. No collation may treat two versions as equal. */
+export const version = ({ column }: { readonly column: string }, t: Sql): Sql =>
+  sql`${t}.${ident(column)}::text collate "C"`
 
 /** What reads, aggregates and connections have in common. */
 type List = Omit<Read, 'kind' | 'fields' | 'single'>

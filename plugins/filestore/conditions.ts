@@ -1,4 +1,4 @@
-import type { Exchange } from 'rowhouse'
+import { type Exchange, listsTag } from 'rowhouse'
 
 /** Identifies one version of a file's content. */
 export interface Version {
@@ -15,10 +15,10 @@ type Headers = Pick<Exchange, 'get'>
  */
 export function readCondition(exchange: Headers, { etag, updatedAt }: Version): 200 | 304 | 412 {
   const match = exchange.get('If-Match')
-  if (match !== '' && !lists(match, etag)) return 412
+  if (match !== '' && !listsTag(match, etag)) return 412
   if (match === '' && isLater(updatedAt, exchange.get('If-Unmodified-Since'))) return 412
   const noneMatch = exchange.get('If-None-Match')
-  if (noneMatch !== '') return lists(noneMatch, etag, true) ? 304 : 200
+  if (noneMatch !== '') return listsTag(noneMatch, etag, true) ? 304 : 200
   const since = Date.parse(exchange.get('If-Modified-Since'))
   return Number.isNaN(since) || seconds(updatedAt) > since / 1000 ? 200 : 304
 }
@@ -44,17 +44,10 @@ export function writeConditions(exchange: Headers): ((current: Version | undefin
   const since = exchange.get('If-Unmodified-Since')
   if (match === '' && noneMatch === '' && since === '') return undefined
   return (current) => {
-    if (match !== '' && !(current && lists(match, current.etag))) return false
+    if (match !== '' && !(current && listsTag(match, current.etag))) return false
     if (match === '' && current && isLater(current.updatedAt, since)) return false
-    return noneMatch === '' || !(current && lists(noneMatch, current.etag, true))
+    return noneMatch === '' || !(current && listsTag(noneMatch, current.etag, true))
   }
-}
-
-/** @param weak whether `W/"a"` equals `"a"` */
-function lists(header: string, etag: string, weak = false): boolean {
-  if (header.trim() === '*') return true
-  const tags = header.match(/(?:W\/)?"[^"]*"/g) ?? []
-  return tags.some((tag) => (weak ? tag.replace(/^W\//, '') : tag) === etag)
 }
 
 const seconds = (date: Date): number => Math.floor(date.getTime() / 1000)

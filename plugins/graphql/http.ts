@@ -6,6 +6,7 @@ import {
   type Data,
   type Exchange,
   type Host,
+  IF_MATCH,
   internalFor,
   isAdmin,
   readJson,
@@ -60,6 +61,7 @@ export function graphqlRoutes(host: Host, data: Data, config: GraphqlConfig): vo
     { readOnly = false, streams = true, explain = false, analyze = false } = {},
   ): Promise<Outcome> => {
     const { session } = ctx.state
+    if (ctx.get('If-Match') !== '') throw serviceError('not-supported', 'GraphQL does not support If-Match', IF_MATCH)
     const call = callOf(ctx, 'json', dialect === 'alpha' ? 'alpha' : 'modern')
     const limits = limitsOf(session)
     const digits = dialect === 'alpha' ? '' : ctx.get(DIGITS_AS_TEXT)

@@ -20,6 +20,12 @@ import { queuedResponse, type Sending } from './sending.js'
 
 const OUTBOX = { schema: 'svc_catalog', name: 'svc_outbox' }
 
+const ANSWER = {
+  type: 'object',
+  properties: { id: { type: 'string', format: 'uuid' }, detail: { type: 'string' }, results: { type: 'array' } },
+  required: ['id', 'detail'],
+}
+
 interface OperationComponents {
   readonly host: Host
   readonly outbox: Outbox
@@ -67,6 +73,7 @@ export function sendOperations(
   }
   const operation = (kind: MessageKind, read: (args: Json, presets: ReadonlySet<string>) => Payload): Operation => ({
     templatable: { '*': 'text' },
+    answer: ANSWER,
     undoable: true,
     lift: (args) => operations.lift(insertOf([{ id: null, kind, at_most_once: null, ...columnsOf(args) }])),
     async run(args, call) {

@@ -14,6 +14,7 @@ import {
   type Table,
   tableKey,
   type TableRef,
+  versionOf,
 } from 'rowhouse/plan'
 import { args } from './metadata/operation.js'
 
@@ -118,6 +119,7 @@ function describeNames(names: Names, role: string, comments: Comments = new Map(
       actions: { ...actions, upsert: actions.insert && names.mayUpsert(table) },
       aggregations: names.mayAggregate(table),
       limit: permissionsOf(table, role)?.select?.limit ?? null,
+      version: versionOf(table, names),
     }
   }
 

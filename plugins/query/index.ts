@@ -1,4 +1,4 @@
-import { assertAdmin, callOf, definePlugin, readJson, wantedFormat } from 'rowhouse'
+import { assertAdmin, bulkOperation, callOf, definePlugin, readJson, tagged, wantedFormat } from 'rowhouse'
 import { allMetadataOperations } from './metadata/all.js'
 import { functionOperations } from './metadata/function.js'
 import { permissionOperations } from './metadata/permission.js'
@@ -8,7 +8,7 @@ import { dependentsOperation } from './dependents.js'
 import { describeOperation } from './describe.js'
 import { explain, explainPermissionOperation } from './explain.js'
 import { PLANNER } from './lift.js'
-import { bulkOperation, rowOperations } from './operations.js'
+import { rowOperations } from './operations.js'
 import { runSqlOperation } from './run-sql.js'
 import { tableSizesOperation } from './table-sizes.js'
 
@@ -43,7 +43,7 @@ export default definePlugin({
     host.route('post', '/v1/query', async (exchange) => {
       const format = wantedFormat(exchange)
       const query = await readJson(exchange, { isRows, largeForAdmin: true })
-      return operations.run(query, callOf(exchange, format))
+      return tagged(exchange, await operations.run(query, callOf(exchange, format)))
     })
     host.route('post', '/v1/query/explain', async (exchange) => {
       assertAdmin(exchange.state.session)

@@ -49,10 +49,16 @@ export type Shape =
       readonly type: 'delete'
       readonly table: TableRef
       readonly where: ExpShape
+      readonly expect?: ExpectShape
       readonly returning?: ColumnShapes
       readonly step?: StepShape
     }
   | DependentsShape
+
+/** The version that a row must have, by slot; null: any. */
+export interface ExpectShape {
+  readonly version: number | null
+}
 
 /** A question about the rows that reference a row. */
 export interface DependentsShape {
@@ -134,6 +140,7 @@ export interface UpdateShape {
   readonly type: 'update'
   readonly table: TableRef
   readonly where: ExpShape
+  readonly expect?: ExpectShape
   readonly set: readonly SetShape[]
   readonly returning?: ColumnShapes
   readonly step?: StepShape
@@ -250,7 +257,7 @@ function rowsIn(args: JsonObject): Rows {
 /** @param stored whether the update is described and not run */
 export function liftUpdate(args: Json, stored?: true): Lifted<UpdateShape> {
   const slots = new Slots()
-  const keys = ['table', 'where', '$set', 'values', '$inc', '$mul', '$default', 'returning']
+  const keys = ['table', 'where', 'expect', '$set', 'values', '$inc', '$mul', '$default', 'returning']
   const object = expectKeys(args, keys, PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
   const where = liftBoolExp(required(object, 'where', PATH), `${PATH}.where`, slots)
@@ -272,16 +279,19 @@ export function liftUpdate(args: Json, stored?: true): Lifted<UpdateShape> {
     ...liftDefaults(object['$default']),
   ]
   refuseTwice(set)
+  const expect = liftExpect(object, slots)
   const returning = liftReturning(object, slots)
-  return { shape: { type: 'update', table, where, set, returning, stored }, values: slots.values }
+  return { shape: { type: 'update', table, where, expect, set, returning, stored }, values: slots.values }
 }
 
 export function liftDelete(args: Json): Lifted {
   const slots = new Slots()
-  const object = expectKeys(args, ['table', 'where', 'returning'], PATH)
+  const object = expectKeys(args, ['table', 'where', 'expect', 'returning'], PATH)
   const table = liftTableRef(object['table'], `${PATH}.table`)
   const where = liftBoolExp(required(object, 'where', PATH), `${PATH}.where`, slots)
-  return { shape: { type: 'delete', table, where, returning: liftReturning(object, slots) }, values: slots.values }
+  const expect = liftExpect(object, slots)
+  const returning = liftReturning(object, slots)
+  return { shape: { type: 'delete', table, where, expect, returning }, values: slots.values }
 }
 
 export function liftDependents(args: Json): Lifted {
@@ -439,6 +449,18 @@ function refuseTwice(set: readonly SetShape[]): void {
 
 function liftWhere({ where }: JsonObject, path: string, slots: Slots): ExpShape | undefined {
   return present(where) ? liftBoolExp(where, `${path}.where`, slots) : undefined
+}
+
+/** What `If-Match: *` says, in place of `expect`. No value of a client is this object. */
+export const ANY_VERSION: JsonObject = Object.freeze({ version: '*' })
+
+/** Unlike other keys, it cannot be null: a write would lose its condition. */
+function liftExpect({ expect }: JsonObject, slots: Slots): ExpectShape | undefined {
+  if (expect === undefined) return undefined
+  if (expect === ANY_VERSION) return { version: null }
+  const version = required(expectKeys(expect, ['version'], `${PATH}.expect`), 'version', `${PATH}.expect`)
+  if (version === null) throw parseFailed('expecting a string, but found null', `${PATH}.expect.version`)
+  return { version: slots.add(version) }
 }
 
 function liftReturning({ returning }: JsonObject, slots: Slots): ColumnShapes | undefined {

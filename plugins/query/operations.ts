@@ -1,27 +1,6 @@
-import {
-  type Answer,
-  type Call,
-  type Data,
-  isAdmin,
-  type Json,
-  type Operation,
-  type Operations,
-  ServiceError,
-  type Templatable,
-  timed,
-} from 'rowhouse'
-import {
-  at,
-  describe,
-  isObject,
-  type JsonObject,
-  liftTableRef,
-  parseFailed,
-  type Rows,
-  splitArray,
-  splitObject,
-  unexpectedPayload,
-} from 'rowhouse/plan'
+import { type Answer, type Call, type Data, type Json, type Operation, type Templatable, timed } from 'rowhouse'
+import { isObject, type JsonObject, type Rows, splitArray, splitObject, unexpectedPayload } from 'rowhouse/plan'
+import { whenExpected } from './expect.js'
 import {
   liftCall,
   liftCount,
@@ -49,7 +28,7 @@ const READ: { [key: string]: Templatable[string] } = {
 }
 READ['columns'] = READ
 const RETURNING = { returning: READ }
-const WHERE: Templatable = { where: 'condition', ...RETURNING }
+const WHERE: Templatable = { where: 'condition', expect: { version: 'value' }, ...RETURNING }
 
 /** The operations select, insert, update, delete, count and call. */
 export function rowOperations(data: Data): Record<string, Operation> {
@@ -57,11 +36,7 @@ export function rowOperations(data: Data): Record<string, Operation> {
     planner: PLANNER,
     ...timed(call?.timing, 'lift', () => lift(args)),
   })
-  const operation = (lift: (args: Json) => Lifted, templatable: Templatable, onStandby?: true): Operation => ({
-    templatable,
-    lift: (args) => ({ ...request(lift)(args), onStandby }),
-    run: async (args, call) => text(await data.run({ ...request(lift)(args, call), onStandby }, call)),
-  })
+  const counted = (args: Json, call?: Call) => ({ ...request(liftCount)(args, call), onStandby: true as const })
   const reading = (lift: (args: Json) => Lifted, templatable: Templatable): Operation => ({
     formats: true,
     templatable,
@@ -87,15 +62,30 @@ export function rowOperations(data: Data): Record<string, Operation> {
       },
     },
     update: {
+      ifMatch: true,
       templatable: { ...WHERE, $set: ASSIGNED, values: ASSIGNED, $inc: ASSIGNED, $mul: ASSIGNED },
       lift: (args) => request((each) => liftUpdate(each, true))(args),
       async run(args, call) {
-        const result = await data.run(request(liftUpdate)(args, call), call)
-        return text(result ?? (await updateWithRelated(data, args as JsonObject, call)))
+        const update = async (wanted: Json) =>
+          (await data.run(request(liftUpdate)(wanted, call), call)) ??
+          (await updateWithRelated(data, wanted as JsonObject, call))
+        return text(await whenExpected(data, args, call, update))
       },
     },
-    delete: operation(liftDelete, WHERE),
-    count: operation(liftCount, { where: 'condition' }, true),
+    delete: {
+      ifMatch: true,
+      templatable: WHERE,
+      lift: (args) => request(liftDelete)(args),
+      async run(args, call) {
+        const remove = async (wanted: Json) => (await data.run(request(liftDelete)(wanted, call), call)) as string
+        return text(await whenExpected(data, args, call, remove))
+      },
+    },
+    count: {
+      templatable: { where: 'condition' },
+      lift: (args) => counted(args),
+      run: async (args, call) => text(await data.run(counted(args, call), call)),
+    },
     call: reading(liftCall, { ...READ, arguments: ASSIGNED }),
   }
 }
@@ -131,71 +121,4 @@ async function insertByKeySet(data: Data, args: JsonObject, rows: Rows, call: Ca
   return `{"affected_rows":${affected},"returning":[${[...ordered, ...unordered].join(',')}]}`
 }
 
-const MAX_MEMBERS = 1000
 const MAX_KEY_SETS = 1000
-
-/** Runs queries in order in one transaction. */
-export function bulkOperation(data: Data, operations: Operations): Operation {
-  return {
-    templatable: 'queries',
-    async run(args, call) {
-      if (!Array.isArray(args))
-        throw parseFailed(`expecting an array of queries, but found ${describe(args)}`, '$.args')
-      if (args.length > MAX_MEMBERS) throw parseFailed(`a bulk can have at most ${MAX_MEMBERS} members`, '$.args')
-      if (args.length === 0) return text('[]')
-      return data.transaction(call, async (inner) => {
-        inner.transaction.members += args.length
-        if (inner.transaction.members > MAX_MEMBERS) {
-          throw parseFailed(`nested bulks can have at most ${MAX_MEMBERS} members in total`, '$.args')
-        }
-        const answers: string[] = []
-        let readUntil = 0
-        for (const [i, member] of args.entries()) {
-          if (i >= readUntil && isAdmin(call.session) && tracks(member)) {
-            const metadata = metadataFrom(args, i, operations)
-            await readAhead(data, metadata, inner)
-            readUntil = i + metadata.length
-          }
-          answers.push(await runMember(operations, member, i, inner))
-        }
-        return text(`[${answers.join(',')}]`)
-      })
-    },
-  }
-}
-
-const TRACK = ['track_table', 'add_existing_table_or_view']
-const tracks = (member: Json): member is JsonObject => isObject(member) && TRACK.some((type) => type === member['type'])
-
-/** Returns the member and those that follow it and change nothing but metadata. */
-function metadataFrom(members: readonly Json[], from: number, operations: Operations): readonly Json[] {
-  const rest = members.slice(from)
-  const changesOthers = (member: Json): boolean => {
-    const type = isObject(member) ? member['type'] : undefined
-    return typeof type !== 'string' || type === 'run_sql' || operations.get(type)?.admin !== true
-  }
-  const end = rest.findIndex(changesOthers)
-  return end < 0 ? rest : rest.slice(0, end)
-}
-
-/** Reads the tables that members will track in one query, because each query takes long. Members refuse wrong names. */
-async function readAhead(data: Data, members: readonly Json[], call: Call): Promise<void> {
-  const refs = members.filter(tracks).flatMap(({ args }) => {
-    try {
-      return [liftTableRef(isObject(args) && 'table' in args ? args['table'] : args, '$.args')]
-    } catch {
-      return []
-    }
-  })
-  if (refs.length > 1) await data.alter(call, (edit) => edit.readAhead(refs))
-}
-
-async function runMember(operations: Operations, member: Json, i: number, call: Call): Promise<string> {
-  try {
-    const answer = await operations.run(member, { ...call, format: 'json' })
-    if (answer.kind === 'text') return answer.text
-    throw new Error('an operation in a bulk returned a stream')
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
-  }
-}

@@ -7,6 +7,7 @@ import {
   columnField,
   type Count,
   type Delete,
+  type Expected,
   type ExpShape,
   type Field,
   type Insert,
@@ -16,6 +17,7 @@ import {
   type Op,
   type OrderBy,
   INT8,
+  isPrimaryKey,
   planBoolExp,
   planOrderTarget,
   planRank,
@@ -34,14 +36,19 @@ import {
   type Table,
   tableOfStep,
   type TableRef,
+  TEXT,
   TRUE,
   unexpectedPayload,
   type Update,
+  VERSION,
+  versionOf,
+  XMIN,
 } from 'rowhouse/plan'
 import type {
   CallShape,
   ColumnShapes,
   ConflictShape,
+  ExpectShape,
   InsertShape,
   OrderShape,
   RelationShape,
@@ -64,7 +71,7 @@ export default function plan(shape: Shape, names: Names): Op {
   expanded = 0
   switch (shape.type) {
     case 'select':
-      return planRead(shape, names.table(shape.table, 'select', TABLE), names, PATH, false)
+      return planSelect(shape, names)
     case 'count':
       return planCount(shape, names)
     case 'call':
@@ -79,6 +86,17 @@ export default function plan(shape: Shape, names: Names): Op {
       return planDependents(shape, names)
   }
 }
+
+/** Plans a select. That of one row by its primary key also returns the version of the row. */
+function planSelect(shape: Extract<Shape, { type: 'select' }>, names: Names): Read {
+  const table = names.table(shape.table, 'select', TABLE)
+  const read = planRead(shape, table, names, PATH, false)
+  const column = versionOf(table, names)
+  if (column === undefined || read.group || !isPrimaryKey(read.where, table)) return read
+  return { ...read, version: { column, isWhole: read.fields.every(isOfRow) } }
+}
+
+const isOfRow = (field: Field): boolean => field.kind === 'version' || (field.kind === 'column' && !field.computed)
 
 function planRead(shape: SelectShape, table: Table, names: Names, path: string, single: boolean): Read {
   const int8 = (slot: number | undefined, key: string) =>
@@ -126,6 +144,9 @@ function planFunction(shape: CallShape, names: Names): Read {
     throw unexpectedPayload(`"${called.name}" does not return a list, which could be filtered or sorted`, PATH)
   }
   const read = planRead(shape, rowsReturned(called, names, `${PATH}.function`), names, PATH, !called.many)
+  if (read.fields.some((field) => field.kind === 'version' && field.column === XMIN)) {
+    throw unexpectedPayload(`the rows of a function have no "${VERSION}"`, `${PATH}.columns`)
+  }
   return { ...read, from, values }
 }
 
@@ -204,6 +225,8 @@ function wildcard(table: Table, names: Names, depth: number, path: string): Fiel
 }
 
 function planColumn(name: string, table: Table, names: Names, path: string): Field {
+  const version = name === VERSION ? versionOf(table, names) : undefined
+  if (version !== undefined) return { kind: 'version', key: name, column: version }
   const found = names.columnOrRelationship(table, name, path)
   if (!isRelated(found)) return columnField(found)
   throw unexpectedPayload(`expecting a postgres column; but, "${name}" is a relationship`, path)
@@ -365,12 +388,14 @@ function planUpdate(shape: UpdateShape, names: Names): Update {
   if (shape.set.length === 0 && !parts.phase && !names.presetsUpdate(table)) {
     throw unexpectedPayload('atleast one of $set, $inc, $mul has to be present', PATH)
   }
+  const where = planWhere(shape.where, table, names, 'update')
   return {
     kind: 'update',
     table: refOf(table),
     key: rowKey(table),
     set: shape.set.filter(({ column }) => !related.has(column)).map((each) => planAssignment(each, table, names)),
-    where: planWhere(shape.where, table, names, 'update'),
+    where,
+    expected: planExpected(shape, where, table, names),
     check: TRUE,
     ...parts,
     written: shape.step?.written,
@@ -395,10 +420,12 @@ function planDelete(shape: Extract<Shape, { type: 'delete' }>, names: Names): De
   const { table, parts } = planTarget(shape, 'delete', names)
   refuseSystem(table)
   if (!table.deletable) throw unexpectedPayload(`"${table.name}" does not support deletes`, TABLE)
+  const where = planWhere(shape.where, table, names, 'delete')
   return {
     kind: 'delete',
     table: refOf(table),
-    where: planWhere(shape.where, table, names, 'delete'),
+    where,
+    expected: planExpected(shape, where, table, names),
     ...parts,
     returning: planReturning(shape.returning, table, names),
   }
@@ -410,6 +437,25 @@ function planWhere(shape: ExpShape, table: Table, names: Names, action: 'update'
   const because = `"${action}" is only allowed if the role has "select" permission as "where" can't be used without "select" permission on the table`
   names.table(table, 'select', TABLE, because)
   return planBoolExp(shape, table, names, `${PATH}.where`)
+}
+
+/** Plans the version that the row must have. Only a primary key makes sure that it is about one row. */
+function planExpected(
+  { expect }: { readonly expect?: ExpectShape },
+  where: BoolExp,
+  table: Table,
+  names: Names,
+): Expected | undefined {
+  if (!expect) return undefined
+  const column = versionOf(table, names)
+  if (expect.version !== null && column === undefined) {
+    throw unexpectedPayload(`the rows of "${table.name}" have no versions`, `${PATH}.expect`)
+  }
+  if (!isPrimaryKey(where, table)) {
+    throw unexpectedPayload('with an expected version, where must equal the primary key and no more', `${PATH}.where`)
+  }
+  if (expect.version === null || column === undefined) return undefined
+  return { column, to: { kind: 'value', slot: expect.version, type: TEXT, path: `${PATH}.expect.version` } }
 }
 
 function planReturning(columns: ColumnShapes | undefined, table: Table, names: Names): Returning | undefined {

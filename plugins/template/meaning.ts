@@ -1,28 +1,38 @@
-import { randomUUID } from 'node:crypto'
-import type { Data, Operation, Operations, Request, Schema, TemplateMeaning } from 'rowhouse'
 import {
-  at,
+  checkReferences,
+  type Data,
+  hasSteps,
+  isPlaceholder,
+  type Operation,
+  type Operations,
+  memberQueries,
+  placeholder,
+  type Request,
+  type Schema,
+  tablesOf,
+  type TemplateMeaning,
+  type Use,
+  valuesIn,
+} from 'rowhouse'
+import {
   type Column,
   encode,
   encodeList,
   INT8,
-  type Insert,
   isUnder,
   type Json,
-  type JsonObject,
   type Names,
   type Op,
   type Operand,
-  parseJson,
-  type Rows,
   rowsOf,
   ServiceError,
   serviceError,
   type SqlType,
   type Table,
+  tableKey,
   TEXT,
 } from 'rowhouse/plan'
-import { fill, members, parseTemplate, type Place, type Template, type Use } from './template.js'
+import { fill, type ParameterPlace, parseTemplate, type Template } from './template.js'
 
 /** A parameter with the type of the columns that its values are compared with or written to. */
 export interface Parameter {
@@ -63,7 +73,7 @@ export class Meanings {
 
   describe(definition: Json, names: Names): Described {
     const template = parseTemplate(definition, this.operations)
-    const placed = new Map<Json, Place>()
+    const placed = new Map<Json, ParameterPlace>()
     const ops: Op[] = []
     const fixed: Operand[] = []
     const types = new Map<string, SqlType>()
@@ -74,26 +84,21 @@ export class Meanings {
       if ((op?.kind !== 'read' && op?.kind !== 'count') || (op.kind === 'read' && op.from?.ahead)) reads = false
       if (!op) continue
       ops.push(op)
-      for (const { slot, type, path: here } of operands(op)) {
-        const value = request.values[slot] as Json
-        const places = (Array.isArray(value) ? value : [value]).flatMap((each) => placed.get(each) ?? [])
+      for (const { value, type, path: here } of valuesIn(op, request.values)) {
+        const each = Array.isArray(value) ? value : [value]
+        const places = each.flatMap((one) => placed.get(one) ?? [])
         for (const place of places) {
           types.set(place.path, Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
         }
-        if (places.length > 0) continue
+        if (places.length > 0 || value === null || each.some(isPlaceholder)) continue
         fixed.push({ kind: 'const', value: under(path, () => encode(value, type, here)), type })
       }
       if (op.kind !== 'insert') continue
       const table = names.table(op.table, 'insert', path)
       for (const { use, path, via } of open) if (use === 'rows') columns.set(path, columnsOf(table, names, via))
-      for (const { value, type, path: here } of cells(op, request.values)) {
-        const place = placed.get(value)
-        if (place) types.set(place.path, type)
-        else if (value !== null)
-          fixed.push({ kind: 'const', value: under(path, () => encode(value, type, here)), type })
-      }
     }
-    const typeOf = ({ use, path }: Place): SqlType | undefined =>
+    this.checkSteps(template, names)
+    const typeOf = ({ use, path }: ParameterPlace): SqlType | undefined =>
       use === 'count' ? INT8 : use === 'text' ? TEXT : types.get(path)
     return {
       template,
@@ -113,18 +118,41 @@ export class Meanings {
    * @param valueOf returns the value or the placeholder for a parameter
    * @param given the place that has a value instead of a placeholder
    */
-  *requests(template: Template, valueOf: (place: Place) => Json, given?: Place): Generator<MemberRequest> {
+  *requests(
+    template: Template,
+    valueOf: (place: ParameterPlace) => Json,
+    given?: ParameterPlace,
+  ): Generator<MemberRequest> {
     const filled = fill(template.definition, this.operations, valueOf)
-    for (const { query, path } of members(filled, this.operations)) {
+    for (const { query, path, open: references } of memberQueries(filled, this.operations)) {
       const open = template.places.filter((place) => place.path !== given?.path && isUnder(place.path, path))
-      const placeholders = open.map((place) => `$${place.path.slice(path.length)}`)
+      const placeholders = [...references, ...open.map((place) => `$${place.path.slice(path.length)}`)]
       const request = under(path, () => this.operations.lift(query, placeholders))
       yield { operation: this.operations.get(query['type'] as string) as Operation, request, path, open }
     }
   }
 
+  /** Checks the references between the steps of a bulk. */
+  private checkSteps({ definition, places }: Template, names: Names): void {
+    const { args } = definition
+    if (!Array.isArray(args) || !hasSteps(args)) return
+    const tables = new Map([...names.tables()].map((table) => [tableKey(table), table]))
+    const planner = {
+      operations: this.operations,
+      find: tablesOf({ tables, functions: names.functions() }),
+      plan: (request: Request) => this.data.plan(request, names),
+      open: places.map(({ path }) => path),
+    }
+    checkReferences(fill(definition, this.operations, placeholder), new Map(), planner)
+  }
+
   /** Checks the default of a place like an argument, and returns it. */
-  private constants(place: Place, type: SqlType | undefined, template: Template, names: Names): readonly Operand[] {
+  private constants(
+    place: ParameterPlace,
+    type: SqlType | undefined,
+    template: Template,
+    names: Names,
+  ): readonly Operand[] {
     const { use, path, default: value } = place
     if (value === undefined || value === null) return []
     const where = `${path}.default`
@@ -139,8 +167,8 @@ export class Meanings {
     return elements.map((element) => ({ kind: 'const', value: encode(element, type, where), type }))
   }
 
-  private tryWith(place: Place, value: Json, template: Template, names: Names): void {
-    const valueOf = (other: Place) => (other.path === place.path ? argument(other, value) : placeholder(other))
+  private tryWith(place: ParameterPlace, value: Json, template: Template, names: Names): void {
+    const valueOf = (other: ParameterPlace) => (other.path === place.path ? argument(other, value) : placeholder(other))
     try {
       for (const { request, path } of this.requests(template, valueOf, place)) {
         if (request) under(path, () => this.data.plan(request, names))
@@ -159,33 +187,12 @@ interface MemberRequest {
   /** Path of the query, e.g. `$.args[1]`. */
   readonly path: string
   /** The places in it that have a placeholder. */
-  readonly open: readonly Place[]
+  readonly open: readonly ParameterPlace[]
 }
 
 /** Converts an argument to the form that it has in a query. */
-export function argument({ use, path }: Place, value: Json): Json {
+export function argument({ use, path }: ParameterPlace, value: Json): Json {
   return use === 'rows' && Array.isArray(value) ? rowsOf(value, path) : value
-}
-
-/** No other value of a template contains this. */
-const UNIQUE = randomUUID()
-let counter = 0
-/** Returns a placeholder for an argument. */
-export function placeholder(place: Place, places?: Map<Json, Place>): Json {
-  if (place.use === 'count') return 1
-  if (place.use === 'rows') return rowsOf([Object.create(null) as JsonObject], place.path)
-  const value = `${UNIQUE} ${counter++}`
-  places?.set(value, place)
-  return value
-}
-
-/** Returns the operands of a plan that are values of the request. */
-function operands(node: unknown): { slot: number; type: SqlType; path: string }[] {
-  if (Array.isArray(node)) return node.flatMap(operands)
-  if (typeof node !== 'object' || node === null) return []
-  const { kind, slot, type, path } = node as { kind?: string; slot?: number; type?: SqlType; path?: string }
-  if (kind === 'value' && slot !== undefined && type && path) return [{ slot, type, path }]
-  return Object.values(node).flatMap(operands)
 }
 
 /** Returns the columns that rows to insert can have. @param via the relationships that lead to them from `table` */
@@ -198,33 +205,10 @@ function columnsOf(table: Table, names: Names, [name, ...rest]: readonly string[
   return rest.length > 0 ? columns : columns.filter((column) => !isDetermined(column.name))
 }
 
-interface Cell {
-  readonly value: Json
-  readonly type: SqlType
-  readonly path: string
-}
-
-/** Returns the values of the rows of an insert, and of rows of relationships. */
-function cells(
-  { rows, columns, related = [] }: Insert,
-  values: readonly Json[],
-  place = (i: number, name: string) => at(at('$.args.objects', i), name),
-): readonly Cell[] {
-  const all = parseJson((values[rows] as Rows).source) as readonly JsonObject[]
-  const own = all.flatMap((row, i) =>
-    columns.flatMap(({ name, type }): Cell[] => {
-      const value = row[name]
-      return value === undefined ? [] : [{ value, type, path: place(i, name) }]
-    }),
-  )
-  const inner = related.filter((each) => each.kind === 'insert')
-  return [...own, ...inner.flatMap((each) => cells(each, values, () => '$.args.objects'))]
-}
-
 function parametersOf(
-  places: readonly Place[],
-  typeOf: (place: Place) => SqlType | undefined,
-  columnsOf: (place: Place) => readonly Column[] | undefined,
+  places: readonly ParameterPlace[],
+  typeOf: (place: ParameterPlace) => SqlType | undefined,
+  columnsOf: (place: ParameterPlace) => readonly Column[] | undefined,
 ): ReadonlyMap<string, Parameter> {
   const parameters = new Map<string, Parameter>()
   for (const place of places) {

@@ -1,15 +1,13 @@
-import type { Catalog } from 'rowhouse'
-import { namesFor, resultTable, tableKey } from 'rowhouse/plan'
+import { answerSchema, type Catalog, type FindTable, type JsonSchema, tablesOf } from 'rowhouse'
+import { isPrimaryKey, namesFor } from 'rowhouse/plan'
 import { isJson } from './arguments.js'
-import { answerSchema, type FindTable, type JsonSchema, parameterSchema } from './json-schema.js'
+import { parameterSchema } from './json-schema.js'
 import type { Described, Parameter } from './meaning.js'
 import type { Stored, Templates } from './templates.js'
 
 /** Describes the templates that a role may run as an OpenAPI 3.1 document. */
 export function openApi(list: readonly Stored[], role: string, catalog: Catalog, templates: Templates): JsonSchema {
-  const returned = catalog.functions.flatMap((each) => (each.result ? [[tableKey(each.table), each] as const] : []))
-  const results = new Map(returned.map(([key, each]) => [key, resultTable(each)]))
-  const find: FindTable = (ref) => catalog.tables.get(tableKey(ref)) ?? results.get(tableKey(ref))
+  const find = tablesOf(catalog)
   const names = namesFor(role, catalog)
   return {
     openapi: '3.1.0',
@@ -62,20 +60,45 @@ export function openApi(list: readonly Stored[], role: string, catalog: Catalog,
 
 function pathItem({ name, comment }: Stored, described: Described, find: FindTable): JsonSchema {
   const { parameters, template, reads } = described
+  const { responses = {}, header = [] } = conditionOf(described, find)
   const common = {
     ...(comment === null ? {} : { summary: comment }),
     tags: [template.definition['type']],
     responses: {
       '200': { description: 'The result of the query.', content: contents(described, find) },
       '400': { $ref: '#/components/responses/refused' },
+      ...responses,
     },
   }
   const role = { $ref: '#/components/parameters/role' }
   const all = [...parameters.values()]
   return {
-    ...(reads ? { get: { ...common, operationId: `get_${name}`, parameters: [role, ...all.map(inUrl)] } } : {}),
-    post: { ...common, operationId: `post_${name}`, parameters: [role], requestBody: requestBody(all) },
+    ...(reads
+      ? { get: { ...common, operationId: `get_${name}`, parameters: [role, ...header, ...all.map(inUrl)] } }
+      : {}),
+    post: {
+      ...common,
+      operationId: `post_${name}`,
+      parameters: [role, ...(reads ? [] : header)],
+      requestBody: requestBody(all),
+    },
   }
+}
+
+/** Returns how the version of a row can be a condition of a request. */
+function conditionOf(
+  { operation, ops: [op] }: Described,
+  find: FindTable,
+): { readonly responses?: JsonSchema; readonly header?: readonly JsonSchema[] } {
+  if (!op || operation.templatable === 'queries') return {}
+  const header = (name: string) => [{ name, in: 'header', description: 'An ETag.', schema: { type: 'string' } }]
+  if (op.kind === 'read' && op.version?.isWhole) {
+    return { responses: { '304': { description: 'GET: the row has the version.' } }, header: header('If-None-Match') }
+  }
+  const table = op.kind === 'update' || op.kind === 'delete' ? find(op.table) : undefined
+  if (!table || !('where' in op) || !isPrimaryKey(op.where, table)) return {}
+  const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } }
+  return { responses: { '412': { description: 'The row has another version.', content } }, header: header('If-Match') }
 }
 
 function requestBody(parameters: readonly Parameter[]): JsonSchema {

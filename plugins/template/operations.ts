@@ -27,6 +27,7 @@ export function templateOperations(data: Data, templates: Templates): Record<str
     },
     execute_query_template: {
       formats: true,
+      referable: { args: { '*': 'value' } },
       args: shape({ name: text, args: { type: 'object' } }, ['name', 'args']),
       async run(value, call) {
         const { name, args } = value as { name: string; args: JsonObject }

@@ -12,6 +12,7 @@ import {
   readJson,
   respond,
   serviceError,
+  tagged,
   wantedFormat,
 } from 'rowhouse'
 import { type Json, type JsonObject, stringifyJson } from 'rowhouse/plan'
@@ -35,7 +36,7 @@ export function restRoutes(host: Host, data: Data, templates: Templates): void {
         path.length === 1 && described.parameters.get(path[0] as string)?.use === 'rows'
       Object.assign(args, bodyArguments(await readJson(ctx, { isRows, empty: Object.create(null) as JsonObject })))
     }
-    return templates.execute(stored, args, call, '$')
+    return tagged(ctx, await templates.execute(stored, args, call, '$'))
   }
   host.idempotent('/v1/template/', { by: 'server' })
   for (const method of ['get', 'post', 'put', 'delete'] as const) host.route(method, '/v1/template/:name', execute)

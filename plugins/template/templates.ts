@@ -1,4 +1,4 @@
-import { type Answer, type Call, type Catalog, type Data, isAdmin, type Operations } from 'rowhouse'
+import { type Answer, type Call, type Catalog, type Data, isAdmin, type Operations, placeholder } from 'rowhouse'
 import {
   allNames,
   at,
@@ -12,8 +12,8 @@ import {
   serviceError,
 } from 'rowhouse/plan'
 import type { CallMetrics } from './call-metrics.js'
-import { argument, type Described, type Meanings, placeholder } from './meaning.js'
-import { fill, parseTemplate, type Place, type Template } from './template.js'
+import { argument, type Described, type Meanings } from './meaning.js'
+import { fill, type ParameterPlace, parseTemplate, type Template } from './template.js'
 
 export interface Stored {
   readonly name: string
@@ -108,7 +108,7 @@ export class Templates {
   }
 }
 
-function valueOf({ param, default: fallback }: Place, args: JsonObject, path: string): Json {
+function valueOf({ param, default: fallback }: ParameterPlace, args: JsonObject, path: string): Json {
   const given = args[param]
   if (given !== undefined) return given
   if (fallback !== undefined) return fallback
@@ -116,7 +116,8 @@ function valueOf({ param, default: fallback }: Place, args: JsonObject, path: st
 }
 
 /** Replaces the path of an error: that of the argument if an argument is wrong, otherwise that of the template. */
-function located(error: ServiceError, places: readonly Place[], path: string): ServiceError {
+function located(error: ServiceError, places: readonly ParameterPlace[], path: string): ServiceError {
+  if (isUnder(error.path, '$.headers')) return error
   const place = places.find((each) => isUnder(error.path, each.path))
   // The template is next to the arguments in the path; in a REST call the arguments are the root.
   if (!place) return error.under(`${path === '$' ? path : path.slice(0, path.lastIndexOf('.'))}.template`)

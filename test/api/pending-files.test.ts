@@ -184,25 +184,25 @@ tap.test('rules are checked when the file is attached, in its transaction', asyn
   t.match(await server.query('attach_file', { file_id: 'x' }, as('1', 'guest')), { status: 400 })
 })
 
-  tap.test('what nobody attaches is collected', async (t) => {
-    const server = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 0 } })
-    const database = await databaseOf(t, server)
-    const count = async (table: string) => {
-      const { rows } = await database.query(`select count(*)::int as n from svc_catalog.${table}`)
-      return rows[0].n as number
-    }
-    for (const id of ['kept', 'left']) t.match(await upload(server, id, id), { status: 200 })
-    t.same([await count('svc_blob'), await count('svc_pending_file')], [2, 2])
-    await database.query(`update svc_catalog.svc_pending_file set expires_at = now() where file_id = 'left'`)
-    t.match(await server.query('attach_file', { file_id: 'left' }, admin), { status: 400 }, 'it has expired')
-    await database.query(`update svc_catalog.svc_blob set leased_until = now() - interval '1 s'
+tap.test('what nobody attaches is collected', async (t) => {
+  const server = await filestore(t, { collect: { everySeconds: 1, graceSeconds: 0 } })
+  const database = await databaseOf(t, server)
+  const count = async (table: string) => {
+    const { rows } = await database.query(`select count(*)::int as n from svc_catalog.${table}`)
+    return rows[0].n as number
+  }
+  for (const id of ['kept', 'left']) t.match(await upload(server, id, id), { status: 200 })
+  t.same([await count('svc_blob'), await count('svc_pending_file')], [2, 2])
+  await database.query(`update svc_catalog.svc_pending_file set expires_at = now() where file_id = 'left'`)
+  t.match(await server.query('attach_file', { file_id: 'left' }, admin), { status: 400 }, 'it has expired')
+  await database.query(`update svc_catalog.svc_blob set leased_until = now() - interval '1 s'
       where blob_id = (select blob_id from svc_catalog.svc_pending_file where file_id = 'left')`)
-    await until('it is collected', async () => (await count('svc_blob')) === 1)
-    t.equal(await count('svc_pending_file'), 1)
-    t.match(await server.query('attach_file', { file_id: 'kept' }, admin), { status: 200 })
-    t.equal(await bytesOf(server, 'kept'), 'kept')
-    t.equal(await count('svc_pending_file'), 0)
-  })
+  await until('it is collected', async () => (await count('svc_blob')) === 1)
+  t.equal(await count('svc_pending_file'), 1)
+  t.match(await server.query('attach_file', { file_id: 'kept' }, admin), { status: 200 })
+  t.equal(await bytesOf(server, 'kept'), 'kept')
+  t.equal(await count('svc_pending_file'), 0)
+})
 
 tap.test('resumable uploads, forms and repeated uploads stay pending, too', async (t) => {
   const server = await filestore(t, { permissions, pending: { maxPerUser: 3 } })
@@ -232,6 +232,13 @@ tap.test('resumable uploads, forms and repeated uploads stay pending, too', asyn
   t.equal((await upload(server, 'three', '3', user, 'POST', key)).text, first.text)
   t.match(await upload(server, 'four', '4', user), { status: 429, body: { code: 'too_many_uploads' } })
   t.equal((await upload(server, 'two', '2', user)).status, 200, 'one that replaces another needs no room')
-  t.match(await server.query('bulk', ['one', 'two', 'three'].map((id) => attach(id)), user), { status: 200 })
+  t.match(
+    await server.query(
+      'bulk',
+      ['one', 'two', 'three'].map((id) => attach(id)),
+      user,
+    ),
+    { status: 200 },
+  )
   t.equal(await bytesOf(server, 'two', user), '2')
 })

@@ -16,6 +16,7 @@ const SCHEMA = `
 create table author (id int primary key, name text not null, boss int references author);
 create table article (id serial primary key, author_id int references author, title text default 'untitled', published bool, meta jsonb);
 create index on article (author_id);
+create table page (id int primary key, rev int not null);
 create function numbers(a int, variadic more text[]) returns setof bigint language sql stable as 'select 1';
 create function move(a int, out x int, out y text) language sql as $$ select a, 'y' $$;
 create procedure pay(id int, inout note text) language sql as 'select note'`
@@ -26,6 +27,8 @@ t.test('each request compiles to the SQL that stands here, and PostgreSQL takes 
   await server.must('bulk', [
     { type: 'track_table', args: 'author' },
     { type: 'track_table', args: 'article' },
+    { type: 'track_table', args: 'page' },
+    { type: 'set_table_version', args: { table: 'page', column: 'rev' } },
     ...['numbers', 'move', 'pay'].map((args) => ({ type: 'track_function', args })),
     relationship('object', 'article', 'author', 'author_id'),
     relationship('array', 'author', 'articles', { table: 'article', column: 'author_id' }),
@@ -113,6 +116,22 @@ const CASES: readonly Case[] = [
     args: { table: 'author', columns: ['id', 'name'], where: { id: 1 } },
     sql: [
       'select array_to_json(array(select x from (select t0."id" as "id", t0."name" as "name" from "public"."author" t0 where (t0."id" = $1::int4)) x))::text',
+    ],
+  },
+  {
+    name: 'the version of a row, before the row',
+    type: 'select',
+    args: { table: 'page', columns: ['id', '$version'], where: { id: 1 } },
+    sql: [
+      `select case count(*) when 1 then to_json(min(y.v))::text || chr(10) else '' end || coalesce(array_to_json(array_agg(y.r))::text, '[]') from (select t0."rev"::text collate "C" as v, (select x from (select t0."id" as "id", t0."rev"::text collate "C" as "$version") x) as r from "public"."page" t0 where (t0."id" = $1::int4)) y`,
+    ],
+  },
+  {
+    name: 'a row of one version is changed',
+    type: 'update',
+    args: { table: 'page', where: { id: 1 }, expect: { version: '1' }, $inc: { rev: 1 } },
+    sql: [
+      'with w as (update "public"."page" t0 set "rev" = t0."rev" + $1::int4 where (t0."id" = $2::int4) and t0."rev"::text collate "C" = $3::text returning 1 as one) select (select row_to_json(r)::text from (select (select count(*) from w) as "affected_rows") r)',
     ],
   },
   {

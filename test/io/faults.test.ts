@@ -52,7 +52,8 @@ t.test('a read whose connection is lost is asked again, once', async (t) => {
   await lose()
   isUnavailable(t, await twice)
   t.equal(proxy.sentTimes('from "public"."slow"'), 6)
-  t.match(await server.query('select', ITEMS), { status: 200 }, 'and the next one is served')
+  // A connection that was only being opened may be lost too: then new requests fail for a moment.
+  await until('requests are served again', async () => (await server.query('select', ITEMS)).status === 200)
 })
 
 t.test('a write whose connection is lost is answered 503, is not asked again, and is never half done', async (t) => {

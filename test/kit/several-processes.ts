@@ -15,9 +15,13 @@ export async function startProcesses(options: ServerOptions, count: string) {
   const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
     cwd: options.cwd,
     env: { PATH: process.env['PATH'], [TEST_PROCESSES]: count, [OPTIONS]: JSON.stringify(options) },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   })
+  let complaint = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (complaint += text))
+  child.stderr.pipe(process.stderr)
   const exited = once(child, 'exit')
+  const closed = once(child, 'close')
   const urls = new Set<string>()
   let serving = 0
   for await (const line of createInterface(child.stdout)) {
@@ -25,7 +29,11 @@ export async function startProcesses(options: ServerOptions, count: string) {
     if (++serving === Number(count)) break
   }
   const [url] = urls
-  if (url === undefined || urls.size > 1) throw new Error('the processes did not start at one address')
+  if (url === undefined) {
+    await closed
+    throw new Error(`the processes did not start:\n${complaint}`)
+  }
+  if (urls.size > 1) throw new Error(`the processes have several addresses: ${[...urls].join()}`)
   return {
     url,
     async close() {

@@ -6,17 +6,17 @@ import { join } from 'node:path'
 import { calibrate } from '../calibrate.js'
 import { filesOf, testFile } from '../files.js'
 import { spawnThrowaway } from '../kit/cluster.js'
-import { PGBOUNCER, startPooler, TEST_POOLER_URL } from '../kit/pooler.js'
-import { TEST_FAST } from '../kit/server.js'
+import { PGBOUNCER } from '../kit/pooler.js'
 import { createPool } from '../pool.js'
 import { MMDEBSTRAP } from './deploy/dockerfile.js'
 import { installPackages, type Packages, TEST_PACKAGES } from './packages.js'
 import { canRunSwift, SWIFT_PACKAGES } from './s3/swift.js'
+import { fromTarball, onSystemPostgres, onTwoProcesses, throughPooler } from './setups.js'
 
 /**
  * `npm run test:system`: what needs root, Debian packages or npm's registry. Installs what is missing where it can, while
  * other tests run, and says in a line what it could not run. `--quick` leaves out the suites of `npm test` that run again here on
- * another setup: on the PostgreSQL of the system, and without the fast lanes behind a connection pooler.
+ * other setups.
  */
 const QUICK = process.argv.includes('--quick')
 const SERVERS = '/usr/lib/postgresql'
@@ -28,32 +28,6 @@ const HAPROXY = '/usr/sbin/haproxy'
 /** Programs and their packages. */
 const TOOLS = { '/usr/bin/strace': 'strace', '/usr/sbin/mkfs.ext4': 'e2fsprogs' }
 
-/** Tests of the API that depend on what PostgreSQL does. */
-const OF_THE_DATABASE = [
-  'data-service',
-  'files',
-  'graphql-functions',
-  'graphql-modern',
-  'graphql-names',
-  'graphql-nested',
-  'hidden-rows',
-  'partitions',
-  'promises',
-  'templates',
-  'writes-at-the-edge',
-].map((name) => `build/test/api/${name}.test.js`)
-/** Tests of connections that requests share, of which there are none behind a pooler and without the fast lanes. */
-const OF_SPEED = /quick-reads|shared-commits/
-/** Names are quoted the same way for each. */
-const dependsOnIt = (file: string): boolean => !file.endsWith('/names.test.js')
-/** Others than those that `npm test` asks; what our part of the work does is the same for each PostgreSQL. */
-const ORACLE = {
-  ROWHOUSE_ORACLE_CASES: '800',
-  ROWHOUSE_ORACLE_SEED: '15',
-  ROWHOUSE_NONINTERFERENCE_CASES: '6000',
-  ROWHOUSE_NONINTERFERENCE_SEED: '15',
-}
-
 const pool = createPool()
 const mayInstall = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
 const notRun: string[] = []
@@ -64,7 +38,8 @@ const outcomes = await Promise.all([
   ofRegistry('codegen', 'generated clients'),
   ofRegistry('clients', 'public clients'),
   deploy(),
-  ofRegistry('package', 'the package, installed'),
+  ofRegistry('package', 'the package, installed', ofPackage),
+  ...(QUICK ? [] : [onTwoProcesses(pool)]),
   embedded(),
   systemParts(),
 ])
@@ -82,15 +57,28 @@ function embedded(): Promise<boolean> {
 }
 
 /** What needs packages of the npm registry. */
-async function ofRegistry(of: Packages, what: string, files = filesOf(`system/${of}`)): Promise<boolean> {
+async function ofRegistry(
+  of: Packages,
+  what: string,
+  tests = (folder: string) => withPackages(filesOf(`system/${of}`), folder),
+): Promise<boolean> {
   const folder = await installPackages(of)
   if (folder === undefined) {
     notRun.push(`${what} (their packages come from the npm registry)`)
     return true
   }
-  const ok = await onCluster(files, { [TEST_PACKAGES]: folder }, { first: true })
+  const ok = await tests(folder)
   await rm(folder, { recursive: true, force: true })
   return ok
+}
+
+const withPackages = (files: readonly string[], folder: string): Promise<boolean> =>
+  onCluster(files, { [TEST_PACKAGES]: folder }, { first: true })
+
+/** The package, and the API with it. */
+async function ofPackage(folder: string): Promise<boolean> {
+  const suites = [withPackages(filesOf('system/package'), folder), ...(QUICK ? [] : [fromTarball(pool, folder)])]
+  return (await Promise.all(suites)).every((ok) => ok)
 }
 
 /** The files of `core/deploy`: a test skips what it has no program for, and says so. */
@@ -103,7 +91,7 @@ async function deploy(): Promise<boolean> {
   }
   for (const [program, name] of Object.entries(programs)) if (!existsSync(program) && mayInstall) await install(name)
   const files = filesOf('system/deploy').filter((file) => !QUICK || !file.endsWith('/image.test.js'))
-  return ofRegistry('deploy', 'the image, units and manifests of core/deploy', files)
+  return ofRegistry('deploy', 'the image, units and manifests of core/deploy', (folder) => withPackages(files, folder))
 }
 
 /** What needs Debian's packages, each part as soon as its own are there. */
@@ -111,8 +99,7 @@ async function systemParts(): Promise<boolean[]> {
   const parts: Promise<boolean>[] = []
   const bin = await systemPostgres()
   if (bin === undefined) notRun.push('the database suite on the PostgreSQL of the system (none is installed)')
-  else if (!QUICK)
-    parts.push(onCluster([...filesOf('db').filter(dependsOnIt), ...OF_THE_DATABASE], { PG_BIN: bin, ...ORACLE }))
+  else if (!QUICK) parts.push(onSystemPostgres(pool, bin))
   if (bin !== undefined) parts.push(onCluster(filesOf('system/dump'), { PG_BIN: bin }, { first: true }))
   // Skips itself without the history of the repository.
   parts.push(onCluster(filesOf('system/upgrade'), {}, { first: true }))
@@ -128,7 +115,7 @@ async function systemParts(): Promise<boolean[]> {
     notRun.push('the API without the fast lanes, through a connection pooler (needs the package pgbouncer)')
   else {
     parts.push(onCluster(filesOf('system/pooler'), {}, { first: true }))
-    if (!QUICK) parts.push(throughPooler())
+    if (!QUICK) parts.push(throughPooler(pool))
   }
   if (!(await hasNginx())) notRun.push('downloads that nginx sends (needs the package nginx-light)')
   else parts.push(onCluster(filesOf('system/nginx'), {}, { first: true }))
@@ -154,18 +141,6 @@ async function onCluster(
   const cluster = await spawnThrowaway(env)
   const jobs = files.map((file) => testFile(file, { databaseUrl: cluster.url, env }))
   const ok = await pool.run(jobs, options)
-  await cluster.stop()
-  return ok
-}
-
-/** The tests of the API on servers without the fast lanes that reach their databases through PgBouncer in transaction mode. */
-async function throughPooler(): Promise<boolean> {
-  const cluster = await spawnThrowaway()
-  const pooler = await startPooler(cluster.url)
-  const env = { [TEST_POOLER_URL]: pooler.url, [TEST_FAST]: 'false' }
-  const files = filesOf('api').filter((file) => !OF_SPEED.test(file))
-  const ok = await pool.run(files.map((file) => testFile(file, { databaseUrl: cluster.url, env })))
-  await pooler.stop()
   await cluster.stop()
   return ok
 }

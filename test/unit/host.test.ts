@@ -9,6 +9,7 @@ import type { LoadedKind } from '../../core/host/load.js'
 import { defineProvider, type Provider } from '../../core/host/plugin.js'
 import { createProviders } from '../../core/host/providers.js'
 import { parseJson } from '../../core/json/parse.js'
+import { alone } from '../../core/processes/siblings.js'
 
 const log = pino({ level: 'silent' })
 const receipt = { id: '1', detail: '' }
@@ -20,6 +21,7 @@ function shared(kinds: ReadonlyMap<string, LoadedKind> = new Map()) {
     providers: createProviders(kinds, { log, dataDir: '.', timeoutMs: 30_000 }),
     dataDir: '/srv/data',
     background: true,
+    siblings: alone(),
   })
 }
 

@@ -7,9 +7,9 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
 /** What `npm pack` would put into the package. `npm run test:system` installs it. */
-const MAX_BYTES = 2_000_000
+const MAX_BYTES = 2_100_000
 /** `plugins/strip-comments.ts` removes more than this before a package is made. This test does not run it. */
-const COMMENTS_BYTES = 93_000
+const COMMENTS_BYTES = 96_000
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const { size, files } = pack()
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest

@@ -22,7 +22,7 @@ interface State {
   readonly last: Ended | null
 }
 
-/** `check_files`: what `rowhouse fsck` does, in the background of this server, without `--fix`. */
+/** `check_files`: what `rowhouse fsck` does, in the background of one process of this server, without `--fix`. */
 export function checkFiles(host: Host, { collect }: Pick<FilestoreConfig, 'collect'>) {
   const data = host.use('data')
   const log = host.use('log')
@@ -50,23 +50,27 @@ export function checkFiles(host: Host, { collect }: Pick<FilestoreConfig, 'colle
     }
   }
 
+  const act = host.inOneProcess('check_files', async ({ start = false, deep = false, stop = false }: Args) => {
+    if (stop) {
+      stopping.abort()
+      await untilEnded(work)
+    }
+    if (start && !state.running) {
+      const run = { started_at: new Date().toISOString(), deep }
+      state = { ...state, running: { ...run, progress: '' } }
+      stopping = new AbortController()
+      work = check(run, stopping.signal)
+    }
+    return state
+  })
   const operation: Operation = {
     admin: true,
     args: ARGS,
     async run(args, call) {
-      const { start, deep = false, stop = false } = args as Args
-      if (start !== undefined && call.transaction) throw serviceError('not-supported', 'a bulk cannot start a check')
-      if (stop) {
-        stopping.abort()
-        await untilEnded(work)
-      }
-      if (start === true && !state.running) {
-        const run = { started_at: new Date().toISOString(), deep }
-        state = { ...state, running: { ...run, progress: '' } }
-        stopping = new AbortController()
-        work = check(run, stopping.signal)
-      }
-      return { kind: 'text', text: JSON.stringify(state) }
+      const asked = args as Args
+      if (asked.start !== undefined && call.transaction)
+        throw serviceError('not-supported', 'a bulk cannot start a check')
+      return { kind: 'text', text: JSON.stringify(await act(asked)) }
     },
   }
   return {

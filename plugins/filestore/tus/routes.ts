@@ -25,7 +25,10 @@ const UPLOAD_PATH = `${PATH}/:upload_id`
 const EXPOSED_HEADERS =
   'Tus-Checksum-Algorithm, Tus-Extension, Tus-Max-Size, Tus-Resumable, Tus-Version, Upload-Expires, Upload-Length, Upload-Metadata, Upload-Offset'
 
-export function tusRoutes({ host, config, access, changes, rules, pending }: Components, resumable: ResumableUploads): void {
+export function tusRoutes(
+  { host, config, access, changes, rules, pending }: Components,
+  resumable: ResumableUploads,
+): void {
   const { router } = host
   const create = async (ctx: Context): Promise<void> => {
     const call = writeCall(ctx)

@@ -59,6 +59,7 @@ const ofTable = Object.fromEntries([
   ['computed_fields', { type: 'array', items: computedField }],
   ['configuration', anything],
   ['is_enum', { type: 'boolean' }],
+  ['version_column', text],
 ])
 const metadataSchema = args(
   {
@@ -123,6 +124,7 @@ function exportMetadata(metadata: Awaited<ReturnType<Data['metadata']>>): JsonOb
     table: exportedName(table.ref),
     ...(table.configuration === null ? {} : { configuration: table.configuration }),
     ...(table.isEnum ? { is_enum: true } : {}),
+    ...(table.version === null ? {} : { version_column: table.version }),
     ...Object.fromEntries(
       Object.entries(RELATIONSHIPS).map(([key, type]) => [
         key,
@@ -195,8 +197,9 @@ async function replaceMetadata(edit: Editor, metadata: JsonObject): Promise<void
       const row = { name: name as string, definition: definition as Json, comment: textOrNull(comment) }
       await edit.addComputedField(ref, row, here)
     }
-    const { configuration = null } = entry
+    const { configuration = null, version_column: version } = entry
     if (configuration !== null) edit.customize(ref, configuration, path)
+    if (version !== undefined) edit.setVersion(ref, version as string, path, 'version_column')
   }
   for (const { ref, entry, path } of entries) {
     for (const { kind, item, here } of items(entry, PERMISSIONS, path)) {

@@ -43,10 +43,14 @@ type Entry = JsonObject & { readonly role?: string; readonly name?: string }
 /** Returns the entries of an export, in canonical form, by the name of the object that they configure. */
 function objectsIn(metadata: JsonObject): ReadonlyMap<string, Json> {
   const all = new Map<string, Json>()
-  for (const { table, configuration, is_enum: isEnum, ...lists } of listIn(metadata, 'tables')) {
+  for (const { table, configuration, is_enum: isEnum, version_column: version, ...lists } of listIn(
+    metadata,
+    'tables',
+  )) {
     const name = nameOf(table)
     all.set(`table ${name}`, null)
     if (isEnum === true) all.set(`enum ${name}`, null)
+    if (version !== undefined) all.set(`version ${name}`, version as Json)
     if (isObject(configuration as Json)) all.set(`customization ${name}`, canonical(configuration as JsonObject))
     for (const list of Object.keys(lists)) {
       const type = list.slice(0, list.indexOf('_'))

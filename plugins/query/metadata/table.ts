@@ -66,6 +66,11 @@ export function tableOperations(data: Data): Record<string, Operation> {
       args({ table: tableSchema, is_enum: flag }),
       (edit, { table, is_enum: isEnum }) => edit.setEnum(tableOf(table), isEnum),
     ),
+    set_table_version: metadataOperation<{ table: Json; column: string | null }>(
+      data,
+      args({ table: tableSchema, column: { anyOf: [text, { type: 'null' }] } }),
+      (edit, { table, column }) => edit.setVersion(tableOf(table), column),
+    ),
     untrack_table: metadataOperation<{ table: Json; cascade?: boolean }>(
       data,
       args({ table: tableSchema, cascade: flag }, ['cascade']),

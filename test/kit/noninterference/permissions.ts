@@ -11,6 +11,7 @@ import {
   type Table,
   tableOf,
   TABLES,
+  VERSIONS,
 } from './schema.js'
 
 export interface Grants {
@@ -150,6 +151,7 @@ export function metadataOf({ roles }: Era, { pin, secret }: Names): readonly obj
     table === 'thing' && type === 'insert' && role < 'r4' ? { [pin]: 'given' } : {}
   return [
     ...tables.map(({ name }) => ({ type: 'track_table', args: name })),
+    ...Object.entries(VERSIONS).map(([table, column]) => ({ type: 'set_table_version', args: { table, column } })),
     ...tables.flatMap(({ name, relations }) =>
       Object.entries(relations).map(([relation, { single, table, local, remote }]) => ({
         type: `create_${single ? 'object' : 'array'}_relationship`,

@@ -81,6 +81,9 @@ function queryCase(generator: Generator, role: string): Made {
       ? random.pick(['application/x-ndjson', 'text/csv'])
       : undefined
   const made = post(body.type, '/v1/query', body as unknown as Json, writes)
+  if (body.type === 'update' || body.type === 'delete') {
+    return random.chance(15) ? { ...made, headers: { 'if-match': random.pick(['*', '"1"', '"2"', '"cup"']) } } : made
+  }
   return accept ? { ...made, headers: { accept } } : made
 }
 
@@ -120,11 +123,19 @@ export function generateQuery(generator: Generator, role: string): Query {
   const type = random.pick(PICKED)
   const table = pickTable(generator, role, type === 'count' || type === 'call' ? 'select' : type)
   const where = (): Condition => generateCondition(random, asker, table, used)
+  const whereOfWrite = (): { readonly [key: string]: Json } =>
+    random.chance(30)
+      ? { where: { id: anyId(random) }, ...(random.chance(75) ? { expect: generateVersion(random) } : {}) }
+      : { where: where() }
   const name: Json = random.chance(1) ? random.pick([NAMES[0].shadow, NAMES[1].shadow, 'share', 'nothing']) : table.name
   switch (type) {
     case 'select': {
       if (random.chance(15))
         return { type, args: { table: name, ...generateGroups(generator, asker, table) }, writes: false }
+      if (random.chance(15)) {
+        const columns = generateFields(generator, asker, table, 1)
+        return { type, args: { table: name, columns, where: { id: anyId(random) } }, writes: false }
+      }
       const args = generateSelect(generator, asker, table, 2)
       return { type, args: { table: name, ...args }, writes: false }
     }
@@ -137,14 +148,14 @@ export function generateQuery(generator: Generator, role: string): Query {
     case 'update': {
       const args = {
         table: name,
-        where: where(),
+        ...whereOfWrite(),
         ...generateChange(generator, role, table),
         ...returning(generator, asker, table),
       }
       return { type, args, writes: true }
     }
     case 'delete':
-      return { type, args: { table: name, where: where(), ...returning(generator, asker, table) }, writes: true }
+      return { type, args: { table: name, ...whereOfWrite(), ...returning(generator, asker, table) }, writes: true }
     case 'insert': {
       const conflict = random.chance(30)
       const on = {
@@ -162,6 +173,11 @@ export function generateQuery(generator: Generator, role: string): Query {
     }
   }
 }
+
+/** The version of some rows, of hidden ones, or of none. */
+const generateVersion = (random: Random): Json => ({
+  version: random.pick(['1', '2', '3', '7', 'cup', 'pen', 'Secret-1', String(anyId(random))]),
+})
 
 /** A call of a function: of one that the role may call, and now and then of another or of none. */
 function generateCall(generator: Generator, asker: Asker): Query {
@@ -255,7 +271,7 @@ function generateFields(generator: Generator, asker: Asker, table: Table, depth:
   const { random } = generator
   if (random.chance(10)) return ['*']
   const some = Array.from({ length: random.below(4) }, () => pickColumn(random, asker, table).name)
-  const columns = [...new Set(['id', ...some])]
+  const columns = [...new Set(['id', ...some]), ...(random.chance(8) ? ['$version'] : [])]
   if (depth === 0 || random.chance(50)) return columns
   const [name, relation] = relationOf(random, asker, table)
   const remote = tableOf(relation.table)

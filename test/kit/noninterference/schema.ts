@@ -134,6 +134,7 @@ const WIDE: readonly Column[] = [
     ['ffffffff-0000-0000-0000-000000000009'],
   ),
   column('wait', type('interval', 'other'), 'interval', ['1 day', '01:00:00'], ['178000000 years', '-1 day']),
+  column('rev', INT4, 'int not null default 1', [1, 2, 3], [7, 8]),
 ]
 
 /** All but `c_up` and `c_len` raise on odd values. */
@@ -224,6 +225,8 @@ export const TABLES: Readonly<Record<string, Table>> = {
     computed: [],
   },
 }
+/** Columns whose text is the version of a row. Roles may not select all of them. */
+export const VERSIONS = { note: 'rev', item: 'rev', thing: 'name', org: 'id' } as const
 export const tableOf = (name: string): Table => TABLES[name] as Table
 export const columnOf = (table: Table, name: string): Column | undefined =>
   table.columns.find((each) => each.name === name)

@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
@@ -10,10 +10,11 @@ import tap, { type Test } from 'tap'
 import type { builtins } from '../../../core/cli/builtins.js'
 import type { loadServer } from '../../../core/host/server.js'
 import { freshDatabase } from '../../kit/database.js'
-import { patience } from '../../kit/patience.js'
 import { ADMIN_SECRET } from '../../kit/server.js'
 import { packages } from '../packages.js'
+import { environment, run } from './commands.js'
 import { asConfiguration, asModule, examplesOf, isConfiguration } from './examples.js'
+import { nodesOf, pack } from './tarball.js'
 
 /** The package as `npm publish` makes it, installed into empty folders as its users do. */
 const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
@@ -23,10 +24,7 @@ const MAX_PRODUCTION_BYTES = 40_000_000
 const tools = await packages(tap, 'package')
 const folder = await mkdtemp(join(tmpdir(), 'rowhouse-package-'))
 tap.teardown(() => rm(folder, { recursive: true, force: true }))
-const tarball = await pack()
-
-/** Paths of Node.js by its version: the one that runs this, and those of the registry. */
-const nodes = [process.execPath, ...['node22', 'node24'].map((name) => join(tools, 'node_modules', name, 'bin/node'))]
+const tarball = await pack(folder)
 
 tap.test('publint and attw find nothing', async (t) => {
   const bin = join(tools, 'node_modules/.bin')
@@ -35,9 +33,9 @@ tap.test('publint and attw find nothing', async (t) => {
   t.match(await run(folder, [join(bin, 'attw'), tarball, '--profile', 'esm-only']), { code: 0 })
 })
 
-for (const node of nodes) {
+for (const [name, node] of nodesOf(tools)) {
   const skip = existsSync(node) ? false : 'npm has no such Node.js for this machine'
-  tap.test(`an empty folder becomes a project: ${node.replace(tools, '')}`, { skip }, async (t) => {
+  tap.test(`an empty folder becomes a project: ${name}`, { skip }, async (t) => {
     const app = await newFolder(t)
     const path = `${join(node, '..')}:${process.env['PATH']}`
     const version = (await run(app, ['node', '--version'], { PATH: path })).out
@@ -163,47 +161,10 @@ function valueOf(name: string): string {
   return 'a text that is long enough for a secret'
 }
 
-/** Packs `build/` without comments, as `prepack` does, but in a copy. */
-async function pack(): Promise<string> {
-  const npm = async (cwd: string): Promise<string> => {
-    const { code, out, err } = await run(cwd, [
-      'npm',
-      'pack',
-      '--ignore-scripts',
-      '--pack-destination',
-      folder,
-      '--json',
-    ])
-    if (code !== 0) throw new Error(err)
-    return join(folder, (JSON.parse(out) as [{ readonly filename: string }])[0].filename)
-  }
-  await run(folder, ['tar', '-xzf', await npm(ROOT)])
-  const copy = join(folder, 'package')
-  await run(copy, [process.execPath, join(ROOT, 'build/plugins/strip-comments.js')])
-  return npm(copy)
-}
-
 async function newFolder(t: Test): Promise<string> {
   const app = await mkdtemp(join(tmpdir(), 'rowhouse-app-'))
   t.teardown(() => rm(app, { recursive: true, force: true }))
   return app
-}
-
-/** The environment of this process, without what the runner and npm have added. */
-function environment(env: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
-  const own = Object.entries(process.env).filter(
-    ([name]) => !/^(ROWHOUSE_|NODE_OPTIONS$|npm_|TAP|DATABASE_URL$)/.test(name),
-  )
-  return { ...Object.fromEntries(own), ...env }
-}
-
-function run(cwd: string, [command = '', ...args]: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const options = { cwd, env: environment(env), timeout: patience(300_000), maxBuffer: 2 ** 26 }
-  return new Promise<{ readonly code: number; readonly out: string; readonly err: string }>((resolve) => {
-    execFile(command, args, options, (error, out, err) =>
-      resolve({ code: error ? Number(error.code ?? 1) : 0, out, err }),
-    )
-  })
 }
 
 /** Runs a command that serves, until it listens. */

@@ -1,0 +1,86 @@
+import { isAdmin } from '../session.js'
+import { at, parseFailed, ServiceError } from '../errors.js'
+import type { Data } from '../data/data.js'
+import type { Call, Operation, Operations } from '../data/operations.js'
+import type { Json, JsonObject } from '../json/parse.js'
+import { describe, isObject } from '../plan/encode.js'
+import { liftTableRef } from '../plan/lift-boolexp.js'
+import { startSteps } from './run-steps.js'
+import { hasSteps } from './steps.js'
+
+const MAX_MEMBERS = 1000
+
+/** The operation `bulk`: runs queries in order in one transaction. */
+export function bulkOperation(data: Data, operations: Operations): Operation {
+  return {
+    templatable: 'queries',
+    async run(args, call) {
+      if (!Array.isArray(args))
+        throw parseFailed(`expecting an array of queries, but found ${describe(args)}`, '$.args')
+      if (args.length > MAX_MEMBERS) throw parseFailed(`a bulk can have at most ${MAX_MEMBERS} members`, '$.args')
+      if (args.length === 0) return { kind: 'text', text: '[]' }
+      return data.transaction(call, async (inner) => {
+        const spend = (members: number) => {
+          inner.transaction.members += members
+          if (inner.transaction.members > MAX_MEMBERS) {
+            throw parseFailed(`nested bulks can have at most ${MAX_MEMBERS} members in total`, '$.args')
+          }
+        }
+        spend(args.length)
+        const runQuery = async (query: Json, as: Call) => {
+          const answer = await operations.run(query, { ...as, format: 'json' })
+          if (answer.kind === 'text') return answer.text
+          throw new Error('an operation in a bulk returned a stream')
+        }
+        const steps =
+          call.steps || hasSteps(args) ? startSteps(args, { data, operations, runQuery, spend }, inner) : undefined
+        const answers: string[] = []
+        let readUntil = 0
+        for (const [i, member] of args.entries()) {
+          if (i >= readUntil && isAdmin(call.session) && tracks(member)) {
+            const metadata = metadataFrom(args, i, operations)
+            await readAhead(data, metadata, inner)
+            readUntil = i + metadata.length
+          }
+          answers.push(await (steps ? steps(i) : under(i, () => runQuery(member, inner))))
+        }
+        return { kind: 'text', text: `[${answers.join(',')}]` }
+      })
+    },
+  }
+}
+
+/** Runs `fn`, and puts the paths of its errors under the member `i`. */
+async function under<T>(i: number, fn: () => Promise<T>): Promise<T> {
+  try {
+    return await fn()
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
+  }
+}
+
+const TRACK = ['track_table', 'add_existing_table_or_view']
+const tracks = (member: Json): member is JsonObject => isObject(member) && TRACK.some((type) => type === member['type'])
+
+/** Returns the member and those that follow it and change nothing but metadata. */
+function metadataFrom(members: readonly Json[], from: number, operations: Operations): readonly Json[] {
+  const rest = members.slice(from)
+  const changesOthers = (member: Json): boolean => {
+    const type = isObject(member) ? member['type'] : undefined
+    return typeof type !== 'string' || type === 'run_sql' || operations.get(type)?.admin !== true
+  }
+  const end = rest.findIndex(changesOthers)
+  return end < 0 ? rest : rest.slice(0, end)
+}
+
+/** Reads the tables that members will track in one query, because each query takes long. Members refuse wrong names. */
+async function readAhead(data: Data, members: readonly Json[], call: Call): Promise<void> {
+  const refs = members.filter(tracks).flatMap(({ args }) => {
+    try {
+      return [liftTableRef(isObject(args) && 'table' in args ? args['table'] : args, '$.args')]
+    } catch {
+      return []
+    }
+  })
+  if (refs.length > 1) await data.alter(call, (edit) => edit.readAhead(refs))
+}

@@ -1,0 +1,43 @@
+import { parseFailed, type ServiceError } from '../errors.js'
+import type { SqlType, TypeKind } from '../plan/ir.js'
+import type { JsonSchema } from './answer-schema.js'
+
+/**
+ * Returns an error if no value of a schema can be a value of a PostgreSQL type. Texts may be values of any type that is
+ * written as text, because only PostgreSQL can tell.
+ */
+export function misfit(schema: JsonSchema, type: SqlType, path: string): ServiceError | undefined {
+  const { type: json, format } = schema as { type?: string; format?: string }
+  const kinds = ANY.has(type.kind) ? undefined : json && TAKEN_BY[json]
+  if (!kinds) return undefined
+  const isText = json === 'string'
+  const fits = kinds.has(type.kind) && !(isText && format !== undefined && NUMBERS.has(type.kind))
+  if (fits) return undefined
+  return parseFailed(`expecting a value for type ${type.name}, but found ${format ?? json}`, path)
+}
+
+const ANY: ReadonlySet<TypeKind> = new Set(['json', 'jsonb', 'range', 'multirange'])
+const NUMBERS: ReadonlySet<TypeKind> = new Set(['int2', 'int4', 'int8', 'float', 'numeric', 'bool'])
+/** Kinds of types that accept a JSON value. @see encode */
+const TAKEN_BY: Readonly<Record<string, ReadonlySet<TypeKind>>> = {
+  integer: new Set(['int2', 'int4', 'int8', 'float', 'numeric', 'other']),
+  number: new Set(['int2', 'int4', 'int8', 'float', 'numeric', 'other']),
+  boolean: new Set(['bool']),
+  array: new Set(['array']),
+  object: new Set(['row', 'hstore', 'geometry', 'geography']),
+  string: new Set([
+    'int2',
+    'int4',
+    'int8',
+    'float',
+    'numeric',
+    'bool',
+    'text',
+    'array',
+    'row',
+    'hstore',
+    'geometry',
+    'geography',
+    'other',
+  ]),
+}

@@ -1,0 +1,58 @@
+import { randomUUID } from 'node:crypto'
+import { at } from '../errors.js'
+import { type Json, type JsonObject, parseJson, type Rows, rowsOf } from '../json/parse.js'
+import type { Insert, Op, SqlType } from '../plan/ir.js'
+import type { Place } from './places.js'
+
+/** No other value of a query contains this. */
+const UNIQUE = randomUUID()
+let counter = 0
+
+/** Returns a value for a place whose value is not known yet, so that its query can be planned. */
+export function placeholder<P extends Place>(place: P, places?: Map<Json, P>): Json {
+  if (place.use === 'count') return 1
+  if (place.use === 'rows') return rowsOf([Object.create(null) as JsonObject], place.path)
+  const value = `${UNIQUE} ${counter++}`
+  places?.set(value, place)
+  return value
+}
+
+export const isPlaceholder = (value: Json): boolean => typeof value === 'string' && value.startsWith(UNIQUE)
+
+/** A value of a request, with the type that PostgreSQL reads it as. */
+export interface TypedValue {
+  readonly value: Json
+  readonly type: SqlType
+  readonly path: string
+}
+
+/** Returns the values of a planned request. Those of lists and arrays are arrays. */
+export const valuesIn = (op: Op, values: readonly Json[]): readonly TypedValue[] => [
+  ...operands(op, values),
+  ...(op.kind === 'insert' ? cells(op, values) : []),
+]
+
+function operands(node: unknown, values: readonly Json[]): readonly TypedValue[] {
+  if (Array.isArray(node)) return node.flatMap((each) => operands(each, values))
+  if (typeof node !== 'object' || node === null) return []
+  const { kind, slot, type, path } = node as { kind?: string; slot?: number; type?: SqlType; path?: string }
+  if (kind === 'value' && slot !== undefined && type && path) return [{ value: values[slot] as Json, type, path }]
+  return Object.values(node).flatMap((each) => operands(each, values))
+}
+
+/** Returns the values of the rows of an insert, and of rows of relationships. */
+function cells(
+  { rows, columns, related = [] }: Insert,
+  values: readonly Json[],
+  place = (i: number, name: string) => at(at('$.args.objects', i), name),
+): readonly TypedValue[] {
+  const all = parseJson((values[rows] as Rows).source) as readonly JsonObject[]
+  const own = all.flatMap((row, i) =>
+    columns.flatMap(({ name, type }): TypedValue[] => {
+      const value = row[name]
+      return value === undefined ? [] : [{ value, type, path: place(i, name) }]
+    }),
+  )
+  const inner = related.filter((each) => each.kind === 'insert')
+  return [...own, ...inner.flatMap((each) => cells(each, values, () => '$.args.objects'))]
+}

@@ -1,0 +1,176 @@
+import { at, parseFailed } from '../errors.js'
+import { type Json, type JsonObject, NO_LIMITS, parseJson, Rows } from '../json/parse.js'
+import { isObject } from '../plan/encode.js'
+import { operatorName, takesList } from '../plan/operators.js'
+import type { Schema } from '../schema.js'
+import type { Operation, Templatable } from '../data/operations.js'
+
+/** What a place in a query takes. */
+export type Use =
+  /** A value of a condition or of an assignment. */
+  | 'value'
+  /** The whole list of `$in` or `$nin`. */
+  | 'list'
+  /** `limit` or `offset`. */
+  | 'count'
+  /** The rows of an insert. */
+  | 'rows'
+  /** A field of a message. */
+  | 'text'
+
+/** A place in a query where a value may stand. */
+export interface Place {
+  readonly use: Use
+  /** Path in the query, e.g. `$.args.where.id.$eq`. */
+  readonly path: string
+  /** Schema of the value, if the operation has one. */
+  readonly schema?: Schema | undefined
+  /** Names of the relationships that lead to the rows. */
+  readonly via?: readonly string[] | undefined
+  /** Whether it is the operand of a condition, where null means `is null`. */
+  readonly compared?: true
+}
+
+/** Objects such as `{"param": name}`, which stand for values. Inside a JSON value there are none. */
+export interface PlaceMarks {
+  is(object: JsonObject): boolean
+  /** Returns the value for a mark. */
+  replace(mark: JsonObject, place: Place): Json
+}
+
+/**
+ * Returns a query in which the marks are replaced.
+ * @param parts the parts of its `args` where marks may stand
+ * @throws ServiceError 400 when `args` is not an object
+ */
+export function fill(
+  query: JsonObject,
+  parts: Templatable,
+  { args: schema }: Pick<Operation, 'args'>,
+  marks: PlaceMarks,
+  path = '$',
+): JsonObject {
+  const { args } = query
+  if (!isObject(args)) throw parseFailed('expecting an object', `${path}.args`)
+  return { ...query, args: fillParts(parts, args, marks, `${path}.args`, schema) }
+}
+
+const isMark = (value: Json | undefined, marks: PlaceMarks): value is JsonObject => isObject(value) && marks.is(value)
+
+function fillPart(part: Templatable[string], value: Json, marks: PlaceMarks, path: string, schema?: Schema): Json {
+  switch (part) {
+    case 'condition':
+      return fillExp(value, marks, path)
+    case 'rows':
+      return fillRows(value, marks, path, [])
+    case 'text':
+      if (Array.isArray(value)) return value.map((each, i) => fillPart(part, each, marks, at(path, i), itemsOf(schema)))
+      break
+    case 'value':
+    case 'count':
+      break
+    default:
+      if (Array.isArray(value)) return value.map((each, i) => fillPart(part, each, marks, at(path, i), itemsOf(schema)))
+      return isObject(value) ? fillParts(part, value, marks, path, schema) : value
+  }
+  return isMark(value, marks) ? marks.replace(value, { use: part, path, schema }) : value
+}
+
+function fillParts(
+  parts: Templatable,
+  object: JsonObject,
+  marks: PlaceMarks,
+  path: string,
+  schema?: Schema,
+): JsonObject {
+  const filled = { ...object }
+  for (const key of Object.keys('*' in parts ? object : parts)) {
+    const part = Object.hasOwn(parts, key) ? parts[key] : parts['*']
+    const value = object[key]
+    if (part === undefined || value === undefined) continue
+    filled[key] = fillPart(part, value, marks, at(path, key), propertyOf(schema, key))
+  }
+  return filled
+}
+
+function fillRows(value: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {
+  if (isMark(value, marks)) return marks.replace(value, { use: 'rows', path, via })
+  // The rows of an HTTP request are text.
+  if (value instanceof Rows)
+    return hasObjects(value) ? fillRows(parseJson(value.source, NO_LIMITS), marks, path, via) : value
+  if (Array.isArray(value)) return value.map((row, i) => fillRow(row, marks, at(path, i), via))
+  return fillRow(value, marks, path, via)
+}
+
+const hasObjects = ({ columns }: Rows): boolean => [...columns.values()].some(({ first }) => first.composite >= 0)
+
+/** Fills a row. Its rows of relationships are objects with the keys `data` and `on_conflict` only. */
+function fillRow(row: Json, marks: PlaceMarks, path: string, via: readonly string[]): Json {
+  if (!isObject(row)) return row
+  return map(row, path, (key, value, here) => {
+    if (!isObject(value)) return value
+    const related: JsonObject = value
+    if (marks.is(related)) return marks.replace(related, { use: 'value', path: here })
+    const isRelated = Object.keys(related).every((each) => each === 'data' || each === 'on_conflict')
+    if (!isRelated || related['data'] === undefined) return related
+    return { ...related, data: fillRows(related['data'], marks, `${here}.data`, [...via, key]) }
+  })
+}
+
+const itemsOf = (schema?: Schema) => (schema && 'items' in schema ? schema.items : undefined)
+const propertyOf = (schema: Schema | undefined, key: string) =>
+  schema && 'properties' in schema ? schema.properties?.[key] : undefined
+
+function fillExp(exp: Json, marks: PlaceMarks, path: string): Json {
+  if (!isObject(exp)) return exp
+  return map(exp, path, (key, value, here) => {
+    switch (key) {
+      case '$and':
+      case '_and':
+      case '$or':
+      case '_or':
+        return Array.isArray(value) ? value.map((part, i) => fillExp(part, marks, at(here, i))) : value
+      case '$not':
+      case '_not':
+        return fillExp(value, marks, here)
+      case '$exists':
+      case '_exists':
+        return isObject(value)
+          ? map(value, here, (part, inner, at) => (part === '_where' ? fillExp(inner, marks, at) : inner))
+          : value
+      default:
+        // As the operand of an operator, so that the value is never read as a condition.
+        if (isMark(value, marks))
+          return { $eq: marks.replace(value, { use: 'value', path: `${here}.$eq`, compared: true }) }
+        return isOperators(value) ? fillOperators(value, marks, here) : fillExp(value, marks, here)
+    }
+  })
+}
+
+function fillOperators(operators: JsonObject, marks: PlaceMarks, path: string): JsonObject {
+  return map(operators, path, (key, value, here) => {
+    if (isMark(value, marks))
+      return marks.replace(value, { use: takesList(key) ? 'list' : 'value', path: here, compared: true })
+    const name = operatorName(key)
+    if (name === 'cast' && isObject(value)) {
+      return map(value, here, (_, inner, at) => (isObject(inner) ? fillOperators(inner, marks, at) : inner))
+    }
+    if (name === 'st_d_within' || name === 'matches') return fillPart({ '*': 'value' }, value, marks, here)
+    if (!takesList(key) || !Array.isArray(value)) return value
+    return value.map((element, i) =>
+      isMark(element, marks) ? marks.replace(element, { use: 'value', path: at(here, i), compared: true }) : element,
+    )
+  })
+}
+
+function isOperators(value: Json): value is JsonObject {
+  if (!isObject(value)) return false
+  const keys = Object.keys(value)
+  return keys.length > 0 && keys.every((key) => operatorName(key))
+}
+
+function map(object: JsonObject, path: string, fn: (key: string, value: Json, path: string) => Json): JsonObject {
+  const result: JsonObject = Object.create(null)
+  for (const key in object) result[key] = fn(key, object[key] as Json, at(path, key))
+  return result
+}

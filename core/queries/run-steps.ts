@@ -1,0 +1,176 @@
+import { at, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
+import type { Data } from '../data/data.js'
+import type { Call, Operations, Steps } from '../data/operations.js'
+import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../json/parse.js'
+import { describe, isObject } from '../plan/encode.js'
+import { namesFor } from '../plan/names.js'
+import { permissionRole } from '../session.js'
+import { type JsonSchema, tablesOf } from './answer-schema.js'
+import { assertExpected } from './expectation.js'
+import { follow, type Reference } from './reference.js'
+import {
+  type AnswerSchemas,
+  checkReferences,
+  checkStep,
+  EACH,
+  fillReferences,
+  readStep,
+  type Step,
+  type StepPlanner,
+  valueForPlace,
+} from './steps.js'
+
+/** What the steps of a bulk need. */
+export interface StepTools {
+  readonly data: Data
+  readonly operations: Operations
+  /** Runs a query in the transaction of the bulk. */
+  runQuery(query: Json, call: Call): Promise<string>
+  /** Counts further members. @throws ServiceError 400 when there are too many */
+  spend(members: number): void
+}
+
+/**
+ * Prepares the members of a bulk that have names, references or expectations.
+ * @returns a function that runs the member `i`. It first checks the members that it can before it runs anything
+ */
+export function startSteps(members: readonly Json[], tools: StepTools, call: Call): (i: number) => Promise<string> {
+  const { operations } = tools
+  const steps = members.map((member, i) => placed(i, () => readStep(member)))
+  const answers = new Answers(call.steps)
+  const schemas = new Map<string, JsonSchema>()
+  // A bulk in a bulk has been checked with the outer one.
+  let checked = call.steps ? Infinity : 0
+
+  /** Checks the steps from `from` on, up to one that may change what the others mean. */
+  async function check(from: number): Promise<void> {
+    const planner = plannerFor(tools, call)
+    for (checked = from; checked < steps.length; checked++) {
+      const step = steps[checked] as Step
+      await placedAsync(checked, () => checkResolved(step, schemas, planner, call))
+      if (changesMetadata(step.query, operations)) {
+        checked++
+        return
+      }
+    }
+  }
+
+  return async (i) => {
+    if (i >= checked) await check(i)
+    return placedAsync(i, () => runStep(steps[i] as Step, answers, tools, call))
+  }
+}
+
+function plannerFor({ data, operations }: StepTools, call: Call): StepPlanner {
+  const catalog = data.catalogFor(call)
+  const names = namesFor(permissionRole(call.session), catalog)
+  return { operations, find: tablesOf(catalog), plan: (request) => data.plan(request, names) }
+}
+
+/** Checks a step. Of a template, checks the query that it runs. */
+async function checkResolved(
+  step: Step,
+  known: Map<string, JsonSchema>,
+  planner: StepPlanner,
+  call: Call,
+): Promise<void> {
+  const { query } = step
+  const operation = planner.operations.get(query['type'] as string)
+  if (!operation?.resolve) {
+    checkStep(step, known, planner)
+    return
+  }
+  await operation.resolve(query['args'] as Json, call, async (inner) => {
+    // The steps of a template see its own names only.
+    const isBulk = planner.operations.get((inner as JsonObject)['type'] as string)?.templatable === 'queries'
+    const check = (outer: AnswerSchemas) => checkReferences(inner as JsonObject, isBulk ? new Map() : outer, planner)
+    checkStep(step, known, planner, (_, outer) => check(outer))
+  })
+}
+
+/** Returns whether a query may change which tables there are, or what a role may do. */
+function changesMetadata({ type, args }: JsonObject, operations: Operations): boolean {
+  const operation = operations.get(type as string)
+  if (operation?.templatable !== 'queries') return operation?.admin === true
+  return Array.isArray(args) && args.some((each) => isObject(each) && changesMetadata(each, operations))
+}
+
+async function runStep(step: Step, answers: Answers, tools: StepTools, call: Call): Promise<string> {
+  const { query, as, forEach, expect } = step
+  const operation = tools.operations.get(query['type'] as string)
+  const isBulk = operation?.templatable === 'queries'
+  const runWith = async (known: Answers): Promise<string> => {
+    const filled = fillReferences(query, operation, (reference, place) =>
+      valueForPlace(valueOf(reference, known, place.path), place),
+    )
+    const answer = await tools.runQuery(filled, { ...call, steps: isBulk ? known : undefined })
+    if (expect) assertExpected(expect, parseJson(answer, NO_LIMITS), '$.expect')
+    return answer
+  }
+  const answer = forEach ? await runForEach(forEach, runWith, answers, tools) : await runWith(answers)
+  if (as !== undefined) answers.add(as, answer)
+  return answer
+}
+
+async function runForEach(
+  { of, max }: NonNullable<Step['forEach']>,
+  run: (known: Answers) => Promise<string>,
+  answers: Answers,
+  { spend }: StepTools,
+): Promise<string> {
+  const list = valueOf(of, answers, '$.for_each')
+  if (!Array.isArray(list)) throw parseFailed(`expecting a list, but found ${describe(list)}`, '$.for_each')
+  if (list.length > max) {
+    throw unexpectedPayload(`the list has ${list.length} elements, and for_each runs for at most ${max}`, '$.for_each')
+  }
+  spend(list.length)
+  const all: string[] = []
+  for (const element of list) all.push(await run(answers.with(EACH, element)))
+  return `[${all.join(',')}]`
+}
+
+function valueOf(reference: Reference, answers: Answers, path: string): Json {
+  const answer = answers.get(reference.name)
+  if (answer === undefined) throw parseFailed(`no earlier step has the name "${reference.name}"`, path)
+  return follow(answer, reference, path)
+}
+
+/** The answers of steps. Those that no step refers to are not parsed. */
+class Answers implements Steps {
+  private readonly texts = new Map<string, string>()
+  private readonly values = new Map<string, Json>()
+
+  constructor(private readonly outer?: Steps) {}
+
+  add(name: string, text: string): void {
+    this.texts.set(name, text)
+  }
+
+  with(name: string, value: Json): Answers {
+    const inner = new Answers(this)
+    inner.values.set(name, value)
+    return inner
+  }
+
+  get(name: string): Json | undefined {
+    const text = this.texts.get(name)
+    if (text !== undefined && !this.values.has(name)) this.values.set(name, parseJson(text, NO_LIMITS))
+    return this.values.has(name) ? this.values.get(name) : this.outer?.get(name)
+  }
+}
+
+function placed<T>(i: number, fn: () => T): T {
+  try {
+    return fn()
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
+  }
+}
+
+async function placedAsync<T>(i: number, fn: () => Promise<T>): Promise<T> {
+  try {
+    return await fn()
+  } catch (error) {
+    throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
+  }
+}

@@ -1,0 +1,240 @@
+import { at, isUnder, parseFailed, ServiceError, unexpectedKey, unexpectedPayload } from '../errors.js'
+import type { Operation, Operations, Request, Templatable } from '../data/operations.js'
+import { type Json, type JsonObject, rowsOf } from '../json/parse.js'
+import { describe, isObject } from '../plan/encode.js'
+import type { Op } from '../plan/ir.js'
+import { answerSchema, type FindTable, type JsonSchema } from './answer-schema.js'
+import { assertExpectable, type Expectation, readExpectation } from './expectation.js'
+import { misfit } from './fits.js'
+import { placeholder, valuesIn } from './placeholders.js'
+import { fill, type Place } from './places.js'
+import { isReference, parseReference, type Reference, schemaAt, STEP_NAME } from './reference.js'
+
+/** A member of a bulk. */
+export interface Step {
+  /** The query, without the keys below. */
+  readonly query: JsonObject
+  /** Name of its answer in later steps. */
+  readonly as?: string
+  /** Runs once for each element of a list. */
+  readonly forEach?: { readonly of: Reference; readonly max: number }
+  readonly expect?: Expectation
+}
+
+/** Name of the element for which a step with `for_each` runs. */
+export const EACH = 'each'
+const STEP_KEYS = ['as', 'for_each', 'expect']
+/** Most elements of a `for_each`, and its default. */
+export const MAX_EACH = 1000
+const DEFAULT_EACH = 100
+
+/** Returns whether members of a bulk have names, expectations or repetitions, at any depth. */
+export function hasSteps(members: readonly Json[]): boolean {
+  return members.some((member) => {
+    if (!isObject(member)) return false
+    const { args } = member
+    return STEP_KEYS.some((key) => member[key] !== undefined) || (Array.isArray(args) && hasSteps(args))
+  })
+}
+
+/** @throws ServiceError 400 with a path in the member */
+export function readStep(member: Json): Step {
+  if (!isObject(member)) throw parseFailed('expecting an object with the keys type and args', '$')
+  const { as, for_each: each, expect, ...query } = member
+  if (as !== undefined && as !== null && !(typeof as === 'string' && STEP_NAME.test(as) && as !== EACH)) {
+    throw parseFailed(`expecting a name of letters, digits and _, other than "${EACH}"`, '$.as')
+  }
+  return {
+    query,
+    ...(as ? { as } : {}),
+    ...(each === undefined || each === null ? {} : { forEach: readEach(each) }),
+    ...(expect === undefined || expect === null ? {} : { expect: readExpectation(expect, '$.expect') }),
+  }
+}
+
+/** Reads a reference to a list, or `{"in": reference, "max": 100}`. */
+function readEach(value: Json): NonNullable<Step['forEach']> {
+  const path = '$.for_each'
+  if (!isObject(value)) return { of: parseReference(value, path), max: DEFAULT_EACH }
+  for (const key in value) if (key !== 'in' && key !== 'max') throw unexpectedKey(key, ['in', 'max'], path)
+  const { in: list, max = DEFAULT_EACH } = value
+  if (typeof max !== 'number' || !Number.isInteger(max) || max < 1 || max > MAX_EACH) {
+    throw parseFailed(`expecting a whole number from 1 to ${MAX_EACH}`, `${path}.max`)
+  }
+  return { of: parseReference(list, `${path}.in`), max }
+}
+
+/** Replaces the references in a query by their values. Leaves those in the members of a bulk alone. */
+export function fillReferences(
+  query: JsonObject,
+  operation: Operation | undefined,
+  valueOf: (reference: Reference, place: Place) => Json,
+): JsonObject {
+  const parts = partsOf(operation)
+  if (!operation || !parts || !isObject(query['args'])) return query
+  return fill(query, parts, operation, {
+    is: isReference,
+    replace: (mark, place) => valueOf(parseReference(mark['$ref'], place.path), place),
+  })
+}
+
+const partsOf = (operation: Operation | undefined): Templatable | undefined => {
+  const parts = operation?.referable ?? operation?.templatable
+  return parts === 'queries' ? undefined : parts
+}
+
+/** What checks of steps need to know. */
+export interface StepPlanner {
+  readonly operations: Operations
+  readonly find: FindTable
+  /** Plans a request with the names that the caller's role may use. */
+  plan(request: Request): Op
+  /** Paths in the query of values that are placeholders already, to which no schema applies. */
+  readonly open?: readonly string[]
+}
+
+/** The schemas of the answers of earlier steps, by name. */
+export type AnswerSchemas = ReadonlyMap<string, JsonSchema>
+
+/**
+ * Checks a query with references before anything runs: that the answers of earlier steps have these values, and that the
+ * values can have the types of their places.
+ * @returns the schema of its answer
+ * @throws ServiceError 400 with a path in the query
+ */
+export function checkReferences(query: JsonObject, known: AnswerSchemas, planner: StepPlanner): JsonSchema {
+  const { operations } = planner
+  const operation = operations.get(query['type'] as string)
+  if (operation?.templatable === 'queries') return checkMembers(query, known, planner)
+  const placed = new Map<Json, Place & { readonly from: JsonSchema }>()
+  const open = [...(planner.open ?? [])]
+  const filled = fillReferences(query, operation, (reference, place) => {
+    const from = schemaOf(reference, known, place.path)
+    open.push(place.path)
+    assertUse(from, place)
+    if (place.use !== 'rows') return placeholder({ ...place, from }, placed)
+    const { properties = {} } = (from['items'] ?? from) as { properties?: Readonly<Record<string, JsonSchema>> }
+    const row: JsonObject = Object.create(null)
+    for (const [key, of] of Object.entries(properties)) {
+      row[key] = placeholder({ use: 'value', path: at(at(place.path, '*'), key), from: of }, placed)
+    }
+    return rowsOf([row], place.path)
+  })
+  const isText = operation?.answer !== undefined && [...placed.values()].every(({ use }) => use === 'text')
+  const request = operation?.lift && !isText ? operations.lift(filled, open) : undefined
+  const op = request && planner.plan(request)
+  if (op) {
+    for (const { value, type } of valuesIn(op, request.values)) {
+      for (const each of Array.isArray(value) ? value : [value]) {
+        const place = placed.get(each)
+        const of = place && (Array.isArray(value) || place.use === 'list' ? (type.element ?? type) : type)
+        const wrong = of && misfit(place.use === 'list' ? elementOf(place.from) : place.from, of, place.path)
+        if (wrong) throw wrong
+      }
+    }
+  }
+  return operation?.answer ?? (op ? answerSchema(op, planner.find) : {})
+}
+
+/** Checks the members of a bulk. @returns the schema of its answer */
+function checkMembers({ args }: JsonObject, known: AnswerSchemas, planner: StepPlanner): JsonSchema {
+  if (!Array.isArray(args)) return { type: 'array' }
+  const inner = new Map(known)
+  const schemas = args.map((member, i) => {
+    try {
+      return checkStep(readStep(member), inner, plannerOf(planner, at('$.args', i)))
+    } catch (error) {
+      throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
+    }
+  })
+  return { type: 'array', prefixItems: schemas }
+}
+
+/** Returns the planner of the query at a path. */
+function plannerOf(planner: StepPlanner, path: string): StepPlanner {
+  const open = planner.open?.filter((each) => isUnder(each, path)).map((each) => `$${each.slice(path.length)}`)
+  return open ? { ...planner, open } : planner
+}
+
+/**
+ * Yields the queries of a template: the query itself, or the members of a bulk, with placeholders for references.
+ * @returns `open`: the paths of the placeholders
+ */
+export function* memberQueries(query: JsonObject, operations: Operations, path = '$'): Generator<MemberQuery> {
+  const operation = operations.get(query['type'] as string)
+  if (operation?.templatable === 'queries') {
+    for (const [i, member] of (query['args'] as readonly Json[]).entries()) {
+      yield* memberQueries(readStep(member).query, operations, `${path}.args[${i}]`)
+    }
+    return
+  }
+  const open: string[] = []
+  const filled = fillReferences(query, operation, (_, place) => {
+    open.push(place.path)
+    return placeholder(place)
+  })
+  yield { query: filled, path, open }
+}
+interface MemberQuery {
+  readonly query: JsonObject
+  readonly path: string
+  readonly open: readonly string[]
+}
+
+/** Checks a step, and adds the schema of its answer to those that later steps know. */
+export function checkStep(
+  { query, as, forEach, expect }: Step,
+  known: Map<string, JsonSchema>,
+  planner: StepPlanner,
+  check: (query: JsonObject, known: AnswerSchemas) => JsonSchema = (each, inner) =>
+    checkReferences(each, inner, planner),
+): JsonSchema {
+  if (as !== undefined && known.has(as)) throw unexpectedPayload(`the name "${as}" is used twice`, '$.as')
+  const inner = new Map(known)
+  if (forEach) {
+    const list = schemaOf(forEach.of, known, '$.for_each')
+    const type = list['type'] as string | undefined
+    if (type !== undefined && type !== 'array') {
+      throw parseFailed(`expecting a list, but found ${type}`, '$.for_each')
+    }
+    inner.set(EACH, elementOf(list))
+  }
+  const answer = check(query, inner)
+  if (expect) assertExpectable(expect, answer, '$.expect')
+  const all = forEach ? { type: 'array', items: answer } : answer
+  if (as !== undefined) known.set(as, all)
+  return all
+}
+
+function schemaOf(reference: Reference, known: AnswerSchemas, path: string): JsonSchema {
+  const schema = known.get(reference.name)
+  if (schema) return schemaAt(schema, reference, path)
+  throw parseFailed(`no earlier step has the name "${reference.name}"`, path)
+}
+
+const elementOf = (schema: JsonSchema): JsonSchema => (schema['items'] as JsonSchema | undefined) ?? {}
+
+/** Checks what a place takes, whatever its type is. */
+function assertUse(from: JsonSchema, { use, path }: Place): void {
+  const type = from['type'] as string | undefined
+  if (type === undefined) return
+  const refuse = (wanted: string) => {
+    throw parseFailed(`expecting ${wanted}, but found ${type}`, path)
+  }
+  if (use === 'count' && type !== 'integer') refuse('a whole number')
+  if (use === 'list' && type !== 'array') refuse('a list')
+  if (use === 'rows' && type !== 'array' && type !== 'object') refuse('rows')
+  if (use === 'text' && type !== 'string' && type !== 'array') refuse('a string')
+}
+
+/** Returns the value for a place. @throws ServiceError 400 if the place does not take it */
+export function valueForPlace(value: Json, { use, path, compared }: Place): Json {
+  if (value === null && compared) {
+    throw parseFailed('the value is null, and a condition must have one', path)
+  }
+  if (use !== 'rows') return value
+  const rows = Array.isArray(value) ? value : [value]
+  const wrong = rows.find((row) => !isObject(row))
+  if (wrong !== undefined) throw parseFailed(`expecting rows, but found ${describe(wrong)}`, path)
+  return rowsOf(rows as JsonObject[], path)
+}

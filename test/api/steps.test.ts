@@ -1,0 +1,382 @@
+import tap, { type Test } from 'tap'
+import { notifyServer, type NotifyServer } from '../kit/notify.js'
+
+const USER = { role: 'user', variables: { 'x-service-user-id': '7' } }
+
+async function shop(t: Test): Promise<NotifyServer> {
+  const server = await notifyServer(t, { queue: { pollMs: 20 } })
+  await server.must('run_sql', {
+    sql: `
+      create table customer (id int primary key, email text not null, user_id int not null, key uuid not null default gen_random_uuid());
+      create table orders (id serial primary key, customer_id int references customer, note text, meta jsonb);
+      create table item (id serial primary key, order_id int not null references orders, sku text not null, n int not null);
+      create table stock (sku text primary key, n int not null check (n >= 0));
+      insert into customer values (1, 'ann@example.com', 7), (2, 'bob@example.com', 8);
+      insert into stock values ('kite', 5), ('rope', 1);`,
+  })
+  await server.must(
+    'bulk',
+    ['customer', 'orders', 'item', 'stock'].map((table) => ({ type: 'track_table', args: table })),
+  )
+  await server.must('create_object_relationship', {
+    table: 'orders',
+    name: 'customer',
+    using: { foreign_key_constraint_on: 'customer_id' },
+  })
+  await server.must('create_select_permission', {
+    table: 'customer',
+    role: 'user',
+    permission: { columns: ['id', 'email'], filter: { user_id: 'X-SERVICE-USER-ID' } },
+  })
+  for (const table of ['orders', 'item']) {
+    await server.must('create_insert_permission', { table, role: 'user', permission: { check: {} } })
+    await server.must('create_select_permission', { table, role: 'user', permission: { columns: '*', filter: {} } })
+  }
+  return server
+}
+
+const order = {
+  as: 'order',
+  type: 'insert',
+  args: { table: 'orders', objects: [{ customer_id: 1, note: 'soon' }], returning: ['id', 'note', 'meta'] },
+}
+const ID = { $ref: 'order.returning[0].id' }
+const items = (...skus: readonly string[]) => ({
+  type: 'insert',
+  args: { table: 'item', objects: skus.map((sku) => ({ order_id: ID, sku, n: 1 })), returning: ['order_id', 'sku'] },
+})
+const count = async (server: NotifyServer, table: string) =>
+  ((await server.must('count', { table })) as { count: number }).count
+
+tap.test('later steps use answers of earlier ones: in rows, conditions, messages and limits', async (t) => {
+  const server = await shop(t)
+
+  const done = await server.query('bulk', [
+    { as: 'who', type: 'select', args: { table: 'customer', columns: ['id', 'email'], where: { id: 1 } } },
+    {
+      ...order,
+      args: { ...order.args, objects: [{ customer_id: { $ref: 'who[0].id' }, note: 'a', meta: { $ref: 'who' } }] },
+    },
+    items('kite', 'rope'),
+    { type: 'update', args: { table: 'orders', where: { id: ID }, $set: { note: { $ref: 'who[0].email' } } } },
+    { as: 'all', type: 'select', args: { table: 'item', columns: ['id'], where: { order_id: { $eq: ID } } } },
+    { type: 'count', args: { table: 'item', where: { id: { $in: { $ref: 'all[*].id' } } } } },
+    { as: 'few', type: 'count', args: { table: 'item', where: { sku: 'kite' } } },
+    { type: 'select', args: { table: 'item', columns: ['sku'], order_by: 'id', limit: { $ref: 'few.count' } } },
+    { type: 'send_email', args: { to: { $ref: 'who[0].email' }, from: 'shop@example.com', sub: 'Yours', text: 'Hi' } },
+    {
+      type: 'select',
+      args: { table: 'orders', columns: ['id', 'note', 'meta', { name: 'customer', columns: ['id'] }] },
+    },
+  ])
+
+  t.match(done, { status: 200 })
+  const body = done.body as readonly any[]
+  const id = body[1].returning[0].id
+  t.same(body[2].returning, [
+    { order_id: id, sku: 'kite' },
+    { order_id: id, sku: 'rope' },
+  ])
+  t.same(body[5], { count: 2 })
+  t.same(body[7], [{ sku: 'kite' }])
+  t.match(body[8], { detail: 'queued' })
+  t.same(body[9], [{ id, note: 'ann@example.com', meta: [{ id: 1, email: 'ann@example.com' }], customer: { id: 1 } }])
+  t.match(await server.messages(), [{ to: 'ann@example.com' }])
+})
+
+tap.test('rows of an earlier step can be inserted as they are', async (t) => {
+  const server = await shop(t)
+
+  const done = await server.query('bulk', [
+    { as: 'low', type: 'select', args: { table: 'stock', columns: ['sku', 'n'], where: { n: { $lt: 5 } } } },
+    { as: 'copy', type: 'delete', args: { table: 'stock', where: {}, returning: ['sku'] } },
+    { type: 'insert', args: { table: 'stock', objects: { $ref: 'low' } } },
+  ])
+
+  t.match(done, { status: 200, body: [[{ sku: 'rope', n: 1 }], { affected_rows: 2 }, { affected_rows: 1 }] })
+})
+
+tap.test('for_each runs a step for each row, and counts them', async (t) => {
+  const server = await shop(t)
+  const all = { as: 'all', type: 'select', args: { table: 'customer', columns: ['id', 'email'], order_by: 'id' } }
+  const mail = { type: 'send_email', args: { to: { $ref: 'each.email' }, from: 'a@example.com', sub: 'S', text: 'T' } }
+
+  const sent = await server.query('bulk', [all, { ...mail, for_each: 'all' }])
+  t.match(sent, { status: 200, body: [{ length: 2 }, { length: 2 }] })
+  t.same((await server.messages()).map(({ to }: any) => to).toSorted(), ['ann@example.com', 'bob@example.com'])
+
+  const nested = await server.query('bulk', [
+    all,
+    {
+      as: 'made',
+      for_each: { in: 'all', max: 2 },
+      type: 'bulk',
+      args: [{ ...order, args: { ...order.args, objects: [{ customer_id: { $ref: 'each.id' } }] } }, items('kite')],
+    },
+    { type: 'count', args: { table: 'item', where: { order_id: { $ref: 'made[1][0].returning[0].id' } } } },
+  ])
+  t.match(nested, { status: 200, body: { 2: { count: 1 } } })
+
+  const many = await server.query('bulk', [all, { ...mail, for_each: { in: 'all', max: 1 } }])
+  t.match(many, { status: 400, body: { path: '$.args[1].for_each', error: /2 elements.*at most 1/ } })
+  t.match(await server.query('bulk', [all, { ...mail, for_each: { in: 'all', max: 1001 } }]), {
+    status: 400,
+    body: { path: '$.args[1].for_each.max' },
+  })
+  t.match(await server.query('bulk', [order, { ...mail, for_each: 'order' }]), {
+    status: 400,
+    body: { path: '$.args[1].for_each', error: /expecting a list, but found object/ },
+  })
+  t.equal((await server.messages()).length, 2)
+})
+
+tap.test('an expectation that is not met rolls everything back, and names itself', async (t) => {
+  const server = await shop(t)
+  const take = (sku: string, n: number, expect: object) => ({
+    type: 'update',
+    args: { table: 'stock', where: { sku, n: { $gte: n } }, $inc: { n: -n } },
+    expect,
+  })
+
+  t.match(await server.query('bulk', [order, take('rope', 1, { affected: 1 })]), { status: 200 })
+  t.match(await server.query('bulk', [order, take('rope', 1, { affected: 1 })]), {
+    status: 409,
+    body: {
+      code: 'unmet-expectation',
+      path: '$.args[1].expect.affected',
+      error: 'expected 1 affected rows, but found 0',
+    },
+  })
+  t.equal(await count(server, 'orders'), 1)
+
+  const find = (expect: object, where: object = {}) =>
+    server.query('bulk', [{ type: 'select', args: { table: 'stock', columns: ['sku'], where }, expect }])
+  t.match(await find({ rows: 2 }), { status: 200 })
+  t.match(await find({ rows: { min: 1, max: 3 } }), { status: 200 })
+  t.match(await find({ rows: { min: 3 } }), { status: 409, body: { error: 'expected at least 3 rows, but found 2' } })
+  t.match(await find({ exists: true }), { status: 200 })
+  t.match(await find({ exists: false }), { status: 409, body: { error: 'a row exists' } })
+  t.match(await find({ exists: true }, { sku: 'none' }), { status: 409, body: { path: '$.args[0].expect.exists' } })
+  t.match(await server.query('bulk', [{ type: 'count', args: { table: 'stock' }, expect: { rows: 2 } }]), {
+    status: 200,
+  })
+  for (const [expect, path] of [
+    [{ rows: -1 }, '.rows'],
+    [{ rows: { min: 2, max: 1 } }, '.rows'],
+    [{ rows: { least: 1 } }, '.rows.least'],
+    [{ row: 1 }, '.row'],
+    [{ exists: 1 }, '.exists'],
+    [{ affected: 1 }, '.affected'],
+    [1, ''],
+  ] as const) {
+    t.match(
+      await find(expect as object),
+      { status: 400, body: { path: `$.args[0].expect${path}` } },
+      JSON.stringify(expect),
+    )
+  }
+})
+
+tap.test('what cannot exist or fit is refused before anything runs', async (t) => {
+  const server = await shop(t)
+  // A sequence shows what ran although it was rolled back.
+  const next = async () =>
+    (await server.must('run_sql', { sql: 'select last_value, is_called from orders_id_seq' })) as any
+  const before = await next()
+  const refused = async (steps: readonly object[], path: string, error: RegExp) => {
+    const answer = await server.query('bulk', [order, ...steps])
+    t.match(answer, { status: 400, body: { path: `$.args${path}`, error } }, `${path} ${String(error)}`)
+    t.same(await next(), before, 'nothing ran')
+  }
+  const set = (value: object, column = 'note') => ({
+    type: 'update',
+    args: { table: 'orders', where: { id: 1 }, $set: { [column]: value } },
+  })
+
+  await refused([set({ $ref: 'ordre.returning[0].id' })], '[1].args.$set.note', /no earlier step has the name "ordre"/)
+  await refused([set({ $ref: 'order.returning[0].nte' })], '[1].args.$set.note', /has no "nte", did you mean "note"/)
+  await refused([set({ $ref: 'order.affected[0]' })], '[1].args.$set.note', /has no "affected"/)
+  await refused([set({ $ref: 'order[0].id' })], '[1].args.$set.note', /"order" does not exist: it is an object/)
+  await refused([set({ $ref: 'order..id' })], '[1].args.$set.note', /expecting a reference/)
+  await refused([set({ $ref: 5 })], '[1].args.$set.note', /expecting a reference/)
+  await refused([set({ $ref: 'order.returning[0].id' })], '[1].args.$set.note', /type text, but found int32/)
+  await refused(
+    [set({ $ref: 'order.returning[0].note' }), set({ $ref: 'later.count' })],
+    '[2].args.$set.note',
+    /no earlier step/,
+  )
+  await refused(
+    [{ type: 'select', args: { table: 'item', columns: ['id'], limit: { $ref: 'order.returning[0].note' } } }],
+    '[1].args.limit',
+    /whole number/,
+  )
+  await refused(
+    [{ type: 'count', args: { table: 'item', where: { id: { $in: { $ref: 'order.returning[0].id' } } } } }],
+    '[1].args.where.id.$in',
+    /expecting a list/,
+  )
+  await refused(
+    [
+      { as: 'who', type: 'select', args: { table: 'customer', columns: ['key'] } },
+      { type: 'count', args: { table: 'item', where: { id: { $ref: 'who[0].key' } } } },
+    ],
+    '[2].args.where.id.$eq',
+    /type int4, but found uuid/,
+  )
+  await refused(
+    [{ type: 'insert', args: { table: 'item', objects: { $ref: 'order.returning' } } }],
+    '[1].args.objects',
+    /"note" does not exist|column "note"/,
+  )
+  await refused([{ as: 'order', type: 'count', args: { table: 'item' } }], '[1].as', /used twice/)
+  await refused([{ as: 'each', type: 'count', args: { table: 'item' } }], '[1].as', /expecting a name/)
+  await refused([{ as: 'a b', type: 'count', args: { table: 'item' } }], '[1].as', /expecting a name/)
+  await refused(
+    [{ type: 'send_email', args: { to: ID, from: 'a@b.c', sub: 's', text: 't' } }],
+    '[1].args.to',
+    /a string/,
+  )
+  await refused(
+    [{ type: 'bulk', args: [set({ $ref: 'nobody.count' })] }],
+    '[1].args[0].args.$set.note',
+    /no earlier step/,
+  )
+})
+
+tap.test('a value that turns out to be missing or null is refused, and all is rolled back', async (t) => {
+  const server = await shop(t)
+  const none = { as: 'none', type: 'select', args: { table: 'customer', columns: ['id'], where: { id: 99 } } }
+  const touch = (where: object) => ({ type: 'update', args: { table: 'orders', where, $set: { note: 'x' } } })
+
+  t.match(await server.query('bulk', [order, none, touch({ id: { $ref: 'none[0].id' } })]), {
+    status: 400,
+    body: { path: '$.args[2].args.where.id.$eq', error: '"none[0]" does not exist: the list has 0 rows' },
+  })
+  const empty = { ...order, args: { ...order.args, objects: [{ customer_id: null }], returning: ['customer_id'] } }
+  t.match(await server.query('bulk', [empty, touch({ customer_id: { $ref: 'order.returning[0].customer_id' } })]), {
+    status: 400,
+    body: { path: '$.args[1].args.where.customer_id.$eq', error: /is null/ },
+  })
+  t.equal(await count(server, 'orders'), 0)
+})
+
+tap.test('a bulk without steps stores {"$ref": ...} like any JSON', async (t) => {
+  const server = await shop(t)
+  const insert = {
+    type: 'insert',
+    args: { table: 'orders', objects: [{ meta: { $ref: '#/a' } }], returning: ['meta'] },
+  }
+
+  t.match(await server.query('bulk', [insert]), { body: [{ returning: [{ meta: { $ref: '#/a' } }] }] })
+})
+
+tap.test('a role uses only what it may see, and its errors do not tell more', async (t) => {
+  const server = await shop(t)
+  const pick = (columns: readonly string[], where: object = {}) => ({
+    as: 'who',
+    type: 'select',
+    args: { table: 'customer', columns, where },
+  })
+  const use = { ...order, args: { ...order.args, objects: [{ customer_id: { $ref: 'who[0].id' } }] } }
+
+  t.match(await server.query('bulk', [pick(['id']), use], USER), { status: 200 })
+  const hidden = await server.query('bulk', [pick(['id'], { id: 2 }), use], USER)
+  const missing = await server.query('bulk', [pick(['id'], { id: 3 }), use], USER)
+  t.match(hidden, { status: 400 })
+  t.same(hidden.body, missing.body)
+  const secret = await server.query('bulk', [pick(['id', 'user_id']), use], USER)
+  const absent = await server.query('bulk', [pick(['id', 'no_such']), use], USER)
+  t.match(secret, { status: 400 })
+  t.same(JSON.stringify(secret.body).replace('user_id', 'no_such'), JSON.stringify(absent.body))
+})
+
+tap.test('steps are templates, run by REST, and call templates', async (t) => {
+  const server = await shop(t)
+  const template = {
+    type: 'bulk',
+    args: [
+      { ...order, args: { ...order.args, objects: [{ customer_id: { param: 'customer' } }] } },
+      {
+        type: 'insert',
+        args: { table: 'item', objects: [{ order_id: ID, sku: { param: 'sku' }, n: 1 }] },
+        expect: { affected: 1 },
+      },
+    ],
+  }
+  await server.must('create_query_template', { name: 'buy', template })
+  t.match(await server.fetch('/v1/template/buy', { method: 'POST', body: '{"customer": 1, "sku": "kite"}' }), {
+    status: 200,
+    body: [{ affected_rows: 1 }, { affected_rows: 1 }],
+  })
+  t.equal(await count(server, 'item'), 1)
+  const openapi = (await server.fetch('/v1/openapi.json', {})).body as any
+  t.ok(openapi.paths['/v1/template/buy'])
+
+  const wrong = {
+    ...template,
+    args: [template.args[0], { type: 'count', args: { table: 'item', where: { sku: ID } } }],
+  }
+  t.match(await server.query('create_query_template', { name: 'wrong', template: wrong }), {
+    status: 400,
+    body: { path: '$.args.template.args[1].args.where.sku.$eq', error: /type text, but found int32/ },
+  })
+
+  await server.must('create_query_template', {
+    name: 'items',
+    template: { type: 'count', args: { table: 'item', where: { order_id: { param: 'order' } } } },
+  })
+  const call = (value: object) => ({ type: 'execute_query_template', args: { name: 'items', args: { order: value } } })
+  t.match(await server.query('bulk', [order, items('a', 'b'), { ...call(ID), as: 'found', expect: { rows: 2 } }]), {
+    status: 200,
+    body: { 2: { count: 2 } },
+  })
+  t.match(
+    await server.query('bulk', [{ ...order }, call({ $ref: 'order.returning[0].note' }), call({ $ref: 'order.x' })]),
+    {
+      status: 400,
+      body: { path: '$.args[2].args.args.order', error: /has no "x"/ },
+    },
+  )
+})
+
+tap.test('steps after a change of metadata see it', async (t) => {
+  const server = await shop(t)
+
+  const done = await server.query('bulk', [
+    order,
+    { type: 'run_sql', args: { sql: 'create table fresh (id serial primary key, order_id int)' } },
+    { type: 'track_table', args: 'fresh' },
+    { as: 'fresh', type: 'insert', args: { table: 'fresh', objects: [{ order_id: ID }], returning: ['id'] } },
+    {
+      type: 'count',
+      args: { table: 'fresh', where: { id: { $ref: 'fresh.returning[0].id' } } },
+      expect: { exists: true },
+    },
+  ])
+
+  t.match(done, { status: 200, body: { 4: { count: 1 } } })
+})
+
+tap.test('a dry run and a repeated key work on steps', async (t) => {
+  const server = await shop(t)
+  const steps = [order, items('kite')]
+
+  t.match(
+    await server.fetch('/v1/query', {
+      method: 'POST',
+      body: JSON.stringify({ type: 'bulk', args: steps, dry_run: true }),
+    }),
+    {
+      status: 200,
+    },
+  )
+  t.equal(await count(server, 'orders'), 0)
+  const keyed = {
+    method: 'POST',
+    body: JSON.stringify({ type: 'bulk', args: steps }),
+    headers: { 'Idempotency-Key': 'k' },
+  }
+  const [one, two] = [await server.fetch('/v1/query', keyed), await server.fetch('/v1/query', keyed)]
+  t.same(one.body, two.body)
+  t.equal(await count(server, 'orders'), 1)
+})

@@ -1,0 +1,57 @@
+import { cp, mkdir, mkdtemp, readFile, symlink } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { run } from './commands.js'
+
+const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
+
+/** Packs `build/` without comments into a folder, as `prepack` does, but in a copy. Returns the path of the tarball. */
+export async function pack(folder: string): Promise<string> {
+  const npm = async (cwd: string): Promise<string> => {
+    const { out } = await done(run(cwd, ['npm', 'pack', '--ignore-scripts', '--pack-destination', folder, '--json']))
+    return join(folder, (JSON.parse(out) as [{ readonly filename: string }])[0].filename)
+  }
+  await done(run(folder, ['tar', '-xzf', await npm(ROOT)]))
+  const copy = join(folder, 'package')
+  await done(run(copy, [process.execPath, join(ROOT, 'build/plugins/strip-comments.js')]))
+  return npm(copy)
+}
+
+/** The versions of Node.js among the packages of the folder `package`. npm has none of them for some machines. */
+export function nodesOf(tools: string): ReadonlyMap<string, string> {
+  return new Map(['node20', 'node22', 'node24'].map((name) => [name, join(tools, 'node_modules', name, 'bin/node')]))
+}
+
+/**
+ * Installs the tarball into a new folder as for production, and puts the compiled tests in it: the files that they import are
+ * those of the tarball, and use the dependencies that npm installed for it.
+ * @returns the folder of the installed package
+ */
+export async function installWithTests(folder: string): Promise<string> {
+  const tarball = await pack(folder)
+  const app = await mkdtemp(join(folder, 'app-'))
+  await done(run(app, ['npm', 'init', '-y']))
+  await done(run(app, ['npm', 'install', '--omit=optional', '--no-audit', '--no-fund', tarball]))
+  const installed = join(app, 'node_modules/rowhouse')
+  await cp(join(ROOT, 'build/test'), join(installed, 'build/test'), { recursive: true })
+  for (const name of await developmentPackages()) {
+    const place = join(app, 'node_modules', name)
+    if (existsSync(place)) continue
+    await mkdir(dirname(place), { recursive: true })
+    await symlink(join(ROOT, 'node_modules', name), place)
+  }
+  return installed
+}
+
+/** What tests import beside the dependencies of the package. */
+async function developmentPackages(): Promise<readonly string[]> {
+  const text = await readFile(join(ROOT, 'package.json'), 'utf8')
+  return Object.keys((JSON.parse(text) as { readonly devDependencies: object }).devDependencies)
+}
+
+async function done(running: ReturnType<typeof run>): ReturnType<typeof run> {
+  const ended = await running
+  if (ended.code !== 0) throw new Error(ended.err)
+  return ended
+}
