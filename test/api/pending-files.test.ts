@@ -1,7 +1,7 @@
 import tap, { type Test } from 'tap'
 import pg from 'pg'
 import { notifyServer } from '../kit/notify.js'
-import type { As, TestServer } from '../kit/server.js'
+import { type As, testServer, type TestServer } from '../kit/server.js'
 import { filestore } from '../kit/files.js'
 import { until } from '../kit/until.js'
 
@@ -241,4 +241,68 @@ tap.test('resumable uploads, forms and repeated uploads stay pending, too', asyn
     { status: 200 },
   )
   t.equal(await bytesOf(server, 'two', user), '2')
+})
+
+tap.test('steps use the record of an attached file, and what they expect decides about it', async (t) => {
+  const server = await notifyServer(t, {}, {}, true)
+  await server.must('run_sql', { sql: 'create table album (name text primary key, cover text)' })
+  await server.must('track_table', 'album')
+  const steps = (affected: number) => [
+    { as: 'cover', ...attach('cover.txt') },
+    {
+      as: 'album',
+      type: 'insert',
+      args: {
+        table: 'album',
+        objects: [{ name: 'Blue', cover: { $ref: 'cover.file_id' } }],
+        returning: ['name', 'cover'],
+      },
+      expect: { affected },
+    },
+    {
+      type: 'send_email',
+      args: {
+        to: 'a@example.com',
+        from: 'shop@example.com',
+        sub: { $ref: 'album.returning[0].name' },
+        text: { $ref: 'cover.content_type' },
+      },
+    },
+  ]
+  t.equal((await upload(server, 'cover.txt', 'A cover')).status, 200)
+
+  t.match(await server.query('bulk', steps(2), admin), {
+    status: 409,
+    body: { code: 'unmet-expectation', path: '$.args[1].expect.affected' },
+  })
+  t.same([await bytesOf(server, 'cover.txt'), (await server.messages()).length], [404, 0])
+
+  t.match(await server.query('bulk', steps(1), admin), {
+    status: 200,
+    body: [{ file_id: 'cover.txt' }, { returning: [{ name: 'Blue', cover: 'cover.txt' }] }, { detail: 'queued' }],
+  })
+  t.equal(await bytesOf(server, 'cover.txt'), 'A cover')
+  t.match(await server.messages(), [{ sub: 'Blue' }])
+  t.match(
+    await server.query(
+      'bulk',
+      [
+        { as: 'album', ...insert('Red') },
+        { ...attach({ $ref: 'album.affected_rows' }), as: 'x' },
+      ],
+      admin,
+    ),
+    { status: 400, body: { path: /^\$\.args\[1\]/ } },
+    'a number is not an id',
+  )
+})
+
+tap.test('a store in memory keeps pending uploads, too', async (t) => {
+  const server = await testServer(t, {
+    files: true,
+    config: { providers: { storage: { default: 'memory', memory: {} } } },
+  })
+  t.match(await upload(server, 'a', 'bytes'), { status: 200, body: { file_status: 'pending' } })
+  t.match(await server.query('attach_file', { file_id: 'a' }, admin), { status: 200 })
+  t.equal(await bytesOf(server, 'a'), 'bytes')
 })
