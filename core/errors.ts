@@ -24,7 +24,7 @@ export const ERRORS = {
   ],
   'not-found': [
     [404, 400],
-    '404: nothing answers at this path, or the file, message or upload does not exist. 400: a session variable that a permission needs is missing.',
+    '404: nothing answers at this path, or the file, message or upload does not exist. 400: a session variable that a permission needs is missing, or `attach_file` finds no pending upload of the caller.',
   ],
   'already-exists': [400, 'A permission, relationship or template of this name already exists.'],
   'already-tracked': [400, 'The table or function is already tracked.'],
@@ -90,7 +90,7 @@ export const ERRORS = {
     429,
     'The caller has used its share: of previously unseen query shapes (`limits.newQueries`), of connections (`database.callerShare`, `streamShare`), or of memory for answers it has not read (`database.maxAnswerBytes`).',
   ],
-  too_many_uploads: [429, 'Resumable uploads: the user has too many unfinished uploads.'],
+  too_many_uploads: [429, 'Filestore: the user has too many unfinished resumable uploads, or too many pending ones.'],
   too_many: [429, 'Notify: this number, or all numbers together, got as many SMS as allowed in a day.'],
   'headers-too-large': [431, 'The headers are longer than `http.maxHeaderBytes`.'],
   'too-many-headers': [431, 'The request has more headers than `http.maxHeaders`.'],

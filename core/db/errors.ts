@@ -203,6 +203,7 @@ const OF_RECOVERY = new Set(['40001', '40P01', '0A000', '55000'])
 
 /** Returns whether to retry the whole transaction, because it was rolled back. */
 export function isConflict(error: unknown): boolean {
+  if (error instanceof ServiceError && error.code === 'concurrent-update') return true
   const cause = error instanceof ServiceError ? error.cause : error
   return cause instanceof pg.DatabaseError && (cause.code === '40001' || cause.code === '40P01')
 }

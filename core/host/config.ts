@@ -256,10 +256,14 @@ function misspelt(name: string, sections: readonly string[]): string | undefined
 const isOfPlatform = (name: string, text: string): boolean =>
   /_SERVICE_(HOST|PORT)|_PORT_\d+_/.test(name) || /^(tcp|udp):\/\//.test(text)
 
+/** An empty object configures a provider of this name. */
+const isBareProvider = (value: object, keys: readonly string[]): boolean =>
+  keys.length === 2 && keys[0] === 'providers' && Object.keys(value).length === 0
+
 function fromOverrides(overrides: Readonly<Record<string, unknown>>, keys: readonly string[] = []): Setting[] {
   return Object.entries(overrides).flatMap(([key, value]): Setting[] => {
     if (value === undefined) return []
-    if (isPlain(value)) return fromOverrides(value, [...keys, key])
+    if (isPlain(value) && !isBareProvider(value, keys)) return fromOverrides(value, [...keys, key])
     const leaf = typeof value === 'string' ? textValue(value) : value
     return [{ keys: [...keys, key], value: leaf, where: 'command line' }]
   })

@@ -8,6 +8,10 @@ export interface Caller {
   readonly userId: string | null
 }
 
+/** Returns the key under which unfinished and pending uploads are counted: for anonymous callers, their IP address. */
+export const countedAs = (session: Session, { userId, role }: Caller): string =>
+  session.caller ?? (userId === null ? `role ${role}` : `user ${userId} ${role}`)
+
 /**
  * @throws ServiceError 400 unless the session has a user id as the setting demands. With the setting `text`, an admin
  *   needs none.

@@ -1,8 +1,9 @@
-import type { Call, Data, ServiceError, Transaction } from 'rowhouse'
+import { type Call, type Data, type ServiceError, serviceError, type Transaction } from 'rowhouse'
 import type { Rule } from 'rowhouse/plan'
 import type { Version } from './conditions.js'
 import { accessDenied, AlreadyExists, notFound, preconditionFailed, uploadLost } from './errors.js'
-import type { Files, StoredBlob } from './files.js'
+import type { Files, NewFile, StoredBlob } from './files.js'
+import type { PendingFiles } from './pending.js'
 import type { Rules } from './rules.js'
 
 /** What to check in the transaction that changes a file. Without a guard, one statement is enough. */
@@ -23,21 +24,26 @@ export class Changes {
   constructor(
     private readonly data: Data,
     private readonly files: Files,
+    private readonly pending: PendingFiles,
   ) {}
 
-  /** Makes the checks of `commit` before the body is read. @throws ServiceError 400, 403, 412 */
-  async precheck(id: string, create: boolean, guard: Guard): Promise<void> {
-    await checkChange(await this.files.version(id), id, create, guard, guard.call)
+  /**
+   * Makes the checks of `commit`, or of `attach` for a pending upload, before the body is read.
+   * @throws ServiceError 400, 403, 412
+   */
+  async precheck({ id, create, pending }: Checked, guard: Guard): Promise<void> {
+    await checkChange(await this.files.version(id), id, create, guard, guard.call, pending !== undefined)
   }
 
   /**
-   * Makes blobs, whose bytes are durable, the content of files.
+   * Makes blobs, whose bytes are durable, the content of files, or pending uploads.
    * @returns JSON text of each record
-   * @throws ServiceError 400 when a file must not exist and does; 403, 412; 503 when the collector has taken the blob
+   * @throws ServiceError 400 when a file must not exist and does; 403, 412, 429; 503 when the collector has taken the blob
    */
   async commit(blobs: readonly StoredBlob[], guard: Guard | undefined, call: Call): Promise<readonly string[]> {
     const [only] = blobs
-    if (only && blobs.length === 1 && !guard && !call.keyed) return [await this.files.store(only, only.file.create)]
+    const isPlain = !guard && !call.keyed && !only?.file.pending
+    if (only && blobs.length === 1 && isPlain) return [await this.files.store(only, only.file.create)]
     for (let tries = 1; ; tries++) {
       try {
         return await this.once(call, async (inTransaction) => {
@@ -71,13 +77,29 @@ export class Changes {
   }
 
   private async commitOne(blob: StoredBlob, guard: Guard | undefined, call: TransactionCall): Promise<string> {
-    const { id, create } = blob.file
+    const { id, create, pending } = blob.file
+    if (pending !== undefined) return this.pending.hold(blob, call.transaction)
     if (!guard) return this.files.store(blob, create, call.transaction)
     const current = await this.files.version(id, call.transaction)
     await checkChange(current, id, create, guard, call)
     const record = await this.files.store(blob, !current, call.transaction)
     if (guard.rules) await requireRule(guard.rules, current ? 'updated' : 'inserted', id, call)
     return record
+  }
+
+  /**
+   * Makes a pending upload the content of a file, in the transaction of the call.
+   * @returns JSON text of the record
+   * @throws ServiceError 400 when the file must not exist and does; 403; 409, for a retry of the transaction
+   */
+  async attach(blob: StoredBlob, guard: Guard | undefined, call: TransactionCall): Promise<string> {
+    try {
+      return await this.commitOne(blob, guard, call)
+    } catch (error) {
+      if (!(error instanceof AlreadyExists) || blob.file.create) throw error
+      // Another request created the file after this one looked it up, and the transaction cannot go on.
+      throw serviceError('concurrent-update', 'another request created the file', '$', { cause: error })
+    }
   }
 
   /** @throws ServiceError 403, 404, 412 */
@@ -98,15 +120,21 @@ export class Changes {
   }
 }
 
+type Checked = Pick<NewFile, 'id' | 'create' | 'pending'>
 type TransactionCall = Call & Required<Pick<Call, 'transaction'>>
 
-/** Throws unless the file may be stored. A current file that the caller may not see counts as missing. */
+/**
+ * Throws unless the file may be stored. A current file that the caller may not see counts as missing.
+ * @param later whether the file is stored later. A rule on the new record can be checked only then, and so is a current file
+ *   that the caller may not see
+ */
 async function checkChange(
   current: Version | undefined,
   id: string,
   create: boolean,
   { rules, conditions }: Guard,
   call: Call,
+  later = false,
 ): Promise<void> {
   const visible = current && rules && !(await isVisible(rules, id, call)) ? undefined : current
   if (visible && create) throw new AlreadyExists(id)
@@ -114,7 +142,7 @@ async function checkChange(
   if (rules && !visible) await rules.require('inserted', id, call)
   if (conditions?.(visible) === false) throw preconditionFailed()
   // The same answer as for a new file that the rules refuse.
-  if (rules && current && !visible) throw await refused(rules, create ? 'select' : 'update', id, call)
+  if (rules && current && !visible && !later) throw await refused(rules, create ? 'select' : 'update', id, call)
 }
 
 async function isVisible(rules: Rules, id: string, call: Call): Promise<boolean> {

@@ -4,6 +4,7 @@ import type { BlobCache } from './blob-cache.js'
 import type { Changes } from './changes.js'
 import type { FilestoreConfig } from './config.js'
 import type { Files } from './files.js'
+import type { PendingFiles } from './pending.js'
 import type { Rules } from './rules.js'
 import type { SignedUrls } from './signed-urls.js'
 import type { Uploads } from './uploads.js'
@@ -15,6 +16,7 @@ export interface Components {
   readonly files: Files
   readonly changes: Changes
   readonly uploads: Uploads
+  readonly pending: PendingFiles
   readonly rules: Rules
   readonly access: Access
   readonly urls: SignedUrls

@@ -24,6 +24,29 @@ const resumable = {
   default: {},
 } as const
 
+const pending = {
+  type: 'object',
+  description: 'Uploads that become files with the commit of a transaction.',
+  properties: {
+    expireHours: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 8_760,
+      default: 24,
+      description: 'Time after which a pending upload that nobody has attached is removed.',
+    },
+    maxPerUser: {
+      type: 'integer',
+      minimum: 0,
+      default: 100,
+      description:
+        'Maximum number of pending uploads of a user, or of an IP address for anonymous callers; then 429. 0 turns them off.',
+    },
+  },
+  additionalProperties: false,
+  default: {},
+} as const
+
 export const config = {
   type: 'object',
   properties: {
@@ -171,6 +194,7 @@ export const config = {
       default: {},
     },
     resumable,
+    pending,
   },
   additionalProperties: false,
 } as const

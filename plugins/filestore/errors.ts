@@ -15,7 +15,7 @@ export const fileTooLarge = (id: string, maxBytes: number): ServiceError =>
 /** 400: a file that must not exist exists. */
 export class AlreadyExists extends ServiceError {
   constructor(readonly id: string) {
-    super(400, 'bad_request', `file already exists : ${id}`)
+    super(400, 'bad-request', `file already exists : ${id}`)
   }
 }
 

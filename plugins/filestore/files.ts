@@ -37,10 +37,12 @@ export interface NewFile {
   readonly role: string
   /** Id of the resumable upload that it comes from. */
   readonly upload?: string
+  /** Present if it becomes a file later: the key under which the caller's pending uploads are counted. */
+  readonly pending?: string | undefined
 }
 
 /** A file that counts for the quota of its owner. */
-export type Owned = Pick<NewFile, 'id' | 'upload'> & { readonly userId: string }
+export type Owned = Pick<NewFile, 'id' | 'role' | 'upload' | 'pending'> & { readonly userId: string }
 
 /** A blob with durable bytes, and its file. */
 export interface StoredBlob {
@@ -113,18 +115,19 @@ export class Files {
   }
 
   /**
-   * Returns the bytes that count towards a user's quota: those of all other files, and of all other unfinished uploads.
+   * Returns the bytes that count towards a user's quota: those of all other files, and of all other unfinished and pending
+   * uploads.
    * Blocks other requests of the user until the transaction ends.
    */
   async usedBytes(file: Owned, transaction: Transaction): Promise<number> {
-    const { id, userId, upload = null } = file
+    const { id, userId, role, upload = null, pending } = file
     await this.data.query(LOCK_USER, [userId], transaction)
-    return this.bytesOf([userId, id, upload], transaction)
+    return this.bytesOf([userId, id, upload, pending === undefined ? null : role], transaction)
   }
 
   /** Returns all bytes that count towards a user's quota. */
   usage(userId: string): Promise<number> {
-    return this.bytesOf([userId, '', null])
+    return this.bytesOf([userId, '', null, null])
   }
 
   private async bytesOf(values: readonly unknown[], transaction?: Transaction): Promise<number> {
@@ -142,7 +145,7 @@ export class Files {
     return (await this.data.query(RENEW, [blobs])).length
   }
 
-  /** Returns false when the blob belongs to a file. A blob without a row can never belong to one. */
+  /** Returns false when the blob belongs to a file or a pending upload. A blob without a row can never belong to one. */
   async abandon(blob: string): Promise<boolean> {
     if ((await this.data.query(ABANDON_ONE, [blob])).length > 0) return true
     return (await this.data.query(EXISTS, [blob])).length === 0
@@ -262,12 +265,14 @@ interface NewBlob {
   readonly userId: string | null
 }
 
-/** One lock per user. */
+/** One lock per user. $4 is the role if a pending upload replaces another one. */
 const LOCK_USER = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_file of ' || $1, 0))"
 const USED = `
 select (
   coalesce((select sum(file_size) from svc_catalog.svc_file where user_id = $1 and file_id <> $2), 0) +
-  coalesce((select sum(size) from svc_catalog.svc_blob where user_id = $1 and state = 'writing'), 0) +
+  coalesce((select sum(size) from svc_catalog.svc_blob as blob
+    where user_id = $1 and state = 'writing' and not exists (select from svc_catalog.svc_pending_file as pending
+      where pending.blob_id = blob.blob_id and pending.file_id = $2 and pending.user_role = $4)), 0) +
   coalesce((select sum(length) from svc_catalog.svc_upload
     where user_id = $1 and stored_at is null and expires_at > now() and upload_id is distinct from $3), 0)
 )::float8 as used`
@@ -321,9 +326,13 @@ delete from svc_catalog.svc_upload where upload_id in (
 )`
 const ABANDON_EXPIRED = `
 update svc_catalog.svc_blob set state = 'dead', dead_at = 'epoch' where state = 'writing' and leased_until < now()`
-/** If the bytes cannot be deleted now, the grace period applies, because the store may still be receiving them. */
+/**
+ * If the bytes cannot be deleted now, the grace period applies, because the store may still be receiving them. A blob has a
+ * hash once it belongs to a file or a pending upload.
+ */
 const ABANDON_ONE = `
-update svc_catalog.svc_blob set state = 'dead', dead_at = now() where state <> 'live' and blob_id = $1 returning 1`
+update svc_catalog.svc_blob set state = 'dead', dead_at = now() 
+where state <> 'live' and sha256 is null and blob_id = $1 returning 1`
 const EXISTS = 'select 1 from svc_catalog.svc_blob where blob_id = $1'
 const GARBAGE = `
 select blob_id as blob, provider from svc_catalog.svc_blob

@@ -1,5 +1,6 @@
 import { definePlugin } from 'rowhouse'
 import { Access } from './access.js'
+import { attachFile } from './attach.js'
 import { createBlobCache } from './blob-cache.js'
 import { Changes } from './changes.js'
 import { startCollector } from './collector.js'
@@ -9,6 +10,7 @@ import { Files } from './files.js'
 import { createHook } from './hook.js'
 import { fsck } from './checking/fsck.js'
 import { checkFiles } from './checking/operation.js'
+import { PendingFiles } from './pending.js'
 import { fileRoutes } from './routes.js'
 import { PLANNER, Rules } from './rules.js'
 import { assertOwners, migrations, textUsersMigration } from './schema.js'
@@ -31,7 +33,8 @@ export default definePlugin({
     const data = host.use('data')
     await assertOwners(data, options.userId)
     const files = new Files(data, options.userId)
-    const changes = new Changes(data, files)
+    const pending = new PendingFiles(data, options)
+    const changes = new Changes(data, files, pending)
     const rules = new Rules(data)
     const hook = options.hook && createHook(options.hook)
     host.planner(PLANNER, new URL('./plan.js', import.meta.url))
@@ -40,9 +43,10 @@ export default definePlugin({
     const access = new Access(options, rules, hook)
     const urls = new SignedUrls(data)
     const cache = createBlobCache(options.cacheBytes)
-    const components = { host, config: options, files, changes, uploads, rules, access, urls, cache }
+    const components = { host, config: options, files, changes, uploads, pending, rules, access, urls, cache }
     fileRoutes(components)
     resumableUploads(components)
+    host.operation('attach_file', attachFile(data, components))
     host.operation('file_usage', fileUsage(data, components))
     const checks = checkFiles(host, options)
     host.operation('check_files', checks.operation)

@@ -3,6 +3,7 @@ import { parse } from 'node:querystring'
 import { type Answer, assertSameOrigin, type Call, callOf, type Exchange, readJson } from 'rowhouse'
 import type { Permit } from './access.js'
 import type { Guard } from './changes.js'
+import { type Caller, countedAs } from './caller.js'
 import type { Components } from './components.js'
 import { writeConditions } from './conditions.js'
 import { limitsOf } from './config.js'
@@ -23,10 +24,19 @@ const FILE_PATH = `${PREFIX}{*file_id}`
 const BUFFERED_BYTES = 2 ** 20
 
 export function fileRoutes(components: Components): void {
-  const { host, config, files, changes, uploads, rules, access, urls } = components
+  const { host, config, files, changes, uploads, pending, rules, access, urls } = components
   const guardOf = (exchange: Exchange, { ruled }: Permit, call: Call): Guard | undefined => {
     const conditions = writeConditions(exchange)
     return ruled || conditions ? { call, rules: ruled ? rules : undefined, conditions } : undefined
+  }
+
+  /** Returns a file with what its parameter `pending` says. @throws ServiceError 400, 429 */
+  const newFile = async (exchange: Exchange, file: NewFile, caller: Caller): Promise<NewFile> => {
+    if (!isPending(exchange)) return file
+    if (writeConditions(exchange)) throw badRequest('a pending upload takes no conditions such as If-Match')
+    const held = { ...file, pending: countedAs(exchange.state.session, caller) }
+    await pending.requireRoom(held)
+    return held
   }
 
   /** Stores one file under an id that the client chose. */
@@ -38,7 +48,7 @@ export function fileRoutes(components: Components): void {
     // In a form, the limit applies to the file, not to the body.
     const maxBytes = isForm(contentType) ? Infinity : limitsOf(permit.caller.role, config).maxBytes
     const size = checkUploadHeaders(exchange.req, maxBytes)
-    const file = { id, create, contentType, ...permit.caller }
+    const file = await newFile(exchange, { id, create, contentType, ...permit.caller }, permit.caller)
     const readAll: Upload['readAll'] = (maxBytes, signal) =>
       bufferRequest(exchange.req, maxBytes, config.minBytesPerSecond, signal)
     const plain: Upload = {
@@ -83,7 +93,7 @@ export function fileRoutes(components: Components): void {
       let metered: Meter | undefined
       const left = Math.max(0, limitsOf(caller.role, config).maxBytes - usedBytes)
       const open = (maxBytes: number) => (metered = meter(Math.min(maxBytes, left)))
-      yield { file: { id, create: true, contentType, ...caller }, open }
+      yield { file: await newFile(exchange, { id, create: true, contentType, ...caller }, caller), open }
       usedBytes += metered?.size ?? 0
     }
     if (count === 0) throw badRequest('the form has no file')
@@ -130,6 +140,13 @@ export function fileRoutes(components: Components): void {
   host.route('get', FILE_PATH, download)
   host.route('head', FILE_PATH, download)
   host.route('delete', FILE_PATH, remove)
+}
+
+/** @throws ServiceError 400 */
+function isPending({ querystring }: Exchange): boolean {
+  const { pending = 'false' } = querystring === '' ? {} : parse(querystring)
+  if (pending !== 'true' && pending !== 'false') throw badRequest('pending should be true or false')
+  return pending === 'true'
 }
 
 /**

@@ -173,6 +173,30 @@ create trigger svc_release_pieces after delete on svc_catalog.svc_upload_piece
   referencing old table as released for each statement execute function svc_catalog.svc_release_pieces();
 `,
   },
+  {
+    id: '009-pending-files',
+    sql: `
+-- Uploads that become files with the commit of a transaction. The blob of one is being written, with a lease until expires_at,
+-- so that older servers leave it alone until then, and collect it afterwards. Its hash tells it from a blob whose bytes still come.
+-- replace: whether it may replace a file; user_id: a text whatever the setting says, null for an admin without one; counted: whom
+-- the limit of pending uploads counts it under.
+create table svc_catalog.svc_pending_file (
+  blob_id uuid primary key references svc_catalog.svc_blob on delete cascade,
+  file_id text not null,
+  content_type text not null,
+  replace boolean not null,
+  user_id text,
+  user_role text not null,
+  counted text not null,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null
+);
+create unique index svc_pending_file_of on svc_catalog.svc_pending_file (file_id, coalesce(user_id, ''), user_role);
+create index svc_pending_file_counted on svc_catalog.svc_pending_file (counted);
+create trigger svc_release_replaced after update of blob_id on svc_catalog.svc_pending_file
+  for each row when (old.blob_id is distinct from new.blob_id) execute function svc_catalog.svc_release_blob();
+`,
+  },
 ]
 
 /**

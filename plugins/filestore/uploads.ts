@@ -62,10 +62,12 @@ export class Uploads {
           call.keyed?.add(file.contentType, size, sha256.toString('hex'))
           continue
         }
-        // The commit makes the same checks. Before it, an earlier request with the same key may have stored the file.
-        if (guard && !call.keyed) await this.changes.precheck(file.id, file.create, guard)
+        const isPending = file.pending !== undefined
+        // The commit of a file makes the same checks. Before it, an earlier request with the same key may have stored the file.
+        if (isPending || (guard && !call.keyed)) await this.changes.precheck(file, guard ?? { call })
         const blob = randomUUID()
-        const reserved = await reserve({ data, files, config }, { blob, provider }, file, upload.size, call)
+        const reservedFor = isPending ? { ...file, create: false } : file
+        const reserved = await reserve({ data, files, config }, { blob, provider }, reservedFor, upload.size, call)
         lease.blobs.add(blob)
         const written =
           (await this.writeBuffered(store, blob, upload, reserved.maxBytes, signal)) ??

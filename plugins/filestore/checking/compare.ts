@@ -69,6 +69,8 @@ interface BlobRow {
   readonly damaged: Damage | null
   readonly abandoned: boolean
   readonly file: string | null
+  /** The id of a pending upload. */
+  readonly pending: string | null
   readonly fileSize: string | null
   readonly etag: string | null
 }
@@ -79,7 +81,7 @@ const PARALLEL_CHECKS = 4
 const PIECE_BYTES = 8 * 2 ** 20
 
 async function checkBlob(run: Run, row: BlobRow): Promise<void> {
-  const { report, stores, options } = run
+  const { report, stores } = run
   const { blob, provider, state, file } = row
   const listed = stores.get(provider)?.unmatched
   const listedSize = listed?.get(blob)
@@ -88,14 +90,21 @@ async function checkBlob(run: Run, row: BlobRow): Promise<void> {
   for (const [name, store] of stores) {
     if (store.unmatched?.delete(blob)) store[name === provider ? 'matched' : 'misplaced'] += 1
   }
-  if (row.abandoned) return release(run, row, ABANDON, 'abandoned', 'its upload did not finish')
+  const unfinished = row.pending === null ? 'its upload did not finish' : 'nobody attached it'
+  if (row.abandoned) return release(run, row, ABANDON, 'abandoned', unfinished)
+  const suspicious = row.damaged !== null || (listed && listedSize !== Number(row.size))
+  if (row.pending !== null && state === 'writing') return checkBytes(run, row, suspicious)
   if (file === null) return state === 'live' ? release(run, row, DISOWN, 'unowned', 'no file uses it') : undefined
   report.files += 1
   const wrong = contradiction(row)
   if (wrong !== undefined) add(run, row, 'record', wrong)
-  if (state !== 'live' || row.size === null || row.sha256 === null) return
-  const suspicious = row.damaged !== null || (listed && listedSize !== Number(row.size))
-  if (options.deep || suspicious) await verifyBlob(run, row, { ...row, size: Number(row.size), sha256: row.sha256 })
+  if (state === 'live') await checkBytes(run, row, suspicious)
+}
+
+async function checkBytes(run: Run, row: BlobRow, suspicious: boolean | undefined): Promise<void> {
+  const { size, sha256 } = row
+  if (size === null || sha256 === null) return
+  if (run.options.deep || suspicious) await verifyBlob(run, row, { ...row, size: Number(size), sha256 })
 }
 
 /** Returns how the row of a file contradicts the row of its blob. */
@@ -126,7 +135,8 @@ async function verifyBlob(run: Run, row: BlobRow, written: Written): Promise<voi
   report.read.files += 1
   const current = await results.record(row.blob, damage)
   if (!current) return
-  if (damage) add(run, { ...row, file: current.file }, damage, DETAIL[damage])
+  const what = current.file === null && row.pending !== null ? `pending upload ${JSON.stringify(row.pending)} ` : ''
+  if (damage) add(run, { ...row, file: current.file }, damage, what + DETAIL[damage])
   else if (row.damaged) report.repaired += 1
 }
 
@@ -210,8 +220,9 @@ async function countFiles({ query }: CheckContext): Promise<number> {
 const PAGE = `
 select blob_id as blob, provider, state, size::text as size, sha256, damaged,
   state = 'writing' and leased_until < now() - make_interval(secs => $3 + 60) as abandoned,
-  file_id as file, file_size::text as "fileSize", etag
+  svc_file.file_id as file, file_size::text as "fileSize", etag, svc_pending_file.file_id as pending
 from svc_catalog.svc_blob left join svc_catalog.svc_file using (blob_id)
+  left join svc_catalog.svc_pending_file using (blob_id)
 where blob_id > $1 order by blob_id limit $2`
 
 const ABANDON = `

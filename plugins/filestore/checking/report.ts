@@ -36,7 +36,7 @@ export interface Finding {
 }
 
 /**
- * `record`: file and blob contradict each other; `unowned`: no file uses the blob; `abandoned`: the upload did not finish;
+ * `record`: file and blob contradict each other; `unowned`: no file uses the blob; `abandoned`: the upload did not finish, or was not attached;
  * `orphan`: an object without a row.
  */
 export type Kind = Damage | 'unreadable' | 'record' | 'unowned' | 'abandoned' | 'orphan'

@@ -18,7 +18,7 @@ export class CheckResults {
 
   /**
    * Records a result until the blob is verified again.
-   * @returns the file that uses the blob; undefined when the blob is no longer live, which makes the result meaningless
+   * @returns the file that uses the blob; undefined when the blob is no longer in use, which makes the result meaningless
    */
   async record(blob: string, damage: Damage | undefined): Promise<{ readonly file: string | null } | undefined> {
     const [row] = await this.data.query<{ file: string | null }>(RECORD, [blob, damage ?? null])
@@ -48,11 +48,11 @@ returning blob_id as blob, provider, size::text as size, sha256`
 
 const POSTPONE = `update svc_catalog.svc_blob set scrub_until = now() + interval '1 day' where blob_id = $1`
 
-/** Only live blobs: the collector may have deleted others. */
+/** Only blobs of files and of pending uploads: the collector may have deleted others. */
 const RECORD = `
 with blob as (
   update svc_catalog.svc_blob set verified_at = now(), damaged = $2, scrub_until = null
-  where blob_id = $1 and state = 'live' returning blob_id
+  where blob_id = $1 and (state = 'live' or state = 'writing' and sha256 is not null) returning blob_id
 )
 select file_id as file from blob left join svc_catalog.svc_file using (blob_id)`
 

@@ -20,6 +20,8 @@ export interface UploadHeaders {
   readonly contentType: string
   /** Whether the upload may replace an existing file, like a PUT. */
   readonly replace: boolean
+  /** Whether it becomes a pending upload instead of a file. */
+  readonly pending: boolean
   /** In bytes. */
   readonly length: number
   /** The header as sent; empty without one. */
@@ -40,16 +42,24 @@ export function readUploadHeaders(headers: IncomingHttpHeaders, maxBytes: number
   const length = readInteger(headers, 'Upload-Length')
   if (length > maxBytes) throw tooLarge(maxBytes)
   const metadata = String(headers['upload-metadata'] ?? '')
-  const { file_id: fileId, content_type: contentType, filetype, replace = '' } = readMetadata(metadata)
-  if (!['', 'true', 'false'].includes(replace)) throw badRequest('Upload-Metadata: replace should be true or false')
+  const { file_id: fileId, content_type: contentType, filetype, replace, pending } = readMetadata(metadata)
   return {
     length,
     metadata,
     // Browsers send an empty type when they do not know it.
     contentType: readContentType(contentType || filetype || 'application/octet-stream'),
-    replace: replace === 'true',
+    replace: isTrue('replace', replace),
+    pending: isTrue('pending', pending),
     fileId: fileId === undefined ? undefined : checkFileId(fileId),
   }
+}
+
+/** Returns whether the `Upload-Metadata` of an upload say that it becomes a pending upload. */
+export const isPending = (metadata: string): boolean => readMetadata(metadata).pending === 'true'
+
+function isTrue(key: string, text = ''): boolean {
+  if (!['', 'true', 'false'].includes(text)) throw badRequest(`Upload-Metadata: ${key} should be true or false`)
+  return text === 'true'
 }
 
 /** @throws ServiceError 400 unless the header is a number of bytes */
@@ -78,7 +88,7 @@ export function readChecksum(headers: IncomingHttpHeaders): Checksum | undefined
 export const mismatch = (): ServiceError =>
   serviceError('checksum_mismatch', 'the bytes do not match Upload-Checksum; send them again')
 
-const KEYS = ['file_id', 'content_type', 'filetype', 'replace'] as const
+const KEYS = ['file_id', 'content_type', 'filetype', 'replace', 'pending'] as const
 
 /**
  * Reads the values of `KEYS` from pairs of a key and base64, e.g. `file_id YS50eHQ=,replace dHJ1ZQ==`. Ignores other keys.

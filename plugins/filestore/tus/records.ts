@@ -41,9 +41,10 @@ export class UploadRecords {
    * @throws ServiceError 400 when the file must not exist but does; 429 when the caller has too many unfinished uploads
    */
   async create(upload: NewUpload, call: Call, check: (transaction: Transaction) => Promise<unknown>): Promise<Upload> {
-    const { id, fileId, contentType, replace, length, metadata, userId, role, counted } = upload
+    const { id, fileId, contentType, replace, length, metadata, userId, role, counted, pending } = upload
     const { expireHours, maxPerUser } = this.limits
-    const values = [id, fileId, contentType, replace, length, metadata, userId, role, counted, expireHours, maxPerUser]
+    const kept = [id, fileId, contentType, replace, length, metadata, userId, role, counted]
+    const values = [...kept, expireHours, maxPerUser, pending]
     const [row] = await this.data.transaction(call, async ({ transaction }) => {
       // Without the lock, two simultaneous requests would not count each other.
       await this.data.query(LOCK_COUNTED, [counted], transaction)
@@ -133,11 +134,11 @@ interface Taken extends Upload {
 
 const LOCK_COUNTED = "select pg_advisory_xact_lock(hashtextextended('svc_catalog.svc_upload of ' || $1, 0))"
 
-/** `expiresAt` is null if no upload was created. */
+/** `expiresAt` is null if no upload was created. Of a pending upload, `precheck` has checked whether the file exists. */
 const CREATE = `
 with state as (
   select
-    not $4 and exists (select from svc_catalog.svc_file where file_id = $2) as "exists",
+    not $4 and not $12::boolean and exists (select from svc_catalog.svc_file where file_id = $2) as "exists",
     (select count(*) from svc_catalog.svc_upload
       where counted = $9 and stored_at is null and expires_at > now()) < $11 as free
 ), made as (

@@ -1,14 +1,14 @@
 import { createHash, type Hash } from 'node:crypto'
 import { addAbortSignal } from 'node:stream'
 import { type Call, ServiceError, serviceError } from 'rowhouse'
-import { callerOf } from '../caller.js'
+import { callerOf, countedAs } from '../caller.js'
 import type { Components } from '../components.js'
 import { limitsOf } from '../config.js'
 import { type Meter, meterStream } from '../meter.js'
 import { checkQuota } from '../quota.js'
 import { storeFailure } from '../uploads.js'
 import { Cut, PieceWriter, readPieces } from './pieces.js'
-import { type Checksum, mismatch } from './protocol.js'
+import { type Checksum, isPending, mismatch } from './protocol.js'
 import type { NewUpload, Upload, UploadRecords } from './records.js'
 import { type Lock, UploadLocks } from './upload-lock.js'
 
@@ -40,11 +40,12 @@ export class ResumableUploads {
   /** @throws ServiceError as `UploadRecords.create`; 413 when it exceeds the quota; as `complete`, for an empty file */
   async create(wanted: NewUpload, call: Call): Promise<Upload> {
     const { fileId, userId, role, length } = wanted
+    const pending = wanted.pending ? wanted.counted : undefined
     const { config, files } = this.components
     const { userBytes } = limitsOf(role, config)
     const upload = await this.records.create(wanted, call, async (transaction) => {
       if (userBytes === undefined || userId === null) return
-      await checkQuota(files, { id: fileId, userId, role }, length, userBytes, transaction)
+      await checkQuota(files, { id: fileId, userId, role, pending }, length, userBytes, transaction)
     })
     if (upload.length > 0) return upload
     try {
@@ -135,13 +136,14 @@ export class ResumableUploads {
     }
   }
 
-  /** Makes the pieces a file. Continues when the client disconnects; its next request finds the result. */
+  /** Makes the pieces a file or a pending upload. Continues when the client disconnects; its next request finds the result. */
   private async complete({ upload, holder }: Lock, { session }: Call): Promise<void> {
-    const { id, fileId, replace, contentType, length } = upload
+    const { id, fileId, replace, contentType, length, metadata } = upload
     const { host, access, rules, uploads } = this.components
     const call: Call = { session, signal: this.closing.signal, format: 'json' }
     const { caller, ruled } = await access.recheck({ operation: 'create', id: fileId, replaces: replace }, call)
-    const file = { id: fileId, create: !replace, contentType, upload: id, ...caller }
+    const pending = isPending(metadata) ? countedAs(session, caller) : undefined
+    const file = { id: fileId, create: !replace, contentType, upload: id, pending, ...caller }
     const pieces = await this.records.pieces(id)
     const open = (maxBytes: number) => meterStream(readPieces(host, pieces, length, call.signal), maxBytes)
     await uploads.store([{ file, size: length, open }], call, {

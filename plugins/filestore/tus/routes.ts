@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
 import { assertSameOrigin, type Call, callOf, serviceError } from 'rowhouse'
+import { countedAs } from '../caller.js'
 import type { Components } from '../components.js'
 import { limitsOf } from '../config.js'
 import { badRequest } from '../errors.js'
@@ -24,7 +25,10 @@ const UPLOAD_PATH = `${PATH}/:upload_id`
 const EXPOSED_HEADERS =
   'Tus-Checksum-Algorithm, Tus-Extension, Tus-Max-Size, Tus-Resumable, Tus-Version, Upload-Expires, Upload-Length, Upload-Metadata, Upload-Offset'
 
-export function tusRoutes({ host, config, access, changes, rules }: Components, resumable: ResumableUploads): void {
+export function tusRoutes(
+  { host, config, access, changes, rules, pending }: Components,
+  resumable: ResumableUploads,
+): void {
   const { router } = host
   const create = async (ctx: Context): Promise<void> => {
     const call = writeCall(ctx)
@@ -33,10 +37,11 @@ export function tusRoutes({ host, config, access, changes, rules }: Components, 
     const wanted = readUploadHeaders(ctx.headers, limitsOf(call.session.role, config).maxBytes)
     const { fileId = id, replace } = wanted
     const { caller, ruled } = await access.check({ operation: 'create', id: fileId, replaces: replace }, call)
-    if (ruled) await changes.precheck(fileId, !replace, { call, rules })
+    const counted = countedAs(call.session, caller)
+    const file = { ...wanted, ...caller, id: fileId, create: !replace, pending: wanted.pending ? counted : undefined }
+    if (ruled || wanted.pending) await changes.precheck(file, ruled ? { call, rules } : { call })
+    if (wanted.pending) await pending.requireRoom(file)
     const chunk = withBytes ? chunkOf(ctx, 0) : undefined
-    const counted =
-      call.session.caller ?? (caller.userId === null ? `role ${caller.role}` : `user ${caller.userId} ${caller.role}`)
     const upload = await resumable.create({ ...wanted, fileId, ...caller, id, counted }, call)
     // Set before the first bytes are read, because the upload stays if that fails.
     ctx.set('Location', `${PATH}/${id}`)

@@ -8,6 +8,7 @@ import { type Answer, ask, each } from '../notify/clients.js'
 import { Servers } from '../notify/servers.js'
 import type { Part } from '../part.js'
 import { randomFrom } from '../random.js'
+import { attachingBulk, filesConfig, uploadPending, USER, wrongFiles } from './attached.js'
 
 const REQUESTS = 5000
 const MOST_COPIES = 4
@@ -22,11 +23,12 @@ const PATIENCE_MS = 180_000
 export const keys: Part = {
   about: 'requests with an Idempotency-Key, while servers and PostgreSQL are killed',
   async run({ seed, progress }) {
-    const { requests, copies, kills, databaseKills, replayed, told, seconds, ...score } = await keysUnderKills({
-      seed,
-      requests: REQUESTS,
-      progress,
-    })
+    const { requests, copies, kills, databaseKills, replayed, told, attached, seconds, ...score } =
+      await keysUnderKills({
+        seed,
+        requests: REQUESTS,
+        progress,
+      })
     const violations = [...score.violations]
     const planted = await keysUnderKills({ seed, requests: 40, withoutKeys: true })
     if (planted.violations.length === 0) violations.push('requests without keys were not caught')
@@ -34,7 +36,7 @@ export const keys: Part = {
       done: `${requests} requests in ${copies} copies: ${kills} kills of servers, ${databaseKills} of PostgreSQL`,
       violations,
       figures: [
-        `${replayed} answers replayed, ${told} times told to wait, ${Math.round(seconds)} s`,
+        `${replayed} answers replayed, ${told} times told to wait, ${attached} files attached, ${Math.round(seconds)} s`,
         'requests without keys were caught',
       ],
     }
@@ -50,6 +52,8 @@ export interface KeysScore {
   readonly replayed: number
   /** Answers with 409, because the first request was in progress. */
   readonly told: number
+  /** Files that a bulk attached. */
+  readonly attached: number
   readonly seconds: number
   readonly violations: readonly string[]
 }
@@ -75,7 +79,10 @@ export async function keysUnderKills({
   const random = randomFrom(seed)
   const folder = await mkdtemp(join(tmpdir(), 'rowhouse-trust-'))
   await chmod(folder, 0o755)
-  await writeFile(join(folder, 'rowhouse.config.json'), JSON.stringify({ compile: { threads: 0 } }))
+  await writeFile(
+    join(folder, 'rowhouse.config.json'),
+    JSON.stringify({ compile: { threads: 0 }, ...filesConfig(folder) }),
+  )
   const postgres = await makeImagePostgres(join(folder, 'postgres'))
   await postgres.start()
   const options = { folder, databaseUrl: postgres.url, random, lifeMs: LIFE_MS, mostKills, holdEvery: 0, holdMs: 0 }
@@ -84,16 +91,35 @@ export async function keysUnderKills({
   const score = { requests, copies: 0, databaseKills: 0, replayed: 0, told: 0 }
   /** The rows that the answer to a request names. */
   const answered = new Map<number, string>()
+  const refused = new Set<number>()
   const over = new AbortController()
 
+  /** Uploads the file of a request until it is pending. */
+  async function upload(n: number): Promise<void> {
+    for (const end = performance.now() + PATIENCE_MS; performance.now() < end;) {
+      const status = await uploadPending(await servers.url(), n)
+      if (status === 200) return
+      if (status !== undefined && status !== 503) violations.push(`upload-${n}: ${status}`)
+      await sleep(20 + random() * 80)
+    }
+    violations.push(`upload-${n}: no answer within ${PATIENCE_MS / 1000} s`)
+  }
+
   /** Sends one copy until it has an answer. */
-  async function repeat(key: string, body: unknown): Promise<string | undefined> {
+  async function repeat(n: number, key: string, body: unknown): Promise<string | undefined> {
     score.copies++
     for (const end = performance.now() + PATIENCE_MS; performance.now() < end;) {
-      const answer = await ask(`${await servers.url()}/v1/query`, body, withoutKeys ? {} : { 'Idempotency-Key': key })
+      const answer = await ask(`${await servers.url()}/v1/query`, body, {
+        ...USER,
+        ...(withoutKeys ? {} : { 'Idempotency-Key': key }),
+      })
       if (answer?.status === 200) {
         if (answer.headers.get('Idempotency-Replayed') === 'true') score.replayed++
         return JSON.stringify(answer.body)
+      }
+      if (isRefused(n) && answer?.body.code === 'unmet-expectation') {
+        refused.add(n)
+        return undefined
       }
       if (isInProgress(answer)) score.told++
       else if (answer && answer.status !== 503) {
@@ -126,9 +152,10 @@ export async function keysUnderKills({
     const killing = killDatabase()
     await each(requests, { ...CROWD, random }, async (n) => {
       const key = `request-${n}`
+      if (hasFile(n)) await upload(n)
       const body = bodyOf(n)
       const copies = 1 + Math.floor(random() * MOST_COPIES)
-      const answers = await Promise.all(Array.from({ length: copies }, () => repeat(key, body)))
+      const answers = await Promise.all(Array.from({ length: copies }, () => repeat(n, key, body)))
       const different = new Set(answers.filter((answer) => answer !== undefined))
       if (different.size > 1) violations.push(`${key}: different answers: ${[...different].join(' and ')}`)
       const [answer] = different
@@ -139,7 +166,16 @@ export async function keysUnderKills({
     await killing
     await servers.calm()
     violations.push(...(await wrongEffects(postgres.url, answered)))
-    return { ...score, kills: servers.kills, seconds: (performance.now() - began) / 1000, violations }
+    const attached = new Set([...answered.keys()].filter(hasFile))
+    const place = { folder, databaseUrl: postgres.url, url: await servers.url() }
+    violations.push(...(await wrongFiles(place, attached, refused)))
+    return {
+      ...score,
+      attached: attached.size,
+      kills: servers.kills,
+      seconds: (performance.now() - began) / 1000,
+      violations,
+    }
   } finally {
     over.abort()
     await servers.stop()
@@ -154,7 +190,7 @@ const isInProgress = (answer: Answer | undefined): boolean =>
 async function prepare(databaseUrl: string, url: string): Promise<void> {
   await rowsOf(
     databaseUrl,
-    `create table effect (id bigserial primary key, request int not null);
+    `create table effect (id bigserial primary key, request int not null, file text);
      create function add_effect(n int) returns setof effect language sql volatile as
        'insert into effect (request) values (n) returning *'`,
   )
@@ -167,14 +203,19 @@ async function prepare(databaseUrl: string, url: string): Promise<void> {
   }
 }
 
-/** A request with two effects, or one. */
+const hasFile = (n: number): boolean => n % 4 === 3
+/** Whether the last step of a bulk with a file fails. */
+const isRefused = (n: number): boolean => n % 8 === 7
+
+/** A request with two effects, one, or none. */
 function bodyOf(n: number): unknown {
+  if (hasFile(n)) return attachingBulk(n, isRefused(n))
   const insert = { type: 'insert', args: { table: 'effect', objects: [{ request: n }], returning: ['id'] } }
   if (n % 3 === 0) return insert
   const call = { type: 'call', args: { function: 'add_effect', arguments: { n }, columns: ['id'] } }
   return n % 3 === 1 ? { type: 'bulk', args: [insert, call] } : call
 }
-const effectsOf = (n: number): number => (n % 3 === 1 ? 2 : 1)
+const effectsOf = (n: number): number => (n % 3 === 1 && !hasFile(n) ? 2 : 1)
 
 /** Returns the ids of an answer in order. */
 const idsIn = (answer: string): string => [...answer.matchAll(/"id":(\d+)/g)].map(([, id]) => id).join()
