@@ -115,6 +115,6 @@ export interface Data {
   runSql<T>(call: Call, cascade: boolean, fn: (client: ClientBase) => Promise<T>, options?: SqlOptions): Promise<T>
   /** Returns the snapshot that a call sees: the one of its transaction, if there is one. */
   catalogFor(call: Call): Catalog
-  /** Reloads metadata and the database schema. */
+  /** Reloads metadata and the database schema in all instances. On a standby, only those of this server reload. */
   reload(): Promise<void>
 }

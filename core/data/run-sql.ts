@@ -1,6 +1,5 @@
 import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
-import { announce } from '../catalog/change.js'
 import { type Database, GRACE_MS, withClient, withDirectClient } from '../db/database.js'
 import { clientError } from '../db/errors.js'
 import { cancellable } from '../db/execute.js'
@@ -47,12 +46,6 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
     return withDirectClient(database, 'run_sql', use).finally(release)
   }
 
-  /** Lets all instances read again what changed without a check. */
-  const readAgain = async () => {
-    await withClient(database.admin, announce)
-    await snapshots.reload()
-  }
-
   /** Runs outside of a transaction, which may have had an effect even if it fails. */
   async function single<T>(call: Call, timeoutMs: number, fn: Work<T>): Promise<T> {
     try {
@@ -72,7 +65,9 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
     } catch (error) {
       throw clientError(error, { role: call.session.role, catalog: snapshots.current.catalog })
     } finally {
-      await readAgain().catch((error: Error) => log.warn({ error: error.message }, 'cannot read the metadata again'))
+      await snapshots
+        .reload()
+        .catch((error: Error) => log.warn({ error: error.message }, 'cannot read the metadata again'))
     }
   }
 
@@ -101,7 +96,7 @@ export function sqlRunner(database: Database, snapshots: Snapshots, log: Logger,
       },
       { mode: readOnly ? 'read only' : undefined },
     )
-    if (!checks && !readOnly) await readAgain()
+    if (!checks && !readOnly) await snapshots.reload()
     return result
   }
 

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg'
 import type { Logger } from 'pino'
 import { type Catalog, type CatalogData, openCatalog } from '../catalog/catalog.js'
-import { readAll, type Reading } from '../catalog/change.js'
+import { announce, readAll, type Reading } from '../catalog/change.js'
 import type { CatalogOptions } from '../catalog/draft.js'
 import { type Watch, watchCatalog } from '../catalog/watch.js'
 import type { Compiled } from '../compile/compile.js'
@@ -18,7 +18,7 @@ export interface Snapshots {
   readonly options: CatalogOptions
   /** Reads committed data in one consistent snapshot. */
   readCommitted<T>(read: (client: ClientBase) => Promise<T>): Promise<T>
-  /** Reloads metadata and the database schema. */
+  /** @see Data.reload */
   reload(): Promise<void>
   /**
    * Reloads after a statement failed as if the snapshot were stale.
@@ -91,9 +91,13 @@ export async function openSnapshots(
   }
 
   const reload = async (): Promise<void> => swap(await readNow(current.reading))
-  siblings.answer('know metadata', async (version: string) => {
-    if (BigInt(current.catalog.version) < BigInt(version)) await reload()
+  siblings.answer('know metadata', async (version?: string) => {
+    if (version === undefined || BigInt(current.catalog.version) < BigInt(version)) await reload()
   })
+  /** Waits until all processes have this version, because the caller's next request may reach any of them. */
+  async function tellSiblings(version?: string): Promise<void> {
+    if (siblings.count > 1) await siblings.ask('know metadata', version).catch(() => [])
+  }
   const isKnown = (version: string): boolean => version === current.catalog.version || announced.has(version)
 
   return {
@@ -111,7 +115,11 @@ export async function openSnapshots(
     },
     describeCatalog: (more) => void (options = { ...options, ...more }),
     readCommitted,
-    reload,
+    async reload() {
+      const version = await withClient(database.admin, announceIfWritable)
+      await reload()
+      await tellSiblings(version)
+    },
     async refresh() {
       if (Date.now() - refreshedAt <= REFRESH_MS) return false
       refreshedAt = Date.now()
@@ -127,8 +135,7 @@ export async function openSnapshots(
       try {
         if (!committed) return
         await swap(expected)
-        // The caller's next request may reach any of them.
-        if (siblings.count > 1) await siblings.ask('know metadata', expected.data.version).catch(() => [])
+        await tellSiblings(expected.data.version)
       } finally {
         announced.delete(expected.data.version)
       }
@@ -142,6 +149,14 @@ export async function openSnapshots(
     },
     close: async () => watch?.close(),
   }
+}
+
+/** Announces a new version, unless the database is read-only, as a standby is. */
+async function announceIfWritable(client: ClientBase): Promise<string | undefined> {
+  const { rows } = await client.query<{ writable: boolean }>(
+    `select current_setting('transaction_read_only') = 'off' as writable`,
+  )
+  return rows[0]?.writable ? announce(client) : undefined
 }
 
 const isOlder = ({ data }: Reading, { catalog }: Snapshot): boolean => BigInt(data.version) < BigInt(catalog.version)

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { rowsOf } from '../kit/database.js'
 import { testServer, type TestServer } from '../kit/server.js'
+import { PROCESSES } from '../kit/several-processes.js'
 import { until } from '../kit/until.js'
 
 const USER = { role: 'user', variables: { 'x-service-user-id': '1' } }
@@ -52,7 +53,7 @@ t.test('an admin sees what the server does', async (t) => {
       server: /^[0-9a-f-]{36}$/,
       version: /^\d+\.\d+\.\d+/,
       node: process.version,
-      pid: process.pid,
+      pid: PROCESSES === 1 ? process.pid : Number,
       started_at: /^\d{4}-\d\d-\d\dT/,
       plugins: ['query', 'template', 'graphql', 'notify'],
       providers: [{ kind: 'email', name: 'memory', provider: 'memory', default: true }],
@@ -62,8 +63,8 @@ t.test('an admin sees what the server does', async (t) => {
     })
     t.equal(status.database.metadata_version, status.metadata.version)
     const main = status.pools.find(({ name }: { name: string }) => name === 'main')
-    t.match(main, { max: 10, idle: Number, busy: Number, waiting: 0 })
-    t.match(status.database.servers, [{ own: true, servers: 1, since: /^\d{4}-\d\d-\d\dT/ }])
+    t.match(main, { max: 10 * PROCESSES, idle: Number, busy: Number, waiting: 0 })
+    t.match(status.database.servers, [{ own: true, servers: PROCESSES, since: /^\d{4}-\d\d-\d\dT/ }])
     const [{ connections }] = status.database.servers
     t.ok(connections >= 2, `${connections} connections`)
   })
@@ -191,7 +192,9 @@ t.test('an admin sees what the server does', async (t) => {
 
     const { last, lines } = await server.must('log_lines', {})
 
-    t.equal(lines.at(-1).number, last)
+    const { number } = lines.at(-1)
+    if (PROCESSES === 1) t.equal(number, last)
+    else t.ok(number < last, 'another process may write a line with a number between them')
     t.match(lines.find(({ line }: { line: { msg: string } }) => line.msg === 'slow query').line, {
       level: 'warn',
       query: /^admin:/,
@@ -206,10 +209,14 @@ t.test('an admin sees what the server does', async (t) => {
     })
     const slow = lines.filter(({ line }: { line: { msg: string } }) => line.msg === 'slow query')
     const named = slow.find(({ line }: { line: { name?: string } }) => line.name === 'by_word')
-    t.match(named.line, { role: 'user', plan: 'cached', shape: slow[0].line.shape }, 'one shape for all roles')
+    t.match(
+      named.line,
+      { role: 'user', plan: PROCESSES === 1 ? 'cached' : /^(cached|compiled)$/, shape: slow[0].line.shape },
+      'one shape for all roles',
+    )
     t.notMatch(JSON.stringify(lines), /marker/)
     t.same((await server.must('log_lines', { after: last })).lines, [])
-    t.equal((await server.must('log_lines', { after: last - 1 })).lines.length, 1)
+    t.equal((await server.must('log_lines', { after: number - 1 })).lines.length, 1)
     t.equal((await server.must('log_lines', { after: 2 * last })).lines.length, lines.length, 'from the future')
     t.same((await server.must('log_lines', { level: 'error' })).lines, [])
     for (const args of [{ after: -1 }, { after: '1' }, { level: 'loud' }, { more: 1 }]) {

@@ -147,6 +147,19 @@ async function listen(t: Tap, { host, port, database, user, password }: pg.Clien
   return () => heard
 }
 
+t.test('reload_metadata reads the database again on the other instance, too', async (t) => {
+  const { instances, database } = await start(t)
+  const [one, other] = instances
+  const columns = { table: 'note', columns: ['id', 'author'], where: { id: 1 } }
+  await database.query('alter table note add author text')
+  t.equal((await other.query('select', columns)).status, 400)
+
+  await one.must('reload_metadata', {})
+
+  t.same(await one.must('select', columns), [{ id: 1, author: null }])
+  await until('the other one has heard', async () => (await other.query('select', columns)).status === 200)
+})
+
 t.test('a database that has gone back in time is followed', async (t) => {
   const server = await testServer(t)
   await server.must('run_sql', { sql: 'create table note (id int primary key)' })

@@ -89,6 +89,18 @@ t.test('several processes serve one port', async (t) => {
     }
   })
 
+  await t.test('reload_metadata reads the database again in both', async (t) => {
+    const city = { type: 'select', args: { table: 'city', columns: ['id', 'mayor'] } }
+    await must('run_sql', { sql: 'create table city (id int primary key)' })
+    await must('track_table', 'city')
+    await rowsOf(server.database.url, 'alter table city add mayor text')
+
+    await must('reload_metadata', {})
+
+    const statuses = await Promise.all(Array.from({ length: 8 }, async () => (await ask('/v1/query', city)).status))
+    t.same(new Set(statuses), new Set([200]))
+  })
+
   await t.test('the dashboard, the alerts and the pages name metrics that exist', async (t) => {
     const text = await (await ask('/metrics')).text()
     const types = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)]

@@ -8,6 +8,8 @@ import { supervise } from '../../core/processes/supervisor.js'
 
 /** The number of processes that servers of tests are to have; without it, they run in the process of the test. */
 export const TEST_PROCESSES = 'ROWHOUSE_TEST_PROCESSES'
+/** The number of processes of each server of a test. */
+export const PROCESSES = Number(process.env[TEST_PROCESSES] ?? 1)
 const OPTIONS = 'ROWHOUSE_TEST_SERVER_OPTIONS'
 
 /** Starts a server of several processes. Its modules are given by their addresses. */

@@ -51,6 +51,7 @@ const IN_ONE_PROCESS: Readonly<Record<string, readonly string[]>> = {
     'outbox',
     'provider-answers',
     'sends-in-transactions',
+    'steps',
   ],
   'a plugin of the server calls functions of the test': ['file-service'],
   'the limits that it counts hold for each process': ['caller-limits'],
