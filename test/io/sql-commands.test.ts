@@ -37,7 +37,7 @@ t.test('an empty database becomes the same as another in one command, and goes b
   const up = await run('migrate', 'up')
   t.match(up, {
     code: 0,
-    out: /applied 20260102000000_index\napplied 20260103000000_data\napplying metadata.json\n\+ table note\n\+ permission note.user.select\n/,
+    out: /applied 20260102000000_index\napplied 20260103000000_data\napplying metadata.json\n\+ table note\n +wider: role admin can use note\n\+ permission note.user.select\n/,
   })
   t.same(await rowsOf(url, 'select id, text from note order by id'), [
     { id: 1, text: 'a;b' },
