@@ -32,7 +32,7 @@ function typeOf(by: OrderTarget, table: Table, names: Names): Pick<SortKey, 'typ
     case 'column': {
       const gives = by.computed && table.computedByName.get(by.column)?.gives
       if (gives && 'type' in gives) return { type: gives.type, nullable: true }
-      return names.column(table, by.column, 'select', '$')
+      return columnOf(table, by.column, names)
     }
     case 'rank':
       return { type: FLOAT4, nullable: true }
@@ -40,10 +40,16 @@ function typeOf(by: OrderTarget, table: Table, names: Names): Pick<SortKey, 'typ
       return { ...typeOf(by.by, names.table(by.table, 'select', '$'), names), nullable: true }
     case 'aggregate': {
       if (by.of.fn === 'count') return { type: INT8, nullable: false }
-      const { type } = names.column(names.table(by.table, 'select', '$'), by.of.column, 'select', '$')
+      const { type } = columnOf(names.table(by.table, 'select', '$'), by.of.column, names)
       return { type: aggregateType(by.of.fn, type) ?? type, nullable: true }
     }
   }
+}
+
+function columnOf(table: Table, name: string, names: Names): Pick<SortKey, 'type' | 'nullable'> {
+  const column = table.columnsByName.get(name)
+  if (!column) throw new Error(`no column "${name}"`)
+  return { type: column.type, nullable: column.nullable || names.isMasked(table, name) }
 }
 
 /** Returns an order from the last row to the first. */

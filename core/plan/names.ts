@@ -67,6 +67,8 @@ export interface Names {
   presetsUpdate(table: Table): boolean
   /** Returns the columns that the role may select, insert or update, in the table's order. */
   columns(table: Table, action?: Action): readonly Column[]
+  /** Returns whether the role sees a column, by its name in the database, in some of the rows only. It is null in the others. */
+  isMasked(table: Table, column: string): boolean
   /** Returns the relationships to tables that the role may select from. */
   relationships(table: Table): readonly Related[]
   /** Returns the computed fields: values that the select permission lists, and rows of tables that the role may select from. */
@@ -126,6 +128,7 @@ export function allNames(catalog: Tables): Names {
     upsert: () => {},
     conflictKeys: (table) => table.keys,
     presetsUpdate: () => false,
+    isMasked: () => false,
     columns: (table, action) =>
       action === 'insert' || action === 'update'
         ? table.columns.filter(({ generated }) => generated !== 'always')
@@ -181,11 +184,12 @@ function namesOf(key: string, catalog: Catalog): Names {
     if (action === 'delete') return NONE
     return columnSet(permissions?.[action]?.columns)
   }
-  /** A column that the role sees in some rows only is null in others. */
-  const seen = (table: Table, column: Column): Column => {
+  const isMasked = (table: Table, column: string): boolean => {
     const select = permissionsOf(table, key)?.select
-    return select && maskOf(select, column.name) !== undefined ? { ...column, nullable: true } : column
+    return select !== undefined && maskOf(select, column) !== undefined
   }
+  const seen = (table: Table, column: Column): Column =>
+    isMasked(table, column.name) ? { ...column, nullable: true } : column
   const knowsKey = (table: Table, name: string): boolean =>
     permitted(table, 'insert').has(name) || permitted(table, 'select').has(name)
   const readable = (table: Table | undefined): table is Table =>
@@ -280,6 +284,7 @@ function namesOf(key: string, catalog: Catalog): Names {
         ? table.keys
         : table.keys.filter(({ columns }) => columns.every((name) => knowsKey(table, name))),
     presetsUpdate: (table) => (permissionsOf(table, key)?.update?.set.length ?? 0) > 0,
+    isMasked,
     columns(table, action = 'select') {
       const may = table.columns.filter(({ name }) => permitted(table, action).has(name))
       if (action !== 'select') return may.filter(({ generated }) => generated !== 'always')

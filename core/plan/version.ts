@@ -12,8 +12,8 @@ export const XMIN = 'xmin'
 export function versionOf(table: Table, names: Names): string | undefined {
   const { version } = table
   if (version === undefined || !names.may(table, 'select')) return undefined
-  // It is never null in the database, but for a role that sees it in some rows only. Such a role has no versions.
-  const isSeen = names.columns(table).some(({ name, nullable }) => name === version && !nullable)
+  // A role that sees it in some rows only has no versions.
+  const isSeen = names.columns(table).some(({ name }) => name === version) && !names.isMasked(table, version)
   return version === XMIN || isSeen ? version : undefined
 }
 

@@ -276,12 +276,17 @@ t.test('inherited roles are part of the metadata, and reach other servers', asyn
   const without = { ...exported, inherited_roles: undefined }
 
   t.same(exported.inherited_roles, [{ role: 'editor', roles: ['author', 'reviewer'] }])
-  t.same((await server.must('diff_metadata', without)).changes, [
+  const { changes } = await server.must('diff_metadata', without)
+  t.match(changes, [
     {
       change: 'removed',
       object: 'inherited-role editor',
       from: { comment: null, role: 'editor', roles: ['author', 'reviewer'] },
       to: null,
+    },
+    {
+      object: 'permission article.editor.select',
+      effects: [{ role: 'editor', effect: 'narrower', text: 'role editor can no longer read article' }],
     },
   ])
   t.equal((await ask(other, 'select', { columns: ['id'] })).length, 3)
