@@ -1,12 +1,12 @@
 import { isAdmin } from '../session.js'
-import { at, parseFailed, ServiceError } from '../errors.js'
+import { parseFailed } from '../errors.js'
 import type { Data } from '../data/data.js'
 import type { Call, Operation, Operations } from '../data/operations.js'
 import type { Json, JsonObject } from '../json/parse.js'
 import { describe, isObject } from '../plan/encode.js'
 import { liftTableRef } from '../plan/lift-boolexp.js'
 import { startSteps } from './run-steps.js'
-import { hasSteps } from './steps.js'
+import { hasSteps, underMemberAsync } from './steps.js'
 
 const MAX_MEMBERS = 1000
 
@@ -42,20 +42,11 @@ export function bulkOperation(data: Data, operations: Operations): Operation {
             await readAhead(data, metadata, inner)
             readUntil = i + metadata.length
           }
-          answers.push(await (steps ? steps(i) : under(i, () => runQuery(member, inner))))
+          answers.push(await (steps ? steps(i) : underMemberAsync(i, () => runQuery(member, inner))))
         }
         return { kind: 'text', text: `[${answers.join(',')}]` }
       })
     },
-  }
-}
-
-/** Runs `fn`, and puts the paths of its errors under the member `i`. */
-async function under<T>(i: number, fn: () => Promise<T>): Promise<T> {
-  try {
-    return await fn()
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
   }
 }
 

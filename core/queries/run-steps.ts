@@ -1,4 +1,4 @@
-import { at, parseFailed, ServiceError, unexpectedPayload } from '../errors.js'
+import { parseFailed, unexpectedPayload } from '../errors.js'
 import type { Data } from '../data/data.js'
 import type { Call, Operations, Steps } from '../data/operations.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../json/parse.js'
@@ -17,6 +17,8 @@ import {
   readStep,
   type Step,
   type StepPlanner,
+  underMember,
+  underMemberAsync,
   valueForPlace,
 } from './steps.js'
 
@@ -36,7 +38,7 @@ export interface StepTools {
  */
 export function startSteps(members: readonly Json[], tools: StepTools, call: Call): (i: number) => Promise<string> {
   const { operations } = tools
-  const steps = members.map((member, i) => placed(i, () => readStep(member)))
+  const steps = members.map((member, i) => underMember(i, () => readStep(member)))
   const answers = new Answers(call.steps)
   const schemas = new Map<string, JsonSchema>()
   // A bulk in a bulk has been checked with the outer one.
@@ -47,7 +49,7 @@ export function startSteps(members: readonly Json[], tools: StepTools, call: Cal
     const planner = plannerFor(tools, call)
     for (checked = from; checked < steps.length; checked++) {
       const step = steps[checked] as Step
-      await placedAsync(checked, () => checkResolved(step, schemas, planner, call))
+      await underMemberAsync(checked, () => checkResolved(step, schemas, planner, call))
       if (changesMetadata(step.query, operations)) {
         checked++
         return
@@ -57,7 +59,7 @@ export function startSteps(members: readonly Json[], tools: StepTools, call: Cal
 
   return async (i) => {
     if (i >= checked) await check(i)
-    return placedAsync(i, () => runStep(steps[i] as Step, answers, tools, call))
+    return underMemberAsync(i, () => runStep(steps[i] as Step, answers, tools, call))
   }
 }
 
@@ -156,21 +158,5 @@ class Answers implements Steps {
     const text = this.texts.get(name)
     if (text !== undefined && !this.values.has(name)) this.values.set(name, parseJson(text, NO_LIMITS))
     return this.values.has(name) ? this.values.get(name) : this.outer?.get(name)
-  }
-}
-
-function placed<T>(i: number, fn: () => T): T {
-  try {
-    return fn()
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
-  }
-}
-
-async function placedAsync<T>(i: number, fn: () => Promise<T>): Promise<T> {
-  try {
-    return await fn()
-  } catch (error) {
-    throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
   }
 }

@@ -141,11 +141,7 @@ function checkMembers({ args }: JsonObject, known: AnswerSchemas, planner: StepP
   if (!Array.isArray(args)) return { type: 'array' }
   const inner = new Map(known)
   const schemas = args.map((member, i) => {
-    try {
-      return checkStep(readStep(member), inner, plannerOf(planner, at('$.args', i)))
-    } catch (error) {
-      throw error instanceof ServiceError ? error.under(at('$.args', i)) : error
-    }
+    return underMember(i, () => checkStep(readStep(member), inner, plannerOf(planner, at('$.args', i))))
   })
   return { type: 'array', prefixItems: schemas }
 }
@@ -238,3 +234,23 @@ export function valueForPlace(value: Json, { use, path, compared }: Place): Json
   if (wrong !== undefined) throw parseFailed(`expecting rows, but found ${describe(wrong)}`, path)
   return rowsOf(rows as JsonObject[], path)
 }
+
+/** Runs `fn`, and puts the paths of its errors under a member of a bulk. */
+export function underMember<T>(i: number, fn: () => T): T {
+  try {
+    return fn()
+  } catch (error) {
+    throw memberError(i, error)
+  }
+}
+
+export async function underMemberAsync<T>(i: number, fn: () => Promise<T>): Promise<T> {
+  try {
+    return await fn()
+  } catch (error) {
+    throw memberError(i, error)
+  }
+}
+
+const memberError = (i: number, error: unknown): unknown =>
+  error instanceof ServiceError ? error.under(at('$.args', i)) : error
