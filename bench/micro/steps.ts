@@ -1,42 +1,27 @@
 import { Agent, request } from 'node:http'
 import { text } from 'node:stream/consumers'
-import type { ClientBase } from 'pg'
 import { startDatabase, withClient } from '../database.js'
 import { median } from '../statistics.js'
-import { byAdmin, startServerChild } from '../systems/server.js'
+import { type Endpoint, type Post, startChild } from '../systems/child.js'
+import { byAdmin, queryPost, startServerChild } from '../systems/server.js'
 
 /**
- * `node build/bench/micro/steps.js`: an order, five items and a mail in one transaction, as a `bulk` with references by HTTP
- * and as SQL that is written by hand, alternately.
+ * `node build/bench/micro/steps.js`: an order, five items and a mail in one transaction, alternately as a `bulk` with
+ * references, as one without, and by an endpoint that is written by hand.
  */
 const ROUNDS = 15
 const PER_ROUND = 60
-const ITEMS = 5
+const SKUS = Array.from({ length: 5 }, (_, i) => `sku ${i}`)
 const MAIL = { to: 'ann@example.com', from: 'shop@example.com', sub: 'Your order', text: 'Thank you.' }
 
 const TABLES = `
   create table orders (id bigint generated always as identity primary key, customer text not null);
-  create table item (id bigint generated always as identity primary key, order_id bigint not null references orders, sku text not null, n int not null);`
+  create table item (id bigint generated always as identity primary key, order_id bigint not null references orders, sku text not null, n int not null);
+  insert into orders (customer) values ('Ann');`
 
-const STEPS = JSON.stringify({
-  type: 'bulk',
-  args: [
-    { as: 'order', type: 'insert', args: { table: 'orders', objects: [{ customer: 'Ann' }], returning: ['id'] } },
-    {
-      type: 'insert',
-      args: {
-        table: 'item',
-        objects: Array.from({ length: ITEMS }, (_, i) => ({
-          order_id: { $ref: 'order.returning[0].id' },
-          sku: `sku ${i}`,
-          n: 1,
-        })),
-        returning: ['id'],
-      },
-    },
-    { type: 'send_email', args: MAIL },
-  ],
-})
+const BY_HAND: Post = { path: '/', headers: {}, body: JSON.stringify({ customer: 'Ann', items: SKUS, mail: MAIL }) }
+const STEPS = order({ as: 'order' }, { $ref: 'order.returning[0].id' })
+const BULK = order({}, 1)
 
 const database = await startDatabase()
 try {
@@ -45,40 +30,59 @@ try {
   const smtp = { SMTP_PORT: '9', CONNECTIONS: '1' }
   const env = { ROWHOUSE_PLUGINS__NOTIFY__QUEUE__CONCURRENCY: '0' }
   const server = await startServerChild(url, undefined, { smtp, env })
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   try {
     for (const table of ['orders', 'item']) await server.ask('track_table', table)
-    await withClient(url, async (client) => {
-      const byHand = () => orderBySql(client)
-      const bySteps = () => post(server.port, agent, STEPS)
-      const [hand, steps, ratios]: [number[], number[], number[]] = [[], [], []]
-      await each(byHand)
-      await each(bySteps)
-      for (let round = 0; round < ROUNDS; round++) {
-        const pair = [await each(byHand), await each(bySteps)] as const
-        hand.push(pair[0])
-        steps.push(pair[1])
-        ratios.push(pair[1] / pair[0])
-      }
-      const { rows } = await client.query<{ n: string }>('select count(*) as n from item')
-      console.log(`| | ms, median | least | most |\n| --- | --- | --- | --- |`)
-      for (const [name, all] of Object.entries({ 'SQL by hand': hand, 'steps of a bulk': steps, ratio: ratios })) {
-        console.log(
-          `| ${name} | ${[median(all), Math.min(...all), Math.max(...all)].map((ms) => ms.toFixed(2)).join(' | ')} |`,
-        )
-      }
-      console.log(`${rows[0]?.n} items were written`)
-    })
+    const byHand = await startChild('order-by-hand', { DATABASE_URL: url }, BY_HAND)
+    try {
+      await compare({
+        'written by hand': [byHand, BY_HAND],
+        bulk: [server, BULK],
+        'bulk with references': [server, STEPS],
+      })
+    } finally {
+      await byHand.stop()
+    }
   } finally {
-    agent.destroy()
     await server.stop()
   }
 } finally {
   await database.stop()
 }
 
-/** Returns the milliseconds of one run, as the median of a round. */
-async function each(run: () => Promise<unknown>): Promise<number> {
+function order(first: object, orderId: unknown): Post {
+  const objects = SKUS.map((sku) => ({ order_id: orderId, sku, n: 1 }))
+  const args = [
+    { ...first, type: 'insert', args: { table: 'orders', objects: [{ customer: 'Ann' }], returning: ['id'] } },
+    { type: 'insert', args: { table: 'item', objects, returning: ['id'] } },
+    { type: 'send_email', args: MAIL },
+  ]
+  return queryPost({ type: 'bulk', args }, byAdmin)
+}
+
+/** Prints the medians of the rounds, and their ratios to the first. */
+async function compare(ways: Readonly<Record<string, readonly [Endpoint, Post]>>): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const all = Object.entries(ways).map(([name, [{ port }, post]]) => ({
+    name,
+    run: () => send(port, agent, post),
+    ms: [] as number[],
+  }))
+  for (const { run } of all) await ofRound(run)
+  for (let round = 0; round < ROUNDS; round++) for (const { run, ms } of all) ms.push(await ofRound(run))
+  agent.destroy()
+  const base = all[0]?.ms ?? []
+  console.log(
+    `| | ms, median | least | most | ratio, median | least | most |\n| --- | --- | --- | --- | --- | --- | --- |`,
+  )
+  for (const { name, ms } of all) {
+    const ratios = ms.map((each, i) => each / (base[i] ?? NaN))
+    const cells = [ms, ratios].flatMap((each) => [median(each), Math.min(...each), Math.max(...each)])
+    console.log(`| ${name} | ${cells.map((cell) => cell.toFixed(2)).join(' | ')} |`)
+  }
+}
+
+/** Returns the milliseconds of one request, as the median of a round. */
+async function ofRound(run: () => Promise<unknown>): Promise<number> {
   const all: number[] = []
   for (let n = 0; n < PER_ROUND; n++) {
     const start = performance.now()
@@ -88,28 +92,12 @@ async function each(run: () => Promise<unknown>): Promise<number> {
   return median(all)
 }
 
-async function orderBySql(client: ClientBase): Promise<void> {
-  const skus = Array.from({ length: ITEMS }, (_, i) => `sku ${i}`)
-  await client.query('begin')
-  const insert = 'insert into orders (customer) values ($1) returning id'
-  const { rows } = await client.query<{ id: string }>({ name: 'order', text: insert, values: ['Ann'] })
-  await client.query({
-    name: 'items',
-    text: 'insert into item (order_id, sku, n) select $1, sku, 1 from unnest($2::text[]) sku returning id',
-    values: [rows[0]?.id, skus],
-  })
-  await client.query({
-    name: 'mail',
-    text: `insert into svc_catalog.svc_outbox (id, kind, mode, "to", "from", sub, text) values (gen_random_uuid(), 'email', 'queue', $1, $2, $3, $4)`,
-    values: [MAIL.to, MAIL.from, MAIL.sub, MAIL.text],
-  })
-  await client.query('commit')
-}
-
-async function post(port: number, agent: Agent, body: string): Promise<void> {
+/** By `node:http` with a connection that is kept: less than `fetch` needs itself. */
+async function send(port: number, agent: Agent, { path, headers, body }: Post): Promise<void> {
   const answer = await new Promise<{ status: number | undefined; body: string }>((resolve, reject) => {
-    const headers = { ...byAdmin, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-    const sent = request({ host: '127.0.0.1', port, agent, method: 'POST', path: '/v1/query', headers }, (response) => {
+    const length = { 'content-length': Buffer.byteLength(body) }
+    const options = { host: '127.0.0.1', port, agent, method: 'POST', path, headers: { ...headers, ...length } }
+    const sent = request(options, (response) => {
       text(response).then((all) => resolve({ status: response.statusCode, body: all }), reject)
     })
     sent.on('error', reject)

@@ -50,6 +50,7 @@ export async function startChild(
     | 'directus'
     | 'tus'
     | 'nodemailer'
+    | 'order-by-hand'
     | 'sink',
   env: Readonly<Record<string, string>>,
   probe: Post,

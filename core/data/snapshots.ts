@@ -256,7 +256,7 @@ export class CompileCache<T> {
     }
   }
 
-  private put(key: string, value: T): void {
+  put(key: string, value: T): void {
     const bytes = 2 * key.length + this.bytesOf(value) + 500
     this.entries.set(key, { value, bytes, used: false })
     this.bytes += bytes

@@ -27,17 +27,26 @@ export interface TypedValue {
 }
 
 /** Returns the values of a planned request. Those of lists and arrays are arrays. */
-export const valuesIn = (op: Op, values: readonly Json[]): readonly TypedValue[] => [
-  ...operands(op, values),
-  ...(op.kind === 'insert' ? cells(op, values) : []),
-]
+export function valuesIn(op: Op, values: readonly Json[]): readonly TypedValue[] {
+  let known = operandsOf.get(op)
+  if (!known) operandsOf.set(op, (known = operands(op)))
+  const inConditions = known.map(({ slot, type, path }) => ({ value: values[slot] as Json, type, path }))
+  return op.kind === 'insert' ? [...inConditions, ...cells(op, values)] : inConditions
+}
 
-function operands(node: unknown, values: readonly Json[]): readonly TypedValue[] {
-  if (Array.isArray(node)) return node.flatMap((each) => operands(each, values))
+interface Operand {
+  readonly slot: number
+  readonly type: SqlType
+  readonly path: string
+}
+const operandsOf = new WeakMap<Op, readonly Operand[]>()
+
+function operands(node: unknown): readonly Operand[] {
+  if (Array.isArray(node)) return node.flatMap(operands)
   if (typeof node !== 'object' || node === null) return []
   const { kind, slot, type, path } = node as { kind?: string; slot?: number; type?: SqlType; path?: string }
-  if (kind === 'value' && slot !== undefined && type && path) return [{ value: values[slot] as Json, type, path }]
-  return Object.values(node).flatMap((each) => operands(each, values))
+  if (kind === 'value' && slot !== undefined && type && path) return [{ slot, type, path }]
+  return Object.values(node).flatMap(operands)
 }
 
 /** Returns the values of the rows of an insert, and of rows of relationships. */

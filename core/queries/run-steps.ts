@@ -1,9 +1,11 @@
 import { parseFailed, unexpectedPayload } from '../errors.js'
 import type { Data } from '../data/data.js'
-import type { Call, Operations, Steps } from '../data/operations.js'
+import type { Call, Operations, Request, Steps } from '../data/operations.js'
+import { CompileCache } from '../data/snapshots.js'
 import { type Json, type JsonObject, NO_LIMITS, parseJson } from '../json/parse.js'
 import { describe, isObject } from '../plan/encode.js'
-import { namesFor } from '../plan/names.js'
+import type { Op } from '../plan/ir.js'
+import { type Names, namesFor } from '../plan/names.js'
 import { permissionRole } from '../session.js'
 import { type JsonSchema, tablesOf } from './answer-schema.js'
 import { assertExpected } from './expectation.js'
@@ -66,8 +68,24 @@ export function startSteps(members: readonly Json[], tools: StepTools, call: Cal
 function plannerFor({ data, operations }: StepTools, call: Call): StepPlanner {
   const catalog = data.catalogFor(call)
   const names = namesFor(permissionRole(call.session), catalog)
-  return { operations, find: tablesOf(catalog), plan: (request) => data.plan(request, names) }
+  let known = plans.get(names)
+  if (!known) plans.set(names, (known = new CompileCache(() => PLAN_BYTES, MAX_BYTES)))
+  const plan = (request: Request): Op => {
+    const key = JSON.stringify([request.planner, request.shape])
+    const hit = known.get(key)
+    if (hit) return hit
+    const made = data.plan(request, names)
+    known.put(key, made)
+    return made
+  }
+  return { operations, find: tablesOf(catalog), plan }
 }
+
+/** Plans of requests for checks, by the names that they were planned with. */
+const plans = new WeakMap<Names, CompileCache<Op>>()
+const PLAN_BYTES = 4000
+/** For each role. */
+const MAX_BYTES = 1024 * 1024
 
 /** Checks a step. Of a template, checks the query that it runs. */
 async function checkResolved(

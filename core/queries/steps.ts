@@ -123,7 +123,7 @@ export function checkReferences(query: JsonObject, known: AnswerSchemas, planner
   const isText = operation?.answer !== undefined && [...placed.values()].every(({ use }) => use === 'text')
   const request = operation?.lift && !isText ? operations.lift(filled, open) : undefined
   const op = request && planner.plan(request)
-  if (op) {
+  if (op && placed.size > 0) {
     for (const { value, type } of valuesIn(op, request.values)) {
       for (const each of Array.isArray(value) ? value : [value]) {
         const place = placed.get(each)
