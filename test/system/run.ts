@@ -25,6 +25,8 @@ const NGINX = '/usr/sbin/nginx'
 const PROMETHEUS = '/usr/bin/prometheus'
 const EXIM = '/usr/sbin/exim4'
 const HAPROXY = '/usr/sbin/haproxy'
+/** Extensions of PostgreSQL, and how their packages end. */
+const EXTENSIONS = { postgis: 'postgis-3', hypopg: 'hypopg' }
 /** Programs and their packages. */
 const TOOLS = { '/usr/bin/strace': 'strace', '/usr/sbin/mkfs.ext4': 'e2fsprogs' }
 
@@ -103,9 +105,11 @@ async function systemParts(): Promise<boolean[]> {
   if (bin !== undefined) parts.push(onCluster(filesOf('system/dump'), { PG_BIN: bin }, { first: true }))
   // Skips itself without the history of the repository.
   parts.push(onCluster(filesOf('system/upgrade'), {}, { first: true }))
-  if (bin === undefined || !(await hasPostgis(bin)))
-    notRun.push('PostGIS (needs the package postgresql-<version>-postgis-3)')
-  else parts.push(onCluster(filesOf('system/postgis'), { PG_BIN: bin }, { first: true }))
+  for (const [name, suffix] of Object.entries(EXTENSIONS)) {
+    if (bin === undefined || !(await hasExtension(bin, name, suffix)))
+      notRun.push(`${name} (needs the package postgresql-<version>-${suffix})`)
+    else parts.push(onCluster(filesOf(`system/${name}`), { PG_BIN: bin }, { first: true }))
+  }
   if (!(await hasChromium())) notRun.push('the pages in a browser (needs the package chromium)')
   else parts.push(onCluster([...filesOf('system/pages'), ...filesOf('system/console')], {}, { first: true }))
   if (!(await hasTools()))
@@ -160,12 +164,12 @@ async function systemPostgres(): Promise<string | undefined> {
   return find()
 }
 
-/** True when the server has PostGIS, after installing Debian's package of it. */
-async function hasPostgis(bin: string): Promise<boolean> {
+/** True when the server has an extension, after installing Debian's package of it. */
+async function hasExtension(bin: string, name: string, suffix: string): Promise<boolean> {
   const version = /postgresql\/(\d+)\/bin$/.exec(bin)?.[1] ?? ''
-  const control = `/usr/share/postgresql/${version}/extension/postgis.control`
+  const control = `/usr/share/postgresql/${version}/extension/${name}.control`
   if (existsSync(control) || !mayInstall) return existsSync(control)
-  await install(`postgresql-${version}-postgis-3`)
+  await install(`postgresql-${version}-${suffix}`)
   return existsSync(control)
 }
 

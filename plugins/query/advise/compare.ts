@@ -81,12 +81,14 @@ from pg_index where xmin = pg_current_xact_id()::xid`,
 }
 
 async function pretended(reader: PlanReader, sql: string, planned: readonly Planned[]): Promise<Checked> {
+  const forget = 'select hypopg_reset()'
   try {
+    // One may be left of a transaction that failed, because it lasts longer than its transaction.
+    await reader.client.query(forget)
     await reader.client.query('select hypopg_create_index($1)', [sql])
     return { by: 'hypopg', gains: await planAgain(reader, planned) }
   } finally {
-    // It lasts longer than the transaction.
-    await reader.client.query('select hypopg_reset()').catch(() => undefined)
+    await reader.client.query(forget).catch(() => undefined)
   }
 }
 
