@@ -1,21 +1,32 @@
 import { resultTable, type Table, tableKey } from '../catalog/catalog.js'
 import type { Field, Grouping, Op, SqlType, TableRef } from '../plan/ir.js'
-import type { Tables } from '../plan/names.js'
+import type { Names } from '../plan/names.js'
 
 /** A JSON Schema (draft 2020-12). */
 export type JsonSchema = { readonly [key: string]: unknown }
 export type FindTable = (ref: TableRef) => Table | undefined
 
-/** Returns how to find the tables of a catalog, and those that functions return. */
-export function tablesOf({
-  tables,
-  functions,
-}: Pick<Tables, 'functions'> & { readonly tables: Pick<Tables['tables'], 'get'> }): FindTable {
-  const results = new Map(functions.flatMap((each) => (each.result ? [[tableKey(each.table), each] as const] : [])))
-  return (ref) => {
-    const found = results.get(tableKey(ref))
-    return tables.get(tableKey(ref)) ?? (found && resultTable(found))
-  }
+/**
+ * Returns how to find the tables of a role, and those that functions return. Columns that the role sees in some rows only
+ * are nullable.
+ */
+export function tablesOf(names: Names): FindTable {
+  const known = finders.get(names)
+  if (known) return known
+  const tables = new Map([
+    ...[...names.tables()].map((each) => [tableKey(each), seenBy(names, each)] as const),
+    ...names.functions().flatMap((each) => (each.result ? [[tableKey(each.table), resultTable(each)] as const] : [])),
+  ])
+  const find: FindTable = (ref) => tables.get(tableKey(ref))
+  finders.set(names, find)
+  return find
+}
+const finders = new WeakMap<Names, FindTable>()
+
+function seenBy(names: Names, table: Table): Table {
+  const columns = table.columns.map((each) => (names.isMasked(table, each.name) ? { ...each, nullable: true } : each))
+  if (columns.every((each, i) => each === table.columns[i])) return table
+  return { ...table, columns, columnsByName: new Map(columns.map((each) => [each.name, each])) }
 }
 
 /** Returns the schema of values of a type in responses. */

@@ -78,7 +78,7 @@ function plannerFor({ data, operations }: StepTools, call: Call): StepPlanner {
     known.put(key, made)
     return made
   }
-  return { operations, find: tablesOf(catalog), plan }
+  return { operations, find: tablesOf(names), plan }
 }
 
 /** Plans of requests for checks, by the names that they were planned with. */

@@ -29,7 +29,6 @@ import {
   serviceError,
   type SqlType,
   type Table,
-  tableKey,
   TEXT,
 } from 'rowhouse/plan'
 import { fill, type ParameterPlace, parseTemplate, type Template } from './template.js'
@@ -136,10 +135,9 @@ export class Meanings {
   private checkSteps({ definition, places }: Template, names: Names): void {
     const { args } = definition
     if (!Array.isArray(args) || !hasSteps(args)) return
-    const tables = new Map([...names.tables()].map((table) => [tableKey(table), table]))
     const planner = {
       operations: this.operations,
-      find: tablesOf({ tables, functions: names.functions() }),
+      find: tablesOf(names),
       plan: (request: Request) => this.data.plan(request, names),
       open: places.map(({ path }) => path),
     }

@@ -7,8 +7,8 @@ import type { Stored, Templates } from './templates.js'
 
 /** Describes the templates that a role may run as an OpenAPI 3.1 document. */
 export function openApi(list: readonly Stored[], role: string, catalog: Catalog, templates: Templates): JsonSchema {
-  const find = tablesOf(catalog)
   const names = namesFor(role, catalog)
+  const find = tablesOf(names)
   return {
     openapi: '3.1.0',
     info: {

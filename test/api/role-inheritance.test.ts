@@ -59,6 +59,19 @@ t.test('rows are those of any part, and a cell is null where no part gives it', 
   t.match(await ask(server, 'select', { columns: ['state'] }), { code: 'permission-denied' })
 })
 
+t.test('a template says which cells may be null', async (t) => {
+  const fees = { type: 'select', args: { table: 'article', columns: ['id', 'fee'] } }
+  const server = await magazine(t, { type: 'create_query_template', args: { name: 'fees', template: fees } })
+  await server.must('run_sql', { sql: 'alter table article alter fee set not null' })
+  const rowOf = async (as: As) => {
+    const { paths } = (await server.fetch('/v1/openapi.json', {}, as)).body
+    return paths['/v1/template/fees'].get.responses['200'].content['application/json'].schema.items.properties
+  }
+
+  t.match(await rowOf(AUTHOR), { fee: { type: 'integer' } })
+  t.match(await rowOf(ANNA), { id: { type: 'integer' }, fee: { type: ['integer', 'null'] } })
+})
+
 t.test('conditions, sorts and aggregates use only the cells that the role sees', async (t) => {
   const server = await magazine(t)
   const idsOf = async (args: object) =>
