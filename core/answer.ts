@@ -2,14 +2,8 @@
 export type Answer = (TextAnswer | BytesAnswer | RowStream) & {
   /** HTTP status; defaults to 200. */
   readonly status?: number
-  /** Present if the answer is one row that has a version. */
-  readonly version?: RowVersion
-}
-/** The version of a row, for an ETag. */
-export interface RowVersion {
-  readonly text: string
-  /** Whether the answer changes only with it, because it has no related rows. */
-  readonly isWhole: boolean
+  /** Version of the row, for an ETag, if the answer is one row that has one. */
+  readonly version?: string
 }
 /** The answer to an earlier request with the same `Idempotency-Key`. */
 export type KeptAnswer = TextAnswer & { readonly status: number }

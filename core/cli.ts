@@ -219,15 +219,16 @@ ${CONFIG_HELP}`,
     run: async (invocation) => (await import('./cli/why.js')).why(invocation),
   },
   lint: {
-    usage: 'rowhouse lint [--level error|warning|info] [--json | --sarif] [--config FILE]',
+    usage: 'rowhouse lint [--level error|warning|info] [--json | --sarif [--file FILE]] [--config FILE]',
     summary: 'find likely mistakes in permissions and query templates',
     help: `Reads the metadata and asks PostgreSQL for the plans of row filters. Changes nothing. Exits with 1 if it finds something.
 
   --level L       lowest level to report (default: warning)
   --json          print the response of the operation lint_metadata
   --sarif         print SARIF 2.1.0, for code scanning
+  --file FILE     file of the metadata in the repository, for --sarif (default: metadata.json)
 ${CONFIG_HELP}`,
-    options: { level: config, json: flag, sarif: flag, config },
+    options: { level: config, json: flag, sarif: flag, file: config, config },
     words: 0,
     run: async (invocation) => (await import('./cli/lint.js')).lint(invocation),
   },

@@ -1,7 +1,7 @@
 import { type BoolExp, isTrue, TRUE } from '../plan/ir.js'
 import { permissionRole } from '../session.js'
 import { maskOf, type RolePermissions, type SelectPermission } from './catalog.js'
-import { agree, type InheritedRoles, inOrder, permissionsFor } from './inherited-role.js'
+import { agree, type InheritedRoles, inOrder, mostOf, permissionsFor } from './inherited-role.js'
 import { permissionKey, type PermissionType, type TrackedTable } from './metadata.js'
 
 /** Permissions of a table, by the role of `permissionRole`. */
@@ -89,11 +89,11 @@ function united(all: readonly SelectPermission[], { filters, store }: Filters): 
     const place = store(filterOf(givers.map((each) => maskOf(each, name) ?? each.filter)))
     return place === filter ? [] : [[name, place] as const]
   })
-  const limits = all.map(({ limit }) => limit).filter((limit) => limit !== undefined)
+  const limit = mostOf(all.map((each) => each.limit))
   return {
     columns,
     filter,
-    ...(limits.length > 0 ? { limit: Math.max(...limits) } : {}),
+    ...(limit === undefined ? {} : { limit }),
     // An aggregate is about all rows, also those of a part that may not aggregate.
     aggregations: all.every(({ aggregations }) => aggregations),
     computedFields,

@@ -93,13 +93,18 @@ export function definitionFor(
   const own = first.definition as JsonObject
   if (rows.length === 1 || type !== 'select') return own
   const all = rows.map(({ definition }) => definition as JsonObject)
-  const limits = all.map(({ limit }) => limit).filter((limit) => typeof limit === 'number')
+  const { limit: _, ...others } = own
+  const limit = mostOf(all.map((each) => (typeof each['limit'] === 'number' ? each['limit'] : undefined)))
   return {
-    ...own,
+    ...others,
     filter: { $or: all.map(({ filter }) => filter ?? {}) },
-    ...(limits.length > 0 ? { limit: Math.max(...limits) } : {}),
+    ...(limit === undefined ? {} : { limit }),
   }
 }
+
+/** Returns the limit of a role whose parts have these limits: none if one of them has none. */
+export const mostOf = (limits: readonly (number | undefined)[]): number | undefined =>
+  limits.reduce((most, each) => (most === undefined || each === undefined ? undefined : Math.max(most, each)))
 
 /** Permissions to write of a role's parts that contradict each other, so that the role has none. */
 export interface Conflict {

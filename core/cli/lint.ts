@@ -21,7 +21,7 @@ interface Linted {
 
 /** Prints likely mistakes in permissions and templates. @returns the exit code: 1 if there are any */
 export function lint({ flags }: Invocation): Promise<number> {
-  const { level = 'warning' } = flags
+  const { level = 'warning', file = 'metadata.json' } = flags
   const least = LEVELS.findIndex((each) => each === level)
   if (least < 0) throw new Error(`expected --level to be one of ${LEVELS.join(', ')}`)
   if (flags['json'] === true && flags['sarif'] === true) throw new Error('expected one of --json and --sarif')
@@ -29,7 +29,7 @@ export function lint({ flags }: Invocation): Promise<number> {
     withServer(url, flags, async (ask) => {
       const { findings: all, rules } = JSON.parse(await ask('lint_metadata', '{}')) as Linted
       const findings = all.filter((each) => LEVELS.indexOf(each.level) <= least)
-      if (flags['sarif'] === true) print(sarif({ findings, rules }))
+      if (flags['sarif'] === true) print(sarif({ findings, rules }, String(file)))
       else if (flags['json'] === true) print({ findings, rules })
       else for (const line of lines(findings, all.length - findings.length)) console.log(line)
       return findings.length > 0 ? 1 : 0
@@ -49,7 +49,7 @@ function lines(findings: readonly Finding[], hidden: number): readonly string[] 
     ]),
     [
       findings.length === 0 ? 'no findings' : LEVELS.flatMap((level) => counted(findings, level)).join(', '),
-      ...(hidden > 0 ? [`${hidden} more with a lower --level`] : []),
+      ...(hidden > 0 ? [`${hidden} more of a lower level (--level info shows all)`] : []),
     ].join('; '),
   ]
 }
@@ -60,8 +60,12 @@ function counted(findings: readonly Finding[], level: Level): readonly string[] 
   return [level === 'info' ? `${count} info` : `${count} ${level}${count === 1 ? '' : 's'}`]
 }
 
-/** Returns the findings in the format SARIF 2.1.0, for code scanning. Metadata has no lines, so the objects are named. */
-function sarif({ findings, rules }: Linted): object {
+/**
+ * Returns the findings in the format SARIF 2.1.0, for code scanning. Metadata has no lines, so the objects are named, and the
+ * line is the first.
+ * @param file that has the metadata, because code scanning refuses findings without a file
+ */
+function sarif({ findings, rules }: Linted, file: string): object {
   return {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
     version: '2.1.0',
@@ -78,8 +82,13 @@ function sarif({ findings, rules }: Linted): object {
           ruleId: rule,
           level: level === 'info' ? 'note' : level,
           message: { text: `${object}: ${message}. ${advice}` },
-          locations: [{ logicalLocations: [{ fullyQualifiedName: object, kind: 'object' }] }],
-          partialFingerprints: { 'rowhouse/v1': [rule, object, path].join(' ') },
+          locations: [
+            {
+              physicalLocation: { artifactLocation: { uri: file }, region: { startLine: 1 } },
+              logicalLocations: [{ fullyQualifiedName: object, kind: 'object' }],
+            },
+          ],
+          partialFingerprints: { 'rowhouse/v1': [rule, object, path, message].join(' ') },
           properties: { path },
         })),
       },

@@ -69,7 +69,7 @@ export interface Compiled {
   /** The parts of several reads, in the order in which the form `rows` returns them. */
   readonly parts?: readonly Part[]
   /** Present if the version of the row precedes the result. */
-  readonly version?: { readonly isWhole: boolean }
+  readonly version?: true
   /** Whether an insert can share a commit with others, because the effect is indistinguishable. */
   readonly sharesCommit?: true
 }
@@ -122,7 +122,7 @@ export function compile(task: Task, planner: Planner, catalog: Catalog): Compile
     mostRows: most,
     parts:
       op.kind === 'roots' ? partsOf(op).map((part) => (part.kind === 'list' ? listOf(part, catalog) : {})) : undefined,
-    ...(op.kind === 'read' && op.version && task.form === 'array' ? { version: { isWhole: op.version.isWhole } } : {}),
+    ...(op.kind === 'read' && op.version && task.form === 'array' ? { version: true as const } : {}),
     ...(statements.length === 1 && sharesCommit(op, catalog) ? { sharesCommit: true } : {}),
   }
 }

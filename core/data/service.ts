@@ -428,7 +428,7 @@ const isPlainRead = ({ statements, kind }: Compiled): boolean =>
   statements.length === 1 && (kind === 'read' || kind === 'count' || kind === 'roots')
 
 function answerOf(cell: Cell, { version }: Compiled): Answer {
-  if (version) return splitVersion(cell, version)
+  if (version) return splitVersion(cell)
   return typeof cell === 'string' ? { kind: 'text', text: cell } : { kind: 'bytes', bytes: cell }
 }
 

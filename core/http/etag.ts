@@ -1,22 +1,30 @@
-import type { Answer, RowVersion } from '../answer.js'
+import type { Answer } from '../answer.js'
+import { AFTER_VERSION } from '../if-match.js'
+import { sha256 } from '../keyed-request.js'
 import type { Exchange } from './exchange.js'
 
-/** Adds the version of the row that an answer has as an `ETag`. A GET whose `If-None-Match` lists it gets 304. */
+/**
+ * Adds the version of the row that an answer has as an `ETag`. That of a GET also has a hash of the answer, which may change
+ * when the row does not: with related rows, permissions, or the template. A GET whose `If-None-Match` lists it gets 304.
+ */
 export function tagged(exchange: Exchange, answer: Answer): Answer {
-  const tag = answer.version && etagOf(answer.version)
-  if (tag === undefined || tag.length > MAX_TAG) return answer
+  if (answer.version === undefined || answer.kind === 'stream') return answer
+  const isGet = exchange.method === 'GET'
+  const tag = `"${encoded(answer.version)}${isGet ? AFTER_VERSION + hashOf(answer) : ''}"`
+  if (tag.length > MAX_TAG) return answer
   exchange.set('ETag', tag)
-  const isKnown =
-    exchange.method === 'GET' && answer.version?.isWhole && listsTag(exchange.get('If-None-Match'), tag, true)
+  const isKnown = isGet && listsTag(exchange.get('If-None-Match'), tag, true)
   return isKnown ? { kind: 'text', text: '', status: 304 } : answer
 }
 
 /** Maximum length of an ETag. Proxies limit the length of headers. */
 const MAX_TAG = 1024
+const hashOf = (answer: Exclude<Answer, { readonly kind: 'stream' }>): string =>
+  sha256(answer.kind === 'text' ? answer.text : answer.bytes).toString('base64url')
 
-/** Characters other than those that an ETag can hold (RFC 9110 section 8.8.3), and `%`, which begins an encoded one. */
-const UNUSUAL = /[^!#$&-~]+/g
-const etagOf = ({ text }: RowVersion): string => `"${text.replaceAll(UNUSUAL, (part) => encodeURIComponent(part))}"`
+/** Characters other than those that an ETag can hold (RFC 9110 section 8.8.3), `%`, which begins an encoded one, and `;`. */
+const UNUSUAL = /[^!#$&-:<-~]+/g
+const encoded = (version: string): string => version.replaceAll(UNUSUAL, (part) => encodeURIComponent(part))
 
 /**
  * Returns whether the value of `If-Match` or `If-None-Match` lists an ETag.

@@ -83,7 +83,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
     })
     return masks.length > 0 ? { masks: Object.fromEntries(masks) } : {}
   }
-  const versionIn = (table: Table, { column }: { readonly column: string }) => {
+  const versionIn = (table: Table, column: string) => {
     if (column !== versionOf(table, names)) throw new Error(`"${column}" is not the version of "${table.name}"`)
   }
   const selectFilter = (table: Table): BoolExp => filter(permissions(table).select?.filter as number)
@@ -204,7 +204,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
           return shown(table, field as F & ColumnRef)
         case 'version':
           if (!table) throw new Error('a version outside a table')
-          versionIn(table, field)
+          versionIn(table, field.column)
           return field
       }
     })
@@ -355,7 +355,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   const update = (update: Update): Update => {
     const table = tableFor(update.table, 'update')
     if (!isConstant(update.where)) tableFor(update.table, 'select')
-    if (update.expected) versionIn(table, update.expected)
+    if (update.expected) versionIn(table, update.expected.column)
     const permission = permissions(table).update
     if (!permission) throw permissionDenied('update is not allowed', '$.args.table')
     columns(
@@ -395,7 +395,7 @@ export function authorize(op: Op, key: string, catalog: Catalog): Op {
   const remove = (remove: Delete): Delete => {
     const table = tableFor(remove.table, 'delete')
     if (!isConstant(remove.where)) tableFor(remove.table, 'select')
-    if (remove.expected) versionIn(table, remove.expected)
+    if (remove.expected) versionIn(table, remove.expected.column)
     const permission = permissions(table).delete
     if (!permission) throw permissionDenied('delete is not allowed', '$.args.table')
     return {

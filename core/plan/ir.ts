@@ -352,12 +352,8 @@ export interface Read {
   readonly single: boolean
   /** Whether to return the values of its only field instead of objects. */
   readonly values?: true
-  /** Also returns the version of the row, of a read by primary key. Only for the outermost read. */
-  readonly version?: {
-    readonly column: string
-    /** Whether all fields are of the row itself, so that the result changes only with its version. */
-    readonly isWhole: boolean
-  }
+  /** Column whose value is returned, too, as the version of the row, of a read by primary key. Only for the outermost read. */
+  readonly version?: string
 }
 
 /** Groups of rows. A group has the columns in `by`, and one for each value. */

@@ -40,7 +40,7 @@ export function emitConstants(constants: readonly Operand[]): Statement {
 function emitRead(read: Read, form: Form): Statement {
   const printer = new Printer()
   if (form === 'rows') return printer.statement(oneByOne(printer, read))
-  if (form === 'array' && read.version) return printer.statement(withVersion(printer, read, read.version.column))
+  if (form === 'array' && read.version) return printer.statement(withVersion(printer, read, read.version))
   const rows = printer.select(read)
   const x = rowAlias(read.fields.map(({ key }) => key))
   const each = read.values ? values(rows, read.fields) : sql`select row_to_json(${x}) from (${rows}) ${x}`

@@ -93,10 +93,8 @@ function planSelect(shape: Extract<Shape, { type: 'select' }>, names: Names): Re
   const read = planRead(shape, table, names, PATH, false)
   const column = versionOf(table, names)
   if (column === undefined || read.group || !isPrimaryKey(read.where, table)) return read
-  return { ...read, version: { column, isWhole: read.fields.every(isOfRow) } }
+  return { ...read, version: column }
 }
-
-const isOfRow = (field: Field): boolean => field.kind === 'version' || (field.kind === 'column' && !field.computed)
 
 function planRead(shape: SelectShape, table: Table, names: Names, path: string, single: boolean): Read {
   const int8 = (slot: number | undefined, key: string) =>

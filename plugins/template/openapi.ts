@@ -92,8 +92,11 @@ function conditionOf(
 ): { readonly responses?: JsonSchema; readonly header?: readonly JsonSchema[] } {
   if (!op || operation.templatable === 'queries') return {}
   const header = (name: string) => [{ name, in: 'header', description: 'An ETag.', schema: { type: 'string' } }]
-  if (op.kind === 'read' && op.version?.isWhole) {
-    return { responses: { '304': { description: 'GET: the row has the version.' } }, header: header('If-None-Match') }
+  if (op.kind === 'read' && op.version) {
+    return {
+      responses: { '304': { description: 'GET: the answer has not changed.' } },
+      header: header('If-None-Match'),
+    }
   }
   const table = op.kind === 'update' || op.kind === 'delete' ? find(op.table) : undefined
   if (!table || !('where' in op) || !isPrimaryKey(op.where, table)) return {}

@@ -401,7 +401,94 @@ t.test('a role that is made of others sees more or fewer rows and cells than bef
     .flat()
     .filter((text) => text.includes('role both'))
   t.strictSame(both.toSorted(), [
-    'wider: role both can read more rows of invoice: the rows of its parts (was the same, with another meaning)',
+    'wider: role both can read more rows of invoice, because its parts can',
+    'wider: role both can read total of more rows of invoice',
+  ])
+})
+
+t.test(
+  'a role that is made of others writes what it can read, and changes only cells that it sees in all rows',
+  async (t: Test) => {
+    const server = await testServer(t)
+    await server.must('run_sql', { sql: SQL })
+    const select = (role: string, columns: readonly string[], filter: object) => ({
+      role,
+      permission: { columns, filter },
+    })
+    const update = (filter: object) => ({ role: 'b', permission: { columns: ['total'], filter } })
+    const made = (parts: readonly string[], filter: object, columns: readonly string[] = ['id', 'total']): Entry =>
+      metadata(
+        {
+          select_permissions: [select('a', ['id', 'total'], { id: 2 }), select('b', columns, { id: 1 })],
+          update_permissions: [update(filter)],
+        },
+        { inherited_roles: [{ role: 'both', roles: parts }] },
+      )
+    const ofBoth = async (before: Entry, after: Entry) =>
+      Object.values(await effects(server, before, after))
+        .flat()
+        .filter((text) => text.includes('role both'))
+        .toSorted()
+
+    t.strictSame(await ofBoth(made(['a', 'b'], {}), made(['b'], { id: { $gt: 0 } })), [
+      'narrower: role both can read fewer rows of invoice, because its parts can',
+      'unknown: role both can update rows of invoice by another rule, because its parts can',
+      'wider: role both can update rows of invoice by a condition even if it cannot read them',
+    ])
+    t.strictSame(await ofBoth(made(['b'], {}), made(['a', 'b'], {}, ['id'])), [
+      'different: role both can read total of other rows of invoice',
+      'narrower: role both can no longer change total of invoice by its own value, as with $inc',
+      'narrower: role both can update rows of invoice by a condition only if it can read them',
+      'wider: role both can read more rows of invoice, because its parts can',
+    ])
+  },
+)
+
+t.test('effects say which session variables a request needs', async (t: Test) => {
+  const server = await testServer(t)
+  await server.must('run_sql', { sql: SQL })
+  const insert = (permission: Entry) =>
+    metadata({ insert_permissions: user({ columns: ['id', 'number'], ...permission }) })
+  const select = (filter: object) => metadata({ select_permissions: user({ columns: ['id'], filter }) })
+  const said = async (before: Entry, after: Entry) => Object.values(await effects(server, before, after)).flat()
+  const set = { owner_id: 'X-Service-Org' }
+  const [strict, loose] = [{ total: 1 }, { $or: [{ total: 1 }, { owner_id: 'X-Service-Org' }] }]
+  const NEEDS = 'narrower: role user can insert into invoice only with X-Service-Org'
+
+  t.notOk(
+    (await said(insert({ check: strict, set }), insert({ check: loose, set }))).some((text) =>
+      /X-Service-Org$/.test(text),
+    ),
+    'a preset needs it before and after',
+  )
+  t.ok(
+    (await said(insert({ check: {}, set: { owner_id: 3 } }), insert({ check: {}, set }))).includes(NEEDS),
+    'a preset needs it now',
+  )
+  t.ok((await said(insert({ check: strict }), insert({ check: loose }))).includes(NEEDS), 'a wider rule needs it now')
+  t.ok(
+    (await said(select({ total: 1 }), select({ owner_id: 'X-Service-Org' }))).includes(
+      'narrower: role user can read invoice only with X-Service-Org',
+    ),
+    'another rule',
+  )
+  t.strictSame(await said(select({}), select({ owner_id: 'X-Service-Org' })), [
+    'narrower: role user can read only rows of invoice where owner_id is X-Service-Org (was: all rows)',
+  ])
+
+  const made = (filter: object): Entry =>
+    metadata(
+      {
+        select_permissions: [
+          { role: 'a', permission: { columns: ['id'], filter: {} } },
+          { role: 'b', permission: { columns: ['id', 'total'], filter } },
+        ],
+      },
+      { inherited_roles: [{ role: 'both', roles: ['a', 'b'] }] },
+    )
+  const both = (await said(made(strict), made(loose))).filter((text) => text.includes('role both'))
+  t.strictSame(both.toSorted(), [
+    'narrower: role both can read total of invoice only with X-Service-Org',
     'wider: role both can read total of more rows of invoice',
   ])
 })

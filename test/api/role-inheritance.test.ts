@@ -121,10 +121,41 @@ t.test('columns that some rows lack are nullable in GraphQL, and pages by them a
   t.same(await ask(server, 'select', { columns: ['id'], order_by: ['fee'], after }), [{ id: 2 }])
 })
 
+t.test('a part without a limit gives none', async (t) => {
+  const server = await magazine(t, permit('select', 'article', 'intern', { columns: ['id'], filter: { id: 4 } }))
+  await server.must('bulk', [
+    permit('select', 'article', 'clerk', { columns: ['id'], filter: {}, limit: 1 }),
+    inherit('both', 'clerk', 'intern'),
+  ])
+  const count = async (role: string) => (await ask(server, 'select', { columns: ['id'] }, { ...ANNA, role })).length
+
+  t.same([await count('clerk'), await count('both')], [1, 4])
+})
+
+t.test('foreign keys that are visible in some rows only tell nothing of the others', async (t) => {
+  const server = await magazine(t)
+  await server.must('run_sql', {
+    sql: 'create table author (id int primary key); insert into author values (1), (2); alter table article add foreign key (author_id) references author',
+  })
+  await server.must('bulk', [
+    { type: 'track_table', args: 'author' },
+    permit('select', 'author', 'staff', { columns: ['id'], filter: {} }),
+    permit('select', 'article', 'own', { columns: ['id', 'author_id'], filter: { author_id: 'X-Service-User-Id' } }),
+    permit('select', 'article', 'open', { columns: ['id'], filter: { state: 'submitted' } }),
+    inherit('all', 'own', 'open', 'staff'),
+    inherit('owner', 'own', 'staff'),
+  ])
+  const dependents = async (role: string, id: number) =>
+    (await server.query('dependents', { table: 'author', key: { id } }, { ...ANNA, role })).body.dependents
+
+  t.match(await dependents('owner', 1), [{ columns: { author_id: 'id' }, rows: 2 }])
+  t.same(await dependents('all', 2), [])
+})
+
 t.test('the largest limit of the parts applies, and aggregates need all of them', async (t) => {
   const server = await magazine(
     t,
-    permit('select', 'article', 'counter', { columns: ['id'], filter: {} }),
+    permit('select', 'article', 'counter', { columns: ['id'], filter: {}, limit: 3 }),
     inherit('chief', 'editor', 'counter'),
   )
   const described = await server.query('describe', {}, { ...ANNA, role: 'chief' })

@@ -438,7 +438,7 @@ t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there 
   anonymous callers may read "password" of person, which looks like a secret
   Remove "password" from the columns of the permission, or rename it if it is no secret.
 
-1 error; 1 more with a lower --level
+1 error; 1 more of a lower level (--level info shows all)
 `,
     err: '',
   })
@@ -447,6 +447,8 @@ t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there 
   t.match({ ...json, out: JSON.parse(json.out) }, { code: 1, out: { findings: [found], rules: {} } })
   const sarif = JSON.parse((await run(folder, ['lint', '--sarif', '--level', 'info'], env)).out)
   const [{ tool, results }] = sarif.runs
+  const uris = results.map((result: any) => result.locations[0].physicalLocation.artifactLocation.uri)
+  t.same(uris, ['metadata.json', 'metadata.json'])
   t.same(
     results.map((result: { ruleId: string; level: string }) => [result.ruleId, result.level]),
     [
@@ -460,7 +462,10 @@ t.test('lint prints findings as text, JSON and SARIF, and exits with 1 if there 
     ),
   )
   await permit(limited)
-  t.match(await run(folder, ['lint'], env), { code: 0, out: 'no findings; 1 more with a lower --level\n' })
+  t.match(await run(folder, ['lint'], env), {
+    code: 0,
+    out: 'no findings; 1 more of a lower level (--level info shows all)\n',
+  })
   t.match(await run(folder, ['lint', '--level', 'bad'], env), { code: 1, err: /one of error, warning, info/ })
 })
 

@@ -27,22 +27,20 @@ const MOST_BYTES = 256 * 1024 * 1024
 const LOCK_MS = 500
 const CREATE_MS = 10_000
 
-/** Returns whether hypopg is installed where the login finds its functions. Functions of others are not called. */
-export async function hasHypopg(data: Data, call: Call): Promise<boolean> {
-  const rows = await data.query<{ found: boolean }>(
-    `select exists (
-  select from pg_extension e join pg_depend d on d.refobjid = e.oid and d.refclassid = 'pg_extension'::regclass
-  where e.extname = 'hypopg' and d.classid = 'pg_proc'::regclass
-    and d.objid = to_regprocedure('hypopg_create_index(text)')::oid) as found`,
+/** Returns the schema of the extension hypopg, quoted; undefined if it is not installed. */
+export async function schemaOfHypopg(data: Data, call: Call): Promise<string | undefined> {
+  const [found] = await data.query<{ schema: string }>(
+    `select format('%I', n.nspname) as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace
+where e.extname = 'hypopg' and has_schema_privilege(n.oid, 'usage')`,
     [],
     call.transaction,
   )
-  return rows[0]!.found
+  return found?.schema
 }
 
 /**
  * Plans statements again with an index.
- * @param how `create` really creates it, in a transaction that is rolled back. Until then nobody can write to the table
+ * @param how the schema of hypopg, or `create`, which really creates it, in a transaction that is rolled back. Until then nobody can write to the table
  */
 export async function compare(
   data: Data,
@@ -50,14 +48,14 @@ export async function compare(
   { plainSql, bytes }: TableFacts,
   { from }: Candidate,
   planned: readonly Planned[],
-  how: 'create' | 'hypopg',
+  how: 'create' | { readonly hypopg: string },
 ): Promise<Checked | Unchecked> {
   if (how === 'create' && bytes > MOST_BYTES)
     return { by: null, reason: 'the table is too large to create an index for a try' }
   const again = planned.filter(({ statement }) => from.has(statement))
   try {
     return await data.readPlans(call, (reader) =>
-      how === 'create' ? created(reader, plainSql, again) : pretended(reader, plainSql, again),
+      how === 'create' ? created(reader, plainSql, again) : pretended(reader, how.hypopg, plainSql, again),
     )
   } catch (error) {
     if (error instanceof ServiceError) return { by: null, reason: error.message }
@@ -80,12 +78,17 @@ from pg_index where xmin = pg_current_xact_id()::xid`,
   return { by: 'created', bytes, gains: await planAgain(reader, planned) }
 }
 
-async function pretended(reader: PlanReader, sql: string, planned: readonly Planned[]): Promise<Checked> {
-  const forget = 'select hypopg_reset()'
+async function pretended(
+  reader: PlanReader,
+  schema: string,
+  sql: string,
+  planned: readonly Planned[],
+): Promise<Checked> {
+  const forget = `select ${schema}.hypopg_reset()`
   try {
     // One may be left of a transaction that failed, because it lasts longer than its transaction.
     await reader.client.query(forget)
-    await reader.client.query('select hypopg_create_index($1)', [sql])
+    await reader.client.query(`select ${schema}.hypopg_create_index($1)`, [sql])
     return { by: 'hypopg', gains: await planAgain(reader, planned) }
   } finally {
     await reader.client.query(forget).catch(() => undefined)

@@ -4,7 +4,7 @@ import { subjectsOf, type Subject } from '../lint/subject.js'
 import { MOST, scansIn, SMALL } from '../lint/unindexed-rules.js'
 import { args } from '../metadata/operation.js'
 import { type Candidate, Candidates } from './candidates.js'
-import { type Checked, compare, type Gain, hasHypopg, type Planned, type Unchecked } from './compare.js'
+import { type Checked, compare, type Gain, schemaOfHypopg, type Planned, type Unchecked } from './compare.js'
 import { readFacts, type TableFacts } from './table-facts.js'
 import { MOST_STATEMENTS, readWorkload, type Statement } from './workload.js'
 
@@ -34,7 +34,8 @@ export function adviseOperation(data: Data, operations: Operations): Operation {
       const planned = await planAll(data, call, workload.slice(0, MOST_STATEMENTS))
       const candidates = new Candidates(catalog)
       for (const { statement, plan } of planned) candidates.add(statement, plan, subjects)
-      const how = creates ? 'create' : (await hasHypopg(data, call)) ? 'hypopg' : undefined
+      const hypopg = creates ? undefined : await schemaOfHypopg(data, call)
+      const how = creates ? 'create' : hypopg === undefined ? undefined : { hypopg }
       const advice: Advice[] = []
       const { open, unknown } = await withFacts(data, call, candidates.all)
       for (const { candidate, facts } of open.slice(0, MOST_CANDIDATES)) {
@@ -61,7 +62,7 @@ export function adviseOperation(data: Data, operations: Operations): Operation {
   }
 }
 
-const NOT_ASKED: Unchecked = { by: null, reason: 'not checked: use "try", or install the extension hypopg' }
+const NOT_ASKED: Unchecked = { by: null, reason: 'not checked: use "try" (--try), or install the extension hypopg' }
 const isChecked = ({ result }: Advice): boolean => result.by !== null
 
 async function planAll(data: Data, call: Call, workload: readonly Statement[]): Promise<readonly Planned[]> {

@@ -33,7 +33,7 @@ select case when sized.rows >= 0 then sized.rows end as rows, sized.bytes,
       and (select array_agg(a.attname::text order by k.place)
         from unnest(i.indkey::int2[]) with ordinality k(number, place)
         join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
-        where k.place <= cardinality($3::text[])) = $3::text[]) as exists,
+        where k.place <= least(cardinality($3::text[]), i.indnkeyatts)) = $3::text[]) as exists,
   format('create index %son %I.%I (%s)', case when c.relkind = 'p' then '' else 'concurrently ' end, n.nspname, c.relname,
     columns.list) as sql,
   format('create index on %I.%I (%s)', n.nspname, c.relname, columns.list) as "plainSql"

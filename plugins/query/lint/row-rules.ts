@@ -47,7 +47,8 @@ export function hiddenWrites(subject: Subject): readonly Finding[] {
   const path = '$.filter'
   const name = tableName(table)
   if (table.system) return []
-  const writes = (['update', 'delete'] as const).filter((action) => permissions[action])
+  // A role that is made of others writes what one of them may write, which has the finding.
+  const writes = (['update', 'delete'] as const).filter((action) => permissions[action] && subject.definitions[action])
   if (!select) {
     const inserts: readonly Finding[] = insert
       ? [
@@ -76,6 +77,8 @@ export function hiddenWrites(subject: Subject): readonly Finding[] {
   const shown = exp(select.filter)
   if (conjuncts(shown).every(isTrivial)) return []
   return writes.flatMap((action): readonly Finding[] => {
+    // A condition finds only rows that it may read.
+    if (permissions[action]!.seenOnly) return []
     const filter = exp(permissions[action]!.filter)
     if (
       !isDeepStrictEqual(

@@ -28,7 +28,7 @@ export interface Dependent {
   readonly on_delete: 'no action' | NonNullable<ForeignKey['onDelete']>
 }
 
-/** Plans the rows that reference a row, through the foreign keys of which the role may select all columns. */
+/** Plans the rows that reference a row, through the foreign keys of which the role may select all columns in all rows. */
 export function planDependents({ table: ref, key }: DependentsShape, names: Names): Read {
   const table = names.table(ref, 'select', '$.args.table')
   const own = selectable(table, names)
@@ -57,7 +57,11 @@ export function planDependents({ table: ref, key }: DependentsShape, names: Name
 }
 
 const selectable = (table: Table, names: Names): ReadonlySet<string> =>
-  new Set(names.may(table, 'select') ? names.columns(table).map(({ name }) => name) : [])
+  new Set(
+    names.may(table, 'select')
+      ? names.columns(table).flatMap(({ name }) => (names.isMasked(table, name) ? [] : [name]))
+      : [],
+  )
 
 /** A row that references itself does not depend on another. */
 const isAnother = ({ columns, remoteColumns }: ForeignKey): BoolExp => ({

@@ -127,10 +127,11 @@ const sourcesOf = ({ insert, select, update, delete: remove }: Permissions): Sou
 function united(parts: readonly NonNullable<Permissions['select']>[]): Permissions['select'] {
   if (parts.length < 2) return parts[0]
   const limits = parts.flatMap(({ limit }) => limit ?? [])
+  const isLimited = limits.length === parts.length
   return {
     columns: [...new Set(parts.flatMap(({ columns }) => columns))],
     filter: { $or: parts.map(({ filter }) => filter) },
-    ...(limits.length > 0 ? { limit: Math.max(...limits) } : {}),
+    ...(isLimited ? { limit: Math.max(...limits) } : {}),
     allow_aggregations: parts.every((part) => part.allow_aggregations),
     parts,
   }

@@ -20,6 +20,8 @@ export interface Parts {
   readonly presets: ReadonlyMap<string, Preset>
   readonly limit?: number | undefined
   readonly aggregates: boolean
+  /** Whether a write with a condition affects only rows that the role may read. */
+  readonly isSeenOnly: boolean
 }
 /** What the server sets a column to. */
 export interface Preset {
@@ -44,6 +46,7 @@ export function partsOf(action: PermissionType, table: Table | undefined, view: 
     aggregations = false,
     computedFields = [],
     masks = {},
+    seenOnly = false,
   } = permission as Any
   const rule = (name: 'filter' | 'check', place: number | undefined): Rule => ({
     written: entry ? (written[name] ?? {}) : undefined,
@@ -59,8 +62,13 @@ export function partsOf(action: PermissionType, table: Table | undefined, view: 
     presets: new Map(set.map(({ column, to }) => [column, { to, words: valueWords(written.set?.[column] ?? null) }])),
     limit,
     aggregates: aggregations,
+    isSeenOnly: seenOnly,
   }
 }
+
+/** Returns whether a permission gives a column or computed field in some row. */
+export const gives = ({ columns, computed }: Parts, name: string): boolean =>
+  columns.includes(name) || computed.includes(name)
 
 /** Keys of all kinds of permissions. */
 interface Any {
@@ -72,6 +80,7 @@ interface Any {
   readonly aggregations?: boolean
   readonly computedFields?: readonly string[]
   readonly masks?: Readonly<Record<string, number>>
+  readonly seenOnly?: boolean
 }
 /** The entry of a permission in an export. */
 interface Entry {

@@ -1,7 +1,9 @@
-import { type BoolExp, operandsOf, type Table, tableKey, tableName, type TableRef } from 'rowhouse/plan'
+import { type BoolExp, type Operand, operandsOf, type Table, tableKey, tableName, type TableRef } from 'rowhouse/plan'
 import { ruleSentence, type RuleTable } from '../../rule-sentence.js'
 import { compareRules, type Relation } from '../rules/compare.js'
 import type { Found, Say, State } from './effect.js'
+import { gives, type Parts } from './parts.js'
+import { without } from './words.js'
 
 /** A rule as it was written, and what it means. */
 export interface Rule {
@@ -28,7 +30,7 @@ export function createRules(before: State, after: State): Rules {
     const tables = new Map<string, RuleTable>()
     let all: readonly RuleTable[] | undefined
     return ({ written }: Rule, ref: TableRef): string => {
-      if (written === undefined) return 'the rows of its parts'
+      if (written === undefined) return OF_PARTS
       all ??= [...catalog.tables].map(([key, table]) => {
         const words = ruleTable(table)
         tables.set(key, words)
@@ -75,6 +77,7 @@ export function rowsText(
   after: string,
 ): string {
   const place = `${of} ${tableName(table)}${how === undefined ? '' : ` ${how}`}`
+  if (before === OF_PARTS && after === OF_PARTS) return `${can} ${MANY[relation](place)}, because its parts can`
   const was = before === after ? 'was the same, with another meaning' : `was: ${before}`
   if (before !== after) {
     if (relation === 'wider' && after === ALL) return `${can} all rows ${place} (was: only ${before})`
@@ -85,6 +88,7 @@ export function rowsText(
   return `${can} ${MANY[relation](place)}: ${after} (${was})`
 }
 export const ALL = 'all rows'
+const OF_PARTS = 'the rows of its parts'
 const MANY: Readonly<Record<Exclude<Relation, 'same'>, (place: string) => string>> = {
   wider: (place) => `more rows ${place}`,
   narrower: (place) => `fewer rows ${place}`,
@@ -92,26 +96,52 @@ const MANY: Readonly<Record<Exclude<Relation, 'same'>, (place: string) => string
   unknown: (place) => `rows ${place} by another rule`,
 }
 
-/** Says which session variables a request needs now, or no longer, where the rules do not say it. */
+/**
+ * Says which session variables a request needs now, or no longer, where the rules do not say it.
+ * @param relations of the rules of the rows
+ */
 export function variableEffects(
-  was: readonly BoolExp[],
-  is: readonly BoolExp[],
+  was: Parts,
+  is: Parts,
   relations: readonly Relation[],
-  verb: string,
+  words: { readonly all: string; cell(column: string): string },
   say: Say,
 ): readonly Found[] {
-  const [before, after] = [was, is].map(variablesOf) as [string[], string[]]
-  const isSame = relations.every((each) => each === 'same')
-  const added = isSame || relations.includes('wider') ? after.filter((each) => !before.includes(each)) : []
-  const dropped = isSame || relations.includes('narrower') ? before.filter((each) => !after.includes(each)) : []
+  const isSaid = (by: Relation) => relations.includes(by) && relations.every((each) => each === by || each === 'same')
+  const effects = (before: Needs, after: Needs, verb: string) => [
+    ...without(after.all, before.all)
+      .filter((name) => !(isSaid('narrower') && after.inRules.includes(name)))
+      .map((name) => say('narrower', `can ${verb} only with ${header(name)}`)),
+    ...without(before.all, after.all)
+      .filter((name) => !(isSaid('wider') && before.inRules.includes(name)))
+      .map((name) => say('wider', `can ${verb} without ${header(name)}, too`)),
+  ]
+  const [before, after] = [needsOf(was), needsOf(is)]
+  const cells = [...was.cells.keys(), ...is.cells.keys()].filter((each) =>
+    [was, is].every((parts) => gives(parts, each)),
+  )
+  const inCell = (parts: Parts, cell: string): Needs => {
+    const mask = parts.cells.get(cell)
+    return { all: mask ? without(variablesOf(operandsOf(mask.exp)), [...before.all, ...after.all]) : [], inRules: [] }
+  }
   return [
-    ...added.map((name) => say('narrower', `can ${verb} only with ${header(name)}`)),
-    ...dropped.map((name) => say('wider', `can ${verb} without ${header(name)}, too`)),
+    ...effects(before, after, words.all),
+    ...[...new Set(cells)].flatMap((cell) => effects(inCell(was, cell), inCell(is, cell), words.cell(cell))),
   ]
 }
 
-const variablesOf = (rules: readonly BoolExp[]): readonly string[] => [
-  ...new Set(rules.flatMap(operandsOf).flatMap((to) => (to.kind === 'session' && to.name !== ROLE ? [to.name] : []))),
+/** The session variables that each request needs. */
+interface Needs {
+  readonly all: readonly string[]
+  readonly inRules: readonly string[]
+}
+function needsOf({ rows, check, presets }: Parts): Needs {
+  const inRules = variablesOf([rows, check].flatMap((rule) => (rule ? operandsOf(rule.exp) : [])))
+  return { all: [...new Set([...inRules, ...variablesOf([...presets.values()].map(({ to }) => to))])], inRules }
+}
+
+const variablesOf = (operands: readonly Operand[]): readonly string[] => [
+  ...new Set(operands.flatMap((to) => (to.kind === 'session' && to.name !== ROLE ? [to.name] : []))),
 ]
 /** Every session has a role. */
 const ROLE = 'x-service-role'
