@@ -1,4 +1,4 @@
-import type { Catalog, JsonObject, Names } from 'rowhouse/plan'
+import type { BoolExp, Catalog, JsonObject, Names } from 'rowhouse/plan'
 import type { Relation } from '../rules/compare.js'
 
 /** What a change of the metadata means for a role. */
@@ -31,4 +31,10 @@ export interface View extends State {
   readonly names: Names
   /** Role of `permissionRole`. */
   readonly key: string
+}
+/** A rule as it was written, and what it means. */
+export interface Rule {
+  /** Absent for a rule that is made of those of other roles. */
+  readonly written: unknown
+  readonly exp: BoolExp
 }

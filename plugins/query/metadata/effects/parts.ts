@@ -2,8 +2,7 @@ import { type PermissionType, roleName } from 'rowhouse'
 import { type Operand, permissionsOf, type Table, TRUE } from 'rowhouse/plan'
 import { valueWords } from '../../rule-sentence.js'
 import { permissionObject } from '../objects.js'
-import type { View } from './effect.js'
-import type { Rule } from './rules.js'
+import type { Rule, View } from './effect.js'
 
 /** What a permission consists of, the same for all actions. */
 export interface Parts {

@@ -2,10 +2,10 @@ import { type PermissionType, roleName } from 'rowhouse'
 import { type Table, tableName } from 'rowhouse/plan'
 import { permissionObject } from '../objects.js'
 import type { Relation } from '../rules/compare.js'
-import type { Found, Say, View } from './effect.js'
+import type { Found, Rule, Say, View } from './effect.js'
 import { laterColumns, limitEffects, listEffects, presetEffects } from './lists.js'
 import { gives, type Parts, partsOf } from './parts.js'
-import { type Rows, rowsText, type Rule, type Rules, variableEffects } from './rules.js'
+import { type Rows, rowsText, type Rules, variableEffects } from './rules.js'
 import { counted } from './words.js'
 
 /** Says what a role may do with a table that it could not do before, and the reverse. */

@@ -1,16 +1,9 @@
 import { type BoolExp, type Operand, operandsOf, type Table, tableKey, tableName, type TableRef } from 'rowhouse/plan'
 import { ruleSentence, type RuleTable } from '../../rule-sentence.js'
 import { compareRules, type Relation } from '../rules/compare.js'
-import type { Found, Say, State } from './effect.js'
+import type { Found, Rule, Say, State } from './effect.js'
 import { gives, type Parts } from './parts.js'
 import { without } from './words.js'
-
-/** A rule as it was written, and what it means. */
-export interface Rule {
-  /** Absent for a rule that is made of those of other roles. */
-  readonly written: unknown
-  readonly exp: BoolExp
-}
 
 /** Compares the rules of permissions, and puts them into words. */
 export interface Rules {
