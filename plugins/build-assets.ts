@@ -20,6 +20,9 @@ const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROT
 /** The folder of a package in a path: the last one, with its scope. */
 const PACKAGE = /^.*node_modules\/(@[^/]+\/)?[^/]+/
 
+/** Packages of which GraphiQL needs little: `graphql/page/stand-ins` has that. */
+const UNUSED = /^(entities|framer-motion|@tanstack\/react-virtual|vscode-languageserver-types)$/
+
 const { resolve } = createRequire(import.meta.url)
 for (const [folder, files] of Object.entries(ASSETS)) {
   const target = assetsOf(folder)
@@ -80,9 +83,7 @@ async function bundle(folder: string, options: BuildOptions): Promise<void> {
 /** GraphiQL is a fifth smaller without what it does not use of its packages. `graphql` is there once, as modules. */
 function useStandIns({ onResolve }: PluginBuild): void {
   const standIn = (name: string) => sourceOf(`graphql/page/stand-ins/${name}.js`)
-  onResolve({ filter: /^(entities|framer-motion|@tanstack\/react-virtual)$/ }, ({ path }) => ({
-    path: standIn(basename(path)),
-  }))
+  onResolve({ filter: UNUSED }, ({ path }) => ({ path: standIn(basename(path)) }))
   onResolve({ filter: /^graphql$/ }, ({ kind }) => ({
     path: kind === 'require-call' ? standIn('graphql') : resolve('graphql/index.mjs'),
   }))
