@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, constants } from 'node:zlib'
-import { build, type BuildOptions } from 'esbuild'
+import { build, type BuildOptions, type PluginBuild } from 'esbuild'
 
 /**
  * Files of npm packages for pages, by the folder that serves them. They go to `build/` with their licences, compressed
@@ -20,6 +20,9 @@ const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROT
 /** The folder of a package in a path: the last one, with its scope. */
 const PACKAGE = /^.*node_modules\/(@[^/]+\/)?[^/]+/
 
+/** Packages of which GraphiQL needs little: `graphql/page/stand-ins` has that. */
+const UNUSED = /^(entities|framer-motion|@tanstack\/react-virtual|vscode-languageserver-types)$/
+
 const { resolve } = createRequire(import.meta.url)
 for (const [folder, files] of Object.entries(ASSETS)) {
   const target = assetsOf(folder)
@@ -27,7 +30,8 @@ for (const [folder, files] of Object.entries(ASSETS)) {
     const [name, ...rest] = file.split('/') as [string, ...string[]]
     const home = dirname(resolve(`${name}/package.json`))
     await writeCompressed(join(target, basename(file)), readFileSync(join(home, ...rest)))
-    copyFileSync(join(home, 'LICENSE'), join(target, `${name}.LICENSE`))
+    const terms = ['LICENSE', 'NOTICE'].map((part) => readFileSync(join(home, part), 'utf8'))
+    writeFileSync(join(target, `${name}.LICENSE`), terms.join('\n'))
   }
 }
 
@@ -43,10 +47,13 @@ await bundle('console', {
   chunkNames: '[name]-[hash]',
   jsx: 'automatic',
   jsxImportSource: 'preact',
+  // Nothing here renders on a server, but preact-iso could.
+  external: ['*/prerender.js'],
 })
 await bundle('graphql/page', {
   entryPoints: { graphiql: sourceOf('graphql/page/graphiql.js') },
   define: { 'process.env.NODE_ENV': '"production"' },
+  plugins: [{ name: 'stand-ins', setup: useStandIns }],
 })
 
 /** Bundles our own programs for browsers, with the licences of the packages in them. */
@@ -71,6 +78,15 @@ async function bundle(folder: string, options: BuildOptions): Promise<void> {
     return `${home.replace(/^.*node_modules\//, '')}\n\n${text}`
   })
   writeFileSync(join(outdir, 'LICENSES.txt'), licences.join(`\n${'-'.repeat(80)}\n\n`))
+}
+
+/** GraphiQL is a fifth smaller without what it does not use of its packages. `graphql` is there once, as modules. */
+function useStandIns({ onResolve }: PluginBuild): void {
+  const standIn = (name: string) => sourceOf(`graphql/page/stand-ins/${name}.js`)
+  onResolve({ filter: UNUSED }, ({ path }) => ({ path: standIn(basename(path)) }))
+  onResolve({ filter: /^graphql$/ }, ({ kind }) => ({
+    path: kind === 'require-call' ? standIn('graphql') : resolve('graphql/index.mjs'),
+  }))
 }
 
 async function writeCompressed(file: string, content: Uint8Array): Promise<void> {

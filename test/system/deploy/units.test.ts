@@ -47,6 +47,10 @@ tap.test('the unit of systemd', { skip: existsSync(SYSTEMD) ? false : `needs ${S
   t.match(unit, /^ExecReload=.* -HUP /m)
   t.match(unit, /^ExecStart=\S+ start --processes auto$/m, 'the reload has an effect')
 
+  const command = await read('rh.sh')
+  for (const [setting] of unit.matchAll(/^(User|Group|UMask|EnvironmentFile|WorkingDirectory|StateDirectory\w*)=.*$/gm))
+    t.ok(command.includes(` -p ${setting} `), `rh runs with ${setting}`)
+
   const lines = (await read('rowhouse.env')).matchAll(/^(\w+)=(.*)$/gm)
   const env = Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value]))
   t.strictSame([env['DATABASE_URL'], env['ROWHOUSE_ADMIN_SECRET']], ['', ''], 'no default secret')

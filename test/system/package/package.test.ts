@@ -86,7 +86,10 @@ tap.test('the examples of the READMEs compile in a strict project, are valid, an
   const examples = examplesOf(installed, markdown)
   const modules = examples.filter((example) => !isConfiguration(example))
   t.ok(modules.length >= 12, `${modules.length} modules`)
-  await symlink(join(ROOT, 'node_modules/tus-js-client'), join(app, 'node_modules/tus-js-client'))
+  const telemetry = ['exporter-trace-otlp-http', 'resources', 'sdk-trace-node'].map((name) => `@opentelemetry/${name}`)
+  await mkdir(join(app, 'node_modules/@opentelemetry'), { recursive: true })
+  for (const name of ['tus-js-client', ...telemetry])
+    await symlink(join(ROOT, 'node_modules', name), join(app, 'node_modules', name))
   for (const [i, example] of modules.entries()) await writeFile(join(app, `example-${i}.ts`), asModule(example))
   // The tests of the documentation import the provider by this name.
   const gateway = modules.find(({ code }) => code.includes("name: 'gateway'"))

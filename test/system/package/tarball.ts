@@ -6,7 +6,7 @@ import { run } from './commands.js'
 
 const ROOT = fileURLToPath(new URL('../../../../', import.meta.url))
 
-/** Packs `build/` without comments into a folder, as `prepack` does, but in a copy. Returns the path of the tarball. */
+/** Packs a slim `build/` into a folder, as `prepack` does, but in a copy: the folder `package`. Returns the path of the tarball. */
 export async function pack(folder: string): Promise<string> {
   const npm = async (cwd: string): Promise<string> => {
     const { out } = await done(run(cwd, ['npm', 'pack', '--ignore-scripts', '--pack-destination', folder, '--json']))
@@ -14,7 +14,7 @@ export async function pack(folder: string): Promise<string> {
   }
   await done(run(folder, ['tar', '-xzf', await npm(ROOT)]))
   const copy = join(folder, 'package')
-  await done(run(copy, [process.execPath, join(ROOT, 'build/plugins/strip-comments.js')]))
+  await done(run(copy, [process.execPath, join(ROOT, 'build/plugins/slim-build.js')]))
   return npm(copy)
 }
 

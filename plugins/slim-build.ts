@@ -1,0 +1,32 @@
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { transformSync } from 'esbuild'
+
+/**
+ * Makes `build/` of this folder small; `npm pack` runs it. Removes the comments of JavaScript, modules that have only types,
+ * and declarations that no entry point of the package refers to. Other declarations keep their comments, which editors show.
+ */
+const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { readonly exports: Record<string, string> }
+const needed = new Set<string>()
+for (const entry of Object.values(exports)) follow(declarationOf(entry))
+
+for (const name of readdirSync('build', { recursive: true, encoding: 'utf8' })) {
+  const file = join('build', name)
+  if (name.endsWith('.d.ts') && !needed.has(file)) rmSync(file)
+  if (!name.endsWith('.js')) continue
+  const { code } = transformSync(readFileSync(file, 'utf8'), { charset: 'utf8', legalComments: 'none' })
+  if (code === 'export {};\n') rmSync(file)
+  else writeFileSync(file, code)
+}
+
+/** Adds a declaration, and all that it refers to, to those that are needed. */
+function follow(file: string): void {
+  if (needed.has(file) || !existsSync(file)) return
+  needed.add(file)
+  const references = readFileSync(file, 'utf8').matchAll(/\b(?:from|import)[ (]['"](\.[^'"]+)['"]/g)
+  for (const [, path = ''] of references) follow(declarationOf(join(dirname(file), path)))
+}
+
+function declarationOf(path: string): string {
+  return join(path.replace(/\.js$/, '.d.ts'))
+}
