@@ -46,7 +46,7 @@ export const databaseConfig = {
       type: 'integer',
       minimum: 7,
       description:
-        'Maximum number of connections to the database of all processes of this server together. Smaller than the sizes below, it shrinks them in proportion. Default: no maximum for one process, 80 for several. While processes are replaced, one more of them may be connected.',
+        'Maximum number of connections to the database of all processes of this server together. Smaller than the sizes below, it shrinks them in proportion. Default: no maximum for one process, 80 for several. While processes are replaced, one more of them may be connected. `run_sql` with `timeout_ms` or `no_transaction` opens up to 4 more for each process.',
     },
     poolSize: { type: 'integer', minimum: 1, default: 10, description: 'Maximum number of connections for requests.' },
     pipelines: {

@@ -2,6 +2,7 @@ import pg from 'pg'
 import t, { type Test } from 'tap'
 import { rowsOf } from '../kit/database.js'
 import { testServer, type TestServer } from '../kit/server.js'
+import { PROCESSES } from '../kit/several-processes.js'
 
 /** Tickets of users, of which few are open. */
 async function tickets(t: Test, config: Readonly<Record<string, unknown>> = {}): Promise<TestServer> {
@@ -70,7 +71,9 @@ t.test('indexes for filters and templates are proposed, and tried without leavin
       ['create index concurrently on public."Ticket" (state)', null],
     ],
   )
-  t.match(guessed[1], { reason: /not checked/, statements: [{ name: 'template open', calls: 3, before: null }] })
+  // Each process counts its own.
+  const calls = PROCESSES === 1 ? 3 : Number
+  t.match(guessed[1], { reason: /not checked/, statements: [{ name: 'template open', calls, before: null }] })
   const [open, own, ...others] = tried.toSorted((a, b) => (a.sql < b.sql ? -1 : 1))
   t.same(others, [])
   t.match(open, { sql: /\(state(, due)?\)$/, checked: 'created', bytes: Number, updatable_by: ['clerk'] })

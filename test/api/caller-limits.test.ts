@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { rowsOf } from '../kit/database.js'
+import { patience } from '../kit/patience.js'
 import { ADMIN_SECRET, type As, testServer, type TestServer } from '../kit/server.js'
 import { until } from '../kit/until.js'
 
@@ -248,7 +249,7 @@ function openStream(server: TestServer, table = 'large'): Socket {
 }
 
 t.test('readers that do not read leave small answers to others', async (t) => {
-  const server = await start(t, { database: { streamPoolSize: 3, streamMaxAgeMs: 2000 } })
+  const server = await start(t, { database: { streamPoolSize: 3, streamMaxAgeMs: patience(2000) } })
   const readers = [1, 2, 3].map(() => openStream(server))
   const begun = await Promise.all(readers.map((reader) => once(reader, 'data')))
   for (const [chunk] of begun) t.match(String(chunk), /^HTTP\/1.1 200/)

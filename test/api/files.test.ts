@@ -7,8 +7,10 @@ import pg from 'pg'
 import tap from 'tap'
 import { admin, filestore, user } from '../kit/files.js'
 import { type As, testServer, type TestServer } from '../kit/server.js'
+import { PROCESSES } from '../kit/several-processes.js'
 import { until } from '../kit/until.js'
 
+const ofOneProcess = { skip: PROCESSES > 1 && 'each process has a memory of its own' }
 const RECORD = {
   content_type: 'text/plain; charset=utf-8',
   file_status: 'uploaded',
@@ -441,7 +443,7 @@ tap.test('bytes that somebody has added are a 500', async (t) => {
   t.match(await server.get('f'), { status: 500, body: { message: 'internal server error' } })
 })
 
-tap.test('small files are kept in memory', async (t) => {
+tap.test('small files are kept in memory', ofOneProcess, async (t) => {
   const server = await filestore(t, { cacheBytes: 6000, collect: { everySeconds: 1, graceSeconds: 900 } })
   for (const id of ['a', 'b', 'changed']) await server.put(id, id.repeat(1000).slice(0, 1000))
   const [a, changed] = [await server.blobOf('a'), await server.blobOf('changed')]
@@ -460,7 +462,7 @@ tap.test('small files are kept in memory', async (t) => {
   t.match(await server.get('a'), { status: 404 })
 })
 
-tap.test('of small files those that were asked for last are kept', async (t) => {
+tap.test('of small files those that were asked for last are kept', ofOneProcess, async (t) => {
   const server = await filestore(t, { cacheBytes: 7000 })
   const ids = ['a', 'b', 'c']
   const blobs: string[] = []
@@ -476,7 +478,7 @@ tap.test('of small files those that were asked for last are kept', async (t) => 
   t.match(await server.get('c'), { status: 200 })
 })
 
-tap.test('files of up to 1 MiB are kept as well, and do not drive out smaller ones', async (t) => {
+tap.test('files of up to 1 MiB are kept as well, and do not drive out smaller ones', ofOneProcess, async (t) => {
   const server = await filestore(t, { cacheBytes: 2 ** 21 + 2 ** 12 })
   const sizes = { small: 1000, first: 2 ** 20 - 1, second: 2 ** 20, long: 2 ** 20 + 1 }
   for (const [id, size] of Object.entries(sizes)) await server.put(id, 'x'.repeat(size))
@@ -503,20 +505,24 @@ tap.test('a damaged file of up to 1 MiB is neither sent nor kept', async (t) => 
   t.ok(status === 200 && text === 'x'.repeat(300_000))
 })
 
-tap.test('uploads that are sent slowly fill no memory: past 64 MiB of them they are streamed', async (t) => {
-  const server = await filestore(t)
-  await server.put('f', 'x')
-  const sockets = Array.from({ length: 66 }, (_, i) => {
-    const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
-    socket.write(
-      `PUT /v1/file/f${i} HTTP/1.1\r\nHost: x\r\nX-Service-Admin-Secret: a secret of a test, 32 characters.\r\nX-Service-User-Id: 7\r\nContent-Type: a/b\r\nContent-Length: 1048576\r\n\r\nx`,
-    )
-    return socket
-  })
-  await until('two of them are on their way to the disk', async () => (await server.blobs()) === 3)
-  for (const socket of sockets) socket.destroy()
-  await until('nothing is left of them', async () => (await server.blobs()) === 1)
-})
+tap.test(
+  'uploads that are sent slowly fill no memory: past 64 MiB of them they are streamed',
+  ofOneProcess,
+  async (t) => {
+    const server = await filestore(t)
+    await server.put('f', 'x')
+    const sockets = Array.from({ length: 66 }, (_, i) => {
+      const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+      socket.write(
+        `PUT /v1/file/f${i} HTTP/1.1\r\nHost: x\r\nX-Service-Admin-Secret: a secret of a test, 32 characters.\r\nX-Service-User-Id: 7\r\nContent-Type: a/b\r\nContent-Length: 1048576\r\n\r\nx`,
+      )
+      return socket
+    })
+    await until('two of them are on their way to the disk', async () => (await server.blobs()) === 3)
+    for (const socket of sockets) socket.destroy()
+    await until('nothing is left of them', async () => (await server.blobs()) === 1)
+  },
+)
 
 tap.test('of many files that are asked for at once each is answered with its own', async (t) => {
   const server = await filestore(t)

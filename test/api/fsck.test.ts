@@ -24,7 +24,8 @@ interface Fsck {
 
 /** The command, on the database and folder of a server. */
 async function fsck(databaseUrl: string, dataDir: string, flags: object = {}, file?: string): Promise<Fsck> {
-  const overrides = { database: { url: databaseUrl }, dataDir, ...(file ? {} : { plugins: { filestore: quiet } }) }
+  const database = { url: databaseUrl, poolWaitMs: patience(10_000) }
+  const overrides = { database, dataDir, ...(file ? {} : { plugins: { filestore: quiet } }) }
   const commands = await loadedCommands({
     env: {},
     cwd: tmpdir(),

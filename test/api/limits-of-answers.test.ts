@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import tap from 'tap'
 import { ADMIN_SECRET, type As, testServer } from '../kit/server.js'
+import { PROCESSES } from '../kit/several-processes.js'
 import { until } from '../kit/until.js'
 
 tap.test('answers that are too much', async (t) => {
@@ -62,7 +63,8 @@ tap.test('answers that are too much', async (t) => {
     })
   })
 
-  await t.test('one caller leaves streams for the others', async (t) => {
+  const skip = PROCESSES > 1 && 'the limit holds for each process'
+  await t.test('one caller leaves streams for the others', { skip }, async (t) => {
     const open = () => {
       const body = JSON.stringify({ type: 'select', args: { table: 'huge', columns: ['id', 't'] } })
       const socket = connect(Number(new URL(server.url).port), '127.0.0.1')

@@ -5,6 +5,7 @@ import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import pg from 'pg'
 import t, { type Test } from 'tap'
 import { freshDatabase, rowsOf } from '../kit/database.js'
 import { ADMIN_SECRET } from '../kit/server.js'
@@ -256,15 +257,18 @@ t.test('several processes serve one port', async (t) => {
   })
 
   await t.test('SIGTERM finishes what is in progress and ends all', async (t) => {
-    const slow = must('run_sql', { sql: 'select pg_sleep(0.5)' })
+    const gate = new pg.Client({ connectionString: server.database.url })
+    await gate.connect()
+    t.teardown(() => gate.end())
+    await gate.query('select pg_advisory_lock(1)')
+    const slow = must('run_sql', { sql: 'select pg_advisory_xact_lock(1)' })
     await until('it runs', async () => {
-      const rows = await rowsOf(
-        server.database.url,
-        `select 1 from pg_stat_activity where query like '%pg_sleep(0.5)%' and state = 'active' and pid <> pg_backend_pid()`,
-      )
+      const { rows } = await gate.query(`select 1 from pg_locks where locktype = 'advisory' and not granted`)
       return rows.length > 0
     })
     server.child.kill('SIGTERM')
+    await until('all end', () => server.log().includes('"by":"SIGTERM"'))
+    await gate.query('select pg_advisory_unlock(1)')
     await t.resolves(slow)
     t.equal(await server.ended, 0)
     t.match(server.log(), /"by":"SIGTERM".*\n(.*\n)*.*"all processes have ended"/)

@@ -54,7 +54,7 @@ const IN_ONE_PROCESS: Readonly<Record<string, readonly string[]>> = {
     'steps',
   ],
   'a plugin of the server calls functions of the test': ['file-service'],
-  'the limits that it counts hold for each process': ['caller-limits'],
+  'the limits that it counts hold for each process': ['caller-limits', 'unread-answers'],
 }
 
 /** The suites that depend on the database, on the PostgreSQL of the system. */

@@ -35,19 +35,20 @@ export async function installWithTests(folder: string): Promise<string> {
   await done(run(app, ['npm', 'install', '--omit=optional', '--no-audit', '--no-fund', tarball]))
   const installed = join(app, 'node_modules/rowhouse')
   await cp(join(ROOT, 'build/test'), join(installed, 'build/test'), { recursive: true })
-  for (const name of await developmentPackages()) {
+  for (const name of await testPackages()) {
     const place = join(app, 'node_modules', name)
-    if (existsSync(place)) continue
+    if (existsSync(place) || !existsSync(join(ROOT, 'node_modules', name))) continue
     await mkdir(dirname(place), { recursive: true })
     await symlink(join(ROOT, 'node_modules', name), place)
   }
   return installed
 }
 
-/** What tests import beside the dependencies of the package. */
-async function developmentPackages(): Promise<readonly string[]> {
+/** What tests import beside the dependencies of the package: optional ones are installed for some machines only. */
+async function testPackages(): Promise<readonly string[]> {
   const text = await readFile(join(ROOT, 'package.json'), 'utf8')
-  return Object.keys((JSON.parse(text) as { readonly devDependencies: object }).devDependencies)
+  const { devDependencies, optionalDependencies } = JSON.parse(text) as Readonly<Record<string, object>>
+  return Object.keys({ ...devDependencies, ...optionalDependencies })
 }
 
 async function done(running: ReturnType<typeof run>): ReturnType<typeof run> {
