@@ -116,6 +116,54 @@ t.test('an admin finds out why a role does not get a row, changes the rule, and 
   t.same(elsewhere, [])
 })
 
+t.test('likely mistakes are shown beside the permission that they are about, until it is changed', async (t) => {
+  const { server, page, complaints, open } = await openConsole(t)
+  await server.must('run_sql', { sql: 'create table orders (id int primary key, customer_id int not null, note text)' })
+  const filter = { id: { $is_null: false } }
+  await server.must('bulk', [
+    { type: 'track_table', args: 'orders' },
+    {
+      type: 'create_select_permission',
+      args: { table: 'orders', role: 'customer', permission: { columns: '*', filter } },
+    },
+    {
+      type: 'create_update_permission',
+      args: { table: 'orders', role: 'customer', permission: { columns: ['note'], filter } },
+    },
+    {
+      type: 'create_query_template',
+      args: { name: 'drop', template: { type: 'delete', args: { table: 'orders', where: {} } } },
+    },
+  ])
+  await open('permissions')
+  await page.getByRole('link', { name: 'customer may select some rows of orders, 1 finding' }).waitFor()
+  await page
+    .getByRole('row', { name: /^orders/ })
+    .getByRole('link', { name: '2 findings', exact: true })
+    .click()
+  const findings = page.getByRole('list', { name: 'All findings' }).getByRole('listitem')
+  await findings.nth(1).waitFor()
+  t.equal(await findings.count(), 2)
+  t.same(await accessibility(page), [])
+  await page.getByRole('link', { name: 'All findings' }).click()
+  await page.getByRole('link', { name: 'template drop' }).waitFor()
+  await page.getByText('2 warnings, 1 info').waitFor()
+
+  await page.getByRole('link', { name: 'customer on orders: select' }).click()
+  const found = page.getByRole('list', { name: 'Findings' })
+  await found.getByText('The filter hides no row, because {"id":{"$is_null":false}} is always true.').waitFor()
+  await found.getByText('Correct the condition, or write {} if every row is meant.').waitFor()
+  t.same(await accessibility(page), [])
+  await page.getByRole('textbox', { name: 'Rows that customer may select' }).click()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.insertText('{}')
+  await page.getByRole('button', { name: 'Save changes' }).click()
+  await found.waitFor({ state: 'detached' })
+  await page.getByRole('tab', { name: 'update' }).click()
+  await found.getByText('always-true').waitFor()
+  t.same(complaints, [])
+})
+
 t.test('hostile names and values are only text, and a phone is wide enough', async (t) => {
   const { server, page, complaints, elsewhere, open } = await openConsole(t, {
     browser: { viewport: { width: 390, height: 844 } },

@@ -1,8 +1,10 @@
 import { useState } from 'preact/hooks'
 import { labelOf, type Table } from '../../catalog.js'
+import { colourOf, countText, lint, serious } from '../../lint.js'
 import { Problem } from '../../ui/problem.js'
 import { countKey, type Counts, useCounts } from './counts.js'
 import { drafts } from './draft.js'
+import { findingsAt, findingsOn } from './lint-places.js'
 import { NewRole } from './new-role.js'
 import { addressOf } from './question.js'
 import {
@@ -60,9 +62,8 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
           </select>
         )}
         <NewRole taken={roles} add={add} />
-        <a class="push" href="/console/permissions/why">
-          Why can a role not see or change a row?
-        </a>
+        <FindingsLink />
+        <a href="/console/permissions/why">Why can a role not see or change a row?</a>
       </div>
       <div class="bar soft legend">
         <span>
@@ -116,6 +117,16 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
   )
 }
 
+function FindingsLink() {
+  const { findings } = lint.value
+  const found = serious(findings ?? [])
+  return (
+    <a class="push" href="/console/permissions/findings">
+      {findings && found.length > 0 ? <b class={colourOf(found)}>{countText(found)}</b> : 'Findings'}
+    </a>
+  )
+}
+
 const Heads = ({ roles, isOne }: { readonly roles: readonly string[]; readonly isOne: boolean }) => (
   <thead>
     {!isOne && (
@@ -151,11 +162,20 @@ function Row({
   readonly counts: Counts
 }) {
   const total = counts.get(countKey(table))
+  const found = serious(findingsOn(table.table, roles))
   return (
     <tr>
       <th scope="row">
         {titleOf(table.table)}
         {total !== undefined && <span class="count">{total}</span>}
+        {found.length > 0 && (
+          <a
+            class={`found ${colourOf(found)}`}
+            href={`/console/permissions/findings?${new URLSearchParams({ table: labelOf(table.table) })}`}
+          >
+            {countText(found)}
+          </a>
+        )}
       </th>
       {roles.flatMap((role) =>
         ACTIONS.map((action, i) => (
@@ -187,11 +207,14 @@ function Cell({
   const place = { table: table.table, role, action }
   const mark = markOf(permissionAt(place), action, table)
   const isChanged = drafts.value.has(placeKey(place))
+  const found = serious(findingsAt(place))
   return (
     <a
       href={addressOf(place)}
       class={`cell ${mark.rows}`}
-      aria-label={wordsOf(mark, role, action, titleOf(table.table), isChanged)}
+      aria-label={
+        wordsOf(mark, role, action, titleOf(table.table), isChanged) + (found.length > 0 ? `, ${countText(found)}` : '')
+      }
     >
       <Sign rows={mark.rows} />
       {mark.columns && (
@@ -201,6 +224,7 @@ function Cell({
       )}
       {count !== undefined && <small class="count">{count}</small>}
       {isChanged && <small class="odd">unsaved</small>}
+      {found.length > 0 && <small class={colourOf(found)}>{countText(found)}</small>}
     </a>
   )
 }

@@ -2,9 +2,11 @@ import { useState } from 'preact/hooks'
 import { Failure } from '../../api.js'
 import type { Table } from '../../catalog.js'
 import { Confirm } from '../../ui/confirm.js'
+import { Findings } from '../../ui/findings.js'
 import { Problem } from '../../ui/problem.js'
 import { ColumnsField } from './columns-field.js'
 import { type Draft, draftOf, type Flag, HAS, keepDraft, permissionOf } from './draft.js'
+import { findingsAt, type Part, partOf } from './lint-places.js'
 import { PresetsField } from './presets-field.js'
 import { RuleField } from './rule-field.js'
 import { ACTIONS, type Permission, permissionAt, type Place, type Rules, savePermission, titleOf } from './rules.js'
@@ -61,8 +63,14 @@ export function RuleForm({
     }
     setBusy(false)
   }
-  const failing = partOf(failure)
-  const problem = (part: string) => failing === part && <Problem of={failure} />
+  const failing = failure === undefined ? undefined : failure instanceof Failure ? partOf(failure.path) : ''
+  const found = findingsAt(place)
+  const problem = (part: Part) => (
+    <>
+      {failing === part && <Problem of={failure} />}
+      <Findings of={found.filter(({ path }) => partOf(path) === part)} />
+    </>
+  )
   const ruled = { table, rules }
   return (
     <form
@@ -145,7 +153,7 @@ export function RuleForm({
           />
         </label>
       </section>
-      {failing === '' && <Problem of={failure} />}
+      {problem('')}
       <div class="rule-actions">
         <button class="primary" disabled={isBusy || (!isChanged && saved !== undefined)}>
           {saved ? 'Save changes' : 'Create this permission'}
@@ -182,14 +190,6 @@ export function RuleForm({
         </Confirm>
       )}
     </form>
-  )
-}
-
-/** Returns the part of the permission that an error of the server is about; empty for none of them. */
-function partOf(failure: unknown): string | undefined {
-  if (failure === undefined) return undefined
-  return (
-    (failure instanceof Failure && /\.permission\.(filter|check|columns|set|limit)\b/.exec(failure.path)?.[1]) || ''
   )
 }
 

@@ -1,6 +1,8 @@
 import { useLocation, useRoute } from 'preact-iso'
+import { colourOf, serious } from '../../lint.js'
 import { Tabs } from '../../ui/tabs.js'
 import { draftOf, drafts, isSame } from './draft.js'
+import { findingsAt } from './lint-places.js'
 import { addressOf, askedIn, type Given, useGivenSession, whyAddress } from './question.js'
 import { RuleForm } from './rule-form.js'
 import { triedVariables } from './session-fields.js'
@@ -34,11 +36,21 @@ export function RulePage({ rules }: { readonly rules: Rules }) {
   const asked = askedIn(given, table)
   const isAsked = asked.key !== undefined || asked.object !== undefined
   const variables = isAsked ? triedVariables() : {}
-  const titled = (each: Action) => (
-    <>
-      <Sign rows={markOf(permissionAt({ ...place, action: each }), each, table).rows} /> {each}
-    </>
-  )
+  const titled = (each: Action) => {
+    const there = { ...place, action: each }
+    const found = serious(findingsAt(there))
+    return (
+      <>
+        <Sign rows={markOf(permissionAt(there), each, table).rows} /> {each}
+        {found.length > 0 && (
+          <small class={colourOf(found)} title={`${found.length} findings`}>
+            {' '}
+            {found.length}
+          </small>
+        )}
+      </>
+    )
+  }
   return (
     <div class="page permissions">
       <div class="bar">
