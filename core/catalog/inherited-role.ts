@@ -93,11 +93,19 @@ export function definitionFor(
   const own = first.definition as JsonObject
   if (rows.length === 1 || type !== 'select') return own
   const all = rows.map(({ definition }) => definition as JsonObject)
+  const union = (key: string): Json => {
+    const names = all.flatMap((each) => each[key] ?? [])
+    return names.includes('*') ? '*' : [...new Set(names)]
+  }
+  const filters = all.map(({ filter }) => (filter ?? {}) as JsonObject)
+  const isOpen = filters.some((filter) => Object.keys(filter).length === 0)
   const limits = all.map(({ limit }) => limit).filter((limit) => typeof limit === 'number')
   return {
-    ...own,
-    filter: { $or: all.map(({ filter }) => filter ?? {}) },
+    columns: union('columns'),
+    ...(all.some((each) => each['computed_fields']) ? { computed_fields: union('computed_fields') } : {}),
+    filter: isOpen ? {} : { $or: filters },
     ...(limits.length > 0 ? { limit: Math.max(...limits) } : {}),
+    ...(all.every((each) => each['allow_aggregations'] === true) ? { allow_aggregations: true } : {}),
   }
 }
 

@@ -4,6 +4,8 @@ import { colourOf, countText, lint, serious } from '../../lint.js'
 import { Problem } from '../../ui/problem.js'
 import { countKey, type Counts, useCounts } from './counts.js'
 import { drafts } from './draft.js'
+import { wordsOf } from './inherited.js'
+import { InheritedRoles } from './inherited-roles.js'
 import { findingsAt, findingsOn } from './lint-places.js'
 import { NewRole } from './new-role.js'
 import { addressOf } from './question.js'
@@ -31,6 +33,7 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
   const [search, setSearch] = useState('')
   const [chosen, setChosen] = useState('')
   const [, setNamed] = useState(named)
+  const [isInheriting, setInheriting] = useState(false)
   const isNarrow = useNarrow()
   const { counts, failure, isCounting, count } = useCounts(rules)
   const roles = [...new Set([...rules.roles, ...named])]
@@ -62,8 +65,15 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
           </select>
         )}
         <NewRole taken={roles} add={add} />
-        <FindingsLink />
-        <a href="/console/permissions/why">Why can a role not see or change a row?</a>
+        {roles.length > 0 && (
+          <button type="button" onClick={() => setInheriting(true)}>
+            Inherited roles
+          </button>
+        )}
+        <span class="row push">
+          <FindingsLink />
+          <a href="/console/permissions/why">Why can a role not see or change a row?</a>
+        </span>
       </div>
       <div class="bar soft legend">
         <span>
@@ -89,6 +99,7 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
           <button disabled={isCounting}>{isCounting ? 'Counting …' : 'Count rows'}</button>
         </form>
       </div>
+      {isInheriting && <InheritedRoles rules={rules} close={() => setInheriting(false)} />}
       {failure !== undefined && <Problem of={failure} />}
       {roles.length === 0 ? (
         <p class="empty">No role has a permission yet. Name the first one: only admin sees any row until then.</p>
@@ -97,7 +108,7 @@ export function Matrix({ rules }: { readonly rules: Rules }) {
       ) : (
         <div class="scroll" tabIndex={0} role="region" aria-label="Permissions by table and role">
           <table class="matrix">
-            <Heads roles={shown} isOne={role !== undefined} />
+            <Heads roles={shown} isOne={role !== undefined} inherited={rules.inherited} />
             <tbody>
               {tables.map((table) => (
                 <Row key={labelOf(table.table)} table={table} roles={shown} counts={counts} />
@@ -121,20 +132,29 @@ function FindingsLink() {
   const { findings } = lint.value
   const found = serious(findings ?? [])
   return (
-    <a class="push" href="/console/permissions/findings">
+    <a href="/console/permissions/findings">
       {findings && found.length > 0 ? <b class={colourOf(found)}>{countText(found)}</b> : 'Findings'}
     </a>
   )
 }
 
-const Heads = ({ roles, isOne }: { readonly roles: readonly string[]; readonly isOne: boolean }) => (
+const Heads = ({
+  roles,
+  isOne,
+  inherited,
+}: {
+  readonly roles: readonly string[]
+  readonly isOne: boolean
+  readonly inherited: Rules['inherited']
+}) => (
   <thead>
-    {!isOne && (
+    {(!isOne || roles.some((role) => inherited.has(role))) && (
       <tr>
         <td />
         {roles.map((role) => (
           <th key={role} scope="colgroup" colSpan={4} class="first">
             {role}
+            {inherited.has(role) && <small class="soft"> from {wordsOf(inherited.get(role) ?? [])}</small>}
           </th>
         ))}
       </tr>
@@ -205,7 +225,9 @@ function Cell({
   readonly count: string | undefined
 }) {
   const place = { table: table.table, role, action }
-  const mark = markOf(permissionAt(place), action, table)
+  const permission = permissionAt(place)
+  const mark = markOf(permission, action, table)
+  const from = permission?.from && `from ${wordsOf(permission.from)}`
   const isChanged = drafts.value.has(placeKey(place))
   const found = serious(findingsAt(place))
   return (
@@ -213,7 +235,9 @@ function Cell({
       href={addressOf(place)}
       class={`cell ${mark.rows}`}
       aria-label={
-        wordsOf(mark, role, action, titleOf(table.table), isChanged) + (found.length > 0 ? `, ${countText(found)}` : '')
+        markWords(mark, role, action, titleOf(table.table), isChanged) +
+        (from ? `, ${from}` : '') +
+        (found.length > 0 ? `, ${countText(found)}` : '')
       }
     >
       <Sign rows={mark.rows} />
@@ -223,13 +247,14 @@ function Cell({
         </small>
       )}
       {count !== undefined && <small class="count">{count}</small>}
+      {from && <small class="soft">{from}</small>}
       {isChanged && <small class="odd">unsaved</small>}
       {found.length > 0 && <small class={colourOf(found)}>{countText(found)}</small>}
     </a>
   )
 }
 
-const wordsOf = ({ rows, columns }: Mark, role: string, action: Action, table: string, isChanged: boolean): string =>
+const markWords = ({ rows, columns }: Mark, role: string, action: Action, table: string, isChanged: boolean): string =>
   `${role} may ${action} ${rows === 'none' ? 'nothing in' : `${rows} rows of`} ${table}` +
   (columns ? `, ${columns[0]} of ${columns[1]} columns` : '') +
   (isChanged ? ', with unsaved changes' : '')
