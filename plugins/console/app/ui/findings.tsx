@@ -21,7 +21,15 @@ export function Findings({
             <b>{finding.level}</b> {title?.(finding)} <code class="soft">{finding.rule}</code>
           </p>
           <p>{sentence(finding.message)}</p>
-          <p class="soft">{finding.advice}</p>
+          <p class="soft">
+            {finding.advice}
+            {finding.rule === 'unindexed-rule' && (
+              <>
+                {' '}
+                <a href="/console/health/indexes">Look for indexes</a>
+              </>
+            )}
+          </p>
         </li>
       ))}
     </ul>
