@@ -67,7 +67,7 @@ export function IndexAdvice() {
         </button>
         <label>
           <input type="checkbox" checked={tries} onChange={({ currentTarget }) => setTries(currentTarget.checked)} />{' '}
-          Try each index and roll it back. Nobody can write to its table meanwhile.
+          Try each index and roll it back. Until then, nobody can write to its table.
         </label>
       </p>
       {running && <Waiting since={running.since} stop={() => running.abort.abort()} />}
